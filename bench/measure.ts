@@ -1,0 +1,125 @@
+import { launch, type Launched } from './launch.ts'
+import { holdStreams, measureLoad, pause, type LoadResult, type Target } from './load.ts'
+import { cpuNs, median, residentBytes } from './process-stats.ts'
+import { FIRST_DELTA, HELD, type Answering, type Scenario } from './scenarios.ts'
+
+/** One of the two servers that are compared. */
+export type Candidate = {
+  readonly name: 'proxy' | 'server'
+  readonly script: string
+  readonly path: string
+  readonly endMark: string
+  readonly failMark: string
+  readonly environment: Readonly<Record<string, string>>
+}
+
+export type Running = Candidate & { readonly launched: Launched }
+
+/** How long each part takes. */
+export type Effort = {
+  readonly rounds: number
+  readonly firstWarmUpMs: number
+  readonly warmUpMs: number
+  readonly measureMs: number
+  /** Rounds of the part with fresh processes: start-up, idle and held memory. */
+  readonly freshRounds: number
+  readonly heldStreams: number
+}
+
+/** CPU per stream in milliseconds, one number per round. */
+export type CpuRounds = Readonly<Record<Candidate['name'], readonly number[]>>
+
+export type Fresh = { readonly startUpMs: number; readonly idleBytes: number; readonly bytesPerStream: number }
+
+const SERVER_CORE = 0
+const BODY = JSON.stringify({ message: 'What is the weather in Paris?' })
+
+export async function start(candidate: Candidate, upstream: Launched): Promise<Running> {
+  const model = { OPENAI_BASE_URL: `http://127.0.0.1:${upstream.port}/v1`, OPENAI_API_KEY: 'sk-bench' }
+  const environment = { ...candidate.environment, ...model }
+  return { ...candidate, launched: await launch({ script: candidate.script, core: SERVER_CORE, environment }) }
+}
+
+/** Every round measures all candidates, in an order that alternates; one round more warms them up. */
+export async function measureCpu(
+  scenario: Scenario,
+  candidates: readonly Running[],
+  { upstream, effort }: { upstream: Launched; effort: Effort },
+): Promise<CpuRounds> {
+  await setAnswering(upstream, scenario.answering)
+  const rounds: Record<Candidate['name'], number[]> = { proxy: [], server: [] }
+  for (let round = 0; round <= effort.rounds; round++) {
+    for (const candidate of round % 2 === 0 ? candidates : candidates.toReversed()) {
+      const warming = round === 0
+      const times = warming ? { warmUpMs: 0, measureMs: effort.firstWarmUpMs } : effort
+      const result = await loadOf(candidate, scenario, times)
+      if (!warming) rounds[candidate.name].push(result.cpuNs / 1e6 / result.streams)
+    }
+  }
+  return rounds
+}
+
+/** Milliseconds to the first delta on an idle server: the median of each round. */
+export async function measureFirstDelta(
+  candidates: readonly Running[],
+  { upstream, effort }: { upstream: Launched; effort: Effort },
+): Promise<CpuRounds> {
+  await setAnswering(upstream, FIRST_DELTA.answering)
+  const rounds: Record<Candidate['name'], number[]> = { proxy: [], server: [] }
+  for (let round = 0; round < effort.rounds; round++) {
+    for (const candidate of round % 2 === 0 ? candidates : candidates.toReversed()) {
+      const { firstDeltaMs } = await loadOf(candidate, FIRST_DELTA, effort)
+      rounds[candidate.name].push(median(firstDeltaMs))
+    }
+  }
+  return rounds
+}
+
+/** A new process: how long it takes to start, and what it holds idle and per open stream after garbage collection. */
+export async function measureFresh(
+  candidate: Candidate,
+  { upstream, effort }: { upstream: Launched; effort: Effort },
+): Promise<Fresh> {
+  const { launched } = await start(candidate, upstream)
+  await pause(500)
+  const idleBytes = residentBytes(launched.pid)
+  await setAnswering(upstream, FIRST_DELTA.answering)
+  const warm: Scenario = { ...FIRST_DELTA, concurrency: 8 }
+  await loadOf({ ...candidate, launched }, warm, { warmUpMs: 0, measureMs: effort.measureMs })
+  await setAnswering(upstream, HELD)
+  await launched.collectGarbage()
+  const before = residentBytes(launched.pid)
+  const release = await holdStreams(targetOf({ ...candidate, launched }), effort.heldStreams)
+  await pause(500)
+  await launched.collectGarbage()
+  const bytesPerStream = (residentBytes(launched.pid) - before) / effort.heldStreams
+  release()
+  await launched.stop()
+  return { startUpMs: launched.startUpMs, idleBytes, bytesPerStream }
+}
+
+type Times = { readonly warmUpMs: number; readonly measureMs: number }
+
+/** @throws Error when one stream was not what it should be: a rate of broken answers says nothing. */
+async function loadOf(candidate: Running, scenario: Scenario, times: Times): Promise<LoadResult> {
+  const { concurrency, answering } = scenario
+  // The proxy passes one answer on; in a tool round that is the function call, which has no text.
+  const deltas = answering.toolRound && candidate.name === 'proxy' ? null : answering.deltas
+  const readCpuNs = (): number => cpuNs(candidate.launched.pid)
+  const result = await measureLoad(targetOf(candidate), { concurrency, deltas, readCpuNs, ...times })
+  if (result.broken === 0 && result.streams > 0) return result
+  throw new Error(`${candidate.script}, ${scenario.name}: ${result.broken} broken streams: ${result.firstProblem}`)
+}
+
+const targetOf = ({ launched, path, endMark, failMark }: Running): Target => ({
+  port: launched.port,
+  path,
+  body: BODY,
+  endMark,
+  failMark,
+})
+
+async function setAnswering(upstream: Launched, answering: Answering): Promise<void> {
+  const url = `http://127.0.0.1:${upstream.port}/answering`
+  await fetch(url, { method: 'PUT', body: JSON.stringify(answering), signal: AbortSignal.timeout(5000) })
+}

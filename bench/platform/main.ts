@@ -1,0 +1,83 @@
+/**
+ * Measures the hosted platform: runs per second through the whole route, status look-ups, and what a run costs more than
+ * on the self-hosted server. The server is a process of its own, the provider a stand-in, everything on loopback.
+ * Run: npm run bench:platform, or with -- --quick (rougher), -- --engine embedded or PostgreSQL. Linux only.
+ * PostgreSQL: TEST_DATABASE_URL, in a schema of its own that is dropped afterwards.
+ */
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { launch, type Launched, stopAll } from '../launch.ts'
+import type { Answering } from '../scenarios.ts'
+import { type Engine, startPlatform } from './engines.ts'
+import { measureCost, startSelfHosted } from './measure-cost.ts'
+import { CONCURRENCY, type Effort, measureLookUps, measureRates, type RateScenario } from './measure-rates.ts'
+import { type EngineResults, report } from './report.ts'
+import { openTenant } from './tenant.ts'
+
+const TIME_LIMIT_MS = 240_000
+const FULL: Effort = { warmUpMs: 6_000, measureMs: 5_000, rounds: 5 }
+const QUICK: Effort = { warmUpMs: 3_000, measureMs: 2_000, rounds: 3 }
+
+const SCENARIOS: readonly RateScenario[] = [
+  { name: 'a chat each', allowances: false, turns: 1 },
+  { name: 'a chat each, allowances', allowances: true, turns: 1 },
+  { name: '10 turns in a chat, allowances', allowances: true, turns: 10 },
+]
+
+const { values } = parseArgs({ options: { quick: { type: 'boolean' }, engine: { type: 'string' } } })
+const engines = (['embedded', 'PostgreSQL'] as const).filter((name) => !values.engine || values.engine === name)
+const effort = values.quick ? QUICK : FULL
+
+async function measure(engine: Engine, upstream: Launched): Promise<EngineResults> {
+  console.error(`starting the platform, ${engine}`)
+  const running = await startPlatform(engine, upstream)
+  try {
+    const tenant = await openTenant(running.launched, CONCURRENCY)
+    await setAnswering(upstream, 5)
+    await measureRates(SCENARIOS[0]!, { tenant, upstream, readCpu: await running.cpuReader() }, effort)
+    const readCpu = await running.cpuReader()
+    const rates = []
+    for (const scenario of SCENARIOS) {
+      console.error(`measuring ${engine}, ${scenario.name}`)
+      rates.push({ name: scenario.name, rates: await measureRates(scenario, { tenant, upstream, readCpu }, effort) })
+    }
+    const requestIds = rates[0]?.rates.requestIds ?? []
+    const lookUpsPerSecond = await measureLookUps(tenant, requestIds, effort)
+    console.error(`measuring ${engine}, cost of a run`)
+    await setAnswering(upstream, 50)
+    const selfHosted = await startSelfHosted(upstream)
+    const cost = await measureCost(selfHosted, { tenant, readCpu }, effort)
+    await selfHosted.stop()
+    return { engine, rates, lookUpsPerSecond, cost }
+  } finally {
+    await running.stop()
+  }
+}
+
+async function setAnswering(upstream: Launched, deltas: number): Promise<void> {
+  const answering: Answering = { deltas, paceMs: 0, toolRound: false, holdAfter: null }
+  const url = `http://127.0.0.1:${upstream.port}/answering`
+  await fetch(url, { method: 'PUT', body: JSON.stringify(answering), signal: AbortSignal.timeout(5_000) })
+}
+
+const limit = setTimeout(() => {
+  console.error(`Not finished after ${TIME_LIMIT_MS / 1_000} seconds.`)
+  void stopAll().then(() => process.exit(1))
+}, TIME_LIMIT_MS)
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => void stopAll().then(() => process.exit(1)))
+}
+
+try {
+  const upstream = await launch({ script: join(import.meta.dirname, '..', 'upstream.ts') })
+  const results: EngineResults[] = []
+  for (const engine of engines) results.push(await measure(engine, upstream))
+  const command = ['npm run bench:platform --', ...process.argv.slice(2)].join(' ').replace(/ --$/, '')
+  console.log(report(results, command))
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error)
+  process.exitCode = 1
+} finally {
+  clearTimeout(limit)
+  await stopAll()
+}

@@ -1,0 +1,86 @@
+import { execFileSync } from 'node:child_process'
+import { cpus, totalmem } from 'node:os'
+import { median } from '../process-stats.ts'
+import type { Engine } from './engines.ts'
+import type { CostRounds } from './measure-cost.ts'
+import type { Rates } from './measure-rates.ts'
+
+export type EngineResults = {
+  readonly engine: Engine
+  readonly rates: readonly { readonly name: string; readonly rates: Rates }[]
+  readonly lookUpsPerSecond: number
+  readonly cost: CostRounds
+}
+
+const RATE_TARGETS: Readonly<Record<Engine, number>> = { embedded: 100, PostgreSQL: 250 }
+const COST_TARGET = 2
+const COST_GOAL = 1.4
+
+/** The results as Markdown, with all that is needed to judge and repeat them. */
+export function report(results: readonly EngineResults[], command: string): string {
+  return [
+    `Command: \`${command}\``,
+    `Date: ${new Date().toISOString().slice(0, 10)}, commit ${commit()}`,
+    `Machine: ${machine()}, Node ${process.versions.node}; server, database, provider and load share it.`,
+    '',
+    '| completions, 5 deltas, read to `end` | runs/s | target | admission p50 / p95 | CPU per run: server | database | provider and load | others on the machine |',
+    '|---|---|---|---|---|---|---|---|',
+    ...results.flatMap(({ engine, rates }) => rates.map((each) => rateRow(engine, each.name, each.rates))),
+    '',
+    '| status look-ups | per second |',
+    '|---|---|',
+    ...results.map(({ engine, lookUpsPerSecond }) => row([engine, lookUpsPerSecond.toFixed(0)])),
+    '',
+    '| CPU per run of 50 deltas, database excluded | self-hosted | hosted | multiple | target / goal |',
+    '|---|---|---|---|---|',
+    ...results.map(({ engine, cost }) => costRow(engine, cost)),
+  ].join('\n')
+}
+
+function rateRow(engine: Engine, name: string, rates: Rates): string {
+  const { perSecond, admissionMs, serverMs, databaseMs, outsideMs, foreignShare } = rates
+  const target = RATE_TARGETS[engine]
+  return row([
+    `${engine}, ${name}`,
+    `**${perSecond.toFixed(0)}**`,
+    `${target} ${perSecond >= target ? 'met' : 'MISSED'}`,
+    `${quantile(admissionMs, 0.5).toFixed(1)} / ${quantile(admissionMs, 0.95).toFixed(1)} ms`,
+    `${serverMs.toFixed(2)} ms`,
+    `${databaseMs.toFixed(2)} ms`,
+    `${outsideMs.toFixed(2)} ms`,
+    `${(foreignShare * 100).toFixed(0)} %`,
+  ])
+}
+
+function costRow(engine: Engine, { selfHosted, hosted }: CostRounds): string {
+  const multiple = median(hosted.map((cost, round) => cost / (selfHosted[round] ?? Number.NaN)))
+  const verdict = multiple <= COST_TARGET ? 'met' : 'MISSED'
+  return row([
+    engine,
+    `${median(selfHosted).toFixed(3)} ms`,
+    `${median(hosted).toFixed(3)} ms`,
+    `**${multiple.toFixed(2)}**`,
+    `${COST_TARGET.toFixed(1)} / ${COST_GOAL.toFixed(1)} ${verdict}`,
+  ])
+}
+
+const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
+
+function quantile(values: readonly number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
+}
+
+function machine(): string {
+  const processors = cpus()
+  const gigabytes = Math.round(totalmem() / 1024 ** 3)
+  return `${processors[0]?.model.trim() ?? 'unknown processor'}, ${processors.length} cores, ${gigabytes} GB`
+}
+
+function commit(): string {
+  try {
+    return execFileSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' }).trim()
+  } catch {
+    return 'unknown'
+  }
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env node
+// Plain JavaScript that older versions of Node can read as well: it finds a Node that can run Bureau, then runs it.
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** As `engines` in package.json says. */
+const NEEDED = '24.11.0'
+
+/** Makes the packages of the repository resolve to their TypeScript sources. Published packages hold no sources. */
+const SOURCE_CONDITION = '--conditions=@bureau/source'
+
+const source = new URL('../src/main.ts', import.meta.url)
+const fromSource = existsSync(source)
+
+if (isOlder(process.versions.node, NEEDED)) {
+  restart(pinnedNode() ?? refuse(), fromSource ? [SOURCE_CONDITION] : [])
+} else if (fromSource && !process.execArgv.includes(SOURCE_CONDITION)) {
+  restart(process.execPath, [SOURCE_CONDITION])
+} else {
+  await import(fromSource ? source.href : new URL('../dist/main.js', import.meta.url).href)
+}
+
+function isOlder(version, than) {
+  return version.localeCompare(than, 'en', { numeric: true }) < 0
+}
+
+/** The Node that `npm install` put beside Bureau (package `node`), unless that one is too old as well. */
+function pinnedNode() {
+  const require = createRequire(import.meta.url)
+  try {
+    const manifest = require.resolve('node/package.json')
+    const binary = path.join(path.dirname(manifest), 'bin', process.platform === 'win32' ? 'node.exe' : 'node')
+    return existsSync(binary) && !isOlder(require(manifest).version, NEEDED) ? binary : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function refuse() {
+  console.error(`Bureau needs Node.js ${NEEDED} or newer; this is ${process.version}.`)
+  console.error(
+    fromSource ? 'Run "npm install" first: it brings one along.' : 'Install it, or "npm install node@24" here.',
+  )
+  process.exit(1)
+}
+
+function restart(node, options) {
+  const args = [...process.execArgv, ...options, fileURLToPath(import.meta.url), ...process.argv.slice(2)]
+  // Replacing this process keeps its id, signals and terminal. Older versions of Node and Windows cannot.
+  if (process.execve && process.platform !== 'win32') process.execve(node, [node, ...args])
+
+  const child = spawn(node, args, { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+      // A terminal sends Ctrl+C to both processes; the child must not count it twice.
+      if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal)
+    })
+  }
+  child.on('error', (error) => {
+    console.error(`${node} cannot be started: ${error.message}`)
+    process.exit(1)
+  })
+  child.on('exit', (code, signal) => {
+    if (signal === null) process.exit(code ?? 1)
+    process.removeAllListeners(signal)
+    process.kill(process.pid, signal)
+  })
+}

@@ -1,0 +1,28 @@
+import { Command } from 'commander'
+
+/** `bureau backup <file>`: copies the embedded database. The platform must be stopped: it makes copies of its own. */
+export const backupCommand = new Command('backup')
+  .description('Copy the embedded database to one file. A running platform keeps hourly copies in its data folder.')
+  .argument('<file>', 'the file to write')
+  .addHelpText('after', '\nThe copy does not hold the master key: keep master.key of the data folder too.')
+  .action(async (file: string) => {
+    const { backupDatabase, loadPlatformConfig, openDatabase } = await import('@bureau/platform')
+    const db = await openDatabase(loadPlatformConfig().databaseUrl)
+    try {
+      await backupDatabase(db, file)
+    } finally {
+      await db.close()
+    }
+    console.error(`Wrote ${file}. Keep the master key too; the copy does not hold it.`)
+  })
+
+/** `bureau restore <file>`: fills an empty data folder from a copy. */
+export const restoreCommand = new Command('restore')
+  .description('Fill an empty data folder (BUREAU_DATA) from a copy.')
+  .argument('<file>', 'a file that "bureau backup" or a running platform wrote')
+  .action(async (file: string) => {
+    const { loadPlatformConfig, restoreDatabase } = await import('@bureau/platform')
+    const { dataFolder } = loadPlatformConfig()
+    await restoreDatabase(file, dataFolder)
+    console.error(`Restored ${file} into ${dataFolder}.`)
+  })

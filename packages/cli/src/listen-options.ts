@@ -1,0 +1,25 @@
+import { Command, InvalidArgumentError } from 'commander'
+
+export type ListenFlags = { readonly host?: string; readonly port?: number }
+
+/** `--host` and `--port`, which win over HOST and PORT. */
+export function withListenOptions(command: Command): Command {
+  return command
+    .option('--host <address>', 'address to listen on (default: HOST, else 127.0.0.1)')
+    .option('--port <number>', 'port to listen on, 0 for a free one (default: PORT, else 8000)', portNumber)
+}
+
+/** Where to listen: flags first, then the environment. */
+export function readListenOptions(flags: ListenFlags, environment: NodeJS.ProcessEnv): { host: string; port: number } {
+  return {
+    host: flags.host ?? (environment['HOST'] || '127.0.0.1'),
+    port: flags.port ?? portNumber(environment['PORT'] || '8000'),
+  }
+}
+
+function portNumber(value: string): number {
+  const port = Number(value)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535)
+    throw new InvalidArgumentError('Must be a port from 0 to 65535.')
+  return port
+}

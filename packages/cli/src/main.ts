@@ -1,0 +1,29 @@
+import { Command } from 'commander'
+import { ConfigError } from '@bureau/protocol'
+import { CommandError } from './command-error.ts'
+import { backupCommand, restoreCommand } from './commands/backup.ts'
+import { chatCommand } from './commands/chat.ts'
+import { devCommand } from './commands/dev.ts'
+import { platformCommand } from './commands/platform.ts'
+import { serveCommand } from './commands/serve.ts'
+import { startCommand } from './commands/start.ts'
+
+const CONFIG_EXIT_CODE = 78 // EX_CONFIG of sysexits.h
+
+const bureau = new Command('bureau')
+  .description('The open agent server: serve agencies of AI agents over HTTP.')
+  .version('0.1.0')
+  .addCommand(startCommand)
+  .addCommand(serveCommand)
+  .addCommand(platformCommand)
+  .addCommand(devCommand)
+  .addCommand(chatCommand)
+  .addCommand(backupCommand)
+  .addCommand(restoreCommand)
+
+try {
+  await bureau.parseAsync()
+} catch (error) {
+  console.error(error instanceof ConfigError || error instanceof CommandError ? error.message : error)
+  process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1
+}

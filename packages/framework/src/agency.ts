@@ -1,0 +1,118 @@
+import { type AgentOutputType, getHandoff, type Handoff, handoff } from '@openai/agents-core'
+import { ConfigError } from '@bureau/protocol'
+import { Agent } from './agent.ts'
+import { type Flow, type FlowOption, readFlows } from './flow.ts'
+import type { MessageTool } from './message-tool.ts'
+import type { AgencyContext } from './run-scope.ts'
+import { requireUsableToolNames } from './tool-names.ts'
+
+export type AgencyOptions = {
+  /** Shown in metadata. */
+  readonly name?: string
+  /** The agent, or agents, that may receive a user's message; the first one does unless the request names another. */
+  readonly entryPoint: Agent | readonly Agent[]
+  /** Agents that no flow or handoff names. */
+  readonly agents?: readonly Agent[]
+  readonly flows?: readonly FlowOption[]
+  /** Put before every agent's own instructions. */
+  readonly sharedInstructions?: string
+  /** Context that tools can read in every run; a request's `user_context` wins key by key. */
+  readonly userContext?: Readonly<Record<string, unknown>>
+  /** Turns of one agent's conversation before the run fails. Default 50. */
+  readonly maxTurns?: number
+  /** Longest time one run may take, in milliseconds. Default 1_800_000 (30 minutes). */
+  readonly runTimeoutMs?: number
+}
+
+/** A handoff an agent may make, as the agents SDK describes it, and the name of the agent it leads to. */
+export type AgencyHandoff = Handoff<AgencyContext, AgentOutputType>
+
+/**
+ * A group of agents with an entry point. A definition only: whatever differs between requests belongs to the run, so one
+ * agency serves any number of runs at once.
+ */
+export class Agency {
+  readonly name: string
+  readonly agents: ReadonlyMap<string, Agent>
+  readonly entryPoints: readonly Agent[]
+  readonly flows: readonly Flow[]
+  readonly sharedInstructions: string
+  readonly userContext: Readonly<Record<string, unknown>>
+  readonly maxTurns: number
+  readonly runTimeoutMs: number
+  readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
+
+  /** @throws ConfigError two agents, or two tools of an agent, share a name, or a flow is not valid. */
+  constructor(options: AgencyOptions) {
+    this.name = options.name ?? 'Unnamed Agency'
+    this.entryPoints = Object.freeze([options.entryPoint].flat())
+    if (this.entryPoints.length === 0) throw new ConfigError('entryPoint: name at least one agent.')
+    this.flows = Object.freeze(readFlows(options.flows ?? []))
+    this.agents = collectAgents([
+      ...this.entryPoints,
+      ...(options.agents ?? []),
+      ...this.flows.flatMap((flow) => [flow.sender, flow.recipient]),
+    ])
+    this.sharedInstructions = options.sharedInstructions ?? ''
+    this.userContext = Object.freeze({ ...options.userContext })
+    this.maxTurns = options.maxTurns ?? 50
+    this.runTimeoutMs = options.runTimeoutMs ?? 1_800_000
+    this.#handoffs = new Map([...this.agents.values()].map((agent) => [agent.name, handoffsOf(agent, this.flows)]))
+    for (const agent of this.agents.values()) {
+      const added = { messageTools: this.messageToolsOf(agent.name), handoffs: this.handoffsFrom(agent.name) }
+      requireUsableToolNames(agent, added)
+    }
+    Object.freeze(this)
+  }
+
+  get entryPoint(): Agent {
+    return this.entryPoints[0]!
+  }
+
+  /** The handoffs an agent may make: its own and those of the flows. */
+  handoffsFrom(agent: string): readonly AgencyHandoff[] {
+    return this.#handoffs.get(agent) ?? []
+  }
+
+  /** The agents that an agent may message, with one of its tools or with any, in the order of the flows. */
+  recipientsOf(agent: string, tool?: MessageTool): readonly Agent[] {
+    const flows = this.#messagesFrom(agent).filter((flow) => tool === undefined || flow.tool === tool)
+    return [...new Set(flows.map(({ recipient }) => recipient))]
+  }
+
+  /** The tools that an agent sends its messages with, in the order of the flows. */
+  messageToolsOf(agent: string): readonly MessageTool[] {
+    return [...new Set(this.#messagesFrom(agent).map(({ tool }) => tool))]
+  }
+
+  #messagesFrom(agent: string): (Flow & { readonly kind: 'message' })[] {
+    return this.flows.filter((flow) => flow.kind === 'message').filter(({ sender }) => sender.name === agent)
+  }
+}
+
+/** All agents by name, those that only a handoff leads to included. */
+function collectAgents(roots: readonly Agent[]): ReadonlyMap<string, Agent> {
+  const agents = new Map<string, Agent>()
+  const visit = (agent: Agent): void => {
+    const known = agents.get(agent.name)
+    if (known === agent) return
+    if (!AGENT_NAME.test(agent.name))
+      throw new ConfigError(`agents: ${JSON.stringify(agent.name)} is not fit for a name.`)
+    if (known) throw new ConfigError(`agents: two agents are named "${agent.name}".`)
+    agents.set(agent.name, agent)
+    for (const target of agent.handoffs) visit(Agent.from(getHandoff(target).agent))
+  }
+  roots.forEach(visit)
+  return agents
+}
+
+/** Names stand in events, ids and log lines: one line, which does not begin or end with a space. */
+const AGENT_NAME = /^(?=\S)[^\p{Cc}\p{Zl}\p{Zp}]{1,128}(?<=\S)$/u
+
+function handoffsOf(agent: Agent, flows: readonly Flow[]): readonly AgencyHandoff[] {
+  const own = agent.handoffs.map((target) => getHandoff(target) as AgencyHandoff)
+  const byFlow = flows
+    .filter((flow) => flow.kind === 'handoff' && flow.sender === agent)
+    .map((flow) => handoff(flow.recipient) as AgencyHandoff)
+  return Object.freeze([...own, ...byFlow])
+}

@@ -1,0 +1,139 @@
+import { getEventListeners, once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { MCPServerStdio } from '@openai/agents-core'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { Agency } from './agency.ts'
+import { Agent } from './agent.ts'
+import { ask, askStreamed } from './ask.ts'
+import { assistantMessage, functionCall, modelError, modelResponder, ScriptedModel } from './testing.ts'
+import { tool } from './tool.ts'
+
+const greet = tool({
+  name: 'greet',
+  description: 'Greets somebody.',
+  parameters: z.object({ name: z.string() }),
+  execute: ({ name }, { userContext }) => `Good ${userContext['time'] === 'late' ? 'night' : 'day'}, ${name}.`,
+})
+
+function solo(model?: ScriptedModel): Agency {
+  return new Agency({
+    entryPoint: new Agent({ name: 'Solo', instructions: 'Greet.', tools: [greet], ...(model && { model }) }),
+  })
+}
+
+test('without a key the built-in demo model answers', async () => {
+  const { status, output, usage } = await ask(solo(), 'Greet Ada.')
+
+  expect(status).toBe('completed')
+  expect(output).toBe('Good day, Ada.')
+  expect(usage?.request_count).toBe(2)
+})
+
+test('a scripted model gets the conversation, the tools and what they returned', async () => {
+  const model = new ScriptedModel([
+    [functionCall('greet', { name: 'Ada' }, { callId: 'c1' })],
+    [assistantMessage('Done.')],
+  ])
+
+  const first = await ask(solo(model), 'Greet Ada.', { userContext: { time: 'late' } })
+  model.enqueue([assistantMessage('Still here.')])
+  const second = await ask(solo(model), 'And now?', { history: first.new_messages })
+
+  expect([first.output, second.output]).toEqual(['Done.', 'Still here.'])
+  expect(JSON.stringify(model.calls[1]!.request.input)).toContain('Good night, Ada.')
+  expect(JSON.stringify(model.lastCall!.request.input)).toMatch(/Greet Ada.*Done.*And now/)
+  expect(model.firstCall!.request.tools.map(({ name }) => name)).toEqual(['greet'])
+  model.assertComplete()
+})
+
+test('a failed run is an answer with an error, and its cause is told', async () => {
+  const causes: unknown[] = []
+  const model = new ScriptedModel([modelError(new Error('out of paper'))])
+
+  const { status, output, error } = await ask(solo(model), 'hi', { onFailure: (cause) => void causes.push(cause) })
+
+  expect({ status, output }).toEqual({ status: 'failed', output: null })
+  expect(error?.message).not.toContain('paper')
+  expect(causes).toHaveLength(1)
+})
+
+test('a model that cannot be reached fails the run', async () => {
+  const { error } = await ask(solo(), 'hi', { baseUrl: 'http://127.0.0.1:9/v1', model: 'any' })
+
+  expect(error?.code).toBe('upstream_unavailable')
+})
+
+test('events come in order, and the reader gets all of them', async () => {
+  const types: string[] = []
+  let text = ''
+  for await (const event of askStreamed(solo(), 'Greet Ada.')) {
+    types.push(event.type)
+    if (event.type === 'model.event' && event.kind === 'response.output_text.delta') {
+      text += (JSON.parse(event.json) as { delta: string }).delta
+    }
+  }
+
+  expect([types[0], types.at(-1)]).toEqual(['run.started', 'run.ended'])
+  expect(text).toBe('Good day, Ada.')
+})
+
+test('leaving the loop cancels the run, its model request too', async () => {
+  const { promise: asked, resolve } = Promise.withResolvers<AbortSignal>()
+  const model = new ScriptedModel([
+    modelResponder(async ({ request }) => {
+      resolve(request.signal!)
+      await once(request.signal!, 'abort')
+      return [assistantMessage('too late')]
+    }),
+  ])
+  const events = askStreamed(solo(model), 'hi')
+  await events.next()
+  const signal = await asked
+
+  await events.return()
+
+  expect(signal.aborted).toBe(true)
+})
+
+test('a signal cancels the run, before it begins as well, and is let go afterwards', async () => {
+  const stop = new AbortController()
+  const model = new ScriptedModel([
+    modelResponder(() => {
+      stop.abort()
+      return [assistantMessage('too late')]
+    }),
+  ])
+
+  const during = await ask(solo(model), 'hi', { signal: stop.signal })
+  const before = await ask(solo(), 'hi', { signal: stop.signal })
+
+  expect([during.status, before.status]).toEqual(['cancelled', 'cancelled'])
+  expect(getEventListeners(stop.signal, 'abort')).toEqual([])
+})
+
+test('a reader far behind holds the model back and still gets everything', async () => {
+  const long = 'word '.repeat(3_000)
+  const model = new ScriptedModel([[assistantMessage(long)]])
+  let events = 0
+  let text = ''
+  for await (const event of askStreamed(solo(model), 'hi')) {
+    if (++events % 100 === 0) await new Promise(setImmediate)
+    if (event.type === 'run.ended') text = String(event.output)
+  }
+
+  expect(text).toBe(long)
+})
+
+test('tool servers are connected for the run and closed after it, again and again', async () => {
+  const script = fileURLToPath(new URL('../../../tests/support/stdio-tool-server.ts', import.meta.url))
+  const server = new MCPServerStdio({ name: 'greeter', command: process.execPath, args: [script] })
+  const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', instructions: '', mcpServers: [server] }) })
+
+  const answers = [await ask(agency, 'Greet Ada.'), await ask(agency, 'Greet Grace.')]
+
+  expect(answers.map(({ output }) => output)).toEqual([
+    expect.stringContaining('Hello Ada, from the tool server'),
+    expect.stringContaining('Hello Grace, from the tool server'),
+  ])
+})

@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto'
+import type { Message, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import { Agent as HttpAgent } from 'undici'
+import type { Agency } from './agency.ts'
+import { McpConnections } from './mcp/connections.ts'
+import { DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
+import type { RunEnvironment, RunSink } from './run.ts'
+import { runAgency } from './run-agency.ts'
+import { RunControl } from './run-control.ts'
+import type { RunInput } from './run-input.ts'
+
+export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'userContext'> & {
+  /** The `new_messages` of earlier answers, in order. */
+  readonly history?: readonly Message[]
+  /** Key of the default provider. Without it and without `baseUrl`, agents that name no model use the demo model. */
+  readonly apiKey?: string | undefined
+  /** Base URL of a compatible provider, with the version segment. */
+  readonly baseUrl?: string | undefined
+  /** What the provider at `baseUrl` speaks. Default `responses`. */
+  readonly api?: ModelApi
+  /** Model of agents that name none. Default `gpt-5-mini`. */
+  readonly model?: string | undefined
+  /** Reads the key of a `thirdparty/...` provider, e.g. `ANTHROPIC_API_KEY`. */
+  readonly readKey?: (name: string) => string | undefined
+  /** Cancels the run when it aborts. */
+  readonly signal?: AbortSignal
+  /** Told of every failure with its cause, which the answer does not carry. */
+  readonly onFailure?: (error: unknown) => void
+}
+
+/** A reader this many events behind holds the model back. */
+const MAX_UNREAD_EVENTS = 1_000
+
+/**
+ * Runs an agency once in this process, without a server: for scripts and tests. A failed run is an answer too, with an
+ * `error`. Connections to tool servers are closed when it returns.
+ */
+export async function ask(
+  agency: Agency,
+  message: string | readonly WireItem[],
+  options: AskOptions = {},
+): Promise<RunEnded> {
+  return execute(agency, message, { options, sink: NO_READER, control: new RunControl() })
+}
+
+/**
+ * The same, event by event: `run.started` first, `run.ended` last. The run begins when the first event is asked for;
+ * leaving the loop early cancels it.
+ */
+export async function* askStreamed(
+  agency: Agency,
+  message: string | readonly WireItem[],
+  options: AskOptions = {},
+): AsyncGenerator<RunEvent, void> {
+  const unread = new UnreadEvents()
+  const control = new RunControl()
+  const ended = execute(agency, message, { options, sink: unread, control })
+  try {
+    yield* unread.read()
+  } finally {
+    control.cancel('immediate')
+    unread.abandon()
+    await ended
+  }
+}
+
+type Execution = { readonly options: AskOptions; readonly sink: RunSink; readonly control: RunControl }
+
+async function execute(
+  agency: Agency,
+  message: string | readonly WireItem[],
+  { options, sink, control }: Execution,
+): Promise<RunEnded> {
+  const { history = [], agent, additionalInstructions, userContext, signal, onFailure } = options
+  const input: RunInput = {
+    message,
+    history,
+    ...(agent !== undefined && { agent }),
+    ...(additionalInstructions !== undefined && { additionalInstructions }),
+    ...(userContext !== undefined && { userContext }),
+  }
+  const cancel = (): void => control.cancel('immediate')
+  if (signal?.aborted) cancel()
+  signal?.addEventListener('abort', cancel)
+  await using environment = openEnvironment(options)
+  const ended = await runAgency(agency, input, { runId: randomUUID(), sink, control, environment, onFailure })
+  signal?.removeEventListener('abort', cancel)
+  return ended
+}
+
+/** What one run needs of its process; disposing it closes every connection. */
+function openEnvironment(options: AskOptions): RunEnvironment & AsyncDisposable {
+  const { apiKey, baseUrl, api = 'responses', model, readKey = () => undefined } = options
+  const isOffline = apiKey === undefined && baseUrl === undefined
+  const dispatcher = new HttpAgent()
+  const mcp = new McpConnections()
+  return {
+    models: {
+      api,
+      baseUrl: baseUrl ?? VENDOR_BASE_URL,
+      apiKey,
+      defaultModel: model ?? (isOffline ? DEMO_MODEL : 'gpt-5-mini'),
+      readKey,
+      dispatcher,
+      callerDispatcher: dispatcher,
+      checkCallerUrl: () => {}, // There is no caller: whoever writes the script chooses the addresses.
+    },
+    mcp,
+    now: Date.now,
+    [Symbol.asyncDispose]: async () => {
+      await mcp.close()
+      await dispatcher.destroy()
+    },
+  }
+}
+
+const NO_READER: RunSink = { emit: () => {}, ready: () => undefined }
+
+/** The events of a run until its one reader takes them. */
+class UnreadEvents implements RunSink {
+  #events: RunEvent[] = []
+  #arrived = Promise.withResolvers<void>()
+  #taken = Promise.withResolvers<void>()
+  #abandoned = false
+
+  emit(event: RunEvent): void {
+    if (this.#abandoned) return
+    this.#events.push(event)
+    this.#arrived.resolve()
+  }
+
+  ready(): Promise<void> | undefined {
+    return this.#events.length < MAX_UNREAD_EVENTS ? undefined : this.#taken.promise
+  }
+
+  /** Returns after `run.ended`. */
+  async *read(): AsyncGenerator<RunEvent, void> {
+    for (;;) {
+      await this.#arrived.promise
+      for (const event of this.#take()) {
+        yield event
+        if (event.type === 'run.ended') return
+      }
+    }
+  }
+
+  /** The run is no longer held back, and its events are dropped. */
+  abandon(): void {
+    this.#abandoned = true
+    this.#take()
+  }
+
+  #take(): readonly RunEvent[] {
+    const events = this.#events
+    this.#events = []
+    this.#arrived = Promise.withResolvers<void>()
+    this.#taken.resolve()
+    this.#taken = Promise.withResolvers<void>()
+    return events
+  }
+}

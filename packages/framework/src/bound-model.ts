@@ -1,0 +1,167 @@
+import { isDeepStrictEqual } from 'node:util'
+import {
+  type AgentInputItem,
+  getDefaultModelSettings,
+  type Model,
+  type ModelRequest,
+  type ModelResponse,
+  type ModelSettings,
+  Usage,
+} from '@openai/agents-core'
+import { ConfigError, type WireItem } from '@bureau/protocol'
+import { type Agent, storage } from './agent.ts'
+import type { Conversation } from './conversation.ts'
+import { withoutStoredState } from './history.ts'
+import { codeFilesHint } from './hosted-tools.ts'
+import { ModelCall } from './model-call.ts'
+import { applyExtraArguments } from './models/extra-arguments.ts'
+import { requestBody, requestHeaders } from './models/request-body.ts'
+import { type ResolvedModel, resolveModel } from './models/resolve-model.ts'
+import { ObservedModel } from './models/sdk-model.ts'
+import type { ResponsesRequest } from './models/transport.ts'
+import type { StoredFile } from './run-input.ts'
+import { toSdkItems, toSdkOutputItem } from './wire-items.ts'
+
+/** What an agent's model can do in one conversation. */
+export type ModelTraits = {
+  readonly runsHostedTools: boolean
+  /** Files that its code interpreter gets. */
+  readonly codeFiles: readonly StoredFile[]
+}
+
+const traits = new WeakMap<Conversation, Map<string, ModelTraits>>()
+
+/** What the model that `boundModel` has made for this agent can do. */
+export function modelTraits(conversation: Conversation, agent: string): ModelTraits {
+  return traits.get(conversation)?.get(agent) ?? { runsHostedTools: true, codeFiles: [] }
+}
+
+/** The model of an agent in one conversation, as the agents SDK wants it. */
+export function boundModel(conversation: Conversation, agent: Agent): Model {
+  const { input, environment } = conversation.run
+  const resolved = resolveModel(agent, input.clientConfig ?? {}, environment.models)
+  const { runsHostedTools } = resolved
+  const known = traits.get(conversation) ?? new Map<string, ModelTraits>()
+  traits.set(conversation, known.set(agent.name, { runsHostedTools, codeFiles: codeFilesFor(conversation, resolved) }))
+  return resolved.kind === 'transport'
+    ? new TransportModel(conversation, agent, resolved)
+    : new AdaptedModel(conversation, agent, resolved)
+}
+
+/** Files belong to the user's conversation, and to the service that has them. */
+function codeFilesFor({ run, callerAgent }: Conversation, { files }: ResolvedModel): readonly StoredFile[] {
+  const { codeFiles } = run.input
+  const at = codeFiles?.service.endpoint
+  const isThere = at?.baseUrl === files.endpoint?.baseUrl && at?.apiKey === files.endpoint?.apiKey
+  return codeFiles && callerAgent === null && files.runsCode && isThere ? codeFiles.files : []
+}
+
+/**
+ * A model behind one of our transports. Answers are streamed underneath and their events go to the run's log; the SDK
+ * sees only finished responses, because its own streaming costs several times what a token needs (docs/performance.md).
+ */
+class TransportModel implements Model {
+  readonly #conversation: Conversation
+  readonly #agent: Agent
+  readonly #resolved: ResolvedModel & { readonly kind: 'transport' }
+
+  constructor(conversation: Conversation, agent: Agent, resolved: ResolvedModel & { kind: 'transport' }) {
+    this.#conversation = conversation
+    this.#agent = agent
+    this.#resolved = resolved
+  }
+
+  async getResponse(modelRequest: ModelRequest): Promise<ModelResponse> {
+    const conversation = this.#conversation
+    const { name, runsHostedTools, transport } = this.#resolved
+    const request = {
+      ...modelRequest,
+      modelSettings: settingsFor(name, this.#agent, modelRequest.modelSettings),
+      overridePromptModel: this.#agent.model !== '' || conversation.run.input.clientConfig?.model != null,
+    }
+    const call = new ModelCall(conversation, name)
+    const { codeFiles } = modelTraits(conversation, this.#agent.name)
+    const body = requestBody(request, name, withHint(conversation.nextRequestInput(itemsOf(request)), codeFiles))
+    const extra = conversation.run.input.clientConfig?.model_settings_extra_args ?? {}
+    const asked = applyExtraArguments(runsHostedTools ? body : withFunctionChoice(body), extra)
+    // What this run has produced itself is not kept either.
+    await transport(asked['store'] === false ? { ...asked, input: withoutStoredState(asked.input) } : asked, {
+      observer: call,
+      signal: request.signal ?? conversation.signal,
+      headers: requestHeaders(request.modelSettings),
+    }).catch(rethrow)
+    const response = call.result()
+    return { usage: new Usage(), output: response.output.map(toSdkOutputItem), responseId: response.id }
+  }
+
+  // oxlint-disable-next-line require-yield -- the interface wants a generator; runs never stream through the SDK
+  async *getStreamedResponse(): AsyncGenerator<never> {
+    throw new Error('runs do not stream through the agents SDK')
+  }
+}
+
+/** A model object of the agents SDK; only the settings of its requests are this run's. */
+class AdaptedModel extends ObservedModel {
+  readonly #agent: Agent
+  readonly #resolved: ResolvedModel & { readonly kind: 'sdk' }
+
+  constructor(conversation: Conversation, agent: Agent, resolved: ResolvedModel & { kind: 'sdk' }) {
+    super(resolved.model, {
+      beforeRequest: (items) => {
+        const input = conversation.nextRequestInput(items)
+        return toSdkItems(storage(agent).store ? input : withoutStoredState(input))
+      },
+      name: resolved.name,
+      observe: () => new ModelCall(conversation, resolved.name),
+    })
+    this.#agent = agent
+    this.#resolved = resolved
+  }
+
+  override getResponse(request: ModelRequest): Promise<ModelResponse> {
+    const { name, adjust } = this.#resolved
+    const modelSettings = adjust(settingsFor(name, this.#agent, request.modelSettings))
+    return super.getResponse({ ...request, modelSettings }).catch(rethrow)
+  }
+}
+
+/** What the agents SDK has set for the agent's model on its own is set anew for the model in use. */
+function settingsFor(name: string, { model, modelSettings }: Agent, settings: ModelSettings): ModelSettings {
+  if (typeof model !== 'string' || model === name) return settings
+  if (!isDeepStrictEqual(modelSettings, getDefaultModelSettings(model || undefined))) return settings
+  const { reasoning: _reasoning, text: _text, ...others } = settings
+  return { ...others, ...getDefaultModelSettings(name) }
+}
+
+/** That a caller's address is forbidden may show only when its name is resolved. */
+function rethrow(error: unknown): never {
+  for (let cause = error, depth = 0; cause instanceof Error && depth < 8; cause = cause.cause, depth++) {
+    if (cause.name !== 'EgressError' || (cause as { reason?: unknown }).reason !== 'blocked') continue
+    throw new ConfigError('client_config.base_url: The address of the URL is not allowed.', { cause: error })
+  }
+  throw error
+}
+
+/** A hosted tool that must be called is a function here, under the same name. */
+function withFunctionChoice(body: ResponsesRequest): ResponsesRequest {
+  const choice = body['tool_choice']
+  if (typeof choice !== 'object' || choice === null) return body
+  const { type } = choice as { type?: unknown }
+  const isOffered = body.tools?.some(({ name }) => name === type)
+  return isOffered ? { ...body, tool_choice: { type: 'function', name: type } } : body
+}
+
+/** Part of the request only: the files are there for this run, so later turns must not read of them. */
+function withHint(input: WireItem[], files: readonly StoredFile[]): WireItem[] {
+  const at = input.findLastIndex(({ role }) => role === 'user')
+  const item = input[at]
+  if (files.length === 0 || !item) return input
+  const { content } = item
+  const parts = Array.isArray(content) ? content : content ? [{ type: 'input_text', text: content }] : []
+  const told = { ...item, content: [...parts, { type: 'input_text', text: codeFilesHint(files) }] }
+  return input.with(at, told)
+}
+
+function itemsOf({ input }: ModelRequest): AgentInputItem[] {
+  return typeof input === 'string' ? [{ role: 'user', content: input }] : input
+}

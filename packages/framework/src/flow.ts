@@ -1,0 +1,37 @@
+import { ConfigError } from '@bureau/protocol'
+import type { Agent } from './agent.ts'
+import { type MessageTool, SEND_MESSAGE } from './message-tool.ts'
+
+/** `message`: the sender asks and gets an answer back. `handoff`: the recipient takes over the conversation. */
+export type FlowKind = 'message' | 'handoff'
+
+/** A permission for one agent to message, or to hand over to, another. */
+export type Flow = { readonly sender: Agent; readonly recipient: Agent } & (
+  | { readonly kind: 'message'; readonly tool: MessageTool }
+  | { readonly kind: 'handoff' }
+)
+
+/**
+ * `[sender, recipient]` for messages, `[sender, recipient, 'handoff']` for a handoff, `[sender, recipient, tool]` for
+ * messages by a tool made by `messageTool()`.
+ */
+export type FlowOption = readonly [sender: Agent, recipient: Agent, how?: FlowKind | MessageTool]
+
+/** Flows along a chain: `chain(a, b, c)` lets `a` message `b`, and `b` message `c`. */
+export function chain(...agents: readonly Agent[]): FlowOption[] {
+  return agents.slice(1).map((recipient, index) => [agents[index]!, recipient])
+}
+
+/** @throws ConfigError an agent would message itself, or a flow stands twice. */
+export function readFlows(options: readonly FlowOption[]): readonly Flow[] {
+  const seen = new Set<string>()
+  return options.map(([sender, recipient, how = 'message']) => {
+    const name = `${sender.name} -> ${recipient.name}`
+    const label = typeof how === 'string' ? how : how.name
+    if (sender === recipient) throw new ConfigError(`flows: "${name}" has the same agent on both ends.`)
+    if (seen.has(`${name} ${label}`)) throw new ConfigError(`flows: "${name}" (${label}) is listed twice.`)
+    seen.add(`${name} ${label}`)
+    if (how === 'handoff') return Object.freeze({ sender, recipient, kind: how })
+    return Object.freeze({ sender, recipient, kind: 'message', tool: how === 'message' ? SEND_MESSAGE : how })
+  })
+}

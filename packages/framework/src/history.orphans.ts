@@ -1,0 +1,100 @@
+import type { Message } from '@bureau/protocol'
+import { isPlaceholder } from './history.ids.ts'
+
+/**
+ * Removes what a provider refuses because its other half is missing: calls without an output, outputs without a call,
+ * unanswered and unasked approvals, and reasoning whose result is gone. Order is kept.
+ */
+export function withoutOrphans<Item extends Message>(items: readonly Item[]): Item[] {
+  const entries = items.map((item) => ({ item, kept: true }))
+  dropHalfPairs(entries)
+  dropLooseReasoning(entries)
+  return entries.filter(({ kept }) => kept).map(({ item }) => item)
+}
+
+type Entry = { readonly item: Message; kept: boolean }
+
+/** One half of a pair. Both halves have the same key; an empty key cannot have a partner. */
+type Half = { readonly key: string; readonly side: 'call' | 'output' }
+
+/** A call id that is used several times keeps as many calls as outputs. */
+function dropHalfPairs(entries: readonly Entry[]): void {
+  const halves = new Map<Entry, Half>()
+  const counts = new Map<string, { call: number; output: number }>()
+  for (const entry of entries) {
+    const half = halfOf(entry.item)
+    if (!half) continue
+    halves.set(entry, half)
+    const count = counts.get(half.key) ?? { call: 0, output: 0 }
+    count[half.side]++
+    counts.set(half.key, count)
+  }
+  const pairs = new Map([...counts].map(([key, { call, output }]) => [key, Math.min(call, output)]))
+  const left = { call: new Map(pairs), output: new Map(pairs) }
+  for (const [entry, { key, side }] of halves) {
+    const open = key === '' ? 0 : (left[side].get(key) ?? 0)
+    entry.kept = open > 0
+    left[side].set(key, open - 1)
+  }
+}
+
+/**
+ * Reasoning must be followed by what the model produced from it, in the same conversation. Notes and tool outputs may
+ * stand in between; a message of the user may not, because then the model never got that far.
+ */
+function dropLooseReasoning(entries: readonly Entry[]): void {
+  const isFollowed = new Map<string, boolean>()
+  for (const entry of entries.toReversed()) {
+    const { item } = entry
+    const thread = threadOf(item)
+    if (item.type === 'reasoning') entry.kept &&= isFollowed.get(thread) ?? false
+    else if (halfOf(item)?.side === 'output' || item.role === 'system' || item.role === 'developer') continue
+    isFollowed.set(thread, entry.kept && item.role !== 'user')
+  }
+}
+
+const CALLS = [
+  'function_call',
+  'computer_call',
+  'apply_patch_call',
+  'custom_tool_call',
+  'shell_call',
+  'local_shell_call',
+]
+
+type Side = { readonly family: string; readonly side: Half['side'] }
+
+/** Every kind that comes in pairs: by `call_id`, approvals by the id of the request. */
+const SIDES: ReadonlyMap<unknown, Side> = new Map<unknown, Side>([
+  ...CALLS.map((call) => [call, { family: call, side: 'call' }] as const),
+  ...CALLS.map((call) => [`${call}_output`, { family: call, side: 'output' }] as const),
+  ['tool_call_item', { family: 'tool', side: 'call' }],
+  ['tool_call_output_item', { family: 'tool', side: 'output' }],
+  ['handoff_call_item', { family: 'handoff', side: 'call' }],
+  ['handoff_output_item', { family: 'handoff', side: 'output' }],
+  ['mcp_approval_request', { family: 'approval', side: 'call' }],
+  ['mcp_approval_request_item', { family: 'approval', side: 'call' }],
+  ['mcp_approval_response', { family: 'approval', side: 'output' }],
+  ['mcp_approval_response_item', { family: 'approval', side: 'output' }],
+])
+
+function halfOf(item: Message): Half | undefined {
+  const found = SIDES.get(item.type)
+  if (!found) return undefined
+  const id = partnerId(item, found.family, found.side)
+  return { key: typeof id === 'string' && !isPlaceholder(id) ? `${found.family} ${id}` : '', side: found.side }
+}
+
+function partnerId(item: Message, family: string, side: Half['side']): unknown {
+  if (family === 'approval') return side === 'call' ? item.id : item['approval_request_id']
+  // The provider's own form of this output names the call in its id.
+  return family === 'local_shell_call' && side === 'output' ? (item.call_id ?? item.id) : item.call_id
+}
+
+/** Items of other conversations may stand in between; items without metadata belong to the user's. */
+function threadOf(item: Message): string {
+  const { agent, callerAgent, parent_run_id: parentRunId } = item
+  if (callerAgent == null) return ''
+  const pair = (agent ?? '') < callerAgent ? [agent, callerAgent] : [callerAgent, agent]
+  return JSON.stringify([...pair, parentRunId])
+}

@@ -1,0 +1,76 @@
+import { type Tool as SdkTool, tool as sdkTool } from '@openai/agents-core'
+import type { StoredFile } from './run-input.ts'
+import type { AgencyContext } from './run-scope.ts'
+
+type AnyTool = SdkTool<AgencyContext>
+
+/**
+ * The tools for a model that runs function tools only: tools that the default vendor runs are replaced by tools of the
+ * same name that say they are not available, so that the model can tell the user instead of failing.
+ */
+export function withoutHostedTools(tools: readonly AnyTool[]): AnyTool[] {
+  const taken = new Set(tools.flatMap((tool) => (tool.type === 'function' ? [tool.name] : [])))
+  return tools.map((tool) => (tool.type === 'function' || isOfAdapter(tool) ? tool : standIn(tool, taken)))
+}
+
+function standIn(tool: AnyTool, taken: Set<string>): AnyTool {
+  const name = freeName(nameOf(tool), taken)
+  taken.add(name)
+  return sdkTool({
+    name,
+    description: `Not available for this request: the model in use cannot run ${name}.`,
+    parameters: { type: 'object', properties: {}, required: [], additionalProperties: false },
+    strict: true,
+    execute: () => `The tool ${name} is not available for this request: the model in use cannot run it.`,
+  })
+}
+
+/** Tool servers all have one tool name; their labels tell them apart. */
+function nameOf(tool: AnyTool): string {
+  const { server_label: label } = ('providerData' in tool ? (tool.providerData ?? {}) : {}) as Record<string, unknown>
+  const name = typeof label === 'string' ? `${tool.name}_${label}` : tool.name
+  return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 60)
+}
+
+function freeName(name: string, taken: ReadonlySet<string>): string {
+  let free = name
+  for (let count = 2; taken.has(free); count++) free = `${name}_${count}`
+  return free
+}
+
+/** Provider tools of the AI SDK are run by the model's own vendor. */
+function isOfAdapter(tool: AnyTool): boolean {
+  return tool.type === 'hosted_tool' && (tool.providerData ?? {})['aiSdkProviderTool'] !== undefined
+}
+
+/**
+ * The tools with a code interpreter that has these files, for one request: the agent's own one with the files added, or
+ * one more. A container that the agent names by its id is replaced, because files cannot be added to it in a request.
+ */
+export function withCodeFiles(tools: readonly AnyTool[], files: readonly StoredFile[]): AnyTool[] {
+  const ids = files.map(({ id }) => id)
+  const own = tools.find(isCodeInterpreter)
+  if (!own) return [...tools, codeInterpreter({ type: 'code_interpreter' }, ids)]
+  return tools.map((tool) => (tool === own ? codeInterpreter(own.providerData ?? {}, ids) : tool))
+}
+
+type HostedTool = Extract<AnyTool, { type: 'hosted_tool' }>
+
+function isCodeInterpreter(tool: AnyTool): tool is HostedTool {
+  return tool.type === 'hosted_tool' && (tool.providerData ?? {})['type'] === 'code_interpreter'
+}
+
+function codeInterpreter(data: Readonly<Record<string, unknown>>, ids: readonly string[]): HostedTool {
+  const { container } = data
+  const settings = typeof container === 'object' && container !== null ? (container as Record<string, unknown>) : {}
+  const present = Array.isArray(settings['file_ids']) ? settings['file_ids'] : []
+  const fileIds = [...new Set([...present, ...ids])]
+  const providerData = { ...data, container: { ...settings, type: 'auto', file_ids: fileIds } }
+  return { type: 'hosted_tool', name: 'code_interpreter', providerData }
+}
+
+/** Tells the model of the files; part of the request only, never of the conversation. */
+export function codeFilesHint(files: readonly StoredFile[]): string {
+  const names = JSON.stringify(files.map(({ name }) => name))
+  return `[Attached files, open to the code interpreter under /mnt/data: ${names}]`
+}

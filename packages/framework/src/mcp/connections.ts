@@ -1,0 +1,53 @@
+import type { MCPServer } from '@openai/agents-core'
+import { ProtectedConnections } from './protected-connections.ts'
+
+/** A tool server that cannot be reached. */
+export class ToolServerError extends Error {
+  override readonly name = 'ToolServerError'
+  readonly server: string
+
+  constructor(server: string, cause: unknown) {
+    super(`The tool server "${server}" could not be reached.`, { cause })
+    this.server = server
+  }
+}
+
+/** The connections of a process to tool servers: open ones are shared by all runs, protected ones belong to a user. */
+export class McpConnections {
+  readonly protected: ProtectedConnections
+  readonly #connected = new Map<MCPServer, Promise<void>>()
+
+  /** `idleMs`: a protected connection that no run uses is closed after this time. Default 300_000. */
+  constructor(options: { readonly idleMs?: number } = {}) {
+    this.protected = new ProtectedConnections(options.idleMs)
+  }
+
+  /**
+   * Connects open servers on first use and keeps the connections for later runs.
+   *
+   * @throws ToolServerError a server could not be reached; the next call tries again.
+   */
+  async connect(servers: readonly MCPServer[], signal: AbortSignal): Promise<void> {
+    if (servers.length === 0) return
+    signal.throwIfAborted()
+    await Promise.all(servers.map((server) => this.#connectOnce(server)))
+  }
+
+  /** Closes every connection; a server that fails to close is left to the end of the process. */
+  async close(): Promise<void> {
+    const servers = [...this.#connected.keys()]
+    this.#connected.clear()
+    await Promise.allSettled([this.protected.close(), ...servers.map((server) => server.close())])
+  }
+
+  #connectOnce(server: MCPServer): Promise<void> {
+    const known = this.#connected.get(server)
+    if (known) return known
+    const connecting = server.connect().catch((error: unknown) => {
+      this.#connected.delete(server)
+      throw new ToolServerError(server.name, error)
+    })
+    this.#connected.set(server, connecting)
+    return connecting
+  }
+}

@@ -1,0 +1,133 @@
+import { InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
+import { type MCPServer, MCPServerStreamableHttp } from '@openai/agents-core'
+import { OAuthSession } from './oauth-session.ts'
+import { OneAtATime } from './one-at-a-time.ts'
+import { AUTHENTICATE_TOOL } from './protected-servers.ts'
+import { SharedListing } from './shared-listing.ts'
+import type { AttemptOptions, SignInAttempt } from './sign-in-attempt.ts'
+
+type McpTools = Awaited<ReturnType<MCPServer['listTools']>>
+
+const CONNECT_TIMEOUT_SECONDS = 20
+const TOOL_TIMEOUT_MS = 120_000
+
+/** The SDK would print every request that needs a sign-in as an error. */
+const SILENT = {
+  namespace: 'bureau:mcp',
+  debug: () => {},
+  error: () => {},
+  warn: () => {},
+  dontLogModelData: true,
+  dontLogToolData: true,
+}
+
+/**
+ * One user's connection to a protected server, as the agents SDK wants it. No tool list is cached: the SDK's cache knows
+ * servers by name only, and users may see different tools.
+ */
+export class ProtectedConnection implements MCPServer {
+  readonly cacheToolsList = false
+  readonly name: string
+  readonly toolFilter?: NonNullable<MCPServer['toolFilter']>
+  readonly session: OAuthSession
+  readonly #server: MCPServerStreamableHttp
+  readonly #checks = new OneAtATime()
+  readonly #listing = new SharedListing(() => this.#server.listTools())
+  #connected = false
+  #tools: McpTools = []
+
+  constructor(options: AttemptOptions) {
+    const { name, url, options: declared } = options.settings
+    this.name = name
+    if (declared.toolFilter) this.toolFilter = declared.toolFilter
+    this.session = new OAuthSession(options)
+    this.#server = new MCPServerStreamableHttp({
+      url,
+      name,
+      authProvider: this.session,
+      fetch: options.fetch,
+      cacheToolsList: false,
+      logger: SILENT,
+      clientSessionTimeoutSeconds: CONNECT_TIMEOUT_SECONDS,
+      timeout: declared.toolTimeoutMs ?? TOOL_TIMEOUT_MS,
+    })
+  }
+
+  /**
+   * Makes sure that the server lets the user in: lists its tools, over a new connection if need be.
+   *
+   * @returns The sign-in that the user has to carry out; undefined when none is needed.
+   * @throws whatever keeps the server from answering.
+   */
+  check(): Promise<SignInAttempt | undefined> {
+    return this.#checks.run(async () => {
+      const waiting = this.session.takeAttempt()
+      if (waiting?.wider) return waiting
+      try {
+        await this.#listOrReconnect()
+        return undefined
+      } catch (error) {
+        const attempt = this.session.takeAttempt()
+        if (attempt) return attempt
+        throw error
+      }
+    })
+  }
+
+  async connect(): Promise<void> {
+    await this.#server.connect()
+    this.#connected = true
+  }
+
+  async close(): Promise<void> {
+    this.#connected = false
+    await this.#server.close()
+  }
+
+  /** The tools as they are now; those of the last time when the server does not answer, so that a run can go on. */
+  async listTools(): Promise<McpTools> {
+    try {
+      this.#tools = await this.#listing.next()
+    } catch {
+      // A call of one of these tools tells the model what is wrong.
+    }
+    return this.#tools
+  }
+
+  async callTool(...call: Parameters<MCPServer['callTool']>): ReturnType<MCPServer['callTool']> {
+    try {
+      return await this.#server.callTool(...call)
+    } catch (error) {
+      if (error instanceof InsufficientScopeError) await this.session.widen(error.requiredScope)
+      throw error
+    }
+  }
+
+  /** What the model is told when a call fails: never the text of a foreign error, except the server's own about the call. */
+  readonly errorFunction = ({ error }: { error: unknown }): string => {
+    if (this.session.needsUser) {
+      return `Error: "${this.name}" refused the call: the user must sign in again. Call ${AUTHENTICATE_TOOL}, then retry.`
+    }
+    if (error instanceof InsufficientScopeError)
+      return `Error: the user's sign-in to "${this.name}" does not permit this.`
+    if (error instanceof ProtocolError) return `Error: "${this.name}" refused the call: ${error.message}`
+    return `Error: the call to "${this.name}" failed.`
+  }
+
+  async invalidateToolsCache(): Promise<void> {
+    this.#tools = []
+  }
+
+  async #listOrReconnect(): Promise<void> {
+    if (this.#connected) {
+      try {
+        this.#tools = await this.#listing.next()
+        return
+      } catch {
+        if (this.session.needsUser) throw new Error('the user must sign in')
+      }
+    }
+    await this.connect()
+    this.#tools = await this.#listing.next()
+  }
+}

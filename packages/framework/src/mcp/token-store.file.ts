@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto'
+import { link, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { join, resolve, sep } from 'node:path'
+import type { StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
+import { ConfigError } from '@bureau/protocol'
+import { lockFile } from './file-lock.ts'
+import { safeSegment } from './safe-segment.ts'
+import { newSealKey, readSealKey, sealText, UnreadableFile, unsealText } from './seal-file.ts'
+import type { CredentialsKey, StoredCredentials, TokenStore } from './token-store.ts'
+
+/** Longer than the HTTP requests of one refresh may take together. */
+const LOCK_TIMEOUT_MS = 120_000
+
+export type FileTokenStoreOptions = {
+  /** Made with mode 0700 when it is missing. Several processes may share it. */
+  readonly directory: string
+  /**
+   * Keys of 32 bytes in base64 or hex, separated by commas: the first encrypts, all decrypt. Default: a key that is
+   * made once and kept beside the tokens, in the file `key` with mode 0600.
+   */
+  readonly key?: string | undefined
+  /** Told of files that cannot be opened. They count as absent: the user signs in again. */
+  readonly onUnreadable?: (path: string, error: Error) => void
+}
+
+type TokensFile = { readonly tokens: StoredOAuthTokens; readonly expiresAt?: number }
+
+/**
+ * Encrypted files: `<directory>/<user>/<server>/tokens.json` and `client.json`, mode 0600 in folders of mode 0700,
+ * replaced in one step.
+ */
+export class FileTokenStore implements TokenStore {
+  readonly #directory: string
+  readonly #configuredKeys: readonly Uint8Array[] | undefined
+  readonly #onUnreadable: (path: string, error: Error) => void
+  #keys: Promise<readonly Uint8Array[]> | undefined
+
+  /** @throws ConfigError `key` is not made of keys of 32 bytes. */
+  constructor(options: FileTokenStoreOptions) {
+    this.#directory = resolve(options.directory)
+    this.#configuredKeys = options.key === undefined ? undefined : readKeys(options.key)
+    this.#onUnreadable = options.onUnreadable ?? (() => {})
+  }
+
+  async load(key: CredentialsKey): Promise<StoredCredentials> {
+    const [tokens, client] = await Promise.all([
+      this.#read<TokensFile>(key, 'tokens.json'),
+      this.#read<StoredOAuthClientInformation>(key, 'client.json'),
+    ])
+    return { ...tokens, ...(client && { client }) }
+  }
+
+  async save(key: CredentialsKey, credentials: StoredCredentials): Promise<void> {
+    const { client, tokens, expiresAt } = credentials
+    // The client first: tokens must never stand beside a client that they were not issued to.
+    await this.#write(key, 'client.json', client)
+    const file = tokens && { tokens, ...(expiresAt !== undefined && { expiresAt }) }
+    await this.#write(key, 'tokens.json', file)
+  }
+
+  async delete(key: CredentialsKey): Promise<void> {
+    await this.save(key, {})
+  }
+
+  async exclusive<Result>(key: CredentialsKey, work: () => Promise<Result>): Promise<Result> {
+    const path = join(await this.#folderOf(key), 'lock')
+    await createOnce(path, '')
+    const unlock = await lockFile(path, LOCK_TIMEOUT_MS)
+    try {
+      return await work()
+    } finally {
+      unlock()
+    }
+  }
+
+  async #read<Content>(key: CredentialsKey, name: string): Promise<Content | undefined> {
+    const path = join(this.#pathOf(key), name)
+    const sealed = await readFile(path, 'utf8').catch(undefinedWhenMissing)
+    if (sealed === undefined) return undefined
+    try {
+      return JSON.parse(unsealText(await this.#loadKeys(), placeOf(key, name), sealed)) as Content
+    } catch (error) {
+      if (!(error instanceof UnreadableFile)) throw error
+      this.#onUnreadable(path, error)
+      return undefined
+    }
+  }
+
+  async #write(key: CredentialsKey, name: string, content: object | undefined): Promise<void> {
+    const path = join(await this.#folderOf(key), name)
+    if (content === undefined) return rm(path, { force: true })
+    const keys = await this.#loadKeys()
+    const temporary = await writeTemporary(path, sealText(keys[0]!, placeOf(key, name), JSON.stringify(content)))
+    await rename(temporary, path)
+  }
+
+  #pathOf({ userId, server }: CredentialsKey): string {
+    return join(this.#directory, userSegment(userId), serverSegment(server))
+  }
+
+  /** Makes the folder. A link planted in the way leads nowhere else: the real path must be the expected one. */
+  async #folderOf(key: CredentialsKey): Promise<string> {
+    const folder = this.#pathOf(key)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const [base, real] = await Promise.all([realpath(this.#directory), realpath(folder)])
+    if (real !== base + folder.slice(this.#directory.length) || !real.startsWith(base + sep)) {
+      throw new Error(`${folder} leads out of the token folder`)
+    }
+    return real
+  }
+
+  #loadKeys(): Promise<readonly Uint8Array[]> {
+    this.#keys ??= this.#configuredKeys ? Promise.resolve(this.#configuredKeys) : this.#generatedKeys()
+    this.#keys.catch(() => (this.#keys = undefined))
+    return this.#keys
+  }
+
+  async #generatedKeys(): Promise<readonly Uint8Array[]> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+    const path = join(this.#directory, 'key')
+    await createOnce(path, newSealKey())
+    return readKeys(await readFile(path, 'utf8'))
+  }
+}
+
+/** @throws Error the id is blank or not well-formed: two such ids could not be told apart. */
+function userSegment(userId: string): string {
+  if (userId.trim() === '' || !userId.isWellFormed()) throw new Error('credentials are stored for named users only')
+  return safeSegment(userId)
+}
+
+function serverSegment(server: string): string {
+  return /^[A-Za-z0-9_-]{1,64}$/.test(server) ? server : safeSegment(server)
+}
+
+function placeOf({ userId, server }: CredentialsKey, name: string): readonly string[] {
+  return [userId, server, name]
+}
+
+function readKeys(text: string): readonly Uint8Array[] {
+  return text.split(',').map((part) => {
+    const key = readSealKey(part)
+    if (!key) throw new ConfigError('The key of the token store must be 32 bytes, written in base64 or hex.')
+    return key
+  })
+}
+
+/**
+ * Makes a file with its whole content, unless it exists. An existing file is not opened: closing it again would free a
+ * lock that this process holds on it (POSIX).
+ */
+async function createOnce(path: string, content: string): Promise<void> {
+  if (await stat(path).catch(undefinedWhenMissing)) return
+  const temporary = await writeTemporary(path, content)
+  try {
+    await link(temporary, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    await rm(temporary, { force: true })
+  }
+}
+
+async function writeTemporary(path: string, content: string): Promise<string> {
+  const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`
+  const file = await open(temporary, 'wx', 0o600)
+  try {
+    await file.writeFile(content)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  return temporary
+}
+
+function undefinedWhenMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}

@@ -1,0 +1,43 @@
+import type { RunEvent } from '@bureau/protocol'
+import { expect, test } from 'vitest'
+import type { Conversation } from './conversation.ts'
+import { ModelCall } from './model-call.ts'
+
+/** What a client gets of these events. */
+function shown(...events: (readonly [kind: string, json: string])[]): unknown[] {
+  const emitted: RunEvent[] = []
+  const run = { emit: (event: RunEvent) => void emitted.push(event), ready: () => undefined }
+  const source = { agent: 'Solo', callerAgent: null, agent_run_id: 'agent_run_1' }
+  // A call needs no more of its conversation before its answer is finished.
+  const call = new ModelCall({ run, source } as unknown as Conversation, 'gpt-test')
+  for (const [kind, json] of events) call.onEvent(kind, json)
+  return emitted.map((event) => (event.type === 'model.event' ? JSON.parse(event.json) : event))
+}
+
+const echo = { id: 'resp_1', status: 'in_progress', model: 'gpt-test', output: [], instructions: 'secret', tools: [{}] }
+const visible = { id: 'resp_1', status: 'in_progress', model: 'gpt-test', output: [], error: null }
+
+test.each([
+  ['after the response', (type: string, n: number) => ({ type, response: echo, sequence_number: n })],
+  ['before it', (type: string, n: number) => ({ type, sequence_number: n, response: echo })],
+  ['beside other members', (type: string, n: number) => ({ type, response: echo, more: { n }, sequence_number: n })],
+])('what the provider repeats of the request is never shown, with the number %s', (_, event) => {
+  const created = event('response.created', 0)
+  const begun = event('response.in_progress', 1)
+
+  const events = shown(['response.created', JSON.stringify(created)], ['response.in_progress', JSON.stringify(begun)])
+
+  expect(events).toEqual([
+    { ...created, response: visible },
+    { ...begun, response: visible },
+  ])
+})
+
+test('a response that has changed since it was created is shown as it is now', () => {
+  const created = { type: 'response.created', response: echo, sequence_number: 0 }
+  const begun = { type: 'response.in_progress', response: { ...echo, model: 'gpt-other' }, sequence_number: 1 }
+
+  const events = shown(['response.created', JSON.stringify(created)], ['response.in_progress', JSON.stringify(begun)])
+
+  expect(events[1]).toMatchObject({ response: { ...visible, model: 'gpt-other' } })
+})

@@ -1,0 +1,188 @@
+import type { FunctionCallEvents } from './response-items.ts'
+import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from './response-events.ts'
+import { ModelError } from './transport.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** A call as its pieces arrive. It is announced when its name is known. */
+type PendingCall = {
+  readonly index: number | undefined
+  id: string | undefined
+  arguments: string
+  events?: FunctionCallEvents
+}
+
+/** Reads the chunks of one streamed chat completion and writes them as Responses events. */
+export class ChatAnswer {
+  readonly #writer: ResponseEventWriter
+  readonly #usedCallIds: Set<string>
+  readonly #calls: PendingCall[] = []
+  #finishReason: string | undefined
+  #usage: ResponseUsage | null = null
+  #ended = false
+
+  /** `usedCallIds`: the calls of the conversation so far. A server that counts from zero each time gets other ids. */
+  constructor(writer: ResponseEventWriter, usedCallIds: Iterable<string>) {
+    this.#writer = writer
+    this.#usedCallIds = new Set(usedCallIds)
+  }
+
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  /**
+   * Takes the data of one server-sent event.
+   *
+   * @throws ModelError `upstream_invalid_response`
+   */
+  read(data: string): void {
+    if (this.#ended) return
+    if (data === '[DONE]') return this.#finish()
+    const chunk = parseChunk(data)
+    if (chunk['error']) return this.#fail(chunk['error'])
+    const choices = chunk['choices']
+    if (!Array.isArray(choices)) throw invalid('a chunk has no choices')
+    this.#writer.start(typeof chunk['model'] === 'string' && chunk['model'] !== '' ? chunk['model'] : undefined)
+    if (chunk['usage']) this.#usage = readUsage(asFields(chunk['usage']))
+    for (const choice of choices) this.#readChoice(asFields(choice))
+  }
+
+  #readChoice(choice: Fields): void {
+    if (choice['index'] !== undefined && choice['index'] !== 0) return
+    const delta = asFields(choice['delta'])
+    const reasoning = delta['reasoning_content'] ?? delta['reasoning']
+    if (typeof reasoning === 'string' && reasoning !== '') this.#writer.reasoning(reasoning)
+    const content = delta['content'] ?? ''
+    if (typeof content !== 'string') throw invalid('the content of a chunk is not text')
+    if (content !== '') this.#writer.text(content)
+    if (typeof delta['refusal'] === 'string' && delta['refusal'] !== '') this.#writer.refusal(delta['refusal'])
+    if (Array.isArray(delta['tool_calls'])) for (const call of delta['tool_calls']) this.#readCall(asFields(call))
+    if (typeof choice['finish_reason'] === 'string') this.#finishReason = choice['finish_reason']
+  }
+
+  #readCall(piece: Fields): void {
+    const { name, arguments: args } = asFields(piece['function'])
+    const named = typeof name === 'string' && name !== ''
+    const call = this.#callOf(piece, named)
+    call.arguments += typeof args === 'string' ? args : args === undefined || args === null ? '' : JSON.stringify(args)
+    if (named) call.events ??= this.#writer.functionCall({ name, ...this.#newCallId(call.id) })
+    if (!call.events) return
+    call.events.arguments(call.arguments)
+    call.arguments = ''
+  }
+
+  /** Some servers leave the index out, or repeat it for parallel calls: then another id means another call. */
+  #callOf(piece: Fields, named: boolean): PendingCall {
+    const id = typeof piece['id'] === 'string' && piece['id'] !== '' ? piece['id'] : undefined
+    const index = typeof piece['index'] === 'number' ? piece['index'] : undefined
+    const fits = (call: PendingCall): boolean =>
+      (index === undefined || call.index === index) && (id === undefined || call.id === undefined || call.id === id)
+    const startsAnother = index === undefined && id === undefined && named
+    const known = startsAnother ? undefined : this.#calls.findLast(fits)
+    if (known) {
+      known.id ??= id
+      return known
+    }
+    const call = { index, id, arguments: '' }
+    this.#calls.push(call)
+    return call
+  }
+
+  #newCallId(callId: string | undefined): { callId?: string } {
+    if (callId === undefined || this.#usedCallIds.has(callId)) return {}
+    this.#usedCallIds.add(callId)
+    return { callId }
+  }
+
+  #finish(): void {
+    if (this.#finishReason === undefined) throw invalid('the stream has no finish_reason')
+    if (this.#finishReason === 'error') throw invalid('the model broke off')
+    const cutOff = INCOMPLETE[this.#finishReason]
+    this.#endCalls(cutOff)
+    this.#ended = true
+    if (cutOff) return this.#writer.incomplete(cutOff, this.#usage)
+    if (this.#writer.speechless) this.#writer.text('')
+    this.#writer.complete(this.#usage)
+  }
+
+  #endCalls(cutOff: IncompleteReason | undefined): void {
+    for (const call of this.#calls) {
+      if (!call.events) throw invalid('a tool call has no name')
+      if (cutOff && !isJson(call.events.streamed)) continue
+      if (call.events.streamed === '') call.events.arguments('{}')
+      call.events.done()
+    }
+  }
+
+  /** A failure that the server reports inside the stream becomes `response.failed`, as at the Responses API. */
+  #fail(error: unknown): void {
+    const { code, type, message } = asFields(error)
+    this.#ended = true
+    this.#writer.fail({
+      code: namedCode(code) ?? namedCode(type) ?? 'server_error',
+      message: typeof message === 'string' ? message : JSON.stringify(error),
+    })
+  }
+}
+
+const INCOMPLETE: Record<string, IncompleteReason> = { length: 'max_output_tokens', content_filter: 'content_filter' }
+
+function parseChunk(data: string): Fields {
+  try {
+    const chunk: unknown = JSON.parse(data)
+    if (typeof chunk === 'object' && chunk !== null) return chunk as Fields
+  } catch (cause) {
+    throw invalid('a chunk is not valid JSON', cause)
+  }
+  throw invalid('a chunk is not a JSON object')
+}
+
+/** Gateways report the HTTP status of the server behind them as the code. */
+function namedCode(code: unknown): string | undefined {
+  const status = Number(code)
+  if (!Number.isInteger(status) || status < 400) return typeof code === 'string' && code !== '' ? code : undefined
+  if (status === 401 || status === 403) return 'invalid_api_key'
+  if (status === 429) return 'rate_limit_exceeded'
+  return status >= 500 ? 'server_error' : 'invalid_prompt'
+}
+
+/** Cached tokens stand where the vendor puts them, or in `prompt_cache_hit_tokens` as at DeepSeek. */
+function readUsage(usage: Fields): ResponseUsage {
+  const input = asFields(usage['prompt_tokens_details'])
+  const output = asFields(usage['completion_tokens_details'])
+  const inputTokens = countOf(usage['prompt_tokens'])
+  const outputTokens = countOf(usage['completion_tokens'])
+  const cacheWrite = countOf(input['cache_write_tokens'])
+  return {
+    input_tokens: inputTokens,
+    input_tokens_details: {
+      cached_tokens: countOf(input['cached_tokens'] ?? usage['prompt_cache_hit_tokens']),
+      ...(cacheWrite > 0 && { cache_write_tokens: cacheWrite }),
+    },
+    output_tokens: outputTokens,
+    output_tokens_details: { reasoning_tokens: countOf(output['reasoning_tokens']) },
+    total_tokens: countOf(usage['total_tokens']) || inputTokens + outputTokens,
+  }
+}
+
+function countOf(value: unknown): number {
+  return typeof value === 'number' && value > 0 ? Math.floor(value) : 0
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function invalid(detail: string, cause?: unknown): ModelError {
+  return new ModelError('upstream_invalid_response', { detail, cause })
+}
+
+function asFields(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {}
+}

@@ -1,0 +1,111 @@
+import { toChatMessages } from './chat-messages.ts'
+import { ModelError, type ResponsesRequest } from './transport.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** Members of a Responses request that have no counterpart, or that are converted one by one below. */
+const NOT_PASSED_ON = new Set([
+  'background',
+  'context_management',
+  'conversation',
+  'include',
+  'input',
+  'instructions',
+  'max_output_tokens',
+  'max_tool_calls',
+  'parallel_tool_calls',
+  'previous_response_id',
+  'prompt',
+  'reasoning',
+  'store',
+  'stream',
+  'stream_options',
+  'text',
+  'tool_choice',
+  'tools',
+  'truncation',
+])
+
+/**
+ * A Responses request as the body of a streamed Chat Completions request.
+ *
+ * Tools that only the Responses API runs (file and web search, code interpreter, hosted MCP) are left out. Members that
+ * are not part of the Responses API are passed on, for options of the server at hand.
+ *
+ * @throws ModelError `upstream_invalid_request` when `tool_choice` demands a tool that was left out.
+ */
+export function toChatRequest(request: ResponsesRequest, url: URL): Record<string, unknown> {
+  const body: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(request)) {
+    if (value !== undefined && value !== null && !NOT_PASSED_ON.has(name)) body[name] = value
+  }
+  body['messages'] = toChatMessages(request.instructions ?? undefined, request.input)
+  body['stream'] = true
+  body['stream_options'] = { include_usage: true }
+  setIfGiven(body, maxTokensField(url), request['max_output_tokens'])
+  setIfGiven(body, 'reasoning_effort', asFields(request['reasoning'])['effort'])
+  setIfGiven(body, 'verbosity', asFields(request['text'])['verbosity'])
+  setIfGiven(body, 'response_format', toResponseFormat(asFields(asFields(request['text'])['format'])))
+  return { ...body, ...toToolFields(request) }
+}
+
+/** The vendor refuses the old name for reasoning models; other servers mostly know no other. */
+function maxTokensField(url: URL): string {
+  return /(^|\.)openai(\.azure)?\.com$/.test(url.hostname) ? 'max_completion_tokens' : 'max_tokens'
+}
+
+function toResponseFormat(format: Fields): Fields | undefined {
+  if (format['type'] === 'json_object') return { type: 'json_object' }
+  if (format['type'] !== 'json_schema') return undefined
+  const { type, ...schema } = format
+  return { type, json_schema: schema }
+}
+
+function toToolFields(request: ResponsesRequest): Record<string, unknown> {
+  const choice = readToolChoice(request['tool_choice'])
+  const functions = (request.tools ?? []).filter((tool) => tool['type'] === 'function')
+  const offered = choice.allowed ? functions.filter((tool) => choice.allowed?.has(tool['name'])) : functions
+  const named = choice.named
+  if (named !== undefined && !offered.some((tool) => tool['name'] === named)) {
+    throw new ModelError('upstream_invalid_request', {
+      detail: `tool_choice demands ${JSON.stringify(request['tool_choice'])}, which Chat Completions cannot run`,
+    })
+  }
+  if (offered.length === 0) return {}
+  const fields: Record<string, unknown> = { tools: offered.map(toChatTool) }
+  setIfGiven(fields, 'parallel_tool_calls', request['parallel_tool_calls'])
+  if (named !== undefined) fields['tool_choice'] = { type: 'function', function: { name: named } }
+  else setIfGiven(fields, 'tool_choice', choice.mode)
+  return fields
+}
+
+type ToolChoice = { readonly mode?: unknown; readonly named?: unknown; readonly allowed?: ReadonlySet<unknown> }
+
+function readToolChoice(choice: unknown): ToolChoice {
+  if (typeof choice !== 'object' || choice === null) return { mode: choice }
+  const { type, name, mode, tools } = choice as Fields
+  if (type === 'allowed_tools' && Array.isArray(tools)) {
+    return { mode, allowed: new Set(tools.map((tool: unknown) => asFields(tool)['name'])) }
+  }
+  return { named: type === 'function' ? name : type }
+}
+
+function toChatTool({ name, description, parameters, strict }: Fields): Fields {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(typeof description === 'string' && { description }),
+      parameters: parameters ?? { type: 'object', properties: {} },
+      ...(strict === true && { strict }),
+    },
+  }
+}
+
+function setIfGiven(fields: Record<string, unknown>, name: string, value: unknown): void {
+  if (value !== undefined && value !== null) fields[name] = value
+}
+
+function asFields(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {}
+}

@@ -1,0 +1,117 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { Agent } from 'undici'
+import { afterEach, expect, test } from 'vitest'
+import { postStream, type StreamingPost } from './post-stream.ts'
+import { ModelError } from './transport.ts'
+
+const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
+const END = '0\r\n\r\n'
+
+const closing: (() => unknown)[] = []
+
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+/** A provider that answers every request with these bytes in one packet, and says how often it was asked. */
+async function startProvider(
+  answer: string | Buffer,
+  { cut = false } = {},
+): Promise<{ url: URL; asked: () => number }> {
+  let asked = 0
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    socket.on('data', () => {
+      asked++
+      if (cut) socket.end(answer)
+      else socket.write(answer)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closing.push(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/responses`), asked: () => asked }
+}
+
+function post(url: URL, onText: StreamingPost['onText'], signal = new AbortController().signal): Promise<void> {
+  const dispatcher = new Agent()
+  closing.push(() => dispatcher.destroy())
+  return postStream({ dispatcher, url, headers: {}, body: '{}', signal, onText })
+}
+
+const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
+
+test('chunks that arrive together are handed on together, and a character that is cut in two stays whole', async () => {
+  const [first, second] = [Buffer.from('a: ä\n').subarray(0, 4), Buffer.from('a: ä\n').subarray(4)]
+  const parts = [first, second].map((part) => `${part.length.toString(16)}\r\n${part.toString('latin1')}\r\n`)
+  const { url } = await startProvider(Buffer.from(HEAD + parts.join('') + END, 'latin1'))
+  const texts: string[] = []
+
+  await post(url, (text) => void texts.push(text))
+
+  expect(texts).toEqual(['a: ä\n'])
+})
+
+test.each([
+  [
+    'at once',
+    (error: Error) => () => {
+      throw error
+    },
+  ],
+  ['later', (error: Error) => () => Promise.reject(error)],
+])('what the reader throws %s comes out as it is, and nothing is asked again', async (_when, failing) => {
+  const { url, asked } = await startProvider(HEAD + chunk('one') + chunk('two'))
+  const defect = new TypeError('a mistake of ours')
+
+  await expect(post(url, failing(defect))).rejects.toBe(defect)
+  expect(asked()).toBe(1)
+})
+
+test('the reader gets nothing after it has failed', async () => {
+  const { url } = await startProvider(HEAD + chunk('one'))
+  let calls = 0
+
+  await expect(
+    post(url, () => {
+      calls++
+      throw new Error('enough')
+    }),
+  ).rejects.toThrow('enough')
+  expect(calls).toBe(1)
+})
+
+test('what came before a broken connection is handed on before the error', async () => {
+  const { url } = await startProvider(HEAD + chunk('one'), { cut: true })
+  const texts: string[] = []
+
+  const failure = await post(url, (text) => void texts.push(text)).catch((error: unknown) => error)
+
+  expect(texts).toEqual(['one'])
+  expect(failure).toBeInstanceOf(ModelError)
+  expect(failure).toMatchObject({ code: 'upstream_invalid_response' })
+})
+
+test('an abort rejects with the reason of the signal, while the reader is behind too', async () => {
+  const { url } = await startProvider(HEAD + chunk('one'))
+  const stop = new AbortController()
+  const reason = new Error('cancelled')
+  const behind = Promise.withResolvers<void>()
+
+  const done = post(
+    url,
+    () => {
+      queueMicrotask(() => stop.abort(reason))
+      return behind.promise
+    },
+    stop.signal,
+  )
+
+  await expect(done).rejects.toBe(reason)
+})

@@ -1,0 +1,204 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Dispatcher } from 'undici'
+import { ModelError, modelErrorOfStatus } from './transport.ts'
+
+export type StreamingPost = {
+  readonly dispatcher: Dispatcher
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly signal: AbortSignal
+  /** Receives decoded text as it arrives. A promise pauses the socket until it resolves. */
+  readonly onText: (text: string) => Promise<void> | undefined
+}
+
+const MAX_ATTEMPTS = 3
+const MAX_RETRY_WAIT_MS = 10_000
+const MAX_ERROR_BODY_BYTES = 16_384
+
+/**
+ * POSTs JSON to a model provider and hands on the answer's text while it arrives.
+ *
+ * Retries (twice, 0.5 s and 1 s, or as `retry-after` says up to 10 s) only before the first byte of a good answer, so that
+ * nothing is ever sent twice to the reader.
+ *
+ * @throws ModelError, the reason of `signal`, or what `onText` throws.
+ */
+export async function postStream(post: StreamingPost): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await postOnce(post)
+    } catch (error) {
+      post.signal.throwIfAborted()
+      if (!(error instanceof RetryableError)) throw error
+      const waitMs = error.retryAfterMs ?? 500 * 2 ** (attempt - 1)
+      if (attempt === MAX_ATTEMPTS || waitMs > MAX_RETRY_WAIT_MS) throw error.cause
+      await pause(waitMs, post.signal)
+    }
+  }
+}
+
+class RetryableError extends Error {
+  override readonly cause: ModelError
+  readonly retryAfterMs: number | undefined
+
+  constructor(cause: ModelError, retryAfterMs?: number) {
+    super(cause.message)
+    this.cause = cause
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+function postOnce(post: StreamingPost): Promise<void> {
+  const { dispatcher, url, headers, body, signal } = post
+  const answer = new StreamedAnswer(post)
+  const abort = (): void => answer.abort()
+  signal.addEventListener('abort', abort, { once: true })
+  dispatcher.dispatch(
+    {
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...headers },
+      body,
+    },
+    answer,
+  )
+  return answer.ended.finally(() => signal.removeEventListener('abort', abort))
+}
+
+/** One answer, over undici's callback interface: no web stream and no async iterator between socket and reader. */
+class StreamedAnswer implements Dispatcher.DispatchHandler {
+  readonly ended: Promise<void>
+  readonly #post: StreamingPost
+  readonly #settle: PromiseWithResolvers<void> = Promise.withResolvers()
+  readonly #decoder = new TextDecoder()
+  #controller: Dispatcher.DispatchController | undefined
+  #status = 0
+  #retryAfterMs: number | undefined
+  #errorBody = ''
+  #unread: Buffer[] = []
+  #started = false
+  #stopped = false
+  #readerIsBehind = false
+  /** How the answer has ended, once everything that came before is handed on. */
+  #end: (() => void) | undefined
+
+  constructor(post: StreamingPost) {
+    this.#post = post
+    this.ended = this.#settle.promise
+  }
+
+  abort(): void {
+    const { reason } = this.#post.signal
+    this.#controller?.abort(reason instanceof Error ? reason : new Error('aborted'))
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#post.signal.aborted) this.abort()
+  }
+
+  onResponseStart(_: unknown, statusCode: number, headers: IncomingHttpHeaders): void {
+    this.#status = statusCode
+    this.#retryAfterMs = parseRetryAfter(headers['retry-after'])
+  }
+
+  onResponseData(_: unknown, chunk: Buffer): void {
+    if (this.#status !== 200) {
+      if (this.#errorBody.length < MAX_ERROR_BODY_BYTES)
+        this.#errorBody += this.#decoder.decode(chunk, { stream: true })
+      return
+    }
+    this.#started = true
+    // Providers send each event as an HTTP chunk; those of one read of the socket are handed on together.
+    if (this.#unread.push(chunk) === 1) queueMicrotask(() => this.#deliver())
+  }
+
+  onResponseEnd(): void {
+    if (this.#status === 200) return this.#endWith(() => this.#settle.resolve())
+    const error = modelErrorOfStatus(this.#status, this.#errorBody)
+    this.#settle.reject(isTransient(error) ? new RetryableError(error, this.#retryAfterMs) : error)
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    const { signal } = this.#post
+    if (signal.aborted) return this.#settle.reject(signal.reason)
+    const failure = modelErrorOfNetwork(error, this.#started)
+    this.#endWith(() => this.#settle.reject(this.#started ? failure : new RetryableError(failure)))
+  }
+
+  #endWith(end: () => void): void {
+    this.#end = end
+    this.#deliver()
+    if (!this.#readerIsBehind) end()
+  }
+
+  /**
+   * While the reader is behind, the socket is paused and what was read already waits. What the reader throws ends the
+   * request, as it was thrown.
+   */
+  #deliver(): void {
+    if (this.#unread.length === 0 || this.#stopped || this.#readerIsBehind) return
+    const [first, ...others] = this.#unread
+    this.#unread = []
+    const bytes = others.length === 0 ? first! : Buffer.concat([first!, ...others])
+    try {
+      const waiting = this.#post.onText(this.#decoder.decode(bytes, { stream: true }))
+      if (!waiting) return
+      this.#readerIsBehind = true
+      this.#controller?.pause()
+      waiting.then(
+        () => this.#goOn(),
+        (error: unknown) => this.#stop(error),
+      )
+    } catch (error) {
+      this.#stop(error)
+    }
+  }
+
+  #goOn(): void {
+    this.#readerIsBehind = false
+    this.#deliver()
+    if (this.#readerIsBehind) return
+    this.#end?.()
+    this.#controller?.resume()
+  }
+
+  #stop(error: unknown): void {
+    this.#stopped = true
+    this.#settle.reject(error)
+    this.#controller?.abort(error instanceof Error ? error : new Error('stopped'))
+  }
+}
+
+function isTransient(error: ModelError): boolean {
+  return error.code === 'upstream_unavailable' || error.code === 'upstream_rate_limited'
+}
+
+function modelErrorOfNetwork(error: Error, started: boolean): ModelError {
+  const code = 'code' in error ? String(error.code) : ''
+  if (code.endsWith('TIMEOUT')) return new ModelError('upstream_timeout', { cause: error })
+  return new ModelError(started ? 'upstream_invalid_response' : 'upstream_unavailable', { cause: error })
+}
+
+/** `retry-after` in seconds or as an HTTP date (RFC 9110, section 10.2.3). */
+function parseRetryAfter(header: string | string[] | undefined): number | undefined {
+  if (typeof header !== 'string') return undefined
+  const seconds = Number(header)
+  const waitMs = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(header) - Date.now()
+  return Number.isFinite(waitMs) ? Math.max(0, waitMs) : undefined
+}
+
+async function pause(waitMs: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, waitMs)
+  const stop = (): void => reject(signal.reason)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    await promise
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+  }
+}

@@ -1,0 +1,132 @@
+import type { Dispatcher } from 'undici'
+import { SseParser, type WireItem } from '@bureau/protocol'
+import { postStream } from './post-stream.ts'
+import { isOwnId } from './response-items.ts'
+import { type ModelCallObserver, ModelError, type ResponsesTransport } from './transport.ts'
+
+/** Where a model is served and with whose key. */
+export type ModelEndpoint = {
+  /** Base URL with the version segment, e.g. `https://api.example.com/v1`. */
+  readonly baseUrl: string
+  readonly apiKey: string | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly dispatcher: Dispatcher
+}
+
+/** The Responses API over HTTP. Each event's JSON text goes to the observer as it came. */
+export function responsesTransport(endpoint: ModelEndpoint): ResponsesTransport {
+  const url = endpointUrl(endpoint.baseUrl, 'responses')
+  return async (request, { observer, signal, headers }) => {
+    const events = new ResponsesEventCutter(observer)
+    await postStream({
+      dispatcher: endpoint.dispatcher,
+      url,
+      headers: { ...headers, ...authorization(endpoint), ...endpoint.headers },
+      body: JSON.stringify({ ...request, input: replayable(request.input), stream: true }),
+      signal,
+      onText: (text) => events.push(text),
+    })
+    if (!events.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
+  }
+}
+
+export function endpointUrl(baseUrl: string, path: string): URL {
+  return new URL(path, baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`)
+}
+
+export function authorization(endpoint: ModelEndpoint): Record<string, string> {
+  return endpoint.apiKey ? { authorization: `Bearer ${endpoint.apiKey}` } : {}
+}
+
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed', 'error'])
+
+/**
+ * Cuts events out of the stream by searching for line ends, because this is the path of every token: the common frame
+ * (`event: …\ndata: {…}\n\n`) is neither split into lines nor parsed. Anything else takes the general parser.
+ */
+export class ResponsesEventCutter {
+  ended = false
+  readonly #observer: ModelCallObserver
+  #rest = ''
+  #general: SseParser | undefined
+
+  constructor(observer: ModelCallObserver) {
+    this.#observer = observer
+  }
+
+  push(text: string): Promise<void> | undefined {
+    if (!this.#general && text.includes('\r')) {
+      this.#general = new SseParser()
+      text = this.#rest + text
+    }
+    if (this.#general) this.#pushGeneral(text)
+    else this.#pushFast(this.#rest === '' ? text : this.#rest + text)
+    return this.#observer.onBatchEnd()
+  }
+
+  #pushFast(text: string): void {
+    let start = 0
+    for (;;) {
+      const end = text.indexOf('\n\n', start)
+      if (end < 0) break
+      const line = text.indexOf('\n', start)
+      if (
+        text.startsWith('event: ', start) &&
+        text.startsWith('data: ', line + 1) &&
+        text.indexOf('\n', line + 1) === end
+      )
+        this.#deliver(text.slice(start + 7, line), text.slice(line + 7, end))
+      else this.#deliverFrames(new SseParser(), text.slice(start, end + 2))
+      start = end + 2
+    }
+    this.#rest = start === 0 ? text : text.slice(start)
+  }
+
+  #pushGeneral(text: string): void {
+    this.#deliverFrames(this.#general!, text)
+  }
+
+  #deliverFrames(parser: SseParser, text: string): void {
+    for (const frame of parser.push(text)) {
+      if (frame.data === '[DONE]') continue
+      const json = frame.data.includes('\n') ? frame.data.replaceAll('\n', ' ') : frame.data
+      this.#deliver(frame.event ?? kindOf(json), json)
+    }
+  }
+
+  #deliver(kind: string, json: string): void {
+    if (!json.startsWith(`{"type":"${kind}"`) || !json.endsWith('}')) assertJson(json)
+    if (TERMINAL.has(kind)) this.ended = true
+    this.#observer.onEvent(kind, json)
+  }
+}
+
+function kindOf(json: string): string {
+  const { type } = assertJson(json) as { type?: unknown }
+  return typeof type === 'string' ? type : 'unknown'
+}
+
+function assertJson(json: string): object {
+  try {
+    const value: unknown = JSON.parse(json)
+    if (typeof value === 'object' && value !== null) return value
+  } catch {
+    // Falls through to the one error below.
+  }
+  throw new ModelError('upstream_invalid_response', { detail: 'an event of the stream is not a JSON object' })
+}
+
+/** What the Responses API takes on the items that other vendors' models produce as well. */
+const REPLAYED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  message: ['type', 'id', 'role', 'content', 'status', 'phase'],
+  function_call: ['type', 'id', 'call_id', 'name', 'arguments', 'status', 'namespace', 'caller'],
+}
+
+/** Items that another vendor's model produced: their reasoning cannot be looked up, and their own members are unknown. */
+function replayable(items: readonly WireItem[]): WireItem[] {
+  return items.flatMap((item) => {
+    if (item.type === 'reasoning' && isOwnId(item.id)) return []
+    const members = isOwnId(item.id) ? REPLAYED_MEMBERS[item.type ?? ''] : undefined
+    return members ? [Object.fromEntries(Object.entries(item).filter(([name]) => members.includes(name)))] : [item]
+  })
+}

@@ -1,0 +1,89 @@
+import { RUN_ERRORS, type RunErrorCode, type WireItem } from '@bureau/protocol'
+
+/** A Responses API request body, as the agents SDK builds it. `input` is always a list here. */
+export type ResponsesRequest = {
+  readonly model?: string
+  readonly instructions?: string
+  readonly input: readonly WireItem[]
+  readonly tools?: readonly Readonly<Record<string, unknown>>[]
+  readonly [key: string]: unknown
+}
+
+/** The finished response of a Responses API request. */
+export type ResponsesResponse = {
+  readonly id: string
+  readonly status?: string
+  readonly model?: string
+  readonly output: readonly WireItem[]
+  readonly usage?: Readonly<Record<string, unknown>> | null
+  readonly error?: { readonly code?: string; readonly message?: string } | null
+  readonly incomplete_details?: { readonly reason?: string } | null
+  readonly [key: string]: unknown
+}
+
+/** Receives the streaming events of one model request, in order. */
+export interface ModelCallObserver {
+  /** One event: its `type` and the JSON text in which it arrived. Never waits. */
+  onEvent(kind: string, json: string): void
+  /**
+   * Called after each batch of events that arrived together. A promise means that the reader is behind: the transport
+   * must read nothing more until it resolves.
+   */
+  onBatchEnd(): Promise<void> | undefined
+}
+
+export type ModelCallOptions = {
+  readonly observer: ModelCallObserver
+  /** Aborts the request; the transport then rejects with the signal's reason. */
+  readonly signal: AbortSignal
+  /** Extra request headers of the agent's model settings. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/**
+ * Sends one request to a model and streams its events to the observer, whatever the provider speaks, as Responses API
+ * streaming events. Resolves after the last event (`response.completed`, `.incomplete` or `.failed`, or `error`).
+ *
+ * @throws ModelError the provider could not be reached, refused the request, or broke off.
+ */
+export type ResponsesTransport = (request: ResponsesRequest, call: ModelCallOptions) => Promise<void>
+
+/** Codes of a failed model request. */
+export type ModelErrorCode = Extract<
+  RunErrorCode,
+  `upstream_${string}` | 'context_length_exceeded' | 'response_incomplete'
+>
+
+/**
+ * A model request that failed. The message is fit for the caller: what the provider said may hold keys, prompts or
+ * account names and stays in `detail` and `cause`, for the log.
+ */
+export class ModelError extends Error {
+  override readonly name = 'ModelError'
+  readonly code: ModelErrorCode
+  /** The provider's HTTP status, when it answered. */
+  readonly status: number | undefined
+  readonly detail: string | undefined
+
+  constructor(code: ModelErrorCode, options: { status?: number; detail?: string; cause?: unknown } = {}) {
+    const status = options.status === undefined ? '' : ` (HTTP ${options.status})`
+    super(RUN_ERRORS[code].message.replace(/\.$/, `${status}.`), { cause: options.cause })
+    this.code = code
+    this.status = options.status
+    this.detail = options.detail
+  }
+}
+
+/** How providers say that the input is too long. */
+const CONTEXT_LENGTH = /context_length_exceeded|maximum context length|prompt is too long|input is too long/i
+
+/** What a provider's HTTP error status and error code mean. */
+export function modelErrorOfStatus(status: number, body: string): ModelError {
+  const detail = body.slice(0, 2_000)
+  if (status === 401 || status === 403) return new ModelError('upstream_auth_failed', { status, detail })
+  if (status === 408 || status === 504) return new ModelError('upstream_timeout', { status, detail })
+  if (status === 429) return new ModelError('upstream_rate_limited', { status, detail })
+  if (status >= 500) return new ModelError('upstream_unavailable', { status, detail })
+  if (CONTEXT_LENGTH.test(body)) return new ModelError('context_length_exceeded', { status, detail })
+  return new ModelError('upstream_invalid_request', { status, detail })
+}

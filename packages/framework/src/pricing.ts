@@ -1,0 +1,139 @@
+import { createRequire } from 'node:module'
+import type { calcPrice, PriceCalculation, Provider } from '@pydantic/genai-prices'
+import type { Usage } from '@bureau/protocol'
+
+/** One answer of a model. */
+export type PricedResponse = {
+  /** The model's name, with or without the provider in front, e.g. `gpt-5` or `anthropic/claude-sonnet-4-5`. */
+  readonly model: string
+  /** Who serves it, when the name does not say so, e.g. `azure`. */
+  readonly provider?: string
+  /** The tokens of this one answer: price tiers depend on the size of a single request. */
+  readonly usage: Usage
+}
+
+/**
+ * Estimates what one answer of a model cost, in US dollars, from a price list that ships with the package.
+ *
+ * Never throws: a model without a known price costs 0 and is reported as not priced. The dearer tier of a price holds
+ * for the whole answer when its input tokens, cached ones included, exceed the tier's start.
+ */
+export function costOfResponse({ model, provider, usage }: PricedResponse): { costUsd: number; priced: boolean } {
+  const entry = priceEntry(model, provider)
+  const price = entry && priceOf(billableTokens(usage, entry), ENTRY_NAME, { provider: entry.provider })
+  return price ? { costUsd: price.total_price, priced: true } : { costUsd: 0, priced: false }
+}
+
+/**
+ * Reads the `usage` of a Responses API response: one request, without its cost. Numbers that are missing or make no
+ * sense count as 0, so that a compatible server's gaps do not spoil a sum.
+ */
+export function usageOfResponse(rawUsage: unknown): Usage {
+  const usage = recordOf(rawUsage)
+  const inputDetails = recordOf(usage['input_tokens_details'])
+  const input = tokens(usage['input_tokens'])
+  const output = tokens(usage['output_tokens'])
+  const reasoning = tokens(recordOf(usage['output_tokens_details'])['reasoning_tokens'])
+  return {
+    request_count: 1,
+    cached_tokens: tokens(inputDetails['cached_tokens']),
+    cache_write_tokens: tokens(inputDetails['cache_write_tokens']),
+    input_tokens: input,
+    output_tokens: output,
+    total_tokens: tokens(usage['total_tokens']) || input + output,
+    total_cost: 0,
+    ...(reasoning > 0 && { reasoning_tokens: reasoning }),
+  }
+}
+
+function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
+
+function tokens(value: unknown): number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
+}
+
+/** The price list takes cached tokens as parts of the input, and refuses parts that are larger than the whole. */
+function billableTokens(usage: Usage, { chargesReasoning }: PriceEntry): Record<string, number> {
+  const input = tokens(usage.input_tokens)
+  const output = tokens(usage.output_tokens)
+  const cached = Math.min(tokens(usage.cached_tokens), input)
+  const written = Math.min(tokens(usage.cache_write_tokens), input - cached)
+  const read = { input_tokens: input, cache_read_tokens: cached, cache_write_tokens: written }
+  if (!chargesReasoning) return { ...read, output_tokens: output }
+  // Where reasoning has a price of its own it is charged beside the output; the list would take it out of the output.
+  const reasoning = tokens(usage.reasoning_tokens)
+  return { ...read, output_tokens: output + reasoning, output_reasoning_tokens: reasoning }
+}
+
+/** A provider with the one model that is meant, so that later look-ups do not search the list again. */
+type PriceEntry = { readonly provider: Provider; readonly chargesReasoning: boolean }
+
+const ENTRY_NAME = 'model'
+
+function priceEntry(model: string, provider: string | undefined): PriceEntry | undefined {
+  const key = JSON.stringify([model, provider])
+  const known = entries.get(key)
+  if (known !== undefined) return known ?? undefined
+  const found = findPrice(model, provider)
+  if (entries.size >= MAX_ENTRIES) entries.clear()
+  entries.set(key, found ?? null)
+  return found
+}
+
+// A cache: providers name models freely, so it is bounded.
+const entries = new Map<string, PriceEntry | null>()
+const MAX_ENTRIES = 1_000
+
+function findPrice(model: string, provider: string | undefined): PriceEntry | undefined {
+  for (const { name, providerId } of candidates(model, provider)) {
+    const found = priceOf({ input_tokens: 0 }, name, providerId === undefined ? {} : { providerId })
+    if (!found) continue
+    const only = { ...found.model, match: { equals: ENTRY_NAME } }
+    return {
+      provider: { ...found.provider, models: [only] },
+      chargesReasoning: found.model_price['output_reasoning_mtok'] !== undefined,
+    }
+  }
+  return undefined
+}
+
+type Candidate = { readonly name: string; readonly providerId?: string }
+
+/** From the exact name to the vaguest that still means this model. */
+function candidates(model: string, provider: string | undefined): Candidate[] {
+  const path = model.replace(/^(thirdparty|litellm)\//, '')
+  const slash = path.indexOf('/')
+  const prefix = slash < 0 ? undefined : path.slice(0, slash)
+  const last = path.slice(path.lastIndexOf('/') + 1)
+  const undated = last.replace(/-\d{4}-\d{2}-\d{2}$/, '')
+  const shorter = undated.replace(/-[^-]*$/, '')
+  const providers = [provider, prefix].filter(
+    (id) => id !== undefined && priceList().findProvider({ providerId: id }) !== undefined,
+  )
+  return [path, path.slice(slash + 1), last, undated, shorter].flatMap((name) => [
+    ...providers.map((providerId) => ({ name, providerId: providerId ?? '' })),
+    { name },
+  ])
+}
+
+/** Undefined for an unknown model, and where the list cannot apply its own entry: no answer is lost over its price. */
+function priceOf(...args: Parameters<typeof calcPrice>): PriceCalculation | undefined {
+  try {
+    const price = priceList().calcPrice(...args)
+    return price && Number.isFinite(price.total_price) ? price : undefined
+  } catch {
+    return undefined
+  }
+}
+
+type PriceList = typeof import('@pydantic/genai-prices')
+
+let loaded: PriceList | undefined
+const load = createRequire(import.meta.url)
+
+/** Loaded with the first answer of a model: the list is large, and nothing is paid before. */
+function priceList(): PriceList {
+  return (loaded ??= load('@pydantic/genai-prices') as PriceList)
+}

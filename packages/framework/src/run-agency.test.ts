@@ -1,0 +1,71 @@
+import type { Message, RunEvent, UsageByModel } from '@bureau/protocol'
+import { Agent as HttpAgent } from 'undici'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { Agency } from './agency.ts'
+import { Agent } from './agent.ts'
+import { McpConnections } from './mcp/connections.ts'
+import type { RunEnvironment } from './run.ts'
+import { runAgency, type RunOptions } from './run-agency.ts'
+import { RunControl } from './run-control.ts'
+import { tool } from './tool.ts'
+
+const environment: RunEnvironment = {
+  models: {
+    api: 'responses',
+    baseUrl: 'http://127.0.0.1:9',
+    apiKey: 'sk',
+    defaultModel: 'demo',
+    readKey: () => undefined,
+    dispatcher: new HttpAgent(),
+    callerDispatcher: new HttpAgent(),
+    checkCallerUrl: () => {},
+  },
+  mcp: new McpConnections(),
+  now: Date.now,
+}
+
+const weather = tool({
+  name: 'get_weather',
+  description: 'Tells the weather of a city.',
+  parameters: z.object({ city: z.string() }),
+  execute: ({ city }) => `Sunny in ${city}.`,
+})
+
+function start(options: Partial<RunOptions> = {}) {
+  const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', instructions: 'Help.', model: 'demo' }) })
+  const events: RunEvent[] = []
+  const sink = { emit: (event: RunEvent) => void events.push(event), ready: () => undefined }
+  const input = { message: 'What is the weather in Paris?', history: [] }
+  const run = runAgency(agency, input, { runId: 'r', sink, control: new RunControl(), environment, ...options })
+  return { events, run }
+}
+
+test('a tool of the run is there for agents that do not have it, and the journal hears of everything in order', async () => {
+  const stored: Message[] = []
+  const counted: UsageByModel[] = []
+  const journal = {
+    stored: (message: Message) => void stored.push(message),
+    counted: (answer: UsageByModel) => void counted.push(answer),
+  }
+
+  const ended = await start({ tools: [weather], journal }).run
+
+  expect(ended.status).toBe('completed')
+  expect(stored.map(({ type, role }) => role ?? type)).toEqual([
+    'user',
+    'function_call',
+    'function_call_output',
+    'assistant',
+  ])
+  expect(ended.new_messages).toHaveLength(stored.length)
+  expect(counted).toHaveLength(2)
+  expect(counted.every(({ usage }) => usage.request_count === 1)).toBe(true)
+  expect(ended.usage?.request_count).toBe(2)
+})
+
+test('the limits of the run replace those of the agency', async () => {
+  const { run } = start({ tools: [weather], maxTurns: 1 })
+
+  expect((await run).error?.code).toBe('max_turns_exceeded')
+})

@@ -1,0 +1,138 @@
+import type { Tool as SdkTool } from '@openai/agents-core'
+import { type Message, type RunEnded, withoutMetadata } from '@bureau/protocol'
+import type { Agency } from './agency.ts'
+import { storage } from './agent.ts'
+import { type LoadedInput, loadFiles, UnusableFiles } from './attached-files.ts'
+import { nameChat } from './chat-name.ts'
+import { Conversation } from './conversation.ts'
+import { converse } from './converse.ts'
+import { checkHistory, forModel, newMessagesForClient, recipientReminder, traceIdOf, userThread } from './history.ts'
+import { randomHex } from './random-hex.ts'
+import { Run, type RunEnvironment, type RunJournal, type RunSink } from './run.ts'
+import { type RunControl, RunStopped } from './run-control.ts'
+import { describeFailure } from './run-failure.ts'
+import { inputItems, type RunInput } from './run-input.ts'
+import type { AgencyContext } from './run-scope.ts'
+import { RunTrace } from './run-trace.ts'
+import { type Tool, type ToolClass, toSdkTools } from './tool.ts'
+
+export type RunOptions = {
+  readonly runId: string
+  readonly sink: RunSink
+  readonly control: RunControl
+  readonly environment: RunEnvironment
+  readonly journal?: RunJournal
+  /** Tools that every agent has in this run, besides its own; an agent's own tool of the same name wins. */
+  readonly tools?: readonly (SdkTool<AgencyContext> | Tool | ToolClass)[]
+  /** Turns of one agent's conversation. Default: the agency's. */
+  readonly maxTurns?: number
+  /** Longest time that the run may take, in milliseconds. Default: the agency's. */
+  readonly timeoutMs?: number
+  /** Told of every failure with its cause, which no event carries. */
+  readonly onFailure?: ((error: unknown) => void) | undefined
+}
+
+/**
+ * One run: a message in, events out. The first event is `run.started` and the last `run.ended`, whatever happens; it
+ * never throws.
+ */
+export async function runAgency(agency: Agency, asked: RunInput, options: RunOptions): Promise<RunEnded> {
+  const { runId, control, sink } = options
+  const agent = asked.agent ?? agency.entryPoint.name
+  const timer = setTimeout(() => control.timeOut(), options.timeoutMs ?? agency.runTimeoutMs)
+  sink.emit({ type: 'run.started', run_id: runId, agent })
+  const { input, release, failure } = asked.readFiles ? await loadFiles(agency, asked, options) : { input: asked }
+  const run = openRun(agency, input, options)
+  const outcome = await work(run, agent, { failure, onFailure: options.onFailure })
+  clearTimeout(timer)
+  const ended: RunEnded = {
+    type: 'run.ended',
+    run_id: runId,
+    status: outcome.status,
+    new_messages: newMessagesForClient(run.messages),
+    usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
+    usage_by_model: run.usageByModel,
+    output: outcome.output,
+    error: outcome.error,
+    ...(input.fileIdsMap && { file_ids_map: input.fileIdsMap }),
+    ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
+  }
+  run.emit(ended)
+  run.close()
+  run.trace?.end(ended)
+  release?.()
+  return ended
+}
+
+type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & { readonly chatName?: string | undefined }
+
+/** Never throws. */
+async function work(
+  run: Run,
+  agent: string,
+  { failure, onFailure }: Pick<LoadedInput, 'failure'> & Pick<RunOptions, 'onFailure'>,
+): Promise<Outcome> {
+  const { control, input } = run
+  let output: unknown = null
+  try {
+    if (failure) throw failure.thrown
+    output = await answerUser(run, agent)
+    if (control.stopAfterTurn) return { status: 'cancelled', output, error: null }
+    const chatName = input.generateChatName ? await nameChat(run, agent) : undefined
+    return { status: 'completed', output, error: null, chatName }
+  } catch (thrown) {
+    if (thrown instanceof RunStopped && thrown.reason === 'cancelled') {
+      return { status: 'cancelled', output, error: null }
+    }
+    const error = thrown instanceof UnusableFiles ? thrown.error : describeFailure(thrown)
+    onFailure?.(thrown)
+    run.emit({ type: 'run.error', source: error.code === 'guardrail_tripped' ? null : run.lastSource, error })
+    return { status: 'failed', output, error }
+  }
+}
+
+function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
+  const { runId, sink, control, environment, journal, maxTurns } = options
+  const tools = toSdkTools(options.tools ?? [])
+  const agent = input.agent ?? agency.entryPoint.name
+  const traceId = traceIdOf(input.history) ?? `trace_${randomHex()}`
+  const root = environment.observer?.({ kind: 'run', runId, agency, agent, content: () => input.message })
+  const trace = root && new RunTrace(root)
+  return new Run({
+    runId,
+    agency,
+    input,
+    control,
+    environment,
+    traceId,
+    trace,
+    sink,
+    journal,
+    maxTurns,
+    tools,
+    converse,
+  })
+}
+
+async function answerUser(run: Run, agent: string): Promise<unknown> {
+  const { input } = run
+  checkHistory(input.history)
+  const thread: Message[] = userThread(input.history)
+  const conversation = new Conversation(run, {
+    agent,
+    callerAgent: null,
+    additionalInstructions: input.additionalInstructions,
+    history: forModel(thread, storage(run.agency.agents.get(agent)!)).map(withoutMetadata),
+  })
+  run.lastSource = conversation.source
+  const reminder = recipientReminder(thread, run.agency.agents.get(agent)!)
+  if (input.attachmentSources) conversation.receive([input.attachmentSources])
+  if (reminder) conversation.receive([reminder], 'recipient_reminder')
+  conversation.receive(inputItems(input))
+  try {
+    return await converse(conversation)
+  } finally {
+    run.lastSource = conversation.source
+    conversation.endTurn()
+  }
+}

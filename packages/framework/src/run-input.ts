@@ -1,0 +1,66 @@
+import { type Message, type RunError, type WireItem, withoutMetadata } from '@bureau/protocol'
+import type { ClientConfig } from './models/client-config.ts'
+import type { FileService } from './models/resolve-model.ts'
+
+/** A file that a model provider stores. `name` is untrusted. */
+export type StoredFile = { readonly id: string; readonly name: string }
+
+/** What the files of a request add to it. */
+export type AttachedFiles = Pick<RunInput, 'attachments' | 'attachmentSources' | 'fileIdsMap'> & {
+  /** Files for a code interpreter that is there for this run only. */
+  readonly codeFiles?: readonly StoredFile[]
+  /** Called when the run has ended, whatever became of it. Never throws. */
+  readonly release?: () => void
+}
+
+/** Files that cannot be used, and with them the whole request. `cause` is for the log. */
+export type FilesRefused = { readonly refused: RunError; readonly cause: unknown }
+
+/**
+ * Reads the files of a request: called once, before anything else of the run, with what the addressed agent's model can
+ * do with files.
+ *
+ * @throws The reason of `signal` when it aborts.
+ */
+export type ReadFiles = (service: FileService, signal: AbortSignal) => Promise<AttachedFiles | FilesRefused>
+
+/** A request to an agency, checked. */
+export type RunInput = {
+  /** The user's message: text, or Responses API input items. */
+  readonly message: string | readonly WireItem[]
+  readonly history: readonly Message[]
+  /** The agent that is addressed. Default: the agency's first entry point. */
+  readonly agent?: string
+  /** Added to the addressed agent's instructions for this run. */
+  readonly additionalInstructions?: string
+  /** The authenticated user, whose tokens protected tool servers get. */
+  readonly userId?: string
+  readonly userContext?: Readonly<Record<string, unknown>>
+  readonly clientConfig?: ClientConfig
+  /** Reads the files that the request names. What it returns takes the place of the members below. */
+  readonly readFiles?: ReadFiles
+  /** Content parts (`input_file`, `input_image`) that join the last user item. */
+  readonly attachments?: readonly WireItem[]
+  /** A system item placed before this turn's message: where the attachments came from. */
+  readonly attachmentSources?: WireItem
+  /** A hint for the model about mounted files; never stored. */
+  readonly attachmentHint?: string
+  readonly fileIdsMap?: Readonly<Record<string, string>>
+  /** Files for a code interpreter, and the service that has them. */
+  readonly codeFiles?: { readonly files: readonly StoredFile[]; readonly service: FileService }
+  /** True: a title for the chat is asked of the model after the run. */
+  readonly generateChatName?: boolean
+}
+
+/** This turn's items, whose metadata is the run's to give: the attachments join the content of the last user item. */
+export function inputItems(input: RunInput): WireItem[] {
+  const items: WireItem[] =
+    typeof input.message === 'string' ? [{ role: 'user', content: input.message }] : input.message.map(withoutMetadata)
+  const last = items.at(-1)
+  if (input.attachments?.length && last?.role === 'user') {
+    const text = last['content']
+    const parts = Array.isArray(text) ? text : text ? [{ type: 'input_text', text }] : []
+    items[items.length - 1] = { ...last, content: [...parts, ...input.attachments] }
+  }
+  return items
+}

@@ -1,0 +1,114 @@
+import type { EventSource, ModelEvent, RunEnded } from '@bureau/protocol'
+import {
+  type Content,
+  errorCodeOf,
+  ModelStep,
+  OpenStep,
+  type RunSpan,
+  type RunStep,
+  type StepEnd,
+} from './trace-step.ts'
+
+const WENT_WELL: StepEnd = Object.freeze({ errorCode: null })
+
+/** The steps of one run that are open now, whichever conversation they belong to. */
+export class RunTrace {
+  readonly root: RunSpan
+  readonly #open = new Set<OpenStep>()
+  readonly #modelSteps = new Map<EventSource, ModelStep>()
+  readonly #toolSteps = new Map<string, OpenStep>()
+
+  constructor(root: RunSpan) {
+    this.root = root
+  }
+
+  /** A conversation with the user lies in the run itself, a nested one in the tool call that opened it. */
+  conversation(callerAgent: string | null, callId: string | undefined): ConversationTrace {
+    const tool = callerAgent === null ? undefined : this.#toolSteps.get(toolKey(callerAgent, callId ?? ''))
+    return new ConversationTrace(this, tool?.span ?? this.root)
+  }
+
+  open(parent: RunSpan, step: RunStep): OpenStep {
+    const opened = new OpenStep(parent.child(step), () => this.#open.delete(opened))
+    this.#open.add(opened)
+    return opened
+  }
+
+  openModel(parent: RunSpan, source: EventSource, step: RunStep): ModelStep {
+    const opened = new ModelStep(parent.child(step), () => {
+      this.#open.delete(opened)
+      if (this.#modelSteps.get(source) === opened) this.#modelSteps.delete(source)
+    })
+    this.#open.add(opened)
+    this.#modelSteps.set(source, opened)
+    return opened
+  }
+
+  openTool(parent: RunSpan, step: RunStep & { readonly kind: 'tool' }): void {
+    this.#toolSteps.set(toolKey(step.agent, step.callId), this.open(parent, step))
+  }
+
+  endTool(agent: string, callId: string, end: StepEnd): void {
+    this.#toolSteps.get(toolKey(agent, callId))?.end(end)
+    this.#toolSteps.delete(toolKey(agent, callId))
+  }
+
+  /** Called for every token, so it does next to nothing for most of them. */
+  modelEvent(event: ModelEvent): void {
+    this.#modelSteps.get(event.source)?.take(event)
+  }
+
+  /** Steps that are still open end as the run does, the innermost first. */
+  end(run: RunEnded): void {
+    const errorCode = run.status === 'cancelled' ? 'cancelled' : (run.error?.code ?? null)
+    for (const step of [...this.#open].toReversed()) step.end({ errorCode })
+    this.root.end({ errorCode, run, content: () => run.output })
+  }
+}
+
+/** The steps of one conversation. */
+export class ConversationTrace {
+  readonly #run: RunTrace
+  readonly #parent: RunSpan
+  #stay: OpenStep | undefined
+
+  constructor(run: RunTrace, parent: RunSpan) {
+    this.#run = run
+    this.#parent = parent
+  }
+
+  /** An agent takes control; the one before it leaves. */
+  enter({ agent, callerAgent }: EventSource): void {
+    this.#stay?.end(WENT_WELL)
+    this.#stay = this.#run.open(this.#parent, { kind: 'agent', agent, callerAgent })
+  }
+
+  /** The conversation is over: with an answer, or with the error that ended it. */
+  leave(error?: unknown): void {
+    this.#stay?.end(error === undefined ? WENT_WELL : { errorCode: errorCodeOf(error) })
+  }
+
+  modelAsked(source: EventSource, model: string, content: Content): ModelStep {
+    return this.#run.openModel(this.#within, source, { kind: 'model', agent: source.agent, model, content })
+  }
+
+  toolStarted(agent: string, call: { tool: string; callId: string; content: Content }): void {
+    this.#run.openTool(this.#within, { kind: 'tool', agent, ...call })
+  }
+
+  toolEnded(agent: string, callId: string, result: string): void {
+    const errorCode = FAILED_TOOL.test(result) ? 'tool_failed' : null
+    this.#run.endTool(agent, callId, { errorCode, content: () => result })
+  }
+
+  get #within(): RunSpan {
+    return this.#stay?.span ?? this.#parent
+  }
+}
+
+/** The agents SDK hands a tool's exception on as text alone: its own words, ours for messages to agents. */
+const FAILED_TOOL = /^(?:An error occurred while running the tool\.|Error: )/
+
+function toolKey(agent: string, callId: string): string {
+  return `${agent}\n${callId}`
+}

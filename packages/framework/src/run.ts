@@ -1,0 +1,165 @@
+import {
+  addUsage,
+  type EventSource,
+  type Message,
+  NO_USAGE,
+  type RunEvent,
+  type Usage,
+  type UsageByModel,
+  type WireItem,
+} from '@bureau/protocol'
+import type { Tool } from '@openai/agents-core'
+import type { Agency } from './agency.ts'
+import type { Conversation } from './conversation.ts'
+import { stamp } from './history.ts'
+import type { McpConnections } from './mcp/connections.ts'
+import type { OAuthAccess } from './mcp/oauth-access.ts'
+import { RunToolServers } from './mcp/run-tool-servers.ts'
+import type { ModelAccess } from './models/resolve-model.ts'
+import { costOfResponse, usageOfResponse } from './pricing.ts'
+import type { RunControl } from './run-control.ts'
+import type { RunInput } from './run-input.ts'
+import type { AgencyContext } from './run-scope.ts'
+import type { RunTrace } from './run-trace.ts'
+import type { RunObserver } from './trace-step.ts'
+
+/** Where the events of a run go. */
+export interface RunSink {
+  /** Never waits and never throws. */
+  emit(event: RunEvent): void
+  /** A promise while the reader is too far behind; nothing more is read from the model until it resolves. */
+  ready(): Promise<void> | undefined
+}
+
+/** Keeps what must outlive the process, as soon as it is there. Its methods never wait and never throw. */
+export interface RunJournal {
+  /** An item is complete and stays, in the order of `new_messages`. */
+  stored(message: Message): void
+  /** A model has answered once; `usage` is that of this answer alone. */
+  counted(answer: UsageByModel): void
+}
+
+/** What a process offers to all its runs. */
+export type RunEnvironment = {
+  readonly models: ModelAccess
+  readonly mcp: McpConnections
+  /** How users sign in to protected tool servers. Absent: nobody can be asked, and such servers stay closed. */
+  readonly oauth?: OAuthAccess
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** Watches every run: for traces, metrics and logs. */
+  readonly observer?: RunObserver | undefined
+}
+
+/** Lets a conversation's agent work on what it has received until it has an answer. */
+export type Converse = (conversation: Conversation) => Promise<unknown>
+
+/** One run in progress: what all its conversations, nested ones included, share and add to. */
+export class Run {
+  readonly runId: string
+  readonly agency: Agency
+  readonly input: RunInput
+  readonly control: RunControl
+  readonly environment: RunEnvironment
+  readonly userContext: Record<string, unknown>
+  readonly traceId: string
+  /** Undefined when nobody watches. */
+  readonly trace: RunTrace | undefined
+  /** The protected tool servers that this run's agents have activated. */
+  readonly toolServers: RunToolServers
+  /** Runs a nested conversation; given here because agents that ask agents would import each other in a circle. */
+  readonly converse: Converse
+  /** Everything produced so far, in the order in which it is stored. */
+  readonly messages: Message[] = []
+  /** Who was in control of the user's conversation last. */
+  lastSource: EventSource | null = null
+  readonly maxTurns: number
+  /** Tools that every agent has in this run, besides its own. */
+  readonly tools: readonly Tool<AgencyContext>[]
+  readonly #sink: RunSink
+  readonly #journal: RunJournal | undefined
+  readonly #usage = new Map<string, UsageByModel>()
+  #closed = false
+
+  constructor(options: {
+    runId: string
+    agency: Agency
+    input: RunInput
+    control: RunControl
+    environment: RunEnvironment
+    traceId: string
+    trace: RunTrace | undefined
+    sink: RunSink
+    journal: RunJournal | undefined
+    maxTurns: number | undefined
+    tools: readonly Tool<AgencyContext>[]
+    converse: Converse
+  }) {
+    this.runId = options.runId
+    this.agency = options.agency
+    this.input = options.input
+    this.control = options.control
+    this.environment = options.environment
+    this.traceId = options.traceId
+    this.trace = options.trace
+    this.converse = options.converse
+    this.toolServers = new RunToolServers(options.environment.mcp.protected)
+    this.userContext = { ...options.agency.userContext, ...options.input.userContext }
+    this.maxTurns = options.maxTurns ?? options.agency.maxTurns
+    this.tools = options.tools
+    this.#sink = options.sink
+    this.#journal = options.journal
+  }
+
+  /** The history that came with the request and what the run has added. */
+  get knownMessages(): Message[] {
+    return [...this.input.history, ...this.messages]
+  }
+
+  /** After `close()` nothing is logged or stored any more: a tool that ignores its signal may still return. */
+  emit(event: RunEvent): void {
+    if (this.#closed) return
+    if (event.type === 'model.event') this.trace?.modelEvent(event)
+    this.#sink.emit(event)
+  }
+
+  ready(): Promise<void> | undefined {
+    return this.#sink.ready()
+  }
+
+  close(): void {
+    this.#closed = true
+    this.toolServers.close()
+  }
+
+  store(item: WireItem, source: EventSource, timestamp: number, origin?: string): void {
+    if (this.#closed) return
+    const message = stamp(item, {
+      ...source,
+      run_trace_id: this.traceId,
+      timestamp,
+      ...(origin !== undefined && { message_origin: origin }),
+    })
+    this.messages.push(message)
+    this.#journal?.stored(message)
+  }
+
+  /** Counts one answer of a model, whatever became of the run. */
+  count(agent: string, model: string, rawUsage: unknown): void {
+    const tokens = usageOfResponse(rawUsage)
+    const { costUsd, priced } = costOfResponse({ model, usage: tokens })
+    const usage = { ...tokens, request_count: 1, total_cost: costUsd }
+    const key = JSON.stringify([agent, model])
+    const before = this.#usage.get(key)
+    this.#journal?.counted({ agent, model, priced, usage })
+    this.#usage.set(key, { agent, model, priced, usage: before ? addUsage(before.usage, usage) : usage })
+  }
+
+  get usageByModel(): UsageByModel[] {
+    return [...this.#usage.values()]
+  }
+
+  get usage(): Usage {
+    return this.usageByModel.reduce((sum, entry) => addUsage(sum, entry.usage), NO_USAGE)
+  }
+}

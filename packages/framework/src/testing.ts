@@ -1,0 +1,14 @@
+/**
+ * For tests of your own agencies: a model whose answers are written down beforehand. Give it to an agent as its `model`
+ * and run the agency with `ask`; nothing leaves the process.
+ */
+export {
+  assistantMessage,
+  functionCall,
+  modelError,
+  modelResponder,
+  type RecordedModelCall,
+  ScriptedModel,
+  UnconsumedModelStepsError,
+  UnexpectedModelCallError,
+} from '@openai/agents-core/testing'

@@ -1,0 +1,71 @@
+import { z } from 'zod'
+
+export type FunctionSchema = {
+  /** JSON Schema of an object. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  /** True: the schema keeps the rules of strict functions, so providers make sure that calls fit it. */
+  readonly strict: boolean
+}
+
+/** What a function takes, as JSON Schema; with `added` properties, all of them required, before its own. */
+export function functionSchema(
+  parameters: z.ZodObject,
+  added: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {},
+): FunctionSchema {
+  const made = z.toJSONSchema(parameters, { target: 'draft-7', io: 'input', unrepresentable: 'any' })
+  const { $schema: _, properties, required = [], ...rest } = made
+  const names = Object.keys(added)
+  const schema = { ...rest, properties: { ...added, ...properties }, required: [...names, ...required] }
+  const strict = isStrict(schema)
+  return { parameters: { ...schema, ...(strict && { additionalProperties: false }) }, strict }
+}
+
+type Schema = Readonly<Record<string, unknown>>
+
+/**
+ * Whether providers take the schema for a strict function (Responses API, structured outputs): every property required,
+ * every object closed, every value typed, and no keyword besides those that their decoders can enforce.
+ */
+function isStrict(schema: unknown): boolean {
+  if (typeof schema !== 'object' || schema === null) return false
+  const node = schema as Schema
+  return (
+    TYPING.some((keyword) => keyword in node) &&
+    Object.entries(node).every(([keyword, value]) => keyword in KEYWORDS && KEYWORDS[keyword]!(value, node))
+  )
+}
+
+const TYPING = ['type', 'anyOf', 'enum', 'const', '$ref']
+const FORMATS = ['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid']
+const LOOKAROUND = /\(\?<?[=!]/
+
+const anything = (): boolean => true
+const listOfStrict = (value: unknown): boolean => Array.isArray(value) && value.every(isStrict)
+const eachStrict = (value: unknown): boolean => Object.values(value as Schema).every(isStrict)
+
+const KEYWORDS: Readonly<Record<string, (value: unknown, node: Schema) => boolean>> = {
+  type: anything,
+  description: anything,
+  title: anything,
+  enum: anything,
+  const: anything,
+  $ref: anything,
+  required: anything,
+  minimum: anything,
+  maximum: anything,
+  exclusiveMinimum: anything,
+  exclusiveMaximum: anything,
+  multipleOf: anything,
+  minItems: anything,
+  maxItems: anything,
+  format: (format) => FORMATS.includes(String(format)),
+  pattern: (pattern) => !LOOKAROUND.test(String(pattern)),
+  // Objects whose schema does not say are closed by the SDK.
+  additionalProperties: (value) => value === false,
+  properties: (properties, { required = [] }) =>
+    Object.keys(properties as Schema).every((name) => (required as string[]).includes(name)) && eachStrict(properties),
+  $defs: eachStrict,
+  definitions: eachStrict,
+  items: isStrict,
+  anyOf: listOfStrict,
+}

@@ -1,0 +1,184 @@
+import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '@openai/agents-core'
+import { ConfigError } from '@bureau/protocol'
+import { z } from 'zod'
+import type { AgencyContext } from './run-scope.ts'
+import { functionSchema } from './tool-schema.ts'
+
+/** What a tool may know of the run that called it. */
+export type ToolContext = {
+  /** The caller's context for this run; never part of the prompt. Changes are seen by later tools of the same run. */
+  readonly userContext: Record<string, unknown>
+  /** Null outside a run, as at `POST /tool/<name>`. */
+  readonly run: AgencyContext | null
+  /** Aborts when the run is cancelled. Null outside a run. */
+  readonly signal: AbortSignal | null
+}
+
+/** JSON Schema of an object, for tools that do not use zod. */
+export type JsonObjectSchema = { readonly type: 'object'; readonly [key: string]: unknown }
+
+/** How a tool is called with checked input, wherever the call comes from. */
+export type ToolDefinition = {
+  readonly name: string
+  readonly description: string
+  /** `function` or the name of the tool class. */
+  readonly kind: 'function' | 'class'
+  readonly parameters: z.ZodObject
+  /** True: input with unknown members is refused. */
+  readonly strict: boolean
+  /** True: while one call is running, others of the same agent and run are answered with an error text. */
+  readonly oneAtATime: boolean
+  readonly execute: (input: Record<string, unknown>, context: ToolContext) => unknown
+}
+
+/**
+ * A class-based tool: the class name is the tool's name.
+ *
+ * @example class WordCount extends Tool { description = …; parameters = z.object({ text: z.string() }); run({ text }) {…} }
+ */
+export abstract class Tool {
+  abstract readonly description: string
+  abstract readonly parameters: z.ZodObject
+  /** True: input with unknown members is refused. Default false: unknown members are ignored. */
+  readonly strict: boolean = false
+  /** True: while one call is running, others of the same agent and run are answered with an error text. Default false. */
+  readonly oneAtATime: boolean = false
+  abstract run(input: z.output<this['parameters']>, context: ToolContext): unknown
+}
+
+export type ToolClass = new () => Tool
+
+const definitions = new WeakMap<object, ToolDefinition>()
+
+/** The definition behind a tool made by `tool()` or a tool class; undefined for tools of the agents SDK. */
+export function definitionOf(tool: object): ToolDefinition | undefined {
+  return definitions.get(tool)
+}
+
+/**
+ * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
+ *
+ * What `execute` returns goes to the model: a string as it is, anything else as JSON. When it throws, the model is told
+ * so and the run goes on.
+ */
+export function tool<Parameters extends z.ZodObject>(options: {
+  readonly name: string
+  readonly description: string
+  readonly parameters: Parameters
+  /** True (default): input with unknown members is refused. */
+  readonly strict?: boolean
+  /** True: while one call is running, others of the same agent and run are answered with an error text. Default false. */
+  readonly oneAtATime?: boolean
+  /** Longest time one call may take, in milliseconds. Default: none. */
+  readonly timeoutMs?: number
+  readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
+}): FunctionTool<AgencyContext> {
+  return toSdkTool(
+    {
+      name: options.name,
+      description: options.description,
+      kind: 'function',
+      parameters: options.parameters,
+      strict: options.strict ?? true,
+      oneAtATime: options.oneAtATime ?? false,
+      // The definition is called with what `parameters` has parsed.
+      execute: (input, context) => options.execute(input as z.output<Parameters>, context),
+    },
+    options.timeoutMs,
+  )
+}
+
+/** Tools in any style, as the agents SDK wants them. */
+export function toSdkTools(tools: readonly (SdkTool<AgencyContext> | Tool | ToolClass)[]): SdkTool<AgencyContext>[] {
+  return tools.map((each) => {
+    if (typeof each === 'function') return classTool(new each())
+    return each instanceof Tool ? classTool(each) : each
+  })
+}
+
+function classTool(instance: Tool): SdkTool<AgencyContext> {
+  return toSdkTool({
+    name: instance.constructor.name,
+    description: instance.description,
+    kind: 'class',
+    parameters: instance.parameters,
+    strict: instance.strict,
+    oneAtATime: instance.oneAtATime,
+    execute: (input, context) => instance.run(input, context),
+  })
+}
+
+function toSdkTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool<AgencyContext> {
+  requireUsable(definition)
+  const { parameters, strict } = functionSchema(definition.parameters)
+  const busy = new Set<string>()
+  const made = sdkTool({
+    name: definition.name,
+    description: definition.description,
+    // The SDK's own zod support refuses optional members; the JSON Schema is made here and the input checked below.
+    parameters: parameters as never,
+    strict: strict as false,
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    errorFunction: (_context, error) =>
+      `An error occurred while running the tool. Please try again. Error: ${error instanceof Error ? error.message : String(error)}`,
+    execute: async (input: unknown, runContext?: RunContext<AgencyContext>, details?: { signal?: AbortSignal }) => {
+      const run = runContext?.context ?? null
+      const signal = details?.signal ?? run?.signal ?? null
+      const call = (): Promise<unknown> =>
+        callTool(definition, input, { userContext: run?.userContext ?? {}, run, signal })
+      return definition.oneAtATime && run ? callAlone(busy, run, { name: definition.name, call }) : call()
+    },
+  }) as unknown as FunctionTool<AgencyContext>
+  definitions.set(made, definition)
+  return made
+}
+
+/** One call of an agent at a time. The model is told of the others, and may repeat them. */
+async function callAlone(
+  busy: Set<string>,
+  { runId, agent }: AgencyContext,
+  { name, call }: { readonly name: string; readonly call: () => Promise<unknown> },
+): Promise<unknown> {
+  const caller = `${runId} ${agent}`
+  if (busy.has(caller)) {
+    return `Error: concurrency violation. ${name} runs one call at a time, and another call is still running. Wait for its result.`
+  }
+  busy.add(caller)
+  try {
+    return await call()
+  } finally {
+    busy.delete(caller)
+  }
+}
+
+/** @throws ConfigError */
+function requireUsable({ name, parameters }: ToolDefinition): void {
+  if (!TOOL_NAME.test(name)) throw new ConfigError(`tool "${name}": a name has 1 to 64 of A-Z a-z 0-9 _ -`)
+  if (!(parameters instanceof z.ZodObject)) throw new ConfigError(`tool "${name}": parameters must be a zod object`)
+}
+
+/** What model providers accept as a function name. */
+export const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
+
+/**
+ * Checks the input and calls the tool.
+ *
+ * @throws ToolInputError the input does not fit `parameters`; the message names each field.
+ */
+export async function callTool(definition: ToolDefinition, input: unknown, context: ToolContext): Promise<unknown> {
+  const schema = definition.strict ? definition.parameters.strict() : definition.parameters
+  const parsed = schema.safeParse(input ?? {})
+  if (!parsed.success) throw new ToolInputError(parsed.error)
+  return definition.execute(parsed.data, context)
+}
+
+/** Input that does not fit a tool's parameters. */
+export class ToolInputError extends Error {
+  override readonly name = 'ToolInputError'
+  readonly issues: z.core.$ZodIssue[]
+
+  constructor(error: z.ZodError) {
+    super(z.prettifyError(error))
+    this.issues = error.issues
+  }
+}

@@ -1,0 +1,33 @@
+import type { EventSource, WireItem } from '@bureau/protocol'
+import { isToolCall } from './run-items.ts'
+
+/** An item of the running turn, not stored yet. */
+export type TurnItem = {
+  readonly item: WireItem
+  readonly source: EventSource
+  readonly timestamp: number
+  origin?: string
+}
+
+/** Tools that run at the same time finish in any order; the history has the order in which they were called. */
+export function outputsInCallOrder(turn: readonly TurnItem[]): TurnItem[] {
+  const calls = turn.filter(({ item }) => isToolCall(item)).map(({ item }) => item.call_id)
+  const outputs = turn
+    .filter(({ item }) => isOutput(item))
+    .toSorted((a, b) => calls.indexOf(a.item.call_id) - calls.indexOf(b.item.call_id))
+  return turn.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
+}
+
+export function isOutput(item: WireItem): boolean {
+  return item.type?.endsWith('_output') ?? false
+}
+
+/** What identifies an item across the SDK's copies of it. Items without an id have no canonical form to look up. */
+export function keyOf(item: WireItem): string | undefined {
+  const id = item.call_id ?? item.id
+  return id === undefined ? undefined : `${item.type ?? 'message'} ${id}`
+}
+
+export function outputTypeOf(call: WireItem): string {
+  return call.type === 'function_call' ? 'function_call_output' : `${call.type ?? 'function_call'}_output`
+}

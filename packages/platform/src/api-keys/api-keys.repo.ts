@@ -1,0 +1,171 @@
+import { ServiceError } from '@bureau/protocol'
+import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import { appendAudit } from '../audit/audit.repo.ts'
+import { systemOperation, tenantOperation, type Tx } from '../db/operation.ts'
+import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
+import { apiKeys, integrations, owners } from '../db/schema.ts'
+import { appendOutbox } from '../outbox/outbox.repo.ts'
+
+export type ApiKeyRow = typeof apiKeys.$inferSelect
+
+/** An API key as its owner sees it: never the token or its hash. */
+export type ApiKeyView = {
+  readonly object: 'api_key'
+  readonly id: string
+  readonly name: string
+  /** The last four characters of the token. */
+  readonly hint: string
+  readonly scopes: readonly string[]
+  readonly integrationIds: readonly string[] | null
+  readonly createdAt: string
+  readonly expiresAt: string | null
+  readonly lastUsedAt: string | null
+  readonly revokedAt: string | null
+}
+
+type Keyed = { readonly ownerId: string; readonly keyId: string }
+
+/** @throws ServiceError `integration_not_found`: the key is to be restricted to an integration that is not there. */
+export const insertApiKey = tenantOperation(
+  { source: import.meta.url, name: 'insertApiKey', lane: 'interactive' },
+  async (tx, args: { ownerId: string; actor: string; key: typeof apiKeys.$inferInsert }): Promise<ApiKeyView> => {
+    const { ownerId, actor, key } = args
+    await requireIntegrations(tx, ownerId, key.integrationIds ?? [])
+    const [row] = await tx
+      .insert(apiKeys)
+      .values({ ...key, ownerId })
+      .returning()
+    if (!row) throw new Error('the API key was not stored')
+    await appendAudit(tx, ownerId, {
+      actor,
+      action: 'api_key.created',
+      target: row.id,
+      details: { scopes: row.scopes },
+    })
+    return apiKeyView(row)
+  },
+)
+
+/**
+ * Stores a successor and lets the old key expire after the overlap, never later than it would have.
+ *
+ * @throws ServiceError `api_key_not_found`, also when it is revoked or has expired.
+ */
+export const replaceApiKey = tenantOperation(
+  { source: import.meta.url, name: 'replaceApiKey', lane: 'interactive' },
+  async (
+    tx,
+    args: Keyed & { actor: string; overlapSeconds: number; successor: typeof apiKeys.$inferInsert },
+  ): Promise<ApiKeyView> => {
+    const { ownerId, keyId, actor, overlapSeconds, successor } = args
+    const end = sql`least(${apiKeys.expiresAt}, now() + make_interval(secs => ${overlapSeconds}))`
+    const replaced = await tx.update(apiKeys).set({ expiresAt: end }).where(usable(ownerId, keyId)).returning()
+    if (replaced.length === 0) throw new ServiceError('api_key_not_found')
+    const [row] = await tx
+      .insert(apiKeys)
+      .values({ ...successor, ownerId })
+      .returning()
+    if (!row) throw new Error('the API key was not stored')
+    await appendAudit(tx, ownerId, { actor, action: 'api_key.rotated', target: keyId, details: { successor: row.id } })
+    return apiKeyView(row)
+  },
+)
+
+/** Ends a key for good. Repeating it changes nothing. @throws ServiceError `api_key_not_found` */
+export const revokeApiKey = tenantOperation(
+  { source: import.meta.url, name: 'revokeApiKey', lane: 'interactive' },
+  async (tx, { ownerId, keyId, actor }: Keyed & { actor: string }): Promise<ApiKeyView> => {
+    const own = and(eq(apiKeys.ownerId, ownerId), eq(apiKeys.id, keyId))
+    const revoked = await tx
+      .update(apiKeys)
+      .set({ revokedAt: sql`now()` })
+      .where(and(own, isNull(apiKeys.revokedAt)))
+      .returning({ id: apiKeys.id })
+    if (revoked.length > 0) {
+      await appendAudit(tx, ownerId, { actor, action: 'api_key.revoked', target: keyId })
+      await appendOutbox(tx, ownerId, 'api_key.revoked', { id: keyId })
+    }
+    return findView(tx, ownerId, keyId)
+  },
+)
+
+/** @throws ServiceError `api_key_not_found` */
+export const getApiKey = tenantOperation(
+  { source: import.meta.url, name: 'getApiKey', lane: 'interactive' },
+  (tx, { ownerId, keyId }: Keyed): Promise<ApiKeyView> => findView(tx, ownerId, keyId),
+)
+
+/** Newest first. */
+export const listApiKeys = tenantOperation(
+  { source: import.meta.url, name: 'listApiKeys', lane: 'interactive' },
+  async (tx, { ownerId, limit, after }: PageRequest & { ownerId: string }): Promise<Page<ApiKeyView>> => {
+    const rows = await tx
+      .select()
+      .from(apiKeys)
+      .where(and(eq(apiKeys.ownerId, ownerId), olderThan(apiKeys.createdAt, apiKeys.id, after)))
+      .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
+      .limit(limit + 1)
+    return toPage(rows, limit, apiKeyView, (row) => [row.createdAt.toISOString(), row.id])
+  },
+)
+
+/**
+ * The usable key behind a verified token, if the stored hash is that of this very token. Notes its use once a minute.
+ *
+ * Across owners because it decides who the caller is; `ownerId` comes from the signed token.
+ */
+export const useApiKey = systemOperation(
+  { source: import.meta.url, name: 'useApiKey', lane: 'interactive' },
+  async (tx, { ownerId, keyId }: Keyed): Promise<ApiKeyRow | undefined> => {
+    const [found] = await tx
+      .select({ key: apiKeys })
+      .from(apiKeys)
+      .innerJoin(owners, and(eq(owners.id, apiKeys.ownerId), eq(owners.status, 'active')))
+      .where(usable(ownerId, keyId))
+    if (!found) return undefined
+    await tx.execute(sql`UPDATE ${apiKeys} SET last_used_at = now() WHERE id = ${keyId}
+      AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')`)
+    return found.key
+  },
+)
+
+const usable = (ownerId: string, keyId: string) =>
+  and(
+    eq(apiKeys.ownerId, ownerId),
+    eq(apiKeys.id, keyId),
+    isNull(apiKeys.revokedAt),
+    sql`(${apiKeys.expiresAt} IS NULL OR ${apiKeys.expiresAt} > now())`,
+  )
+
+async function findView(tx: Tx, ownerId: string, keyId: string): Promise<ApiKeyView> {
+  const [row] = await tx
+    .select()
+    .from(apiKeys)
+    .where(and(eq(apiKeys.ownerId, ownerId), eq(apiKeys.id, keyId)))
+  if (!row) throw new ServiceError('api_key_not_found')
+  return apiKeyView(row)
+}
+
+async function requireIntegrations(tx: Tx, ownerId: string, ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return
+  const known = await tx
+    .select({ id: integrations.id })
+    .from(integrations)
+    .where(and(eq(integrations.ownerId, ownerId), inArray(integrations.id, [...ids]), isNull(integrations.deletedAt)))
+  if (known.length < new Set(ids).size) throw new ServiceError('integration_not_found')
+}
+
+function apiKeyView(row: ApiKeyRow): ApiKeyView {
+  return {
+    object: 'api_key',
+    id: row.id,
+    name: row.name,
+    hint: row.hint,
+    scopes: row.scopes,
+    integrationIds: row.integrationIds,
+    createdAt: row.createdAt.toISOString(),
+    expiresAt: row.expiresAt?.toISOString() ?? null,
+    lastUsedAt: row.lastUsedAt?.toISOString() ?? null,
+    revokedAt: row.revokedAt?.toISOString() ?? null,
+  }
+}

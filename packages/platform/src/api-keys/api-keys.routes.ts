@@ -1,0 +1,104 @@
+import { ApiKey, ApiKeyCreate, ApiKeyRotate, IssuedApiKey, listOf, PageQuery } from '@bureau/protocol'
+import type { z } from 'zod'
+import { answerPage } from '../http/pages.ts'
+import { present } from '../http/present.ts'
+import { type Answered, type Call, created, jsonRoute, ok, param, type Route } from '../http/route.ts'
+import { createApiKey, rotateApiKey } from './create-api-key.ts'
+import { endApiKey, readApiKey, readApiKeys } from './manage-api-keys.ts'
+
+export const apiKeyRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'POST',
+      url: '/v1/api_keys',
+      id: 'createApiKey',
+      tag: 'API keys',
+      summary: 'Create an API key; its token is shown this once',
+      scope: 'keys',
+      idempotent: true,
+      body: ApiKeyCreate,
+      success: { 201: IssuedApiKey },
+      errors: ['insufficient_scope', 'integration_not_found'],
+      examples: { request: { name: 'backend', scopes: ['runs', 'chats:read'] } },
+    },
+    create,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/api_keys',
+      id: 'listApiKeys',
+      tag: 'API keys',
+      summary: 'List API keys, newest first',
+      scope: 'keys',
+      query: PageQuery,
+      success: { 200: listOf(ApiKey) },
+      errors: ['invalid_cursor'],
+    },
+    list,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/api_keys/:keyId',
+      id: 'getApiKey',
+      tag: 'API keys',
+      summary: 'Get an API key, without its token',
+      scope: 'keys',
+      success: { 200: ApiKey },
+      errors: ['api_key_not_found'],
+    },
+    async (call) => ok(await readApiKey(call.platform, call.caller, param(call, 'keyId'))),
+  ),
+  jsonRoute(
+    {
+      method: 'POST',
+      url: '/v1/api_keys/:keyId/rotate',
+      id: 'rotateApiKey',
+      tag: 'API keys',
+      summary: 'Replace an API key; the old one works on for a while',
+      scope: 'keys',
+      idempotent: true,
+      body: ApiKeyRotate,
+      bodyOptional: true,
+      success: { 201: IssuedApiKey },
+      errors: ['api_key_not_found', 'insufficient_scope'],
+    },
+    rotate,
+  ),
+  jsonRoute(
+    {
+      method: 'DELETE',
+      url: '/v1/api_keys/:keyId',
+      id: 'revokeApiKey',
+      tag: 'API keys',
+      summary: 'Revoke an API key; runs that it admitted go on',
+      scope: 'keys',
+      success: { 200: ApiKey },
+      errors: ['api_key_not_found'],
+    },
+    async (call) => ok(await endApiKey(call.platform, call.caller, param(call, 'keyId'))),
+  ),
+]
+
+async function create({ platform, caller, body }: Call<unknown, z.output<typeof ApiKeyCreate>>): Promise<Answered> {
+  const { name, expiresAt, ...limits } = body
+  const key = { name, ...present(limits), expiresAt: expiresAt == null ? null : new Date(expiresAt) }
+  return created(await createApiKey(platform.store.keyIssuer, caller, key))
+}
+
+async function rotate(call: Call<unknown, z.output<typeof ApiKeyRotate>>): Promise<Answered> {
+  const { platform, caller, body } = call
+  return created(await rotateApiKey(platform.store.keyIssuer, caller, param(call, 'keyId'), body.overlapSeconds))
+}
+
+async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered> {
+  const { platform, caller } = call
+  return ok(
+    await answerPage(
+      call,
+      (page) => readApiKeys(platform, caller, page),
+      (key) => key,
+    ),
+  )
+}

@@ -1,0 +1,55 @@
+import { ServiceError } from '@bureau/protocol'
+
+export const SCOPES = [
+  'runs',
+  'chats:read',
+  'chats:write',
+  'members:read',
+  'members:write',
+  'usage:read',
+  'integrations:read',
+  'integrations:write',
+  'files:read',
+  'files:write',
+  'webhooks',
+  'keys',
+] as const
+/** `*` is all of them, also those that come later. */
+export type Scope = (typeof SCOPES)[number] | '*'
+
+/** Who asks: the owner behind an API key and what that key may do. */
+export type Caller = {
+  readonly ownerId: string
+  readonly keyId: string
+  readonly scopes: readonly string[]
+  /** Null: every integration of the owner. */
+  readonly integrationIds: readonly string[] | null
+}
+
+/**
+ * Throws unless the key has the scope and, when an integration is named, may act on it.
+ *
+ * @throws ServiceError `insufficient_scope`
+ */
+export function requireScope(caller: Caller, scope: Scope, integrationId?: string): void {
+  const allowed = caller.scopes.includes('*') || caller.scopes.includes(scope)
+  const reached = !integrationId || !caller.integrationIds || caller.integrationIds.includes(integrationId)
+  if (!allowed || !reached) throw new ServiceError('insufficient_scope')
+}
+
+/**
+ * Throws when a new key could do something that the caller cannot.
+ *
+ * @throws ServiceError `insufficient_scope`
+ */
+export function requireGrantable(
+  caller: Caller,
+  scopes: readonly string[],
+  integrationIds: readonly string[] | null,
+): void {
+  const everything = caller.scopes.includes('*')
+  const ownScopes = everything || scopes.every((scope) => caller.scopes.includes(scope))
+  const reach = caller.integrationIds
+  const ownReach = !reach || (integrationIds !== null && integrationIds.every((id) => reach.includes(id)))
+  if (!ownScopes || !ownReach) throw new ServiceError('insufficient_scope')
+}

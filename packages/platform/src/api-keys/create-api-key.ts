@@ -1,0 +1,90 @@
+import { ServiceError } from '@bureau/protocol'
+import type { Database } from '../db/database.ts'
+import { newId } from '../ids.ts'
+import { hashToken, signApiKeyToken } from './api-key-token.ts'
+import { type ApiKeyView, getApiKey, insertApiKey, replaceApiKey } from './api-keys.repo.ts'
+import { type Caller, requireGrantable } from './caller.ts'
+import type { SigningKeys } from './signing-keys.ts'
+
+/** What it takes to make API keys: `issuer` names the installation and is checked when a token comes back. */
+export type KeyIssuer = { readonly db: Database; readonly signingKeys: SigningKeys; readonly issuer: string }
+
+export type NewApiKey = {
+  readonly name: string
+  /** Default: all. */
+  readonly scopes?: readonly string[]
+  readonly integrationIds?: readonly string[] | null
+  /** Must lie in the future. */
+  readonly expiresAt?: Date | null
+}
+
+/** `token` is shown this once; only its hash is kept. */
+export type IssuedApiKey = ApiKeyView & { readonly token: string }
+
+/** @throws ServiceError `insufficient_scope`, `integration_not_found`, `invalid_request` (already expired) */
+export async function createApiKey(issuer: KeyIssuer, caller: Caller, key: NewApiKey): Promise<IssuedApiKey> {
+  const { scopes = ['*'], integrationIds = null } = key
+  requireGrantable(caller, scopes, integrationIds)
+  return issue(issuer, caller.ownerId, { ...key, scopes, integrationIds }, (row) =>
+    issuer.db.run(insertApiKey, { ownerId: caller.ownerId, actor: caller.keyId, key: row }),
+  )
+}
+
+/** The operator's way to an owner's first key. */
+export function createFirstApiKey(issuer: KeyIssuer, ownerId: string, name: string): Promise<IssuedApiKey> {
+  return issue(issuer, ownerId, { name, scopes: ['*'] }, (row) =>
+    issuer.db.run(insertApiKey, { ownerId, actor: 'operator', key: row }),
+  )
+}
+
+/**
+ * Replaces a key by one with the same name, scopes and reach. The old one works for `overlapSeconds` more (0 to 604800).
+ *
+ * @throws ServiceError `api_key_not_found`, `insufficient_scope`
+ */
+export async function rotateApiKey(
+  issuer: KeyIssuer,
+  caller: Caller,
+  keyId: string,
+  overlapSeconds: number,
+): Promise<IssuedApiKey> {
+  const old = await issuer.db.run(getApiKey, { ownerId: caller.ownerId, keyId })
+  requireGrantable(caller, old.scopes, old.integrationIds)
+  const expiresAt = old.expiresAt === null ? null : new Date(old.expiresAt)
+  const usable = old.revokedAt === null && !isOver(expiresAt)
+  if (!usable) throw new ServiceError('api_key_not_found')
+  return issue(issuer, caller.ownerId, { ...old, expiresAt }, (successor) =>
+    issuer.db.run(replaceApiKey, { ownerId: caller.ownerId, keyId, actor: caller.keyId, overlapSeconds, successor }),
+  )
+}
+
+const isOver = (expiresAt: Date | null): boolean => expiresAt !== null && expiresAt.getTime() <= Date.now()
+
+type Row = Parameters<typeof insertApiKey.work>[1]['key']
+
+async function issue(
+  { signingKeys, issuer }: KeyIssuer,
+  ownerId: string,
+  key: NewApiKey & { readonly scopes: readonly string[] },
+  store: (row: Row) => Promise<ApiKeyView>,
+): Promise<IssuedApiKey> {
+  const expiresAt = key.expiresAt ?? null
+  if (isOver(expiresAt)) {
+    throw new ServiceError('invalid_request', { message: 'expiresAt must lie in the future.' })
+  }
+  const id = newId('key')
+  const { kid } = signingKeys.signer
+  const token = await signApiKeyToken(signingKeys, { issuer, ownerId, keyId: id, expiresAt })
+  const view = await store({
+    id,
+    ownerId,
+    kid,
+    name: key.name,
+    tokenSha256: hashToken(token),
+    hint: token.slice(-4),
+    scopes: [...key.scopes],
+    integrationIds: key.integrationIds ? [...key.integrationIds] : null,
+    expiresAt,
+  })
+  return { ...view, token }
+}

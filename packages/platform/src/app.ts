@@ -1,0 +1,97 @@
+import { apiDocsRoutes } from '@bureau/runtime'
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
+import { chatRoutes } from './chats/chats.routes.ts'
+import { completionRoutes } from './completions/completions.routes.ts'
+import type { Platform } from './context.ts'
+import { platformDocument } from './docs/openapi.ts'
+import { refuseWhenFull } from './http/admission-gate.ts'
+import { boundBodies } from './http/body-budget.ts'
+import { passRawBodies, readStrictBodies } from './http/bodies.ts'
+import { authenticateCallers } from './http/callers.ts'
+import { answerClientError } from './http/client-errors.ts'
+import { allowOrigins } from './http/origins.ts'
+import { renderError, renderNotFound } from './http/render-error.ts'
+import { methodsOf, type Route } from './http/route.ts'
+import { serveRoute } from './http/serve-route.ts'
+import { newId } from './ids.ts'
+import { integrationRoutes } from './integrations/integrations.routes.ts'
+import { memberRoutes } from './members/members.routes.ts'
+import { runRoutes } from './runs/runs.routes.ts'
+import { systemRoutes } from './system/system.routes.ts'
+import { fileRoutes } from './uploads/files.routes.ts'
+import { uploadRoutes } from './uploads/uploads.routes.ts'
+import { usageRoutes } from './usage/usage.routes.ts'
+import { webhookRoutes } from './webhooks/webhooks.routes.ts'
+
+/** Every route of the platform. The API description is made from them. */
+export const ROUTES: readonly Route[] = [
+  ...completionRoutes,
+  ...chatRoutes,
+  ...runRoutes,
+  ...memberRoutes,
+  ...integrationRoutes,
+  ...apiKeyRoutes,
+  ...usageRoutes,
+  ...uploadRoutes,
+  ...fileRoutes,
+  ...webhookRoutes,
+  ...systemRoutes,
+]
+
+const MINUTE_MS = 60_000
+
+/** The hosted platform as a Fastify instance that does not listen yet. */
+export async function createApp(platform: Platform): Promise<FastifyInstance> {
+  const loggerInstance: FastifyBaseLogger = platform.log
+  const app = fastify({
+    loggerInstance,
+    logController: new LogController({ disableRequestLogging: true }),
+    exposeHeadRoutes: false,
+    forceCloseConnections: 'idle',
+    // While runs finish, requests are still answered: with what became of runs, or that no new one is taken.
+    return503OnClosing: false,
+    genReqId: (request) => requestId(request.headers['x-request-id']),
+    clientErrorHandler: (error, socket) => answerClientError(error, socket),
+    frameworkErrors: (error, request, reply) => void renderError(error, request, reply),
+    routerOptions: { maxParamLength: 1_024 },
+    requestTimeout: 5 * MINUTE_MS,
+    keepAliveTimeout: 75_000,
+    maxRequestsPerSocket: 1_000,
+    http: { maxHeaderSize: 16_384, headersTimeout: 10_000 },
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id).header('cache-control', 'no-store')
+  })
+  await allowOrigins(app, platform.config.corsOrigins)
+  refuseWhenFull(app, platform)
+  authenticateCallers(app, platform)
+  boundBodies(app)
+  readStrictBodies(app)
+  app.setErrorHandler((error: Error, request, reply) => renderError(error, request, reply))
+  app.setNotFoundHandler(renderNotFound((path) => methodsOf(ROUTES, path)))
+  for (const route of ROUTES) if (!route.rawBody) serveRoute(app, platform, route)
+  await app.register(async (scope) => {
+    passRawBodies(scope)
+    for (const route of ROUTES) if (route.rawBody) serveRoute(scope, platform, route)
+  })
+  serveDocs(app, platform)
+  return app
+}
+
+/** Below `/v1`, so that they stand beside those of a server on the same port. */
+function serveDocs(app: FastifyInstance, { config }: Platform): void {
+  apiDocsRoutes(app, {
+    prefix: '/v1',
+    routeConfig: { open: true },
+    document: ({ protocol, host }) => {
+      const baseUrl = config.publicBaseUrl ?? `${protocol}://${host}`
+      return platformDocument({ baseUrl, streamUrl: config.publicStreamUrl ?? baseUrl, routes: ROUTES })
+    },
+  })
+}
+
+/** The caller's own, when it is harmless. */
+function requestId(given: string | string[] | undefined): string {
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{8,64}$/.test(given) ? given : newId('req')
+}

@@ -1,0 +1,18 @@
+import type { Tx } from '../db/operation.ts'
+import { auditLog } from '../db/schema.ts'
+
+export type AuditEntry = {
+  /** The API key that acted, or `operator`. */
+  readonly actor: string
+  /** `noun.verb`, e.g. `integration.deleted`. */
+  readonly action: string
+  /** The id of what was changed. */
+  readonly target: string
+  /** Ids, names of fields and counts; never content. */
+  readonly details?: Readonly<Record<string, unknown>>
+}
+
+/** Records who changed what, in the transaction of the change. */
+export async function appendAudit(tx: Tx, ownerId: string, entry: AuditEntry): Promise<void> {
+  await tx.insert(auditLog).values({ ownerId, ...entry })
+}

@@ -1,0 +1,40 @@
+import { connectRedis, type Logger } from '@bureau/runtime'
+import type { PlatformConfig } from './config.ts'
+import { MemoryRunEventLogs } from './events/run-event-log.memory.ts'
+import { RedisRunEventLogs } from './events/run-event-log.redis.ts'
+import type { RunEventLogs } from './events/run-event-log.ts'
+import { type ControlChannel, type ControlMessage, NO_OTHERS } from './system/control-channel.ts'
+import { RedisControlChannel } from './system/control-channel.redis.ts'
+
+/** What processes share besides the records. */
+export type Backends = {
+  readonly logs: RunEventLogs
+  readonly control: ControlChannel
+  readonly close: () => Promise<void>
+}
+
+/**
+ * The only place that chooses: Redis where a URL is given, else the memory of this process.
+ *
+ * @throws ConfigError Redis cannot be reached.
+ */
+export async function openBackends(
+  { redisUrl }: Pick<PlatformConfig, 'redisUrl'>,
+  log: Logger,
+  hear: (message: ControlMessage) => void,
+): Promise<Backends> {
+  if (redisUrl === undefined) {
+    const logs = new MemoryRunEventLogs()
+    return { logs, control: NO_OTHERS, close: () => logs.close() }
+  }
+  const onError = (error: Error): void => log.error({ err: error }, 'Redis: connection lost')
+  const redis = await connectRedis({ url: redisUrl, onError })
+  const logs = await RedisRunEventLogs.open(redis)
+  const control = await RedisControlChannel.open(redis, hear)
+  const close = async (): Promise<void> => {
+    await logs.close()
+    await control.close()
+    await redis.close()
+  }
+  return { logs, control, close }
+}

@@ -1,0 +1,78 @@
+import { and, asc, eq, inArray, isNotNull } from 'drizzle-orm'
+import type { Tx } from '../db/operation.ts'
+import { messageAttachments } from '../db/schema.ts'
+import type { ChatKey } from './chats.repo.ts'
+
+export type AttachmentRow = typeof messageAttachments.$inferSelect
+
+/** An attachment of a new message. Its form was checked; `url` is the parsed address. */
+export type NewAttachment = {
+  readonly kind: 'input_file' | 'input_image'
+  readonly filename: string | null
+  readonly detail: 'auto' | 'low' | 'high' | null
+  /** A public address, or inline bytes that lie in the blob store under their hash. */
+  readonly source:
+    | { readonly url: string }
+    | { readonly sha256: Uint8Array; readonly mime: string; readonly bytes: number }
+}
+
+/** An earlier attachment of the conversation that has a URL (not inline data) and is still used. */
+export type EarlierAttachment = {
+  readonly id: string
+  readonly urlKey: string
+  /** Equal for addresses that differ in their signature alone. */
+  readonly paramsHash: string
+  /** Milliseconds since the epoch; null when the address did not say. */
+  readonly expiresAt: number | null
+  readonly state: 'ok' | 'needs_refresh'
+}
+
+/** An attachment as it stands in the history. */
+export type AttachmentView = {
+  readonly id: string
+  readonly type: 'input_file' | 'input_image'
+  readonly filename: string | null
+  readonly mime: string | null
+  readonly bytes: number | null
+  /** The address without its query; null when inline. */
+  readonly urlKey: string | null
+  readonly inline: boolean
+  /** A pending one of a running response shows as `ok`. */
+  readonly state: 'ok' | 'excluded' | 'needs_refresh'
+}
+
+/** The earlier attachments with an address that later turns still use. */
+export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKey): Promise<EarlierAttachment[]> {
+  const rows = await tx
+    .select()
+    .from(messageAttachments)
+    .where(
+      and(
+        eq(messageAttachments.chatId, chatId),
+        eq(messageAttachments.ownerId, ownerId),
+        inArray(messageAttachments.state, ['ok', 'needs_refresh']),
+        isNotNull(messageAttachments.urlKey),
+      ),
+    )
+    .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx))
+  return rows.map(({ id, urlKey, urlParamsHash, expiresAt, state }) => ({
+    id,
+    urlKey: urlKey ?? '',
+    paramsHash: Buffer.from(urlParamsHash ?? []).toString('hex'),
+    expiresAt: expiresAt?.getTime() ?? null,
+    state: state as 'ok' | 'needs_refresh',
+  }))
+}
+
+export function attachmentView(row: AttachmentRow): AttachmentView {
+  return {
+    id: row.id,
+    type: row.kind,
+    filename: row.filename,
+    mime: row.mime,
+    bytes: row.byteSize,
+    urlKey: row.urlKey,
+    inline: row.blobSha256 !== null,
+    state: row.state === 'pending' ? 'ok' : row.state,
+  }
+}

@@ -1,0 +1,101 @@
+import { ServiceError } from '@bureau/protocol'
+import { and, eq } from 'drizzle-orm'
+import { tenantOperation, type Tx } from '../db/operation.ts'
+import { chats, runs } from '../db/schema.ts'
+import { requireIntegration } from '../members/members.repo.ts'
+import { findRun, type RunRow } from '../runs/runs.repo.ts'
+import { runViews } from '../runs/run-views.ts'
+import { type RunView } from '../runs/run-view.ts'
+import { type ChatKey, type ChatRow, findActiveRunId } from './chats.repo.ts'
+import { type Reach, requireChat } from './manage-chats.ts'
+
+/** What a caller does next: follow the run, wait for it to stop, take its result, or ask anew with a new id. */
+export type Recovery = {
+  readonly action: 'attach' | 'wait' | 'use_result' | 'new_request'
+  readonly reason: string
+}
+
+/** Where a chat and one of its runs stand. The route adds `recovery.eventsUrl` for `attach`. */
+export type ChatStatus = {
+  readonly object: 'chat_status'
+  readonly apiIntegrationId: string
+  readonly chatId: string
+  readonly aliasChatId: string | null
+  /** Busy: some run of the chat is active, not necessarily this one. */
+  readonly chatState: 'idle' | 'busy'
+  readonly activeRunId: string | null
+  readonly usageRequestId: string | null
+  readonly consumerId: string | null
+  readonly run: RunView | null
+  readonly recovery: Recovery
+}
+
+/**
+ * What became of a request.
+ *
+ * @throws ServiceError `integration_not_found` (also foreign), `usage_request_not_found`: nothing is reserved under the
+ *   id at this moment, sending the same request with the same id is safe.
+ */
+export const findRequestStatus = tenantOperation(
+  { source: import.meta.url, name: 'findRequestStatus', lane: 'interactive' },
+  async (tx, args: { ownerId: string; integrationId: string; usageRequestId: string }): Promise<ChatStatus> => {
+    const { ownerId, integrationId, usageRequestId } = args
+    const [found] = await tx
+      .select({ run: runs, chat: chats })
+      .from(runs)
+      .innerJoin(chats, eq(chats.id, runs.chatId))
+      .where(
+        and(eq(runs.integrationId, integrationId), eq(runs.usageRequestId, usageRequestId), eq(runs.ownerId, ownerId)),
+      )
+    if (found) return statusView(tx, found.chat, found.run)
+    await requireIntegration(tx, ownerId, integrationId)
+    throw new ServiceError('usage_request_not_found')
+  },
+)
+
+/** Where a chat stands with its latest run. @throws ServiceError `chat_not_found` */
+export const getChatStatus = tenantOperation(
+  { source: import.meta.url, name: 'getChatStatus', lane: 'interactive' },
+  async (tx, args: ChatKey & Reach): Promise<ChatStatus> => {
+    const chat = await requireChat(tx, args)
+    const run =
+      chat.lastRunId === null ? undefined : await findRun(tx, { ownerId: args.ownerId, runId: chat.lastRunId })
+    return statusView(tx, chat, run)
+  },
+)
+
+async function statusView(tx: Tx, chat: ChatRow, row: RunRow | undefined): Promise<ChatStatus> {
+  const { ownerId } = chat
+  const active = (await findActiveRunId(tx, { ownerId, chatId: chat.id })) ?? null
+  const [run] = row ? await runViews(tx, ownerId, [row]) : []
+  return {
+    object: 'chat_status',
+    apiIntegrationId: chat.integrationId,
+    chatId: chat.id,
+    aliasChatId: chat.alias,
+    chatState: active === null ? 'idle' : 'busy',
+    activeRunId: active,
+    usageRequestId: row?.usageRequestId ?? null,
+    consumerId: row?.consumerId ?? null,
+    run: run ?? null,
+    recovery: recoveryOf(run),
+  }
+}
+
+function recoveryOf(run: RunView | undefined): Recovery {
+  switch (run?.status) {
+    case undefined:
+      return { action: 'new_request', reason: 'the chat has no run yet' }
+    case 'queued':
+    case 'running':
+      return { action: 'attach', reason: 'the run is active' }
+    case 'cancelling':
+      return { action: 'wait', reason: 'the run is being cancelled' }
+    case 'completed':
+      return { action: 'use_result', reason: 'the run completed' }
+    case 'failed':
+      return { action: 'new_request', reason: `run failed: ${run.error?.code}` }
+    case 'cancelled':
+      return { action: 'new_request', reason: 'the run was cancelled' }
+  }
+}

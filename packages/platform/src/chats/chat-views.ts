@@ -1,0 +1,55 @@
+import { and, eq, inArray } from 'drizzle-orm'
+import type { Tx } from '../db/operation.ts'
+import { runs } from '../db/schema.ts'
+import { isActive, type RunView, statusOf } from '../runs/run-view.ts'
+import type { ChatRow } from './chats.repo.ts'
+
+/** A chat as its owner sees it. */
+export type ChatView = {
+  readonly object: 'chat'
+  readonly chatId: string
+  readonly aliasChatId: string | null
+  readonly apiIntegrationId: string
+  readonly title: string | null
+  readonly createdByConsumerId: string | null
+  readonly messageCount: number
+  readonly chatState: 'idle' | 'busy'
+  readonly activeRunId: string | null
+  readonly lastRunId: string | null
+  readonly lastRunStatus: RunView['status'] | null
+  readonly createdAt: string
+  readonly updatedAt: string
+}
+
+/** Views in the order of the rows. */
+export async function chatViews(tx: Tx, ownerId: string, rows: readonly ChatRow[]): Promise<ChatView[]> {
+  const ids = rows.flatMap((chat) => (chat.lastRunId === null ? [] : [chat.lastRunId]))
+  const last =
+    ids.length === 0
+      ? []
+      : await tx
+          .select()
+          .from(runs)
+          .where(and(inArray(runs.id, ids), eq(runs.ownerId, ownerId)))
+  const byId = new Map(last.map((run) => [run.id, run]))
+  return rows.map((chat) => {
+    const run = byId.get(chat.lastRunId ?? '')
+    // Runs of a chat follow each other, so the active one is the last one.
+    const active = run && isActive(run) ? run : undefined
+    return {
+      object: 'chat',
+      chatId: chat.id,
+      aliasChatId: chat.alias,
+      apiIntegrationId: chat.integrationId,
+      title: chat.title,
+      createdByConsumerId: chat.createdByConsumer,
+      messageCount: chat.nextSeq - 1,
+      chatState: active ? 'busy' : 'idle',
+      activeRunId: active?.id ?? null,
+      lastRunId: chat.lastRunId,
+      lastRunStatus: run ? statusOf(run) : null,
+      createdAt: chat.createdAt.toISOString(),
+      updatedAt: chat.updatedAt.toISOString(),
+    }
+  })
+}

@@ -1,0 +1,204 @@
+import {
+  ChatError,
+  ChatListQuery,
+  ChatMessage,
+  ChatPatch,
+  ChatStatus,
+  ChatStatusQuery,
+  CreateNewChatRequest,
+  CreateNewChatResponse,
+  listOf,
+  MessageListQuery,
+  PlatformChat,
+} from '@bureau/protocol'
+import type { z } from 'zod'
+import { requireScope } from '../api-keys/caller.ts'
+import { EXAMPLES } from '../docs/examples.ts'
+import { eventsUrlOf } from '../http/addresses.ts'
+import { answerPage } from '../http/pages.ts'
+import { present } from '../http/present.ts'
+import { type Answered, type Call, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { type ChatStatus as StoredStatus, findRequestStatus, getChatStatus } from './chat-status.ts'
+import { createChat } from './create-chat.ts'
+import { listMessages } from './list-messages.ts'
+import { deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
+
+export const chatRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'POST',
+      url: '/create_new_chat',
+      id: 'createNewChat',
+      tag: 'Chats',
+      summary: 'Create a chat for a user under an existing integration',
+      scope: 'runs',
+      surface: 'create_chat',
+      idempotent: true,
+      body: CreateNewChatRequest,
+      success: { 200: CreateNewChatResponse },
+      errors: ['integration_not_found'],
+      errorBody: ChatError,
+      examples: { request: EXAMPLES.integrationId, response: EXAMPLES.chatId },
+    },
+    create,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/chat_status',
+      id: 'findChatStatus',
+      tag: 'Chats',
+      summary: 'Find out what became of a completion, by its usageRequestId',
+      description:
+        '404 usage_request_not_found: nothing is reserved under this id at this moment. Sending the same completion ' +
+        'with the same id is then safe.',
+      scope: 'runs',
+      query: ChatStatusQuery,
+      examples: { response: EXAMPLES.status },
+      success: { 200: ChatStatus },
+      errors: ['usage_request_not_found', 'integration_not_found'],
+    },
+    findStatus,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/chats/:chatId/status',
+      id: 'getChatStatus',
+      tag: 'Chats',
+      summary: 'Get where a chat stands with its latest run',
+      scope: 'chats:read',
+      success: { 200: ChatStatus },
+      errors: ['chat_not_found'],
+    },
+    async (call) => ok(statusOf(call, await call.platform.store.db.run(getChatStatus, chatKey(call)))),
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/chats',
+      id: 'listChats',
+      tag: 'Chats',
+      summary: 'List chats, latest activity first',
+      scope: 'chats:read',
+      query: ChatListQuery,
+      success: { 200: listOf(PlatformChat) },
+      errors: ['invalid_cursor'],
+    },
+    list,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/chats/:chatId',
+      id: 'getChat',
+      tag: 'Chats',
+      summary: 'Get a chat',
+      scope: 'chats:read',
+      success: { 200: PlatformChat },
+      errors: ['chat_not_found'],
+    },
+    async (call) => ok(await call.platform.store.db.run(getChat, chatKey(call))),
+  ),
+  jsonRoute(
+    {
+      method: 'PATCH',
+      url: '/v1/chats/:chatId',
+      id: 'updateChat',
+      tag: 'Chats',
+      summary: 'Change the title or the alias of a chat',
+      scope: 'chats:write',
+      body: ChatPatch,
+      success: { 200: PlatformChat },
+      errors: ['chat_not_found', 'alias_in_use'],
+    },
+    async (call) => ok(await call.platform.store.db.run(updateChat, { ...chatKey(call), changes: present(call.body) })),
+  ),
+  jsonRoute(
+    {
+      method: 'DELETE',
+      url: '/v1/chats/:chatId',
+      id: 'deleteChat',
+      tag: 'Chats',
+      summary: 'Delete a chat; its content is erased within a day',
+      scope: 'chats:write',
+      success: { 204: null },
+      errors: ['chat_not_found', 'run_active'],
+    },
+    async (call) => {
+      await call.platform.store.db.run(deleteChat, { ...chatKey(call), actor: call.caller.keyId })
+      return NO_CONTENT
+    },
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/chats/:chatId/messages',
+      id: 'listMessages',
+      tag: 'Chats',
+      summary: 'List the messages of a chat, failed responses included',
+      scope: 'chats:read',
+      query: MessageListQuery,
+      success: { 200: listOf(ChatMessage) },
+      errors: ['chat_not_found', 'invalid_cursor'],
+    },
+    messages,
+  ),
+]
+
+async function create({
+  platform,
+  caller,
+  body,
+}: Call<unknown, z.output<typeof CreateNewChatRequest>>): Promise<Answered> {
+  const { apiIntegrationId: integrationId } = body
+  requireScope(caller, 'runs', integrationId)
+  return ok(await platform.store.db.run(createChat, { ownerId: caller.ownerId, integrationId }))
+}
+
+async function findStatus(call: Call<z.output<typeof ChatStatusQuery>>): Promise<Answered> {
+  const { platform, caller, query } = call
+  const { apiIntegrationId: integrationId, usageRequestId } = query
+  requireScope(caller, 'runs', integrationId)
+  const { ownerId } = caller
+  return ok(statusOf(call, await platform.store.db.run(findRequestStatus, { ownerId, integrationId, usageRequestId })))
+}
+
+function statusOf({ platform, request }: Call, { recovery, ...status }: StoredStatus): z.output<typeof ChatStatus> {
+  const follows = recovery.action === 'attach' && status.run !== null
+  const eventsUrl = follows && status.run ? eventsUrlOf(platform, request, status.run.runId) : null
+  return { ...status, recovery: { ...recovery, eventsUrl } }
+}
+
+function chatKey(call: Call): { ownerId: string; chatId: string; integrationIds: readonly string[] | null } {
+  const { ownerId, integrationIds } = call.caller
+  return { ownerId, integrationIds, chatId: param(call, 'chatId') }
+}
+
+async function list(call: Call<z.output<typeof ChatListQuery>>): Promise<Answered> {
+  const { platform, caller, query } = call
+  const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
+  if (apiIntegrationId !== undefined) requireScope(caller, 'chats:read', apiIntegrationId)
+  const { ownerId, integrationIds } = caller
+  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ownerId, integrationIds }
+  return ok(
+    await answerPage(
+      call,
+      (page) => platform.store.db.run(listChats, { ...filter, ...page }),
+      (chat) => chat,
+    ),
+  )
+}
+
+async function messages(call: Call<z.output<typeof MessageListQuery>>): Promise<Answered> {
+  const { platform, query } = call
+  const { order = 'asc', afterSeq } = query
+  const wanted = { ...chatKey(call), order, ...present({ afterSeq }) }
+  return ok(
+    await answerPage(
+      call,
+      (page) => platform.store.db.run(listMessages, { ...wanted, ...page }),
+      (row) => row,
+    ),
+  )
+}

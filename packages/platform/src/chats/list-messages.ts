@@ -1,0 +1,100 @@
+import type { Message } from '@bureau/protocol'
+import { and, asc, desc, eq, gt, inArray, lt } from 'drizzle-orm'
+import { tenantOperation, type Tx } from '../db/operation.ts'
+import { type Page, type PageRequest, toPage } from '../db/page.ts'
+import { messageAttachments, messages } from '../db/schema.ts'
+import { type AttachmentRow, type AttachmentView, attachmentView } from './attachments.repo.ts'
+import type { ChatKey } from './chats.repo.ts'
+import { type Reach, requireChat } from './manage-chats.ts'
+
+/** A message of the history, as its owner sees it. Failed responses are among them. */
+export type MessageView = {
+  readonly object: 'message'
+  readonly id: string
+  readonly seq: number
+  readonly role: 'user' | 'assistant' | 'system' | 'tool'
+  readonly status: 'ok' | 'failed' | 'cancelled' | 'partial'
+  readonly runId: string
+  /** Who wrote it; null for the user. */
+  readonly agent: string | null
+  readonly item: Message
+  readonly attachments: readonly AttachmentView[]
+  readonly createdAt: string
+}
+
+type MessageRow = typeof messages.$inferSelect
+
+/**
+ * The messages of a chat by number, oldest first unless `order` is `desc`. The position of a page is that number.
+ *
+ * @throws ServiceError `chat_not_found`
+ */
+export const listMessages = tenantOperation(
+  { source: import.meta.url, name: 'listMessages', lane: 'interactive' },
+  async (
+    tx,
+    args: PageRequest & ChatKey & Reach & { order: 'asc' | 'desc'; afterSeq?: number },
+  ): Promise<Page<MessageView>> => {
+    const { ownerId, chatId, order, afterSeq, limit, after } = args
+    await requireChat(tx, args)
+    const position = after ? Number(after[1]) : undefined
+    const rows = await tx
+      .select()
+      .from(messages)
+      .where(
+        and(
+          eq(messages.chatId, chatId),
+          eq(messages.ownerId, ownerId),
+          afterSeq === undefined ? undefined : gt(messages.seq, afterSeq),
+          position === undefined ? undefined : (order === 'asc' ? gt : lt)(messages.seq, position),
+        ),
+      )
+      .orderBy((order === 'asc' ? asc : desc)(messages.seq))
+      .limit(limit + 1)
+    const attachments = await attachmentsOf(tx, args, rows)
+    return toPage(
+      rows,
+      limit,
+      (row) => messageView(row, attachments.get(row.seq) ?? []),
+      (row) => ['', String(row.seq)],
+    )
+  },
+)
+
+async function attachmentsOf(
+  tx: Tx,
+  { ownerId, chatId }: ChatKey,
+  rows: readonly MessageRow[],
+): Promise<Map<number, AttachmentRow[]>> {
+  if (rows.length === 0) return new Map()
+  const found = await tx
+    .select()
+    .from(messageAttachments)
+    .where(
+      and(
+        eq(messageAttachments.chatId, chatId),
+        eq(messageAttachments.ownerId, ownerId),
+        inArray(
+          messageAttachments.messageSeq,
+          rows.map((row) => row.seq),
+        ),
+      ),
+    )
+    .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx))
+  return Map.groupBy(found, (row) => row.messageSeq)
+}
+
+function messageView(row: MessageRow, attachments: readonly AttachmentRow[]): MessageView {
+  return {
+    object: 'message',
+    id: row.id,
+    seq: row.seq,
+    role: row.role,
+    status: row.status,
+    runId: row.runId,
+    agent: row.role === 'user' ? null : (row.item.agent ?? null),
+    item: row.item,
+    attachments: attachments.map(attachmentView),
+    createdAt: row.createdAt.toISOString(),
+  }
+}

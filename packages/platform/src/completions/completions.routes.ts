@@ -1,0 +1,153 @@
+import { ApiErrorResponse, GetCompletionV2Request } from '@bureau/protocol'
+import type { FastifyReply } from 'fastify'
+import { entryAgentsOf } from '../agencies.ts'
+import type { Caller } from '../api-keys/caller.ts'
+import type { Platform } from '../context.ts'
+import { EXAMPLES } from '../docs/examples.ts'
+import { readResumePoint } from '../events/resume-point.ts'
+import { eventsUrlOf } from '../http/addresses.ts'
+import { type Call, rawRoute, type Route } from '../http/route.ts'
+import { AfterAdmission } from '../http/render-error.ts'
+import { admitCompletion } from '../runs/admit-completion.ts'
+import type { Admission } from '../runs/admit-run.ts'
+import { findRunStream, type RunStream } from './find-run-stream.ts'
+import { readCompletion } from './read-completion.ts'
+import { sendEvents, sendText } from '../http/stream-run.ts'
+
+const MIB = 1_048_576
+
+type CompletionCall = Call<unknown, GetCompletionV2Request>
+
+export const completionRoutes: readonly Route[] = [
+  rawRoute(
+    {
+      method: 'POST',
+      url: '/get_completion_v2',
+      id: 'getCompletionV2',
+      tag: 'Completions',
+      summary: 'Start a streamed agent run',
+      description:
+        'Answers with server-sent events, or with plain text in Text Only Mode. ' +
+        '`X-Agent-Run-Admitted: false` says that this attempt reserved no run. When the header is absent, look the ' +
+        'request up with its usageRequestId before sending it again: an absent header does not prove rejection.',
+      scope: 'runs',
+      surface: 'completion',
+      admits: true,
+      maxBodyBytes: 32 * MIB,
+      body: GetCompletionV2Request,
+      codes: {
+        'attachments/*': 'invalid_attachment',
+        'sandboxFiles/*': 'invalid_sandbox_file',
+        'attachmentUrlRefreshes/*': 'invalid_attachment_refresh',
+      },
+      success: {
+        200: {
+          contentType: 'text/event-stream',
+          description: 'Frames: meta, data, messages, end. Or text/plain.',
+          example: EXAMPLES.completionStream,
+        },
+      },
+      errors: [
+        'invalid_attachment',
+        'attachment_too_large',
+        'invalid_sandbox_file',
+        'sandbox_file_not_found',
+        'invalid_agent',
+        'chat_alias_conflict',
+        'allowance_attribution_required',
+        'invalid_attachment_refresh',
+        'attachment_refresh_required',
+        'attachment_refresh_ambiguous',
+        'integration_forbidden',
+        'integration_disabled',
+        'integration_not_found',
+        'member_not_found',
+        'chat_not_found',
+        'run_active',
+        'usage_request_id_reused',
+        'consumer_allowance_exhausted',
+        'consumer_inactive',
+        'consumer_concurrency_exceeded',
+      ],
+      errorBody: ApiErrorResponse,
+      examples: { request: EXAMPLES.completionRequest },
+      headers: { 'Last-Event-ID': 'For a repeated request: the number after which the stream goes on.' },
+    },
+    complete,
+  ),
+]
+
+async function complete(call: CompletionCall, reply: FastifyReply): Promise<void> {
+  const { platform, caller, body, request } = call
+  const header = request.headers['last-event-id']
+  const resumeFrom = readResumePoint({ header: typeof header === 'string' ? header : undefined, query: undefined }) ?? 0
+  const signal = untilClientLeaves(reply)
+  const { bootId } = platform.replica
+  const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
+  const entryAgents = entryAgentsOf(platform)
+  const options = { bootId, entryAgents, missingSandboxFiles, signal }
+  const admission = await admitCompletion(platform.store, caller, completion, options)
+  if (admission.outcome === 'unknown') throw new AfterAdmission('unknown')
+  const { runId } = admission.run
+  try {
+    const stream =
+      admission.outcome === 'admitted'
+        ? start(platform, caller, admission, bootId)
+        : await findRunStream(platform, { ...caller, runId })
+    await answer(call, reply, { admission, stream, resumeFrom: stream.isNew ? 0 : resumeFrom })
+  } catch (error) {
+    throw new AfterAdmission({ runId }, { cause: error })
+  }
+}
+
+/** Aborts when the client has gone: a run that nobody waits for any more need not begin. */
+function untilClientLeaves(reply: FastifyReply): AbortSignal {
+  const left = new AbortController()
+  const leave = (): void => left.abort(new Error('the client has left'))
+  if (reply.raw.destroyed) leave()
+  else reply.raw.once('close', leave)
+  return left.signal
+}
+
+/** At once after its reservation, so that whoever looks for the run finds its log. */
+function start({ executor }: Platform, { ownerId }: Caller, { run, settings }: Admission, bootId: string): RunStream {
+  const { runId, chatId, agent } = run
+  const { log } = executor.start({ ownerId, runId, bootId, chatId, agent, settings })
+  return { run, reader: log, isNew: true, hasAllAfter: async () => true }
+}
+
+type Answer = { readonly admission: Admission; readonly stream: RunStream; readonly resumeFrom: number }
+
+async function answer(call: CompletionCall, reply: FastifyReply, given: Answer): Promise<void> {
+  const { platform, request } = call
+  const { admission, stream, resumeFrom } = given
+  const { run, outcome, aliasChatId, textOnly } = admission
+  const replayed = outcome === 'replayed'
+  reply.header('X-Agent-Run-Admitted', 'true').header('X-Agent-Run-Id', run.runId).header('X-Chat-Id', run.chatId)
+  if (replayed) reply.header('X-Agent-Run-Replayed', 'true')
+  addMessageLimit(reply, admission)
+  const followed = { stream, onLeft: platform.executor.find(run.runId)?.follow() ?? nobody }
+  if (textOnly) {
+    if (!(await sendText(reply, followed, 0))) await reply.code(200).send('')
+    return
+  }
+  await sendEvents(reply, followed, {
+    ...run,
+    aliasChatId,
+    resumeFrom,
+    eventsUrl: eventsUrlOf(platform, request, run.runId),
+    resumed: replayed,
+    replayed: !(await stream.hasAllAfter(resumeFrom)),
+  })
+}
+
+const nobody = (): void => {}
+
+/** A consumer's message limit beside the rate of the API key. */
+function addMessageLimit(reply: FastifyReply, { messageLimit }: Admission): void {
+  if (!messageLimit) return
+  const { limit, remaining, resetAt } = messageLimit
+  const seconds = resetAt === null ? '' : `;t=${Math.max(0, Math.ceil((Date.parse(resetAt) - Date.now()) / 1_000))}`
+  reply.header('RateLimit-Policy', `${String(reply.getHeader('RateLimit-Policy'))}, "consumer-messages";q=${limit}`)
+  reply.header('RateLimit', `${String(reply.getHeader('RateLimit'))}, "consumer-messages";r=${remaining}${seconds}`)
+}

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Message, RUN_ERRORS, type RunEnded, type RunErrorCode } from '@bureau/protocol'
+import type { Logger } from '@bureau/runtime'
+import { DatabaseError } from '../db/database.ts'
+import { newId } from '../ids.ts'
+import type { PlatformStore } from '../platform-store.ts'
+import { type FinalizeOutcome, finalizeRun } from '../runs/finalize-run.ts'
+import { isRetryable } from '../runs/run-errors.ts'
+import type { RunErrorView } from '../runs/run-view.ts'
+import type { Ending } from '../runs/settle-run.ts'
+import type { ActiveRun } from './active-run.ts'
+import { terminalFrames } from './encode-completion.ts'
+
+/** How the work on a run came to its end. */
+export type Finish = Pick<RunEnded, 'status' | 'usage'> & {
+  readonly error: { readonly code: string; readonly message?: string } | null
+  readonly fileIdsMap?: Readonly<Record<string, string>>
+}
+
+type SettleOptions = { readonly store: PlatformStore; readonly log: Logger }
+type Outcome = Pick<Ending, 'state' | 'error'>
+
+const RETRY_MS = 500
+
+/**
+ * Ends a run: everything that is not stored yet, its state, its charges, all in one transaction. Clients see the last
+ * frames only when that has committed, however long the database takes.
+ */
+export async function settleCompletion(run: ActiveRun, finish: Finish, options: SettleOptions): Promise<void> {
+  run.recorder.flush()
+  const { ownerId, runId, bootId } = run.reserved
+  const rest = await run.progress.close()
+  let ending: Omit<Ending, 'lastEventSeq' | 'eventChunk'> = {
+    ...outcomeOf(run, finish),
+    ...rest,
+    partial: partialOf(run),
+  }
+  while (!run.fenced) {
+    try {
+      const sealed = await run.log.seal(framesOf(run, ending, finish))
+      const whole = { ...ending, lastEventSeq: sealed.lastSeq, eventChunk: sealed.chunk }
+      const result = await options.store.db.run(finalizeRun, { ownerId, runId, bootId, ending: whole })
+      if (isOurs(result, ending)) run.log.release()
+      else run.fence()
+      return
+    } catch (error) {
+      options.log.error({ err: error, runId }, 'the end of a run could not be recorded; it is tried again')
+      // What the database refuses it will refuse again: the run then ends without what it could not store.
+      if (error instanceof DatabaseError) ending = { ...ending, ...BROKEN, items: [], partial: null }
+      await sleep(RETRY_MS, undefined, { ref: false })
+    }
+  }
+}
+
+/** Ended by this call, or by an earlier one whose answer was lost. */
+function isOurs(result: FinalizeOutcome, { state, error }: Outcome): boolean {
+  if (result.outcome === 'fenced') return false
+  return result.run.status === state && (result.run.error?.code ?? null) === (error?.code ?? null)
+}
+
+const BROKEN: Outcome = { state: 'failed', error: { code: 'internal_error' } }
+
+function outcomeOf(run: ActiveRun, { status, error }: Finish): Outcome {
+  if (run.stoppedBy && status !== 'completed') return { state: 'failed', error: { code: run.stoppedBy } }
+  if (status !== 'failed') return { state: status, error: null }
+  const code = isRunErrorCode(error?.code) ? error.code : 'run_failed'
+  return { state: 'failed', error: { code, ...(error?.message !== undefined && { message: error.message }) } }
+}
+
+function isRunErrorCode(code: string | undefined): code is RunErrorCode {
+  return code !== undefined && Object.hasOwn(RUN_ERRORS, code)
+}
+
+/** The message that was being written: kept of a failed run, so that nobody wonders where it went. */
+function partialOf({ recorder: { partial }, reserved: { agent } }: ActiveRun): Ending['partial'] {
+  if (!partial) return null
+  const item: Message = {
+    type: 'message',
+    role: 'assistant',
+    id: partial.item_id,
+    status: 'incomplete',
+    content: [{ type: 'output_text', text: partial.text, annotations: [] }],
+    agent,
+    callerAgent: null,
+  }
+  return { id: newId('msg'), item }
+}
+
+function framesOf(run: ActiveRun, { state, error }: Outcome, { usage, fileIdsMap }: Finish): string[] {
+  return terminalFrames({
+    runId: run.reserved.runId,
+    chatId: run.reserved.chatId,
+    status: state,
+    newMessages: run.progress.messages,
+    usage,
+    error: error && errorView(error),
+    ...(fileIdsMap && { fileIdsMap }),
+  })
+}
+
+function errorView({ code, message }: NonNullable<Outcome['error']>): RunErrorView {
+  const known = RUN_ERRORS[code]
+  return { code, message: message ?? known.message, class: known.class, retryable: isRetryable(code, known.class) }
+}

@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'vitest'
+import { loadPlatformConfig } from './config.ts'
+
+const PRODUCTION = { NODE_ENV: 'production', PUBLIC_BASE_URL: 'https://api.example.com/' }
+const MASTER_KEY = 'ab'.repeat(32)
+
+function problemsOf(environment: Record<string, string>): string {
+  try {
+    loadPlatformConfig(environment)
+    return ''
+  } catch (error) {
+    expect((error as Error).name).toBe('ConfigError')
+    return (error as Error).message
+  }
+}
+
+describe('loadPlatformConfig', () => {
+  test('one machine needs nothing to be set; empty values count as absent', () => {
+    const config = loadPlatformConfig({ DATABASE_URL: '', REDIS_URL: '', PUBLIC_BASE_URL: '' })
+
+    expect(config).toMatchObject({
+      dataFolder: '.bureau',
+      databaseUrl: 'pglite:.bureau',
+      redisUrl: undefined,
+      publicBaseUrl: undefined,
+      corsOrigins: [],
+      maxActiveRuns: 300,
+      rates: { perMinute: 30_000, burst: 2_000 },
+    })
+  })
+
+  test('streams are where the API is unless they have an address of their own', () => {
+    expect(loadPlatformConfig(PRODUCTION)).toMatchObject({
+      publicBaseUrl: 'https://api.example.com',
+      publicStreamUrl: 'https://api.example.com',
+    })
+  })
+
+  test('every problem is told at once, with what to set', () => {
+    const problems = problemsOf({
+      NODE_ENV: 'production',
+      DATABASE_URL: 'postgres://db/x',
+      BUREAU_ALLOWED_HOSTS: '0.0.0.0/0',
+    })
+
+    expect(problems).toContain('PUBLIC_BASE_URL: set the https:// address')
+    expect(problems).toContain('PLATFORM_MASTER_KEY: set 32 bytes')
+    expect(problems).toContain('BUREAU_ALLOWED_HOSTS: name single hosts')
+  })
+
+  test.each([
+    [{ PUBLIC_BASE_URL: 'api.example.com' }, 'PUBLIC_BASE_URL'],
+    [{ ...PRODUCTION, PUBLIC_BASE_URL: 'http://api.example.com' }, 'PUBLIC_BASE_URL'],
+    [{ ...PRODUCTION, PUBLIC_STREAM_URL: 'http://stream.example.com' }, 'PUBLIC_STREAM_URL'],
+    [{ PLATFORM_CORS_ORIGINS: '*' }, 'PLATFORM_CORS_ORIGINS'],
+    [{ PLATFORM_CORS_ORIGINS: 'https://app.example.com/path' }, 'PLATFORM_CORS_ORIGINS'],
+    [{ PLATFORM_MASTER_KEY: 'short' }, 'master key'],
+    [{ DATABASE_URL: 'mysql://db' }, 'DATABASE_URL'],
+    [{ REDIS_URL: 'http://cache' }, 'REDIS_URL'],
+    [{ PLATFORM_REQUESTS_PER_MINUTE: 'many' }, 'PLATFORM_REQUESTS_PER_MINUTE'],
+    [{ PLATFORM_ATTACHMENT_PORTS: '443,https' }, 'PLATFORM_ATTACHMENT_PORTS'],
+  ])('%j is refused', (environment, named) => {
+    expect(problemsOf(environment)).toContain(named)
+  })
+
+  test('production with PostgreSQL and a key of its own is fine', () => {
+    const config = loadPlatformConfig({
+      ...PRODUCTION,
+      DATABASE_URL: 'postgres://db/x',
+      PLATFORM_MASTER_KEY: MASTER_KEY,
+    })
+
+    expect(config.masterKey).toEqual(new Uint8Array(32).fill(0xab))
+    expect(config.maxActiveRuns).toBe(500)
+  })
+})

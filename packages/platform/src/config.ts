@@ -1,0 +1,167 @@
+import { ConfigError } from '@bureau/protocol'
+import type { LogLevel } from '@bureau/runtime'
+import { z } from 'zod'
+import { parseMasterKey } from './security/master-key.ts'
+
+const MIB = 1_048_576
+const CLOSE_MARGIN_MS = 10_000
+
+const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
+const address = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
+
+/** Everything the hosted platform reads from its environment. */
+export const PlatformEnvironment = z.object({
+  BUREAU_DATA: z.string().default('.bureau').describe('Folder of the embedded database, the master key and files.'),
+  DATABASE_URL: z
+    .string()
+    .optional()
+    .describe('`postgres://…` for several processes. Default: the embedded database in BUREAU_DATA.'),
+  REDIS_URL: z
+    .url({ protocol: /^rediss?$/ })
+    .optional()
+    .describe('Carries live events and wake-ups between processes. Not needed by one process.'),
+  PUBLIC_BASE_URL: address.optional().describe('Where clients reach the API. Default: the host that a request names.'),
+  PUBLIC_STREAM_URL: address.optional().describe('Where clients reach streams. Default: PUBLIC_BASE_URL.'),
+  PLATFORM_ID: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,64}$/)
+    .default('bureau')
+    .describe('Names this installation in its API keys. Keys of another one are refused.'),
+  PLATFORM_MASTER_KEY: z
+    .string()
+    .optional()
+    .describe('Wraps all other keys: 32 bytes in hexadecimal or base64. Default: `master.key` in BUREAU_DATA.'),
+  PLATFORM_CORS_ORIGINS: z
+    .string()
+    .optional()
+    .describe('Origins, by commas, that browsers may call from. Default: none.'),
+  PLATFORM_REQUESTS_PER_MINUTE: whole(1, 1_000_000).default(30_000).describe('Requests a minute of one API key.'),
+  PLATFORM_REQUEST_BURST: whole(1, 1_000_000).default(2_000).describe('Requests of one API key that may come at once.'),
+  PLATFORM_MAX_ACTIVE_RUNS: whole(1, 100_000)
+    .optional()
+    .describe('Runs of one process at a time. Default: 300 on the embedded database, otherwise 500.'),
+  PLATFORM_MAX_LAG_MS: whole(0, 60_000)
+    .default(500)
+    .describe('Mean delay of the event loop from which no run is admitted; 0: no limit.'),
+  PLATFORM_MAX_UPLOAD_BYTES: whole(1, 512 * MIB)
+    .default(100 * MIB)
+    .describe('Largest file of an upload.'),
+  PLATFORM_ATTACHMENT_PORTS: z.string().default('443').describe('Ports, by commas, that URLs of attachments may have.'),
+  PLATFORM_DRAIN_SECONDS: whole(0, 3_600).default(300).describe('How long running responses may take after a stop.'),
+  BUREAU_ALLOWED_HOSTS: z
+    .string()
+    .optional()
+    .describe('Hosts or networks, by commas, that callers may name although they are not public addresses.'),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  NODE_ENV: z.string().optional().describe('production: unsafe defaults are refused.'),
+})
+
+export type PlatformConfig = {
+  readonly dataFolder: string
+  readonly databaseUrl: string
+  readonly redisUrl: string | undefined
+  /** Undefined: the host that a request names. */
+  readonly publicBaseUrl: string | undefined
+  readonly publicStreamUrl: string | undefined
+  readonly platformId: string
+  /** Undefined: the file in the data folder. */
+  readonly masterKey: Uint8Array | undefined
+  readonly corsOrigins: readonly string[]
+  readonly rates: { readonly perMinute: number; readonly burst: number }
+  readonly maxActiveRuns: number
+  readonly maxLagMs: number
+  readonly maxUploadBytes: number
+  readonly attachmentPorts: readonly number[]
+  /** How long running responses may take after a stop signal. */
+  readonly drainMs: number
+  /** When connections are cut at the latest: after the drain, what it ended is still to be recorded and sent. */
+  readonly closeMs: number
+  readonly allowedHosts: readonly string[]
+  readonly logLevel: LogLevel
+}
+
+/**
+ * Reads and checks the environment; empty values count as absent.
+ *
+ * @throws ConfigError with every problem, and what to set.
+ */
+export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env): PlatformConfig {
+  const present = Object.entries(environment).filter(([, value]) => value !== '')
+  const parsed = PlatformEnvironment.safeParse(Object.fromEntries(present))
+  if (!parsed.success) throw new ConfigError(z.prettifyError(parsed.error))
+  const env = parsed.data
+  const problems = [...unsafe(env), ...unusable(env)]
+  if (problems.length > 0) throw new ConfigError(problems.join('\n'))
+  const databaseUrl = env.DATABASE_URL ?? `pglite:${env.BUREAU_DATA}`
+  return Object.freeze({
+    dataFolder: env.BUREAU_DATA,
+    databaseUrl,
+    redisUrl: env.REDIS_URL,
+    publicBaseUrl: env.PUBLIC_BASE_URL,
+    publicStreamUrl: env.PUBLIC_STREAM_URL ?? env.PUBLIC_BASE_URL,
+    platformId: env.PLATFORM_ID,
+    masterKey: env.PLATFORM_MASTER_KEY === undefined ? undefined : parseMasterKey(env.PLATFORM_MASTER_KEY),
+    corsOrigins: listOf(env.PLATFORM_CORS_ORIGINS),
+    rates: { perMinute: env.PLATFORM_REQUESTS_PER_MINUTE, burst: env.PLATFORM_REQUEST_BURST },
+    maxActiveRuns: env.PLATFORM_MAX_ACTIVE_RUNS ?? (isPostgres(databaseUrl) ? 500 : 300),
+    maxLagMs: env.PLATFORM_MAX_LAG_MS,
+    maxUploadBytes: env.PLATFORM_MAX_UPLOAD_BYTES,
+    attachmentPorts: listOf(env.PLATFORM_ATTACHMENT_PORTS).map(Number),
+    drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
+    closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
+    allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
+    logLevel: env.LOG_LEVEL,
+  })
+}
+
+type Environment = z.output<typeof PlatformEnvironment>
+
+/** What is convenient on a laptop and wrong where others depend on it. */
+function unsafe(env: Environment): string[] {
+  if (env.NODE_ENV !== 'production') return []
+  const problems: string[] = []
+  if (!env.PUBLIC_BASE_URL?.startsWith('https://')) {
+    problems.push(
+      'PUBLIC_BASE_URL: set the https:// address of the API. Without it, links name whatever host a request names.',
+    )
+  }
+  if (env.PUBLIC_STREAM_URL !== undefined && !env.PUBLIC_STREAM_URL.startsWith('https://')) {
+    problems.push('PUBLIC_STREAM_URL: set an https:// address, or leave it out.')
+  }
+  if (isPostgres(env.DATABASE_URL) && env.PLATFORM_MASTER_KEY === undefined) {
+    problems.push(
+      'PLATFORM_MASTER_KEY: set 32 bytes, e.g. of `openssl rand -hex 32`, and keep them apart from the database. ' +
+        'A key that lies on one machine is no use to the others, nor to a backup.',
+    )
+  }
+  if (
+    env.BUREAU_ALLOWED_HOSTS !== undefined &&
+    /(^|,)\s*(0\.0\.0\.0\/0|::\/0)\s*(,|$)/.test(env.BUREAU_ALLOWED_HOSTS)
+  ) {
+    problems.push(
+      'BUREAU_ALLOWED_HOSTS: name single hosts or networks. All addresses would open your network to callers.',
+    )
+  }
+  return problems
+}
+
+function unusable(env: Environment): string[] {
+  const problems: string[] = []
+  for (const origin of listOf(env.PLATFORM_CORS_ORIGINS)) {
+    const url = URL.parse(origin)
+    if (url?.origin !== origin)
+      problems.push(`PLATFORM_CORS_ORIGINS: "${origin}" is not an origin like https://app.example.com`)
+  }
+  for (const port of listOf(env.PLATFORM_ATTACHMENT_PORTS)) {
+    if (!/^\d{1,5}$/.test(port)) problems.push(`PLATFORM_ATTACHMENT_PORTS: "${port}" is not a port`)
+  }
+  const database = env.DATABASE_URL ?? 'pglite:'
+  if (!isPostgres(database) && !database.startsWith('pglite:')) {
+    problems.push('DATABASE_URL: begins with postgres:// or pglite:')
+  }
+  return problems
+}
+
+const isPostgres = (url: string | undefined): boolean => /^postgres(ql)?:\/\//.test(url ?? '')
+
+const listOf = (text: string | undefined): string[] => (text ?? '').split(',').flatMap((part) => part.trim() || [])

@@ -1,0 +1,40 @@
+import type { Agency, RunEnvironment } from '@bureau/framework'
+import type { Logger } from '@bureau/runtime'
+import type { AttachmentAccess } from './attachments/attachment-access.ts'
+import type { BlobStore } from './attachments/blob-store.ts'
+import type { RunExecutor } from './completions/run-executor.ts'
+import type { PlatformConfig } from './config.ts'
+import type { RunEventLogs } from './events/run-event-log.ts'
+import type { Overload } from './http/overload.ts'
+import type { RateLimiter } from './http/rate-limiter.ts'
+import type { AgencyMounts } from './mount/agency-mounts.ts'
+import type { StagedUploads } from './mount/staged-uploads.ts'
+import type { PlatformStore } from './platform-store.ts'
+import type { Replica } from './runs/replica.ts'
+import type { ControlChannel } from './system/control-channel.ts'
+
+/** What the routes and operations of the platform share. */
+export type Platform = {
+  readonly config: PlatformConfig
+  readonly store: PlatformStore
+  /** The agencies of this deployment, by the id that integrations name. */
+  readonly agencies: ReadonlyMap<string, Agency>
+  readonly environment: RunEnvironment
+  readonly replica: Replica
+  readonly logs: RunEventLogs
+  /** Tells other processes. */
+  readonly control: ControlChannel
+  /** The runs of this process. */
+  readonly executor: RunExecutor
+  /** How attachments are fetched, and which addresses they may have. */
+  readonly attachmentAccess: AttachmentAccess
+  /** Inline images. */
+  readonly blobs: BlobStore
+  /** The persistent files of the integrations. */
+  readonly mounts: AgencyMounts
+  /** Uploads that are not complete. */
+  readonly staged: StagedUploads
+  readonly rates: RateLimiter
+  readonly overload: Overload
+  readonly log: Logger
+}

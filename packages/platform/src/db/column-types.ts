@@ -1,0 +1,44 @@
+/** What stands in JSON columns and in columns with a fixed set of words. */
+
+export type AllowancePolicy = {
+  /** Null: unlimited. 0: nothing. */
+  readonly messages: number | null
+  readonly tokens: number | null
+  readonly costUsd: number | null
+  readonly period: 'day' | 'week' | 'month' | 'lifetime'
+  /** IANA name. */
+  readonly timeZone: string
+  /** 1 to 28, months only. */
+  readonly anchorDay: number
+  readonly maxConcurrentRuns: number
+}
+
+export type IntegrationSettings = {
+  readonly description: string | null
+  readonly onDisconnect: 'continue' | 'cancel'
+  readonly chatBinding: 'none' | 'consumer'
+  readonly runTimeoutSeconds: number
+  readonly maxTurns: number
+  readonly retentionDays: number | null
+  readonly disabled: boolean
+  /** 0: the integration has no storage. */
+  readonly storageQuotaBytes: number
+}
+
+/** What a run was admitted with. It keeps these, whatever becomes of the integration. */
+export type RunSettings = {
+  readonly agencyId: string
+  readonly onDisconnect: 'continue' | 'cancel'
+  readonly runTimeoutSeconds: number
+  readonly maxTurns: number
+}
+
+export type RunInputRecord = {
+  readonly settings: RunSettings
+  readonly sandboxFiles: readonly { readonly name: string; readonly path: string }[]
+}
+
+export type RunState = 'reserved' | 'running' | 'completed' | 'failed' | 'cancelled'
+export type RunErrorClass = 'system' | 'upstream' | 'caller' | 'limit'
+export type AttachmentState = 'pending' | 'ok' | 'excluded' | 'needs_refresh'
+export type LedgerKind = 'debit' | 'refund' | 'grant' | 'correction' | 'backfill' | 'carry'

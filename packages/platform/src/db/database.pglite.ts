@@ -1,0 +1,152 @@
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { ConfigError, ServiceError } from '@bureau/protocol'
+import { unavailable } from './database-error.ts'
+import { CommitUnknownError, type Database, type RunOptions } from './database.ts'
+import { checkFolderFormat, recordsFolder, writeFolderFormat } from './folder-format.ts'
+import { lockFolder } from './lock-folder.ts'
+import type { Operation } from './operation.ts'
+import { type FromWorker, type Job, receiveError, type ToWorker, type WorkerSetup } from './worker-messages.ts'
+
+export type PgliteOptions = {
+  /** The data folder. Absent: in memory, gone with the process. */
+  readonly folder?: string
+  /** A file written by `backup`; the folder must not hold a database yet. */
+  readonly restoreFrom?: string
+}
+
+/** More outstanding operations than this are refused with `overloaded`; those of running runs never are. */
+const QUEUE_LIMIT = 500
+
+type Pending = {
+  readonly settle: (message: Extract<FromWorker, { id: number }>) => void
+  readonly reject: (error: Error) => void
+}
+
+/** The embedded database: PostgreSQL in a worker thread of this process, in a folder that it has for itself. */
+export class PgliteDatabase implements Database {
+  readonly engine = 'pglite'
+  readonly failed: Promise<Error>
+  readonly #worker: Worker
+  readonly #unlock: () => void
+  readonly #pending = new Map<number, Pending>()
+  #lastId = 0
+  #refusable = 0
+  #stopped: Error | undefined
+
+  private constructor(worker: Worker, unlock: () => void) {
+    this.#worker = worker
+    this.#unlock = unlock
+    this.failed = new Promise((resolve) => {
+      const stop = (error: Error): void => {
+        this.#stop(error)
+        resolve(error)
+      }
+      worker.once('error', stop)
+      worker.once('exit', (code) => stop(new Error(`the thread of the embedded database ended with code ${code}`)))
+    })
+    worker.on('message', (message: FromWorker) => {
+      if ('id' in message) this.#pending.get(message.id)?.settle(message)
+    })
+  }
+
+  /** @throws ConfigError the folder is in use, was made by another version, or already holds a database to restore over. */
+  static async open(options: PgliteOptions): Promise<PgliteDatabase> {
+    const unlock = options.folder === undefined ? () => {} : prepareFolder(options.folder, options.restoreFrom)
+    try {
+      const setup: WorkerSetup = {
+        ...(options.folder !== undefined && { recordsFolder: recordsFolder(options.folder) }),
+        ...(options.restoreFrom !== undefined && { restoreFrom: options.restoreFrom }),
+      }
+      return new PgliteDatabase(await startWorker(setup), unlock)
+    } catch (error) {
+      unlock()
+      throw error
+    }
+  }
+
+  run<Args, Result>(operation: Operation<Args, Result>, args: Args, options: RunOptions = {}): Promise<Result> {
+    const { source, name, lane } = operation
+    return this.#ask({ type: 'run', id: ++this.#lastId, lane, source, name, args }, options.signal) as Promise<Result>
+  }
+
+  /** Writes a copy of the whole database, as of one moment between two operations, to `file`. Needs about 50 MB more. */
+  async backup(file: string): Promise<void> {
+    await this.#ask({ type: 'backup', id: ++this.#lastId, file, lane: 'maintenance' })
+  }
+
+  #ask(message: Job, signal?: AbortSignal): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted()
+      if (this.#stopped) throw unavailable(this.#stopped.message)
+      const { id, lane } = message
+      if (lane !== 'run' && this.#refusable >= QUEUE_LIMIT) {
+        throw new ServiceError('overloaded', { headers: { 'Retry-After': '1' } })
+      }
+      const abort = (): void => this.#worker.postMessage({ type: 'abort', id } satisfies ToWorker)
+      const done = (): void => {
+        this.#pending.delete(id)
+        if (lane !== 'run') this.#refusable--
+        signal?.removeEventListener('abort', abort)
+      }
+      this.#worker.postMessage(message) // throws when the arguments are not plain data
+      signal?.addEventListener('abort', abort, { once: true })
+      if (lane !== 'run') this.#refusable++
+      this.#pending.set(id, {
+        settle: (answer) => {
+          done()
+          if (answer.type === 'result') resolve(answer.result)
+          else reject(receiveError(answer.error, signal?.reason))
+        },
+        reject: (error) => (done(), reject(error)),
+      })
+    })
+  }
+
+  #stop(cause: Error): void {
+    this.#stopped ??= cause
+    for (const pending of this.#pending.values()) {
+      pending.reject(new CommitUnknownError('the embedded database stopped', { cause }))
+    }
+  }
+
+  async close(): Promise<void> {
+    if (!this.#stopped) {
+      const exit = once(this.#worker, 'exit')
+      this.#worker.postMessage({ type: 'close' } satisfies ToWorker)
+      await exit
+    }
+    this.#unlock()
+  }
+}
+
+function prepareFolder(folder: string, restoreFrom: string | undefined): () => void {
+  checkFolderFormat(folder)
+  const unlock = lockFolder(folder)
+  try {
+    if (restoreFrom !== undefined && existsSync(recordsFolder(folder))) {
+      throw new ConfigError(`${folder} already holds a database. Restore into a new folder.`)
+    }
+    writeFolderFormat(folder)
+    return unlock
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+async function startWorker(setup: WorkerSetup): Promise<Worker> {
+  const worker = new Worker(new URL(`./pglite-worker${extname(import.meta.url)}`, import.meta.url), {
+    workerData: setup,
+  })
+  try {
+    await once(worker, 'message') // the first message is always `ready`
+    return worker
+  } catch (error) {
+    // Classes do not survive the way between threads.
+    if (error instanceof Error && error.name === 'ConfigError') throw new ConfigError(error.message)
+    throw error
+  }
+}

@@ -1,0 +1,184 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { admitCompletion } from '../runs/admit-completion.ts'
+import { AGENTS, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { PostgresDatabase } from './database.postgres.ts'
+import { countThings, insertThing, urgentCount } from './database.test-operations.ts'
+import { ENGINES, openTestDatabase, queryRows } from './engines.contract.ts'
+import { openDatabase } from './open-database.ts'
+
+type Fault = 'none' | 'lose COMMIT' | 'lose its answer' | 'lose its answer and stay away'
+
+/** A wire to the server that breaks when COMMIT passes, in one of the ways in which wires break. */
+class BreakingProxy {
+  fault: Fault = 'none'
+  readonly #server: Server
+  readonly #target: URL
+  readonly #sockets = new Set<Socket>()
+  #away = false
+
+  constructor(target: string) {
+    this.#target = new URL(target)
+    this.#server = createServer((client) => this.#serve(client))
+  }
+
+  async listen(): Promise<string> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+    const url = new URL(this.#target)
+    url.hostname = '127.0.0.1'
+    url.port = String((this.#server.address() as AddressInfo).port)
+    return url.href
+  }
+
+  async close(): Promise<void> {
+    this.#server.close()
+    for (const socket of this.#sockets) socket.destroy()
+    await once(this.#server, 'close')
+  }
+
+  comeBack(): void {
+    this.fault = 'none'
+    this.#away = false
+  }
+
+  #serve(client: Socket): void {
+    if (this.#away) return void client.destroy()
+    const server = connect(Number(this.#target.port || 5432), this.#target.hostname)
+    for (const socket of [client, server]) {
+      this.#sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => this.#sockets.delete(socket))
+    }
+    let muted = false
+    const cut = (): void => {
+      client.destroy()
+      server.destroy()
+    }
+    client.on('data', (bytes) => {
+      const commits = bytes.includes('COMMIT\0')
+      if (commits && this.fault === 'lose COMMIT') return cut()
+      muted = commits && this.fault !== 'none'
+      this.#away = commits && this.fault === 'lose its answer and stay away'
+      server.write(bytes)
+    })
+    server.on('data', (bytes) => (muted ? cut() : client.write(bytes)))
+    client.on('end', () => server.end())
+    server.on('end', () => client.end())
+  }
+}
+
+describe.runIf(ENGINES.includes('postgres'))('PostgreSQL over a wire that breaks at COMMIT', () => {
+  let platform: Awaited<ReturnType<typeof openTestStore>>
+  let tenant: TestTenant
+  let proxy: BreakingProxy
+  let db: PostgresDatabase
+  beforeAll(async () => {
+    platform = await openTestStore('postgres')
+    await platform.rows('CREATE TABLE things (name text PRIMARY KEY)')
+    tenant = await platform.addTenant()
+    proxy = new BreakingProxy(platform.url)
+    db = new PostgresDatabase({ url: await proxy.listen() })
+  })
+  afterEach(() => proxy.comeBack())
+  afterAll(async () => {
+    await db.close()
+    await proxy.close()
+    await platform.drop()
+  })
+
+  const stored = (name: string): Promise<unknown> => platform.db.run(countThings, name)
+  const admit = (usageRequestId: string) =>
+    admitCompletion(
+      { ...platform.store, db },
+      tenant.caller,
+      completion({ apiIntegrationId: tenant.integrationId, usageRequestId }),
+      {
+        bootId: platform.bootId,
+        entryAgents: AGENTS,
+        missingSandboxFiles: [],
+        signal: new AbortController().signal,
+      },
+    )
+
+  test('a COMMIT that never arrived is an honest refusal: nothing was written', async () => {
+    proxy.fault = 'lose COMMIT'
+    await expect(db.run(insertThing, 'lost')).rejects.toMatchObject({ code: 'database_unavailable', status: 503 })
+    expect(await stored('lost')).toBe(0)
+    await expect(admit('lost')).rejects.toMatchObject({ code: 'database_unavailable' })
+  })
+
+  test('a COMMIT whose answer was lost is found to have taken place', async () => {
+    proxy.fault = 'lose its answer'
+    expect(await db.run(insertThing, 'kept')).toBe('kept')
+    expect(await stored('kept')).toBe(1)
+    expect(await admit('kept')).toMatchObject({ outcome: 'admitted' })
+  })
+
+  test('when the server stays away the outcome is unknown, and is said to be', async () => {
+    proxy.fault = 'lose its answer and stay away'
+    await expect(db.run(insertThing, 'who knows')).rejects.toMatchObject({ name: 'CommitUnknownError' })
+    proxy.comeBack()
+    proxy.fault = 'lose its answer and stay away'
+    expect(await admit('who knows')).toEqual({ outcome: 'unknown' })
+    proxy.comeBack()
+    expect(await admit('who knows')).toMatchObject({ outcome: 'replayed' })
+  })
+
+  test('a read whose COMMIT was lost has its result: there was nothing to commit', async () => {
+    proxy.fault = 'lose its answer and stay away'
+    expect(await db.run(countThings, 'nothing')).toBe(0)
+  })
+
+  test('a broken connection is replaced', async () => {
+    expect(await db.run(insertThing, 'again')).toBe('again')
+  })
+})
+
+describe.runIf(ENGINES.includes('postgres'))('PostgreSQL', () => {
+  test('a server that is not there is unavailable', async () => {
+    const db = new PostgresDatabase({ url: 'postgres://nobody@127.0.0.1:1/none' })
+    await expect(db.run(queryRows, 'SELECT 1')).rejects.toMatchObject({ code: 'database_unavailable' })
+    await db.close()
+  })
+
+  test('whoever waits two seconds for a connection is refused; what runs write waits on', async () => {
+    const { url, drop } = await openTestDatabase('postgres')
+    const db = new PostgresDatabase({ url, poolSize: 1 })
+    await db.run(queryRows, 'CREATE TABLE things (name text)')
+    const slow = db.run(queryRows, 'SELECT pg_sleep(3)')
+    const [request, run] = await Promise.allSettled([db.run(queryRows, 'SELECT 1'), db.run(urgentCount, undefined)])
+    expect(request).toMatchObject({ reason: { code: 'database_unavailable', detail: 'no free connection' } })
+    expect(run).toMatchObject({ status: 'fulfilled' })
+    await slow
+    await db.close()
+    await drop()
+  })
+
+  test('a statement that takes longer than five seconds is given up', async () => {
+    const { db, drop } = await openTestDatabase('postgres')
+    await expect(db.run(queryRows, 'SELECT pg_sleep(7)')).rejects.toMatchObject({ code: 'database_unavailable' })
+    expect(await db.run(queryRows, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+    await drop()
+  })
+
+  test('processes that start together on an empty database migrate it once', async () => {
+    const { db, url, drop } = await openTestDatabase('postgres')
+    const tables = await db.run(
+      queryRows,
+      `SELECT 'DROP TABLE ' || string_agg(format('%I', tablename), ',') || ' CASCADE' AS all
+      FROM pg_tables WHERE schemaname = current_schema()`,
+    )
+    await db.run(queryRows, String(tables[0]?.['all']))
+    for (const name of ['allowance_bounds', 'resolve_integration', 'runs_guard', 'ledger_append_only']) {
+      await db.run(queryRows, `DROP FUNCTION ${name} CASCADE`)
+    }
+    const opened = await Promise.all(Array.from({ length: 4 }, () => openDatabase(url)))
+    const applied = await opened[0]!.run(queryRows, 'SELECT version FROM schema_migrations ORDER BY version')
+    expect(applied).toEqual(applied.map((_, index) => ({ version: index + 1 })))
+    expect(applied.length).toBeGreaterThan(0)
+    for (const one of opened) await one.close()
+    await drop()
+  })
+})

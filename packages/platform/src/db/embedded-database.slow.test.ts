@@ -1,0 +1,202 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { equipStore } from '../platform-store.ts'
+import { Replica } from '../runs/replica.ts'
+import { backupDatabase, restoreDatabase } from './backup.ts'
+import { PgliteDatabase } from './database.pglite.ts'
+import { preparedDump, queryRows } from './engines.contract.ts'
+import { EMBEDDED_POSTGRES } from './folder-format.ts'
+import { endThread } from './database.test-operations.ts'
+import { checkInvariants } from './invariants.ts'
+import { openDatabase } from './open-database.ts'
+
+describe('the embedded database', { timeout: 120_000 }, () => {
+  let template: string
+  let scratch: string
+  let folder: string
+  beforeAll(async () => {
+    template = mkdtempSync(join(tmpdir(), 'bureau-template-'))
+    await restoreDatabase(await preparedDump(), template)
+  })
+  beforeEach(() => {
+    scratch = mkdtempSync(join(tmpdir(), 'bureau-records-'))
+    folder = join(scratch, 'data')
+    cpSync(template, folder, { recursive: true })
+  })
+  afterEach(() => rmSync(scratch, { recursive: true }))
+  afterAll(() => rmSync(template, { recursive: true }))
+
+  const open = (): Promise<PgliteDatabase> => PgliteDatabase.open({ folder })
+  const fill = (db: PgliteDatabase): Promise<unknown> =>
+    db.run(queryRows, 'CREATE TABLE things AS SELECT generate_series(1, 1000) AS n')
+  const count = async (db: PgliteDatabase): Promise<unknown> =>
+    (await db.run(queryRows, 'SELECT count(*)::int AS n FROM things'))[0]
+
+  test('keeps its records over a restart', async () => {
+    const first = await open()
+    await fill(first)
+    await first.close()
+    const second = await open()
+    expect(await count(second)).toEqual({ n: 1000 })
+    await second.close()
+  })
+
+  test('is the PostgreSQL whose files the folder says it holds, and holds up no timer of the process', async () => {
+    const db = await openDatabase(`pglite:${folder}`)
+    const [version] = await db.run(queryRows, "SELECT current_setting('server_version_num')::int / 10000 AS major")
+    expect([db.engine, version]).toEqual(['pglite', { major: EMBEDDED_POSTGRES }])
+    let ticks = 0
+    const timer = setInterval(() => ticks++, 10)
+    await db.run(queryRows, 'SELECT pg_sleep(0.4)')
+    clearInterval(timer)
+    expect(ticks).toBeGreaterThan(20)
+    await db.close()
+  })
+
+  test('its folder is for one opener: not for a second one in this process', async () => {
+    const db = await open()
+    await expect(open()).rejects.toThrow(`The data folder ${folder} is in use by another process.`)
+    await db.close()
+    await (await open()).close()
+  })
+
+  test('refuses a folder of another engine version, a damaged one and one it does not know', async () => {
+    const format = join(folder, 'FORMAT')
+    writeFileSync(format, '{"engine":"pglite","postgres":17}')
+    await expect(open()).rejects.toThrow(`made by an embedded PostgreSQL 17; this version has ${EMBEDDED_POSTGRES}`)
+    writeFileSync(format, 'x')
+    await expect(open()).rejects.toThrow('is damaged or of an unknown kind')
+    rmSync(format)
+    await expect(open()).rejects.toThrow('is missing; the data cannot be identified')
+  })
+
+  test('refuses a schema that is newer than the program, or not the one that it shipped', async () => {
+    const spoil = async (statement: string): Promise<void> => {
+      const db = await open()
+      await db.run(queryRows, statement)
+      await db.close()
+    }
+    await spoil("INSERT INTO schema_migrations (version, name, checksum) VALUES (99, 'later', '')")
+    await expect(open()).rejects.toMatchObject({
+      name: 'ConfigError',
+      message: expect.stringContaining('schema version 99'),
+    })
+    rmSync(folder, { recursive: true })
+    cpSync(template, folder, { recursive: true })
+    await spoil("UPDATE schema_migrations SET checksum = '' WHERE version = 1")
+    await expect(open()).rejects.toThrow('0001-initial differs from the one of this program')
+  })
+
+  test('a copy taken under load is complete and opens in a new folder only', async () => {
+    const db = await open()
+    await fill(db)
+    const copy = join(scratch, 'copy.tar')
+    const writes = Array.from({ length: 50 }, (_, n) => db.run(queryRows, `INSERT INTO things VALUES (${2000 + n})`))
+    await Promise.all([backupDatabase(db, copy), ...writes])
+    await expect(backupDatabase(db, join(scratch, 'no', 'such', 'folder'))).rejects.toThrow('ENOENT')
+    expect(await count(db)).toEqual({ n: 1050 })
+    await db.close()
+    expect(existsSync(`${copy}.part`)).toBe(false)
+
+    await expect(restoreDatabase(copy, folder)).rejects.toThrow('already holds a database')
+    const restored = join(scratch, 'restored')
+    await restoreDatabase(copy, restored)
+    const second = await PgliteDatabase.open({ folder: restored })
+    const [row] = await second.run(queryRows, 'SELECT count(*)::int AS n FROM things WHERE n <= 1000')
+    expect(row).toEqual({ n: 1000 })
+    await second.close()
+  })
+
+  test('a first start that was killed half-way is begun again', async () => {
+    const half = join(scratch, 'half')
+    cpSync(folder, half, { recursive: true })
+    rmSync(join(half, 'records'), { recursive: true })
+    cpSync(join(folder, 'records', 'base'), join(half, 'records.new', 'base'), { recursive: true })
+    const db = await PgliteDatabase.open({ folder: half })
+    expect(await db.run(queryRows, 'SELECT count(*)::int AS n FROM runs')).toEqual([{ n: 0 }])
+    await db.close()
+  })
+
+  test('says so when its thread ends: what was on its way is unknown, what comes later is refused', async () => {
+    const db = await open()
+    const [first, second] = await Promise.allSettled([db.run(endThread, undefined), db.run(queryRows, 'SELECT 1')])
+    expect(await db.failed).toBeInstanceOf(Error)
+    for (const lost of [first, second]) expect(lost).toMatchObject({ reason: { name: 'CommitUnknownError' } })
+    await expect(db.run(queryRows, 'SELECT 1')).rejects.toMatchObject({ code: 'database_unavailable' })
+    await db.close()
+    await (await open()).close()
+  })
+
+  test('a URL of another kind is a set-up error', async () => {
+    await expect(openDatabase('mysql://localhost')).rejects.toMatchObject({ name: 'ConfigError' })
+  })
+
+  describe('with another process', () => {
+    const children: ChildProcess[] = []
+    afterEach(() => {
+      for (const child of children.splice(0)) child.kill('SIGKILL')
+    })
+
+    /** A process that admits and ends runs in the folder and prints each acknowledged one. */
+    async function startWriter(masterKey: string) {
+      const program = new URL('./write-until-killed.test-program.ts', import.meta.url)
+      const args = ['--conditions=@bureau/source', program.pathname, folder, masterKey]
+      const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+      children.push(child)
+      const acknowledged: { runId: string; state: string }[] = []
+      const lines = createInterface({ input: child.stdout })
+      const enough = Promise.withResolvers<void>()
+      const exit = once(child, 'exit').then(() => enough.reject(new Error('the writer ended early')))
+      exit.catch(() => {})
+      enough.promise.catch(() => {})
+      lines.on('line', (line) => {
+        acknowledged.push(JSON.parse(line) as { runId: string; state: string })
+        if (acknowledged.length >= 60) enough.resolve()
+      })
+      await enough.promise
+      return { child, acknowledged, linesRead: once(lines, 'close'), exit }
+    }
+
+    test('it is kept out while the other lives, and loses nothing that was acknowledged when the other is killed', async () => {
+      const masterKey = randomBytes(32)
+      const writer = await startWriter(masterKey.toString('hex'))
+      await expect(open()).rejects.toThrow('is in use by another process')
+
+      writer.child.kill('SIGKILL')
+      await writer.exit
+      await writer.linesRead
+
+      const db = await open()
+      const stored = new Map(
+        (await db.run(queryRows, 'SELECT id, state FROM runs')).map((row) => [String(row['id']), String(row['state'])]),
+      )
+      for (const { runId, state } of writer.acknowledged) {
+        expect([runId, stored.get(runId)]).toEqual([runId, expect.stringMatching(`^(${state}|running|completed)$`)])
+        if (state === 'completed') expect(stored.get(runId)).toBe('completed')
+      }
+      expect(await db.run(checkInvariants, { settled: false })).toEqual([])
+
+      // The next life ends what the killed one left, before it admits anything.
+      const store = await equipStore(db, { masterKey: new Uint8Array(masterKey), issuer: 'https://test.example' })
+      const ignore = (): void => {}
+      const replica = await Replica.start({
+        db: store.db,
+        version: 't',
+        onFenced: ignore,
+        onCancels: ignore,
+        onError: ignore,
+      })
+      expect(await db.run(queryRows, "SELECT 1 FROM runs WHERE state IN ('reserved','running')")).toEqual([])
+      expect(await db.run(checkInvariants, { settled: true })).toEqual([])
+      await replica.close()
+      await db.close()
+      expect(readFileSync(join(folder, 'FORMAT'), 'utf8')).toContain('pglite')
+    })
+  })
+})

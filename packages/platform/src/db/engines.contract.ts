@@ -1,0 +1,86 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'drizzle-orm'
+import { Client } from 'pg'
+import { PgliteDatabase } from './database.pglite.ts'
+import type { Database } from './database.ts'
+import { openDatabase } from './open-database.ts'
+import { systemOperation, tenantOperation } from './operation.ts'
+
+export type Engine = Database['engine']
+
+export const SERVER = process.env['TEST_DATABASE_URL'] ?? 'postgres://root@127.0.0.1:5432/test'
+
+/** The engines that tests run on. PostgreSQL is left out, with a printed reason, when it cannot be reached (never in CI). */
+export const ENGINES: readonly Engine[] = (await isReachable()) ? ['pglite', 'postgres'] : ['pglite']
+
+/** An empty database with the current schema, for one test file. Close it with `drop`. */
+export async function openTestDatabase(
+  engine: Engine,
+): Promise<{ db: Database; url: string; drop: () => Promise<void> }> {
+  if (engine === 'pglite') {
+    const db = await PgliteDatabase.open({ restoreFrom: await preparedDump() })
+    return { db, url: 'pglite:', drop: () => db.close() }
+  }
+  const schema = `test_${randomUUID().replaceAll('-', '')}`
+  const url = new URL(SERVER)
+  url.searchParams.set('options', `-c search_path=${schema}`)
+  await onServer(`CREATE SCHEMA ${schema}`)
+  const db = await openDatabase(url.href)
+  const drop = async (): Promise<void> => {
+    await db.close()
+    await onServer(`DROP SCHEMA ${schema} CASCADE`)
+  }
+  return { db, url: url.href, drop }
+}
+
+/** Rows of a query of the test itself, seen across owners. */
+export const queryRows = systemOperation(
+  { source: import.meta.url, name: 'queryRows', lane: 'interactive' },
+  async (tx, query: string) => (await tx.execute(sql.raw(query))).rows,
+)
+
+/** Rows of a query of the test itself, under the row level security of one owner. */
+export const queryRowsAs = tenantOperation(
+  { source: import.meta.url, name: 'queryRowsAs', lane: 'interactive' },
+  async (tx, args: { ownerId: string; query: string }) => (await tx.execute(sql.raw(args.query))).rows,
+)
+
+/** Starting PGlite takes seconds, loading a copy of a started one a fraction: made once per schema and version. */
+export async function preparedDump(): Promise<string> {
+  const folder = new URL('../../migrations/', import.meta.url)
+  const hash = createHash('sha256').update(readFileSync(new URL(import.meta.resolve('@electric-sql/pglite'))))
+  for (const file of readdirSync(folder).toSorted()) hash.update(readFileSync(new URL(file, folder)))
+  const dump = join(tmpdir(), `bureau-test-records-${hash.digest('hex').slice(0, 16)}.tar`)
+  if (!existsSync(dump)) {
+    const own = `${dump}.${randomUUID()}`
+    const db = await PgliteDatabase.open({})
+    await db.backup(own)
+    await db.close()
+    renameSync(own, dump)
+  }
+  return dump
+}
+
+async function onServer(statement: string): Promise<void> {
+  const client = new Client({ connectionString: SERVER, connectionTimeoutMillis: 2_000 })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+async function isReachable(): Promise<boolean> {
+  try {
+    await onServer('SELECT 1')
+    return true
+  } catch (error) {
+    if (process.env['CI']) throw error
+    console.warn(`PostgreSQL is not reachable (${String(error)}): its tests are skipped.`)
+    return false
+  }
+}

@@ -1,0 +1,109 @@
+import { type SQL, sql } from 'drizzle-orm'
+import { systemOperation } from './operation.ts'
+
+/** A promise that the records break. `rows` says where, ten at most. */
+export type Violation = {
+  readonly invariant: string
+  readonly says: string
+  readonly rows: readonly Record<string, unknown>[]
+}
+
+/**
+ * Checks what must hold at every moment, whatever was killed or raced. An empty answer is the good one.
+ *
+ * I6 (no active run of a dead process) holds once the reaper had its turn; `settled` says that it had.
+ */
+export const checkInvariants = systemOperation(
+  { source: import.meta.url, name: 'checkInvariants', lane: 'maintenance' },
+  async (tx, { settled }: { settled: boolean }): Promise<Violation[]> => {
+    const violations: Violation[] = []
+    for (const { invariant, says, query } of settled ? [...ALWAYS, ...SETTLED] : ALWAYS) {
+      const { rows } = await tx.execute(sql`${query} LIMIT 10`)
+      if (rows.length > 0) violations.push({ invariant, says, rows })
+    }
+    return violations
+  },
+)
+
+type Check = { readonly invariant: string; readonly says: string; readonly query: SQL }
+
+/** Announcements are kept for seven days after their delivery. */
+const RECENT = sql`r.finished_at > now() - interval '6 days'`
+
+const ALWAYS: readonly Check[] = [
+  {
+    invariant: 'I1',
+    says: 'no chat has two active runs',
+    query: sql`SELECT chat_id FROM runs WHERE state IN ('reserved','running') GROUP BY 1 HAVING count(*) > 1`,
+  },
+  {
+    invariant: 'I3',
+    says: 'every ended run was announced exactly once, as what it is',
+    query: sql`SELECT r.id, r.state, count(o.id)::int AS announced FROM runs r
+      LEFT JOIN outbox o ON o.run_id = r.id AND o.topic = 'run.' || r.state
+      WHERE r.finished_at IS NOT NULL AND ${RECENT} GROUP BY 1, 2 HAVING count(o.id) <> 1`,
+  },
+  {
+    invariant: 'I3',
+    says: 'no run was announced as something else than it is',
+    query: sql`SELECT r.id, r.state, o.topic FROM runs r JOIN outbox o ON o.run_id = r.id AND o.topic <> 'run.' || r.state`,
+  },
+  {
+    invariant: 'I3',
+    says: 'every failed run stands in the history of its chat',
+    query: sql`SELECT r.id FROM runs r JOIN chats c ON c.id = r.chat_id AND c.deleted_at IS NULL
+      WHERE r.state = 'failed' AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = r.id AND m.status = 'failed')`,
+  },
+  {
+    invariant: 'I4',
+    says: 'every allowance counter is the sum of its ledger',
+    query: sql`SELECT * FROM v_counter_drift`,
+  },
+  {
+    invariant: 'I4',
+    says: 'every ledger row has a period',
+    query: sql`SELECT l.id FROM allowance_ledger l LEFT JOIN allowance_periods p
+      ON p.member_id = l.member_id AND p.period_start = l.period_start WHERE p.member_id IS NULL`,
+  },
+  {
+    invariant: 'I4',
+    says: 'no run is refunded more than it was charged, and a failure of ours costs nothing',
+    query: sql`SELECT r.id, r.error_class, sum(l.messages)::int AS messages, sum(l.tokens)::int AS tokens,
+        sum(l.cost_micro)::int AS cost FROM runs r JOIN allowance_ledger l ON l.run_id = r.id GROUP BY r.id
+      HAVING sum(l.messages) < 0 OR sum(l.tokens) < 0 OR sum(l.cost_micro) < 0 OR (r.error_class = 'system'
+        AND (sum(l.messages) <> 0 OR sum(l.tokens) <> 0 OR sum(l.cost_micro) <> 0))`,
+  },
+  {
+    invariant: 'I5',
+    says: "every member's count of active runs is right",
+    query: sql`SELECT * FROM v_active_drift`,
+  },
+  {
+    invariant: 'I9',
+    says: 'a run is active or has an end, and keeps no context after it',
+    query: sql`SELECT id, state FROM runs WHERE (state IN ('reserved','running')) <> (finished_at IS NULL)
+      OR (finished_at IS NOT NULL AND context_enc IS NOT NULL) OR ((state = 'failed') <> (error_code IS NOT NULL))`,
+  },
+  {
+    invariant: 'I9',
+    says: 'no attachment of an ended run is still pending',
+    query: sql`SELECT a.id FROM message_attachments a JOIN runs r ON r.id = a.run_id
+      WHERE a.state = 'pending' AND r.finished_at IS NOT NULL`,
+  },
+  {
+    invariant: 'I10',
+    says: 'the messages of a chat are numbered from 1 without a gap',
+    query: sql`SELECT c.id, c.next_seq, count(m.seq)::int AS n, max(m.seq)::int AS last FROM chats c
+      JOIN messages m ON m.chat_id = c.id WHERE c.deleted_at IS NULL GROUP BY c.id
+      HAVING count(m.seq) <> max(m.seq) OR min(m.seq) <> 1 OR max(m.seq) <> c.next_seq - 1`,
+  },
+]
+
+const SETTLED: readonly Check[] = [
+  {
+    invariant: 'I6',
+    says: 'no active run belongs to a process that has ended',
+    query: sql`SELECT r.id, r.boot_id FROM runs r LEFT JOIN replicas x ON x.boot_id = r.boot_id
+      WHERE r.state IN ('reserved','running') AND (x.state IS NULL OR x.state IN ('dead','gone'))`,
+  },
+]

@@ -1,0 +1,39 @@
+import { ConfigError } from '@bureau/protocol'
+import { drizzle } from 'drizzle-orm/node-postgres'
+import { Client } from 'pg'
+import { PgliteDatabase } from './database.pglite.ts'
+import { PostgresDatabase } from './database.postgres.ts'
+import type { Database } from './database.ts'
+import { migrate } from './migrate.ts'
+import { DRIZZLE } from './transaction.ts'
+
+/**
+ * Opens the records of the platform and brings their schema up to date.
+ *
+ * @param url `pglite:<folder>` for one process on one machine, `pglite:` for a database in memory (gone with the
+ *   process), `postgres://...` for several processes. `?pgbouncer=true` says that a pooler in between hands connections
+ *   on after each transaction.
+ * @throws ConfigError the URL is of another kind, the folder is in use, or the database is newer than this program.
+ */
+export async function openDatabase(url: string): Promise<Database> {
+  if (/^postgres(ql)?:\/\//.test(url)) {
+    await migratePostgres(url)
+    return new PostgresDatabase({ url, keepStatements: new URL(url).searchParams.get('pgbouncer') !== 'true' })
+  }
+  if (!url.startsWith('pglite:')) throw new ConfigError('The database URL must begin with pglite: or postgres://')
+  const folder = url.slice('pglite:'.length)
+  return PgliteDatabase.open(folder === '' ? {} : { folder })
+}
+
+/** On a connection of its own: a migration may take longer than any request. */
+async function migratePostgres(url: string): Promise<void> {
+  const client = new Client({ connectionString: url })
+  client.on('error', () => {}) // the query in progress fails by itself
+  await client.connect()
+  try {
+    const exec = async (statements: string): Promise<string> => (await client.query(statements)).command
+    await migrate({ tx: drizzle(client, DRIZZLE), exec })
+  } finally {
+    await client.end()
+  }
+}

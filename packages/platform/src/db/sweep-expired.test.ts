@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createChat } from '../chats/create-chat.ts'
+import { listChats } from '../chats/manage-chats.ts'
+import { updateIntegration } from '../integrations/manage-integrations.ts'
+import { appendEventChunk, readEventChunks } from '../runs/event-chunks.ts'
+import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { ENGINES } from './engines.contract.ts'
+import { checkInvariants } from './invariants.ts'
+import { SWEEP_NAMES, sweepAllExpired, sweepExpired } from './sweep-expired.ts'
+
+type TestStore = Awaited<ReturnType<typeof openTestStore>>
+
+describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
+  let platform: TestStore
+  let tenant: TestTenant
+  beforeAll(async () => {
+    platform = await openTestStore(engine)
+    tenant = await platform.addTenant()
+  })
+  afterAll(() => platform.drop())
+
+  const sweep = async (): Promise<number> => {
+    let swept = 0
+    for (const name of SWEEP_NAMES) swept += await platform.db.run(sweepExpired, name)
+    return swept
+  }
+  const age = (table: string, column: string, interval: string, where: string): Promise<unknown> =>
+    platform.rows(`UPDATE ${table} SET ${column} = now() - interval '${interval}' WHERE ${where}`)
+  const chatIds = async (): Promise<string[]> => {
+    const list = { ownerId: tenant.ownerId, integrationIds: null, limit: 100, after: null }
+    return (await platform.db.run(listChats, list)).items.map((chat) => chat.chatId)
+  }
+
+  test('nothing that is young is swept', async () => {
+    const admission = await tenant.admit()
+    await tenant.finish(admission, { items: [answer('x')], calls: [modelCall(1)] })
+    expect(await sweep()).toBe(0)
+  })
+
+  test('the event log of a run goes a day after its end', async () => {
+    const admission = await tenant.admit()
+    const { ownerId } = tenant
+    const { runId } = admission.run
+    const { bootId } = platform
+    const chunk = (firstSeq: number, lastSeq: number) => ({ firstSeq, lastSeq, body: new Uint8Array([firstSeq]) })
+    const append = (firstSeq: number, lastSeq: number) =>
+      platform.db.run(appendEventChunk, { ownerId, runId, bootId, chunk: chunk(firstSeq, lastSeq) })
+    const read = (afterSeq: number) => platform.db.run(readEventChunks, { ownerId, runId, afterSeq })
+    expect([await append(1, 3), await append(4, 6), await append(4, 6)]).toEqual(['ok', 'ok', 'ok'])
+    expect(await read(3)).toEqual({ chunks: [chunk(4, 6)], ended: false })
+    await tenant.finish(admission, { eventChunk: chunk(7, 9), lastEventSeq: 9 })
+    expect(await append(10, 11)).toBe('fenced')
+    expect(await read(0)).toEqual({ chunks: [chunk(1, 3), chunk(4, 6), chunk(7, 9)], ended: true })
+    await expect(
+      platform.db.run(readEventChunks, { ownerId: (await platform.addTenant()).ownerId, runId, afterSeq: 0 }),
+    ).rejects.toMatchObject({ code: 'run_not_found' })
+
+    await age('runs', 'finished_at', '25 hours', `id = '${runId}'`)
+    expect(await sweep()).toBe(3)
+    expect(await read(0)).toEqual({ chunks: [], ended: true })
+  })
+
+  test('a chat without a run goes after 30 days, a busy or used one stays', async () => {
+    const { ownerId, integrationId } = tenant
+    const { chatId: empty } = await platform.db.run(createChat, { ownerId, integrationId })
+    const used = await tenant.admit()
+    await age('chats', 'created_at', '31 days', 'true')
+    await sweep()
+    const left = await chatIds()
+    expect(left).toContain(used.run.chatId)
+    expect(left).not.toContain(empty)
+  })
+
+  test('content goes after the days that the integration keeps it, but not from under a run', async () => {
+    const { ownerId, integrationId } = tenant
+    const [old, busy] = [await tenant.admit(), await tenant.admit()]
+    await tenant.finish(old, { items: [answer('x')] })
+    await age('chats', 'updated_at', '40 days', `id IN ('${old.run.chatId}','${busy.run.chatId}')`)
+    await sweep()
+    expect(await chatIds()).toContain(old.run.chatId)
+    await platform.db.run(updateIntegration, { ownerId, integrationId, actor: 'k', changes: { retentionDays: 30 } })
+    await sweep()
+    const left = await chatIds()
+    expect(left).not.toContain(old.run.chatId)
+    expect(left).toContain(busy.run.chatId)
+    expect(await platform.rows(`SELECT 1 FROM messages WHERE chat_id = '${old.run.chatId}'`)).toEqual([])
+  })
+
+  test('more than a batch goes as well', async () => {
+    await platform.rows(`INSERT INTO idempotency_keys (owner_id, route, key, claim, fingerprint, expires_at)
+      SELECT '${tenant.ownerId}', 'r', n::text, 'c', 'f', now() - interval '1 hour' FROM generate_series(1, 1200) n`)
+    await sweepAllExpired(platform.db)
+    expect(await platform.rows('SELECT 1 FROM idempotency_keys')).toEqual([])
+  })
+
+  test('runs and their usage go after 400 days; processes and delivered announcements after seven', async () => {
+    const admission = await tenant.admit()
+    const { runId } = admission.run
+    await tenant.finish(admission, { calls: [modelCall(1)] })
+    await age('runs', 'finished_at', '401 days', `id = '${runId}'`)
+    await age('outbox', 'done_at', '8 days', `run_id = '${runId}'`)
+    const gone = await platform.addReplica()
+    await age('replicas', "state = 'gone', heartbeat_at", '8 days', `boot_id = '${gone}'`)
+    await sweep()
+    expect(
+      await platform.rows(`SELECT id FROM runs WHERE id = '${runId}' UNION ALL SELECT run_id FROM outbox
+      WHERE run_id = '${runId}' UNION ALL SELECT boot_id FROM replicas WHERE boot_id = '${gone}'`),
+    ).toEqual([])
+    expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])
+    expect(await sweep()).toBe(0)
+  })
+
+  test('an unknown sweep is a defect', async () => {
+    await expect(platform.db.run(sweepExpired, 'everything')).rejects.toThrow('there is no sweep everything')
+  })
+})

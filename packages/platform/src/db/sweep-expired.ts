@@ -1,0 +1,62 @@
+import { type SQL, sql } from 'drizzle-orm'
+import type { Database } from './database.ts'
+import { systemOperation } from './operation.ts'
+
+/** Rows per statement: on the embedded database a long transaction would hold everybody up. */
+const BATCH_SIZE = 500
+const BATCH = sql.raw(String(BATCH_SIZE))
+
+/** What is kept only for a time, and for how long. Children stand before their parents. */
+const SWEEPS: Readonly<Record<string, SQL>> = {
+  eventChunks: sql`DELETE FROM run_event_chunks WHERE (run_id, first_seq) IN (SELECT c.run_id, c.first_seq
+    FROM runs r JOIN run_event_chunks c ON c.run_id = r.id WHERE r.finished_at < now() - interval '24 hours' LIMIT ${BATCH})`,
+  idempotencyKeys: sql`DELETE FROM idempotency_keys WHERE (owner_id, route, key) IN (SELECT owner_id, route, key
+    FROM idempotency_keys WHERE expires_at < now() LIMIT ${BATCH})`,
+  announcements: sql`DELETE FROM outbox WHERE id IN (SELECT id FROM outbox
+    WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
+  deliveries: sql`DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (SELECT endpoint_id, event_id
+    FROM webhook_deliveries WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
+  replicas: sql`DELETE FROM replicas WHERE boot_id IN (SELECT boot_id FROM replicas x WHERE state IN ('gone','dead')
+    AND heartbeat_at < now() - interval '7 days' AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.boot_id = x.boot_id
+      AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
+  emptyChats: sql`UPDATE chats SET deleted_at = now() WHERE id IN (SELECT id FROM chats WHERE last_run_id IS NULL
+    AND deleted_at IS NULL AND created_at < now() - interval '30 days' LIMIT ${BATCH})`,
+  expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL WHERE id IN (SELECT c.id FROM chats c
+    JOIN integrations i ON i.id = c.integration_id WHERE c.deleted_at IS NULL
+      AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)
+      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
+  deletedAttachments: sql`DELETE FROM message_attachments WHERE id IN (SELECT a.id FROM chats c
+    JOIN message_attachments a ON a.chat_id = c.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
+  deletedMessages: sql`DELETE FROM messages WHERE (chat_id, seq) IN (SELECT m.chat_id, m.seq FROM chats c
+    JOIN messages m ON m.chat_id = c.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
+  erasedChats: sql`UPDATE chats SET next_seq = 1 WHERE id IN (SELECT id FROM chats c WHERE c.deleted_at IS NOT NULL
+    AND c.next_seq > 1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.chat_id = c.id) LIMIT ${BATCH})`,
+  oldUsage: sql`DELETE FROM usage_entries WHERE (run_id, call_seq) IN (SELECT u.run_id, u.call_seq FROM runs r
+    JOIN usage_entries u ON u.run_id = r.id WHERE r.finished_at < now() - interval '400 days' LIMIT ${BATCH})`,
+  oldRuns: sql`DELETE FROM runs WHERE id IN (SELECT id FROM runs r WHERE r.finished_at < now() - interval '400 days'
+    AND NOT EXISTS (SELECT 1 FROM usage_entries u WHERE u.run_id = r.id)
+    AND NOT EXISTS (SELECT 1 FROM run_event_chunks e WHERE e.run_id = r.id) LIMIT ${BATCH})`,
+}
+
+/** The names of all sweeps, in the order in which they are done. */
+export const SWEEP_NAMES: readonly string[] = Object.keys(SWEEPS)
+
+/** Deletes a batch of what one sweep is about. @returns How many rows; 500 means that there may be more. */
+export const sweepExpired = systemOperation(
+  { source: import.meta.url, name: 'sweepExpired', lane: 'maintenance' },
+  async (tx, name: string): Promise<number> => {
+    const statement = SWEEPS[name]
+    if (!statement) throw new Error(`there is no sweep ${name}`)
+    const { rows } = await tx.execute<{ n: number }>(
+      sql`WITH swept AS (${statement} RETURNING 1) SELECT count(*)::int AS n FROM swept`,
+    )
+    return rows[0]?.n ?? 0
+  },
+)
+
+/** Deletes everything whose time is over, in short transactions that let everybody else go first. */
+export async function sweepAllExpired(db: Database): Promise<void> {
+  for (const name of SWEEP_NAMES) {
+    while ((await db.run(sweepExpired, name)) === BATCH_SIZE) continue
+  }
+}

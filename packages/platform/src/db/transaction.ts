@@ -1,0 +1,77 @@
+import { isConnectionLost } from './database-error.ts'
+import { type Operation, RollbackWith, type Tx } from './operation.ts'
+
+/** One database connection. */
+export type Session = {
+  readonly tx: Tx
+  /** Sends statements without parameters. Answers the command tag of the last, e.g. `COMMIT`. */
+  readonly exec: (statements: string) => Promise<string>
+}
+
+/** Columns are camelCase in the schema file and snake_case in SQL. */
+export const DRIZZLE = { casing: 'snake_case' } as const
+
+/** An operation whose work is done. `open`: COMMIT is still to be sent; otherwise it was rolled back on purpose. */
+export type Prepared<Result> = { readonly result: Result; readonly open: boolean }
+
+/** Requests never wait longer than this for a lock or a statement; a stopped process frees its locks after ten seconds. */
+const LIMITS = [
+  ['lock_timeout', '3s'],
+  ['statement_timeout', '5s'],
+  ['idle_in_transaction_session_timeout', '10s'],
+  ['TimeZone', 'UTC'],
+] as const
+
+export type Checkpoints = {
+  /** Throws when the caller does not want the operation any more. Asked before BEGIN and at the end of the work. */
+  readonly stillWanted: () => void
+  /** The last query of the transaction, if there is one to ask. */
+  readonly beforeCommit?: () => Promise<void>
+}
+
+/** Everything of a transaction but its COMMIT. Throws with the transaction rolled back, unless the connection is lost. */
+export async function prepare<Args, Result>(
+  session: Session,
+  operation: Operation<Args, Result>,
+  args: Args,
+  { stillWanted, beforeCommit }: Checkpoints,
+): Promise<Prepared<Result>> {
+  stillWanted()
+  const opening = begin(operation, args)
+  try {
+    await session.exec(opening)
+    const result = await operation.work(session.tx, args)
+    await beforeCommit?.()
+    stillWanted()
+    return { result, open: true }
+  } catch (error) {
+    if (!isConnectionLost(error)) await session.exec('ROLLBACK')
+    if (error instanceof RollbackWith) return { result: error.value as Result, open: false }
+    throw error
+  }
+}
+
+/** Sends COMMIT. @throws Error the server rolled back instead: the operation had swallowed the error of a statement. */
+export async function commit(session: Session): Promise<void> {
+  const tag = await session.exec('COMMIT')
+  if (tag !== 'COMMIT') throw new Error(`COMMIT was answered with ${tag}: a statement of the operation had failed`)
+}
+
+/** Whether a connection whose last `exec` answered this may be used by somebody else. */
+export const isTransactionOver = (tag: string): boolean => tag === 'COMMIT' || tag === 'ROLLBACK'
+
+function begin<Args>(operation: Operation<Args, unknown>, args: Args): string {
+  const access =
+    operation.access === 'tenant'
+      ? [['app.owner_id', ownerOf(args)] as const, ['role', 'platform_tenant'] as const]
+      : [['app.access', 'system'] as const]
+  const settings = [...LIMITS, ...access].map(([name, value]) => `; SET LOCAL ${name} = '${value}'`)
+  return `BEGIN${settings.join('')}`
+}
+
+/** The owner becomes part of a statement, so its form is checked. */
+function ownerOf(args: unknown): string {
+  const ownerId = (args as { readonly ownerId: unknown }).ownerId
+  if (typeof ownerId !== 'string' || !/^own_[0-9a-z]{26}$/.test(ownerId)) throw new TypeError('not an owner id')
+  return ownerId
+}

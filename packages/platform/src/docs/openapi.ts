@@ -1,0 +1,191 @@
+import { type ErrorCode, ERRORS, PlatformError, ServiceError } from '@bureau/protocol'
+import { z } from 'zod'
+import { errorBody } from '../http/render-error.ts'
+import type { Route, SuccessBody } from '../http/route.ts'
+
+export type ApiDescription = {
+  readonly baseUrl: string
+  /** Where streams are served; the same as `baseUrl` unless they have servers of their own. */
+  readonly streamUrl: string
+  readonly routes: readonly Route[]
+}
+
+type Schemas = Record<string, object>
+type Json = Record<string, unknown>
+
+/** The version of the interface, not of the program. */
+const API_VERSION = '1.0.0'
+
+/** The OpenAPI 3.0.3 document of the platform, made from the schemas and tables that serve its requests. */
+export function platformDocument({ baseUrl, streamUrl, routes }: ApiDescription): Json {
+  const schemas: Schemas = {}
+  const paths: Record<string, Json> = {}
+  for (const route of routes) {
+    const path = route.url.replaceAll(/:(\w+)/g, '{$1}')
+    const servers = isStream(route) ? { servers: [{ url: streamUrl }] } : {}
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: { ...operation(route, schemas), ...servers } }
+  }
+  return {
+    openapi: '3.0.3',
+    info: {
+      title: 'Bureau platform API',
+      version: API_VERSION,
+      description: 'Runs agents on behalf of integration owners: streamed completions, chats, members and allowances.',
+    },
+    servers: [{ url: baseUrl }],
+    tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas,
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+    },
+  }
+}
+
+function isStream({ id }: Route): boolean {
+  return id === 'getCompletionV2' || id === 'followRun' || id === 'followRunText'
+}
+
+function operation(route: Route, schemas: Schemas): Json {
+  const { id, tag, summary, description, scope, body } = route
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    description: [description, scope === null ? undefined : `Scope: \`${scope}\`.`].filter(Boolean).join(' '),
+    security: scope === null ? [] : [{ apiKey: [] }],
+    parameters: [...pathParameters(route), ...queryParameters(route, schemas), ...headerParameters(route)],
+    ...(body && { requestBody: requestBody(route, body, schemas) }),
+    responses: { ...successes(route, schemas), ...failures(route, schemas) },
+  }
+}
+
+function requestBody({ bodyOptional, examples }: Route, body: z.ZodType, schemas: Schemas): Json {
+  const example = examples?.request === undefined ? {} : { example: examples.request }
+  return { required: !bodyOptional, content: { 'application/json': { schema: schemaOf(body, schemas), ...example } } }
+}
+
+function pathParameters({ url }: Route): Json[] {
+  return [...url.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  }))
+}
+
+function queryParameters({ query }: Route, schemas: Schemas): Json[] {
+  if (!query) return []
+  const { properties = {}, required = [] } = schemaOf(query, schemas) as {
+    properties?: Record<string, Json>
+    required?: string[]
+  }
+  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name),
+    ...(description !== undefined && { description }),
+    schema,
+  }))
+}
+
+function headerParameters({ headers = {}, idempotent }: Route): Json[] {
+  const all = {
+    ...headers,
+    ...(idempotent && { 'Idempotency-Key': 'The first answer is kept for 24 hours and given again.' }),
+  }
+  return Object.entries(all).map(([name, description]) => ({
+    name,
+    in: 'header',
+    required: description === 'Required.',
+    description,
+    schema: { type: 'string' },
+  }))
+}
+
+function successes(route: Route, schemas: Schemas): Json {
+  const answers = Object.entries(route.success).map(([status, body]) => [
+    status,
+    { description: descriptionOf(status, body), ...contentOf(route, body, schemas) },
+  ])
+  return Object.fromEntries(answers) as Json
+}
+
+function descriptionOf(status: string, body: SuccessBody): string {
+  if (body && 'contentType' in body) return body.description
+  return DESCRIPTIONS[status] ?? 'Success'
+}
+
+const DESCRIPTIONS: Readonly<Record<string, string>> = {
+  201: 'Created',
+  202: 'Not done yet',
+  204: 'Done; there is no body.',
+  503: 'Not ready',
+}
+
+function contentOf({ id, examples }: Route, body: SuccessBody, schemas: Schemas): Json {
+  if (body === null) return {}
+  if ('contentType' in body) {
+    const text = { schema: { type: 'string' }, ...(body.example !== undefined && { example: body.example }) }
+    // The same operation answers in plain text in Text Only Mode.
+    const plain = id === 'getCompletionV2' ? { 'text/plain': { schema: { type: 'string' } } } : {}
+    return { content: { [body.contentType]: text, ...plain } }
+  }
+  const example = examples?.response === undefined ? {} : { example: examples.response }
+  return { content: { 'application/json': { schema: schemaOf(body, schemas), ...example } } }
+}
+
+const EVERYWHERE: readonly ErrorCode[] = [
+  'invalid_api_key',
+  'insufficient_scope',
+  'rate_limited',
+  'internal_error',
+  'overloaded',
+  'server_draining',
+  'database_unavailable',
+]
+
+function failures(route: Route, schemas: Schemas): Json {
+  const asks = route.body || route.query ? (['invalid_request'] as const) : []
+  const sends = route.body ? (['invalid_json', 'invalid_content_type', 'body_too_large'] as const) : []
+  const common = route.scope === null ? [] : EVERYWHERE
+  const codes = new Set<ErrorCode>([...route.errors, ...asks, ...sends, ...common])
+  const byStatus = Map.groupBy(codes, (code) => ERRORS[code].status)
+  const schema = schemaOf(route.errorBody ?? PlatformError, schemas)
+  const answers = [...byStatus].map(([status, group]) => [
+    String(status),
+    {
+      description: group.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join(' '),
+      ...(route.admits && status !== 422 && { headers: { 'X-Agent-Run-Admitted': ADMITTED } }),
+      content: { 'application/json': { schema, examples: examplesOf(route, group) } },
+    },
+  ])
+  return Object.fromEntries(answers) as Json
+}
+
+function examplesOf(route: Route, codes: readonly ErrorCode[]): Json {
+  const examples = codes.map((code) => {
+    const value = errorBody(route.surface ?? 'rest', new ServiceError(code), 'req_01kaexample00000000000000')
+    return [code, { value }]
+  })
+  return Object.fromEntries(examples) as Json
+}
+
+const ADMITTED = {
+  description: '`false`: this attempt reserved no run.',
+  schema: { type: 'string', enum: ['false'] },
+}
+
+/** Named schemas go to the components and are referred to. */
+function schemaOf(schema: z.ZodType, schemas: Schemas): object {
+  const made = z.toJSONSchema(schema, { target: 'openapi-3.0', io: 'input', unrepresentable: 'any' }) as Json
+  const {
+    definitions = {},
+    $schema: _,
+    ...rest
+  } = JSON.parse(JSON.stringify(made).replaceAll('"#/definitions/', '"#/components/schemas/')) as Json & {
+    definitions?: Schemas
+  }
+  Object.assign(schemas, definitions)
+  return rest
+}

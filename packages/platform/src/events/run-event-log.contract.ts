@@ -1,0 +1,187 @@
+import { randomUUID } from 'node:crypto'
+import { SSE_END, sseFrame } from '@bureau/protocol'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { EventChunk } from '../runs/settle-run.ts'
+import type { Frame } from './frame.ts'
+import type { ChunkStorage, NewRunLog, RunEventLog, RunEventLogs, RunEventReader } from './run-event-log.ts'
+import { StreamBroken } from './stream-broken.ts'
+
+/** Chunks as a database keeps them: by their first number, each once. */
+export class TestChunks implements ChunkStorage {
+  readonly rows = new Map<number, EventChunk>()
+  /** Fails like a database that cannot be reached; `lost`: after it has written. */
+  fault: 'none' | 'refused' | 'lost' = 'none'
+
+  async append(chunk: EventChunk): Promise<void> {
+    if (this.fault === 'refused') throw new Error('the database cannot be reached')
+    if (!this.rows.has(chunk.firstSeq)) this.rows.set(chunk.firstSeq, chunk)
+    if (this.fault === 'lost') throw new Error('the answer was lost')
+  }
+
+  async read(after: number): Promise<EventChunk[]> {
+    if (this.fault === 'refused') throw new Error('the database cannot be reached')
+    return [...this.rows.values()].filter(({ lastSeq }) => lastSeq > after).toSorted((a, b) => a.firstSeq - b.firstSeq)
+  }
+}
+
+export const body = (text: string): string => sseFrame(JSON.stringify({ text }))
+export const TERMINAL = [sseFrame('{}', { event: 'messages' }), SSE_END]
+
+export function newRun(changes: Partial<NewRunLog> = {}): NewRunLog {
+  return { runId: `run_${randomUUID()}`, chunks: new TestChunks(), snapshot: () => ({ new_messages: [] }), ...changes }
+}
+
+export async function allOf<T>(source: AsyncIterable<T>): Promise<T[]> {
+  const items: T[] = []
+  for await (const item of source) items.push(item)
+  return items
+}
+
+/** The frames that are left to read, however they are numbered. */
+export async function framesOf(log: RunEventReader, after = 0): Promise<Frame[]> {
+  return (await allOf(log.read(after, new AbortController().signal))).flat()
+}
+
+/** Everything after `after`; legal as every reader may expect it: numbers without a gap, each once. */
+export async function readAll(log: RunEventReader, after = 0): Promise<Frame[]> {
+  const frames = await framesOf(log, after)
+  expect(frames.map(({ seq }) => seq)).toEqual(frames.map((_, index) => after + index + 1))
+  for (const { seq, text } of frames) expect(text.startsWith(`id: ${seq}\n`)).toBe(true)
+  return frames
+}
+
+const texts = (frames: readonly Frame[]): string[] => frames.map(({ text }) => text.slice(text.indexOf('\n') + 1))
+
+async function end(log: RunEventLog): Promise<void> {
+  await log.seal(TERMINAL)
+  log.release()
+}
+
+/**
+ * What every implementation of `RunEventLogs` promises.
+ *
+ * @param open - `elsewhere`: the logs as another process sees them; the same where there is only one.
+ */
+export function describeRunEventLogs(
+  title: string,
+  open: () => Promise<{ logs: RunEventLogs; elsewhere: RunEventLogs; close: () => Promise<void> }>,
+): void {
+  describe(`RunEventLogs: ${title}`, () => {
+    let logs: RunEventLogs
+    let elsewhere: RunEventLogs
+    let close: () => Promise<void>
+    beforeEach(async () => ({ logs, elsewhere, close } = await open()))
+    afterEach(() => close())
+
+    /** The log, known elsewhere: asked for until it has something to show. */
+    async function found(runId: string): Promise<RunEventReader> {
+      for (;;) {
+        const reader = await elsewhere.find(runId)
+        if (reader) return reader
+      }
+    }
+
+    test('numbers frames from 1 without a gap, and readers get them in order to the end', async () => {
+      const run = newRun()
+      const log = logs.create(run)
+      const bodies = Array.from({ length: 500 }, (_, index) => body(String(index)))
+      for (const each of bodies.slice(0, 300)) log.append(each)
+      const reading = readAll(await found(run.runId))
+      for (const each of bodies.slice(300)) log.append(each)
+      await end(log)
+      expect(texts(await reading)).toEqual([...bodies, ...TERMINAL])
+      expect(log).toMatchObject({ ended: true, head: 502 })
+    })
+
+    test('resumes after any number, while the run goes on and after its end', async () => {
+      const run = newRun()
+      const log = logs.create(run)
+      for (let index = 1; index <= 20; index++) log.append(body(`${index}`))
+      const reader = await found(run.runId)
+      const early = [0, 1, 7, 19, 20, 21].map((after) => readAll(reader, after))
+      log.append(body('21'))
+      await end(log)
+      const all = await readAll(await found(run.runId))
+      for (const [index, after] of [0, 1, 7, 19, 20, 21].entries()) {
+        expect(await early[index]).toEqual(all.slice(after))
+        expect(await readAll(await found(run.runId), after)).toEqual(all.slice(after))
+      }
+      expect(await readAll(log, 23)).toEqual([])
+      expect(await readAll(log, 99)).toEqual([])
+    })
+
+    test('shows terminal frames only when told that the run has ended for good', async () => {
+      const run = newRun()
+      const log = logs.create(run)
+      log.append(body('a'))
+      const reader = await found(run.runId)
+      const stop = new AbortController()
+      const seen: number[] = []
+      const reading = (async () => {
+        for await (const batch of reader.read(0, stop.signal)) seen.push(...batch.map(({ seq }) => seq))
+      })()
+      expect(await log.seal(TERMINAL)).toMatchObject({ lastSeq: 3 })
+      log.append(body('too late'))
+      expect(log).toMatchObject({ head: 1, ended: false })
+      expect(await log.seal([body('error'), ...TERMINAL])).toMatchObject({ lastSeq: 4 })
+      log.release()
+      await reading
+      expect(seen).toEqual([1, 2, 3, 4])
+    })
+
+    test('a reader stops at once when its signal aborts, with the reason', async () => {
+      const run = newRun()
+      const log = logs.create(run)
+      log.append(body('a'))
+      const stop = new AbortController()
+      const iterator = (await found(run.runId)).read(0, stop.signal)[Symbol.asyncIterator]()
+      expect((await iterator.next()).value).toHaveLength(1)
+      const next = iterator.next()
+      stop.abort(new Error('gone'))
+      await expect(next).rejects.toThrow('gone')
+    })
+
+    test('many readers at their own pace get the same, and one that stands still holds back nobody', async () => {
+      const run = newRun()
+      const log = logs.create(run)
+      log.append(body('first'))
+      const reader = await found(run.runId)
+      const still = reader.read(0, new AbortController().signal)[Symbol.asyncIterator]()
+      await still.next()
+      const readers = Array.from({ length: 30 }, () => readAll(reader))
+      for (let index = 0; index < 1000; index++) log.append(body('x'.repeat(1000)))
+      await end(log)
+      for (const reading of readers) expect(await reading).toHaveLength(1003)
+      // Its next piece is small: what it has not read waits in the log, not with the reader.
+      const { value } = (await still.next()) as { value: readonly Frame[] }
+      expect(value.length).toBeLessThan(200)
+    })
+
+    test('an abandoned log breaks off its readers without an end', async () => {
+      const run = newRun()
+      const log = logs.create(run)
+      log.append(body('a'))
+      const reading = framesOf(log)
+      log.abandon(new StreamBroken('run_taken_away'))
+      await expect(reading).rejects.toMatchObject({ name: 'StreamBroken', reason: 'run_taken_away' })
+      log.append(body('ignored'))
+      await log.seal(TERMINAL)
+      log.release()
+      expect(log).toMatchObject({ head: 1, ended: false })
+    })
+
+    test('knows nothing of a run without a log, and gives no run two', async () => {
+      expect(await elsewhere.find('run_unknown')).toBeUndefined()
+      const run = newRun()
+      logs.create(run)
+      expect(() => logs.create(run)).toThrow(run.runId)
+    })
+
+    test('closing breaks off what has not ended', async () => {
+      const log = logs.create(newRun())
+      const reading = framesOf(log)
+      await logs.close()
+      await expect(reading).rejects.toMatchObject({ reason: 'server_shutdown' })
+    })
+  })
+}

@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { connectRedis, type RedisConnection } from '@bureau/runtime'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { body, describeRunEventLogs, framesOf, newRun, readAll, TERMINAL } from './run-event-log.contract.ts'
+import { RedisRunEventLogs } from './run-event-log.redis.ts'
+import type { RunEventReader } from './run-event-log.ts'
+
+const URL_OF_REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
+
+async function isReachable(): Promise<boolean> {
+  try {
+    await (await connectRedis({ url: URL_OF_REDIS, onError: () => {}, firstConnectMs: 2_000 })).close()
+    return true
+  } catch (cause) {
+    if (process.env['CI']) throw new Error(`no Redis at ${URL_OF_REDIS}`, { cause })
+    console.warn(`Skipped: no Redis at ${URL_OF_REDIS}.`)
+    return false
+  }
+}
+
+async function connectTest(url = URL_OF_REDIS): Promise<RedisConnection> {
+  const redis = await connectRedis({ url, onError: () => {} })
+  onTestFinished(() => redis.close())
+  return redis
+}
+
+/** A way to Redis that can be closed and opened again. */
+async function startGate(): Promise<{ url: string; shut: () => void; open: () => void }> {
+  const target = new URL(URL_OF_REDIS)
+  const sockets = new Set<Socket>()
+  let isOpen = true
+  const gate = createServer((client) => {
+    client.on('error', () => {})
+    if (!isOpen) return void client.destroy()
+    const server = connect(Number(target.port || 6379), target.hostname).on('error', () => {})
+    for (const socket of [client, server]) sockets.add(socket)
+    client.pipe(server).pipe(client)
+  }).listen(0, '127.0.0.1')
+  await once(gate, 'listening')
+  const shut = (): void => {
+    isOpen = false
+    for (const socket of sockets) socket.destroy()
+  }
+  onTestFinished(() => {
+    shut()
+    gate.close()
+  })
+  return { url: `redis://127.0.0.1:${(gate.address() as { port: number }).port}`, shut, open: () => (isOpen = true) }
+}
+
+async function found(logs: RedisRunEventLogs, runId: string, head = 1): Promise<RunEventReader> {
+  for (;;) {
+    const reader = await logs.find(runId)
+    if (reader && reader.head >= head) return reader
+  }
+}
+
+describe.runIf(await isReachable())('on Redis', () => {
+  describeRunEventLogs('redis', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const connections = await Promise.all([0, 1].map(() => connectRedis({ url: URL_OF_REDIS, onError: () => {} })))
+    const [logs, elsewhere] = await Promise.all(connections.map((redis) => RedisRunEventLogs.open(redis, { prefix })))
+    return {
+      logs: logs!,
+      elsewhere: elsewhere!,
+      close: async () => {
+        await Promise.all([logs!.close(), elsewhere!.close()])
+        await Promise.all(connections.map((redis) => redis.close()))
+      },
+    }
+  })
+
+  test('frames that have left memory are read from Redis', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const logs = await RedisRunEventLogs.open(await connectTest(), { prefix, windowBytes: 0 })
+    const elsewhere = await RedisRunEventLogs.open(await connectTest(), { prefix })
+    const run = newRun()
+    const log = logs.create(run)
+    for (let index = 0; index < 400; index++) log.append(body('x'.repeat(1000)))
+    await found(elsewhere, run.runId, 400)
+    const reading = [readAll(log), readAll(log, 399)]
+    await log.seal(TERMINAL)
+    log.release()
+    expect((await Promise.all(reading)).map((frames) => frames.length)).toEqual([402, 3])
+  })
+
+  test('a run goes on without Redis, and what others missed is there when Redis is back', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const gate = await startGate()
+    const redis = await connectTest(gate.url)
+    const logs = await RedisRunEventLogs.open(redis, { prefix })
+    const elsewhere = await RedisRunEventLogs.open(await connectTest(), { prefix })
+    const run = newRun()
+    const log = logs.create(run)
+    log.append(body('before'))
+    const reading = readAll(await found(elsewhere, run.runId))
+    const lost = once(redis.commands, 'error')
+    gate.shut()
+    await lost
+    for (let index = 0; index < 100; index++) log.append(body('meanwhile'))
+    await log.seal(TERMINAL)
+    log.release()
+    expect(await readAll(log)).toHaveLength(103)
+    gate.open()
+    expect(await reading).toHaveLength(103)
+  })
+
+  test('a Redis that lost everything is given the whole log again', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const gate = await startGate()
+    const redis = await connectTest(gate.url)
+    const direct = await connectTest()
+    const logs = await RedisRunEventLogs.open(withNewLives(redis), { prefix })
+    const elsewhere = await RedisRunEventLogs.open(direct, { prefix })
+    const run = newRun()
+    const log = logs.create(run)
+    for (let index = 0; index < 10; index++) log.append(body(String(index)))
+    await found(elsewhere, run.runId, 10)
+    gate.shut()
+    await direct.commands.del(`${prefix}{${run.runId}}:log`)
+    log.append(body('meanwhile'))
+    gate.open()
+    const late = await found(elsewhere, run.runId, 11)
+    const reading = readAll(late)
+    await log.seal(TERMINAL)
+    log.release()
+    expect(await reading).toHaveLength(13)
+  })
+
+  test('what has left memory by then is told as a reset', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const gate = await startGate()
+    const redis = await connectTest(gate.url)
+    const direct = await connectTest()
+    const logs = await RedisRunEventLogs.open(withNewLives(redis), { prefix, windowBytes: 0 })
+    const elsewhere = await RedisRunEventLogs.open(direct, { prefix })
+    const run = newRun({ snapshot: () => ({ new_messages: [{ role: 'assistant', content: 'all of it' }] }) })
+    const log = logs.create(run)
+    for (let index = 0; index < 10; index++) log.append(body(String(index)))
+    await found(elsewhere, run.runId, 10)
+    // The answer to what was written is here before the answer to this.
+    await redis.commands.ping()
+    gate.shut()
+    await direct.commands.del(`${prefix}{${run.runId}}:log`)
+    gate.open()
+    const late = await found(elsewhere, run.runId, 10)
+    await log.seal(TERMINAL)
+    log.release()
+    const frames = await framesOf(late)
+    expect(frames.map(({ seq }) => seq)).toEqual([10, 11, 12])
+    expect(frames[0]?.text).toContain('all of it')
+  })
+
+  test('a reader is broken off when the log disappears with the process that wrote it', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const redis = await connectTest()
+    const elsewhere = await RedisRunEventLogs.open(redis, { prefix })
+    const logs = await RedisRunEventLogs.open(await connectTest(), { prefix })
+    const run = newRun()
+    logs.create(run).append(body('a'))
+    const iterator = (await found(elsewhere, run.runId)).read(0, new AbortController().signal)[Symbol.asyncIterator]()
+    await iterator.next()
+    await redis.commands.del(`${prefix}{${run.runId}}:log`)
+    await redis.commands.sPublish(`${prefix}{${run.runId}}:n`, '2')
+    await expect(iterator.next()).rejects.toMatchObject({ name: 'StreamBroken', reason: 'log_lost' })
+  })
+})
+
+/** Every connection finds another life of the server, as after a restart. */
+function withNewLives(redis: RedisConnection): RedisConnection {
+  const commands = new Proxy(redis.commands, {
+    get(client, name) {
+      if (name === 'info') return async () => `run_id:${randomUUID().replaceAll('-', '')}\r\n`
+      const value: unknown = Reflect.get(client, name, client)
+      return typeof value === 'function' ? value.bind(client) : value
+    },
+  })
+  return { ...redis, commands }
+}

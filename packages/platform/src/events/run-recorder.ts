@@ -1,0 +1,119 @@
+import type { RunSink } from '@bureau/framework'
+import type { RunEvent } from '@bureau/protocol'
+import { encodeEvent } from '../completions/encode-event.ts'
+import type { FlushTimer } from './flush-timer.ts'
+import type { FrameBody } from './frame.ts'
+import type { RunEventLog, RunSnapshot } from './run-event-log.ts'
+import { TextDelta } from './text-delta.ts'
+
+/** Longest time that text waits for more of it. */
+export const COALESCE_MS = 50
+
+/** A run may log this many bytes of frames, its terminal ones not counted. */
+const MAX_OUTPUT_BYTES = 8 * 1024 * 1024
+
+export type RunRecorderOptions = {
+  readonly log: RunEventLog
+  /** One for all runs of the process, with an interval of `COALESCE_MS`. */
+  readonly timer: FlushTimer
+  /** Called once, when the run has logged all that it may: it is to fail with `output_limit_exceeded`. */
+  readonly onOutputLimit: () => void
+  /** Default 8 MiB. */
+  readonly maxOutputBytes?: number
+}
+
+/**
+ * Writes the events of one run to its log.
+ *
+ * Text that follows on text of the same part within `COALESCE_MS` joins it in one frame; the first piece goes out at
+ * once. Every other event is written at once, after the text that came before it, so nothing changes its order.
+ */
+export class RunRecorder implements RunSink {
+  readonly #options: RunRecorderOptions
+  /** The part whose text is being gathered, until something else happens or a tick finds nothing new. */
+  #key: string | undefined
+  #gathered: TextDelta | undefined
+  #ticking = false
+  #bytes = 0
+  #full = false
+  #partial: RunSnapshot['partial']
+
+  constructor(options: RunRecorderOptions) {
+    this.#options = options
+  }
+
+  /** The text of the message to the user that is being written. */
+  get partial(): RunSnapshot['partial'] {
+    return this.#partial
+  }
+
+  emit(event: RunEvent): void {
+    const delta = event.type === 'model.event' ? TextDelta.from(event) : undefined
+    if (delta) {
+      this.#gather(delta)
+      return
+    }
+    this.flush()
+    this.#write(encodeEvent(event))
+    const finished = event.type === 'item.created' ? event.item.raw_item['id'] : undefined
+    if (finished !== undefined && finished === this.#partial?.item_id) this.#partial = undefined
+  }
+
+  /** A slow reader never holds back a run, and what a run may log fits into memory. */
+  ready(): undefined {
+    return undefined
+  }
+
+  /** Writes what was gathered. To be called before the log is sealed. */
+  flush(): void {
+    const rest = this.#gathered
+    this.#gathered = undefined
+    this.#key = undefined
+    if (rest) this.#writeText(rest)
+  }
+
+  #gather(delta: TextDelta): void {
+    if (delta.key !== this.#key) this.flush()
+    const isFirst = this.#key === undefined
+    this.#key = delta.key
+    if (this.#gathered) this.#gathered.add(delta)
+    else this.#gathered = delta
+    if (isFirst) this.#writeGathered()
+    if (this.#ticking) return
+    this.#ticking = true
+    this.#options.timer.add(() => this.#tick())
+  }
+
+  /** True: more may come within the next interval. */
+  #tick(): boolean {
+    this.#ticking = this.#gathered !== undefined
+    if (this.#gathered) this.#writeGathered()
+    else this.#key = undefined
+    return this.#ticking
+  }
+
+  /** Half a surrogate pair waits for its other half. */
+  #writeGathered(): void {
+    const delta = this.#gathered
+    this.#gathered = delta?.splitHalfPair()
+    if (delta && delta.text !== '') this.#writeText(delta)
+  }
+
+  #writeText(delta: TextDelta): void {
+    const { event, text } = delta
+    this.#write(encodeEvent(event))
+    const { item_id, source } = event
+    if (item_id === undefined || source.callerAgent !== null) return
+    const before = this.#partial?.item_id === item_id ? this.#partial.text : ''
+    this.#partial = { item_id, text: before + text }
+  }
+
+  #write(body: FrameBody | undefined): void {
+    if (body === undefined || this.#full) return
+    const { log, maxOutputBytes = MAX_OUTPUT_BYTES, onOutputLimit } = this.#options
+    this.#bytes += Buffer.byteLength(body)
+    this.#full = this.#bytes > maxOutputBytes
+    if (this.#full) onOutputLimit()
+    else log.append(body)
+  }
+}

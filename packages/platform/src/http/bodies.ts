@@ -1,0 +1,44 @@
+import { ServiceError } from '@bureau/protocol'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { parseStrictJson } from './strict-json.ts'
+
+/** JSON is all that is read; its bytes are checked before they are used. */
+export function readStrictBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(/^application\/json\s*(?:;|$)/i, { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      done(null, readJson(request, body as Buffer))
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+  app.addContentTypeParser('*', (_request, _payload, done) => done(new ServiceError('invalid_content_type')))
+  continueWhenWelcome(app)
+}
+
+/** For routes that read the bytes themselves. */
+export function passRawBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+}
+
+function readJson(request: FastifyRequest, body: Buffer): unknown {
+  requirePlain(request)
+  const { nullableBody } = request.routeOptions.config as { nullableBody?: boolean }
+  if (nullableBody && body.length < 16 && body.toString().trim() === 'null') return null
+  return parseStrictJson(body)
+}
+
+/** A compressed body could be any size. @throws ServiceError `invalid_content_type` */
+export function requirePlain({ headers }: FastifyRequest): void {
+  const encoding = headers['content-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw new ServiceError('invalid_content_type')
+}
+
+/** `Expect: 100-continue` is answered when the body is about to be read: after the key was checked. */
+function continueWhenWelcome(app: FastifyInstance): void {
+  app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
+  app.addHook('preParsing', async (request, reply) => {
+    if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue()
+  })
+}

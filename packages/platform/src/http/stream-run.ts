@@ -1,0 +1,74 @@
+import type { FastifyReply } from 'fastify'
+import { streamResponse } from '@bureau/runtime'
+import { StreamBroken } from '../events/stream-broken.ts'
+import { encodeCompletion, type StreamMeta } from '../completions/encode-completion.ts'
+import { encodeText } from '../completions/encode-text.ts'
+import type { RunStream } from '../completions/find-run-stream.ts'
+
+export type Followed = {
+  readonly stream: RunStream
+  /** Called once, when the client has gone or has everything. */
+  readonly onLeft: () => void
+}
+
+/** Sends a run as server-sent events: `meta`, then the frames after `resumeFrom`. */
+export async function sendEvents(reply: FastifyReply, followed: Followed, meta: StreamMeta): Promise<void> {
+  const lost = new AbortController()
+  const frames = followed.stream.reader.read(meta.resumeFrom, lost.signal)
+  await send(reply, followed, {
+    lost,
+    contentType: 'text/event-stream',
+    chunks: encodeCompletion(meta, frames),
+    keepalive: true,
+  })
+}
+
+/**
+ * Sends the text of a run from a byte on. A failed run ends in a reset connection, never in a sentence.
+ *
+ * @returns False: the reader has the whole text of a run that is over; nothing was sent.
+ * @throws ServiceError `invalid_offset`
+ */
+export async function sendText(reply: FastifyReply, followed: Followed, offset: number): Promise<boolean> {
+  const lost = new AbortController()
+  const text = await encodeText(followed.stream.reader, { offset, signal: lost.signal })
+  if (!text) {
+    followed.onLeft()
+    return false
+  }
+  reply.header('trailer', 'X-Agent-Run-Status')
+  const chunks = withStatus(reply, text)
+  await send(reply, followed, { lost, contentType: 'text/plain; charset=utf-8', chunks, keepalive: false })
+  return true
+}
+
+/** How the run ended follows its text as a trailer. */
+async function* withStatus(reply: FastifyReply, text: AsyncGenerator<string, string>): AsyncGenerator<string, void> {
+  const status = yield* text
+  reply.raw.addTrailers({ 'X-Agent-Run-Status': status })
+}
+
+type Sending = {
+  readonly lost: AbortController
+  readonly contentType: string
+  readonly chunks: AsyncIterable<string>
+  readonly keepalive: boolean
+}
+
+async function send(reply: FastifyReply, { onLeft }: Followed, { lost, ...sending }: Sending): Promise<void> {
+  if (reply.raw.destroyed) {
+    // Gone before its first byte: nobody would be told of it later.
+    reply.hijack()
+    onLeft()
+    return
+  }
+  reply.header('cache-control', 'no-cache, no-transform')
+  try {
+    await streamResponse(reply, { ...sending, onClientLost: () => lost.abort() })
+  } catch (error) {
+    // The connection was reset: the client knows that it does not have the whole.
+    if (!(error instanceof StreamBroken) && !lost.signal.aborted) throw error
+  } finally {
+    onLeft()
+  }
+}

@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'vitest'
+import { parseStrictJson } from './strict-json.ts'
+
+const parse = (text: string): Record<string, unknown> => parseStrictJson(Buffer.from(text))
+const codeOf = (text: string | Uint8Array): string => {
+  try {
+    parseStrictJson(typeof text === 'string' ? Buffer.from(text) : text)
+    return 'accepted'
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+describe('parseStrictJson', () => {
+  test('reads what JSON.parse reads', () => {
+    const value = { a: [1, { b: 'x"\\,{' }], c: null, d: { a: true, 'e,"': 'ü' } }
+    expect(parse(JSON.stringify(value, null, 1))).toEqual(value)
+  })
+
+  test.each([
+    ['not JSON', '{"a":'],
+    ['a list', '[1]'],
+    ['a text', '"a"'],
+    ['nothing', ''],
+    ['a name twice', '{"a":1,"b":{"a":2},"a":3}'],
+    ['a name twice, once escaped', '{"a":1,"\\u0061":2}'],
+    ['a name twice, deep inside', '{"x":[{"y":{"a":1,"a":1}}]}'],
+    ['a prototype name', '{"__proto__":{"polluted":1}}'],
+    ['an escaped prototype name', '{"\\u005f_proto__":1}'],
+    ['a prototype name, deep inside', '{"metadata":{"constructor":{"prototype":1}}}'],
+    ['nesting beyond 64 levels', `{"a":${'['.repeat(64)}${']'.repeat(64)}}`],
+    ['200,000 levels that are never closed', '{"a":'.repeat(200_000)],
+  ])('refuses %s', (_name, text) => {
+    expect(codeOf(text)).toBe('invalid_json')
+  })
+
+  test('64 levels are not too deep', () => {
+    expect(codeOf(`{"a":${'['.repeat(63)}${']'.repeat(63)}}`)).toBe('accepted')
+  })
+
+  test('refuses bytes that are not UTF-8', () => {
+    expect(codeOf(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]))).toBe('invalid_json')
+  })
+
+  test.each(['{"a":"\\u0000"}', '{"a":["\\ud800"]}', '{"\\udc00":1}', '{"user_context":{"a":"\\uD800x"}}'])(
+    'refuses text that no database stores: %s',
+    (text) => {
+      expect(codeOf(text)).toBe('invalid_request')
+    },
+  )
+
+  test('a surrogate pair is a character', () => {
+    expect(parse('{"a":"\\ud83d\\ude00"}')).toEqual({ a: '😀' })
+  })
+
+  test('names inside user_context are data, on objects without a prototype', () => {
+    const body = parse('{"user_context":{"__proto__":{"polluted":1},"constructor":2}}')
+    const context = body['user_context'] as Record<string, unknown>
+    expect(Object.getPrototypeOf(context)).toBeNull()
+    expect(Object.keys(context)).toEqual(['__proto__', 'constructor'])
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
+  })
+})

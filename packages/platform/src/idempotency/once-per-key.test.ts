@@ -1,0 +1,90 @@
+import { ServiceError } from '@bureau/protocol'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ENGINES } from '../db/engines.contract.ts'
+import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
+import { openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { type Answer, oncePerKey } from './once-per-key.ts'
+
+type TestStore = Awaited<ReturnType<typeof openTestStore>>
+
+describe.each(ENGINES)('Idempotency-Key on %s', (engine) => {
+  let platform: TestStore
+  let tenant: TestTenant
+  beforeAll(async () => {
+    platform = await openTestStore(engine)
+    tenant = await platform.addTenant()
+  })
+  afterAll(() => platform.drop())
+
+  const refuse = (refusal: ServiceError): Answer => ({ status: refusal.status, body: { code: refusal.code } })
+  const once = (key: string, request: unknown, work: () => Promise<Answer>, of = tenant) =>
+    oncePerKey(platform.store, { ownerId: of.ownerId, route: 'POST /v1/things', key }, request, { work, refuse })
+  const made = (id: string) => async (): Promise<Answer> => ({ status: 201, body: { id, token: 'token-canary' } })
+
+  test('repeats the first answer without doing the work again', async () => {
+    expect(await once('a', { n: 1 }, made('one'))).toMatchObject({ status: 201, body: { id: 'one' }, replayed: false })
+    expect(await once('a', { n: 1 }, made('two'))).toMatchObject({ status: 201, body: { id: 'one' }, replayed: true })
+    const kept = await platform.rows(`SELECT i::text || encode(response_enc, 'escape') AS all FROM idempotency_keys i`)
+    expect(JSON.stringify(kept)).not.toContain('token-canary')
+  })
+
+  test('another request with the key is refused; another owner has keys of its own', async () => {
+    await once('b', { n: 1 }, made('one'))
+    await expect(once('b', { n: 2 }, made('two'))).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+    expect(await once('b', { n: 2 }, made('own'), await platform.addTenant())).toMatchObject({ replayed: false })
+  })
+
+  test('of many at the same moment one works; the others are told that it is at work or get its answer', async () => {
+    let worked = 0
+    const gate = Promise.withResolvers<void>()
+    const all = Array.from({ length: 10 }, () =>
+      once('c', {}, async () => {
+        worked++
+        await gate.promise
+        return { status: 200, body: 'done' }
+      }).catch((error: ServiceError) => error.code),
+    )
+    await Promise.any(
+      all.map((one) =>
+        one.then((answer) => (answer === 'idempotency_in_progress' ? answer : Promise.reject(new Error('not yet')))),
+      ),
+    )
+    gate.resolve()
+    const answers = await Promise.all(all)
+    expect(worked).toBe(1)
+    const first = answers.filter((answer) => typeof answer === 'object' && !answer.replayed)
+    expect(first).toEqual([{ status: 200, body: 'done', replayed: false }])
+    for (const answer of answers) expect(['idempotency_in_progress', expect.any(Object)]).toContainEqual(answer)
+  })
+
+  test('a refusal is an answer; a defect gives the key back', async () => {
+    const refused = () => Promise.reject(new ServiceError('member_not_found'))
+    const broken = () => Promise.reject(new Error('broken'))
+    expect(await once('d', {}, refused)).toEqual({ status: 404, body: { code: 'member_not_found' }, replayed: false })
+    expect(await once('d', {}, made('late'))).toMatchObject({ status: 404, replayed: true })
+    await expect(once('e', {}, broken)).rejects.toThrow('broken')
+    expect(await once('e', {}, made('again'))).toMatchObject({ status: 201, replayed: false })
+  })
+
+  test('the key of a request that was lost can be tried again after a minute, by the same request only', async () => {
+    const started = Promise.withResolvers<void>()
+    void once('f', { n: 1 }, () => {
+      started.resolve()
+      return new Promise(() => {}) // the process that did this was killed
+    })
+    await started.promise
+    await expect(once('f', { n: 1 }, made('x'))).rejects.toMatchObject({ code: 'idempotency_in_progress' })
+    await platform.rows("UPDATE idempotency_keys SET created_at = now() - interval '61 seconds' WHERE key = 'f'")
+    await expect(once('f', { n: 2 }, made('x'))).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+    expect(await once('f', { n: 1 }, made('x'))).toMatchObject({ status: 201, replayed: false })
+  })
+
+  test('is forgotten after 24 hours', async () => {
+    await once('g', {}, made('one'))
+    await platform.rows("UPDATE idempotency_keys SET expires_at = now() - interval '1 second' WHERE key = 'g'")
+    expect(await once('g', { other: true }, made('two'))).toMatchObject({ body: { id: 'two' }, replayed: false })
+    await platform.rows("UPDATE idempotency_keys SET expires_at = now() - interval '1 second'")
+    for (const name of SWEEP_NAMES) await platform.db.run(sweepExpired, name)
+    expect(await platform.rows('SELECT 1 FROM idempotency_keys')).toEqual([])
+  })
+})

@@ -1,0 +1,45 @@
+import { type Integration, ServiceError } from '@bureau/protocol'
+import type { Agency } from '@bureau/framework'
+import { entryAgentNames } from '../agencies.ts'
+import type { Caller } from '../api-keys/caller.ts'
+import type { Platform } from '../context.ts'
+import type { Page, PageRequest } from '../db/page.ts'
+import { getIntegration, type IntegrationView, listIntegrations } from './integrations.repo.ts'
+import type { IntegrationChanges } from './manage-integrations.ts'
+
+/** An integration with the agents that only the deployment knows. */
+export function describeIntegration({ agencies }: Platform, view: IntegrationView): Integration {
+  const agency = agencies.get(view.agencyId)
+  return { ...view, agents: agency ? entryAgentNames(agency) : [] }
+}
+
+/** @throws ServiceError `integration_not_found`, the same for foreign ones. */
+export async function readIntegration(platform: Platform, caller: Caller, integrationId: string): Promise<Integration> {
+  const view = await platform.store.db.run(getIntegration, { ownerId: caller.ownerId, integrationId })
+  return describeIntegration(platform, view)
+}
+
+/** The integrations that the key of the caller may see, newest first. */
+export function readIntegrations(
+  platform: Platform,
+  caller: Caller,
+  page: PageRequest,
+): Promise<Page<IntegrationView>> {
+  return platform.store.db.run(listIntegrations, { ownerId: caller.ownerId, only: caller.integrationIds, ...page })
+}
+
+/**
+ * The agent that receives messages when a completion names none: the one that is asked for, or the agency's first.
+ *
+ * @throws ServiceError `unknown_agency`, `invalid_agent`
+ */
+export function chooseDefaultAgent(
+  { agencies }: { readonly agencies: ReadonlyMap<string, Agency> },
+  { agencyId, defaultAgent }: Pick<IntegrationChanges, 'defaultAgent'> & { readonly agencyId: string },
+): string {
+  const agency = agencies.get(agencyId)
+  if (!agency) throw new ServiceError('unknown_agency')
+  if (defaultAgent === undefined) return agency.entryPoint.name
+  if (!entryAgentNames(agency).includes(defaultAgent)) throw new ServiceError('invalid_agent')
+  return defaultAgent
+}

@@ -1,0 +1,148 @@
+import { ServiceError } from '@bureau/protocol'
+import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import type { AllowancePolicy, IntegrationSettings } from '../db/column-types.ts'
+import { tenantOperation, type Tx } from '../db/operation.ts'
+import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
+import { integrations, mountUsage, runs } from '../db/schema.ts'
+import { requireTimeZone } from '../members/members.repo.ts'
+
+export type IntegrationRow = typeof integrations.$inferSelect
+
+/** An integration as its owner sees it; the route adds `agents`, which only the deployment knows. */
+export type IntegrationView = Omit<IntegrationSettings, 'disabled' | 'storageQuotaBytes'> & {
+  readonly object: 'integration'
+  readonly apiIntegrationId: string
+  readonly name: string
+  readonly agencyId: string
+  readonly defaultAgent: string
+  readonly textOnlyMode: boolean
+  readonly memberAllowancesEnabled: boolean
+  readonly defaultAllowance: AllowancePolicy
+  readonly storage: { readonly quotaBytes: number; readonly usedBytes: number; readonly fileCount: number }
+  readonly status: 'active' | 'disabled'
+  readonly version: number
+  readonly createdAt: string
+  readonly updatedAt: string
+}
+
+export type IntegrationKey = { readonly ownerId: string; readonly integrationId: string }
+type Joined = { readonly integration: IntegrationRow; readonly storage: typeof mountUsage.$inferSelect | null }
+
+export const ACTIVE_STATES = ['reserved', 'running'] as const
+
+/** The integration's row, locked against other changes of it. Admissions are not held up. */
+export async function lockIntegration(tx: Tx, { ownerId, integrationId }: IntegrationKey): Promise<IntegrationRow> {
+  const [row] = await tx
+    .select()
+    .from(integrations)
+    .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)))
+    .for('no key update')
+  if (!row) throw new ServiceError('integration_not_found')
+  return row
+}
+
+export async function insertIntegration(tx: Tx, row: typeof integrations.$inferInsert): Promise<void> {
+  if (row.defaultAllowance.timeZone !== 'UTC') await requireTimeZone(tx, row.defaultAllowance.timeZone)
+  await tx.insert(integrations).values(row)
+}
+
+export type IntegrationColumns = Partial<
+  Pick<
+    IntegrationRow,
+    | 'name'
+    | 'agencyId'
+    | 'defaultAgent'
+    | 'textOnly'
+    | 'allowancesEnabled'
+    | 'defaultAllowance'
+    | 'settings'
+    | 'deletedAt'
+  >
+>
+
+export async function updateIntegrationRow(tx: Tx, key: IntegrationKey, columns: IntegrationColumns): Promise<void> {
+  await tx
+    .update(integrations)
+    .set({ ...columns, version: sql`${integrations.version} + 1`, updatedAt: sql`now()` })
+    .where(and(eq(integrations.id, key.integrationId), eq(integrations.ownerId, key.ownerId)))
+}
+
+export async function listActiveRuns(tx: Tx, { ownerId, integrationId }: IntegrationKey) {
+  return tx
+    .select({ runId: runs.id, bootId: runs.bootId })
+    .from(runs)
+    .where(
+      and(eq(runs.integrationId, integrationId), eq(runs.ownerId, ownerId), inArray(runs.state, [...ACTIVE_STATES])),
+    )
+    .orderBy(runs.id)
+}
+
+/** @throws ServiceError `integration_not_found`, the same for foreign and deleted ones. */
+export async function getIntegrationView(tx: Tx, { ownerId, integrationId }: IntegrationKey): Promise<IntegrationView> {
+  const [found] = await selectWithStorage(tx).where(
+    and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)),
+  )
+  if (!found) throw new ServiceError('integration_not_found')
+  return integrationView(found)
+}
+
+/** @throws ServiceError `integration_not_found` */
+export const getIntegration = tenantOperation(
+  { source: import.meta.url, name: 'getIntegration', lane: 'interactive' },
+  (tx, key: IntegrationKey): Promise<IntegrationView> => getIntegrationView(tx, key),
+)
+
+/** Newest first. `only` keeps the integrations that a restricted API key may see. */
+export const listIntegrations = tenantOperation(
+  { source: import.meta.url, name: 'listIntegrations', lane: 'interactive' },
+  async (
+    tx,
+    { ownerId, only, limit, after }: PageRequest & { ownerId: string; only?: readonly string[] | null },
+  ): Promise<Page<IntegrationView>> => {
+    const rows = await selectWithStorage(tx)
+      .where(
+        and(
+          eq(integrations.ownerId, ownerId),
+          isNull(integrations.deletedAt),
+          only ? inArray(integrations.id, [...only]) : undefined,
+          olderThan(integrations.createdAt, integrations.id, after),
+        ),
+      )
+      .orderBy(desc(integrations.createdAt), desc(integrations.id))
+      .limit(limit + 1)
+    return toPage(rows, limit, integrationView, ({ integration }) => [
+      integration.createdAt.toISOString(),
+      integration.id,
+    ])
+  },
+)
+
+const selectWithStorage = (tx: Tx) =>
+  tx
+    .select({ integration: integrations, storage: mountUsage })
+    .from(integrations)
+    .leftJoin(mountUsage, eq(mountUsage.integrationId, integrations.id))
+
+function integrationView({ integration, storage }: Joined): IntegrationView {
+  const { disabled, storageQuotaBytes, ...settings } = integration.settings
+  return {
+    object: 'integration',
+    apiIntegrationId: integration.id,
+    name: integration.name,
+    agencyId: integration.agencyId,
+    defaultAgent: integration.defaultAgent,
+    textOnlyMode: integration.textOnly,
+    memberAllowancesEnabled: integration.allowancesEnabled,
+    defaultAllowance: integration.defaultAllowance,
+    ...settings,
+    storage: {
+      quotaBytes: storageQuotaBytes,
+      usedBytes: storage?.usedBytes ?? 0,
+      fileCount: storage?.fileCount ?? 0,
+    },
+    status: disabled ? 'disabled' : 'active',
+    version: integration.version,
+    createdAt: integration.createdAt.toISOString(),
+    updatedAt: integration.updatedAt.toISOString(),
+  }
+}

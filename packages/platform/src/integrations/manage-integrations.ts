@@ -1,0 +1,147 @@
+import { ServiceError } from '@bureau/protocol'
+import { isDeepStrictEqual } from 'node:util'
+import { appendAudit } from '../audit/audit.repo.ts'
+import type { AllowancePolicy, IntegrationSettings } from '../db/column-types.ts'
+import { tenantOperation } from '../db/operation.ts'
+import { newId } from '../ids.ts'
+import { DEFAULT_ALLOWANCE } from '../members/allowance-policy.ts'
+import { changeDefaultPolicy } from '../members/change-policy.ts'
+import { requireTimeZone } from '../members/members.repo.ts'
+import { markCancelled } from '../runs/request-cancel.ts'
+import {
+  getIntegrationView,
+  insertIntegration,
+  type IntegrationKey,
+  type IntegrationRow,
+  type IntegrationView,
+  listActiveRuns,
+  lockIntegration,
+  updateIntegrationRow,
+} from './integrations.repo.ts'
+
+/** What an owner may set. Names are those of the API. `defaultAllowance` went through `parseAllowancePolicy`. */
+export type IntegrationChanges = Partial<Omit<IntegrationSettings, 'disabled'>> & {
+  readonly name?: string
+  readonly agencyId?: string
+  readonly defaultAgent?: string
+  readonly textOnlyMode?: boolean
+  readonly memberAllowancesEnabled?: boolean
+  readonly defaultAllowance?: AllowancePolicy
+  readonly status?: 'active' | 'disabled'
+}
+
+export type NewIntegration = IntegrationChanges & {
+  readonly name: string
+  readonly agencyId: string
+  readonly defaultAgent: string
+}
+
+const DEFAULT_SETTINGS: IntegrationSettings = {
+  description: null,
+  onDisconnect: 'continue',
+  chatBinding: 'none',
+  runTimeoutSeconds: 1_800,
+  maxTurns: 50,
+  retentionDays: null,
+  disabled: false,
+  storageQuotaBytes: 5 * 1024 ** 3,
+}
+
+/** @throws ServiceError `invalid_allowance` (time zone) */
+export const createIntegration = tenantOperation(
+  { source: import.meta.url, name: 'createIntegration', lane: 'interactive' },
+  async (
+    tx,
+    { ownerId, actor, integration }: { ownerId: string; actor: string; integration: NewIntegration },
+  ): Promise<IntegrationView> => {
+    const integrationId = newId('int')
+    const { name, agencyId, defaultAgent } = integration
+    await insertIntegration(tx, {
+      id: integrationId,
+      ownerId,
+      name,
+      agencyId,
+      defaultAgent,
+      textOnly: integration.textOnlyMode ?? false,
+      allowancesEnabled: integration.memberAllowancesEnabled ?? false,
+      defaultAllowance: integration.defaultAllowance ?? DEFAULT_ALLOWANCE,
+      settings: mergeSettings(DEFAULT_SETTINGS, integration),
+    })
+    await appendAudit(tx, ownerId, { actor, action: 'integration.created', target: integrationId })
+    return getIntegrationView(tx, { ownerId, integrationId })
+  },
+)
+
+/**
+ * Changes an integration for the next admission; running responses keep the settings they were admitted with.
+ *
+ * A new default allowance reaches every member without a policy of its own, together with the change.
+ *
+ * @throws ServiceError `integration_not_found`, `version_conflict`, `invalid_allowance` (time zone)
+ */
+export const updateIntegration = tenantOperation(
+  { source: import.meta.url, name: 'updateIntegration', lane: 'interactive' },
+  async (
+    tx,
+    args: IntegrationKey & { actor: string; ifVersion?: number; changes: IntegrationChanges },
+  ): Promise<IntegrationView> => {
+    const { ownerId, integrationId, actor, ifVersion, changes } = args
+    const row = await lockIntegration(tx, args)
+    if (ifVersion !== undefined && ifVersion !== row.version) throw new ServiceError('version_conflict')
+    await updateIntegrationRow(tx, args, {
+      name: changes.name ?? row.name,
+      agencyId: changes.agencyId ?? row.agencyId,
+      defaultAgent: changes.defaultAgent ?? row.defaultAgent,
+      textOnly: changes.textOnlyMode ?? row.textOnly,
+      allowancesEnabled: changes.memberAllowancesEnabled ?? row.allowancesEnabled,
+      defaultAllowance: changes.defaultAllowance ?? row.defaultAllowance,
+      settings: mergeSettings(row.settings, changes),
+    })
+    if (changes.defaultAllowance && !isDeepStrictEqual(changes.defaultAllowance, row.defaultAllowance)) {
+      await requireTimeZone(tx, changes.defaultAllowance.timeZone)
+      await changeDefaultPolicy(tx, ownerId, integrationId, changes.defaultAllowance)
+    }
+    const details = { changed: Object.keys(changes) }
+    await appendAudit(tx, ownerId, { actor, action: 'integration.updated', target: integrationId, details })
+    return getIntegrationView(tx, args)
+  },
+)
+
+/**
+ * Takes an integration away. With `cancelRuns`, its active runs are told to stop; the answer lists them, so that the
+ * processes that execute them can be woken.
+ *
+ * @throws ServiceError `integration_not_found`, `runs_active` (without `cancelRuns`)
+ */
+export const deleteIntegration = tenantOperation(
+  { source: import.meta.url, name: 'deleteIntegration', lane: 'interactive' },
+  async (
+    tx,
+    args: IntegrationKey & { actor: string; cancelRuns: boolean },
+  ): Promise<{ cancelling: { runId: string; bootId: string }[] }> => {
+    const { ownerId, integrationId, actor, cancelRuns } = args
+    await lockIntegration(tx, args)
+    const cancelling = await listActiveRuns(tx, args)
+    if (cancelling.length > 0 && !cancelRuns) throw new ServiceError('runs_active')
+    for (const { runId } of cancelling) await markCancelled(tx, { ownerId, runId, mode: 'immediate' })
+    await updateIntegrationRow(tx, args, { deletedAt: new Date() })
+    await appendAudit(tx, ownerId, { actor, action: 'integration.deleted', target: integrationId })
+    return { cancelling }
+  },
+)
+
+function mergeSettings(settings: IntegrationSettings, changes: IntegrationChanges): IntegrationRow['settings'] {
+  const { status } = changes
+  const pick = <Key extends keyof IntegrationSettings & keyof IntegrationChanges>(key: Key) =>
+    (changes[key] === undefined ? settings[key] : changes[key]) as IntegrationSettings[Key]
+  return {
+    description: pick('description'),
+    onDisconnect: pick('onDisconnect'),
+    chatBinding: pick('chatBinding'),
+    runTimeoutSeconds: pick('runTimeoutSeconds'),
+    maxTurns: pick('maxTurns'),
+    retentionDays: pick('retentionDays'),
+    storageQuotaBytes: pick('storageQuotaBytes'),
+    disabled: status === undefined ? settings.disabled : status === 'disabled',
+  }
+}

@@ -1,0 +1,155 @@
+import { mkdirSync } from 'node:fs'
+import path from 'node:path'
+import type { Agency, RunEnvironment } from '@bureau/framework'
+import { createLogger, type Logger, openLocalFileStore } from '@bureau/runtime'
+import type { FastifyInstance } from 'fastify'
+import { createApp } from './app.ts'
+import { type AttachmentAccess, createAttachmentAccess } from './attachments/attachment-access.ts'
+import { BlobStore } from './attachments/blob-store.ts'
+import { openBackends } from './backends.ts'
+import { RunExecutor } from './completions/run-executor.ts'
+import { executeCompletion } from './completions/start-completion.ts'
+import { loadPlatformConfig, type PlatformConfig } from './config.ts'
+import type { Platform } from './context.ts'
+import { Overload } from './http/overload.ts'
+import { RateLimiter } from './http/rate-limiter.ts'
+import { AgencyMounts } from './mount/agency-mounts.ts'
+import { StagedUploads } from './mount/staged-uploads.ts'
+import { openPlatformStore, type PlatformStore } from './platform-store.ts'
+import { Replica } from './runs/replica.ts'
+import { loadMasterKeyFile } from './security/master-key.ts'
+import type { ControlMessage } from './system/control-channel.ts'
+import { startMaintenance } from './system/maintenance.ts'
+
+export type PlatformOptions = {
+  /** The agencies that integrations can publish, by the id that they are named by. */
+  readonly agencies: ReadonlyMap<string, Agency>
+  /** Models and tool servers of the process. */
+  readonly environment: RunEnvironment
+  /** Default: from the environment. */
+  readonly config?: PlatformConfig
+  readonly log?: Logger
+}
+
+/** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
+export type OpenPlatform = { readonly platform: Platform; readonly app: FastifyInstance }
+
+export const VERSION = '0.1.0'
+
+/**
+ * Opens the records, ends what an earlier process left behind, and makes the app. It does not listen yet.
+ *
+ * @throws ConfigError the environment or the data folder is not fit.
+ */
+export async function openPlatform(options: PlatformOptions): Promise<OpenPlatform> {
+  const config = options.config ?? loadPlatformConfig()
+  const log = options.log ?? createLogger(config.logLevel)
+  mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
+  const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
+  const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
+  try {
+    const opened = await equipPlatform(store, { ...options, config, log })
+    endWithDatabase(opened, log)
+    return opened
+  } catch (error) {
+    await store.db.close()
+    throw error
+  }
+}
+
+/** Without its records a process can do nothing right: whoever started it starts it again. */
+function endWithDatabase({ app, platform }: OpenPlatform, log: Logger): void {
+  let closing = false
+  app.addHook('preClose', async () => void (closing = true))
+  void platform.store.db.failed.then((error) => {
+    if (closing) return
+    log.fatal({ err: error }, 'the database stopped')
+    process.exit(1)
+  })
+}
+
+type EquipOptions = Required<PlatformOptions> & {
+  /** Default: from the configuration. */
+  readonly access?: AttachmentAccess
+}
+
+/** A platform on records that are open already. */
+export async function equipPlatform(
+  store: PlatformStore,
+  { agencies, environment, config, log, access }: EquipOptions,
+): Promise<OpenPlatform> {
+  const backends = await openBackends(config, log, (message) => hear(message, { store, executor }))
+  const { logs, control } = backends
+  const blobs = await openBlobs(config)
+  const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
+  const mounts = new AgencyMounts({ dataFolder: config.dataFolder, openStore: openLocalFileStore })
+  const attachmentAccess =
+    access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
+  const executor: RunExecutor = new RunExecutor({
+    store,
+    logs,
+    log,
+    execute: (run) => executeCompletion(run, { store, agencies, environment, attachmentAccess, blobs, mounts, log }),
+  })
+  const replica = await Replica.start({
+    db: store.db,
+    version: VERSION,
+    onFenced: (bootId) => executor.fence(bootId),
+    onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
+    onReaped: (runs) => log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended'),
+    onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
+  })
+  replica.startTimers()
+  const platform: Platform = {
+    config,
+    store,
+    agencies,
+    environment,
+    replica,
+    logs,
+    control,
+    executor,
+    attachmentAccess,
+    blobs,
+    mounts,
+    staged,
+    log,
+    rates: new RateLimiter(config.rates),
+    overload: new Overload(config.maxLagMs),
+  }
+  const app = await createApp(platform)
+  const stopMaintenance = startMaintenance(platform)
+  closeWith(app, platform, async () => {
+    await stopMaintenance()
+    await backends.close()
+  })
+  return { platform, app }
+}
+
+/** On the data folder: with several processes, a volume that they share. */
+async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
+  const directory = path.join(dataFolder, 'blobs')
+  return new BlobStore(await openLocalFileStore({ directory, stagingDirectory: path.join(dataFolder, 'staging') }))
+}
+
+/** What another process, or this one, has to say. */
+function hear(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
+  if (message.type === 'cancel') executor.cancel(message.runId, message.mode)
+  else void store.authenticator.forget(message.keyId)
+}
+
+/** @param end Ends what the routes do not know of. */
+function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<void>): void {
+  const { executor, replica, attachmentAccess, overload, store, config, log } = platform
+  app.addHook('preClose', async () => {
+    await replica.drain().catch((error: unknown) => log.warn({ err: error }, 'draining could not be announced'))
+    await executor.drain(config.drainMs, new AbortController().signal)
+  })
+  app.addHook('onClose', async () => {
+    overload.close()
+    await replica.close().catch((error: unknown) => log.warn({ err: error }, 'the end could not be announced'))
+    await end()
+    await attachmentAccess.dispatcher.close()
+    await store.db.close()
+  })
+}

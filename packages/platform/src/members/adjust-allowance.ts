@@ -1,0 +1,124 @@
+import { ServiceError } from '@bureau/protocol'
+import { and, desc, eq, lt, sql } from 'drizzle-orm'
+import { tenantOperation, type Tx } from '../db/operation.ts'
+import { type Page, type PageRequest, toPage } from '../db/page.ts'
+import { allowanceLedger } from '../db/schema.ts'
+import { type MemberRow, toMicro } from './allowance-policy.ts'
+import { bookLedger, holdPeriod, type LedgerRow, type LedgerView, ledgerView } from './ledger.repo.ts'
+import { findMember, lockMember, type MemberKey } from './members.repo.ts'
+
+export type Adjustment = {
+  /** `grant` raises what may be spent; `correction` and `backfill` change what counts as spent, by a signed amount. */
+  readonly kind: 'grant' | 'correction' | 'backfill'
+  readonly messages?: number
+  readonly tokens?: number
+  readonly costUsd?: number
+  readonly note: string
+  /** `backfill` only: the amount goes to the period that contained this instant. RFC 3339. */
+  readonly occurredAt?: string
+}
+
+/**
+ * Books an adjustment, once per `idempotencyKey`. `replayed` says that this very request was booked before.
+ *
+ * @throws ServiceError `member_not_found`, `invalid_adjustment`, `idempotency_key_reused` (another request had the key)
+ */
+export const adjustAllowance = tenantOperation(
+  { source: import.meta.url, name: 'adjustAllowance', lane: 'interactive' },
+  async (
+    tx,
+    args: MemberKey & { actor: string; idempotencyKey: string; fingerprint: Uint8Array; adjustment: Adjustment },
+  ): Promise<{ entry: LedgerView; replayed: boolean }> => {
+    const { ownerId, actor, idempotencyKey, fingerprint, adjustment } = args
+    const held = await lockMember(tx, args)
+    if (!held) throw new ServiceError('member_not_found')
+    const dedupeKey = `adj:${idempotencyKey}`
+    const earlier = await findEntry(tx, ownerId, held.member.id, dedupeKey)
+    if (earlier) return replay(earlier, fingerprint)
+
+    const at = instantOf(adjustment, held.now)
+    const { start, end } = at === held.now ? held : await boundsAt(tx, held.member, at)
+    const period = { ownerId, memberId: held.member.id, periodStart: start }
+    await holdPeriod(tx, { ...period, periodEnd: end })
+    const { kind, messages = 0, tokens = 0, costUsd = 0, note } = adjustment
+    const amounts = { messages, tokens, costMicro: toMicro(costUsd) }
+    const row = await bookLedger(tx, {
+      ...period,
+      ...amounts,
+      kind,
+      dedupeKey,
+      occurredAt: at,
+      note,
+      actor,
+      fingerprint,
+    })
+    if (!row) throw new Error('the adjustment was booked under the lock of its member')
+    return { entry: ledgerView(row), replayed: false }
+  },
+)
+
+/** Newest first. `periodStart` (RFC 3339) keeps one period. @throws ServiceError `member_not_found` */
+export const listLedger = tenantOperation(
+  { source: import.meta.url, name: 'listLedger', lane: 'interactive' },
+  async (tx, args: MemberKey & PageRequest & { periodStart?: string }): Promise<Page<LedgerView>> => {
+    const { ownerId, limit, after, periodStart } = args
+    const found = await findMember(tx, args)
+    if (!found) throw new ServiceError('member_not_found')
+    const rows = await tx
+      .select()
+      .from(allowanceLedger)
+      .where(
+        and(
+          eq(allowanceLedger.memberId, found.member.id),
+          eq(allowanceLedger.ownerId, ownerId),
+          periodStart ? eq(allowanceLedger.periodStart, new Date(periodStart)) : undefined,
+          after ? lt(allowanceLedger.id, Number(after[1])) : undefined,
+        ),
+      )
+      .orderBy(desc(allowanceLedger.id))
+      .limit(limit + 1)
+    return toPage(rows, limit, ledgerView, (row) => [row.createdAt.toISOString(), String(row.id)])
+  },
+)
+
+function instantOf({ kind, messages = 0, tokens = 0, costUsd = 0, occurredAt }: Adjustment, now: Date): Date {
+  const at = occurredAt === undefined ? now : new Date(occurredAt)
+  const isGrant = kind === 'grant'
+  if (isGrant && Math.min(messages, tokens, costUsd) < 0) throw invalid('A grant cannot be negative.')
+  if (occurredAt !== undefined && kind !== 'backfill') throw invalid('Only a backfill has occurredAt.')
+  if (Number.isNaN(at.getTime()) || at.getTime() > now.getTime()) throw invalid('occurredAt must lie in the past.')
+  return at
+}
+
+const invalid = (message: string): ServiceError => new ServiceError('invalid_adjustment', { message })
+
+async function boundsAt(tx: Tx, member: MemberRow, at: Date): Promise<{ start: Date; end: Date }> {
+  const { period, timeZone, anchorDay } = member
+  const { rows } = await tx.execute<{ start: number; end: number }>(sql`
+    SELECT (extract(epoch FROM ps) * 1000)::float8 AS start, (extract(epoch FROM pe) * 1000)::float8 AS end
+    FROM allowance_bounds(${period}, ${timeZone}, ${anchorDay}::int, ${at.toISOString()}::timestamptz)`)
+  const bounds = rows[0]
+  if (!bounds) throw new Error('allowance_bounds gave no row')
+  return { start: new Date(bounds.start), end: new Date(bounds.end) }
+}
+
+async function findEntry(tx: Tx, ownerId: string, memberId: string, key: string): Promise<LedgerRow | undefined> {
+  const [row] = await tx
+    .select()
+    .from(allowanceLedger)
+    .where(
+      and(
+        eq(allowanceLedger.memberId, memberId),
+        eq(allowanceLedger.ownerId, ownerId),
+        eq(allowanceLedger.dedupeKey, key),
+      ),
+    )
+  return row
+}
+
+function replay(earlier: LedgerRow, fingerprint: Uint8Array): { entry: LedgerView; replayed: boolean } {
+  if (!earlier.fingerprint || !Buffer.from(earlier.fingerprint).equals(fingerprint)) {
+    throw new ServiceError('idempotency_key_reused')
+  }
+  return { entry: ledgerView(earlier), replayed: true }
+}

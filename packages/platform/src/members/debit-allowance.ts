@@ -1,0 +1,103 @@
+import { and, eq, sql } from 'drizzle-orm'
+import type { Tx } from '../db/operation.ts'
+import { allowanceLedger } from '../db/schema.ts'
+import { appendOutbox } from '../outbox/outbox.repo.ts'
+import type { RunRow } from '../runs/runs.repo.ts'
+import { type MemberRow, type PeriodRow, remainingOf } from './allowance-policy.ts'
+import { bookLedger } from './ledger.repo.ts'
+
+export type Amounts = { readonly messages: number; readonly tokens: number; readonly costMicro: number }
+
+/** Owners hear of a consumer that has used this part of a limit. */
+const THRESHOLD = 0.8
+
+type Debit = { readonly run: RunRow; readonly member: MemberRow; readonly period: PeriodRow; readonly what: string }
+
+/**
+ * Charges a run's amount to the period in which the run was reserved, once per `what`. Member and period are locked.
+ *
+ * Answers the period as it stands afterwards.
+ */
+export async function debitRun(tx: Tx, { run, member, period, what }: Debit, amounts: Amounts): Promise<PeriodRow> {
+  const { ownerId, memberId, periodStart } = period
+  const booked = await bookLedger(tx, {
+    ownerId,
+    memberId,
+    periodStart,
+    ...amounts,
+    kind: 'debit',
+    dedupeKey: `run:${run.id}:${what}`,
+    runId: run.id,
+    occurredAt: run.createdAt,
+  })
+  if (!booked) return period
+  const after = {
+    ...period,
+    usedMessages: period.usedMessages + amounts.messages,
+    usedTokens: period.usedTokens + amounts.tokens,
+    usedCostMicro: period.usedCostMicro + amounts.costMicro,
+  }
+  await announceThresholds(tx, member, period, after)
+  return after
+}
+
+/** Gives back what a run was charged so far, or its message alone. Once per run. */
+export async function refundRun(
+  tx: Tx,
+  { run, period, what }: { readonly run: RunRow; readonly period: PeriodRow; readonly what: 'all' | 'message' },
+): Promise<void> {
+  const { ownerId, memberId, periodStart } = period
+  const [sums] = await tx
+    .select({
+      messages: sql<number>`coalesce(sum(${allowanceLedger.messages}), 0)`.mapWith(Number),
+      tokens: sql<number>`coalesce(sum(${allowanceLedger.tokens}), 0)`.mapWith(Number),
+      costMicro: sql<number>`coalesce(sum(${allowanceLedger.costMicro}), 0)`.mapWith(Number),
+    })
+    .from(allowanceLedger)
+    .where(
+      and(eq(allowanceLedger.runId, run.id), eq(allowanceLedger.ownerId, ownerId), eq(allowanceLedger.kind, 'debit')),
+    )
+  if (!sums) return
+  const spent = what === 'all' ? sums : { messages: sums.messages, tokens: 0, costMicro: 0 }
+  await bookLedger(tx, {
+    ownerId,
+    memberId,
+    periodStart,
+    kind: 'refund',
+    dedupeKey: `run:${run.id}:refund`,
+    runId: run.id,
+    occurredAt: run.createdAt,
+    messages: 0 - spent.messages,
+    tokens: 0 - spent.tokens,
+    costMicro: 0 - spent.costMicro,
+  })
+}
+
+async function announceThresholds(tx: Tx, member: MemberRow, before: PeriodRow, after: PeriodRow): Promise<void> {
+  const [was, is] = [usedPart(member, before), usedPart(member, after)]
+  const data = {
+    object: 'member',
+    id: member.id,
+    apiIntegrationId: member.integrationId,
+    consumerId: member.consumerId,
+    periodStart: after.periodStart.toISOString(),
+  }
+  if (was < 1 && is >= 1) await appendOutbox(tx, member.ownerId, 'member.allowance_exhausted', data)
+  else if (was < THRESHOLD && is >= THRESHOLD) {
+    await appendOutbox(tx, member.ownerId, 'member.allowance_threshold', data)
+  }
+}
+
+/** The most used-up limit, 1 being exhausted. 0 without limits. */
+function usedPart(member: MemberRow, period: PeriodRow): number {
+  const left = remainingOf(member, period)
+  const part = (limit: number | null, extra: number, rest: number | null): number => {
+    if (limit === null || rest === null) return 0
+    return limit + extra <= 0 ? 1 : 1 - rest / (limit + extra)
+  }
+  return Math.max(
+    part(member.limitMessages, period.extraMessages, left.messages),
+    part(member.limitTokens, period.extraTokens, left.tokens),
+    part(member.limitCostMicro, period.extraCostMicro, left.costMicro),
+  )
+}

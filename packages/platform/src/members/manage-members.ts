@@ -1,0 +1,143 @@
+import { ServiceError } from '@bureau/protocol'
+import { and, desc, eq, isNull, sql } from 'drizzle-orm'
+import { appendAudit } from '../audit/audit.repo.ts'
+import type { AllowancePolicy } from '../db/column-types.ts'
+import { tenantOperation } from '../db/operation.ts'
+import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
+import { allowancePeriods, members } from '../db/schema.ts'
+import type { AllowanceView } from './allowance-policy.ts'
+import { changeMemberPolicy } from './change-policy.ts'
+import {
+  currentBounds,
+  getMemberView,
+  isCurrentPeriod,
+  lockMember,
+  memberColumns,
+  type MemberKey,
+  memberView,
+  type MemberView,
+  requireIntegration,
+  requireTimeZone,
+} from './members.repo.ts'
+
+export type MemberChanges = {
+  readonly displayName?: string | null
+  readonly metadata?: Readonly<Record<string, string>>
+  readonly status?: 'active' | 'inactive'
+}
+
+/** @throws ServiceError `member_not_found` */
+export const getMember = tenantOperation(
+  { source: import.meta.url, name: 'getMember', lane: 'interactive' },
+  (tx, key: MemberKey): Promise<MemberView> => getMemberView(tx, key),
+)
+
+/** @throws ServiceError `member_not_found` */
+export const getAllowance = tenantOperation(
+  { source: import.meta.url, name: 'getAllowance', lane: 'interactive' },
+  async (tx, key: MemberKey): Promise<AllowanceView> => (await getMemberView(tx, key)).allowance,
+)
+
+/** Newest first. @throws ServiceError `integration_not_found` */
+export const listMembers = tenantOperation(
+  { source: import.meta.url, name: 'listMembers', lane: 'interactive' },
+  async (
+    tx,
+    args: PageRequest & { ownerId: string; integrationId: string; status?: 'active' | 'inactive'; exhausted?: boolean },
+  ): Promise<Page<MemberView>> => {
+    const { ownerId, integrationId, status, exhausted, limit, after } = args
+    await requireIntegration(tx, ownerId, integrationId)
+    const rows = await tx
+      .select({ ...memberColumns, period: allowancePeriods })
+      .from(members)
+      .innerJoin(currentBounds, sql`true`)
+      .leftJoin(allowancePeriods, isCurrentPeriod)
+      .where(
+        and(
+          eq(members.integrationId, integrationId),
+          eq(members.ownerId, ownerId),
+          isNull(members.deletedAt),
+          status && eq(members.status, status),
+          exhausted === undefined ? undefined : sql`${IS_EXHAUSTED} = ${exhausted}`,
+          olderThan(members.createdAt, members.id, after),
+        ),
+      )
+      .orderBy(desc(members.createdAt), desc(members.id))
+      .limit(limit + 1)
+    return toPage(rows, limit, memberView, ({ member }) => [member.createdAt.toISOString(), member.id])
+  },
+)
+
+/** `isExhausted` in SQL, for the filter. */
+const IS_EXHAUSTED = sql`coalesce(
+  coalesce(${allowancePeriods.usedMessages} - ${allowancePeriods.extraMessages}, 0) >= ${members.limitMessages}
+  OR coalesce(${allowancePeriods.usedTokens} - ${allowancePeriods.extraTokens}, 0) >= ${members.limitTokens}
+  OR coalesce(${allowancePeriods.usedCostMicro} - ${allowancePeriods.extraCostMicro}, 0) >= ${members.limitCostMicro}, false)`
+
+/**
+ * Changes a member. Comes before or after each admission, never in between: once it has returned, an inactive member is
+ * not admitted any more.
+ *
+ * @throws ServiceError `member_not_found`, `version_conflict`
+ */
+export const updateMember = tenantOperation(
+  { source: import.meta.url, name: 'updateMember', lane: 'interactive' },
+  async (tx, args: MemberKey & { actor: string; ifVersion?: number; changes: MemberChanges }): Promise<MemberView> => {
+    const { ownerId, actor, ifVersion, changes } = args
+    const held = await lockMember(tx, args)
+    if (!held) throw new ServiceError('member_not_found')
+    if (ifVersion !== undefined && ifVersion !== held.member.version) throw new ServiceError('version_conflict')
+    await tx
+      .update(members)
+      .set({ ...changes, version: sql`${members.version} + 1`, updatedAt: sql`now()` })
+      .where(and(eq(members.id, held.member.id), eq(members.ownerId, ownerId)))
+    const details = { changed: Object.keys(changes) }
+    await appendAudit(tx, ownerId, { actor, action: 'member.updated', target: held.member.id, details })
+    return getMemberView(tx, args)
+  },
+)
+
+/**
+ * Takes a member away. Its running responses finish; later completions are refused with `member_not_found`.
+ *
+ * @throws ServiceError `member_not_found`
+ */
+export const deleteMember = tenantOperation(
+  { source: import.meta.url, name: 'deleteMember', lane: 'interactive' },
+  async (tx, args: MemberKey & { actor: string }): Promise<void> => {
+    const { ownerId, actor } = args
+    const held = await lockMember(tx, args)
+    if (!held) throw new ServiceError('member_not_found')
+    const own = and(eq(members.id, held.member.id), eq(members.ownerId, ownerId))
+    await tx
+      .update(members)
+      .set({ deletedAt: sql`now()` })
+      .where(own)
+    await appendAudit(tx, ownerId, { actor, action: 'member.deleted', target: held.member.id })
+  },
+)
+
+/**
+ * Gives a member a policy of its own (parsed by `parseAllowancePolicy`), or with null the integration's default again.
+ *
+ * @throws ServiceError `member_not_found`, `invalid_allowance` (time zone)
+ */
+export const setAllowance = tenantOperation(
+  { source: import.meta.url, name: 'setAllowance', lane: 'interactive' },
+  async (tx, args: MemberKey & { actor: string; policy: AllowancePolicy | null }): Promise<AllowanceView> => {
+    const { ownerId, integrationId, actor } = args
+    const held = await lockMember(tx, args)
+    if (!held) throw new ServiceError('member_not_found')
+    if (args.policy) await requireTimeZone(tx, args.policy.timeZone)
+    const policy = args.policy ?? (await requireIntegration(tx, ownerId, integrationId)).defaultAllowance
+    const source = args.policy ? 'member' : 'integration_default'
+    await changeMemberPolicy(tx, held.member.id, { ownerId, policy, source })
+    await appendAudit(tx, ownerId, {
+      actor,
+      action: 'member.allowance_set',
+      target: held.member.id,
+      details: { source, policy },
+    })
+    return (await getMemberView(tx, args)).allowance
+  },
+)

@@ -1,0 +1,129 @@
+import { ServiceError } from '@bureau/protocol'
+import { and, eq, isNull, sql } from 'drizzle-orm'
+import { sqlstateOf } from '../db/database-error.ts'
+import type { Tx } from '../db/operation.ts'
+import { prepared } from '../db/prepared.ts'
+import { allowancePeriods, integrations, members } from '../db/schema.ts'
+import { type AllowanceView, allowanceView, type MemberRow, type PeriodRow } from './allowance-policy.ts'
+
+/** A member as the owner sees it. */
+export type MemberView = {
+  readonly object: 'member'
+  readonly id: string
+  readonly apiIntegrationId: string
+  readonly consumerId: string
+  readonly displayName: string | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly status: 'active' | 'inactive'
+  readonly activeRuns: number
+  readonly version: number
+  readonly createdAt: string
+  readonly updatedAt: string
+  readonly allowance: AllowanceView
+}
+
+export type MemberKey = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
+
+/** A member together with its current period; `period` is null before the first use of it. */
+export type MemberWithPeriod = {
+  readonly member: MemberRow
+  readonly start: Date
+  readonly end: Date
+  readonly period: PeriodRow | null
+}
+
+const isMember = ({ ownerId, integrationId, consumerId }: MemberKey) =>
+  and(
+    eq(members.integrationId, integrationId),
+    eq(members.consumerId, consumerId),
+    eq(members.ownerId, ownerId),
+    isNull(members.deletedAt),
+  )
+
+/** The current period of each member, computed by the database: one tz database decides. */
+export const currentBounds = sql`LATERAL allowance_bounds(${members.period}, ${members.timeZone}, ${members.anchorDay}, now()) bounds`
+
+export const memberColumns = {
+  member: members,
+  start: sql<Date>`bounds.ps`.mapWith(allowancePeriods.periodStart),
+  end: sql<Date>`bounds.pe`.mapWith(allowancePeriods.periodEnd),
+}
+
+export const isCurrentPeriod = and(
+  eq(allowancePeriods.memberId, members.id),
+  sql`${allowancePeriods.periodStart} = bounds.ps`,
+)
+
+export async function findMember(tx: Tx, key: MemberKey): Promise<MemberWithPeriod | undefined> {
+  const [found] = await tx
+    .select({ ...memberColumns, period: allowancePeriods })
+    .from(members)
+    .innerJoin(currentBounds, sql`true`)
+    .leftJoin(allowancePeriods, isCurrentPeriod)
+    .where(isMember(key))
+  return found
+}
+
+const selectLocked = prepared((tx, key: MemberKey) =>
+  tx
+    .select({ ...memberColumns, now: sql<Date>`now()`.mapWith(members.createdAt) })
+    .from(members)
+    .innerJoin(currentBounds, sql`true`)
+    .where(isMember(key))
+    .for('update', { of: members }),
+)
+
+/** The member's row, locked: whoever changes the member or counts against it comes one after the other. */
+export async function lockMember(
+  tx: Tx,
+  key: MemberKey,
+): Promise<{ member: MemberRow; start: Date; end: Date; now: Date } | undefined> {
+  const [found] = await selectLocked(tx, key)
+  return found
+}
+
+/** @throws ServiceError `member_not_found` */
+export async function getMemberView(tx: Tx, key: MemberKey): Promise<MemberView> {
+  const found = await findMember(tx, key)
+  if (!found) throw new ServiceError('member_not_found')
+  return memberView(found)
+}
+
+/** @throws ServiceError `integration_not_found`, the same for foreign and deleted ones. */
+export async function requireIntegration(tx: Tx, ownerId: string, integrationId: string) {
+  const [integration] = await tx
+    .select()
+    .from(integrations)
+    .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)))
+  if (!integration) throw new ServiceError('integration_not_found')
+  return integration
+}
+
+/** @throws ServiceError `invalid_allowance`: the runtime knows the zone, the database does not. */
+export async function requireTimeZone(tx: Tx, timeZone: string): Promise<void> {
+  await tx.execute(sql`SAVEPOINT time_zone`)
+  try {
+    await tx.execute(sql`SELECT now() AT TIME ZONE ${timeZone}::text`)
+  } catch (error) {
+    if (sqlstateOf(error) !== '22023') throw error
+    await tx.execute(sql`ROLLBACK TO SAVEPOINT time_zone`)
+    throw new ServiceError('invalid_allowance', { message: 'The time zone is not known.' })
+  }
+}
+
+export function memberView({ member, period, start, end }: MemberWithPeriod): MemberView {
+  return {
+    object: 'member',
+    id: member.id,
+    apiIntegrationId: member.integrationId,
+    consumerId: member.consumerId,
+    displayName: member.displayName,
+    metadata: member.metadata,
+    status: member.status,
+    activeRuns: member.activeRuns,
+    version: member.version,
+    createdAt: member.createdAt.toISOString(),
+    updatedAt: member.updatedAt.toISOString(),
+    allowance: allowanceView(member, period, { start, end }),
+  }
+}

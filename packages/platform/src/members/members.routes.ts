@@ -1,0 +1,266 @@
+import {
+  AdjustmentCreate,
+  Allowance,
+  AllowancePolicy,
+  LedgerEntry,
+  LedgerQuery,
+  listOf,
+  Member,
+  MemberBatch,
+  MemberBatchResult,
+  MemberCreate,
+  MemberListQuery,
+  MemberPatch,
+  ServiceError,
+} from '@bureau/protocol'
+import type { z } from 'zod'
+import { readIfMatch } from '../http/if-match.ts'
+import { answerPage } from '../http/pages.ts'
+import { present } from '../http/present.ts'
+import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { readIdempotencyKey } from '../http/serve-route.ts'
+import { fingerprint } from '../security/fingerprint.ts'
+import { adjustAllowance, listLedger } from './adjust-allowance.ts'
+import { parseAllowancePolicy } from './allowance-policy.ts'
+import { deleteMember, getAllowance, getMember, listMembers, setAllowance, updateMember } from './manage-members.ts'
+import { registerMember, registerMembers } from './register-members.ts'
+
+const MEMBERS = '/v1/integrations/:integrationId/members'
+const MEMBER = `${MEMBERS}/:consumerId`
+const MEMBER_CODES = { consumerId: 'invalid_consumer_id', allowance: 'invalid_allowance' } as const
+
+/** A policy, or null: the integration's default again. */
+const AllowanceBody = AllowancePolicy.nullable()
+
+export const memberRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'POST',
+      url: MEMBERS,
+      id: 'registerMember',
+      tag: 'Members',
+      summary: 'Register a consumer',
+      description: '201: registered. 200: it was there with equal values.',
+      scope: 'members:write',
+      idempotent: true,
+      body: MemberCreate,
+      codes: MEMBER_CODES,
+      success: { 201: Member, 200: Member },
+      errors: ['integration_not_found', 'invalid_consumer_id', 'invalid_allowance', 'member_exists'],
+      examples: { request: { consumerId: 'u-77', allowance: { messages: 200, costUsd: 5, period: 'month' } } },
+    },
+    register,
+  ),
+  jsonRoute(
+    {
+      method: 'POST',
+      url: `${MEMBERS}/batch`,
+      id: 'registerMembers',
+      tag: 'Members',
+      summary: 'Register up to 500 consumers; each succeeds or fails for itself',
+      scope: 'members:write',
+      idempotent: true,
+      body: MemberBatch,
+      success: { 200: MemberBatchResult },
+      errors: ['integration_not_found'],
+    },
+    registerBatch,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: MEMBERS,
+      id: 'listMembers',
+      tag: 'Members',
+      summary: 'List members, newest first',
+      scope: 'members:read',
+      query: MemberListQuery,
+      success: { 200: listOf(Member) },
+      errors: ['integration_not_found', 'invalid_cursor'],
+    },
+    list,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: MEMBER,
+      id: 'getMember',
+      tag: 'Members',
+      summary: 'Get a member',
+      scope: 'members:read',
+      success: { 200: Member },
+      errors: ['member_not_found'],
+    },
+    async (call) => ok(await call.platform.store.db.run(getMember, memberKey(call))),
+  ),
+  jsonRoute(
+    {
+      method: 'PATCH',
+      url: MEMBER,
+      id: 'updateMember',
+      tag: 'Members',
+      summary: 'Change a member; `inactive` refuses its next completions',
+      scope: 'members:write',
+      body: MemberPatch,
+      headers: { 'If-Match': 'The ETag that the change is based on.' },
+      success: { 200: Member },
+      errors: ['member_not_found', 'version_conflict'],
+    },
+    update,
+  ),
+  jsonRoute(
+    {
+      method: 'DELETE',
+      url: MEMBER,
+      id: 'deleteMember',
+      tag: 'Members',
+      summary: 'Take a member away; its responses in progress finish',
+      scope: 'members:write',
+      success: { 204: null },
+      errors: ['member_not_found'],
+    },
+    async (call) => {
+      await call.platform.store.db.run(deleteMember, { ...memberKey(call), actor: call.caller.keyId })
+      return NO_CONTENT
+    },
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: `${MEMBER}/allowance`,
+      id: 'getAllowance',
+      tag: 'Members',
+      summary: 'Get what a member may spend and has spent',
+      scope: 'members:read',
+      success: { 200: Allowance },
+      errors: ['member_not_found'],
+    },
+    async (call) => ok(await call.platform.store.db.run(getAllowance, memberKey(call))),
+  ),
+  jsonRoute(
+    {
+      method: 'PUT',
+      url: `${MEMBER}/allowance`,
+      id: 'setAllowance',
+      tag: 'Members',
+      summary: 'Give a member a policy of its own, or with `null` the default again',
+      scope: 'members:write',
+      body: AllowanceBody,
+      nullableBody: true,
+      codes: { '*': 'invalid_allowance' },
+      success: { 200: Allowance },
+      errors: ['member_not_found', 'invalid_allowance'],
+    },
+    replaceAllowance,
+  ),
+  jsonRoute(
+    {
+      method: 'POST',
+      url: `${MEMBER}/allowance/adjustments`,
+      id: 'adjustAllowance',
+      tag: 'Members',
+      summary: 'Grant, correct or backfill; once for each Idempotency-Key',
+      scope: 'members:write',
+      body: AdjustmentCreate,
+      codes: { '*': 'invalid_adjustment' },
+      headers: { 'Idempotency-Key': 'Required.' },
+      success: { 201: LedgerEntry, 200: LedgerEntry },
+      errors: ['member_not_found', 'idempotency_key_required', 'invalid_adjustment', 'idempotency_key_reused'],
+    },
+    adjust,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: `${MEMBER}/allowance/ledger`,
+      id: 'listLedger',
+      tag: 'Members',
+      summary: 'List what was booked, newest first',
+      scope: 'members:read',
+      query: LedgerQuery,
+      success: { 200: listOf(LedgerEntry) },
+      errors: ['member_not_found', 'invalid_cursor'],
+    },
+    ledger,
+  ),
+]
+
+function memberKey(call: Call): { ownerId: string; integrationId: string; consumerId: string } {
+  return {
+    ownerId: call.caller.ownerId,
+    integrationId: param(call, 'integrationId'),
+    consumerId: param(call, 'consumerId'),
+  }
+}
+
+type NewMember = z.output<typeof MemberCreate>
+
+function toNewMember({ allowance, ...member }: NewMember) {
+  const policy = allowance == null ? null : parseAllowancePolicy(allowance)
+  return { consumerId: member.consumerId, ...present(member), allowance: policy }
+}
+
+async function register(call: Call<unknown, NewMember>): Promise<Answered> {
+  const { platform, caller, body } = call
+  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), member: toNewMember(body) }
+  const { created: isNew, member } = await platform.store.db.run(registerMember, args)
+  return isNew ? created(member) : ok(member)
+}
+
+async function registerBatch(call: Call<unknown, z.output<typeof MemberBatch>>): Promise<Answered> {
+  const { platform, caller, body } = call
+  const members = body.members.map(toNewMember)
+  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), members }
+  return ok({ results: await platform.store.db.run(registerMembers, args) })
+}
+
+async function list(call: Call<z.output<typeof MemberListQuery>>): Promise<Answered> {
+  const { platform, caller, query } = call
+  const { limit: _, cursor: __, ...filters } = query
+  const wanted = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), ...present(filters) }
+  return ok(
+    await answerPage(
+      call,
+      (page) => platform.store.db.run(listMembers, { ...wanted, ...page }),
+      (row) => row,
+    ),
+  )
+}
+
+async function update(call: Call<unknown, z.output<typeof MemberPatch>>): Promise<Answered> {
+  const { platform, caller, body, request } = call
+  const args = { ...memberKey(call), ...readIfMatch(request), actor: caller.keyId, changes: present(body) }
+  return ok(await platform.store.db.run(updateMember, args))
+}
+
+async function replaceAllowance(call: Call<unknown, z.output<typeof AllowanceBody>>): Promise<Answered> {
+  const { platform, caller, body } = call
+  const policy = body === null ? null : parseAllowancePolicy(body)
+  return ok(await platform.store.db.run(setAllowance, { ...memberKey(call), actor: caller.keyId, policy }))
+}
+
+async function adjust(call: Call<unknown, z.output<typeof AdjustmentCreate>>): Promise<Answered> {
+  const { platform, caller, body, request } = call
+  const idempotencyKey = readIdempotencyKey(request)
+  if (idempotencyKey === undefined) throw new ServiceError('idempotency_key_required')
+  const { entry, replayed } = await platform.store.db.run(adjustAllowance, {
+    ...memberKey(call),
+    actor: caller.keyId,
+    idempotencyKey,
+    fingerprint: fingerprint(platform.store.serverKey, { url: request.url, body }),
+    adjustment: { kind: body.kind, note: body.note, ...present(body) },
+  })
+  return replayed ? ok(entry, { 'Idempotent-Replayed': 'true' }) : created(entry)
+}
+
+async function ledger(call: Call<z.output<typeof LedgerQuery>>): Promise<Answered> {
+  const { platform, query } = call
+  const wanted = { ...memberKey(call), ...present({ periodStart: query.periodStart }) }
+  return ok(
+    await answerPage(
+      call,
+      (page) => platform.store.db.run(listLedger, { ...wanted, ...page }),
+      (row) => row,
+    ),
+  )
+}

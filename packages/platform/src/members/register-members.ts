@@ -1,0 +1,95 @@
+import { ServiceError, type ErrorCode } from '@bureau/protocol'
+import { isDeepStrictEqual } from 'node:util'
+import type { AllowancePolicy } from '../db/column-types.ts'
+import { tenantOperation, type Tx } from '../db/operation.ts'
+import { integrations, members } from '../db/schema.ts'
+import { newId } from '../ids.ts'
+import { policyColumns, policyOf } from './allowance-policy.ts'
+import { findMember, getMemberView, type MemberView, requireIntegration, requireTimeZone } from './members.repo.ts'
+
+export type NewMember = {
+  readonly consumerId: string
+  readonly displayName?: string | null
+  readonly metadata?: Readonly<Record<string, string>>
+  readonly status?: 'active' | 'inactive'
+  /** Absent or null: the integration's default. Parsed by `parseAllowancePolicy`. */
+  readonly allowance?: AllowancePolicy | null
+}
+
+export type RegisteredMember =
+  | { readonly consumerId: string; readonly status: 'created' | 'exists' }
+  | { readonly consumerId: string; readonly status: 'error'; readonly code: ErrorCode }
+
+type Integration = typeof integrations.$inferSelect
+
+/**
+ * Registers a consumer. `created` is false when it is there already with equal values.
+ *
+ * @throws ServiceError `integration_not_found`, `invalid_consumer_id`, `invalid_allowance`, `member_exists` (other values)
+ */
+export const registerMember = tenantOperation(
+  { source: import.meta.url, name: 'registerMember', lane: 'interactive' },
+  async (
+    tx,
+    { ownerId, integrationId, member }: { ownerId: string; integrationId: string; member: NewMember },
+  ): Promise<{ created: boolean; member: MemberView }> => {
+    const integration = await requireIntegration(tx, ownerId, integrationId)
+    const status = await register(tx, integration, member)
+    const view = await getMemberView(tx, { ownerId, integrationId, consumerId: member.consumerId })
+    return { created: status === 'created', member: view }
+  },
+)
+
+/** Registers up to 500 consumers; each succeeds or fails for itself. @throws ServiceError `integration_not_found` */
+export const registerMembers = tenantOperation(
+  { source: import.meta.url, name: 'registerMembers', lane: 'interactive' },
+  async (
+    tx,
+    { ownerId, integrationId, members }: { ownerId: string; integrationId: string; members: readonly NewMember[] },
+  ): Promise<RegisteredMember[]> => {
+    const integration = await requireIntegration(tx, ownerId, integrationId)
+    const results: RegisteredMember[] = []
+    for (const member of members) {
+      const { consumerId } = member
+      try {
+        results.push({ consumerId, status: await register(tx, integration, member) })
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error
+        results.push({ consumerId, status: 'error', code: error.code })
+      }
+    }
+    return results
+  },
+)
+
+async function register(tx: Tx, integration: Integration, member: NewMember): Promise<'created' | 'exists'> {
+  const { consumerId, displayName = null, metadata = {}, status = 'active', allowance = null } = member
+  if (!/^[A-Za-z0-9._:@+=~|-]{1,256}$/.test(consumerId)) throw new ServiceError('invalid_consumer_id')
+  if (allowance && allowance.timeZone !== 'UTC') await requireTimeZone(tx, allowance.timeZone)
+  const { ownerId, id: integrationId, defaultAllowance } = integration
+  const policySource = allowance ? 'member' : 'integration_default'
+  const stored = await tx
+    .insert(members)
+    .values({
+      id: newId('mem'),
+      ownerId,
+      integrationId,
+      consumerId,
+      displayName,
+      metadata,
+      status,
+      policySource,
+      ...policyColumns(allowance ?? defaultAllowance),
+    })
+    .onConflictDoNothing()
+    .returning({ id: members.id })
+  if (stored.length > 0) return 'created'
+
+  const existing = await findMember(tx, { ownerId, integrationId, consumerId })
+  if (!existing) throw new ServiceError('member_exists') // deleted in this very moment: the caller may try again
+  const { member: row } = existing
+  const given = [displayName, metadata, status, allowance]
+  const present = [row.displayName, row.metadata, row.status, row.policySource === 'member' ? policyOf(row) : null]
+  if (!isDeepStrictEqual(given, present)) throw new ServiceError('member_exists')
+  return 'exists'
+}

@@ -1,0 +1,36 @@
+import type { Tx } from '../db/operation.ts'
+import { prepared } from '../db/prepared.ts'
+import { outbox } from '../db/schema.ts'
+import { newId } from '../ids.ts'
+
+/** What webhook endpoints can subscribe to. */
+export type OutboxTopic =
+  | 'run.completed'
+  | 'run.failed'
+  | 'run.cancelled'
+  | 'member.allowance_threshold'
+  | 'member.allowance_exhausted'
+  | 'api_key.revoked'
+
+type NewEntry = Required<Pick<typeof outbox.$inferInsert, 'ownerId' | 'topic' | 'eventId' | 'payload'>> & {
+  readonly runId: string | null
+}
+
+const insertEntry = prepared((tx, { ownerId, topic, eventId, runId, payload }: NewEntry) =>
+  tx.insert(outbox).values({ ownerId, topic, eventId, runId, payload }),
+)
+
+/**
+ * Announces a change in the transaction that makes it, for delivery later.
+ *
+ * `data` is what the receiver gets: never message text, URLs or secrets.
+ */
+export async function appendOutbox(
+  tx: Tx,
+  ownerId: string,
+  topic: OutboxTopic,
+  data: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const runId = topic.startsWith('run.') && typeof data['runId'] === 'string' ? data['runId'] : null
+  await insertEntry(tx, { ownerId, topic, eventId: newId('evt'), runId, payload: data })
+}

@@ -1,0 +1,29 @@
+import { eq, gt } from 'drizzle-orm'
+import { systemOperation } from '../db/operation.ts'
+import { owners } from '../db/schema.ts'
+
+export type Owner = typeof owners.$inferSelect
+
+export const insertOwner = systemOperation(
+  { source: import.meta.url, name: 'insertOwner', lane: 'interactive' },
+  async (tx, owner: typeof owners.$inferInsert): Promise<Owner> => {
+    const [row] = await tx.insert(owners).values(owner).returning()
+    if (!row) throw new Error('the owner was not stored')
+    return row
+  },
+)
+
+export const findOwner = systemOperation(
+  { source: import.meta.url, name: 'findOwner', lane: 'interactive' },
+  async (tx, ownerId: string): Promise<Owner | undefined> => {
+    const [row] = await tx.select().from(owners).where(eq(owners.id, ownerId))
+    return row
+  },
+)
+
+/** All owners, oldest first, at most 1000 after `after`. For the operator's commands. */
+export const listOwners = systemOperation(
+  { source: import.meta.url, name: 'listOwners', lane: 'interactive' },
+  (tx, after: string): Promise<Owner[]> =>
+    tx.select().from(owners).where(gt(owners.id, after)).orderBy(owners.id).limit(1000),
+)

@@ -1,0 +1,41 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CancelMode } from '@bureau/protocol'
+import { isEnded } from '../completions/find-run-stream.ts'
+import type { Platform } from '../context.ts'
+import { getRun } from './read-runs.ts'
+import { requestCancel } from './request-cancel.ts'
+
+export type CancelRun = {
+  readonly ownerId: string
+  readonly runId: string
+  readonly mode: CancelMode
+  /** Longest wait for the end of the run, in milliseconds. */
+  readonly waitMs: number
+}
+
+const POLL_MS = 250
+
+/**
+ * Tells one run to stop, wherever it is executed, and waits for its end.
+ *
+ * @throws ServiceError `run_not_found`
+ */
+export async function cancelRun(
+  platform: Platform,
+  { ownerId, runId, mode, waitMs }: CancelRun,
+): Promise<{ ended: boolean }> {
+  const { db } = platform.store
+  const { run } = await db.run(requestCancel, { ownerId, runId, mode })
+  if (isEnded(run.status)) return { ended: true }
+  platform.executor.cancel(runId, mode)
+  platform.control.tell({ type: 'cancel', runId, mode })
+  const local = platform.executor.find(runId)?.ended
+  for (const until = performance.now() + waitMs; ;) {
+    const restMs = until - performance.now()
+    const pause = sleep(Math.max(0, local ? restMs : Math.min(POLL_MS, restMs)), undefined, { ref: false })
+    await (local ? Promise.race([local, pause]) : pause)
+    const { status } = await db.run(getRun, { ownerId, runId, integrationIds: null, output: false })
+    if (isEnded(status)) return { ended: true }
+    if (restMs <= 0) return { ended: false }
+  }
+}

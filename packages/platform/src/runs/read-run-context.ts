@@ -1,0 +1,102 @@
+import type { Message } from '@bureau/protocol'
+import { and, asc, desc, eq } from 'drizzle-orm'
+import type { AttachmentRow } from '../chats/attachments.repo.ts'
+import type { ChatKey } from '../chats/chats.repo.ts'
+import { attachmentPlace } from '../chats/store-attachments.ts'
+import type { RunInputRecord } from '../db/column-types.ts'
+import type { Tx } from '../db/operation.ts'
+import { prepared } from '../db/prepared.ts'
+import { messageAttachments, messages } from '../db/schema.ts'
+import { unsealText } from '../security/seal.ts'
+import { contextPlace } from './admit-run.ts'
+import type { RunRow } from './runs.repo.ts'
+
+/** Everything that the runner needs to know of a run. */
+export type RunContext = {
+  readonly runId: string
+  readonly chatId: string
+  readonly integrationId: string
+  readonly agent: string
+  readonly input: RunInputRecord
+  readonly userContext: Readonly<Record<string, unknown>> | null
+  /** The chat so far, oldest first; the last message with this run's id is the one to answer. */
+  readonly history: readonly HistoryMessage[]
+}
+
+export type HistoryMessage = {
+  readonly seq: number
+  readonly runId: string
+  readonly role: 'user' | 'assistant' | 'system' | 'tool'
+  readonly status: 'ok' | 'failed' | 'cancelled' | 'partial'
+  readonly item: Message
+  readonly attachments: readonly ContextAttachment[]
+}
+
+/**
+ * `sent: false`: it belongs to a failed response; the model is told of it in words only. Otherwise its content is
+ * fetched from `url` (a credential: keep it out of logs) or read from the owner's blob with that hash.
+ */
+export type ContextAttachment = {
+  readonly id: string
+  readonly kind: 'input_file' | 'input_image'
+  readonly filename: string | null
+  readonly detail: 'auto' | 'low' | 'high' | null
+  readonly mime: string | null
+  readonly sent: boolean
+  readonly url: string | null
+  readonly blobSha256: Uint8Array | null
+}
+
+/** Older messages than these are out of reach of a model anyway. */
+const HISTORY_LIMIT = 2_000
+
+const selectMessages = prepared((tx, { ownerId, chatId }: ChatKey) =>
+  tx
+    .select()
+    .from(messages)
+    .where(and(eq(messages.chatId, chatId), eq(messages.ownerId, ownerId)))
+    .orderBy(desc(messages.seq))
+    .limit(HISTORY_LIMIT),
+)
+
+const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
+  tx
+    .select()
+    .from(messageAttachments)
+    .where(and(eq(messageAttachments.chatId, chatId), eq(messageAttachments.ownerId, ownerId)))
+    .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx)),
+)
+
+/** `hasAttachments`: something is attached to a message of the run's chat. */
+export async function readRunContext(
+  tx: Tx,
+  run: RunRow,
+  { dataKey, hasAttachments }: { readonly dataKey: Uint8Array; readonly hasAttachments: boolean },
+): Promise<RunContext> {
+  const chat: ChatKey = { ownerId: run.ownerId, chatId: run.chatId }
+  const rows = await selectMessages(tx, chat)
+  const attachments = hasAttachments ? await selectAttachments(tx, chat) : []
+  const bySeq = Map.groupBy(attachments, (row) => row.messageSeq)
+  const history = rows.toReversed().map(({ seq, runId, role, status, item }) => ({
+    seq,
+    runId,
+    role,
+    status,
+    item,
+    attachments: (bySeq.get(seq) ?? []).map((row) => contextAttachment(row, dataKey)),
+  }))
+  const { id: runId, chatId, integrationId, agent, input } = run
+  return { runId, chatId, integrationId, agent, input, userContext: openContext(run, dataKey), history }
+}
+
+function openContext(run: RunRow, dataKey: Uint8Array): RunContext['userContext'] {
+  if (!run.contextEnc) return null
+  return JSON.parse(unsealText(dataKey, contextPlace(run.ownerId, run.id), run.contextEnc)) as RunContext['userContext']
+}
+
+function contextAttachment(row: AttachmentRow, dataKey: Uint8Array): ContextAttachment {
+  const { id, ownerId, kind, filename, detail, mime, state, urlEnc, blobSha256 } = row
+  const sent = state === 'ok' || state === 'pending'
+  const url = sent && urlEnc ? unsealText(dataKey, attachmentPlace(ownerId, id), urlEnc) : null
+  return { id, kind, filename, detail, mime, sent, url, blobSha256: sent ? blobSha256 : null }
+}

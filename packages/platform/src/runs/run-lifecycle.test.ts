@@ -1,0 +1,272 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ENGINES } from '../db/engines.contract.ts'
+import { checkInvariants } from '../db/invariants.ts'
+import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import type { Admission } from './admit-run.ts'
+import { reapRun, RECOVERY_GAP } from './finalize-run.ts'
+import { recordRunProgress } from './record-run-progress.ts'
+import { declareDead, listPulses } from './replicas.repo.ts'
+import { requestCancel } from './request-cancel.ts'
+import type { ModelCall, RunItemRecord } from './run-progress.repo.ts'
+
+type TestStore = Awaited<ReturnType<typeof openTestStore>>
+
+describe.each(ENGINES)('run lifecycle on %s', (engine) => {
+  let platform: TestStore
+  beforeAll(async () => {
+    platform = await openTestStore(engine)
+  })
+  afterAll(async () => {
+    expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])
+    await platform.drop()
+  })
+
+  const record = (
+    { run }: Admission,
+    tenant: TestTenant,
+    written: { items?: RunItemRecord[]; calls?: ModelCall[]; bootId?: string },
+  ): Promise<string> => {
+    const { items = [], calls = [], bootId = platform.bootId } = written
+    return platform.db.run(recordRunProgress, { ownerId: tenant.ownerId, runId: run.runId, bootId, items, calls })
+  }
+  const killReplica = async (bootId: string): Promise<void> => {
+    const pulse = (await platform.db.run(listPulses, undefined)).find((one) => one.bootId === bootId)
+    expect(await platform.db.run(declareDead, pulse!)).toBe(true)
+  }
+  const spent = async (tenant: TestTenant): Promise<unknown> => {
+    const [row] = await platform.rows(`SELECT used_messages::int AS messages, used_tokens::int AS tokens,
+      used_cost_micro::int AS cost FROM allowance_periods WHERE owner_id = '${tenant.ownerId}'`)
+    return row
+  }
+  const withMember = async (allowance: Record<string, unknown> = {}): Promise<TestTenant> => {
+    const tenant = await platform.addTenant({ memberAllowancesEnabled: true })
+    await tenant.addMember('u', allowance)
+    return tenant
+  }
+  let requests = 0
+  const admit = (tenant: TestTenant, bootId = platform.bootId): Promise<Admission> =>
+    tenant.admit({ consumerId: 'u', usageRequestId: `r-${requests++}` }, { bootId })
+
+  test('from reservation to the end, with usage, history and announcement', async () => {
+    const tenant = await withMember()
+    const admission = await admit(tenant)
+    expect(await tenant.start(admission)).toBe('started')
+    expect(await tenant.start(admission)).toBe('started') // repeated after a lost answer
+    const written = { items: [answer('Paris.')], calls: [modelCall(1)] }
+    expect(await record(admission, tenant, written)).toBe('ok')
+    expect(await tenant.finish(admission, { calls: [modelCall(2, { total_cost: 0.0000011 })], lastEventSeq: 9 })).toBe(
+      'finalized',
+    )
+    const { runId, chatId } = admission.run
+    const [run] = await platform.rows(`SELECT state, usage, last_event_seq::int AS seq FROM runs WHERE id = '${runId}'`)
+    expect(run).toMatchObject({
+      state: 'completed',
+      seq: 9,
+      usage: { request_count: 2, input_tokens: 100, output_tokens: 24, total_tokens: 124, total_cost: 0.0001011 },
+    })
+    expect(await spent(tenant)).toEqual({ messages: 1, tokens: 124, cost: 102 })
+    const history = await platform.rows(
+      `SELECT seq::int, role, status FROM messages WHERE chat_id = '${chatId}' ORDER BY seq`,
+    )
+    expect(history).toEqual([
+      { seq: 1, role: 'user', status: 'ok' },
+      { seq: 2, role: 'assistant', status: 'ok' },
+    ])
+    const events = await platform.rows(
+      `SELECT topic, payload->>'status' AS status FROM outbox WHERE run_id = '${runId}'`,
+    )
+    expect(events).toEqual([{ topic: 'run.completed', status: 'completed' }])
+  })
+
+  test('a write that is repeated after a lost answer is stored and charged once', async () => {
+    const tenant = await withMember()
+    const admission = await admit(tenant)
+    await tenant.start(admission)
+    const written = { items: [answer('one'), answer('two')], calls: [modelCall(1)] }
+    for (let attempt = 0; attempt < 3; attempt++) expect(await record(admission, tenant, written)).toBe('ok')
+    await tenant.finish(admission, written)
+    expect(await tenant.finish(admission, written)).toBe('already_ended')
+    expect(await spent(tenant)).toEqual({ messages: 1, tokens: 62, cost: 100 })
+    const [count] = await platform.rows(
+      `SELECT count(*)::int AS n FROM messages WHERE run_id = '${admission.run.runId}'`,
+    )
+    expect(count).toEqual({ n: 3 })
+  })
+
+  test('what PostgreSQL cannot hold becomes U+FFFD', async () => {
+    const tenant = await platform.addTenant()
+    const admission = await tenant.admit()
+    await tenant.start(admission)
+    expect(await record(admission, tenant, { items: [answer('a\u0000b\ud800c')] })).toBe('ok')
+    const [row] = await platform.rows(
+      `SELECT item->'content'->0->>'text' AS text FROM messages WHERE run_id = '${admission.run.runId}' AND seq = 2`,
+    )
+    expect(row).toEqual({ text: 'a\ufffdb\ufffdc' })
+    await tenant.finish(admission)
+  })
+
+  test.each([
+    { what: 'a failure of ours', code: 'internal_error' as const, calls: [modelCall(1)], left: [0, 0, 0] },
+    {
+      what: 'a failure of the provider before it gave anything',
+      code: 'upstream_timeout' as const,
+      calls: [],
+      left: [0, 0, 0],
+    },
+    {
+      what: 'a failure of the provider afterwards',
+      code: 'upstream_timeout' as const,
+      calls: [modelCall(1)],
+      left: [1, 62, 100],
+    },
+    { what: 'a mistake of the caller', code: 'attachment_blocked' as const, calls: [], left: [1, 0, 0] },
+    { what: 'a limit', code: 'run_timeout' as const, calls: [modelCall(1)], left: [1, 62, 100] },
+  ])('after $what the consumer is charged $left', async ({ code, calls, left }) => {
+    const tenant = await withMember()
+    const admission = await admit(tenant)
+    await tenant.start(admission)
+    await record(admission, tenant, { calls })
+    await tenant.finish(admission, { state: 'failed', error: { code } })
+    const [messages, tokens, cost] = left
+    expect(await spent(tenant)).toEqual({ messages, tokens, cost })
+  })
+
+  test('a failed response stays in the history: its items, what it was writing, or that there was one', async () => {
+    const tenant = await platform.addTenant()
+    const statuses = async ({ run }: Admission): Promise<unknown[]> =>
+      (await platform.rows(`SELECT status FROM messages WHERE run_id = '${run.runId}' ORDER BY seq`)).map(
+        (row) => row['status'],
+      )
+    const failed = { state: 'failed', error: { code: 'run_timeout' } } as const
+
+    const [silent, writing, half] = [await tenant.admit(), await tenant.admit(), await tenant.admit()]
+    await tenant.finish(silent, failed)
+    await tenant.finish(writing, { ...failed, partial: answer('I was about to') })
+    await tenant.start(half)
+    await record(half, tenant, { items: [answer('First.')] })
+    await tenant.finish(half, failed)
+
+    expect(await statuses(silent)).toEqual(['ok', 'failed'])
+    expect(await statuses(writing)).toEqual(['ok', 'failed'])
+    expect(await statuses(half)).toEqual(['ok', 'failed'])
+  })
+
+  test('only the process that was given a run can write to it, and only while it runs', async () => {
+    const tenant = await platform.addTenant()
+    const admission = await tenant.admit()
+    expect(await record(admission, tenant, { items: [answer('too early')] })).toBe('fenced')
+    await tenant.start(admission)
+    const stranger = await platform.addReplica()
+    expect(await record(admission, tenant, { items: [answer('x')], bootId: stranger })).toBe('fenced')
+    expect(await tenant.finish(admission, {}, stranger)).toBe('fenced')
+    expect(await tenant.finish(admission)).toBe('finalized')
+    expect(await record(admission, tenant, { items: [answer('too late')], calls: [modelCall(1)] })).toBe('fenced')
+  })
+
+  test('an error belongs to a failed run and to no other', async () => {
+    const tenant = await platform.addTenant()
+    const admission = await tenant.admit()
+    await expect(tenant.finish(admission, { state: 'failed' })).rejects.toThrow('an error belongs to a failed run')
+    await tenant.finish(admission)
+  })
+
+  describe('cancelling', () => {
+    test('before the start: it never starts and its message is given back', async () => {
+      const tenant = await withMember()
+      const admission = await admit(tenant)
+      const { ownerId } = tenant
+      const { runId } = admission.run
+      const asked = await platform.db.run(requestCancel, { ownerId, runId, mode: 'after_turn' })
+      expect(asked).toMatchObject({
+        bootId: platform.bootId,
+        run: { status: 'cancelling', cancel: { mode: 'after_turn' } },
+      })
+      expect(await tenant.start(admission)).toBe('cancel_requested')
+      await tenant.finish(admission, { state: 'cancelled' })
+      expect(await spent(tenant)).toEqual({ messages: 0, tokens: 0, cost: 0 })
+    })
+
+    test('can be sharpened, not softened, and changes nothing once the run has ended', async () => {
+      const tenant = await platform.addTenant()
+      const admission = await tenant.admit()
+      const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
+      const ask = async (mode: 'immediate' | 'after_turn') =>
+        (await platform.db.run(requestCancel, { ...key, mode })).run
+      expect(await ask('after_turn')).toMatchObject({ cancel: { mode: 'after_turn' } })
+      expect(await ask('immediate')).toMatchObject({ cancel: { mode: 'immediate' } })
+      expect(await ask('after_turn')).toMatchObject({ cancel: { mode: 'immediate' } })
+      await tenant.finish(admission)
+      expect(await platform.db.run(requestCancel, { ...key, mode: 'immediate' })).toMatchObject({
+        bootId: null,
+        run: { status: 'completed' },
+      })
+    })
+
+    test("another owner's run does not exist", async () => {
+      const [tenant, stranger] = [await platform.addTenant(), await platform.addTenant()]
+      const { run } = await tenant.admit()
+      const asked = platform.db.run(requestCancel, { ownerId: stranger.ownerId, runId: run.runId, mode: 'immediate' })
+      await expect(asked).rejects.toMatchObject({ code: 'run_not_found' })
+    })
+  })
+
+  describe('a dead process', () => {
+    test('its runs fail as runner_lost, are refunded and leave their chats free', async () => {
+      const tenant = await withMember()
+      const doomed = await platform.addReplica()
+      const admission = await admit(tenant, doomed)
+      const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
+      expect(await platform.db.run(reapRun, key)).toEqual({ outcome: 'fenced' })
+      await killReplica(doomed)
+
+      expect(await platform.db.run(reapRun, key)).toMatchObject({
+        outcome: 'finalized',
+        run: {
+          status: 'failed',
+          error: { code: 'runner_lost', retryable: true },
+          lastEventId: String(RECOVERY_GAP + 2),
+        },
+      })
+      expect(await platform.db.run(reapRun, key)).toMatchObject({ outcome: 'already_ended' })
+      expect(await spent(tenant)).toEqual({ messages: 0, tokens: 0, cost: 0 })
+      expect(await record(admission, tenant, { calls: [modelCall(1)], bootId: doomed })).toBe('fenced')
+      expect(await tenant.finish(admission, {}, doomed)).toBe('already_ended')
+      expect(
+        await tenant.admit({ chatId: admission.run.chatId, consumerId: 'u', usageRequestId: 'next' }),
+      ).toMatchObject({
+        outcome: 'admitted',
+      })
+    })
+
+    test('a run that was to be cancelled ends as cancelled', async () => {
+      const tenant = await platform.addTenant()
+      const doomed = await platform.addReplica()
+      const { run } = await tenant.admit({}, { bootId: doomed })
+      const key = { ownerId: tenant.ownerId, runId: run.runId }
+      await platform.db.run(requestCancel, { ...key, mode: 'immediate' })
+      await killReplica(doomed)
+      expect(await platform.db.run(reapRun, key)).toMatchObject({ run: { status: 'cancelled', error: null } })
+    })
+  })
+
+  // Runner, reaper and a late model call meet: exactly one ends the run, and nothing is charged twice or lost.
+  test('40 times, the runner completes while the reaper fails and a usage tick comes late', async () => {
+    const tenant = await withMember({ maxConcurrentRuns: 1000 })
+    const outcomes: string[] = []
+    for (let round = 0; round < 40; round++) {
+      const doomed = await platform.addReplica()
+      const admission = await admit(tenant, doomed)
+      const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
+      const [, runner, reaper] = await Promise.all([
+        killReplica(doomed).then(() => 'dead'),
+        tenant.finish(admission, { calls: [modelCall(1)] }, doomed),
+        platform.db.run(reapRun, key).then((result) => result.outcome),
+        record(admission, tenant, { calls: [modelCall(2)], bootId: doomed }),
+      ])
+      const swept = await platform.db.run(reapRun, key)
+      outcomes.push([runner, reaper, swept.outcome].filter((outcome) => outcome === 'finalized').join())
+    }
+    expect(new Set(outcomes)).toEqual(new Set(['finalized']))
+    expect(await platform.db.run(checkInvariants, { settled: false })).toEqual([])
+  })
+})

@@ -1,0 +1,108 @@
+import { ServiceError } from '@bureau/protocol'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ENGINES } from '../db/engines.contract.ts'
+import { checkInvariants } from '../db/invariants.ts'
+import { updateIntegration } from '../integrations/manage-integrations.ts'
+import { adjustAllowance } from '../members/adjust-allowance.ts'
+import { parseAllowancePolicy } from '../members/allowance-policy.ts'
+import { setAllowance, updateMember } from '../members/manage-members.ts'
+import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { reapLostRuns } from './reap-lost-runs.ts'
+import { recordRunProgress } from './record-run-progress.ts'
+import { requestCancel } from './request-cancel.ts'
+
+type TestStore = Awaited<ReturnType<typeof openTestStore>>
+
+/**
+ * What a request may be refused with in this mix, also for having waited too long on a machine under load. Anything
+ * else, a deadlock (40P01) above all, is a defect.
+ */
+const EXPECTED = /^(run_active|consumer_\w+|database_unavailable (no free connection|55P03 .*))$/
+
+const nameOf = (error: unknown): string =>
+  error instanceof ServiceError ? [error.code, error.detail].filter(Boolean).join(' ') : String(error)
+
+/** Small, seeded, good enough to shuffle a test. */
+function randomFrom(seed: number): (below: number) => number {
+  let state = seed
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+}
+
+describe.each(ENGINES)('everything at once on %s', (engine) => {
+  let platform: TestStore
+  let tenant: TestTenant
+  beforeAll(async () => {
+    platform = await openTestStore(engine)
+    tenant = await platform.addTenant({ memberAllowancesEnabled: true })
+    for (const consumerId of ['a', 'b', 'c'])
+      await tenant.addMember(consumerId, { messages: 150, maxConcurrentRuns: 8 })
+  })
+  afterAll(() => platform.drop())
+
+  test('48 workers admit, spend, cancel, kill, finish and change allowances: no deadlock, no invariant broken', async () => {
+    const random = randomFrom(2_026)
+    const consumers = ['a', 'b', 'c', 'follows']
+    await tenant.addMember('follows')
+    const refusals: string[] = []
+    let ids = 0
+
+    const live = async (worker: number): Promise<void> => {
+      const consumerId = consumers[worker % 4]!
+      const boot = random(6) === 0 ? await platform.addReplica() : platform.bootId
+      const request = { consumerId, usageRequestId: `r-${ids++}`, aliasChatId: `room-${random(20)}` }
+      const admission = await tenant.admit(request, { bootId: boot })
+      const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
+      const progress = { ...key, bootId: boot, items: [answer('x')], calls: [modelCall(1)] }
+      await tenant.start(admission)
+      const steps = [
+        () => platform.db.run(recordRunProgress, progress),
+        () => platform.db.run(requestCancel, { ...key, mode: 'immediate' }),
+        () =>
+          platform.rows(
+            `UPDATE replicas SET state = 'dead' WHERE boot_id = '${boot}' AND boot_id <> '${platform.bootId}'`,
+          ),
+        () => reapLostRuns(platform.db),
+        () => tenant.finish(admission, { calls: [modelCall(2)], items: [answer('y')] }, boot),
+        () => tenant.finish(admission, { state: 'failed', error: { code: 'upstream_timeout' } }, boot),
+        () => tenant.finish(admission, { state: 'cancelled' }, boot),
+      ]
+      await Promise.all(steps.filter(() => random(3) > 0).map((step) => step()))
+      await tenant.finish(admission, {}, boot)
+    }
+    const manage = async (worker: number): Promise<void> => {
+      const { ownerId, integrationId } = tenant
+      const key = { ownerId, integrationId, consumerId: consumers[worker % 4]!, actor: 'key' }
+      const period = ['day', 'week', 'month', 'lifetime'][random(4)]
+      const policy = parseAllowancePolicy({ messages: 150, period, maxConcurrentRuns: 8 })
+      const fingerprint = new Uint8Array(1)
+      const adjustment = { kind: 'correction', tokens: random(50), note: 'n' } as const
+      const steps = [
+        () => platform.db.run(setAllowance, { ...key, policy }),
+        () => platform.db.run(updateMember, { ...key, changes: { status: random(8) === 0 ? 'inactive' : 'active' } }),
+        () => platform.db.run(updateIntegration, { ...key, changes: { defaultAllowance: policy } }),
+        () => platform.db.run(adjustAllowance, { ...key, idempotencyKey: `k-${ids++}`, fingerprint, adjustment }),
+      ]
+      await steps[random(4)]!()
+    }
+    const work = async (worker: number): Promise<void> => {
+      for (let round = 0; round < 12; round++) {
+        const job = worker % 8 === 7 ? manage(worker) : live(worker)
+        await job.catch((error: unknown) => {
+          refusals.push(nameOf(error))
+        })
+      }
+    }
+    await Promise.all(Array.from({ length: 48 }, (_, worker) => work(worker)))
+    await reapLostRuns(platform.db)
+
+    expect(refusals.filter((refusal) => !EXPECTED.test(refusal))).toEqual([])
+    expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])
+    const [ended] = await platform.rows(`SELECT count(*)::int AS n, count(DISTINCT state)::int AS kinds FROM runs
+      WHERE finished_at IS NOT NULL`)
+    expect(Number(ended?.['n'])).toBeGreaterThan(100)
+    expect(ended?.['kinds']).toBe(3)
+  }, 180_000)
+})

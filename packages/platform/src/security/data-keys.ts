@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto'
+import type { Database } from '../db/database.ts'
+import { findOwner } from '../owners/owners.repo.ts'
+import { type Place, seal, unseal } from './seal.ts'
+
+/** More owners than this are not kept unwrapped at once. */
+const CACHED = 10_000
+
+const place = (ownerId: string): Place => ({ table: 'owners', column: 'dek_wrapped', owner: ownerId, row: ownerId })
+
+/** The owners' data keys, unwrapped with the master key. Each encrypts that owner's values alone. */
+export class DataKeys {
+  readonly #db: Database
+  readonly #masterKey: Uint8Array
+  readonly #unwrapped = new Map<string, Promise<Uint8Array>>()
+
+  constructor(db: Database, masterKey: Uint8Array) {
+    this.#db = db
+    this.#masterKey = masterKey
+  }
+
+  /** A new owner's key, wrapped for `owners.dek_wrapped`. */
+  wrapNew(ownerId: string): Uint8Array {
+    return seal(this.#masterKey, place(ownerId), randomBytes(32))
+  }
+
+  /** The owner's key, 32 bytes. @throws SealError it was wrapped with another master key. */
+  of(ownerId: string): Promise<Uint8Array> {
+    const known = this.#unwrapped.get(ownerId)
+    if (known) return known
+    const key = this.#load(ownerId)
+    this.#unwrapped.set(ownerId, key)
+    key.catch(() => this.#unwrapped.delete(ownerId)) // a failure is not remembered
+    const oldest = this.#unwrapped.keys().next()
+    if (this.#unwrapped.size > CACHED && !oldest.done) this.#unwrapped.delete(oldest.value)
+    return key
+  }
+
+  async #load(ownerId: string): Promise<Uint8Array> {
+    const owner = await this.#db.run(findOwner, ownerId)
+    if (!owner) throw new Error(`there is no owner ${ownerId}`)
+    return unseal(this.#masterKey, place(ownerId), owner.dekWrapped)
+  }
+}
+
+/** The same data key under another master key. */
+export function rewrap(from: Uint8Array, to: Uint8Array, ownerId: string, wrapped: Uint8Array): Uint8Array {
+  return seal(to, place(ownerId), unseal(from, place(ownerId), wrapped))
+}

@@ -1,0 +1,50 @@
+import type { RedisConnection } from '@bureau/runtime'
+import { CancelModeSchema } from '@bureau/protocol'
+import { z } from 'zod'
+import type { ControlChannel, ControlMessage } from './control-channel.ts'
+
+const CHANNEL = 'bureau:control'
+
+const Message = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('cancel'), runId: z.string(), mode: CancelModeSchema }),
+  z.object({ type: z.literal('revoked'), keyId: z.string() }),
+])
+
+/** Over a channel of Redis that all processes of an installation subscribe to. */
+export class RedisControlChannel implements ControlChannel {
+  readonly #redis: RedisConnection
+  readonly #listener: (text: string) => void
+
+  private constructor(redis: RedisConnection, listener: (text: string) => void) {
+    this.#redis = redis
+    this.#listener = listener
+  }
+
+  /** `redis` stays its owner's to close. */
+  static async open(redis: RedisConnection, hear: (message: ControlMessage) => void): Promise<RedisControlChannel> {
+    const listener = (text: string): void => {
+      const message = Message.safeParse(parse(text))
+      if (message.success) hear(message.data)
+    }
+    await redis.subscriber.subscribe(CHANNEL, listener)
+    return new RedisControlChannel(redis, listener)
+  }
+
+  tell(message: ControlMessage): void {
+    if (!this.#redis.commands.isReady) return
+    this.#redis.commands.publish(CHANNEL, JSON.stringify(message)).catch(() => {}) // a loss is made up for
+  }
+
+  async close(): Promise<void> {
+    if (this.#redis.subscriber.isReady)
+      await this.#redis.subscriber.unsubscribe(CHANNEL, this.#listener).catch(() => {})
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,27 @@
+import { statfs } from 'node:fs/promises'
+import { sql } from 'drizzle-orm'
+import type { Platform } from '../context.ts'
+import { systemOperation } from '../db/operation.ts'
+
+/** Why this process should get no requests now; null: it is ready. */
+export type Unready = 'draining' | 'database_unavailable' | 'disk_full' | null
+
+const MIN_FREE = 0.05
+
+export const pingDatabase = systemOperation(
+  { source: import.meta.url, name: 'pingDatabase', lane: 'interactive' },
+  async (tx): Promise<void> => {
+    await tx.execute(sql`SELECT 1`)
+  },
+)
+
+export async function checkReadiness({ executor, store, config }: Platform): Promise<Unready> {
+  if (executor.draining) return 'draining'
+  try {
+    await store.db.run(pingDatabase, undefined)
+  } catch {
+    return 'database_unavailable'
+  }
+  const disk = await statfs(config.dataFolder).catch(() => undefined)
+  return disk && disk.bavail < disk.blocks * MIN_FREE ? 'disk_full' : null
+}

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { jsonRoute, ok, type Route } from '../http/route.ts'
+import { checkReadiness } from './readiness.ts'
+
+const Health = z.object({ status: z.string() })
+
+/** For load balancers: alive, and ready for requests. */
+export const systemRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/healthz',
+      id: 'isAlive',
+      tag: 'System',
+      summary: 'Say that the process lives',
+      scope: null,
+      success: { 200: Health },
+      errors: [],
+    },
+    async () => ok({ status: 'ok' }),
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/readyz',
+      id: 'isReady',
+      tag: 'System',
+      summary: 'Say whether the process is ready for requests',
+      scope: null,
+      success: { 200: Health, 503: Health },
+      errors: [],
+    },
+    async ({ platform }) => {
+      const unready = await checkReadiness(platform)
+      return unready === null ? ok({ status: 'ok' }) : { status: 503, body: { status: unready } }
+    },
+  ),
+]

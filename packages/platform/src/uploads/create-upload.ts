@@ -1,0 +1,59 @@
+import { randomBytes } from 'node:crypto'
+import { type AgencyUpload, ServiceError } from '@bureau/protocol'
+import { hashToken } from '../api-keys/api-key-token.ts'
+import { isAttachmentName } from '../attachments/attachment-name.ts'
+import type { Platform } from '../context.ts'
+import { newId } from '../ids.ts'
+import { reserveUpload } from './manage-uploads.ts'
+
+export type UploadRequest = {
+  readonly ownerId: string
+  readonly integrationId: string
+  readonly name: string
+  /** Bytes of the content. */
+  readonly size: number
+  readonly contentType: string | null
+  /** Lower-case hexadecimal. */
+  readonly sha256: string | null
+}
+
+const TOKEN_BYTES = 32
+
+/**
+ * Reserves room in the mount and answers where the content is to be sent. The address carries a token of its own.
+ *
+ * @throws ServiceError `invalid_file_name`, `file_too_large`, `integration_not_found`, `storage_not_enabled`,
+ *   `storage_quota_exceeded`
+ */
+export async function createUpload(
+  { store, config }: Platform,
+  request: UploadRequest,
+  baseUrl: string,
+): Promise<AgencyUpload> {
+  const { name, size, sha256, contentType, ownerId, integrationId } = request
+  if (!isAttachmentName(name)) throw new ServiceError('invalid_file_name')
+  if (size > config.maxUploadBytes) throw new ServiceError('file_too_large')
+  const uploadId = newId('upl')
+  const token = randomBytes(TOKEN_BYTES).toString('base64url')
+  const upload = await store.db.run(reserveUpload, {
+    ownerId,
+    integrationId,
+    uploadId,
+    name,
+    bytes: size,
+    contentType,
+    sha256: sha256 === null ? null : new Uint8Array(Buffer.from(sha256, 'hex')),
+    tokenHash: hashToken(token),
+  })
+  return {
+    uploadId,
+    path: upload.path,
+    name,
+    uploadUrl: `${baseUrl}/v1/upload_content/${uploadId}?token=${token}`,
+    method: 'PUT',
+    headers: { 'Content-Type': contentType ?? 'application/octet-stream' },
+    maxBytes: size,
+    expiresAt: upload.expiresAt,
+    status: 'pending',
+  }
+}

@@ -1,0 +1,83 @@
+import { FileListQuery, FileQuery, listOf, MountFile } from '@bureau/protocol'
+import type { FastifyReply } from 'fastify'
+import type { z } from 'zod'
+import { answerPage } from '../http/pages.ts'
+import { type Answered, type Call, jsonRoute, NO_CONTENT, ok, param, rawRoute, type Route } from '../http/route.ts'
+import { deleteMountFile, listMountFiles, type Mounted, openMountFile } from './mount-files.ts'
+
+const FILES = '/v1/integrations/:integrationId/files'
+
+export const fileRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'GET',
+      url: FILES,
+      id: 'listFiles',
+      tag: 'Files',
+      summary: 'List the files of the agency mount, by path',
+      scope: 'files:read',
+      query: FileListQuery,
+      success: { 200: listOf(MountFile) },
+      errors: ['integration_not_found', 'invalid_sandbox_file', 'invalid_cursor'],
+    },
+    list,
+  ),
+  rawRoute(
+    {
+      method: 'GET',
+      url: `${FILES}/content`,
+      id: 'getFileContent',
+      tag: 'Files',
+      summary: 'Download a file of the agency mount',
+      scope: 'files:read',
+      query: FileQuery,
+      success: { 200: { contentType: 'application/octet-stream', description: 'The content.' } },
+      errors: ['integration_not_found', 'invalid_sandbox_file', 'file_not_found'],
+    },
+    download,
+  ),
+  jsonRoute(
+    {
+      method: 'DELETE',
+      url: FILES,
+      id: 'deleteFile',
+      tag: 'Files',
+      summary: 'Delete a file of the agency mount',
+      scope: 'files:write',
+      query: FileQuery,
+      success: { 204: null },
+      errors: ['integration_not_found', 'invalid_sandbox_file'],
+    },
+    async (call) => {
+      await deleteMountFile(mountOf(call), call.query.path)
+      return NO_CONTENT
+    },
+  ),
+]
+
+function mountOf(call: Call): Mounted {
+  return { platform: call.platform, caller: call.caller, integrationId: param(call, 'integrationId') }
+}
+
+async function list(call: Call<z.output<typeof FileListQuery>>): Promise<Answered> {
+  const { prefix } = call.query
+  return ok(
+    await answerPage(
+      call,
+      (page) => listMountFiles(mountOf(call), { ...page, prefix }),
+      (file) => file,
+    ),
+  )
+}
+
+/** Whatever the content is, no browser takes it for a page of ours. */
+async function download(call: Call<z.output<typeof FileQuery>>, reply: FastifyReply): Promise<FastifyReply> {
+  const file = await openMountFile(mountOf(call), call.query.path)
+  return reply
+    .type('application/octet-stream')
+    .header('content-length', file.sizeBytes)
+    .header('content-disposition', `attachment; filename*=UTF-8''${encodeURIComponent(file.name)}`)
+    .header('x-content-type-options', 'nosniff')
+    .header('content-security-policy', 'sandbox')
+    .send(file.stream)
+}

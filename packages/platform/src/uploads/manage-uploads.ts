@@ -1,0 +1,174 @@
+import { timingSafeEqual } from 'node:crypto'
+import { ServiceError } from '@bureau/protocol'
+import { and, eq, sql } from 'drizzle-orm'
+import { systemOperation, tenantOperation, type Tx } from '../db/operation.ts'
+import { mountUsage, uploads } from '../db/schema.ts'
+import { requireIntegration } from '../members/members.repo.ts'
+import {
+  isUpload,
+  moveMountUsage,
+  type UploadKey,
+  type UploadRow,
+  type UploadView,
+  uploadView,
+} from './uploads.repo.ts'
+
+export type NewUpload = {
+  readonly ownerId: string
+  readonly integrationId: string
+  /** `newId('upl')`; part of the path, so that uploads never overwrite each other. */
+  readonly uploadId: string
+  readonly name: string
+  readonly bytes: number
+  readonly contentType: string | null
+  /** 32 bytes, if the caller announced them. */
+  readonly sha256: Uint8Array | null
+  /** SHA-256 of the random token in the upload URL. */
+  readonly tokenHash: Uint8Array
+}
+
+/** A mount holds at most this many files. */
+const MAX_FILES = 100_000
+const LIFETIME = sql`interval '1 hour'`
+
+/** Where an upload will lie, as agents and `sandboxFiles` name it. */
+export const uploadPath = (uploadId: string, name: string): string =>
+  `/app/mnt/uploads/${uploadId.replace('upl_', '')}/${name}`
+
+/**
+ * Reserves room for a file. Room that is not used within the hour is given back by `expireUploads`.
+ *
+ * @throws ServiceError `integration_not_found`, `storage_not_enabled`, `storage_quota_exceeded`
+ */
+export const reserveUpload = tenantOperation(
+  { source: import.meta.url, name: 'reserveUpload', lane: 'interactive' },
+  async (tx, upload: NewUpload): Promise<UploadView> => {
+    const { ownerId, integrationId, bytes } = upload
+    const integration = await requireIntegration(tx, ownerId, integrationId)
+    const quota = integration.settings.storageQuotaBytes
+    if (quota === 0) throw new ServiceError('storage_not_enabled')
+    await reserveRoom(tx, { ownerId, integrationId, bytes, quota })
+    const [row] = await tx
+      .insert(uploads)
+      .values({
+        id: upload.uploadId,
+        ownerId,
+        integrationId,
+        name: upload.name,
+        path: uploadPath(upload.uploadId, upload.name),
+        declaredBytes: bytes,
+        sha256: upload.sha256,
+        contentType: upload.contentType,
+        tokenHash: upload.tokenHash,
+        expiresAt: sql`now() + ${LIFETIME}`,
+      })
+      .returning()
+    if (!row) throw new Error('the upload was not stored')
+    return uploadView(row)
+  },
+)
+
+type Room = { readonly ownerId: string; readonly integrationId: string; readonly bytes: number; readonly quota: number }
+
+/** One statement checks and takes, so of many that want the last room one gets it. */
+async function reserveRoom(tx: Tx, { ownerId, integrationId, bytes, quota }: Room): Promise<void> {
+  await tx.insert(mountUsage).values({ ownerId, integrationId }).onConflictDoNothing()
+  const pending = sql`(SELECT count(*) FROM uploads WHERE integration_id = ${integrationId} AND state = 'pending')`
+  const taken = await tx
+    .update(mountUsage)
+    .set({ reservedBytes: sql`${mountUsage.reservedBytes} + ${bytes}::bigint` })
+    .where(
+      and(
+        eq(mountUsage.integrationId, integrationId),
+        eq(mountUsage.ownerId, ownerId),
+        sql`${mountUsage.usedBytes} + ${mountUsage.reservedBytes} + ${bytes}::bigint <= ${quota}::bigint`,
+        sql`${mountUsage.fileCount} + ${pending} < ${MAX_FILES}`,
+      ),
+    )
+    .returning({ integrationId: mountUsage.integrationId })
+  if (taken.length === 0) throw new ServiceError('storage_quota_exceeded')
+}
+
+/**
+ * The upload that a token opens. The token is all that the caller has, so this looks across owners.
+ *
+ * @throws ServiceError `invalid_upload_token` (also for an unknown upload), `upload_expired`
+ */
+export const openUpload = systemOperation(
+  { source: import.meta.url, name: 'openUpload', lane: 'interactive' },
+  async (tx, { uploadId, tokenHash }: { uploadId: string; tokenHash: Uint8Array }): Promise<UploadView> => {
+    const [row] = await tx
+      .select({ upload: uploads, expired: sql<boolean>`${uploads.expiresAt} <= now()` })
+      .from(uploads)
+      .where(eq(uploads.id, uploadId))
+    if (!row || !timingSafeEqual(row.upload.tokenHash, tokenHash)) throw new ServiceError('invalid_upload_token')
+    const { state } = row.upload
+    if (state === 'expired' || state === 'deleted' || (state === 'pending' && row.expired)) {
+      throw new ServiceError('upload_expired')
+    }
+    return uploadView(row.upload)
+  },
+)
+
+/**
+ * Notes that bytes arrived, from `offset` on.
+ *
+ * @throws ServiceError `upload_offset_mismatch`, `upload_too_large`, `upload_expired`
+ */
+export const advanceUpload = tenantOperation(
+  { source: import.meta.url, name: 'advanceUpload', lane: 'interactive' },
+  async (tx, args: UploadKey & { offset: number; bytes: number }): Promise<UploadView> => {
+    const row = await requirePending(tx, args)
+    if (row.receivedBytes !== args.offset) throw new ServiceError('upload_offset_mismatch')
+    const receivedBytes = args.offset + args.bytes
+    if (receivedBytes > row.declaredBytes) throw new ServiceError('upload_too_large')
+    await tx.update(uploads).set({ receivedBytes }).where(isUpload(args))
+    return uploadView({ ...row, receivedBytes })
+  },
+)
+
+/**
+ * Makes a complete upload a file of the mount; what was reserved becomes used. Repeating it changes nothing.
+ *
+ * @throws ServiceError `upload_expired`, `upload_too_large`, `checksum_mismatch`
+ */
+export const completeUpload = tenantOperation(
+  { source: import.meta.url, name: 'completeUpload', lane: 'interactive' },
+  async (tx, args: UploadKey & { bytes: number; sha256: Uint8Array }): Promise<UploadView> => {
+    const [known] = await tx.select().from(uploads).where(isUpload(args))
+    if (known?.state === 'ready') return uploadView(known)
+    const row = await requirePending(tx, args)
+    if (args.bytes > row.declaredBytes) throw new ServiceError('upload_too_large')
+    if (row.sha256 && !timingSafeEqual(row.sha256, args.sha256)) throw new ServiceError('checksum_mismatch')
+    const [ready] = await tx
+      .update(uploads)
+      .set({ state: 'ready', receivedBytes: args.bytes, sha256: args.sha256, completedAt: sql`now()` })
+      .where(isUpload(args))
+      .returning()
+    if (!ready) throw new Error('a locked upload vanished')
+    await moveMountUsage(tx, ready, { used: args.bytes, reserved: 0 - row.declaredBytes, files: 1 })
+    return uploadView(ready)
+  },
+)
+
+async function requirePending(tx: Tx, key: UploadKey): Promise<UploadRow> {
+  const [row] = await tx.select().from(uploads).where(isUpload(key)).for('update')
+  if (row?.state !== 'pending' || row.expiresAt.getTime() <= Date.now()) throw new ServiceError('upload_expired')
+  return row
+}
+
+/** Gives back the room of pending uploads whose hour is over, at most 500. The paths are those to clean up. */
+export const expireUploads = systemOperation(
+  { source: import.meta.url, name: 'expireUploads', lane: 'maintenance' },
+  async (tx): Promise<UploadView[]> => {
+    const due = sql`SELECT id FROM uploads WHERE state = 'pending' AND expires_at <= now()
+      ORDER BY expires_at LIMIT 500 FOR UPDATE SKIP LOCKED`
+    const expired = await tx
+      .update(uploads)
+      .set({ state: 'expired' })
+      .where(sql`${uploads.id} IN (${due})`)
+      .returning()
+    for (const row of expired) await moveMountUsage(tx, row, { reserved: 0 - row.declaredBytes })
+    return expired.map(uploadView)
+  },
+)

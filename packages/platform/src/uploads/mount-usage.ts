@@ -1,0 +1,51 @@
+import { and, eq, sql } from 'drizzle-orm'
+import { tenantOperation } from '../db/operation.ts'
+import { mountUsage, uploads } from '../db/schema.ts'
+import { moveMountUsage } from './uploads.repo.ts'
+
+type Mount = { readonly ownerId: string; readonly integrationId: string }
+export type MountUsage = { readonly usedBytes: number; readonly reservedBytes: number; readonly fileCount: number }
+
+/** What the mount of an integration holds, and what is promised to pending uploads. All 0 before the first upload. */
+export const getMountUsage = tenantOperation(
+  { source: import.meta.url, name: 'getMountUsage', lane: 'interactive' },
+  async (tx, { ownerId, integrationId }: Mount): Promise<MountUsage> => {
+    const [row] = await tx
+      .select()
+      .from(mountUsage)
+      .where(and(eq(mountUsage.integrationId, integrationId), eq(mountUsage.ownerId, ownerId)))
+    return { usedBytes: row?.usedBytes ?? 0, reservedBytes: row?.reservedBytes ?? 0, fileCount: row?.fileCount ?? 0 }
+  },
+)
+
+/** Corrects the counters after the mount was measured: agents write there as well. */
+export const setMountUsage = tenantOperation(
+  { source: import.meta.url, name: 'setMountUsage', lane: 'maintenance' },
+  async (tx, args: Mount & { usedBytes: number; fileCount: number }): Promise<void> => {
+    const { ownerId, integrationId, usedBytes, fileCount } = args
+    await tx
+      .insert(mountUsage)
+      .values({ ownerId, integrationId, usedBytes, fileCount })
+      .onConflictDoUpdate({ target: mountUsage.integrationId, set: { usedBytes, fileCount } })
+  },
+)
+
+/** Notes that a file of the mount was deleted, so that its room counts as free at once. */
+export const noteFileDeleted = tenantOperation(
+  { source: import.meta.url, name: 'noteFileDeleted', lane: 'interactive' },
+  async (tx, args: Mount & { path: string; bytes: number }): Promise<void> => {
+    const { ownerId, integrationId, path, bytes } = args
+    await tx
+      .update(uploads)
+      .set({ state: 'deleted' })
+      .where(
+        and(
+          eq(uploads.integrationId, integrationId),
+          eq(uploads.ownerId, ownerId),
+          eq(uploads.path, path),
+          sql`${uploads.state} = 'ready'`,
+        ),
+      )
+    await moveMountUsage(tx, { ownerId, integrationId }, { used: 0 - bytes, files: -1 })
+  },
+)

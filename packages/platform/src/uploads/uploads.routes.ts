@@ -1,0 +1,148 @@
+import { AgencyUpload, CreateAgencyUploadRequest, ServiceError, StoredUpload, UploadQuery } from '@bureau/protocol'
+import type { FastifyReply } from 'fastify'
+import type { z } from 'zod'
+import { requireScope } from '../api-keys/caller.ts'
+import { EXAMPLES } from '../docs/examples.ts'
+import { baseUrlOf } from '../http/addresses.ts'
+import { requirePlain } from '../http/bodies.ts'
+import { type Answered, type Call, jsonRoute, ok, param, rawRoute, type Route } from '../http/route.ts'
+import { createUpload } from './create-upload.ts'
+import { type Content, findUpload, receivePart, receiveWhole } from './receive-upload.ts'
+
+const CONTENT = '/v1/upload_content/:uploadId'
+const PART_TYPE = 'application/offset+octet-stream'
+
+type ContentCall = Call<z.output<typeof UploadQuery>>
+
+export const uploadRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'POST',
+      url: '/create_agency_upload',
+      id: 'create_agency_upload',
+      tag: 'Files',
+      summary: "Upload a file into an integration's persistent agency mount",
+      description: 'Reserves the room and answers where to send the content. The address is good for one hour.',
+      scope: 'files:write',
+      idempotent: true,
+      body: CreateAgencyUploadRequest,
+      codes: { name: 'invalid_file_name', size: 'file_too_large' },
+      success: { 200: AgencyUpload },
+      errors: [
+        'invalid_file_name',
+        'file_too_large',
+        'integration_not_found',
+        'storage_not_enabled',
+        'storage_quota_exceeded',
+      ],
+      examples: {
+        request: { ...EXAMPLES.integrationId, name: 'report.csv', size: 1042 },
+        response: EXAMPLES.upload,
+      },
+    },
+    create,
+  ),
+  rawRoute(
+    {
+      method: 'PUT',
+      url: CONTENT,
+      id: 'putUploadContent',
+      tag: 'Files',
+      summary: 'Send the whole content of an upload',
+      scope: null,
+      rawBody: true,
+      query: UploadQuery,
+      success: { 200: StoredUpload },
+      errors: [
+        'invalid_upload_token',
+        'upload_expired',
+        'upload_too_large',
+        'checksum_mismatch',
+        'storage_quota_exceeded',
+      ],
+    },
+    put,
+  ),
+  rawRoute(
+    {
+      method: 'PATCH',
+      url: CONTENT,
+      id: 'patchUploadContent',
+      tag: 'Files',
+      summary: 'Send a part of the content, from where the last one ended',
+      scope: null,
+      rawBody: true,
+      query: UploadQuery,
+      headers: { 'Upload-Offset': 'Required.' },
+      success: { 204: null },
+      errors: [
+        'invalid_content_type',
+        'invalid_upload_token',
+        'upload_offset_mismatch',
+        'upload_expired',
+        'upload_too_large',
+        'checksum_mismatch',
+        'storage_quota_exceeded',
+      ],
+    },
+    patch,
+  ),
+  rawRoute(
+    {
+      method: 'HEAD',
+      url: CONTENT,
+      id: 'headUploadContent',
+      tag: 'Files',
+      summary: 'Ask how much of an upload has arrived: `Upload-Offset`',
+      scope: null,
+      query: UploadQuery,
+      success: { 200: null },
+      errors: ['invalid_upload_token', 'upload_expired'],
+    },
+    head,
+  ),
+]
+
+async function create(call: Call<unknown, z.output<typeof CreateAgencyUploadRequest>>): Promise<Answered> {
+  const { platform, caller, body, request } = call
+  const { apiIntegrationId: integrationId, name, size, contentType = null, sha256 = null } = body
+  requireScope(caller, 'files:write', integrationId)
+  const upload = { ownerId: caller.ownerId, integrationId, name, size, contentType, sha256 }
+  return ok(await createUpload(platform, upload, baseUrlOf(platform, request)))
+}
+
+const find = (call: ContentCall) => findUpload(call.platform, param(call, 'uploadId'), call.query.token)
+
+/** The body as it comes; of a request without one, nothing. */
+const contentOf = ({ request }: ContentCall): Content => (request.body as Content | undefined) ?? NOTHING
+
+const NOTHING: Content = { async *[Symbol.asyncIterator]() {} }
+
+async function put(call: ContentCall, reply: FastifyReply): Promise<FastifyReply> {
+  const upload = await find(call)
+  requirePlain(call.request)
+  return reply.send(await receiveWhole(call.platform, upload, contentOf(call)))
+}
+
+async function patch(call: ContentCall, reply: FastifyReply): Promise<FastifyReply> {
+  const upload = await find(call)
+  requirePlain(call.request)
+  const { headers } = call.request
+  if (headers['content-type'] !== PART_TYPE) {
+    throw new ServiceError('invalid_content_type', { message: `Send the part as ${PART_TYPE}.` })
+  }
+  const offset = readOffset(headers['upload-offset'])
+  const received = await receivePart(call.platform, upload, { offset, content: contentOf(call) })
+  return reply.code(204).header('Upload-Offset', received).send()
+}
+
+/** @throws ServiceError `upload_offset_mismatch` */
+function readOffset(header: string | string[] | undefined): number {
+  if (typeof header !== 'string' || !/^\d{1,12}$/.test(header)) throw new ServiceError('upload_offset_mismatch')
+  return Number(header)
+}
+
+async function head(call: ContentCall, reply: FastifyReply): Promise<FastifyReply> {
+  const { receivedBytes, declaredBytes } = await find(call)
+  return reply.header('Upload-Offset', receivedBytes).header('Upload-Length', declaredBytes).send()
+}

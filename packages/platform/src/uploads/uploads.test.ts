@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ENGINES } from '../db/engines.contract.ts'
+import { newId } from '../ids.ts'
+import { openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { advanceUpload, completeUpload, expireUploads, openUpload, reserveUpload } from './manage-uploads.ts'
+import { getMountUsage, noteFileDeleted, setMountUsage } from './mount-usage.ts'
+
+type TestStore = Awaited<ReturnType<typeof openTestStore>>
+
+describe.each(ENGINES)('uploads on %s', (engine) => {
+  let platform: TestStore
+  beforeAll(async () => {
+    platform = await openTestStore(engine)
+  })
+  afterAll(() => platform.drop())
+
+  const tokenHash = new Uint8Array(randomBytes(32))
+  const reserve = (tenant: TestTenant, bytes: number, more: { sha256?: Uint8Array } = {}) =>
+    platform.db.run(reserveUpload, {
+      ownerId: tenant.ownerId,
+      integrationId: tenant.integrationId,
+      uploadId: newId('upl'),
+      name: 'report.csv',
+      bytes,
+      contentType: 'text/csv',
+      sha256: more.sha256 ?? null,
+      tokenHash,
+    })
+  const usage = ({ ownerId, integrationId }: TestTenant) => platform.db.run(getMountUsage, { ownerId, integrationId })
+  const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
+    promise.then(
+      () => 'fine',
+      (error: { code: string }) => error.code,
+    )
+
+  test('from reservation to a file of the mount', async () => {
+    const tenant = await platform.addTenant()
+    const upload = await reserve(tenant, 10)
+    expect(upload).toMatchObject({ status: 'pending', declaredBytes: 10, receivedBytes: 0 })
+    expect(upload.path).toBe(`/app/mnt/uploads/${upload.uploadId.slice(4)}/report.csv`)
+    expect(await usage(tenant)).toEqual({ usedBytes: 0, reservedBytes: 10, fileCount: 0 })
+
+    const { ownerId, uploadId } = await platform.db.run(openUpload, { uploadId: upload.uploadId, tokenHash })
+    const key = { ownerId, uploadId }
+    expect(await platform.db.run(advanceUpload, { ...key, offset: 0, bytes: 6 })).toMatchObject({ receivedBytes: 6 })
+    expect(await codeOf(platform.db.run(advanceUpload, { ...key, offset: 0, bytes: 1 }))).toBe('upload_offset_mismatch')
+    expect(await codeOf(platform.db.run(advanceUpload, { ...key, offset: 6, bytes: 5 }))).toBe('upload_too_large')
+    const complete = () => platform.db.run(completeUpload, { ...key, bytes: 8, sha256: tokenHash })
+    expect(await complete()).toMatchObject({ status: 'ready', receivedBytes: 8 })
+    expect(await complete()).toMatchObject({ status: 'ready' })
+    expect(await usage(tenant)).toEqual({ usedBytes: 8, reservedBytes: 0, fileCount: 1 })
+
+    const { integrationId } = tenant
+    await platform.db.run(noteFileDeleted, { ownerId, integrationId, path: upload.path, bytes: 8 })
+    expect(await usage(tenant)).toEqual({ usedBytes: 0, reservedBytes: 0, fileCount: 0 })
+  })
+
+  test('a checksum that was announced must hold', async () => {
+    const tenant = await platform.addTenant()
+    const { uploadId } = await reserve(tenant, 1, { sha256: new Uint8Array(32) })
+    const complete = (sha256: Uint8Array) =>
+      platform.db.run(completeUpload, { ownerId: tenant.ownerId, uploadId, bytes: 1, sha256 })
+    expect(await codeOf(complete(tokenHash))).toBe('checksum_mismatch')
+    expect(await codeOf(complete(new Uint8Array(32)))).toBe('fine')
+  })
+
+  test('only the token opens an upload, and only this one', async () => {
+    const tenant = await platform.addTenant()
+    const { uploadId } = await reserve(tenant, 1)
+    const other = new Uint8Array(randomBytes(32))
+    expect(await codeOf(platform.db.run(openUpload, { uploadId, tokenHash: other }))).toBe('invalid_upload_token')
+    expect(await codeOf(platform.db.run(openUpload, { uploadId: 'upl_none', tokenHash }))).toBe('invalid_upload_token')
+    const stranger = await platform.addTenant()
+    const foreign = { ownerId: stranger.ownerId, uploadId, bytes: 1, sha256: tokenHash }
+    expect(await codeOf(platform.db.run(completeUpload, foreign))).toBe('upload_expired')
+  })
+
+  test('of 20 that want the room of 5, five get it', async () => {
+    const tenant = await platform.addTenant({ storageQuotaBytes: 50 })
+    const codes = await Promise.all(Array.from({ length: 20 }, () => codeOf(reserve(tenant, 10))))
+    expect(codes.filter((code) => code === 'fine')).toHaveLength(5)
+    expect(new Set(codes)).toEqual(new Set(['fine', 'storage_quota_exceeded']))
+    expect(await usage(tenant)).toMatchObject({ reservedBytes: 50 })
+  })
+
+  test('what agents wrote counts once the mount was measured', async () => {
+    const tenant = await platform.addTenant({ storageQuotaBytes: 50 })
+    const { ownerId, integrationId } = tenant
+    await platform.db.run(setMountUsage, { ownerId, integrationId, usedBytes: 45, fileCount: 3 })
+    expect(await codeOf(reserve(tenant, 6))).toBe('storage_quota_exceeded')
+    expect(await codeOf(reserve(tenant, 5))).toBe('fine')
+    await platform.db.run(setMountUsage, { ownerId, integrationId, usedBytes: 0, fileCount: 100_000 })
+    expect(await codeOf(reserve(tenant, 1))).toBe('storage_quota_exceeded')
+  })
+
+  test("storage that is switched off and another owner's integration are refused", async () => {
+    const tenant = await platform.addTenant({ storageQuotaBytes: 0 })
+    const stranger = await platform.addTenant()
+    expect(await codeOf(reserve(tenant, 1))).toBe('storage_not_enabled')
+    expect(await codeOf(reserve({ ...stranger, integrationId: tenant.integrationId }, 1))).toBe('integration_not_found')
+  })
+
+  test('an upload that was not finished within its hour gives its room back', async () => {
+    const tenant = await platform.addTenant()
+    const { uploadId } = await reserve(tenant, 10)
+    const fresh = await reserve(tenant, 5)
+    await platform.rows(`UPDATE uploads SET expires_at = now() - interval '1 second' WHERE id = '${uploadId}'`)
+    expect(await codeOf(platform.db.run(openUpload, { uploadId, tokenHash }))).toBe('upload_expired')
+    expect((await platform.db.run(expireUploads, undefined)).map((upload) => upload.uploadId)).toEqual([uploadId])
+    expect(await platform.db.run(expireUploads, undefined)).toEqual([])
+    expect(await usage(tenant)).toMatchObject({ reservedBytes: 5 })
+    const late = { ownerId: tenant.ownerId, uploadId, bytes: 1, sha256: tokenHash }
+    expect(await codeOf(platform.db.run(completeUpload, late))).toBe('upload_expired')
+    expect(await codeOf(platform.db.run(openUpload, { uploadId: fresh.uploadId, tokenHash }))).toBe('fine')
+  })
+})

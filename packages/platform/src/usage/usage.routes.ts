@@ -1,0 +1,147 @@
+import {
+  listOf,
+  ServiceError,
+  UsageExportQuery,
+  UsageRecord,
+  UsageRecordsQuery,
+  UsageSummary,
+  UsageSummaryQuery,
+} from '@bureau/protocol'
+import { streamResponse } from '@bureau/runtime'
+import type { FastifyReply } from 'fastify'
+import type { z } from 'zod'
+import { requireScope } from '../api-keys/caller.ts'
+import type { Page, Position } from '../db/page.ts'
+import { answerPage } from '../http/pages.ts'
+import { present } from '../http/present.ts'
+import { type Answered, type Call, jsonRoute, ok, rawRoute, type Route } from '../http/route.ts'
+import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
+import { exportUsageRecords, listUsageRecords, type UsageFilter, type UsageRecord as Record } from './usage-records.ts'
+import { summarizeUsage } from './usage-summary.ts'
+
+const DAY_MS = 86_400_000
+const DEFAULT_DAYS = 30
+const EXPORT_PAGE = 500
+
+export const usageRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/usage/records',
+      id: 'listUsageRecords',
+      tag: 'Usage',
+      summary: 'List what runs spent, newest first',
+      scope: 'usage:read',
+      query: UsageRecordsQuery,
+      success: { 200: listOf(UsageRecord) },
+      errors: ['invalid_time_range', 'invalid_cursor'],
+    },
+    list,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/usage/summary',
+      id: 'summarizeUsage',
+      tag: 'Usage',
+      summary: 'Sum usage by day, integration, consumer or model; at most 400 days',
+      scope: 'usage:read',
+      query: UsageSummaryQuery,
+      success: { 200: UsageSummary },
+      errors: ['invalid_time_range'],
+    },
+    summarize,
+  ),
+  rawRoute(
+    {
+      method: 'GET',
+      url: '/v1/usage/export',
+      id: 'exportUsage',
+      tag: 'Usage',
+      summary: 'Download usage records, oldest first',
+      scope: 'usage:read',
+      query: UsageExportQuery,
+      success: { 200: { contentType: 'text/csv', description: 'One line for each run, or JSON lines.' } },
+      errors: ['invalid_time_range'],
+    },
+    download,
+  ),
+]
+
+type Range = { readonly from?: string | undefined; readonly to?: string | undefined }
+
+/** @throws ServiceError `invalid_time_range` */
+function requireAscending({ from, to }: Range): void {
+  if (from !== undefined && to !== undefined && Date.parse(from) >= Date.parse(to)) {
+    throw new ServiceError('invalid_time_range')
+  }
+}
+
+function filterOf(call: Call<Range & { apiIntegrationId?: string | undefined }>): UsageFilter {
+  const { caller, query } = call
+  requireAscending(query)
+  const { apiIntegrationId, from, to } = query
+  if (apiIntegrationId !== undefined) requireScope(caller, 'usage:read', apiIntegrationId)
+  return present({ integrationId: apiIntegrationId, from, to })
+}
+
+async function list(call: Call<z.output<typeof UsageRecordsQuery>>): Promise<Answered> {
+  const { platform, caller, query } = call
+  const { ownerId, integrationIds } = caller
+  const { consumerId, usageRequestId } = query
+  const wanted = { ownerId, integrationIds, ...filterOf(call), ...present({ consumerId, usageRequestId }) }
+  const { db } = platform.store
+  return ok(
+    await answerPage(
+      call,
+      (page) => db.run(listUsageRecords, { ...wanted, ...page }),
+      (record) => record,
+    ),
+  )
+}
+
+async function summarize(call: Call<z.output<typeof UsageSummaryQuery>>): Promise<Answered> {
+  const { platform, caller, query } = call
+  const { ownerId, integrationIds } = caller
+  const { groupBy, apiIntegrationId, timeZone = 'UTC' } = query
+  if (apiIntegrationId !== undefined) requireScope(caller, 'usage:read', apiIntegrationId)
+  const to = query.to ?? new Date().toISOString()
+  const from = query.from ?? new Date(Date.parse(to) - DEFAULT_DAYS * DAY_MS).toISOString()
+  const only = apiIntegrationId === undefined ? integrationIds : [apiIntegrationId]
+  const data = await platform.store.db.run(summarizeUsage, {
+    ownerId,
+    integrationIds: only,
+    groupBy,
+    from,
+    to,
+    timeZone,
+  })
+  return ok({ object: 'usage_summary', data } satisfies z.output<typeof UsageSummary>)
+}
+
+async function download(call: Call<z.output<typeof UsageExportQuery>>, reply: FastifyReply): Promise<void> {
+  const { format } = call.query
+  const filter = filterOf(call)
+  const csv = format === 'csv'
+  reply
+    .header('content-disposition', `attachment; filename="usage.${format}"`)
+    .header('x-content-type-options', 'nosniff')
+  await streamResponse(reply, {
+    contentType: csv ? 'text/csv; charset=utf-8' : 'application/jsonl; charset=utf-8',
+    chunks: pagesOf(call, filter, csv),
+    keepalive: false,
+    onClientLost: () => {},
+  })
+}
+
+async function* pagesOf({ platform, caller }: Call, filter: UsageFilter, csv: boolean): AsyncGenerator<string, void> {
+  const { ownerId, integrationIds } = caller
+  if (csv) yield USAGE_CSV_HEADER
+  for (let after: Position | null = null; ;) {
+    const wanted = { ownerId, integrationIds, ...filter, limit: EXPORT_PAGE, after }
+    const page: Page<Record> = await platform.store.db.run(exportUsageRecords, wanted)
+    yield page.items.map((record) => (csv ? usageCsvLine(record) : `${JSON.stringify(record)}\n`)).join('')
+    if (!page.next) return
+    after = page.next
+  }
+}

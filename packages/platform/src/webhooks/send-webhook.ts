@@ -1,0 +1,61 @@
+import { createHmac } from 'node:crypto'
+import { checkUrl } from '@bureau/runtime'
+import { request } from 'undici'
+import type { Platform } from '../context.ts'
+import { unsealText } from '../security/seal.ts'
+import { secretPlace } from './webhook-endpoints.ts'
+
+export type Webhook = {
+  readonly ownerId: string
+  readonly endpointId: string
+  readonly url: string
+  readonly secretEnc: Uint8Array
+  readonly eventId: string
+  readonly topic: string
+  /** RFC 3339. */
+  readonly announcedAt: string
+  readonly payload: Readonly<Record<string, unknown>>
+}
+
+const TIMEOUT_MS = 15_000
+
+/**
+ * Sends one webhook, signed. Only public addresses are reached, and no redirect is followed.
+ *
+ * @returns The status of the answer; null when there was none.
+ */
+export async function sendWebhook(platform: Platform, webhook: Webhook): Promise<number | null> {
+  const { store, attachmentAccess, log } = platform
+  const { ownerId, eventId, url } = webhook
+  const secret = unsealText(await store.dataKeys.of(ownerId), secretPlace(webhook), webhook.secretEnc)
+  const body = JSON.stringify({
+    id: eventId,
+    type: webhook.topic,
+    createdAt: webhook.announcedAt,
+    data: webhook.payload,
+  })
+  try {
+    const response = await request(checkUrl(url, { ...attachmentAccess, schemes: ['https'] }), {
+      method: 'POST',
+      dispatcher: attachmentAccess.dispatcher,
+      headers: { 'content-type': 'application/json', 'user-agent': 'Bureau', ...signature(secret, eventId, body) },
+      body,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    })
+    response.body.on('error', () => {}).destroy()
+    return response.statusCode
+  } catch (error) {
+    log.info({ err: error, endpointId: webhook.endpointId }, 'a webhook could not be delivered')
+    return null
+  }
+}
+
+/** Standard Webhooks, version 1: HMAC-SHA256 over id, time and body. */
+export function signature(secret: string, id: string, body: string, nowMs = Date.now()): Record<string, string> {
+  const timestamp = String(Math.floor(nowMs / 1_000))
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
+  const mac = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${mac}` }
+}
+
+export const isDelivered = (status: number | null): boolean => status !== null && status >= 200 && status < 300

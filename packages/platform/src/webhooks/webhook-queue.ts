@@ -1,0 +1,89 @@
+import { sql } from 'drizzle-orm'
+import { systemOperation } from '../db/operation.ts'
+
+/** A delivery that this process has taken. */
+export type TakenDelivery = {
+  readonly ownerId: string
+  readonly endpointId: string
+  readonly eventId: string
+  readonly topic: string
+  readonly payload: Readonly<Record<string, unknown>>
+  /** RFC 3339. */
+  readonly announcedAt: string
+  readonly url: string
+  readonly secretEnc: Uint8Array
+}
+
+const FAN_OUT = 200
+const TAKE = 20
+/** An endpoint that has failed for this long is switched off, a delivery given up. */
+const PATIENCE = sql`interval '3 days'`
+
+/** Makes deliveries of announcements, for the endpoints that want them. @returns How many announcements. */
+export const fanOutAnnouncements = systemOperation(
+  { source: import.meta.url, name: 'fanOutAnnouncements', lane: 'maintenance' },
+  async (tx): Promise<number> => {
+    const { rows } = await tx.execute<{ n: number }>(sql`
+      WITH due AS (SELECT * FROM outbox WHERE done_at IS NULL ORDER BY id LIMIT ${FAN_OUT} FOR UPDATE SKIP LOCKED),
+      fanned AS (INSERT INTO webhook_deliveries (endpoint_id, event_id, owner_id, topic, payload, announced_at)
+        SELECT e.id, d.event_id, d.owner_id, d.topic, d.payload, d.created_at FROM due d
+        JOIN webhook_endpoints e ON e.owner_id = d.owner_id AND e.status = 'enabled' AND d.topic = ANY(e.events)
+        ON CONFLICT DO NOTHING),
+      done AS (UPDATE outbox SET done_at = now() WHERE id IN (SELECT id FROM due) RETURNING 1)
+      SELECT count(*)::int AS n FROM done`)
+    return rows[0]?.n ?? 0
+  },
+)
+
+/** Takes deliveries that are due. One that is not settled comes again: after 5 s, 10 s, 20 s … up to a day. */
+export const takeDeliveries = systemOperation(
+  { source: import.meta.url, name: 'takeDeliveries', lane: 'maintenance' },
+  async (tx): Promise<TakenDelivery[]> => {
+    const { rows } = await tx.execute(sql`
+      WITH due AS (SELECT d.endpoint_id, d.event_id FROM webhook_deliveries d
+        JOIN webhook_endpoints e ON e.id = d.endpoint_id AND e.status = 'enabled'
+        WHERE d.state = 'pending' AND d.next_at <= now() ORDER BY d.next_at LIMIT ${TAKE} FOR UPDATE OF d SKIP LOCKED)
+      UPDATE webhook_deliveries d SET attempts = d.attempts + 1,
+        next_at = now() + least(interval '1 day', interval '5 seconds' * power(2, least(d.attempts, 20)))
+      FROM due, webhook_endpoints e
+      WHERE d.endpoint_id = due.endpoint_id AND d.event_id = due.event_id AND e.id = d.endpoint_id
+      RETURNING d.owner_id, d.endpoint_id, d.event_id, d.topic, d.payload, d.announced_at, e.url, e.secret_enc`)
+    return rows.map((row) => ({
+      ownerId: String(row['owner_id']),
+      endpointId: String(row['endpoint_id']),
+      eventId: String(row['event_id']),
+      topic: String(row['topic']),
+      payload: row['payload'] as TakenDelivery['payload'],
+      announcedAt: new Date(row['announced_at'] as string).toISOString(),
+      url: String(row['url']),
+      secretEnc: new Uint8Array(row['secret_enc'] as Uint8Array),
+    }))
+  },
+)
+
+export type DeliveryOutcome = {
+  readonly endpointId: string
+  readonly eventId: string
+  readonly delivered: boolean
+  /** Null: there was no answer. */
+  readonly responseStatus: number | null
+}
+
+/** Notes what became of a delivery. 410 (gone) switches the endpoint off at once, three days of failures do so too. */
+export const settleDelivery = systemOperation(
+  { source: import.meta.url, name: 'settleDelivery', lane: 'maintenance' },
+  async (tx, { endpointId, eventId, delivered, responseStatus }: DeliveryOutcome): Promise<void> => {
+    await tx.execute(sql`UPDATE webhook_deliveries SET response_status = ${responseStatus}::int,
+        state = CASE WHEN ${delivered} THEN 'delivered' WHEN created_at < now() - ${PATIENCE} THEN 'failed' ELSE state END,
+        done_at = CASE WHEN ${delivered} OR created_at < now() - ${PATIENCE} THEN now() END
+      WHERE endpoint_id = ${endpointId} AND event_id = ${eventId}`)
+    if (delivered) {
+      await tx.execute(sql`UPDATE webhook_endpoints SET failing_since = NULL
+        WHERE id = ${endpointId} AND failing_since IS NOT NULL`)
+      return
+    }
+    await tx.execute(sql`UPDATE webhook_endpoints SET failing_since = coalesce(failing_since, now()),
+        status = CASE WHEN ${responseStatus === 410} OR failing_since < now() - ${PATIENCE} THEN 'disabled' ELSE status END
+      WHERE id = ${endpointId}`)
+  },
+)

@@ -1,0 +1,192 @@
+import {
+  listOf,
+  NewWebhookEndpoint,
+  ServiceError,
+  WebhookCreate,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookListQuery,
+  WebhookPatch,
+  WebhookTest,
+} from '@bureau/protocol'
+import { checkUrl, EgressError } from '@bureau/runtime'
+import type { z } from 'zod'
+import type { Platform } from '../context.ts'
+import { answerPage } from '../http/pages.ts'
+import { present } from '../http/present.ts'
+import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { newId } from '../ids.ts'
+import { isDelivered, sendWebhook } from './send-webhook.ts'
+import {
+  createWebhookEndpoint,
+  deleteWebhookEndpoint,
+  type EndpointKey,
+  findWebhookTarget,
+  getWebhookEndpoint,
+  listWebhookDeliveries,
+  listWebhookEndpoints,
+  newWebhookSecret,
+  updateWebhookEndpoint,
+} from './webhook-endpoints.ts'
+
+const ENDPOINTS = '/v1/webhook_endpoints'
+const ENDPOINT = `${ENDPOINTS}/:endpointId`
+const COMMON = { tag: 'Webhooks', scope: 'webhooks' } as const
+
+export const webhookRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      ...COMMON,
+      method: 'POST',
+      url: ENDPOINTS,
+      id: 'createWebhookEndpoint',
+      summary: 'Have events delivered to an address; the secret that signs them is shown this once',
+      idempotent: true,
+      body: WebhookCreate,
+      codes: { url: 'invalid_webhook_url' },
+      success: { 201: NewWebhookEndpoint },
+      errors: ['invalid_webhook_url'],
+      examples: { request: { url: 'https://hooks.example.com/bureau', events: ['run.completed', 'run.failed'] } },
+    },
+    create,
+  ),
+  jsonRoute(
+    {
+      ...COMMON,
+      method: 'GET',
+      url: ENDPOINTS,
+      id: 'listWebhookEndpoints',
+      summary: 'List webhook endpoints, newest first',
+      query: WebhookListQuery,
+      success: { 200: listOf(WebhookEndpoint) },
+      errors: ['invalid_cursor'],
+    },
+    list,
+  ),
+  jsonRoute(
+    {
+      ...COMMON,
+      method: 'GET',
+      url: ENDPOINT,
+      id: 'getWebhookEndpoint',
+      summary: 'Get a webhook endpoint',
+      success: { 200: WebhookEndpoint },
+      errors: ['webhook_not_found'],
+    },
+    async (call) => ok(await call.platform.store.db.run(getWebhookEndpoint, keyOf(call))),
+  ),
+  jsonRoute(
+    {
+      ...COMMON,
+      method: 'PATCH',
+      url: ENDPOINT,
+      id: 'updateWebhookEndpoint',
+      summary: 'Change a webhook endpoint, or switch it on again',
+      body: WebhookPatch,
+      codes: { url: 'invalid_webhook_url' },
+      success: { 200: WebhookEndpoint },
+      errors: ['webhook_not_found', 'invalid_webhook_url'],
+    },
+    update,
+  ),
+  jsonRoute(
+    {
+      ...COMMON,
+      method: 'DELETE',
+      url: ENDPOINT,
+      id: 'deleteWebhookEndpoint',
+      summary: 'Delete a webhook endpoint',
+      success: { 204: null },
+      errors: ['webhook_not_found'],
+    },
+    async (call) => {
+      await call.platform.store.db.run(deleteWebhookEndpoint, { ...keyOf(call), actor: call.caller.keyId })
+      return NO_CONTENT
+    },
+  ),
+  jsonRoute(
+    {
+      ...COMMON,
+      method: 'POST',
+      url: `${ENDPOINT}/test`,
+      id: 'testWebhookEndpoint',
+      summary: 'Send a `webhook.test` event at once',
+      success: { 200: WebhookTest },
+      errors: ['webhook_not_found'],
+    },
+    sendTest,
+  ),
+  jsonRoute(
+    {
+      ...COMMON,
+      method: 'GET',
+      url: `${ENDPOINT}/deliveries`,
+      id: 'listWebhookDeliveries',
+      summary: 'List what was and is to be delivered, newest first',
+      query: WebhookListQuery,
+      success: { 200: listOf(WebhookDelivery) },
+      errors: ['webhook_not_found', 'invalid_cursor'],
+    },
+    deliveries,
+  ),
+]
+
+function keyOf(call: Call): EndpointKey {
+  return { ownerId: call.caller.ownerId, endpointId: param(call, 'endpointId') }
+}
+
+/** @throws ServiceError `invalid_webhook_url` */
+function requirePublic({ attachmentAccess }: Platform, url: string): string {
+  try {
+    return checkUrl(url, { ...attachmentAccess, schemes: ['https'] }).href
+  } catch (error) {
+    throw error instanceof EgressError ? new ServiceError('invalid_webhook_url', { cause: error }) : error
+  }
+}
+
+async function create({ platform, caller, body }: Call<unknown, z.output<typeof WebhookCreate>>): Promise<Answered> {
+  const { ownerId, keyId: actor } = caller
+  const secret = newWebhookSecret()
+  const dataKey = await platform.store.dataKeys.of(ownerId)
+  const endpoint = { ...body, url: requirePublic(platform, body.url) }
+  const view = await platform.store.db.run(createWebhookEndpoint, { ...endpoint, ownerId, actor, secret, dataKey })
+  return created({ ...view, secret })
+}
+
+async function update(call: Call<unknown, z.output<typeof WebhookPatch>>): Promise<Answered> {
+  const { platform, caller, body } = call
+  const url = body.url === undefined ? undefined : requirePublic(platform, body.url)
+  const changes = present({ ...body, url })
+  return ok(await platform.store.db.run(updateWebhookEndpoint, { ...keyOf(call), actor: caller.keyId, changes }))
+}
+
+async function list(call: Call<z.output<typeof WebhookListQuery>>): Promise<Answered> {
+  const { db } = call.platform.store
+  const { ownerId } = call.caller
+  return ok(
+    await answerPage(
+      call,
+      (page) => db.run(listWebhookEndpoints, { ownerId, ...page }),
+      (endpoint) => endpoint,
+    ),
+  )
+}
+
+async function deliveries(call: Call<z.output<typeof WebhookListQuery>>): Promise<Answered> {
+  const { db } = call.platform.store
+  return ok(
+    await answerPage(
+      call,
+      (page) => db.run(listWebhookDeliveries, { ...keyOf(call), ...page }),
+      (delivery) => delivery,
+    ),
+  )
+}
+
+async function sendTest(call: Call): Promise<Answered> {
+  const key = keyOf(call)
+  const target = await call.platform.store.db.run(findWebhookTarget, key)
+  const event = { eventId: newId('evt'), topic: 'webhook.test', announcedAt: new Date().toISOString(), payload: {} }
+  const responseStatus = await sendWebhook(call.platform, { ...key, ...target, ...event })
+  return ok({ delivered: isDelivered(responseStatus), responseStatus } satisfies z.output<typeof WebhookTest>)
+}

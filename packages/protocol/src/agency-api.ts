@@ -1,0 +1,77 @@
+import { z } from 'zod'
+import { HistoryItem, Message } from './message.ts'
+import { Usage } from './usage.ts'
+
+/** Per-request model client override (seed, `client_config`). `litellm_keys` is an older name of `thirdparty_keys`. */
+export const ClientConfig = z.object({
+  base_url: z.string().nullish().describe('Model API base URL for this request.'),
+  api_key: z.string().nullish().describe('Model API key for this request.'),
+  default_headers: z.record(z.string(), z.string()).nullish().describe('Headers of the model requests.'),
+  thirdparty_keys: z.record(z.string(), z.string()).nullish().describe('Keys by provider, for thirdparty/... models.'),
+  litellm_keys: z.record(z.string(), z.string()).nullish().describe('Alias of thirdparty_keys.'),
+  model: z.string().nullish().describe('Model of every agent for this request.'),
+  model_settings_extra_args: z.record(z.string(), z.unknown()).nullish().describe('Model settings for this request.'),
+})
+export type ClientConfig = z.infer<typeof ClientConfig>
+
+/** Body of `get_response` and `get_response_stream`. Unknown members are ignored. */
+export const RunRequest = z.object({
+  message: z
+    .union([z.string(), z.array(z.record(z.string(), z.unknown()))])
+    .describe('The user message: text, or a non-empty list of Responses API input items.'),
+  chat_history: z.array(HistoryItem).nullish().describe('Earlier new_messages, in order.'),
+  recipient_agent: z.string().nullish().describe('The agent to address. Default: the first entry point.'),
+  file_ids: z.array(z.string()).nullish().describe('Ids of files already uploaded to the model provider.'),
+  file_urls: z
+    .union([z.record(z.string(), z.string()), z.array(z.string())])
+    .nullish()
+    .describe('Files by name: URLs, or absolute local paths where the server allows them.'),
+  additional_instructions: z.string().nullish().describe("Added to the addressed agent's instructions for this run."),
+  user_context: z.record(z.string(), z.unknown()).nullish().describe('Readable by tools; never in the prompt.'),
+  generate_chat_name: z.boolean().nullish().describe('True: the answer carries chat_name.'),
+  client_config: ClientConfig.nullish(),
+})
+export type RunRequest = z.infer<typeof RunRequest>
+
+/** Body of a non-streaming answer. */
+export const RunResponse = z.object({
+  response: z.unknown().describe('The final answer: text, or an object for structured output.'),
+  new_messages: z.array(Message),
+  usage: Usage.optional(),
+  file_ids_map: z.record(z.string(), z.string()).optional(),
+  chat_name: z.string().optional(),
+})
+export type RunResponse = z.infer<typeof RunResponse>
+
+export const CancelMode = z.enum(['immediate', 'after_turn'])
+
+/** Body of `cancel_response_stream`. */
+export const CancelRequestBody = z.object({
+  run_id: z.string().describe('From the first event of the stream.'),
+  cancel_mode: CancelMode.nullish().describe('Default: immediate.'),
+})
+export type CancelRequestBody = z.infer<typeof CancelRequestBody>
+
+export const CancelResponse = z.object({
+  ok: z.boolean(),
+  run_id: z.string(),
+  cancelled: z.boolean(),
+  cancel_mode: CancelMode,
+  new_messages: z.array(Message),
+  usage: Usage.optional(),
+  timed_out: z.boolean(),
+})
+export type CancelResponse = z.infer<typeof CancelResponse>
+
+/** One entry of a 422 answer: where, what, and the value that was sent. */
+export const ValidationEntry = z.object({
+  type: z.string(),
+  loc: z.array(z.union([z.string(), z.number()])),
+  msg: z.string(),
+  input: z.unknown(),
+  ctx: z.record(z.string(), z.unknown()).optional(),
+})
+export type ValidationEntry = z.infer<typeof ValidationEntry>
+
+export const ValidationErrorBody = z.object({ detail: z.array(ValidationEntry), error: z.string() })
+export type ValidationErrorBody = z.infer<typeof ValidationErrorBody>

@@ -1,0 +1,125 @@
+export {
+  CancelMode as CancelModeSchema,
+  CancelRequestBody,
+  CancelResponse,
+  ClientConfig,
+  RunRequest,
+  RunResponse,
+  ValidationEntry,
+  ValidationErrorBody,
+} from './agency-api.ts'
+export {
+  ConfigError,
+  type ErrorCode,
+  ERRORS,
+  type FieldProblem,
+  ServiceError,
+  type ServiceErrorOptions,
+} from './errors.ts'
+export { HistoryItem, Message, type WireItem, withoutMetadata } from './message.ts'
+export { eventEnvelope } from './event-envelope.ts'
+export type {
+  CancelMode,
+  EventSource,
+  ModelEvent,
+  RunEnded,
+  RunError,
+  RunEvent,
+  RunItem,
+  RunItemName,
+  RunStatus,
+} from './run-event.ts'
+export { RUN_ERRORS, type RunErrorClass, type RunErrorCode } from './run-errors.ts'
+export { SSE_END, type SseFrame, sseFrame, sseKeepalive, SseParser } from './sse.ts'
+export { addUsage, NO_USAGE, Usage, UsageByModel } from './usage.ts'
+export {
+  ApiErrorResponse,
+  Attachment as CompletionAttachment,
+  ChatError,
+  CreateNewChatRequest,
+  CreateNewChatResponse,
+  GetCompletionV2Request,
+  PlatformError,
+  SandboxFile,
+} from './platform-api.ts'
+export {
+  ConsumerId,
+  FileName,
+  Id,
+  listOf,
+  Metadata,
+  PageQuery,
+  queryBoolean,
+  queryNumber,
+  Time,
+  utf8Length,
+} from './platform-fields.ts'
+export {
+  AgencyUpload,
+  CreateAgencyUploadRequest,
+  FileListQuery,
+  FileQuery,
+  MAX_UPLOAD_BYTES,
+  MountFile,
+  StoredUpload,
+  UploadQuery,
+  UsageExportQuery,
+  UsageRecord,
+  UsageRecordsQuery,
+  UsageSummary,
+  UsageSummaryQuery,
+} from './platform-files-api.ts'
+export {
+  AgencyList,
+  ApiKey,
+  ApiKeyCreate,
+  ApiKeyRotate,
+  ApiKeyScope,
+  DeleteIntegrationQuery,
+  Integration,
+  IntegrationCreate,
+  IntegrationPatch,
+  IssuedApiKey,
+} from './platform-integrations-api.ts'
+export {
+  AdjustmentCreate,
+  Allowance,
+  AllowancePolicy,
+  LedgerEntry,
+  LedgerQuery,
+  Member,
+  MemberBatch,
+  MemberBatchResult,
+  MemberCreate,
+  MemberListQuery,
+  MemberPatch,
+} from './platform-members-api.ts'
+export {
+  AttachmentView,
+  CancelRunRequest,
+  CancelRunResponse,
+  ChatListQuery,
+  ChatMessage,
+  ChatPatch,
+  ChatStatus,
+  ChatStatusQuery,
+  MessageListQuery,
+  PlatformChat,
+  PlatformRun,
+  PlatformRunError,
+  PlatformRunStatus,
+  RunEventsQuery,
+  RunListQuery,
+  RunQuery,
+  RunTextQuery,
+} from './platform-runs-api.ts'
+export {
+  NewWebhookEndpoint,
+  WebhookCreate,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookEvent,
+  WebhookListQuery,
+  WebhookPatch,
+  WebhookTest,
+} from './platform-webhooks-api.ts'

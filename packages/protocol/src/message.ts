@@ -1,0 +1,58 @@
+import { z } from 'zod'
+
+/**
+ * One item of a conversation: a Responses API item in its wire form plus the metadata that says whose it is.
+ *
+ * This is what is stored, streamed, accepted as `chat_history` and sent to the model (without the metadata).
+ * Only the members that Bureau itself reads are named; everything else of an item is kept as it came.
+ */
+export const Message = z.looseObject({
+  type: z.string().optional(),
+  role: z.string().optional(),
+  id: z.string().optional(),
+  call_id: z.string().optional(),
+  agent: z.string().nullish().describe('The agent that received (user, system) or produced (all else) the item.'),
+  callerAgent: z.string().nullish().describe('Null: the conversation with the user. Otherwise the sending agent.'),
+  timestamp: z.number().optional().describe('Microseconds since the epoch.'),
+  agent_run_id: z.string().optional(),
+  parent_run_id: z.string().optional().describe('The call_id of the message-tool call that opened a sub-conversation.'),
+  run_trace_id: z.string().optional(),
+  history_protocol: z.string().optional(),
+  message_origin: z.string().optional(),
+})
+export type Message = z.infer<typeof Message>
+
+/** An item of `chat_history` as clients send it back. Some write null for what an item does not have. */
+export const HistoryItem = z.preprocess(withoutNulls, Message)
+
+/** Members that are there or not, but never null. */
+const NEVER_NULL = Object.keys(Message.shape).filter((name) => name !== 'agent' && name !== 'callerAgent')
+
+function withoutNulls(item: unknown): unknown {
+  if (typeof item !== 'object' || item === null) return item
+  const fields = item as Readonly<Record<string, unknown>>
+  if (!NEVER_NULL.some((name) => fields[name] === null)) return item
+  return Object.fromEntries(
+    Object.entries(fields).filter(([name, value]) => value !== null || !NEVER_NULL.includes(name)),
+  )
+}
+
+/** A Responses API item in its wire form, without Bureau's metadata. */
+export type WireItem = { readonly [key: string]: unknown; type?: string; role?: string; id?: string; call_id?: string }
+
+const METADATA = new Set([
+  'agent',
+  'callerAgent',
+  'timestamp',
+  'agent_run_id',
+  'parent_run_id',
+  'run_trace_id',
+  'history_protocol',
+  'message_origin',
+  'citations',
+])
+
+/** The item as the model provider may see it. */
+export function withoutMetadata(message: Message): WireItem {
+  return Object.fromEntries(Object.entries(message).filter(([key]) => !METADATA.has(key)))
+}

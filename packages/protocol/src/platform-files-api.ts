@@ -1,0 +1,113 @@
+import { z } from 'zod'
+import { Id, PageQuery, Time } from './platform-fields.ts'
+import { Usage } from './usage.ts'
+
+/** Files of the agency mount, and usage. */
+
+/** The largest file that can be announced; a deployment may allow less. */
+export const MAX_UPLOAD_BYTES = 536_870_912
+
+export const CreateAgencyUploadRequest = z
+  .object({
+    apiIntegrationId: Id,
+    name: z.string().describe('File name without a directory path.'),
+    size: z.int().min(0).describe('Bytes of the content.'),
+    contentType: z.string().max(255).optional(),
+    sha256: z
+      .string()
+      .regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')
+      .optional()
+      .describe('What the content must have.'),
+  })
+  .meta({ id: 'CreateAgencyUploadRequest' })
+
+export const AgencyUpload = z
+  .object({
+    uploadId: z.string(),
+    path: z.string().describe('For `sandboxFiles`, once the content is there.'),
+    name: z.string(),
+    uploadUrl: z.string().describe('Carries its own token; send the content here.'),
+    method: z.literal('PUT'),
+    headers: z.record(z.string(), z.string()),
+    maxBytes: z.int(),
+    expiresAt: Time,
+    status: z.literal('pending'),
+  })
+  .meta({ id: 'AgencyUpload' })
+export type AgencyUpload = z.output<typeof AgencyUpload>
+
+export const StoredUpload = z
+  .object({
+    uploadId: z.string(),
+    path: z.string(),
+    name: z.string(),
+    size: z.int(),
+    sha256: z.string(),
+    status: z.literal('ready'),
+  })
+  .meta({ id: 'StoredUpload' })
+export type StoredUpload = z.output<typeof StoredUpload>
+
+export const UploadQuery = z.object({ token: z.string().max(256).optional() })
+
+export const MountFile = z
+  .object({ path: z.string(), name: z.string(), size: z.int(), modifiedAt: Time })
+  .meta({ id: 'MountFile' })
+export type MountFile = z.output<typeof MountFile>
+
+export const FileListQuery = PageQuery.extend({ prefix: z.string().max(1024).optional() })
+export const FileQuery = z.object({ path: z.string().max(1024) })
+
+export const UsageRecord = z
+  .object({
+    object: z.literal('usage_record'),
+    runId: z.string(),
+    chatId: z.string(),
+    apiIntegrationId: z.string(),
+    consumerId: z.string().nullable(),
+    usageRequestId: z.string().nullable(),
+    agent: z.string(),
+    status: z.enum(['queued', 'running', 'cancelling', 'completed', 'failed', 'cancelled']),
+    createdAt: Time,
+    finishedAt: Time.nullable(),
+    usage: Usage,
+    debited: z.object({ messages: z.int(), tokens: z.int(), costUsd: z.number() }),
+    refunded: z.boolean(),
+    periodStart: Time.nullable(),
+    models: z.array(z.object({ model: z.string(), priced: z.boolean(), usage: Usage })),
+  })
+  .meta({ id: 'UsageRecord' })
+export type UsageRecord = z.output<typeof UsageRecord>
+
+const range = {
+  from: Time.optional().describe('Included.'),
+  to: Time.optional().describe('Excluded.'),
+}
+
+export const UsageRecordsQuery = PageQuery.extend({
+  apiIntegrationId: Id.optional(),
+  consumerId: Id.optional(),
+  usageRequestId: Id.optional(),
+  ...range,
+})
+
+export const UsageSummaryQuery = z.object({
+  groupBy: z.enum(['day', 'integration', 'consumer', 'model']),
+  apiIntegrationId: Id.optional(),
+  timeZone: z.string().max(64).optional().describe('IANA name, for groupBy=day. Default UTC.'),
+  ...range,
+})
+
+export const UsageSummary = z
+  .object({
+    object: z.literal('usage_summary'),
+    data: z.array(z.object({ key: z.string().nullable(), usage: Usage, runs: z.int(), failedRuns: z.int() })),
+  })
+  .meta({ id: 'UsageSummary' })
+export type UsageSummary = z.output<typeof UsageSummary>
+
+export const UsageExportQuery = z.object({
+  format: z.enum(['csv', 'jsonl']),
+  apiIntegrationId: Id.optional(),
+  ...range,
+})

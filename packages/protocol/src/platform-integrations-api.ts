@@ -1,0 +1,130 @@
+import { z } from 'zod'
+import { Id, Time } from './platform-fields.ts'
+import { AllowancePolicy } from './platform-members-api.ts'
+
+/** Integrations, the agencies behind them, and API keys. */
+
+const settings = {
+  name: z.string().min(1).max(200),
+  description: z.string().max(2000).nullable().optional(),
+  agencyId: Id.describe('An agency of this deployment: see GET /v1/agencies.'),
+  defaultAgent: z.string().min(1).max(128).optional().describe('Default: the first entry point of the agency.'),
+  textOnlyMode: z.boolean().optional().describe('Completions answer in plain text.'),
+  memberAllowancesEnabled: z.boolean().optional(),
+  defaultAllowance: AllowancePolicy.optional(),
+  onDisconnect: z
+    .enum(['continue', 'cancel'])
+    .optional()
+    .describe('cancel: a run that nobody follows for 10 seconds is cancelled.'),
+  chatBinding: z.enum(['none', 'consumer']).optional().describe('consumer: chats belong to who opened them.'),
+  runTimeoutSeconds: z.int().min(30).max(7200).optional(),
+  maxTurns: z.int().min(1).max(200).optional(),
+  retentionDays: z.int().min(1).max(3650).nullable().optional(),
+  status: z.enum(['active', 'disabled']).optional(),
+}
+
+export const IntegrationCreate = z.strictObject(settings).meta({ id: 'IntegrationCreate' })
+
+export const IntegrationPatch = z
+  .strictObject({ ...settings, name: settings.name.optional(), agencyId: settings.agencyId.optional() })
+  .refine((changes) => Object.keys(changes).length > 0, 'must change something')
+  .meta({ id: 'IntegrationPatch' })
+
+export const Integration = z
+  .object({
+    object: z.literal('integration'),
+    apiIntegrationId: z.string(),
+    name: z.string(),
+    description: z.string().nullable(),
+    agencyId: z.string(),
+    defaultAgent: z.string(),
+    agents: z.array(z.string()).describe('Entry-point agents; empty when this deployment lacks the agency.'),
+    textOnlyMode: z.boolean(),
+    memberAllowancesEnabled: z.boolean(),
+    defaultAllowance: z.looseObject({ period: z.string() }),
+    onDisconnect: z.enum(['continue', 'cancel']),
+    chatBinding: z.enum(['none', 'consumer']),
+    runTimeoutSeconds: z.int(),
+    maxTurns: z.int(),
+    storage: z.object({ quotaBytes: z.int(), usedBytes: z.int(), fileCount: z.int() }),
+    retentionDays: z.int().nullable(),
+    status: z.enum(['active', 'disabled']),
+    version: z.int(),
+    createdAt: Time,
+    updatedAt: Time,
+  })
+  .meta({ id: 'Integration' })
+export type Integration = z.output<typeof Integration>
+
+export const DeleteIntegrationQuery = z.object({
+  cancelRuns: z.enum(['true', 'false']).optional().describe('true: active runs are cancelled first.'),
+})
+
+export const AgencyList = z
+  .object({
+    object: z.literal('list'),
+    data: z.array(
+      z.object({
+        agencyId: z.string(),
+        name: z.string(),
+        agents: z.array(z.object({ name: z.string(), entryPoint: z.boolean() })),
+      }),
+    ),
+  })
+  .meta({ id: 'AgencyList' })
+
+export const ApiKeyScope = z.enum([
+  '*',
+  'runs',
+  'chats:read',
+  'chats:write',
+  'members:read',
+  'members:write',
+  'usage:read',
+  'integrations:read',
+  'integrations:write',
+  'files:read',
+  'files:write',
+  'webhooks',
+  'keys',
+])
+
+export const ApiKeyCreate = z
+  .strictObject({
+    name: z.string().min(1).max(100),
+    scopes: z
+      .array(ApiKeyScope)
+      .min(1)
+      .refine((scopes) => new Set(scopes).size === scopes.length, 'must not repeat a scope')
+      .optional()
+      .describe('Default: all. Never more than the calling key has.'),
+    integrationIds: z.array(Id).max(100).nullable().optional().describe('Null: every integration.'),
+    expiresAt: Time.nullable().optional(),
+  })
+  .meta({ id: 'ApiKeyCreate' })
+
+export const ApiKeyRotate = z
+  .strictObject({
+    overlapSeconds: z.int().min(0).max(604_800).default(0).describe('How long the old key still works.'),
+  })
+  .meta({ id: 'ApiKeyRotate' })
+
+export const ApiKey = z
+  .object({
+    object: z.literal('api_key'),
+    id: z.string(),
+    name: z.string(),
+    hint: z.string().describe('The last four characters of the token.'),
+    scopes: z.array(z.string()),
+    integrationIds: z.array(z.string()).nullable(),
+    createdAt: Time,
+    expiresAt: Time.nullable(),
+    lastUsedAt: Time.nullable(),
+    revokedAt: Time.nullable(),
+  })
+  .meta({ id: 'ApiKey' })
+export type ApiKey = z.output<typeof ApiKey>
+
+export const IssuedApiKey = ApiKey.extend({ token: z.string().describe('Shown this once.') }).meta({
+  id: 'IssuedApiKey',
+})

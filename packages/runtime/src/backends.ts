@@ -1,0 +1,45 @@
+import type { Logger } from './log.ts'
+import { MemoryOAuthStateRegistry } from './oauth/oauth-state-registry.memory.ts'
+import { RedisOAuthStateRegistry } from './oauth/oauth-state-registry.redis.ts'
+import type { OAuthStateRegistry } from './oauth/oauth-state-registry.ts'
+import { connectRedis } from './redis/connect-redis.ts'
+import { MemoryRunRegistry } from './runs/run-registry.memory.ts'
+import { RedisRunRegistry } from './runs/run-registry.redis.ts'
+import type { RunRegistry } from './runs/run-registry.ts'
+
+/** Where a process keeps what other processes may have to know. */
+export type Backends = {
+  readonly runs: RunRegistry
+  readonly oauthStates: OAuthStateRegistry
+  readonly close: () => Promise<void>
+}
+
+/**
+ * The only place that chooses: Redis where a URL is given, else the memory of this process.
+ *
+ * @throws ConfigError Redis cannot be reached.
+ */
+export async function openBackends({
+  redisUrl,
+  log,
+}: {
+  redisUrl: string | undefined
+  log: Logger
+}): Promise<Backends> {
+  const redis = redisUrl === undefined ? undefined : await connectRedis({ url: redisUrl, onError: logLoss(log) })
+  const runs = redis ? new RedisRunRegistry(redis) : new MemoryRunRegistry()
+  const oauthStates = redis ? new RedisOAuthStateRegistry(redis) : new MemoryOAuthStateRegistry()
+  return {
+    runs,
+    oauthStates,
+    close: async () => {
+      await runs.close()
+      await oauthStates.close()
+      await redis?.close()
+    },
+  }
+}
+
+function logLoss(log: Logger): (error: Error) => void {
+  return (error) => log.error({ err: error }, 'Redis: connection lost')
+}

@@ -1,0 +1,195 @@
+import { createHash, randomUUID } from 'node:crypto'
+import type { Dirent } from 'node:fs'
+import { lstat, mkdir, open, readdir, realpath, rename, rm, stat, unlink } from 'node:fs/promises'
+import { basename, dirname, join, sep } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { ConfigError, ServiceError } from '@bureau/protocol'
+import { abortable } from './abortable.ts'
+import { isFileName, requireFileName } from './file-name.ts'
+import type { FileStore, OpenedFile, PutOptions, StoredFile } from './file-store.ts'
+import { HeldDirectory, ignore } from './held-directory.ts'
+import { openRegularFile, UnsafeFileError } from './open-regular-file.ts'
+
+export type LocalFileStoreOptions = {
+  /** Where the files are. Created when missing. */
+  readonly directory: string
+  /** Where files are written before they get their name: outside `directory`, on the same file system. */
+  readonly stagingDirectory: string
+  /** Where the system shows open descriptors as paths; null when nowhere. Default: `/proc/self/fd` if it exists. */
+  readonly descriptors?: string | null
+}
+
+const STAGED_FILE_LIFETIME_MS = 24 * 60 * 60 * 1000
+
+/**
+ * Opens a store on a local disk and removes what a crash left in the staging directory more than a day ago.
+ *
+ * @throws ConfigError when the two directories do not fit together.
+ */
+export async function openLocalFileStore(options: LocalFileStoreOptions): Promise<LocalFileStore> {
+  await mkdir(options.directory, { recursive: true, mode: 0o700 })
+  await mkdir(options.stagingDirectory, { recursive: true, mode: 0o700 })
+  const directory = await realpath(options.directory)
+  const stagingDirectory = await realpath(options.stagingDirectory)
+  if (`${stagingDirectory}${sep}`.startsWith(`${directory}${sep}`)) {
+    throw new ConfigError(`The staging directory ${stagingDirectory} must not lie in the store ${directory}.`)
+  }
+  if ((await stat(directory)).dev !== (await stat(stagingDirectory)).dev) {
+    throw new ConfigError(`The staging directory ${stagingDirectory} must be on the file system of ${directory}.`)
+  }
+  await removeLeftovers(stagingDirectory, Date.now() - STAGED_FILE_LIFETIME_MS)
+  return new LocalFileStore({ ...options, directory, stagingDirectory })
+}
+
+/**
+ * Embedded: a directory. Others may write to it too, e.g. a sandbox that mounts it, and may place links at any time.
+ *
+ * Files that are reached over a symbolic link, have a second hard link or are not regular are treated as missing.
+ */
+export class LocalFileStore implements FileStore {
+  readonly #options: LocalFileStoreOptions
+
+  /** Paths must be real. Use {@link openLocalFileStore}. */
+  constructor(options: LocalFileStoreOptions) {
+    this.#options = options
+  }
+
+  async put(
+    name: string,
+    body: AsyncIterable<Uint8Array>,
+    options: PutOptions,
+  ): Promise<StoredFile & { sha256: string }> {
+    requireFileName(name)
+    const path = join(this.#options.stagingDirectory, `${randomUUID()}.part`)
+    try {
+      const { sizeBytes, sha256 } = await stage(path, body, options)
+      if (options.sha256 !== undefined && options.sha256.toLowerCase() !== sha256) {
+        throw new ServiceError('checksum_mismatch')
+      }
+      const { mtimeMs } = await stat(path)
+      await this.#publish(path, name)
+      return { name, sizeBytes, sha256, modifiedAt: Math.trunc(mtimeMs) }
+    } catch (error) {
+      await rm(path, { force: true })
+      throw error
+    }
+  }
+
+  async open(name: string): Promise<OpenedFile | undefined> {
+    const opened = await this.#openFile(name)
+    if (!opened) return undefined
+    const { handle, file } = opened
+    if (file.sizeBytes > 0) return { ...file, stream: handle.createReadStream({ end: file.sizeBytes - 1 }) }
+    await handle.close()
+    return { ...file, stream: Readable.from([]) }
+  }
+
+  async stat(name: string): Promise<StoredFile | undefined> {
+    const opened = await this.#openFile(name)
+    await opened?.handle.close()
+    return opened?.file
+  }
+
+  async delete(name: string): Promise<void> {
+    requireFileName(name)
+    await using parent = await this.#openDirectory(parentsOf(name))
+    if (!parent || (await parent.isDirectory(basename(name)))) return
+    await unlink(parent.at(basename(name))).catch(ignore('ENOENT'))
+  }
+
+  async *list(prefix = ''): AsyncGenerator<StoredFile> {
+    await using root = await this.#openDirectory([])
+    if (root) yield* listDirectory(root, '', prefix)
+  }
+
+  async #openFile(name: string) {
+    requireFileName(name)
+    try {
+      const { handle, stats } = await openRegularFile(join(this.#options.directory, ...name.split('/')))
+      const file: StoredFile = { name, sizeBytes: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) }
+      if (stats.nlink === 1) return { handle, file }
+      await handle.close()
+      return undefined
+    } catch (error) {
+      if (error instanceof UnsafeFileError) return undefined
+      return ignore('ENOENT', 'ENOTDIR')(error as NodeJS.ErrnoException)
+    }
+  }
+
+  async #publish(stagedPath: string, name: string): Promise<void> {
+    await using parent = await this.#openDirectory(parentsOf(name), 'create')
+    // A link, a file or a folder is in the way.
+    if (!parent || (await parent.isDirectory(basename(name)))) throw new ServiceError('invalid_file_name')
+    await rename(stagedPath, parent.at(basename(name)))
+    await parent.sync()
+  }
+
+  /** Walks down one directory at a time; undefined when a part of the way is missing or no real directory. */
+  async #openDirectory(segments: readonly string[], missing?: 'create'): Promise<HeldDirectory | undefined> {
+    let held = await HeldDirectory.open(this.#options.directory, this.#options.descriptors)
+    for (const segment of segments) {
+      await using parent = held
+      if (missing === 'create') await parent.create(segment)
+      const child = await parent.enter(segment)
+      if (!child) return undefined
+      held = child
+    }
+    return held
+  }
+}
+
+function parentsOf(name: string): string[] {
+  return dirname(name) === '.' ? [] : dirname(name).split('/')
+}
+
+/** Writes the body to a new file and through to the disk. */
+async function stage(
+  path: string,
+  body: AsyncIterable<Uint8Array>,
+  { maxBytes, signal }: PutOptions,
+): Promise<{ sizeBytes: number; sha256: string }> {
+  const hash = createHash('sha256')
+  let sizeBytes = 0
+  const counted = async function* (): AsyncGenerator<Uint8Array> {
+    for await (const chunk of abortable(body, signal)) {
+      sizeBytes += chunk.byteLength
+      if (sizeBytes > maxBytes) throw new ServiceError('file_too_large')
+      hash.update(chunk)
+      yield chunk
+    }
+  }
+  const file = await open(path, 'wx', 0o600)
+  await pipeline(counted, file.createWriteStream({ flush: true }))
+  return { sizeBytes, sha256: hash.digest('hex') }
+}
+
+async function* listDirectory(directory: HeldDirectory, path: string, prefix: string): AsyncGenerator<StoredFile> {
+  const entries = await readdir(directory.at('.'), { withFileTypes: true })
+  for (const entry of entries.toSorted(byStoredName)) {
+    const name = path + entry.name
+    if (!isFileName(name)) continue
+    if (entry.isDirectory() && (`${name}/`.startsWith(prefix) || prefix.startsWith(`${name}/`))) {
+      await using child = await directory.enter(entry.name)
+      if (child) yield* listDirectory(child, `${name}/`, prefix)
+    } else if (entry.isFile() && name.startsWith(prefix)) {
+      const stats = await lstat(directory.at(entry.name)).catch(ignore('ENOENT'))
+      if (!stats?.isFile() || stats.nlink !== 1) continue
+      yield { name, sizeBytes: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) }
+    }
+  }
+}
+
+/** What lies in a directory sorts by its whole name, in which a `/` follows. */
+function byStoredName(a: Dirent, b: Dirent): number {
+  const [left, right] = [a, b].map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
+  return Buffer.compare(Buffer.from(left ?? ''), Buffer.from(right ?? ''))
+}
+
+async function removeLeftovers(directory: string, before: number): Promise<void> {
+  for (const entry of await readdir(directory)) {
+    const path = join(directory, entry)
+    const stats = entry.endsWith('.part') ? await lstat(path).catch(ignore('ENOENT')) : undefined
+    if (stats && stats.mtimeMs < before) await rm(path, { force: true })
+  }
+}

@@ -1,0 +1,101 @@
+import { once } from 'node:events'
+import type { FastifyReply } from 'fastify'
+import { sseKeepalive } from '@bureau/protocol'
+
+/** A client that reads nothing for this long is cut off. */
+const MAX_STALL_MS = 60_000
+const KEEPALIVE_MS = 15_000
+
+export type StreamedResponse = {
+  readonly contentType: string
+  /** Text to send, in pieces. Pieces are asked for only while the client reads. */
+  readonly chunks: AsyncIterable<string>
+  /** True: a comment is sent after 15 s of silence. For server-sent events only. */
+  readonly keepalive: boolean
+  /** Called at once when the client goes away before the end. */
+  readonly onClientLost: () => void
+}
+
+/**
+ * Writes a streamed answer straight to the socket, one write per piece. The headers go with a first piece that is there
+ * at once, so that the answer begins with one packet; otherwise they go alone.
+ *
+ * The reply's own headers (CORS, its own cache-control and the like) are kept. Resolves when everything is sent or the client is gone.
+ */
+export async function streamResponse(reply: FastifyReply, response: StreamedResponse): Promise<void> {
+  const socket = reply.raw
+  reply.hijack()
+  socket.writeHead(reply.statusCode, {
+    'cache-control': 'no-cache',
+    ...(reply.getHeaders() as Record<string, string>),
+    'content-type': response.contentType,
+    connection: 'keep-alive',
+    'x-accel-buffering': 'no',
+  })
+  let begun = false
+  setImmediate(() => begun || socket.flushHeaders())
+  const lost = new AbortController()
+  socket.once('close', () => {
+    if (socket.writableFinished) return
+    response.onClientLost()
+    lost.abort()
+  })
+  const heartbeat = response.keepalive ? heartbeats.add((text) => void socket.write(text)) : undefined
+  try {
+    for await (const text of response.chunks) {
+      if (lost.signal.aborted) return
+      heartbeat?.touch()
+      begun = true
+      if (!socket.write(text)) await drained(socket, lost.signal)
+    }
+    socket.end()
+  } catch (error) {
+    socket.destroy()
+    if (!lost.signal.aborted) throw error
+  } finally {
+    heartbeat?.remove()
+  }
+}
+
+async function drained(socket: FastifyReply['raw'], lost: AbortSignal): Promise<void> {
+  const stalled = setTimeout(() => socket.destroy(), MAX_STALL_MS)
+  try {
+    await once(socket, 'drain', { signal: lost })
+  } finally {
+    clearTimeout(stalled)
+  }
+}
+
+type Heartbeat = { touch: () => void; remove: () => void }
+
+/** One timer for all open streams of the process. */
+class Heartbeats {
+  readonly #streams = new Map<object, { send: (text: string) => void; lastMs: number }>()
+  #timer: NodeJS.Timeout | undefined
+
+  add(send: (text: string) => void): Heartbeat {
+    const entry = { send, lastMs: performance.now() }
+    this.#streams.set(entry, entry)
+    this.#timer ??= setInterval(() => this.#beat(), 1_000).unref()
+    return { touch: () => void (entry.lastMs = performance.now()), remove: () => this.#remove(entry) }
+  }
+
+  #beat(): void {
+    const now = performance.now()
+    const text = sseKeepalive(Date.now())
+    for (const entry of this.#streams.values()) {
+      if (now - entry.lastMs < KEEPALIVE_MS) continue
+      entry.lastMs = now
+      entry.send(text)
+    }
+  }
+
+  #remove(entry: object): void {
+    this.#streams.delete(entry)
+    if (this.#streams.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+const heartbeats = new Heartbeats()

@@ -1,0 +1,65 @@
+export { type Backends, openBackends } from './backends.ts'
+export { createEgressPolicy, type EgressPolicy, type EgressPolicyOptions } from './egress/address-policy.ts'
+export { ByteBudget } from './egress/byte-budget.ts'
+export { checkUrl, type UrlRules } from './egress/check-url.ts'
+export { EgressError, type EgressReason } from './egress/egress-error.ts'
+export { GuardedDispatcher, type GuardedDispatcherOptions } from './egress/guarded-dispatcher.ts'
+export { safeFetch, type SafeFetchOptions } from './egress/safe-fetch.ts'
+export { AttachmentError, type AttachmentProblem, shown } from './files/attachment-error.ts'
+export { isFileName } from './files/file-name.ts'
+export { openLocalFileStore } from './files/file-store.local.ts'
+export type { FileStore, OpenedFile, PutOptions, StoredFile } from './files/file-store.ts'
+export {
+  type AttachmentKind,
+  contentMatches,
+  extensionOf,
+  type FileType,
+  findFileType,
+  sniffFileType,
+} from './files/file-types.ts'
+export { usableDirectories } from './files/local-files.ts'
+export type { AttachmentSources } from './files/name-attachments.ts'
+export {
+  findProviderFile,
+  type ProviderFile,
+  type ProviderFilesAccess,
+  readProviderFile,
+} from './files/provider-files.ts'
+export { type Attachment, readAttachments, type ReadAttachmentsOptions } from './files/read-attachments.ts'
+export {
+  deleteUploads,
+  type FailedDeletion,
+  uploadAttachments,
+  type UploadedAttachment,
+} from './files/upload-attachments.ts'
+export { type ApiDocs, apiDocsRoutes } from './http/api-docs.ts'
+export { readBearer, sameSecret } from './http/bearer.ts'
+export { InvalidJson, parseJson, readJsonBodies } from './http/json-body.ts'
+export { listen, type ListenOptions } from './http/listen.ts'
+export { streamResponse, type StreamedResponse } from './http/stream-response.ts'
+export { createLogger, type Logger, type LogLevel } from './log.ts'
+export {
+  authorizeThrough,
+  type CallbackOutcome,
+  type CallbackQuery,
+  receiveCallback,
+  SIGN_IN_TIMEOUT_MS,
+} from './oauth/authorization.ts'
+export type {
+  AuthorizationFlow,
+  Completed,
+  FlowAnswer,
+  FlowStatus,
+  NewFlow,
+  OAuthStateRegistry,
+  Waited,
+} from './oauth/oauth-state-registry.ts'
+export { MemoryOAuthStateRegistry } from './oauth/oauth-state-registry.memory.ts'
+export { RedisOAuthStateRegistry } from './oauth/oauth-state-registry.redis.ts'
+export { connectRedis, type ConnectRedisOptions, type RedisConnection } from './redis/connect-redis.ts'
+export { cancelAndWait } from './runs/cancel-and-wait.ts'
+export { RunLog } from './runs/run-log.ts'
+export type { CancelOutcome, CancelRequest, LiveRun, RunRegistry } from './runs/run-registry.ts'
+export { MemoryRunRegistry } from './runs/run-registry.memory.ts'
+export { RedisRunRegistry, type RedisRunRegistryOptions } from './runs/run-registry.redis.ts'
+export { startRun, type StartRun } from './runs/start-run.ts'

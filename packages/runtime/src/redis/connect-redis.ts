@@ -1,0 +1,72 @@
+import type { createClient } from '@redis/client'
+import { ConfigError } from '@bureau/protocol'
+
+export type RedisClient = ReturnType<typeof createClient>
+
+/** Two connections to one Redis: commands, and subscriptions, which take a connection for themselves. */
+export type RedisConnection = {
+  readonly commands: RedisClient
+  readonly subscriber: RedisClient
+  readonly close: () => Promise<void>
+}
+
+/** A command that could not be sent for this long fails. Shorter interruptions go unnoticed. */
+const COMMAND_TIMEOUT_MS = 5_000
+
+export type ConnectRedisOptions = {
+  readonly url: string
+  /** Told of every lost connection, for the log. */
+  readonly onError: (error: Error) => void
+  /** Longest wait for the first connection, in milliseconds. Default 10_000. */
+  readonly firstConnectMs?: number
+}
+
+/**
+ * Connects to Redis, and connects again whenever the connection is lost; subscriptions come back by themselves. The
+ * library is loaded here and nowhere else, so that a server without Redis never does.
+ *
+ * @throws ConfigError Redis cannot be reached at the start, or its client is not installed.
+ */
+export async function connectRedis({
+  url,
+  onError,
+  firstConnectMs = 10_000,
+}: ConnectRedisOptions): Promise<RedisConnection> {
+  const { createClient } = await loadClient()
+  const commands = createClient({
+    url,
+    RESP: 2,
+    commandOptions: { timeout: COMMAND_TIMEOUT_MS },
+    socket: { connectTimeout: COMMAND_TIMEOUT_MS },
+  }) as unknown as RedisClient
+  const subscriber = commands.duplicate()
+  // Without a listener, a lost connection would end the process.
+  for (const client of [commands, subscriber]) client.on('error', onError)
+  const close = async (): Promise<void> => {
+    for (const client of [commands, subscriber]) {
+      if (client.isReady) await client.close().catch(() => client.destroy())
+      else if (client.isOpen) client.destroy()
+    }
+  }
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`no connection within ${firstConnectMs} ms`)), firstConnectMs)
+  try {
+    await Promise.race([Promise.all([commands.connect(), subscriber.connect()]), late.promise])
+  } catch (cause) {
+    await close()
+    throw new ConfigError('REDIS_URL: Redis cannot be reached.', { cause })
+  } finally {
+    clearTimeout(timer)
+  }
+  return { commands, subscriber, close }
+}
+
+/** Not installed with the server, because one process alone needs no Redis. */
+async function loadClient(): Promise<typeof import('@redis/client')> {
+  try {
+    return await import('@redis/client')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause
+    throw new ConfigError('REDIS_URL: install the client for Redis: npm install @redis/client@6', { cause })
+  }
+}

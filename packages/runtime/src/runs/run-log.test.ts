@@ -1,0 +1,56 @@
+import type { EventSource, RunEnded, RunEvent } from '@bureau/protocol'
+import { expect, test } from 'vitest'
+import { RunLog } from './run-log.ts'
+
+const source: EventSource = { agent: 'Solo', callerAgent: null, agent_run_id: 'agent_run_1' }
+
+function event(bytes: number): RunEvent {
+  return { type: 'model.event', source, kind: 'response.output_text.delta', json: 'x'.repeat(bytes) }
+}
+
+const ended = { type: 'run.ended', run_id: 'r', status: 'completed' } as RunEnded
+
+test('yields what was logged, in order, and ends after run.ended', async () => {
+  const log = new RunLog()
+  log.emit(event(1))
+  const batches = log.read()
+  const first = (await batches.next()).value as readonly RunEvent[]
+  const second = batches.next()
+  log.emit(event(2))
+  log.emit(ended)
+
+  expect(first.map((each) => each.type)).toEqual(['model.event'])
+  expect(((await second).value as readonly RunEvent[]).map((each) => each.type)).toEqual(['model.event', 'run.ended'])
+  expect((await batches.next()).done).toBe(true)
+})
+
+test('holds the producer back above 1 MiB and lets it go on when the reader has caught up', async () => {
+  const log = new RunLog()
+  log.emit(event(1_000_000))
+  expect(log.ready()).toBeUndefined()
+  log.emit(event(100_000))
+  const held = log.ready()
+  expect(held).toBeInstanceOf(Promise)
+
+  const batches = log.read()
+  await batches.next()
+  const next = batches.next()
+  await held
+
+  expect(log.ready()).toBeUndefined()
+  log.emit(ended)
+  await next
+})
+
+test('a reader that stops neither holds the producer back nor keeps events', async () => {
+  const log = new RunLog()
+  log.emit(event(2_000_000))
+  const held = log.ready()
+  const batches = log.read()
+  await batches.next()
+  await batches.return()
+
+  await held
+  for (let n = 0; n < 10; n++) log.emit(event(1_000_000))
+  expect(log.ready()).toBeUndefined()
+})

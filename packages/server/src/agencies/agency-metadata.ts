@@ -1,0 +1,163 @@
+import type { Tool as SdkTool } from '@openai/agents-core'
+import type { Agency, AgencyContext, Agent } from '@bureau/framework'
+
+export type MetadataOptions = {
+  readonly exposeInstructions: boolean
+  readonly version: string
+  readonly defaultModel: string
+  /** The directories usable right now; null when local files are switched off. */
+  readonly usableLocalDirs: () => Promise<readonly string[] | null>
+}
+
+type Position = { readonly x: number; readonly y: number }
+
+/** The answer of `get_metadata`: the agency as a graph. Positions are cosmetic. */
+export async function agencyMetadata(agency: Agency, options: MetadataOptions): Promise<object> {
+  const positions = layOut(agency)
+  const nodes: object[] = []
+  const edges: object[] = []
+  for (const agent of agency.agents.values()) {
+    const position = positions.get(agent.name)!
+    agent.tools.forEach((tool, index) => {
+      const id = `${agent.name}_tool_${index}`
+      nodes.push(toolNode(id, agent, tool, { x: position.x - 60 + 120 * index, y: position.y + 115 }))
+      edges.push({ id: `${agent.name}->${id}`, source: agent.name, target: id, type: 'owns' })
+    })
+    nodes.push(agentNode(agency, agent, position, options))
+  }
+  for (const [source, target] of connections(agency)) {
+    const data = { label: `${source} → ${target}`, bidirectional: false }
+    edges.push({ id: `${source}->${target}`, source, target, type: 'communication', data })
+  }
+  return {
+    nodes,
+    edges,
+    metadata: summary(agency, options),
+    agency_swarm_version: COMPATIBLE_VERSION,
+    bureau_version: options.version,
+    allowed_local_file_dirs: await options.usableLocalDirs(),
+  }
+}
+
+/** Clients switch features on by this version of the Python system, with which the routes are compatible. */
+const COMPATIBLE_VERSION = '1.11.0'
+
+function summary(agency: Agency, options: MetadataOptions): object {
+  const agents = [...agency.agents.values()]
+  const messageTools = agents.filter((agent) => agency.recipientsOf(agent.name).length > 0).length
+  return {
+    agencyName: agency.name,
+    totalAgents: agents.length,
+    totalTools: agents.reduce((sum, agent) => sum + agent.tools.length, messageTools),
+    agents: agents.map((agent) => agent.name),
+    entryPoints: agency.entryPoints.map((agent) => agent.name),
+    sharedInstructions: options.exposeInstructions ? agency.sharedInstructions : '',
+    layoutAlgorithm: 'hierarchical',
+  }
+}
+
+function agentNode(agency: Agency, agent: Agent, position: Position, options: MetadataOptions): object {
+  const { conversationStarters, quickReplies } = agent
+  return {
+    id: agent.name,
+    type: 'agent',
+    position,
+    data: {
+      label: agent.name,
+      description: agent.description,
+      isEntryPoint: agency.entryPoints.includes(agent),
+      toolCount: agent.tools.length,
+      tools: agent.tools.map(describeTool),
+      instructions: options.exposeInstructions ? instructionsOf(agency, agent) : '',
+      model: modelOf(agent, options),
+      hasSubagents: connections(agency).some(([source]) => source === agent.name),
+      capabilities: capabilitiesOf(agent),
+      ...(conversationStarters.length > 0 && { conversationStarters }),
+      ...(quickReplies.length > 0 && { quickReplies }),
+    },
+  }
+}
+
+function toolNode(id: string, agent: Agent, tool: SdkTool<AgencyContext>, position: Position): object {
+  const { name, description, type } = describeTool(tool)
+  return { id, type: 'tool', data: { label: name, description, type, parentAgent: agent.name }, position }
+}
+
+type DescribedTool = { name: string; type: string; description: string; inputSchema?: unknown }
+
+function describeTool(tool: SdkTool<AgencyContext>): DescribedTool {
+  if (tool.type === 'function') {
+    return { name: tool.name, type: 'function', description: tool.description, inputSchema: tool.parameters }
+  }
+  const data = (tool.type === 'hosted_tool' ? tool.providerData : undefined) as Record<string, unknown> | undefined
+  const { server_label: label, type } = data ?? {}
+  return {
+    name: typeof label === 'string' ? label : tool.name,
+    type: typeof type === 'string' ? type : tool.type,
+    description: '',
+  }
+}
+
+const HOSTED_CAPABILITIES: Record<string, string> = {
+  code_interpreter: 'code_interpreter',
+  web_search: 'web_search',
+  web_search_preview: 'web_search',
+  file_search: 'file_search',
+  mcp: 'hosted_mcp',
+}
+
+function capabilitiesOf(agent: Agent): string[] {
+  const types = agent.tools.map((tool) => describeTool(tool).type)
+  const hosted = Object.entries(HOSTED_CAPABILITIES).flatMap(([type, name]) => (types.includes(type) ? [name] : []))
+  const ordered = [
+    ...(types.includes('function') || agent.mcpServers.length > 0 ? ['tools'] : []),
+    ...(agent.modelSettings.reasoning ? ['reasoning'] : []),
+    ...hosted,
+  ]
+  return [...new Set(ordered)]
+}
+
+function modelOf(agent: Agent, options: MetadataOptions): string {
+  if (typeof agent.model === 'string') return agent.model || options.defaultModel
+  return agent.model.constructor.name
+}
+
+function instructionsOf(agency: Agency, agent: Agent): string {
+  const own = typeof agent.instructions === 'string' ? agent.instructions : ''
+  return [agency.sharedInstructions, own].filter((text) => text !== '').join('\n\n---\n\n')
+}
+
+/** Who may reach whom, by message or handoff, each pair once. */
+function connections(agency: Agency): [string, string][] {
+  const pairs = new Map<string, [string, string]>()
+  for (const { sender, recipient } of agency.flows)
+    pairs.set(`${sender.name}\n${recipient.name}`, [sender.name, recipient.name])
+  for (const name of agency.agents.keys()) {
+    for (const handoff of agency.handoffsFrom(name))
+      pairs.set(`${name}\n${handoff.agentName}`, [name, handoff.agentName])
+  }
+  return [...pairs.values()]
+}
+
+/** Layers by distance from the entry points, centred on a canvas of 800. */
+function layOut(agency: Agency): Map<string, Position> {
+  const layers = new Map(agency.entryPoints.map((agent) => [agent.name, 0]))
+  const queue = [...layers.keys()]
+  for (const name of queue) {
+    for (const [source, target] of connections(agency)) {
+      if (source !== name || layers.has(target)) continue
+      layers.set(target, layers.get(name)! + 1)
+      queue.push(target)
+    }
+  }
+  for (const name of agency.agents.keys()) if (!layers.has(name)) layers.set(name, 0)
+  const positions = new Map<string, Position>()
+  for (const layer of new Set(layers.values())) {
+    const names = [...layers].flatMap(([name, at]) => (at === layer ? [name] : []))
+    names.forEach((name, index) => {
+      const x = 400 + 120 * (index - (names.length - 1) / 2)
+      positions.set(name, { x, y: 80 + 180 * layer })
+    })
+  }
+  return positions
+}

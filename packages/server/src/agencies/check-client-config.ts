@@ -1,0 +1,119 @@
+import type { ModelAccess } from '@bureau/framework'
+import type { ClientConfig, ValidationEntry } from '@bureau/protocol'
+import { InvalidBody } from '../http/invalid-body.ts'
+
+/**
+ * Providers of `thirdparty/...` models that a key can be sent for: those of the framework, their other names, and the
+ * default vendor. A test compares the list with what the framework serves.
+ */
+const PROVIDERS = [
+  'anthropic',
+  'gemini',
+  'google',
+  'mistral',
+  'openai',
+  'openai_compatible',
+  'openrouter',
+  'xai',
+] as const
+
+// RFC 9110: a token, and visible characters with spaces between.
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const KEY = /^[\x20-\x7e]*$/
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/** A map of keys or headers may be as long as a body. */
+const MAX_PROBLEMS = 20
+
+type Report = (path: readonly string[], message: string, input: unknown) => void
+
+/**
+ * Checks of `client_config` what its schema cannot: addresses, provider names, headers and the settings that are read here.
+ *
+ * @throws InvalidBody
+ */
+export function checkClientConfig(config: ClientConfig | null | undefined, models: ModelAccess): void {
+  if (!config) return
+  const entries: ValidationEntry[] = []
+  const report: Report = (path, message, input) => {
+    if (entries.length === MAX_PROBLEMS) return
+    const loc = ['body', 'client_config', ...path]
+    entries.push({ type: 'value_error', loc, msg: `Value error, ${message}`, input, ctx: { error: {} } })
+  }
+  checkBaseUrl(config, models, report)
+  checkKeys(config, report)
+  checkProviders(config, report)
+  checkHeaders(config, report)
+  checkExtraArguments(config.model_settings_extra_args ?? {}, report)
+  if (entries.length > 0) throw new InvalidBody(entries)
+}
+
+function checkBaseUrl({ base_url: url }: ClientConfig, models: ModelAccess, report: Report): void {
+  if (url == null) return
+  try {
+    models.checkCallerUrl(url)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : 'The address is not allowed.'
+    report(['base_url'], `client_config.base_url cannot be used. ${reason}`, url)
+  }
+}
+
+function checkProviders(config: ClientConfig, report: Report): void {
+  for (const field of ['thirdparty_keys', 'litellm_keys'] as const) {
+    for (const name of Object.keys(config[field] ?? {})) {
+      if (PROVIDERS.some((known) => known === name)) continue
+      report([field, name], `there is no provider '${name}'. Valid providers: ${PROVIDERS.join(', ')}`, name)
+    }
+  }
+}
+
+/** Keys are sent in headers. */
+function checkKeys(config: ClientConfig, report: Report): void {
+  const keys = (['thirdparty_keys', 'litellm_keys'] as const).flatMap((field) =>
+    Object.entries(config[field] ?? {}).map(([name, key]) => [[field, name], key] as const),
+  )
+  for (const [path, key] of [[['api_key'], config.api_key ?? ''] as const, ...keys]) {
+    if (!KEY.test(key)) report(path, 'this is not a valid key', '')
+  }
+}
+
+function checkHeaders({ default_headers: headers }: ClientConfig, report: Report): void {
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    if (!HEADER_NAME.test(name)) report(['default_headers', name], 'this is not a valid header name', name)
+    else if (!HEADER_VALUE.test(value)) report(['default_headers', name], 'this is not a valid header value', name)
+  }
+}
+
+const KINDS: Readonly<Record<string, { readonly says: string; readonly fits: (value: unknown) => boolean }>> = {
+  reasoning_effort: { says: 'a string', fits: (value) => typeof value === 'string' },
+  reasoning_summary: { says: 'a string', fits: (value) => typeof value === 'string' },
+  include: { says: 'a list of strings', fits: isStringList },
+  max_tokens: { says: 'a whole number above 0', fits: (value) => Number.isInteger(value) && Number(value) > 0 },
+  extra_body: { says: 'an object', fits: isObject },
+  extra_headers: { says: 'an object of valid header values', fits: isHeaders },
+}
+
+function checkExtraArguments(extra: Readonly<Record<string, unknown>>, report: Report): void {
+  for (const [name, { says, fits }] of Object.entries(KINDS)) {
+    const value = extra[name]
+    if (value === undefined || value === null || fits(value)) continue
+    report(['model_settings_extra_args', name], `${name} should be ${says}`, value)
+  }
+}
+
+function isStringList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((entry) => typeof entry === 'string')
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isHeaders(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    Object.entries(value).every(
+      ([name, text]) => HEADER_NAME.test(name) && typeof text === 'string' && HEADER_VALUE.test(text),
+    )
+  )
+}

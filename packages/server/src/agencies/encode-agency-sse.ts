@@ -1,0 +1,67 @@
+import { eventEnvelope, type RunEnded, type RunEvent, SSE_END, sseFrame } from '@bureau/protocol'
+import { isFileUrlsFailure } from './attachment-failure.ts'
+
+/**
+ * Turns batches of run events into the frames of `get_response_stream`.
+ *
+ * `meta` waits for the event after it, because a run whose `file_urls` cannot be used has neither `meta` nor `messages`.
+ */
+export async function* encodeAgencySse(batches: AsyncIterable<readonly RunEvent[]>): AsyncGenerator<string, void> {
+  let meta = ''
+  let isRefused = false
+  for await (const batch of batches) {
+    let text = ''
+    for (const event of batch) {
+      if (event.type === 'run.started') meta = frameOf(event)
+      else if (event.type === 'run.error' && isFileUrlsFailure(event.error)) isRefused = true
+      else if (event.type === 'run.ended' && isRefused) text += refusalOf(event)
+      else {
+        text += meta + frameOf(event)
+        meta = ''
+      }
+    }
+    if (text !== '') yield text
+  }
+}
+
+/** The whole stream of such a run. */
+function refusalOf({ error }: RunEnded): string {
+  return sseFrame(JSON.stringify({ error: error?.message ?? 'The files cannot be used.' })) + SSE_END
+}
+
+function frameOf(event: RunEvent): string {
+  switch (event.type) {
+    case 'run.started':
+      return sseFrame(JSON.stringify({ run_id: event.run_id }), { event: 'meta' })
+    case 'oauth.redirect': {
+      const { state, server, auth_url } = event
+      return sseFrame(JSON.stringify({ state, server, auth_url }), { event: 'oauth_redirect' })
+    }
+    case 'oauth.status': {
+      const { state, server, status } = event
+      return sseFrame(JSON.stringify({ state, server, status }), { event: 'oauth_status' })
+    }
+    case 'run.ended':
+      return sseFrame(JSON.stringify(messagesPayload(event)), { event: 'messages' }) + SSE_END
+    default: {
+      const envelope = eventEnvelope(event)
+      if (envelope !== undefined) return `data: {"data":${envelope}}\n\n`
+      const error = event.type === 'run.error' ? event.error.message : NOT_JSON
+      return sseFrame(JSON.stringify({ error }))
+    }
+  }
+}
+
+const NOT_JSON = 'An event of the agency was left out: it is not JSON.'
+
+/** The payload of the `messages` frame, the last but one of every stream. */
+function messagesPayload(ended: RunEnded): Record<string, unknown> {
+  return {
+    new_messages: ended.new_messages,
+    run_id: ended.run_id,
+    ...(ended.status === 'cancelled' && { cancelled: true }),
+    ...(ended.file_ids_map && { file_ids_map: ended.file_ids_map }),
+    ...(ended.chat_name !== undefined && { chat_name: ended.chat_name }),
+    ...(ended.usage && { usage: ended.usage }),
+  }
+}

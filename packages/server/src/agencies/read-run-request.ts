@@ -1,0 +1,54 @@
+import type { Agency, ClientConfig, RunInput } from '@bureau/framework'
+import { RunRequest } from '@bureau/protocol'
+import { z } from 'zod'
+import { parseBody } from '../http/invalid-body.ts'
+
+/** A request body becomes the input of a run, except for its files. */
+export function readRunRequest(agency: Agency, body: unknown): RunRequest {
+  return parseBody(requestSchema(agency), body)
+}
+
+const MAX_FILE_IDS = 50
+
+const schemas = new WeakMap<Agency, z.ZodType<RunRequest>>()
+
+/** The wire schema plus the rules that depend on the agency and on more than one field. */
+function requestSchema(agency: Agency): z.ZodType<RunRequest> {
+  const known = schemas.get(agency)
+  if (known) return known
+  const names = [...agency.agents.keys()]
+  const schema = RunRequest.superRefine((request, context) => {
+    const hasFiles = Boolean(request.file_ids?.length) || Object.keys(request.file_urls ?? {}).length > 0
+    if (request.message.length === 0 && !(hasFiles && typeof request.message === 'string')) {
+      context.addIssue({ code: 'custom', path: ['message'], message: 'message cannot be empty' })
+    }
+    if ((request.file_ids?.length ?? 0) > MAX_FILE_IDS) {
+      context.addIssue({ code: 'custom', path: ['file_ids'], message: `at most ${MAX_FILE_IDS} files are allowed` })
+    }
+    const recipient = request.recipient_agent
+    if (recipient && !agency.agents.has(recipient)) {
+      const message = `there is no agent '${recipient}'. Available agents: ${names.join(', ')}`
+      context.addIssue({ code: 'custom', path: ['recipient_agent'], message })
+    }
+  })
+  schemas.set(agency, schema)
+  return schema
+}
+
+export function toRunInput(request: RunRequest): RunInput {
+  const { client_config: config } = request
+  return {
+    message: request.message,
+    history: request.chat_history ?? [],
+    ...(request.recipient_agent && { agent: request.recipient_agent }),
+    ...(request.additional_instructions && { additionalInstructions: request.additional_instructions }),
+    ...(request.user_context && { userContext: request.user_context }),
+    ...(config && { clientConfig: toClientConfig(config) }),
+    ...(request.generate_chat_name && { generateChatName: true }),
+  }
+}
+
+function toClientConfig(config: NonNullable<RunRequest['client_config']>): ClientConfig {
+  const { litellm_keys, thirdparty_keys, ...rest } = config
+  return { ...rest, thirdparty_keys: { ...litellm_keys, ...thirdparty_keys } } as ClientConfig
+}

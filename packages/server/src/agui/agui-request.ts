@@ -1,0 +1,123 @@
+import { omitOptionalNulls } from '@ag-ui/core'
+import {
+  ActivityMessageSchema,
+  AssistantMessageSchema,
+  DeveloperMessageSchema,
+  ReasoningMessageSchema,
+  RunAgentInputSchema,
+  SystemMessageSchema,
+  ToolMessageSchema,
+  UserMessageSchema,
+} from '@ag-ui/core/schemas'
+import { RunRequest, type WireItem } from '@bureau/protocol'
+import { z } from 'zod'
+import { parseBody } from '../http/invalid-body.ts'
+
+/** A part of a message. Its kind is checked where it is converted, because older clients have kinds of their own. */
+export const AguiPart = z.looseObject({ type: z.string() })
+export type AguiPart = z.infer<typeof AguiPart>
+
+const content = z.union([z.string(), z.array(AguiPart)])
+
+export const AguiMessage = z.discriminatedUnion('role', [
+  DeveloperMessageSchema,
+  SystemMessageSchema,
+  AssistantMessageSchema,
+  UserMessageSchema.extend({ content }),
+  ToolMessageSchema.extend({ content }),
+  ActivityMessageSchema,
+  ReasoningMessageSchema,
+])
+export type AguiMessage = z.infer<typeof AguiMessage>
+
+/** What the run takes beyond the protocol's own input. */
+const BUREAU_FIELDS = {
+  chat_history: true,
+  additional_instructions: true,
+  user_context: true,
+  file_ids: true,
+  file_urls: true,
+  client_config: true,
+} as const
+
+/**
+ * Body of `get_response_stream` in AG-UI mode: the protocol's run input plus fields of ours.
+ *
+ * `state`, `tools`, `context` and `forwardedProps` are accepted and not used. As AG-UI 1.0 has it, only `threadId`,
+ * `runId` and `messages` must be there.
+ */
+export const AguiRequest = RunAgentInputSchema.extend({
+  messages: z.array(AguiMessage),
+  ...RunRequest.pick(BUREAU_FIELDS).shape,
+})
+export type AguiRequest = z.infer<typeof AguiRequest>
+
+/** What the events of a run repeat or go on from. */
+export type AguiRun = Pick<AguiRequest, 'threadId' | 'runId' | 'parentRunId' | 'protocolVersion' | 'messages'> & {
+  /** The system item that says where this turn's files came from, once the run has read them. */
+  readonly fileSources?: () => WireItem | undefined
+}
+
+/**
+ * A request body, whether its keys are in camelCase or snake_case. Nulls of optional fields count as absent.
+ *
+ * @throws InvalidBody the keys of the protocol are named in camelCase.
+ */
+export function readAguiRequest(body: unknown): AguiRequest {
+  return parseBody(AguiRequest, isFields(body) ? withProtocolKeys(body) : body)
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function withProtocolKeys(body: Fields): unknown {
+  const request: Record<string, unknown> = renamed(body, REQUEST_KEYS)
+  request['messages'] = eachOf(request['messages'], (message) => {
+    const { content, toolCalls, ...rest } = renamed(message, MESSAGE_KEYS)
+    return {
+      ...rest,
+      ...(content !== undefined && { content: eachOf(content, withPartKeys) }),
+      ...(toolCalls !== undefined && { toolCalls: eachOf(toolCalls, (call) => renamed(call, MESSAGE_KEYS)) }),
+    }
+  })
+  // The function drops nulls of a document that need not be valid; its type asks for one that is.
+  return omitOptionalNulls(request as never, 'RunAgentInput')
+}
+
+function withPartKeys(part: Fields): Fields {
+  const { source, ...rest } = renamed(part, PART_KEYS)
+  return { ...rest, ...(source !== undefined && { source: isFields(source) ? renamed(source, PART_KEYS) : source }) }
+}
+
+const REQUEST_KEYS: ReadonlyMap<string, string> = new Map([
+  ...['threadId', 'runId', 'parentRunId', 'forwardedProps', 'protocolVersion'].map(
+    (key) => [snakeCase(key), key] as const,
+  ),
+  ...Object.keys(BUREAU_FIELDS).map((key) => [camelCase(key), key] as const),
+])
+
+const MESSAGE_KEYS: ReadonlyMap<string, string> = new Map(
+  ['toolCalls', 'toolCallId', 'encryptedValue', 'subagentRunId', 'activityType'].map((key) => [snakeCase(key), key]),
+)
+
+const PART_KEYS: ReadonlyMap<string, string> = new Map([['mime_type', 'mimeType']])
+
+function renamed(fields: Fields, names: ReadonlyMap<string, string>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [names.get(key) ?? key, value]))
+}
+
+/** Values that are not what they should be are left to the schema, which says so. */
+function eachOf(list: unknown, convert: (entry: Fields) => unknown): unknown {
+  return Array.isArray(list) ? list.map((entry) => (isFields(entry) ? convert(entry) : entry)) : list
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function snakeCase(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+function camelCase(key: string): string {
+  return key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}

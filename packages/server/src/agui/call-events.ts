@@ -1,0 +1,121 @@
+import { type AssistantMessage, EventType } from '@ag-ui/core'
+import type { WireItem } from '@bureau/protocol'
+import { toAguiContent } from './content-parts.ts'
+import { frame } from './frame.ts'
+import { argumentsOf, hostedResult, toolNameOf } from './hosted-calls.ts'
+import type { Entry, Transcript } from './transcript.ts'
+import type { UniqueIds } from './unique-ids.ts'
+
+type Tag = { readonly subagentRunId?: string }
+
+type Call = {
+  /** As the client knows it. */
+  readonly id: string
+  readonly entry: Entry<AssistantMessage>
+  readonly tag: Tag
+  streamed: string
+  answered: boolean
+  announced: boolean
+}
+
+/** Tool calls as `TOOL_CALL_*` events, one assistant message each. */
+export class CallEvents {
+  readonly #transcript: Transcript
+  readonly #ids: UniqueIds
+  /** By the item. */
+  readonly #calls = new Map<string, Call>()
+  /** By the provider's `call_id`. */
+  readonly #byCallId = new Map<string, Call>()
+
+  constructor(transcript: Transcript, ids: UniqueIds) {
+    this.#transcript = transcript
+    this.#ids = ids
+  }
+
+  /** The call that asked for something, as the client knows it. */
+  find(callId: string | undefined): { readonly id: string; readonly subagentRunId: string | undefined } | undefined {
+    const call = callId === undefined ? undefined : this.#byCallId.get(callId)
+    return call && { id: call.id, subagentRunId: call.tag.subagentRunId }
+  }
+
+  start(key: string, item: WireItem, tag: Tag): string {
+    const abandoned = this.#close(key)
+    const callId = item.call_id ?? item.id ?? 'call'
+    const id = this.#ids.take(callId)
+    // The message that holds the result has the call's id, so the one that holds the call needs another.
+    const messageId = this.#ids.take(item.id ?? id)
+    const name = toolNameOf(item)!
+    const call = { id, type: 'function' as const, function: { name, arguments: '' } }
+    const message: AssistantMessage = { id: messageId, role: 'assistant', toolCalls: [call], ...tag }
+    const entry = this.#transcript.add(message, { open: true })
+    const made: Call = { id, entry, tag, streamed: '', answered: false, announced: false }
+    this.#calls.set(key, made)
+    this.#byCallId.set(callId, made)
+    const started = { type: EventType.TOOL_CALL_START, toolCallId: id, toolCallName: name } as const
+    return abandoned + frame({ ...started, parentMessageId: messageId, ...tag })
+  }
+
+  /** Undefined: there is no such call. */
+  delta(key: string, delta: string): string | undefined {
+    const call = this.#calls.get(key)
+    if (!call?.entry.open) return undefined
+    if (delta === '') return ''
+    call.streamed += delta
+    call.entry.message.toolCalls![0]!.function.arguments = call.streamed
+    return frame({ type: EventType.TOOL_CALL_ARGS, toolCallId: call.id, delta })
+  }
+
+  /** Ends the call's arguments. A call that the provider has carried out itself is answered at once. */
+  end(key: string, item: WireItem, tag: Tag): string {
+    const started = this.#calls.get(key)?.entry.open ? '' : this.start(key, item, tag)
+    const call = this.#calls.get(key)!
+    const rest = call.streamed === '' ? (this.delta(key, unstreamedArguments(item)) ?? '') : ''
+    call.entry.message.toolCalls![0]!.function.arguments = argumentsOf(item)
+    call.entry.open = false
+    const ended = frame({ type: EventType.TOOL_CALL_END, toolCallId: call.id }) + this.#transcript.snapshot()
+    const result = item.type === 'function_call' ? '' : this.#answer(call, hostedResult(item))
+    return started + rest + ended + result
+  }
+
+  /** The run has taken the call over. One that no model streamed is said as a whole. */
+  created(key: string, item: WireItem, tag: Tag): string {
+    const known = this.#calls.get(key)
+    const said = known && !known.entry.open && !known.announced ? '' : this.end(key, item, tag)
+    this.#calls.get(key)!.announced = true
+    return said
+  }
+
+  /** Undefined: the output belongs to no call that the client knows. */
+  answer(callId: string | undefined, output: unknown): string | undefined {
+    const call = callId === undefined ? undefined : this.#byCallId.get(callId)
+    return call && !call.answered ? this.#answer(call, toAguiContent(output)) : undefined
+  }
+
+  /** Closes what the run has left open. For the transcript it stays unfinished. */
+  endAll(): string {
+    return [...this.#calls.keys()].map((key) => this.#close(key)).join('')
+  }
+
+  isUnanswered(entry: Entry): boolean {
+    return [...this.#byCallId.values()].some((call) => call.entry === entry && !call.answered)
+  }
+
+  #close(key: string): string {
+    const call = this.#calls.get(key)
+    return call?.entry.open ? frame({ type: EventType.TOOL_CALL_END, toolCallId: call.id }) : ''
+  }
+
+  #answer(call: Call, content: ReturnType<typeof toAguiContent>): string {
+    call.answered = true
+    const message = { id: call.id, role: 'tool', toolCallId: call.id, content, ...call.tag } as const
+    this.#transcript.add(message, { open: false })
+    const result = { type: EventType.TOOL_CALL_RESULT, messageId: call.id, toolCallId: call.id, content } as const
+    return frame({ ...result, role: 'tool', ...call.tag }) + this.#transcript.snapshot()
+  }
+}
+
+/** A file search has no argument stream; its queries are in the finished message only. */
+function unstreamedArguments(item: WireItem): string {
+  const text = item.type === 'code_interpreter_call' ? item['code'] : item['arguments']
+  return typeof text === 'string' ? text : ''
+}

@@ -1,0 +1,94 @@
+import { aggregateTokenUsage, EventType, PROTOCOL_VERSION, type TokenUsage } from '@ag-ui/core'
+import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByModel } from '@bureau/protocol'
+import type { AguiRun } from './agui-request.ts'
+import { frame } from './frame.ts'
+import { ItemEvents } from './item-events.ts'
+
+/** Turns batches of run events into AG-UI 1.0 events, legal for the protocol's own client. */
+export async function* encodeAgui(
+  batches: AsyncIterable<readonly RunEvent[]>,
+  run: AguiRun,
+): AsyncGenerator<string, void> {
+  const items = new ItemEvents(run)
+  for await (const batch of batches) {
+    let text = ''
+    for (const event of batch) text += framesOf(event, items, run)
+    yield text
+  }
+}
+
+/** The whole stream of a request that cannot become a run. */
+export function refusedRun(run: AguiRun, error: { readonly code: string; readonly message: string }): string {
+  return runStarted(run) + frame({ type: EventType.RUN_ERROR, message: error.message, code: error.code })
+}
+
+function framesOf(event: RunEvent, items: ItemEvents, run: AguiRun): string {
+  switch (event.type) {
+    case 'run.started':
+      return runStarted(run)
+    case 'agent.updated':
+      return items.onAgentUpdated(event.source) + rawFrame(event)
+    case 'model.event':
+      return items.onModelEvent(event) ?? rawFrame(event)
+    case 'item.created':
+      return items.onItemCreated(event) ?? rawFrame(event)
+    case 'custom':
+      return items.onCustom(event.source, event.data) + rawFrame(event)
+    case 'oauth.redirect': {
+      const { state, server, auth_url } = event
+      return namedFrame('oauth_redirect', { state, server, auth_url })
+    }
+    case 'oauth.status': {
+      const { state, server, status } = event
+      return namedFrame('oauth_status', { state, server, status })
+    }
+    case 'run.error':
+      return rawFrame(event)
+    case 'run.ended':
+      return items.settle(event.status) + runEnded(event, run)
+  }
+}
+
+function rawFrame(event: RunEvent): string {
+  const text = eventEnvelope(event)
+  return text === undefined ? '' : `data: {"type":"RAW","event":${text}}\n\n`
+}
+
+/**
+ * A frame under a name of its own that is also a legal AG-UI event: the protocol's client does not look at names and
+ * gives up at data without a type.
+ */
+function namedFrame(name: string, payload: Readonly<Record<string, string>>): string {
+  return sseFrame(JSON.stringify({ type: EventType.CUSTOM, name, value: payload, ...payload }), { event: name })
+}
+
+function runStarted({ threadId, runId, parentRunId }: AguiRun): string {
+  const parent = parentRunId === undefined ? {} : { parentRunId }
+  return frame({ type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION, ...parent })
+}
+
+/** The last event: a failed run has no `RUN_FINISHED`. */
+function runEnded(ended: RunEnded, { threadId, runId }: AguiRun): string {
+  const usage = ended.usage && { usage: tokenUsage(ended.usage_by_model) }
+  if (ended.status === 'failed') {
+    const { message, code } = ended.error ?? { message: 'The run failed.', code: 'run_failed' }
+    return frame({ type: EventType.RUN_ERROR, message, code, ...usage })
+  }
+  const result = ended.output === null || ended.output === undefined ? {} : { result: ended.output }
+  const outcome = { type: ended.status === 'cancelled' ? 'cancelled' : 'success' } as const
+  return frame({ type: EventType.RUN_FINISHED, threadId, runId, ...result, outcome, ...usage })
+}
+
+function tokenUsage(usages: readonly UsageByModel[]): TokenUsage[] {
+  return aggregateTokenUsage(
+    usages.map(({ model, usage }) => ({
+      model,
+      inputTokens: usage.input_tokens,
+      outputTokens: usage.output_tokens,
+      totalTokens: usage.total_tokens,
+      cachedInputTokens: usage.cached_tokens,
+      cacheWriteInputTokens: usage.cache_write_tokens,
+      ...(usage.reasoning_tokens !== undefined && { reasoningTokens: usage.reasoning_tokens }),
+    })),
+  )
+}

@@ -1,0 +1,172 @@
+import {
+  eventEnvelope,
+  type EventSource,
+  type ModelEvent,
+  type RunEnded,
+  type RunEvent,
+  type WireItem,
+} from '@bureau/protocol'
+import type { AguiRun } from './agui-request.ts'
+import { CallEvents } from './call-events.ts'
+import { withFileSources } from './file-sources.ts'
+import { toolNameOf } from './hosted-calls.ts'
+import { ReasoningEvents } from './reasoning-events.ts'
+import { Subagents } from './subagents.ts'
+import { TextEvents } from './text-events.ts'
+import { Transcript } from './transcript.ts'
+import { UniqueIds } from './unique-ids.ts'
+
+type ItemCreated = Extract<RunEvent, { type: 'item.created' }>
+
+/** What the model events that matter here have in common. */
+type ModelData = {
+  readonly item?: WireItem
+  readonly item_id?: string
+  readonly output_index?: number
+  readonly delta?: string
+}
+
+type Tag = { readonly subagentRunId?: string }
+
+/**
+ * The items of one run as AG-UI events. A method returns frames, `''` where the event is taken in without one, or
+ * undefined where AG-UI has nothing for it, so that the caller passes it on as it is.
+ */
+export class ItemEvents {
+  readonly #transcript: Transcript
+  readonly #texts: TextEvents
+  readonly #calls: CallEvents
+  readonly #reasoning: ReasoningEvents
+  readonly #subagents: Subagents
+  /** The items by their place, for model servers that give their deltas no item id. */
+  readonly #places = new Map<string, string>()
+
+  constructor(run: AguiRun) {
+    const ids = new UniqueIds(run.messages.flatMap((message) => [message.id, ...callIdsOf(message)]))
+    this.#transcript = new Transcript(() => withFileSources(run.messages, run.fileSources?.()))
+    this.#texts = new TextEvents(this.#transcript, ids)
+    this.#calls = new CallEvents(this.#transcript, ids)
+    this.#reasoning = new ReasoningEvents(this.#transcript, ids)
+    this.#subagents = new Subagents(ids, { announces: run.protocolVersion !== undefined })
+  }
+
+  onAgentUpdated(source: EventSource): string {
+    return this.#subagents.enter(source, this.#calls.find(source.parent_run_id))
+  }
+
+  onCustom(source: EventSource, data: Readonly<Record<string, unknown>>): string {
+    return data['type'] === 'error' ? this.#subagents.fail(source, String(data['content'])) : ''
+  }
+
+  onModelEvent(event: ModelEvent): string | undefined {
+    switch (event.kind) {
+      case 'response.output_item.added':
+      case 'response.output_item.done':
+        return this.#onItem(event)
+      case 'response.output_text.delta':
+      case 'response.refusal.delta':
+        return this.#onDelta(event, (key, delta, tag) => this.#texts.delta(key, delta, tag))
+      case 'response.function_call_arguments.delta':
+      case 'response.code_interpreter_call_code.delta':
+        return this.#onDelta(event, (key, delta) => this.#calls.delta(key, delta))
+      case 'response.reasoning_summary_text.delta':
+      case 'response.reasoning_text.delta':
+        return this.#onDelta(event, (key, delta, tag) => this.#reasoning.delta(key, delta, tag))
+      case 'response.reasoning_summary_part.done':
+      case 'response.reasoning_text.done':
+        return this.#reasoning.endPart(this.#keyOf(event.source, readData(event)))
+      default:
+        return undefined
+    }
+  }
+
+  onItemCreated(event: ItemCreated): string | undefined {
+    const item = event.item.raw_item as WireItem
+    const key = this.#keyOf(event.source, { item })
+    switch (event.name) {
+      case 'message_output_created':
+        return this.#texts.created(key, item, this.#tag(event.source))
+      case 'tool_called':
+        if (toolNameOf(item) === undefined) return undefined
+        return this.#calls.created(key, item, this.#tag(event.source)) + raw(event)
+      case 'tool_output':
+        return this.#onOutput(item)
+      case 'handoff_occured':
+        return (this.#onOutput(item) ?? '') + raw(event)
+      default:
+        return undefined
+    }
+  }
+
+  /**
+   * Closes everything, and takes out of the client's conversation what was not finished: half a message, and in a run
+   * that did not complete also calls that were never answered.
+   */
+  settle(status: RunEnded['status']): string {
+    const closed = this.#texts.endAll() + this.#calls.endAll() + this.#reasoning.endAll()
+    const left = this.#subagents.failAll('The agent was stopped before it had an answer.')
+    const completed = status === 'completed'
+    const dropped = this.#transcript.drop((entry) => entry.open || (!completed && this.#calls.isUnanswered(entry)))
+    return closed + left + (dropped ? this.#transcript.snapshot() : '')
+  }
+
+  #onItem(event: ModelEvent): string | undefined {
+    const data = readData(event)
+    const { item } = data
+    if (!item) return ''
+    const key = this.#keyOf(event.source, data)
+    const tag = this.#tag(event.source)
+    const added = event.kind === 'response.output_item.added'
+    if (item.type === 'message') return added ? this.#texts.start(key, item.id, tag) : this.#texts.end(key, item, tag)
+    if (item.type === 'reasoning') {
+      return added ? this.#reasoning.start(key, item.id, tag) : this.#reasoning.end(key, item, tag)
+    }
+    if (toolNameOf(item) === undefined) return undefined
+    return added ? this.#calls.start(key, item, tag) : this.#calls.end(key, item, tag)
+  }
+
+  #onDelta(event: ModelEvent, add: (key: string, delta: string, tag: Tag) => string | undefined): string | undefined {
+    const data = readData(event)
+    return add(this.#keyOf(event.source, data), data.delta ?? '', this.#tag(event.source))
+  }
+
+  #onOutput(item: WireItem): string | undefined {
+    const answered = this.#calls.answer(item.call_id, item['output'])
+    return answered === undefined ? undefined : this.#subagents.leave(item.call_id ?? '') + answered
+  }
+
+  /** What tells an item apart from those of other agents: its id, or its place where that is all there is. */
+  #keyOf(source: EventSource, { item, item_id, output_index }: ModelData): string {
+    const id = item_id ?? item?.id ?? item?.call_id
+    const place = `${source.agent_run_id} #${output_index ?? 0}`
+    if (id === undefined || id === PLACEHOLDER_ID) return this.#places.get(place) ?? place
+    const key = `${source.agent_run_id} ${id}`
+    if (output_index !== undefined) this.#places.set(place, key)
+    return key
+  }
+
+  #tag(source: EventSource): Tag {
+    const subagentRunId = this.#subagents.idOf(source)
+    return subagentRunId === undefined ? {} : { subagentRunId }
+  }
+}
+
+function raw(event: RunEvent): string {
+  return `data: {"type":"RAW","event":${eventEnvelope(event) ?? 'null'}}\n\n`
+}
+
+function callIdsOf(message: AguiRun['messages'][number]): string[] {
+  return message.role === 'assistant' ? (message.toolCalls ?? []).map(({ id }) => id) : []
+}
+
+/** Empty for text that is no JSON after all: the run passes most events on without reading them. */
+function readData(event: ModelEvent): ModelData {
+  try {
+    return JSON.parse(event.json) as ModelData
+  } catch {
+    return {}
+  }
+}
+
+/** Some adapters of other model interfaces give every item this id. */
+const PLACEHOLDER_ID = '__fake_id__'

@@ -1,0 +1,56 @@
+import { type Message, type RunRequest, withoutMetadata } from '@bureau/protocol'
+import type { AguiMessage, AguiRequest } from './agui-request.ts'
+import { UnusableInput } from './content-parts.ts'
+import { toWireItems } from './wire-messages.ts'
+
+/**
+ * What the agency is asked: the last message, and as history `chat_history` or, without it, the messages before.
+ *
+ * @throws UnusableInput there is nothing to answer, or a content part has no counterpart.
+ */
+export function selectInput(request: AguiRequest): RunRequest {
+  const { chat_history, additional_instructions, user_context, client_config, file_ids, file_urls } = request
+  const hasFiles = Boolean(file_ids?.length) || Object.keys(file_urls ?? {}).length > 0
+  const { message, history } = split(request.messages, chat_history ?? [])
+  if (message.length === 0 && !hasFiles) throw new UnusableInput('There is no message to answer.')
+  return {
+    message,
+    chat_history: history,
+    additional_instructions,
+    user_context,
+    client_config,
+    file_ids,
+    file_urls,
+  }
+}
+
+type Split = { readonly message: RunRequest['message']; readonly history: Message[] }
+
+function split(messages: readonly AguiMessage[], history: readonly Message[]): Split {
+  if (messages.length > 0) {
+    const start = startOfCurrent(messages)
+    const earlier = history.length > 0 ? [...history] : (toWireItems(messages.slice(0, start)) as Message[])
+    return { message: currentMessage(toWireItems(messages.slice(start))), history: earlier }
+  }
+  const last = history.at(-1)
+  return { message: last ? currentMessage([withoutMetadata(last)]) : '', history: history.slice(0, -1) }
+}
+
+/** The last message; where that is a tool's result, its call too, because neither is worth anything alone. */
+function startOfCurrent(messages: readonly AguiMessage[]): number {
+  let start = messages.length - 1
+  if (messages[start]?.role !== 'tool') return start
+  while (messages[start]?.role === 'tool') start--
+  while (hasCalls(messages[start])) start--
+  return start + 1
+}
+
+function hasCalls(message: AguiMessage | undefined): boolean {
+  return message?.role === 'assistant' && Boolean(message.toolCalls?.length)
+}
+
+function currentMessage(items: readonly Readonly<Record<string, unknown>>[]): RunRequest['message'] {
+  const [only] = items
+  if (items.length === 1 && only?.['role'] === 'user' && typeof only['content'] === 'string') return only['content']
+  return items.map((item) => ({ ...item }))
+}

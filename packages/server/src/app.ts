@@ -1,0 +1,211 @@
+import cors from '@fastify/cors'
+import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
+import { type Agency, McpConnections } from '@bureau/framework'
+import { ConfigError } from '@bureau/protocol'
+import {
+  apiDocsRoutes,
+  createLogger,
+  type Logger,
+  openBackends,
+  readJsonBodies,
+  startRun,
+  usableDirectories,
+} from '@bureau/runtime'
+import { agencyRoutes } from './agencies/agencies.routes.ts'
+import { loadConfig, type ServerConfig } from './config.ts'
+import type { ServerContext } from './context.ts'
+import { type ApiDescription, openApiDocument } from './docs/openapi.ts'
+import { authenticate } from './http/authenticate.ts'
+import { renderError, renderNotFound } from './http/render-error.ts'
+import { schemaCompilers } from './http/schema-compilers.ts'
+import { ActivityLogs } from './logs/activity-logs.ts'
+import { logsRoutes, recordActivity } from './logs/logs.routes.ts'
+import { modelAccess, type ServerModelAccess } from './model-access.ts'
+import { oauthRoutes } from './oauth/oauth.routes.ts'
+import { openSignIns } from './oauth/open-sign-ins.ts'
+import { Observability } from './observability/observability.ts'
+import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
+import { readAgencies, type ServerOptions } from './options.ts'
+import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
+import { RunSlots } from './run-slots.ts'
+import { readTools } from './tools/read-tools.ts'
+import { toolRoutes } from './tools/tools.routes.ts'
+
+const OPEN_ROUTES = new Set(['/healthz', '/readyz', '/auth/callback'])
+const DOCS_ROUTES = /^\/(?:docs|redoc|openapi\.json)(?:\/|$)/
+const MIB = 1_048_576
+
+/**
+ * The server as a Fastify instance that does not listen yet: for embedding, and for tests without a socket.
+ *
+ * @throws ConfigError options or environment are not valid.
+ */
+export async function createApp(options: ServerOptions, config: ServerConfig = loadConfig()): Promise<FastifyInstance> {
+  const agencies = readAgencies(options)
+  const tools = readTools(options.tools ?? [])
+  if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
+  const log = createLogger(options.logLevel ?? 'info')
+  const token = readToken(options, config, log)
+  const observability = await openObservability(options, config, { agencies, token, log })
+  const app = newFastify(options, log)
+  const models = modelAccess(config, options.egress)
+  const backends = await openBackends({ redisUrl: config.redisUrl, log })
+  const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
+  const watched = { now: Date.now, observer: observability.observer() }
+  const environment = { models, mcp: new McpConnections(), ...watched, ...(signIns && { oauth: signIns.access }) }
+  const slots = new RunSlots(options.maxConcurrentRuns)
+  const context: ServerContext = {
+    environment,
+    startRun: (request, start) => {
+      const watchedHere = { ...environment, observer: observability.observer(request) }
+      return slots.start(() => startRun(watchedHere, backends.runs, { ...start, log: request.log as Logger }))
+    },
+    runs: backends.runs,
+    signIns,
+    log,
+    metadataOptions: metadataOptions(options, config),
+    files: fileSettings(options, models),
+  }
+  app.addHook('onClose', async () => {
+    await context.environment.mcp.close()
+    await signIns?.close()
+    await backends.close()
+    await models.close()
+  })
+  logRequests(app)
+  await allowOrigins(app, options.corsOrigins ?? ['*'])
+  const isOpen = openRoutes(options.publicDocs ?? false)
+  requireToken(app, token, isOpen)
+  if (options.enableLogging) await keepActivity(app, options.logsDir ?? 'activity-logs', isOpen)
+  observability.install(app)
+  readJsonBodies(app)
+  app.setErrorHandler(renderError)
+  app.setNotFoundHandler(renderNotFound)
+  for (const path of ['/healthz', '/readyz']) app.get(path, async () => ({ status: 'ok' }))
+  const routes = options.enableAgui ? (await import('./agui/agui.routes.ts')).aguiRoutes : agencyRoutes
+  for (const [name, agency] of agencies) routes(app, context, name, agency)
+  if (signIns) oauthRoutes(app, signIns)
+  await addRealtime(app, agencies, { options, context, token })
+  toolRoutes(app, tools)
+  const description = openApiDocument({ ...describe(options), agencies, tools })
+  apiDocsRoutes(app, { prefix: '', document: () => description })
+  return app
+}
+
+export const VERSION = '0.1.0'
+
+function newFastify(options: ServerOptions, log: Logger): FastifyInstance {
+  const loggerInstance: FastifyBaseLogger = log
+  return fastify({
+    loggerInstance,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: REQUEST_ID_LABEL }),
+    bodyLimit: options.bodyLimitBytes ?? 32 * MIB,
+    exposeHeadRoutes: false,
+    schemaController: { compilersFactory: schemaCompilers },
+    forceCloseConnections: 'idle',
+    // Addresses that cannot be read never come as far as a route.
+    frameworkErrors: (...refused) => void renderError(...refused),
+    genReqId: requestIdOf,
+  })
+}
+
+type Watched = {
+  readonly agencies: ReadonlyMap<string, Agency>
+  readonly token: string | undefined
+  readonly log: Logger
+}
+
+function openObservability(options: ServerOptions, config: ServerConfig, watched: Watched): Promise<Observability> {
+  const { tracing, metrics, host = '0.0.0.0' } = options
+  const endpoint = config.read('OTEL_EXPORTER_OTLP_ENDPOINT')
+  return Observability.open({ tracing, metrics, host, endpoint, version: VERSION, ...watched })
+}
+
+function metadataOptions(options: ServerOptions, config: ServerConfig): ServerContext['metadataOptions'] {
+  const localDirs = options.allowedLocalFileDirs ?? []
+  return {
+    exposeInstructions: options.exposeInstructions ?? false,
+    version: VERSION,
+    defaultModel: config.model.defaultModel,
+    usableLocalDirs: async () => (localDirs.length > 0 ? usableDirectories(localDirs) : null),
+  }
+}
+
+function fileSettings(options: ServerOptions, models: ServerModelAccess): ServerContext['files'] {
+  return {
+    dispatcher: models.callerDispatcher,
+    allowedLocalFileDirs: options.allowedLocalFileDirs ?? [],
+    deleteUploadsAfterRun: options.deleteUploadsAfterRun ?? false,
+  }
+}
+
+type RealtimeParts = Pick<RealtimeSetUp, 'context' | 'token'> & { readonly options: ServerOptions }
+
+async function addRealtime(
+  app: FastifyInstance,
+  agencies: ReadonlyMap<string, Agency>,
+  { options, context, token }: RealtimeParts,
+): Promise<void> {
+  const { enableRealtime = false, realtimeOptions = {}, corsOrigins: origins = ['*'] } = options
+  if (!enableRealtime) return
+  const { serveRealtime } = await import('./realtime/realtime.routes.ts')
+  await serveRealtime(app, agencies, { options: realtimeOptions, context, token, origins })
+}
+
+function describe(options: ServerOptions): Omit<ApiDescription, 'agencies' | 'tools'> {
+  const { enableAgui: agui = false, enableLogging: logs = false } = options
+  return { title: 'Bureau agent server', version: VERSION, serverUrl: serverUrl(options), agui, logs }
+}
+
+/** The address in the API description. */
+function serverUrl({ serverUrl: url, host = '0.0.0.0', port = 8000 }: ServerOptions): string {
+  return url ?? `http://${host === '0.0.0.0' || host === '::' ? 'localhost' : host}:${port}`
+}
+
+/** Before anything else, so that refusals and failures carry the headers too. */
+async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
+  const any = origins.includes('*')
+  await app.register(cors, {
+    origin: any ? '*' : [...origins],
+    credentials: !any,
+    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
+    maxAge: 600,
+    // OPTIONS requests that ask for nothing are answered like the others, not with a text of the library's.
+    strictPreflight: false,
+    exposedHeaders: ['x-request-id'],
+  })
+}
+
+/** Every route needs the token, before its body is read; only callbacks and health are open (seed, Authentication 1). */
+function requireToken(app: FastifyInstance, token: string | undefined, isOpen: IsOpen): void {
+  app.addHook('onRequest', async (request) => {
+    if (!isOpen(request)) authenticate(request, token)
+  })
+}
+
+function readToken(
+  { appTokenEnv: name = 'APP_TOKEN' }: ServerOptions,
+  config: ServerConfig,
+  log: Logger,
+): string | undefined {
+  const token = config.read(name)
+  if (token === undefined) log.warn(`authentication is off: ${name} is not set`)
+  return token
+}
+
+type IsOpen = (request: FastifyRequest) => boolean
+
+function openRoutes(publicDocs: boolean): IsOpen {
+  return ({ method, url, routeOptions }) => {
+    const path = url.split('?')[0]!
+    if (method === 'OPTIONS' || OPEN_ROUTES.has(path) || (publicDocs && DOCS_ROUTES.test(path))) return true
+    return routeOptions.config?.authenticatesItself ?? false
+  }
+}
+
+async function keepActivity(app: FastifyInstance, directory: string, isOpen: IsOpen): Promise<void> {
+  const logs = await ActivityLogs.open(directory, (error) => app.log.error({ err: error }, 'activity is not recorded'))
+  app.addHook('onClose', () => logs.close())
+  recordActivity(app, logs, isOpen)
+  logsRoutes(app, logs)
+}

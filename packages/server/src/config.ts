@@ -1,0 +1,76 @@
+import { DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
+import { ConfigError } from '@bureau/protocol'
+import { z } from 'zod'
+
+/** Everything the self-hosted server reads from its environment. */
+export const ServerEnvironment = z.object({
+  OPENAI_API_KEY: z.string().optional().describe('API key of the default model provider.'),
+  OPENAI_BASE_URL: z.url().optional().describe('Base URL of the default model provider, with the version segment.'),
+  OPENAI_API: z
+    .enum(['responses', 'chat_completions'])
+    .default('responses')
+    .describe('What the provider at OPENAI_BASE_URL speaks.'),
+  BUREAU_MODEL: z
+    .string()
+    .optional()
+    .describe('Model of agents that name none. Default: gpt-5-mini; without any key or base URL the demo model.'),
+  BUREAU_ALLOWED_HOSTS: z
+    .string()
+    .optional()
+    .describe('Hosts or networks, by commas, that callers may name although they are not public addresses.'),
+  REDIS_URL: z
+    .url()
+    .optional()
+    .describe("Redis through which several processes find each other's runs and sign-ins. Default: one process."),
+  BUREAU_OAUTH_TOKEN_PATH: z
+    .string()
+    .optional()
+    .describe('Folder of the token files of protected tool servers. Default: ~/.bureau/mcp-tokens.'),
+  BUREAU_OAUTH_TOKEN_KEY: z
+    .string()
+    .optional()
+    .describe('Keys of the token files: 32 bytes in base64 or hex, by commas; the first encrypts. Default: a file.'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional().describe('Collector that gets traces of runs (OTLP over HTTP).'),
+  NODE_ENV: z.string().optional().describe('production: the demo model is never chosen on its own.'),
+})
+
+export type ServerConfig = {
+  readonly model: {
+    readonly api: ModelApi
+    readonly baseUrl: string
+    readonly apiKey: string | undefined
+    readonly defaultModel: string
+  }
+  readonly allowedHosts: readonly string[]
+  readonly redisUrl: string | undefined
+  readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
+  /** Reads one variable: server tokens and keys of other providers have names of the operator's choosing. */
+  readonly read: (name: string) => string | undefined
+}
+
+/**
+ * Reads and checks the environment; empty values count as absent.
+ *
+ * @throws ConfigError with every problem.
+ */
+export function loadConfig(environment: NodeJS.ProcessEnv = process.env): ServerConfig {
+  const read = (name: string): string | undefined => environment[name] || undefined
+  const present = Object.entries(environment).filter(([, value]) => value !== '')
+  const parsed = ServerEnvironment.safeParse(Object.fromEntries(present))
+  if (!parsed.success) throw new ConfigError(z.prettifyError(parsed.error))
+  const env = parsed.data
+  const configured = env.OPENAI_API_KEY !== undefined || env.OPENAI_BASE_URL !== undefined
+  const offline = !configured && env.NODE_ENV !== 'production'
+  return {
+    model: {
+      api: env.OPENAI_API,
+      baseUrl: env.OPENAI_BASE_URL ?? VENDOR_BASE_URL,
+      apiKey: env.OPENAI_API_KEY,
+      defaultModel: env.BUREAU_MODEL ?? (offline ? DEMO_MODEL : 'gpt-5-mini'),
+    },
+    allowedHosts: (env.BUREAU_ALLOWED_HOSTS ?? '').split(',').flatMap((host) => host.trim() || []),
+    redisUrl: env.REDIS_URL,
+    oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
+    read,
+  }
+}

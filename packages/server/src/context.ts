@@ -1,0 +1,24 @@
+import type { FastifyRequest } from 'fastify'
+import type { RunEnvironment } from '@bureau/framework'
+import type { LiveRun, Logger, RunRegistry, StartRun } from '@bureau/runtime'
+import type { MetadataOptions } from './agencies/agency-metadata.ts'
+import type { FileSettings } from './agencies/read-files.ts'
+import type { SignIns } from './oauth/open-sign-ins.ts'
+
+/** What the routes of a server share. */
+export type ServerContext = {
+  readonly environment: RunEnvironment
+  /**
+   * Starts a run as part of this request, which has its trace and its log.
+   *
+   * @throws ServiceError `overloaded`
+   */
+  readonly startRun: (request: FastifyRequest, start: Omit<StartRun, 'log'>) => Promise<LiveRun>
+  readonly runs: RunRegistry
+  /** Undefined when no agency needs to know its users. */
+  readonly signIns: SignIns | undefined
+  readonly log: Logger
+  readonly metadataOptions: MetadataOptions
+  /** How requests may attach files; each request's own log is used. */
+  readonly files: Omit<FileSettings, 'log'>
+}

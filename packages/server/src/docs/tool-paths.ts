@@ -1,0 +1,45 @@
+import { type AgencyContext, definitionOf, type ToolDefinition } from '@bureau/framework'
+import type { FunctionTool } from '@openai/agents-core'
+import { z } from 'zod'
+import { json, operation, pointerTo, ref, type Schemas, withoutIdentity } from './operations.ts'
+
+/** `/tool/<name>` of every tool; their parameters are added to `schemas`. */
+export function toolPaths(tools: readonly FunctionTool<AgencyContext>[], schemas: Schemas): Record<string, object> {
+  return Object.fromEntries(tools.map((tool) => [`/tool/${tool.name}`, { post: toolOperation(tool, schemas) }]))
+}
+
+function toolOperation(tool: FunctionTool<AgencyContext>, schemas: Schemas): object {
+  const definition = definitionOf(tool)
+  const name = freeName(definition?.kind === 'class' ? tool.name : `${tool.name}Request`, schemas)
+  const schema = definition ? parametersOf(definition) : withoutIdentity(tool.parameters)
+  schemas[name] = rebased(schema, pointerTo(name)) as object
+  return operation(tool.name, {
+    success: json({ type: 'object', properties: { response: {} }, required: ['response'] }),
+    request: ref(name),
+    bodyRequired: Array.isArray(tool.parameters.required) && tool.parameters.required.length > 0,
+    tag: 'tools',
+    description: tool.description,
+  })
+}
+
+function freeName(name: string, schemas: Schemas): string {
+  return name in schemas ? freeName(`${name}Tool`, schemas) : name
+}
+
+/** In the dialect of OpenAPI 3.1, which differs from what models are given. */
+function parametersOf({ parameters, strict }: ToolDefinition): object {
+  const schema = withoutIdentity(z.toJSONSchema(parameters, { io: 'input', unrepresentable: 'any' }))
+  return strict ? { ...schema, additionalProperties: false } : schema
+}
+
+/** References within a schema point to its root, which is now a place inside the document. */
+function rebased(node: unknown, root: string): unknown {
+  if (Array.isArray(node)) return node.map((each) => rebased(each, root))
+  if (typeof node !== 'object' || node === null) return node
+  return Object.fromEntries(
+    Object.entries(node).map(([key, value]) => {
+      if (key === '$ref' && typeof value === 'string') return [key, value.replace(/^#/, root)]
+      return [key, rebased(value, root)]
+    }),
+  )
+}

@@ -1,0 +1,30 @@
+import type { ServerTool } from '../options.ts'
+import { readTools } from '../tools/read-tools.ts'
+import { apiDocument } from './openapi.ts'
+import { errorSchemas, type Schemas } from './operations.ts'
+import { toolPaths } from './tool-paths.ts'
+
+export type ToolsDescription = {
+  /** Where the tools are served. */
+  readonly url: string
+  /** Default `Agent Tools`. */
+  readonly title?: string
+  readonly description?: string
+}
+
+/**
+ * The OpenAPI 3.1 description of tools, as JSON text, for platforms that import tools from a description.
+ *
+ * @throws ConfigError two tools share a name, or a tool runs at the model provider.
+ */
+export function toolsOpenApi(tools: readonly ServerTool[], about: ToolsDescription): string {
+  const { url, title = 'Agent Tools', description } = about
+  const schemas: Schemas = errorSchemas()
+  const paths = toolPaths(readTools(tools), schemas)
+  const version = 'v1.0.0'
+  return JSON.stringify(
+    apiDocument({ title, version, url, paths, schemas, ...(description !== undefined && { description }) }),
+    null,
+    2,
+  )
+}

@@ -1,0 +1,69 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { ServiceError } from '@bureau/protocol'
+import type { Logger } from '@bureau/runtime'
+import { z } from 'zod'
+import { parseBody } from '../http/invalid-body.ts'
+import { type ActivityLogs, LOG_ID } from './activity-logs.ts'
+import { scrubberOf } from './known-texts.ts'
+import { logRecord } from './log-record.ts'
+import { recordingLogger } from './recording-logger.ts'
+
+const HEADER = 'x-agency-log-id'
+const PATH = '/get_logs'
+
+/** Body of `POST /get_logs`. */
+export const LogsRequest = z.object({ log_id: z.string().describe('The x-agency-log-id of earlier requests.') })
+
+/**
+ * Whoever sends `x-agency-log-id` with a request finds what was logged while it was served under that id.
+ *
+ * Must be registered after the hook that authenticates: `isOpen` names the requests that it lets pass unseen.
+ */
+export function recordActivity(
+  app: FastifyInstance,
+  logs: ActivityLogs,
+  isOpen: (request: FastifyRequest) => boolean,
+): void {
+  app.addHook('onRequest', async (request, reply) => {
+    const id = request.headers[HEADER]
+    if (typeof id !== 'string' || !LOG_ID.test(id) || isOpen(request) || request.routeOptions.url === PATH) return
+    const scrub = scrubberOf(request)
+    const log = recordingLogger(request.log as Logger, (call) => {
+      const fields = { requestId: request.id, ...call.fields }
+      logs.append(id, JSON.stringify(logRecord({ ...call, fields }, new Date(), scrub)))
+    })
+    request.log = log
+    reply.log = log
+  })
+}
+
+/** Reading a log deletes it. */
+export function logsRoutes(app: FastifyInstance, logs: ActivityLogs): void {
+  app.get(PATH, async (request, reply) => {
+    const { log_id: id } = request.query as Record<string, unknown>
+    return sendLog(reply, await readLog(logs, request, typeof id === 'string' ? id : ''))
+  })
+  app.post(PATH, async (request, reply) => {
+    const { log_id: id } = parseBody(LogsRequest, request.body)
+    return sendLog(reply, await readLog(logs, request, id))
+  })
+}
+
+function sendLog(reply: FastifyReply, records: readonly unknown[]): FastifyReply {
+  reply.type('application/json; charset=utf-8').header('cache-control', 'no-store')
+  return reply.send(JSON.stringify(records, null, 2))
+}
+
+/** @throws ServiceError `log_id_required`, `log_not_found`, `internal_error` */
+async function readLog(logs: ActivityLogs, request: FastifyRequest, id: string): Promise<readonly unknown[]> {
+  if (id === '') throw new ServiceError('log_id_required')
+  let records: unknown[] | undefined
+  try {
+    records = await logs.take(id)
+  } catch (error) {
+    request.log.error({ err: error }, 'an activity log could not be read')
+    throw new ServiceError('internal_error', { message: 'Internal server error', cause: error })
+  }
+  if (!records) throw new ServiceError('log_not_found')
+  return records
+}

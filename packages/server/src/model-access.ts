@@ -1,0 +1,41 @@
+import { Agent as HttpAgent } from 'undici'
+import type { ModelAccess } from '@bureau/framework'
+import { checkUrl, createEgressPolicy, type EgressPolicyOptions, GuardedDispatcher } from '@bureau/runtime'
+import type { ServerConfig } from './config.ts'
+
+/** The model is silent for this long at most; then it counts as lost. */
+const MODEL_SILENCE_MS = 120_000
+
+export type ServerModelAccess = ModelAccess & {
+  /** For model addresses and files that callers name: public addresses, and what the operator allows besides. */
+  readonly callerDispatcher: GuardedDispatcher
+  readonly close: () => Promise<void>
+}
+
+/**
+ * Connections to the operator's model providers, kept alive, and guarded ones for addresses that callers name.
+ *
+ * @throws ConfigError an entry of the egress lists cannot be understood.
+ */
+export function modelAccess(config: ServerConfig, egress: EgressPolicyOptions = {}): ServerModelAccess {
+  const allow = [...config.allowedHosts, ...(egress.allow ?? [])]
+  const policy = createEgressPolicy({ allow, ...(egress.deny && { deny: egress.deny }) })
+  const timeouts = { headersTimeout: MODEL_SILENCE_MS, bodyTimeout: MODEL_SILENCE_MS, connectTimeout: 10_000 }
+  const dispatcher = new HttpAgent({ ...timeouts, keepAliveTimeout: 60_000 })
+  const callerDispatcher = new GuardedDispatcher({
+    policy,
+    connectTimeoutMs: timeouts.connectTimeout,
+    headersTimeoutMs: MODEL_SILENCE_MS,
+    bodyTimeoutMs: MODEL_SILENCE_MS,
+  })
+  return {
+    ...config.model,
+    readKey: config.read,
+    dispatcher,
+    callerDispatcher,
+    checkCallerUrl: (url) => void checkUrl(url, { policy, schemes: ['http', 'https'] }),
+    close: async () => {
+      await Promise.all([dispatcher.close(), callerDispatcher.close()])
+    },
+  }
+}

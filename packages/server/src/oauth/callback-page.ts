@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto'
+
+const STYLE = `
+  body { font: 16px/1.5 system-ui, sans-serif; margin: 0; min-height: 100vh; display: grid; place-items: center;
+    background: #f6f7f9; color: #1a1d21 }
+  main { max-width: 26rem; margin: 1rem; padding: 2rem; border-radius: 12px; background: #fff; text-align: center;
+    box-shadow: 0 1px 3px #0002, 0 8px 24px #0001 }
+  h1 { font-size: 1.25rem; margin: .75rem 0 .5rem }
+  p { margin: 0; color: #555c66; overflow-wrap: anywhere }
+  .mark { display: inline-grid; place-items: center; width: 3rem; height: 3rem; border-radius: 50%; font-size: 1.5rem;
+    color: #fff; background: #1f883d }
+  .failed .mark { background: #c93c37 }
+  @media (prefers-color-scheme: dark) {
+    body { background: #15181c; color: #e8eaed }
+    main { background: #1f2429; box-shadow: none }
+    p { color: #a5adb8 }
+  }`
+
+/** Headers of the page: nothing but its own style is loaded, it cannot be framed, and its address is told to nobody. */
+export const PAGE_HEADERS: Readonly<Record<string, string>> = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': [
+    "default-src 'none'",
+    `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; '),
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+}
+
+/** The page that a browser shows after a sign-in. The texts may come from outside. */
+export function callbackPage({ succeeded, title, text }: { succeeded: boolean; title: string; text: string }): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escapeHtml(title)}</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main${succeeded ? '' : ' class="failed"'}>
+<div class="mark" aria-hidden="true">${succeeded ? '&#10003;' : '!'}</div>
+<h1>${escapeHtml(title)}</h1>
+<p>${escapeHtml(text)}</p>
+</main>
+</body>
+</html>
+`
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+}

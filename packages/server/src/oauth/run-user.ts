@@ -1,0 +1,33 @@
+import type { FastifyRequest } from 'fastify'
+import type { Agency, RunInput } from '@bureau/framework'
+import { ServiceError } from '@bureau/protocol'
+import type { SignIns } from './open-sign-ins.ts'
+
+const MAX_USER_ID_LENGTH = 1_024
+
+/**
+ * Who sends the request, for agencies that need to know; null for all others.
+ *
+ * @throws ServiceError `user_not_resolved`, or what the server's `oauthUserId` throws.
+ */
+export async function runUser(
+  signIns: SignIns | undefined,
+  agency: Agency,
+  request: FastifyRequest,
+): Promise<string | null> {
+  return signIns?.agencies.has(agency) ? requireUser(signIns, request) : null
+}
+
+/** @throws ServiceError `user_not_resolved`, or what the server's `oauthUserId` throws. */
+export async function requireUser(signIns: SignIns, request: FastifyRequest): Promise<string> {
+  const userId: unknown = await signIns.userOf(request)
+  const usable = typeof userId === 'string' && userId.trim() !== '' && userId.isWellFormed()
+  if (!usable || userId.length > MAX_USER_ID_LENGTH) throw new ServiceError('user_not_resolved')
+  return userId
+}
+
+/** The run belongs to its user: the tokens are theirs, and no request can claim another `user_id`. */
+export function asUser(input: RunInput, userId: string | null): RunInput {
+  if (userId === null) return input
+  return { ...input, userId, userContext: { ...input.userContext, user_id: userId } }
+}

@@ -1,0 +1,78 @@
+import { LabelLimit } from './label-limit.ts'
+import type { Metrics } from './metrics.ts'
+import type { RunObserver, RunRoot, RunSpan, RunStep, StepEnd } from './run-steps.ts'
+
+/** Callers can bring models of any name; more than this many are counted as `other`. */
+const MAX_NAMES = 200
+
+/** Counts what runs do. `nameOf` gives an agency's name in the routes. */
+export function countRuns(metrics: Metrics, nameOf: (agency: RunRoot['agency']) => string): RunObserver {
+  const names = new LabelLimit(MAX_NAMES)
+  return (run) => {
+    const agency = nameOf(run.agency)
+    metrics.runsInProgress.inc({ agency })
+    return new CountedRun(metrics, agency, names)
+  }
+}
+
+class CountedRun implements RunSpan {
+  readonly #metrics: Metrics
+  readonly #agency: string
+  readonly #names: LabelLimit
+  readonly #startedAt = performance.now()
+  #spoken = false
+
+  constructor(metrics: Metrics, agency: string, names: LabelLimit) {
+    this.#metrics = metrics
+    this.#agency = agency
+    this.#names = names
+  }
+
+  child(step: RunStep): RunSpan {
+    const { kind } = step
+    if (kind === 'model') return this.#step((end) => this.#countModelRequest(step.agent, end))
+    if (kind === 'tool') return this.#step((end) => this.#countToolCall(step.agent, step.tool, end))
+    return this.#step(() => {})
+  }
+
+  firstOutput(): void {
+    if (this.#spoken) return
+    this.#spoken = true
+    this.#metrics.firstTokenSeconds.observe({ agency: this.#agency }, secondsSince(this.#startedAt))
+  }
+
+  end({ run }: StepEnd): void {
+    const agency = this.#agency
+    this.#metrics.runsInProgress.dec({ agency })
+    this.#metrics.runSeconds.observe({ agency }, secondsSince(this.#startedAt))
+    if (!run) return
+    this.#metrics.runs.inc({ agency, status: run.status })
+    for (const { agent, model: reported, usage } of run.usage_by_model) {
+      const model = this.#names.of(reported)
+      const labels = { agency, agent, model }
+      this.#metrics.tokens.inc({ ...labels, type: 'input' }, usage.input_tokens)
+      this.#metrics.tokens.inc({ ...labels, type: 'cached' }, usage.cached_tokens)
+      this.#metrics.tokens.inc({ ...labels, type: 'output' }, usage.output_tokens)
+      this.#metrics.tokens.inc({ ...labels, type: 'reasoning' }, usage.reasoning_tokens ?? 0)
+      this.#metrics.cost.inc(labels, usage.total_cost)
+    }
+  }
+
+  #step(end: (end: StepEnd) => void): RunSpan {
+    return { child: (step) => this.child(step), firstOutput: () => this.firstOutput(), end }
+  }
+
+  #countModelRequest(agent: string, { errorCode }: StepEnd): void {
+    this.#metrics.modelRequests.inc({ agent, outcome: errorCode ?? 'ok' })
+    if (errorCode !== null && errorCode !== 'cancelled') this.#metrics.providerErrors.inc({ code: errorCode })
+  }
+
+  #countToolCall(agent: string, name: string, { errorCode }: StepEnd): void {
+    const outcome = errorCode === null ? 'ok' : errorCode === 'cancelled' ? 'cancelled' : 'failed'
+    this.#metrics.toolCalls.inc({ agent, tool: this.#names.of(name), outcome })
+  }
+}
+
+function secondsSince(startedAt: number): number {
+  return (performance.now() - startedAt) / 1_000
+}

@@ -1,0 +1,38 @@
+import type { RunEnvironment } from '@bureau/framework'
+
+/** Watches runs. */
+export type RunObserver = NonNullable<RunEnvironment['observer']>
+
+/** A step of a run while it is watched: the run, an agent's stay, a model request, a tool call. */
+export type RunSpan = ReturnType<RunObserver>
+
+export type RunStep = Parameters<RunSpan['child']>[0]
+export type RunRoot = Parameters<RunObserver>[0]
+export type StepEnd = Parameters<RunSpan['end']>[0]
+
+/** Several observers as one; undefined when there is none. */
+export function observeAll(observers: readonly (RunObserver | undefined)[]): RunObserver | undefined {
+  const present = observers.filter((observer) => observer !== undefined)
+  if (present.length <= 1) return present[0]
+  return (run) => new SharedSpan(present.map((observe) => observe(run)))
+}
+
+class SharedSpan implements RunSpan {
+  readonly #spans: readonly RunSpan[]
+
+  constructor(spans: readonly RunSpan[]) {
+    this.#spans = spans
+  }
+
+  child(step: RunStep): RunSpan {
+    return new SharedSpan(this.#spans.map((span) => span.child(step)))
+  }
+
+  firstOutput(): void {
+    for (const span of this.#spans) span.firstOutput()
+  }
+
+  end(end: StepEnd): void {
+    for (const span of this.#spans) span.end(end)
+  }
+}

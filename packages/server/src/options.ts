@@ -1,0 +1,111 @@
+import { type AgencyContext, Agency, type Tool, type ToolClass } from '@bureau/framework'
+import { ConfigError } from '@bureau/protocol'
+import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
+import type { Tool as SdkTool } from '@openai/agents-core'
+import type { MetricsOptions } from './observability/observability.ts'
+import type { TracingOptions } from './observability/open-tracing.ts'
+import type { RealtimeOptions } from './realtime/realtime-options.ts'
+import type { OAuthOptions } from './oauth/oauth-options.ts'
+
+/** A tool in any style: made by `tool()`, a tool class, or a function tool of the agents SDK. */
+export type ServerTool = SdkTool<AgencyContext> | Tool | ToolClass
+
+export type ServerOptions = OAuthOptions & {
+  /** Agencies by the name in their routes, or functions that make them (called once, at start). */
+  readonly agencies?: Readonly<Record<string, Agency | (() => Agency)>>
+  /** Tools served at `POST /tool/<name>`. */
+  readonly tools?: readonly ServerTool[]
+  /** Default `0.0.0.0`. */
+  readonly host?: string
+  /** Default 8000. 0 picks a free port. */
+  readonly port?: number
+  /** The address in the API description. Default: made from host and port. */
+  readonly serverUrl?: string
+  /**
+   * Name of the environment variable that holds the server token, or several with spaces between. Default `APP_TOKEN`.
+   * Unset: no authentication.
+   */
+  readonly appTokenEnv?: string
+  /** Origins that browsers may call from. Default: any, without credentials. */
+  readonly corsOrigins?: readonly string[]
+  /** True: `/docs`, `/redoc` and `/openapi.json` need no token. Default false. */
+  readonly publicDocs?: boolean
+  /** True: metadata shows instructions and shared instructions. Default false. */
+  readonly exposeInstructions?: boolean
+  /** True: `get_response_stream` speaks AG-UI, and `get_response` and `cancel_response_stream` are gone. */
+  readonly enableAgui?: boolean
+  /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
+  readonly enableRealtime?: boolean
+  readonly realtimeOptions?: RealtimeOptions
+  /** Directories from which `file_urls` may name local files. Default: none. */
+  readonly allowedLocalFileDirs?: readonly string[]
+  /**
+   * Addresses for `client_config.base_url` and `file_urls` besides public ones (`allow`, added to BUREAU_ALLOWED_HOSTS:
+   * `10.1.0.0/16`, `localhost:11434`, `*.corp.example`), and addresses that are never called (`deny`).
+   */
+  readonly egress?: EgressPolicyOptions
+  /**
+   * True: what was uploaded for `file_urls` is deleted at the model provider when its run has ended. Later turns refer to
+   * files by id, so histories with attachments then no longer work. Default false.
+   */
+  readonly deleteUploadsAfterRun?: boolean
+  /** Largest request body, in bytes. Default 33_554_432 (32 MiB). */
+  readonly bodyLimitBytes?: number
+  /** Runs that the server works on at once; further requests are refused with 503. Default 10_000. */
+  readonly maxConcurrentRuns?: number
+  /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
+  readonly drainMs?: number
+  /** Default `info`. */
+  readonly logLevel?: LogLevel
+  /** True: requests with an `x-agency-log-id` header are recorded; `/get_logs` hands the records out. Default false. */
+  readonly enableLogging?: boolean
+  /** Where those records are kept. Default `activity-logs`. */
+  readonly logsDir?: string
+  /**
+   * Traces of runs, by OpenTelemetry. Default: only when the environment names a collector
+   * (`OTEL_EXPORTER_OTLP_ENDPOINT`); false: never.
+   */
+  readonly tracing?: boolean | TracingOptions
+  /** Metrics for Prometheus at `/metrics`. Default: none. */
+  readonly metrics?: boolean | MetricsOptions
+}
+
+/** First path segments that routes of the server use, so that no agency may have them. */
+const RESERVED_NAMES = new Set([
+  'auth',
+  'console',
+  'create_agency_upload',
+  'create_new_chat',
+  'docs',
+  'get_completion_v2',
+  'get_logs',
+  'healthz',
+  'internal',
+  'metrics',
+  'openapi.json',
+  'readyz',
+  'redoc',
+  'tool',
+  'v1',
+])
+
+const AGENCY_NAME = /^(?!\.{1,2}$)[A-Za-z0-9_.~-]{1,128}$/
+
+/**
+ * The agencies by route name: an empty key becomes `agency`, spaces become underscores.
+ *
+ * @throws ConfigError a name is reserved, not fit for a URL, or taken twice; every problem is listed.
+ */
+export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency> {
+  const agencies = new Map<string, Agency>()
+  const problems: string[] = []
+  for (const [key, value] of Object.entries(options.agencies ?? {})) {
+    const name = (key === '' ? 'agency' : key).replaceAll(' ', '_')
+    if (RESERVED_NAMES.has(name)) problems.push(`agencies: "${name}" is the name of a server route; choose another.`)
+    else if (!AGENCY_NAME.test(name)) problems.push(`agencies: "${key}" may hold letters, digits, _ . ~ and - only.`)
+    else if (agencies.has(name)) problems.push(`agencies: two agencies are named "${name}".`)
+    else agencies.set(name, value instanceof Agency ? value : value())
+  }
+  if (problems.length > 0) throw new ConfigError(problems.join('\n'))
+  return agencies
+}

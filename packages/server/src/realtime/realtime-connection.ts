@@ -1,0 +1,94 @@
+import type { Agency } from '@bureau/framework'
+import type { Logger } from '@bureau/runtime'
+import type { RunToolApprovalItem } from '@openai/agents-core'
+import type { WebSocket } from 'ws'
+import type { ServerContext } from '../context.ts'
+import { applyClientMessage, readClientMessage } from './client-messages.ts'
+import { CLOSE, closeSocket, sendJson } from './live-connections.ts'
+import type { RealtimeSdk } from './load-realtime-sdk.ts'
+import type { RealtimeSettings } from './realtime-options.ts'
+import { relayEvents, type ServerMessage } from './relay-events.ts'
+import { VoiceSession } from './voice-session.ts'
+
+/** A provider this many bytes behind stops the server from reading its client further. */
+const MAX_UNSENT_BYTES = 1_048_576
+const UNSENT_CHECK_MS = 20
+/** Messages that are not understood are logged so many times per connection. */
+const MAX_LOGGED_MISTAKES = 20
+
+export type RealtimeConnectionOptions = {
+  readonly socket: WebSocket
+  readonly agency: Agency
+  readonly sdk: RealtimeSdk
+  readonly settings: RealtimeSettings
+  readonly context: ServerContext
+  readonly log: Logger
+}
+
+/**
+ * Joins an accepted client to a realtime model until one of them leaves.
+ *
+ * Nothing is read from the client before the model has its instructions. Never throws.
+ */
+export async function serveRealtimeConnection(options: RealtimeConnectionOptions): Promise<void> {
+  const { socket, log } = options
+  socket.pause()
+  const send = (message: ServerMessage): void => sendJson(socket, message)
+  const approvals = new Map<string, RunToolApprovalItem>()
+  let voice: VoiceSession
+  try {
+    voice = startVoice(options, send)
+  } catch (error) {
+    log.warn({ err: error }, 'realtime agency could not be set up')
+    return closeSocket(socket, CLOSE.failed, 'initialise agency')
+  }
+  socket.once('close', () => voice.close())
+  relayEvents({ session: voice.session, send, log, approvals })
+  try {
+    await voice.connect()
+  } catch (error) {
+    log.warn({ err: error }, 'realtime session could not be started')
+    closeSocket(socket, CLOSE.failed, 'initialise session')
+    return voice.close()
+  }
+  void voice.left.then(() => closeSocket(socket, CLOSE.failed, 'session error'))
+  listen(options, voice, approvals)
+  socket.resume()
+}
+
+function startVoice(options: RealtimeConnectionOptions, send: (message: ServerMessage) => void): VoiceSession {
+  const { sdk, agency, settings, context } = options
+  return new VoiceSession({ sdk, agency, settings, environment: context.environment, emit: send })
+}
+
+/** Carries out what the client says, in order, and no faster than the provider takes it. */
+function listen(
+  { socket, log }: RealtimeConnectionOptions,
+  voice: VoiceSession,
+  approvals: Map<string, RunToolApprovalItem>,
+): void {
+  let mistakes = 0
+  socket.on('message', (data: Buffer, isBinary) => {
+    const message = readClientMessage(data, isBinary)
+    applyClientMessage(message, voice, approvals).then(
+      (ignored) => {
+        if (ignored === undefined || ++mistakes > MAX_LOGGED_MISTAKES) return
+        log.warn({ reason: ignored }, 'realtime message ignored')
+      },
+      (error: unknown) => {
+        log.warn({ err: error }, 'realtime session failed')
+        closeSocket(socket, CLOSE.failed, 'session error')
+      },
+    )
+    if (voice.unsentBytes > MAX_UNSENT_BYTES && !socket.isPaused) waitForProvider(socket, voice)
+  })
+}
+
+function waitForProvider(socket: WebSocket, voice: VoiceSession): void {
+  socket.pause()
+  const timer = setInterval(() => {
+    if (voice.unsentBytes > MAX_UNSENT_BYTES / 2 && socket.readyState === socket.OPEN) return
+    clearInterval(timer)
+    socket.resume()
+  }, UNSENT_CHECK_MS)
+}

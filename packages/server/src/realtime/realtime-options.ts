@@ -1,0 +1,173 @@
+import type { ModelAccess } from '@bureau/framework'
+import { ConfigError } from '@bureau/protocol'
+import { z } from 'zod'
+
+export type RealtimeProviderOptions = {
+  /** Where the provider's realtime interface is (`wss:`, `ws:`, `https:` or `http:`). Default: the provider's own. */
+  readonly url?: string
+  readonly apiKey?: string
+  /** Name of the environment variable with the key. Default: `OPENAI_API_KEY` or `XAI_API_KEY`. */
+  readonly apiKeyEnv?: string
+  /** Sent along with the handshake. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** PCM16 at 24 kHz (default), G.711, or an object in the provider's own words. */
+export type RealtimeAudioFormat =
+  | 'pcm16'
+  | 'g711_ulaw'
+  | 'g711_alaw'
+  | { readonly type: string; readonly rate?: number }
+
+export type RealtimeOptions = RealtimeProviderOptions & {
+  /** Default `openai`. */
+  readonly provider?: 'openai' | 'xai'
+  /** The members of `RealtimeProviderOptions`, here or at the top. */
+  readonly providerOptions?: RealtimeProviderOptions
+  /** Default: the provider's general voice model. */
+  readonly model?: string
+  /** One voice for the whole session. Default: the entry agent's, else the provider's. */
+  readonly voice?: string
+  readonly inputAudioFormat?: RealtimeAudioFormat
+  readonly outputAudioFormat?: RealtimeAudioFormat
+  /** When the model takes its turn. Null: only when the client commits its audio. */
+  readonly turnDetection?: Readonly<Record<string, unknown>> | null
+  readonly inputAudioNoiseReduction?: { readonly type: string } | null
+  /** Largest message of a client, in bytes. Default 1_048_576 (1 MiB). A larger one closes the connection (1009). */
+  readonly maxMessageBytes?: number
+  /** How often clients are pinged; one that has not answered until the next time is cut off. Default 30_000. */
+  readonly heartbeatMs?: number
+}
+
+/** Everything a session needs to know of its provider. */
+export type RealtimeSettings = {
+  readonly provider: 'openai' | 'xai'
+  readonly url: string
+  readonly apiKey: string | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly model: string
+  readonly voice: string | undefined
+  readonly inputAudioFormat: { readonly type: string; readonly rate?: number } | undefined
+  readonly outputAudioFormat: { readonly type: string; readonly rate?: number } | undefined
+  readonly turnDetection: Readonly<Record<string, unknown>> | null | undefined
+  readonly inputAudioNoiseReduction: { readonly type: string } | null | undefined
+  readonly maxMessageBytes: number
+  readonly heartbeatMs: number
+}
+
+const PROVIDERS = {
+  openai: {
+    keyName: 'OPENAI_API_KEY',
+    model: 'gpt-realtime',
+    voices: ['alloy', 'ash', 'ballad', 'cedar', 'coral', 'echo', 'marin', 'sage', 'shimmer', 'verse'],
+    /** Voices of the operator's own have ids instead of names. */
+    ownVoice: /^voice_\w+$/,
+  },
+  xai: {
+    keyName: 'XAI_API_KEY',
+    url: 'wss://api.x.ai/v1/realtime',
+    model: 'grok-voice-latest',
+    voices: ['ara', 'eve', 'leo', 'rex', 'sal'],
+    ownVoice: /^[a-z0-9]{8}$/,
+  },
+} as const
+
+const url = z.url({ protocol: /^(?:wss?|https?)$/, error: 'must be a ws:, wss:, http: or https: address' })
+const audioFormat = z.union([
+  z.enum(['pcm16', 'g711_ulaw', 'g711_alaw']),
+  z.looseObject({ type: z.string(), rate: z.number().positive().optional() }),
+])
+const ProviderOptions = z.strictObject({
+  url: url.optional(),
+  apiKey: z.string().min(1).optional(),
+  apiKeyEnv: z.string().min(1).optional(),
+  headers: z.record(z.string(), z.string()).optional(),
+})
+
+const Options = z.strictObject({
+  ...ProviderOptions.shape,
+  provider: z.enum(['openai', 'xai']).default('openai'),
+  providerOptions: ProviderOptions.optional(),
+  model: z.string().min(1).optional(),
+  voice: z.string().min(1).optional(),
+  inputAudioFormat: audioFormat.optional(),
+  outputAudioFormat: audioFormat.optional(),
+  turnDetection: z.record(z.string(), z.unknown()).nullish(),
+  inputAudioNoiseReduction: z.looseObject({ type: z.string() }).nullish(),
+  maxMessageBytes: z.int().positive().default(1_048_576),
+  heartbeatMs: z.int().positive().default(30_000),
+})
+
+/**
+ * Checks the options and fills them up from the environment.
+ *
+ * @throws ConfigError with every problem, each under the name of its option.
+ */
+export function readRealtimeOptions(options: RealtimeOptions, models: ModelAccess): RealtimeSettings {
+  const parsed = Options.safeParse(options)
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(
+      ({ path, message }) => `${['realtimeOptions', ...path].join('.')}: ${message}`,
+    )
+    throw new ConfigError(problems.join('\n'))
+  }
+  const { provider, providerOptions, voice, ...rest } = parsed.data
+  const given = { ...pick(rest), ...providerOptions }
+  const model = rest.model ?? PROVIDERS[provider].model
+  if (voice !== undefined) checkVoice(provider, voice, 'realtimeOptions.voice')
+  return {
+    provider,
+    url: sessionUrl(given.url ?? defaultUrl(provider, models), model),
+    apiKey: given.apiKey ?? models.readKey(given.apiKeyEnv ?? PROVIDERS[provider].keyName),
+    headers: given.headers ?? {},
+    model,
+    voice,
+    inputAudioFormat: wireFormat(rest.inputAudioFormat),
+    outputAudioFormat: wireFormat(rest.outputAudioFormat),
+    turnDetection: rest.turnDetection,
+    inputAudioNoiseReduction: rest.inputAudioNoiseReduction,
+    maxMessageBytes: rest.maxMessageBytes,
+    heartbeatMs: rest.heartbeatMs,
+  }
+}
+
+/** @throws ConfigError the provider has no such voice. */
+export function checkVoice(provider: RealtimeSettings['provider'], voice: string, option: string): void {
+  const { voices, ownVoice } = PROVIDERS[provider]
+  const known: readonly string[] = voices
+  if (known.includes(voice.toLowerCase()) || ownVoice.test(voice)) return
+  throw new ConfigError(`${option}: ${provider} has no voice "${voice}". Its voices: ${voices.join(', ')}.`)
+}
+
+function pick({ url, apiKey, apiKeyEnv, headers }: z.infer<typeof ProviderOptions>): RealtimeProviderOptions {
+  return Object.fromEntries(
+    Object.entries({ url, apiKey, apiKeyEnv, headers }).filter(([, value]) => value !== undefined),
+  )
+}
+
+/** The key in the environment belongs to the provider at the configured base URL, so realtime goes there too. */
+function defaultUrl(provider: RealtimeSettings['provider'], models: ModelAccess): string {
+  return provider === 'xai' ? PROVIDERS.xai.url : `${models.baseUrl.replace(/\/$/, '')}/realtime`
+}
+
+function sessionUrl(base: string, model: string): string {
+  const address = new URL(base)
+  address.protocol = address.protocol.replace(/^http/, 'ws')
+  if (!address.searchParams.has('model')) address.searchParams.set('model', model)
+  return address.href
+}
+
+function wireFormat(format: z.infer<typeof audioFormat> | undefined): RealtimeSettings['inputAudioFormat'] {
+  switch (format) {
+    case undefined:
+      return undefined
+    case 'pcm16':
+      return { type: 'audio/pcm', rate: 24_000 }
+    case 'g711_ulaw':
+      return { type: 'audio/pcmu' }
+    case 'g711_alaw':
+      return { type: 'audio/pcma' }
+    default:
+      return format as RealtimeSettings['inputAudioFormat']
+  }
+}

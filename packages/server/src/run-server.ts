@@ -1,0 +1,27 @@
+import { listen } from '@bureau/runtime'
+import { createApp } from './app.ts'
+import type { Logger } from '@bureau/runtime'
+import type { ServerOptions } from './options.ts'
+
+export type RunningServer = {
+  /** Where the server answers, e.g. `http://127.0.0.1:8000`. */
+  readonly url: string
+  /** Stops accepting, lets open streams finish, and closes. */
+  readonly close: () => Promise<void>
+}
+
+/**
+ * Serves agencies and tools over HTTP until the process is told to stop.
+ *
+ * @throws ConfigError options or environment are not valid.
+ */
+export async function runServer(options: ServerOptions): Promise<RunningServer> {
+  const app = await createApp(options)
+  const url = await listen(app, {
+    host: options.host ?? '0.0.0.0',
+    port: options.port ?? 8000,
+    drainMs: options.drainMs ?? 30_000,
+    log: app.log as Logger,
+  })
+  return { url, close: () => app.close() }
+}

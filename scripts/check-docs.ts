@@ -1,0 +1,115 @@
+/**
+ * What the documentation says must be true: the paths, links and scripts that it names exist.
+ *
+ * `node scripts/check-docs.ts [root]` prints every untrue statement and exits with 1 when there is one.
+ */
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { z } from 'zod'
+
+const DOCUMENTS = ['*.md', 'docs/**/*.md', '{packages,examples,bench}/**/README.md']
+
+/** A changelog tells of files that are gone. */
+const HISTORY = ['CHANGELOG.md', '**/node_modules/**', '**/dist/**']
+
+/** What begins with one of these folders, or is an upper-case Markdown file, is meant as a path of the repository. */
+const REPOSITORY_PATH = /^(?:(?:packages|scripts|docs|tests|examples|bench|\.ci)\/\S*|[A-Z]+\.md)$/
+
+export type Problem = { readonly file: string; readonly line: number; readonly message: string }
+
+type Document = {
+  readonly file: string
+  /** The whole text. */
+  readonly text: string
+  /** The text with fenced code blanked out, so that positions stay. */
+  readonly prose: string
+}
+
+type Check = (root: string, document: Document) => { index: number; message: string }[]
+
+const CHECKS: readonly Check[] = [missingPaths, brokenLinks, missingScripts]
+
+/** Every statement of the documents under `root` that is not true. A document that does not exist is no problem. */
+export function checkDocs(root: string): Problem[] {
+  const files = globSync(DOCUMENTS, { cwd: root, exclude: HISTORY }).toSorted()
+  return files.flatMap((file) => {
+    const text = readFileSync(path.join(root, file), 'utf8')
+    const document = { file, text, prose: withoutFences(text) }
+    return CHECKS.flatMap((check) => check(root, document)).map(({ index, message }) => ({
+      file,
+      line: text.slice(0, index).split('\n').length,
+      message,
+    }))
+  })
+}
+
+/** Paths in code spans and in shell examples. `<name>` and `…` stand for any name. */
+function missingPaths(root: string, { text, prose }: Document): { index: number; message: string }[] {
+  const spans = [...prose.matchAll(/`[^`\n]+`/g)]
+  const shell = [...text.matchAll(/(?<=^```(?:sh|bash|shell|console)\n)[^]*?(?=^```)/gm)]
+  return [...spans, ...shell].flatMap((match) =>
+    [...match[0].matchAll(/[^\s`]+/g)].flatMap((word) => {
+      const name = word[0].replace(/^\.\//, '').replace(/[:#,;.)"']+[\d-]*$/, '')
+      if (!REPOSITORY_PATH.test(name) || exists(root, name)) return []
+      return [{ index: match.index + word.index, message: `${name} does not exist` }]
+    }),
+  )
+}
+
+function exists(root: string, name: string): boolean {
+  const pattern = name.replaceAll(/<[^>]+>|…/g, '*')
+  return /[*{]/.test(pattern) ? globSync(pattern, { cwd: root }).length > 0 : existsSync(path.join(root, pattern))
+}
+
+/** Links into the repository: the file exists and, when a heading is named, so does the heading. */
+function brokenLinks(root: string, { file, text, prose }: Document): { index: number; message: string }[] {
+  const links = [...prose.matchAll(/\]\(\s*<?([^)\s>]+)|^\[[^\]]+\]:\s*(\S+)|\b(?:src|href)="([^"]+)"/gm)]
+  return links.flatMap((match) => {
+    const link = match[1] ?? match[2] ?? match[3] ?? ''
+    if (/^([a-z]+:|\/\/)/i.test(link)) return []
+
+    const [name = '', heading] = link.split('#')
+    const target = name === '' ? file : path.join(path.dirname(file), decodeURI(name))
+    if (!existsSync(path.join(root, target))) return [{ index: match.index, message: `the link ${link} leads nowhere` }]
+    if (heading === undefined || !target.endsWith('.md')) return []
+
+    const targetText = name === '' ? text : readFileSync(path.join(root, target), 'utf8')
+    if (headingsOf(targetText).has(heading)) return []
+    return [{ index: match.index, message: `${target} has no heading #${heading}` }]
+  })
+}
+
+/** The anchors that GitHub makes of the headings. */
+function headingsOf(text: string): Set<string> {
+  const titles = [...withoutFences(text).matchAll(/^#{1,6} +(.+?) *#*$/gm)].map((match) => match[1] ?? '')
+  return new Set(
+    titles.map((title) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  )
+}
+
+const Manifest = z.object({ scripts: z.record(z.string(), z.string()).default({}) })
+
+/** `npm run <script>`, `npm test` and `npm start`, wherever they are written. */
+function missingScripts(root: string, { text }: Document): { index: number; message: string }[] {
+  const { scripts } = Manifest.parse(JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')))
+  return [...text.matchAll(/\bnpm (?:run +([a-z][\w:-]*)|(test|start)\b)/g)].flatMap((match) => {
+    const name = match[1] ?? match[2] ?? ''
+    return name in scripts ? [] : [{ index: match.index, message: `package.json has no script "${name}"` }]
+  })
+}
+
+function withoutFences(text: string): string {
+  return text.replaceAll(/^ *(`{3,}|~{3,})[^]*?^ *\1/gm, (block) => block.replaceAll(/[^\n]/g, ' '))
+}
+
+if (import.meta.main) {
+  const problems = checkDocs(path.resolve(process.argv[2] ?? '.'))
+  for (const { file, line, message } of problems) console.error(`${file}:${line} ${message}`)
+  if (problems.length > 0) process.exitCode = 1
+  else console.log('Docs: every path, link and script that they name exists.')
+}

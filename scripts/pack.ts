@@ -1,0 +1,60 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, globSync, mkdirSync, rmSync } from 'node:fs'
+import path from 'node:path'
+import { z } from 'zod'
+
+const ROOT = path.resolve(import.meta.dirname, '..')
+
+/** Files of others that the packages serve, with their licences, by the place in `dist` that they go to. */
+const COPIES: Readonly<Record<string, readonly string[]>> = {
+  'packages/runtime/dist/assets': [
+    'swagger-ui-dist/swagger-ui.css',
+    'swagger-ui-dist/swagger-ui-bundle.js',
+    'swagger-ui-dist/swagger-ui-bundle.js.LICENSE.txt',
+    'redoc/bundles/redoc.standalone.js',
+    'redoc/bundles/redoc.standalone.js.LICENSE.txt',
+  ],
+  'packages/runtime/dist/assets/swagger-ui': ['swagger-ui-dist/LICENSE', 'swagger-ui-dist/NOTICE'],
+  'packages/runtime/dist/assets/redoc': ['redoc/LICENSE'],
+}
+
+const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpackedSize: z.number() }))
+
+/** A packed package; `filename` is absolute, sizes are in bytes. */
+export type Tarball = z.infer<typeof Tarballs>[number]
+
+/**
+ * Compiles packages into their `dist`, from nothing, so that no file of a deleted source is left there. `project` with
+ * all that it refers to; default: everything.
+ *
+ * @throws Error with what the compiler says.
+ */
+export function compile(project = 'tsconfig.build.json'): void {
+  for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
+    rmSync(path.join(ROOT, left), { recursive: true })
+  }
+  const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
+  const { status, stdout, error } = spawnSync(tsc, ['--build', project], { cwd: ROOT, encoding: 'utf8' })
+  if (status !== 0) throw error ?? new Error(stdout)
+  for (const [place, files] of Object.entries(COPIES)) {
+    mkdirSync(path.join(ROOT, place), { recursive: true })
+    for (const file of files) {
+      cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
+    }
+  }
+}
+
+/** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */
+export function pack(destination: string, packages?: readonly string[]): Tarball[] {
+  mkdirSync(destination, { recursive: true })
+  const which = packages?.map((name) => `--workspace=packages/${name}`) ?? ['--workspaces']
+  const report = execFileSync('npm', ['pack', ...which, '--json', '--pack-destination', destination], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  return Tarballs.parse(JSON.parse(report)).map((tarball) => ({
+    ...tarball,
+    filename: path.join(destination, tarball.filename),
+  }))
+}

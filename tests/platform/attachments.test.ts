@@ -1,0 +1,145 @@
+import { describe, expect, test } from 'vitest'
+import { status, text } from '../support/fake-provider.ts'
+import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
+import { ENGINES, servePlatform } from './support/test-platform.ts'
+
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+
+/** Signed as object stores do it: gone once `sig` is not the current one. */
+let current = 'one'
+const files = await startFileServer((request, response) => {
+  const url = new URL(request.url ?? '/', 'https://files.example.com')
+  if (url.searchParams.get('sig') !== current) return void response.writeHead(403).end('expired: secret-canary')
+  if (url.pathname.endsWith('.png')) return void response.end(Buffer.from(PNG, 'base64'))
+  response.end(`content of ${url.pathname}`)
+})
+
+describe.each(ENGINES)('attachments on %s', (engine) => {
+  const platform = servePlatform(engine, { access: FILE_ACCESS })
+  const lastInput = (): string => JSON.stringify(platform.provider.modelRequests.at(-1)!.body['input'])
+  const file = (name: string, sig = current) => ({ type: 'input_file', file_url: `${files.url}/${name}?sig=${sig}` })
+
+  test('files and images reach the model, also in later turns', async () => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Seen.'))
+    const inline = { type: 'input_image', image_url: `data:image/png;base64,${PNG}`, detail: 'low' }
+    const image = { type: 'input_image', image_url: `${files.url}/x.png?sig=${current}` }
+
+    const first = await client.completeWhole({ message: 'Look', attachments: [file('a.txt'), inline, image] })
+
+    expect(first.stream.result.status).toBe('completed')
+    expect(lastInput()).toContain('content of /a.txt')
+    expect(lastInput().split(`data:image/png;base64,${PNG}`)).toHaveLength(3)
+    expect(lastInput()).toContain('"detail":"low"')
+    expect(lastInput()).not.toContain('sig=')
+    await client.completeWhole({ message: 'And again', chatId: first.stream.chatId })
+    expect(lastInput()).toContain('content of /a.txt')
+    expect(lastInput().split(`data:image/png;base64,${PNG}`)).toHaveLength(3)
+
+    const history = await client.get(`/v1/chats/${first.stream.chatId}/messages?limit=1`)
+    expect(history.body.data[0].attachments).toEqual([
+      expect.objectContaining({
+        type: 'input_file',
+        filename: 'a.txt',
+        mime: 'text/plain',
+        urlKey: `${files.url}/a.txt`,
+        inline: false,
+        state: 'ok',
+      }),
+      expect.objectContaining({ type: 'input_image', inline: true, urlKey: null, mime: 'image/png' }),
+      expect.objectContaining({ type: 'input_image', inline: false, urlKey: `${files.url}/x.png` }),
+    ])
+    expect(history.text).not.toContain('sig=')
+  })
+
+  test('a message may consist of attachments alone', async () => {
+    const client = await platform.client()
+    platform.provider.script([text('Seen.')])
+
+    const { stream } = await client.completeWhole({ message: '', attachments: [file('only.txt')] })
+
+    expect(stream.result.status).toBe('completed')
+    expect(lastInput()).toContain('content of /only.txt')
+  })
+
+  test('attachments of a failed response are not sent again; others are', async () => {
+    const client = await platform.client()
+    platform.provider.script([text('Fine.'), status(401, { message: 'no' }), text('Again.')])
+
+    const first = await client.completeWhole({ attachments: [file('good.txt')] })
+    const { chatId } = first.stream
+    const failed = await client.completeWhole({ chatId, message: 'Second', attachments: [file('bad.txt')] })
+    await client.completeWhole({ chatId, message: 'Third' })
+
+    expect(failed.stream.result.status).toBe('failed')
+    expect(lastInput()).toContain('content of /good.txt')
+    expect(lastInput()).not.toContain('content of /bad.txt')
+    expect(lastInput()).toContain('[file bad.txt was attached, not available]')
+    const history = await client.get(`/v1/chats/${chatId}/messages`)
+    const states = history.body.data.flatMap((m: { attachments: { state: string }[] }) =>
+      m.attachments.map((a) => a.state),
+    )
+    expect(states).toEqual(['ok', 'excluded'])
+  })
+
+  test('an earlier file that has expired must be refreshed, all of them at once', async () => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Seen.'))
+    const first = await client.completeWhole({ attachments: [file('r.txt'), file('s.txt')] })
+    const { chatId } = first.stream
+    const old = current
+    current = `${old}x`
+
+    const failed = await client.completeWhole({ chatId, message: 'And now?' })
+    const refused = await client.completeWhole({ chatId, message: 'And now?' })
+
+    expect(failed.stream.result).toMatchObject({
+      status: 'failed',
+      error: { code: 'attachment_fetch_failed', class: 'caller' },
+    })
+    expect(failed.text).not.toContain('canary')
+    expect([refused.status, refused.body.code]).toEqual([400, 'attachment_refresh_required'])
+    expect(refused.body.error).toBe(`attachmentUrlRefreshes must list: ${files.url}/r.txt, ${files.url}/s.txt`)
+    expect(refused.headers.get('x-agent-run-admitted')).toBe('false')
+
+    const fresh = (name: string) => [`${files.url}/${name}`, `${files.url}/${name}?sig=${current}`]
+    const partly = await client.completeWhole({ chatId, attachmentUrlRefreshes: Object.fromEntries([fresh('r.txt')]) })
+    expect(partly.body.code).toBe('attachment_refresh_required')
+    const elsewhere = { [`${files.url}/r.txt`]: `${files.url}/other.txt?sig=${current}` }
+    expect((await client.completeWhole({ chatId, attachmentUrlRefreshes: elsewhere })).body.code).toBe(
+      'invalid_attachment_refresh',
+    )
+
+    const refreshes = Object.fromEntries([fresh('r.txt'), fresh('s.txt')])
+    const answered = await client.completeWhole({ chatId, message: 'And now?', attachmentUrlRefreshes: refreshes })
+    expect(answered.stream.result.status).toBe('completed')
+    expect(lastInput()).toContain('content of /r.txt')
+    expect((await client.completeWhole({ chatId })).stream.result.status).toBe('completed')
+  })
+
+  test('an address that says it has expired is refused before any run', async () => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Seen.'))
+    const signed = `${files.url}/t.txt?sig=${current}&se=${new Date(Date.now() + 60_000).toISOString()}`
+    const first = await client.completeWhole({ attachments: [{ type: 'input_file', file_url: signed }] })
+    expect(first.stream.result.status).toBe('completed')
+
+    const refused = await client.completeWhole({ chatId: first.stream.chatId })
+
+    expect([refused.status, refused.body.code]).toEqual([400, 'attachment_refresh_required'])
+  })
+
+  test('a file that cannot be fetched fails the run, in one sentence that names it', async () => {
+    const client = await platform.client()
+
+    const { stream } = await client.completeWhole({ attachments: [file('x.txt', 'wrong')] })
+
+    expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'attachment_fetch_failed' } })
+    expect(stream.result.error.message).toBe('The attachment "x.txt" could not be fetched.')
+    expect(platform.provider.unused).toBe(0)
+  })
+
+  test('what the records promise holds', async () => {
+    expect(await platform.violations()).toEqual([])
+  })
+})

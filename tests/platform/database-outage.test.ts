@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import { hold, textDeltas } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import { type GateProxy, startGateProxy } from './support/gate-proxy.ts'
+import { ENGINES, type Served, startPlatform } from './support/test-platform.ts'
+
+/** A platform whose way to PostgreSQL can be closed. */
+async function startGated(): Promise<{ platform: Served; gate: GateProxy }> {
+  const direct = await startPlatform('postgres')
+  const url = new URL(direct.shared.databaseUrl)
+  const gate = await startGateProxy({ host: url.hostname, port: Number(url.port || 5432) })
+  url.hostname = '127.0.0.1'
+  url.port = String(gate.port)
+  const platform = await startPlatform('postgres', { beside: { ...direct.shared, databaseUrl: url.href } })
+  closeAfterTest(async () => {
+    gate.open()
+    await platform.close()
+    await direct.close()
+    await Promise.all([platform.provider.close(), direct.provider.close()])
+  })
+  return { platform, gate }
+}
+
+describe.skipIf(!ENGINES.includes('postgres'))('while PostgreSQL is away', () => {
+  test('a stream goes on, its end waits, new requests are refused with nothing reserved; then all is well', async () => {
+    const { platform, gate } = await startGated()
+    const client = await platform.client()
+    const [early, late] = [platform.provider.gate(), platform.provider.gate()]
+    platform.provider.script([textDeltas(['One ', hold(early), 'two ', hold(late), 'three.'])])
+    const stream = await client.complete()
+    await stream.untilText('One')
+
+    gate.shut()
+    early.release()
+    await stream.untilText('two')
+    const refused = await client.completeWhole()
+    const ready = await fetch(`${platform.url}/readyz`)
+    late.release()
+    await stream.untilText('three.')
+
+    expect(refused.status).toBe(503)
+    expect(refused.body.code).toBe('database_unavailable')
+    expect(refused.headers.get('x-agent-run-admitted')).toBe('false')
+    expect(refused.headers.has('retry-after')).toBe(true)
+    expect(ready.status).toBe(503)
+    expect(stream.frames.some(({ event }) => event === 'messages')).toBe(false)
+    gate.open()
+    await stream.all()
+    expect(stream.result.status).toBe('completed')
+    expect((await client.get(`/v1/runs/${stream.runId}`)).body.status).toBe('completed')
+    expect((await fetch(`${platform.url}/readyz`)).status).toBe(200)
+    expect(await platform.violations()).toEqual([])
+  })
+})

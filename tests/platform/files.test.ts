@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { text, toolCall } from '../support/fake-provider.ts'
+import { type TestClient } from './support/test-client.ts'
+import { ENGINES, servePlatform } from './support/test-platform.ts'
+
+const REPORT = 'city,visitors\nParis,40\nRome,25\n'
+const sha256 = (content: string): string => createHash('sha256').update(content).digest('hex')
+const OFFSET = { 'content-type': 'application/offset+octet-stream' }
+
+/** The path and query of an upload's own address. */
+const placeOf = (upload: { uploadUrl: string }): string =>
+  new URL(upload.uploadUrl).pathname + new URL(upload.uploadUrl).search
+
+async function announce(client: TestClient, content = REPORT, fields: Record<string, unknown> = {}) {
+  const size = Buffer.byteLength(content)
+  const body = { apiIntegrationId: client.integrationId, name: 'report.csv', size, ...fields }
+  return client.post('/create_agency_upload', body)
+}
+
+describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
+  const platform = servePlatform(engine)
+  const nobody = async (): Promise<TestClient> => (await platform.client()).with({ token: '' })
+
+  test('a file is announced, sent, read by an agent, listed, downloaded and deleted', async () => {
+    const client = await platform.client()
+    const announced = await announce(client)
+    expect(announced.status).toBe(200)
+    expect(announced.body).toMatchObject({ name: 'report.csv', method: 'PUT', maxBytes: 31, status: 'pending' })
+    const { path } = announced.body
+    expect(path).toMatch(/^\/app\/mnt\/uploads\/[0-9a-z]{26}\/report\.csv$/)
+
+    const stored = await (
+      await nobody()
+    ).call('PUT', placeOf(announced.body), REPORT, { headers: { 'content-type': 'text/csv' } })
+    expect(stored.status).toBe(200)
+    expect(stored.body).toEqual({
+      uploadId: announced.body.uploadId,
+      path,
+      name: 'report.csv',
+      size: 31,
+      sha256: sha256(REPORT),
+      status: 'ready',
+    })
+
+    platform.provider.script([toolCall('read_file', { path }), text('Paris has 40 visitors.')])
+    const { stream } = await client.completeWhole({ message: 'Sum up', sandboxFiles: [{ name: 'report.csv', path }] })
+    expect(stream.spoken).toBe('Paris has 40 visitors.')
+    const [asked, answered] = platform.provider.modelRequests.slice(-2)
+    expect(asked!.instructions).toContain(path)
+    expect(answered!.toolOutputs[0]?.output).toContain('Paris,40')
+
+    const files = `/v1/integrations/${client.integrationId}/files`
+    const listed = await client.get(`${files}?prefix=/app/mnt/uploads/`)
+    expect(listed.body.data).toEqual([{ path, name: 'report.csv', size: 31, modifiedAt: expect.stringMatching(/Z$/) }])
+    const integration = await client.get(`/v1/integrations/${client.integrationId}`)
+    expect(integration.body.storage).toMatchObject({ usedBytes: 31, fileCount: 1 })
+
+    const downloaded = await client.get(`${files}/content?path=${encodeURIComponent(path)}`)
+    expect(downloaded.text).toBe(REPORT)
+    expect(downloaded.headers.get('content-type')).toBe('application/octet-stream')
+    expect(downloaded.headers.get('content-disposition')).toContain('attachment')
+    expect(downloaded.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(downloaded.headers.get('content-security-policy')).toBe('sandbox')
+
+    const remove = () => client.call('DELETE', `${files}?path=${encodeURIComponent(path)}`)
+    expect([(await remove()).status, (await remove()).status]).toEqual([204, 204])
+    expect((await client.get(`${files}/content?path=${encodeURIComponent(path)}`)).body.code).toBe('file_not_found')
+  })
+
+  test('a file may come in parts, and be asked how far it got', async () => {
+    const client = await platform.client()
+    const { body } = await announce(client)
+    const anyone = await nobody()
+    const send = (part: string, offset: number) =>
+      anyone.call('PATCH', placeOf(body), part, { headers: { ...OFFSET, 'upload-offset': String(offset) } })
+
+    expect((await send(REPORT.slice(0, 10), 0)).headers.get('upload-offset')).toBe('10')
+    const asked = await anyone.fetch('HEAD', placeOf(body))
+    expect([asked.status, asked.headers.get('upload-offset'), asked.headers.get('upload-length')]).toEqual([
+      200,
+      '10',
+      '31',
+    ])
+    expect((await send('x', 0)).body.code).toBe('upload_offset_mismatch')
+    expect((await send('x', 11)).body.code).toBe('upload_offset_mismatch')
+    expect((await send(REPORT.slice(10), 10)).status).toBe(204)
+
+    const files = `/v1/integrations/${client.integrationId}/files`
+    const downloaded = await client.get(`${files}/content?path=${encodeURIComponent(body.path)}`)
+    expect(downloaded.text).toBe(REPORT)
+  })
+
+  test('400 for names with a path and for sizes beyond the limit', async () => {
+    const client = await platform.client()
+
+    for (const name of ['../x', 'a/b', 'a\\b', '..', '', 'a\nb']) {
+      expect((await announce(client, REPORT, { name })).body).toMatchObject({ code: 'invalid_file_name' })
+    }
+    expect((await announce(client, REPORT, { size: 200 * 1024 ** 2 })).body).toMatchObject({ code: 'file_too_large' })
+    expect((await announce(client, REPORT, { size: -1 })).status).toBe(400)
+    expect((await announce(client, REPORT, { size: '31' })).status).toBe(400)
+  })
+
+  test('404 for an integration of somebody else, as for one that is not there', async () => {
+    const [client, other] = [await platform.client(), await platform.client()]
+
+    const foreign = await announce(client, REPORT, { apiIntegrationId: other.integrationId })
+    const missing = await announce(client, REPORT, { apiIntegrationId: 'int_00000000000000000000000000' })
+
+    expect([foreign.status, foreign.body.code]).toEqual([404, 'integration_not_found'])
+    expect([missing.status, missing.body.code]).toEqual([404, 'integration_not_found'])
+  })
+
+  test('507 when the storage is full', async () => {
+    const client = await platform.client({ storageQuotaBytes: 100 })
+
+    const answers = await Promise.all(Array.from({ length: 8 }, () => announce(client)))
+
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(3)
+    expect(answers.filter(({ body }) => body.code === 'storage_quota_exceeded')).toHaveLength(5)
+  })
+
+  test('409 when the integration has no storage', async () => {
+    const client = await platform.client({ storageQuotaBytes: 0 })
+
+    expect((await announce(client)).body.code).toBe('storage_not_enabled')
+  })
+
+  test('401 without the token of the upload, 413 beyond its size, 422 for other content', async () => {
+    const client = await platform.client()
+    const { body } = await announce(client, REPORT, { sha256: sha256(REPORT) })
+    const anyone = await nobody()
+    const put = (place: string, content: string) =>
+      anyone.call('PUT', place, content, { headers: { 'content-type': 'text/csv' } })
+    const place = placeOf(body)
+
+    for (const wrong of [place.split('?')[0]!, `${place}x`, place.replace('upl_', 'upl_0')]) {
+      const refused = await put(wrong, REPORT)
+      expect([refused.status, refused.body.code]).toEqual([401, 'invalid_upload_token'])
+    }
+    expect((await put(place, `${REPORT}more`)).status).toBe(413)
+    expect((await put(place, REPORT.replace('40', '41'))).body.code).toBe('checksum_mismatch')
+    expect((await put(place, REPORT)).status).toBe(200)
+    expect((await put(place, REPORT)).body.status).toBe('ready')
+  })
+
+  test.each([
+    ['another root', { path: '/app/mnt2/x', name: 'x' }, 'invalid_sandbox_file'],
+    ['dot segments', { path: '/app/mnt/../etc/passwd', name: 'passwd' }, 'invalid_sandbox_file'],
+    ['another name', { path: '/app/mnt/uploads/x.csv', name: 'y.csv' }, 'invalid_sandbox_file'],
+    ['a backslash', { path: '/app/mnt/a\\b', name: 'a\\b' }, 'invalid_sandbox_file'],
+    ['no file of that name', { path: '/app/mnt/uploads/x.csv', name: 'x.csv' }, 'sandbox_file_not_found'],
+    ['a literal percent name', { path: '/app/mnt/%2e%2e/passwd', name: 'passwd' }, 'sandbox_file_not_found'],
+  ])('400 for sandboxFiles with %s', async (_name, file, code) => {
+    const client = await platform.client()
+
+    const answer = await client.completeWhole({ sandboxFiles: [file] })
+
+    expect([answer.status, answer.body.code]).toEqual([400, code])
+    expect(answer.headers.get('x-agent-run-admitted')).toBe('false')
+  })
+})

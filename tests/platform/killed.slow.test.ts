@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { openDatabase } from '@bureau/platform'
+import { checkInvariants } from '@bureau/platform/testing'
+import { expect, test } from 'vitest'
+import { type BureauProcess, startBureau } from '../support/bureau-process.ts'
+import { type FakeProvider, hold, startFakeProvider, text, textDeltas } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import { CompletionStream, TestClient } from './support/test-client.ts'
+
+const SHOP = fileURLToPath(new URL('support/shop-agency.ts', import.meta.url))
+
+type Installation = {
+  readonly provider: FakeProvider
+  readonly folder: string
+  start(env?: Record<string, string>): Promise<BureauProcess>
+  client(url: string): TestClient
+}
+
+async function install(): Promise<Installation> {
+  const provider = await startFakeProvider()
+  closeAfterTest(() => provider.close())
+  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-killed-'))
+  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
+  const env = { BUREAU_DATA: folder, OPENAI_API_KEY: 'sk', OPENAI_BASE_URL: provider.baseUrl }
+  return {
+    provider,
+    folder,
+    start: (more = {}) => startBureau(['start', SHOP], { ...env, ...more }),
+    client: (url) => {
+      const { apiKey, ownerId, apiIntegrationId } = JSON.parse(
+        readFileSync(path.join(folder, 'credentials.json'), 'utf8'),
+      )
+      return new TestClient({ url, token: apiKey, ownerId, integrationId: apiIntegrationId })
+    },
+  }
+}
+
+async function expectNoViolations(folder: string): Promise<void> {
+  const db = await openDatabase(`pglite:${folder}`)
+  try {
+    expect(await db.run(checkInvariants, { settled: true })).toEqual([])
+  } finally {
+    await db.close()
+  }
+}
+
+/** A member with an allowance, so that money is at stake. */
+async function withMember(client: TestClient): Promise<{ consumerId: string; usageRequestId: string }> {
+  await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { memberAllowancesEnabled: true })
+  await client.post(`/v1/integrations/${client.integrationId}/members`, { consumerId: 'u', allowance: { messages: 5 } })
+  return { consumerId: 'u', usageRequestId: randomUUID() }
+}
+
+test('kill -9 in the middle of a stream: after the restart the run is failed and refunded, its chat usable', async () => {
+  const installation = await install()
+  const { provider, folder } = installation
+  const killed = await installation.start()
+  const before = installation.client(killed.url)
+  const attribution = await withMember(before)
+  const gate = provider.gate()
+  provider.script([textDeltas(['Half an ', hold(gate), 'answer.']), text('A whole one.')])
+  const stream = await before.complete(attribution)
+  const seen = await stream.untilText('Half an')
+  const ending = stream.all().then(
+    () => 'ended',
+    () => 'broken',
+  )
+
+  killed.child.kill('SIGKILL')
+
+  expect(await ending).toBe('broken')
+  expect(stream.frames.some(({ event }) => event === 'end')).toBe(false)
+  const restarted = await installation.start()
+  const client = installation.client(restarted.url)
+  const query = `apiIntegrationId=${client.integrationId}&usageRequestId=${attribution.usageRequestId}`
+  const found = await client.get(`/v1/chat_status?${query}`)
+  expect(found.body).toMatchObject({
+    chatState: 'idle',
+    run: { runId: stream.runId, status: 'failed', error: { code: 'runner_lost', class: 'system', retryable: true } },
+    recovery: { action: 'new_request' },
+  })
+
+  const resumed = await (await client.follow(stream.runId, `?starting_after=${seen.id}`)).all()
+  expect(resumed.frames.slice(-3).map(({ event }) => event)).toEqual([null, 'messages', 'end'])
+  expect(resumed.ids.slice(-3).every((id) => id >= 1_000_000)).toBe(true)
+  expect(resumed.result).toMatchObject({ status: 'failed', error: { code: 'runner_lost' } })
+  const replay = await client.completeWhole(attribution)
+  expect(replay.headers.get('x-agent-run-replayed')).toBe('true')
+  expect(replay.stream.result.status).toBe('failed')
+
+  const again = await client.completeWhole({ consumerId: 'u', usageRequestId: randomUUID(), chatId: stream.chatId })
+  expect(again.stream.spoken).toBe('A whole one.')
+  const member = await client.get(`/v1/integrations/${client.integrationId}/members/u`)
+  expect(member.body).toMatchObject({ activeRuns: 0, allowance: { used: { messages: 1 } } })
+  restarted.child.kill('SIGTERM')
+  expect(await restarted.exited).toBe(0)
+  await expectNoViolations(folder)
+})
+
+test('a run that is longer than the drain fails with server_shutdown, is refunded, and its client sees the end', async () => {
+  const installation = await install()
+  const { provider, folder } = installation
+  const stopped = await installation.start({ PLATFORM_DRAIN_SECONDS: '1' })
+  const client = installation.client(stopped.url)
+  const attribution = await withMember(client)
+  const gate = provider.gate()
+  provider.script([textDeltas(['Half an ', hold(gate), 'answer.'])])
+  const stream = await client.complete(attribution)
+  await stream.untilText('Half an')
+
+  stopped.child.kill('SIGTERM')
+
+  await stream.all()
+  expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'server_shutdown', class: 'system' } })
+  expect(await stopped.exited).toBe(0)
+  await expectNoViolations(folder)
+  const restarted = await installation.start()
+  const member = await installation.client(restarted.url).get(`/v1/integrations/${client.integrationId}/members/u`)
+  expect(member.body.allowance.used.messages).toBe(0)
+})
+
+test('with onDisconnect=cancel a run that nobody has followed for ten seconds is cancelled', async () => {
+  const installation = await install()
+  const { provider } = installation
+  const { url } = await installation.start()
+  const client = installation.client(url)
+  await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { onDisconnect: 'cancel' })
+  provider.script([textDeltas(['Half an ', hold(provider.gate()), 'answer.'])])
+  const stream = await client.complete()
+  await stream.untilText('Half an')
+
+  await stream.hangUp()
+
+  await provider.waitForAborts(1).catch(() => provider.waitForAborts(1)) // each waits ten seconds
+  await expect.poll(async () => (await client.get(`/v1/runs/${stream.runId}`)).body.status).toBe('cancelled')
+})
+
+test('killed again and again under load, nothing contradicts itself', { timeout: 240_000 }, async () => {
+  const installation = await install()
+  const { provider, folder } = installation
+  provider.respond(() => textDeltas(['One ', 'two ', 'three.']))
+  const kills = 5
+  for (let round = 0; round < kills; round++) {
+    const process = await installation.start()
+    const client = installation.client(process.url)
+    const requests = Array.from({ length: 12 }, async () => {
+      const response = await client
+        .fetch('POST', '/get_completion_v2', client.completion({ usageRequestId: randomUUID() }))
+        .catch(() => undefined)
+      return response && new CompletionStream(response).all().catch(() => undefined)
+    })
+    await Promise.race(requests)
+    process.child.kill('SIGKILL')
+    await Promise.all([process.exited, ...requests])
+  }
+  const last = await installation.start()
+  last.child.kill('SIGTERM')
+  expect(await last.exited).toBe(0)
+  await expectNoViolations(folder)
+})

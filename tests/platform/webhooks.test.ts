@@ -1,0 +1,132 @@
+import { createHmac } from 'node:crypto'
+import { text as readText } from 'node:stream/consumers'
+import { deliverWebhooks } from '@bureau/platform/testing'
+import { describe, expect, test, vi } from 'vitest'
+import { status, text } from '../support/fake-provider.ts'
+import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
+import { ENGINES, servePlatform } from './support/test-platform.ts'
+
+type Received = { path: string; headers: Record<string, string>; body: string }
+const received: Received[] = []
+let answer = 204
+
+/** Hears what is delivered, and answers as the test says. */
+const hooks = await startFileServer((request, response) => {
+  void readText(request).then((body) => {
+    received.push({ path: request.url ?? '', headers: request.headers as Record<string, string>, body })
+    response.writeHead(answer).end('ignored')
+  })
+})
+
+function expectSigned({ headers, body }: Received, secret: string): void {
+  const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`
+  const key = Buffer.from(secret.replace('whsec_', ''), 'base64')
+  expect(headers['webhook-signature']).toBe(`v1,${createHmac('sha256', key).update(signed).digest('base64')}`)
+  expect(Math.abs(Number(headers['webhook-timestamp']) - Date.now() / 1_000)).toBeLessThan(60)
+}
+
+describe.each(ENGINES)('webhooks on %s', (engine) => {
+  const platform = servePlatform(engine, { access: FILE_ACCESS })
+  const deliver = (): Promise<void> => deliverWebhooks(platform.platform)
+  const take = (path: string): Received[] => received.filter((each) => each.path === path)
+
+  test('the end of a run is delivered, signed, to the endpoints of its owner that want it, once', async () => {
+    const [client, other] = [await platform.client(), await platform.client()]
+    const path = `/${client.ownerId}`
+    const created = await client.post('/v1/webhook_endpoints', { url: hooks.url + path, events: ['run.completed'] })
+    const failures = await client.post('/v1/webhook_endpoints', {
+      url: `${hooks.url}${path}/failed`,
+      events: ['run.failed'],
+    })
+    await other.post('/v1/webhook_endpoints', { url: `${hooks.url}/other`, events: ['run.completed'] })
+    expect(created.body).toMatchObject({
+      object: 'webhook_endpoint',
+      status: 'enabled',
+      secret: expect.stringMatching(/^whsec_/),
+    })
+    platform.provider.script([text('secret words'), status(401, { message: 'no' })])
+    const { stream } = await client.completeWhole({ message: 'secret question' })
+    await client.completeWhole()
+
+    await deliver()
+    await deliver()
+
+    await vi.waitFor(() => expect(take(`${path}/failed`).length + take(path).length).toBe(2))
+    const [only, ...more] = take(path)
+    expect(more).toEqual([])
+    expectSigned(only!, created.body.secret)
+    const event = JSON.parse(only!.body)
+    expect(event).toMatchObject({
+      type: 'run.completed',
+      data: { object: 'run', runId: stream.runId, status: 'completed' },
+    })
+    expect(event.id).toBe(only!.headers['webhook-id'])
+    expect(only!.body).not.toContain('secret')
+    expect(take(`${path}/failed`)).toHaveLength(1)
+    expectSigned(take(`${path}/failed`)[0]!, failures.body.secret)
+    expect(take('/other')).toEqual([])
+    const log = await client.get(`/v1/webhook_endpoints/${created.body.id}/deliveries`)
+    expect(log.body.data).toMatchObject([{ eventId: event.id, type: 'run.completed', state: 'delivered', attempts: 1 }])
+    expect((await client.get(`/v1/webhook_endpoints/${created.body.id}`)).text).not.toContain(created.body.secret)
+  })
+
+  test('a failed delivery comes again, later each time; one that is gone switches its endpoint off', async () => {
+    const client = await platform.client()
+    const path = `/${client.ownerId}`
+    const { body } = await client.post('/v1/webhook_endpoints', { url: hooks.url + path, events: ['api_key.revoked'] })
+    const endpoint = `/v1/webhook_endpoints/${body.id}`
+    const key = await client.post('/v1/api_keys', { name: 'x' })
+    await client.call('DELETE', `/v1/api_keys/${key.body.id}`)
+    const due = (): Promise<unknown> =>
+      platform.rows(`UPDATE webhook_deliveries SET next_at = now() WHERE endpoint_id = '${body.id}'`)
+
+    // The platform delivers by itself too, every second: what it has taken may still be under way.
+    answer = 500
+    await deliver()
+    await deliver()
+    await vi.waitFor(async () => {
+      expect((await client.get(`${endpoint}/deliveries`)).body.data[0]).toMatchObject({
+        state: 'pending',
+        responseStatus: 500,
+      })
+    })
+    expect(take(path)).toHaveLength(1) // the next attempt is not due yet
+    expect((await client.get(endpoint)).body.failingSince).not.toBeNull()
+    answer = 204
+    await due()
+    await deliver()
+    await vi.waitFor(async () => {
+      expect((await client.get(endpoint)).body).toMatchObject({ failingSince: null, status: 'enabled' })
+    })
+    expect(take(path)).toHaveLength(2)
+    expect(take(path)[0]!.headers['webhook-id']).toBe(take(path)[1]!.headers['webhook-id'])
+
+    answer = 410
+    const tested = await client.post(`${endpoint}/test`)
+    expect(tested.body).toEqual({ delivered: false, responseStatus: 410 })
+    const second = await client.post('/v1/api_keys', { name: 'y' })
+    await client.call('DELETE', `/v1/api_keys/${second.body.id}`)
+    await deliver()
+    await vi.waitFor(async () => expect((await client.get(endpoint)).body.status).toBe('disabled'))
+    answer = 204
+    expect((await client.call('PATCH', endpoint, { status: 'enabled' })).body.status).toBe('enabled')
+    expect((await client.call('DELETE', endpoint)).status).toBe(204)
+    expect((await client.get(endpoint)).body.code).toBe('webhook_not_found')
+  })
+
+  test.each([
+    'http://hooks.example.com/',
+    'https://127.0.0.1/',
+    'https://localhost/',
+    'https://[::1]/',
+    'ftp://x.example.com/',
+    'x',
+  ])('%s is no address for webhooks', async (url) => {
+    const refused = await (await platform.client()).post('/v1/webhook_endpoints', { url, events: ['run.failed'] })
+    expect([refused.status, refused.body.code]).toEqual([400, 'invalid_webhook_url'])
+  })
+
+  test('what the records promise holds', async () => {
+    expect(await platform.violations()).toEqual([])
+  })
+})

@@ -1,0 +1,205 @@
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { Agency, Agent, Tool, tool } from '@bureau/framework'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { tool as sdkTool } from '@openai/agents-core'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { startPrefixProxy } from '../support/prefix-proxy.ts'
+import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
+
+class WordCount extends Tool {
+  readonly description = 'Counts words.'
+  readonly parameters = z.object({
+    text: z.string().describe('What to count.'),
+    unit: z.enum(['words', 'lines']).default('words'),
+  })
+
+  run({ text }: { text: string }): number {
+    return text.split(/\s+/).length
+  }
+}
+
+const Tree: z.ZodType = z.object({
+  name: z.string(),
+  get children() {
+    return z.array(Tree)
+  },
+})
+const plant = tool({
+  name: 'plant',
+  description: 'Plants a tree.',
+  parameters: z.object({ tree: Tree, at: z.object({ x: z.number() }) }),
+  execute: () => 'planted',
+})
+const shout = sdkTool({
+  name: 'shout',
+  description: 'Shouts.',
+  parameters: {
+    type: 'object',
+    properties: { what: { $ref: '#/$defs/word' } },
+    required: ['what'],
+    additionalProperties: false,
+    $defs: { word: { type: 'string' } },
+  } as never,
+  strict: true,
+  execute: async () => 'HEY',
+})
+const now = tool({ name: 'now', description: 'Tells the time.', parameters: z.object({}), execute: () => 'noon' })
+const tools = [WordCount, plant, shout, now]
+
+async function problemsOf(document: unknown): Promise<unknown> {
+  const { valid, errors } = await new Validator().validate(document as Record<string, unknown>)
+  return valid ? [] : errors
+}
+
+/** Every `$ref` of a document leads somewhere in it. */
+function danglingRefs(document: Json): string[] {
+  const refs = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1]!)
+  return refs.filter((ref) => {
+    const steps = ref.replace(/^#\//, '').split('/')
+    return steps.reduce((node, step) => node?.[step], document) === undefined
+  })
+}
+
+describe('GET /openapi.json', () => {
+  test('is valid OpenAPI 3.1 with agencies, tools and logs, and every reference leads somewhere', async () => {
+    const server = await startTestServer({
+      agencies: soloAgency(),
+      tools,
+      enableLogging: true,
+      logsDir: await mkdtemp(path.join(tmpdir(), 'bureau-logs-')),
+    })
+
+    const { body } = await server.get('/openapi.json')
+
+    expect(await problemsOf(body)).toEqual([])
+    expect(danglingRefs(body)).toEqual([])
+    expect(body.openapi).toMatch(/^3\.1\./)
+    expect(Object.keys(body.paths)).toEqual([
+      '/solo/get_response',
+      '/solo/get_response_stream',
+      '/solo/cancel_response_stream',
+      '/solo/get_metadata',
+      '/tool/WordCount',
+      '/tool/plant',
+      '/tool/shout',
+      '/tool/now',
+      '/get_logs',
+    ])
+  })
+
+  test('is valid with AG-UI, where two of the routes are gone', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), enableAgui: true })
+
+    const { body } = await server.get('/openapi.json')
+
+    expect(await problemsOf(body)).toEqual([])
+    expect(Object.keys(body.paths)).toEqual(['/solo/get_response_stream', '/solo/get_metadata'])
+    expect((await server.post('/solo/get_response', { message: 'hi' })).status).toBe(404)
+  })
+
+  test('lets clients find every agency by its path to the metadata', async () => {
+    const agent = (name: string): Agent => new Agent({ name, instructions: 'x', model: 'gpt-test' })
+    const agencies = {
+      one: new Agency({ entryPoint: agent('A') }),
+      'number two': new Agency({ entryPoint: agent('B') }),
+      'v1.2~x-y': new Agency({ entryPoint: agent('C') }),
+    }
+    const server = await startTestServer({ agencies })
+
+    const { body } = await server.get('/openapi.json')
+    const found = Object.keys(body.paths).flatMap((route) => /^\/([^/]+)\/get_metadata$/.exec(route)?.[1] ?? [])
+
+    expect(found).toEqual(['one', 'number_two', 'v1.2~x-y'])
+    for (const name of found) expect((await server.get(`/${name}/get_metadata`)).status).toBe(200)
+  })
+
+  test('names operations, bodies and security as existing clients know them', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), tools: [WordCount, now] })
+
+    const { body } = await server.get('/openapi.json')
+    const run = body.paths['/solo/get_response'].post
+    const count = body.paths['/tool/WordCount'].post
+
+    expect(run).toMatchObject({
+      operationId: 'handler_solo_get_response_post',
+      summary: 'Solo Get Response',
+      security: [{ HTTPBearer: [] }],
+      requestBody: {
+        required: true,
+        content: { 'application/json': { schema: { $ref: '#/components/schemas/RunRequest' } } },
+      },
+    })
+    expect(Object.keys(run.responses)).toEqual(['200', '422'])
+    expect(count).toMatchObject({ operationId: 'WordCount', summary: 'WordCount', description: 'Counts words.' })
+    expect(body.components.schemas.WordCount.properties).toEqual({
+      text: { type: 'string', description: 'What to count.' },
+      unit: { type: 'string', enum: ['words', 'lines'], default: 'words' },
+    })
+    expect(body.components.securitySchemes).toEqual({ HTTPBearer: { type: 'http', scheme: 'bearer' } })
+    for (const name of [
+      'RunRequest',
+      'ClientConfig',
+      'CancelRequest',
+      'HTTPValidationError',
+      'ValidationError',
+      'nowRequest',
+    ]) {
+      expect(Object.keys(body.components.schemas)).toContain(name)
+    }
+    expect(body.paths['/tool/now'].post.requestBody.required).toBe(false)
+  })
+
+  test.each([
+    [{ host: '0.0.0.0', port: 8123 }, 'http://localhost:8123'],
+    [{ host: '127.0.0.1', port: 8123 }, 'http://127.0.0.1:8123'],
+    [{ serverUrl: 'https://agents.example.com/base' }, 'https://agents.example.com/base'],
+  ])('says where the server is: %j', async (options, url) => {
+    const server = await startTestServer({ agencies: soloAgency(), ...options })
+
+    expect((await server.get('/openapi.json')).body.servers).toEqual([{ url }])
+  })
+
+  test('holds no instructions and no keys', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const { text } = await server.get('/openapi.json')
+
+    expect(text).not.toContain('secret instructions')
+    expect(text).not.toContain('sk-server')
+  })
+})
+
+describe('the documents', () => {
+  test('need the token like every route, unless they are public', async () => {
+    const env = { APP_TOKEN: 'secret-token' }
+    const closed = await startTestServer({ agencies: soloAgency(), env })
+    const open = await startTestServer({ agencies: soloAgency(), env, publicDocs: true })
+    const pages = ['/openapi.json', '/docs', '/redoc', '/docs/assets/swagger-ui.css']
+
+    for (const page of pages) {
+      expect((await closed.get(page)).status).toBe(401)
+      expect((await closed.get(page, { authorization: 'Bearer secret-token' })).status).toBe(200)
+      expect((await open.get(page)).status).toBe(200)
+    }
+    expect((await open.get('/solo/get_metadata')).status).toBe(401)
+  })
+
+  test('work behind a proxy that serves them under a path of its own', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const base = await startPrefixProxy(server.url, '/bureau/v2')
+
+    for (const page of ['/docs', '/redoc']) {
+      const html = await (await fetch(base + page)).text()
+      const assets = [...html.matchAll(/(?:href|src)="([^":]+)"/g)].map((match) => new URL(match[1]!, base + page))
+      expect(assets.length).toBeGreaterThan(1)
+      for (const asset of assets) {
+        expect(asset.pathname).toMatch(/^\/bureau\/v2\//)
+        expect((await fetch(asset)).status).toBe(200)
+      }
+    }
+    expect((await fetch(`${base}/openapi.json`)).status).toBe(200)
+  })
+})

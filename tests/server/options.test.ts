@@ -1,0 +1,114 @@
+import { Agency, Agent, chain, tool } from '@bureau/framework'
+import { createApp, loadConfig, type ServerOptions } from '@bureau/server'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { text } from '../support/fake-provider.ts'
+import { soloAgency, startTestServer } from '../support/test-server.ts'
+
+const { solo } = soloAgency()
+
+function create(options: ServerOptions, env: Record<string, string> = {}) {
+  return createApp({ logLevel: 'silent', ...options }, loadConfig(env))
+}
+
+describe('createApp', () => {
+  test.each(['tool', 'docs', 'openapi.json', 'auth', 'healthz', 'v1', 'get_completion_v2'])(
+    'refuses the reserved agency name "%s" and says why',
+    async (name) => {
+      await expect(create({ agencies: { [name]: solo } })).rejects.toThrow(`"${name}" is the name of a server route`)
+    },
+  )
+
+  test('lists every problem at once', async () => {
+    const agencies = { docs: solo, 'a/b': solo, 'my agency': solo, my_agency: solo }
+
+    await expect(create({ agencies })).rejects.toThrow(/docs[^]*a\/b[^]*two agencies are named "my_agency"/)
+  })
+
+  test('needs something to serve', async () => {
+    await expect(create({})).rejects.toThrow('Nothing to serve')
+  })
+
+  test('an empty name becomes "agency", spaces become underscores, and a function makes its agency once', async () => {
+    let made = 0
+    const make = (): Agency => {
+      made++
+      return solo
+    }
+    const server = await startTestServer({ agencies: { '': make, 'my agency': solo } })
+    server.provider.respond(() => text('ok'))
+
+    expect((await server.post('/agency/get_response', { message: 'hi' })).status).toBe(200)
+    expect((await server.get('/agency/get_metadata')).status).toBe(200)
+    expect((await server.get('/my_agency/get_metadata')).status).toBe(200)
+    expect(made).toBe(1)
+  })
+})
+
+describe('loadConfig', () => {
+  test('takes empty variables as absent and reports every mistake', () => {
+    expect(loadConfig({ OPENAI_BASE_URL: '' }).model.defaultModel).toBe('demo')
+    expect(() => loadConfig({ OPENAI_BASE_URL: 'nonsense', OPENAI_API: 'soap' })).toThrow(
+      /OPENAI_BASE_URL[^]*OPENAI_API|OPENAI_API[^]*OPENAI_BASE_URL/,
+    )
+  })
+
+  test.each([
+    ['no key', {}, 'demo'],
+    ['a key', { OPENAI_API_KEY: 'sk' }, 'gpt-5-mini'],
+    ['a base URL', { OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' }, 'gpt-5-mini'],
+    ['production without a key', { NODE_ENV: 'production' }, 'gpt-5-mini'],
+    ['a named model', { OPENAI_API_KEY: 'sk', BUREAU_MODEL: 'gpt-x' }, 'gpt-x'],
+  ])('with %s, agents that name no model use %s', (_, env, model) => {
+    expect(loadConfig(env as Record<string, string>).model.defaultModel).toBe(model)
+  })
+})
+
+describe('Agency', () => {
+  const agent = (name: string): Agent => new Agent({ name, instructions: name })
+
+  test('is frozen, and so are its agents', () => {
+    expect(Object.isFrozen(solo)).toBe(true)
+    expect(Object.isFrozen(solo.entryPoint)).toBe(true)
+    expect(() => Object.assign(solo.entryPoint, { instructions: 'other' })).toThrow('read only')
+  })
+
+  test('refuses two agents with one name, a flow to oneself, and a flow twice', () => {
+    const [a, b] = [agent('A'), agent('B')]
+    expect(() => new Agency({ entryPoint: a, agents: [agent('A')] })).toThrow('two agents are named "A"')
+    expect(() => new Agency({ entryPoint: a, flows: [[a, a]] })).toThrow('same agent on both ends')
+    expect(
+      () =>
+        new Agency({
+          entryPoint: a,
+          flows: [
+            [a, b],
+            [a, b],
+          ],
+        }),
+    ).toThrow('listed twice')
+  })
+
+  test('chain makes the flows of a chain', () => {
+    const [a, b, c] = [agent('A'), agent('B'), agent('C')]
+    const agency = new Agency({ entryPoint: a, flows: chain(a, b, c) })
+
+    expect(agency.recipientsOf('A')).toEqual([b])
+    expect(agency.recipientsOf('B')).toEqual([c])
+  })
+
+  test('a handoff flow lets the conversation move', async () => {
+    const [a, b] = [new Agent({ name: 'A', model: 'm' }), new Agent({ name: 'B', model: 'm' })]
+    const agency = new Agency({ entryPoint: a, flows: [[a, b, 'handoff']] })
+
+    expect(agency.handoffsFrom('A').map((handoff) => handoff.toolName)).toEqual(['transfer_to_B'])
+    expect(agency.recipientsOf('A')).toEqual([])
+  })
+
+  test('refuses parameters that are no object', () => {
+    const parameters = z.string() as never
+    expect(() => tool({ name: 'x', description: '', parameters, execute: () => '' })).toThrow(
+      'parameters must be a zod object',
+    )
+  })
+})

@@ -1,0 +1,165 @@
+import { tool } from '@bureau/framework'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import {
+  cut,
+  errorEvent,
+  failed,
+  framing,
+  htmlPage,
+  malformed,
+  status,
+  text,
+  textDeltas,
+  toolCall,
+  type Turn,
+  unknownEvent,
+  unknownItem,
+  usage,
+} from '../support/fake-provider.ts'
+import { soloAgency, startTestServer } from '../support/test-server.ts'
+
+const SECRET = 'sk-leaked-key in org-1234 at /srv/app/index.ts:5'
+
+/** What the provider does, the error's code, and how many requests that takes. */
+const FAULTS: [string, Turn, string, number][] = [
+  ['401', status(401, { error: { message: SECRET } }), 'upstream_auth_failed', 1],
+  [
+    '429 with a long wait',
+    status(429, { error: { message: SECRET } }, { 'retry-after': '3600' }),
+    'upstream_rate_limited',
+    1,
+  ],
+  ['429', status(429, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_rate_limited', 3],
+  ['500', status(500, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_unavailable', 3],
+  ['400', status(400, { error: { message: SECRET } }), 'upstream_invalid_request', 1],
+  ['an HTML page', htmlPage(), 'upstream_invalid_response', 1],
+  ['data that is no JSON', [text('Hi'), malformed()], 'upstream_invalid_response', 1],
+  [
+    'a reset in the middle',
+    [textDeltas(['Ha', 'lf']), cut({ how: 'reset', after: 5 })],
+    'upstream_invalid_response',
+    1,
+  ],
+  [
+    'a stream that ends too early',
+    [textDeltas(['Ha', 'lf']), cut({ how: 'end', after: 5 })],
+    'upstream_invalid_response',
+    1,
+  ],
+  ['a failed response', [textDeltas(['Half']), failed('server_error', SECRET)], 'upstream_unavailable', 1],
+  ['an error event', [textDeltas(['Half']), errorEvent('rate_limit_exceeded', SECRET)], 'upstream_rate_limited', 1],
+]
+
+describe.each(FAULTS)('a provider that answers with %s', (_, turn, code, requests) => {
+  test('the stream has a clear error, then messages and end, and leaks nothing', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.respond(() => turn)
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+    expect(stream.response.status).toBe(200)
+    expect(stream.outline.slice(-3)).toEqual(['error', 'messages', 'end'])
+    expect(stream.events.at(-1)).toMatchObject({ type: 'error', code, agent: 'Solo', callerAgent: null })
+    expect(stream.events.at(-1).content).toMatch(/^The model|^The conversation/)
+    expect(stream.result.new_messages[0].role).toBe('user')
+    for (const item of stream.result.new_messages.slice(1)) expect(item.status).toBe('completed')
+    expect(stream.result.usage).toMatchObject({ total_cost: expect.any(Number) })
+    for (const part of SECRET.split(' ')) if (part.length > 3) expect(stream.text).not.toContain(part)
+    expect(server.provider.modelRequests).toHaveLength(requests)
+  })
+
+  test('get_response is 500 with the same sentence', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.respond(() => turn)
+
+    const answer = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect(answer.status).toBe(500)
+    expect(answer.body.error).toMatch(/^The model|^The conversation/)
+    expect(answer.text).not.toContain('sk-leaked')
+  })
+})
+
+describe('odd but valid answers', () => {
+  test.each([
+    ['CRLF line ends', framing({ newline: '\r\n' })],
+    ['no event lines', framing({ eventLines: false })],
+    ['no space after the colon', framing({ spaceAfterColon: false })],
+    ['one write for everything', framing({ writes: 'joined' })],
+    ['seven bytes a write', framing({ writes: { bytes: 7 } })],
+  ])('are read: %s', async (_, how) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([[how, text('Grüße, 世界 👋 — done')]])
+
+    const answer = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect(answer.body.response).toBe('Grüße, 世界 👋 — done')
+  })
+
+  test('unknown events and items pass through', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const event = unknownEvent({ type: 'response.from_the_future', data: { a: 1 } })
+    server.provider.script([[event, unknownItem({ type: 'future_item', value: 7 }), text('Hi')]])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+    expect(stream.outline).toContain('from_the_future')
+    expect(stream.result.new_messages[1]).toMatchObject({ type: 'future_item', value: 7 })
+    expect(stream.outline.at(-1)).toBe('end')
+  })
+
+  test('a tool that does not exist is answered by an error text, and the run goes on', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([toolCall('no_such_tool', {}, { callId: 'call_x' }), text('Sorry')])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+    expect(stream.result.new_messages.at(-1).content[0].text).toBe('Sorry')
+    expect(
+      stream.result.new_messages.some(
+        (item: { call_id?: string; type: string }) => item.type === 'function_call_output',
+      ),
+    ).toBe(true)
+  })
+
+  test('a tool that throws is answered by an error text, and the run goes on', async () => {
+    const broken = tool({
+      name: 'broken',
+      description: 'Fails.',
+      parameters: z.object({}),
+      execute: () => {
+        throw new Error('boom')
+      },
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [broken] }) })
+    server.provider.script([toolCall('broken'), text('It failed')])
+
+    const answer = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect(answer.body.response).toBe('It failed')
+    expect(answer.body.new_messages[2].output).toMatch(/error.*boom/is)
+  })
+
+  test('tokens that were spent before a failure are reported', async () => {
+    const echo = tool({ name: 'echo', description: 'Echoes.', parameters: z.object({}), execute: () => 'x' })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [echo] }) })
+    server.provider.script([[toolCall('echo'), usage({ input: 11, output: 5 })], status(401)])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+    expect(stream.result.usage).toMatchObject({ request_count: 1, input_tokens: 11, output_tokens: 5 })
+    expect(stream.result.new_messages).toHaveLength(3)
+  })
+
+  test('an agent that calls tools for ever is stopped with a clear error', async () => {
+    const echo = tool({ name: 'echo', description: 'Echoes.', parameters: z.object({}), execute: () => 'x' })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [echo] }) })
+    server.provider.respond(() => toolCall('echo'))
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+    expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'max_turns_exceeded' })
+    expect(server.provider.modelRequests).toHaveLength(50)
+  })
+})

@@ -1,0 +1,264 @@
+import { request as httpRequest } from 'node:http'
+import { tmpdir } from 'node:os'
+import { Agency, Agent, MCPServerOAuth } from '@bureau/framework'
+import { describe, expect, test } from 'vitest'
+import { text } from '../support/fake-provider.ts'
+import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
+
+const BOTH = ['/solo/get_response', '/solo/get_response_stream'] as const
+
+describe.each(BOTH)('POST %s', (path) => {
+  test.each([
+    ['an empty object', {}, [{ type: 'missing', loc: ['body', 'message'], msg: 'Field required' }]],
+    [
+      'a number as message',
+      { message: 5 },
+      [
+        { type: 'string_type', loc: ['body', 'message', 'str'] },
+        { type: 'list_type', loc: ['body', 'message', 'list[dict[str,any]]'] },
+      ],
+    ],
+    ['an empty list', { message: [] }, [{ type: 'value_error', loc: ['body', 'message'], ctx: { error: {} } }]],
+    ['an empty message', { message: '' }, [{ type: 'value_error', loc: ['body', 'message'] }]],
+    [
+      'a list of texts',
+      { message: ['x'] },
+      [{ type: 'string_type' }, { type: 'dict_type', loc: ['body', 'message', 'list[dict[str,any]]', 0] }],
+    ],
+    [
+      'an unknown recipient',
+      { message: 'hi', recipient_agent: 'Nobody' },
+      [{ type: 'value_error', loc: ['body', 'recipient_agent'], msg: expect.stringContaining('Solo') }],
+    ],
+    [
+      'a history entry that is no object',
+      { message: 'hi', chat_history: ['x'] },
+      [{ type: 'dict_type', loc: ['body', 'chat_history', 0] }],
+    ],
+    [
+      'a context that is no object',
+      { message: 'hi', user_context: [] },
+      [{ type: 'dict_type', loc: ['body', 'user_context'] }],
+    ],
+    ['malformed JSON', '{"message": "hi"', [{ type: 'json_invalid', loc: ['body', 16] }]],
+    ['a prototype member', '{"message":"hi","user_context":{"__proto__":{"x":1}}}', [{ type: 'json_invalid' }]],
+    [
+      'deep nesting',
+      `{"message":"hi","user_context":${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}}`,
+      [{ type: 'json_invalid' }],
+    ],
+    ['a list instead of an object', '[]', [{ type: 'model_attributes_type', loc: ['body'] }]],
+  ])('422 names the field: %s', async (_, body, entries) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post(path, body)
+
+    expect(answer.status).toBe(422)
+    expect(answer.body.detail).toMatchObject(entries)
+    expect(answer.body.error).toEqual(expect.any(String))
+    expect(server.provider.requests).toEqual([])
+  })
+
+  test('422 for a body that is not sent as JSON', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post(path, '{"message":"hi"}', { 'content-type': 'text/plain' })
+
+    expect(answer.status).toBe(422)
+    expect(answer.body.detail[0].type).toBe('model_attributes_type')
+  })
+
+  test('413 for a body above the limit', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post(path, { message: 'x'.repeat(50_000_000) })
+
+    expect(answer.status).toBe(413)
+    expect(answer.body.error).toBe('The body is too large.')
+  })
+
+  test.each([
+    ['no token', {}, 'Not authenticated'],
+    ['another scheme', { authorization: 'Basic abc' }, 'Not authenticated'],
+    ['an empty token', { authorization: 'Bearer ' }, 'Not authenticated'],
+    ['a wrong token', { authorization: 'Bearer wrong' }, 'Unauthorized'],
+  ])('401 before anything else is looked at: %s', async (_, headers, detail) => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+
+    const answer = await server.post(path, '{broken', headers)
+
+    expect(answer.status).toBe(401)
+    expect(answer.headers.get('www-authenticate')).toBe('Bearer')
+    expect(answer.body).toEqual({ detail, error: detail })
+  })
+
+  test('200 with the token, whatever the case of the scheme and the spaces', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+    server.provider.script([text('ok')])
+
+    const answer = await server.post(path, { message: 'hi' }, { authorization: 'bearer   right' })
+
+    expect(answer.status).toBe(200)
+  })
+})
+
+describe('authentication', () => {
+  test.each(['/solo/get_metadata', '/openapi.json', '/docs', '/redoc', '/docs/assets/swagger-ui.css'])(
+    '401 for %s too: every endpoint needs the token',
+    async (path) => {
+      const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+
+      expect((await server.get(path)).status).toBe(401)
+      expect((await server.get(path, { authorization: 'Bearer right' })).status).toBe(200)
+    },
+  )
+
+  test.each(['/healthz', '/readyz'])('200 for %s without a token', async (path) => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+
+    expect((await server.get(path)).status).toBe(200)
+  })
+
+  test('200 for the documents without a token when they are made public', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' }, publicDocs: true })
+
+    expect((await server.get('/openapi.json')).status).toBe(200)
+    expect((await server.get('/docs')).status).toBe(200)
+    expect((await server.get('/solo/get_metadata')).status).toBe(401)
+  })
+
+  test('the token is read from the variable that appTokenEnv names', async () => {
+    const server = await startTestServer({
+      agencies: soloAgency(),
+      appTokenEnv: 'MY_TOKEN',
+      env: { MY_TOKEN: 'mine', APP_TOKEN: 'other' },
+    })
+
+    expect((await server.get('/solo/get_metadata', { authorization: 'Bearer other' })).status).toBe(401)
+    expect((await server.get('/solo/get_metadata', { authorization: 'Bearer mine' })).status).toBe(200)
+  })
+})
+
+describe('unknown paths and methods', () => {
+  test.each([
+    ['GET', '/', 404, 'Not Found'],
+    ['GET', '/nobody/get_metadata', 404, 'Not Found'],
+    ['POST', '/tool/nothing', 404, 'Not Found'],
+    ['GET', '/solo/get_response', 405, 'Method Not Allowed'],
+    ['POST', '/solo/get_metadata', 405, 'Method Not Allowed'],
+  ])('%s %s is %d', async (method, path, status, detail) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await fetch(server.url + path, { method })
+
+    expect(answer.status).toBe(status)
+    expect(await answer.json()).toEqual({ detail, error: detail })
+  })
+})
+
+describe('addresses that cannot be read', () => {
+  test.each(['/%', '/%zz', '/solo/%E0%A4%A/get_metadata'])('400 in the usual form: %s', async (path) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.get(path)
+
+    expect(answer.status).toBe(400)
+    expect(answer.body).toEqual({ detail: 'The request is not valid.', error: 'The request is not valid.' })
+  })
+})
+
+describe('CORS', () => {
+  test('any origin by default, without credentials, on refusals too', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post('/solo/get_response', {}, { origin: 'https://app.example' })
+
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+    expect(answer.headers.get('access-control-allow-credentials')).toBeNull()
+  })
+
+  test('listed origins are echoed with credentials; others get no allow-origin', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), corsOrigins: ['https://app.example'] })
+    server.provider.respond(() => text('hi'))
+
+    const known = await server.post('/solo/get_response', { message: 'hi' }, { origin: 'https://app.example' })
+    const other = await server.post('/solo/get_response', { message: 'hi' }, { origin: 'https://evil.example' })
+
+    expect(known.headers.get('access-control-allow-origin')).toBe('https://app.example')
+    expect(known.headers.get('access-control-allow-credentials')).toBe('true')
+    expect(other.headers.get('access-control-allow-origin')).not.toBe('https://evil.example')
+  })
+
+  test('answers to listed origins vary by origin', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), corsOrigins: ['https://app.example'] })
+
+    const answer = await server.get('/solo/get_metadata', { origin: 'https://app.example' })
+
+    expect(answer.headers.get('vary')).toContain('Origin')
+  })
+
+  test('an OPTIONS request that asks for nothing is no error', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+
+    const answer = await fetch(`${server.url}/solo/get_response`, { method: 'OPTIONS' })
+
+    expect([answer.status, await answer.text()]).toEqual([204, ''])
+  })
+
+  test('defects of the server carry the headers too, and tell nothing of themselves', async () => {
+    const notes = new MCPServerOAuth({ name: 'notes', url: 'https://tools.example/mcp' })
+    const agent = new Agent({ name: 'Solo', instructions: 'x', model: 'gpt-test', mcpServers: [notes] })
+    const server = await startTestServer({
+      agencies: { solo: new Agency({ entryPoint: agent }) },
+      oauthTokenPath: tmpdir(),
+      oauthUserId: () => {
+        throw new Error('the secret defect')
+      },
+    })
+
+    const answer = await server.post('/solo/get_response_stream', { message: 'hi' }, { origin: 'https://app.example' })
+
+    expect(answer.status).toBe(500)
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+    expect(answer.text).not.toContain('secret')
+  })
+
+  test('streams carry the headers, and a preflight needs no token', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+    server.provider.script([text('hi')])
+
+    const headers = { origin: 'https://app.example', authorization: 'Bearer right' }
+    const stream = await server.stream('/solo/get_response_stream', { message: 'hi' }, { headers })
+    const preflight = await fetch(`${server.url}/solo/get_response_stream`, {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'https://app.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization,x-anything',
+      },
+    })
+
+    expect((await stream.all()).response.headers.get('access-control-allow-origin')).toBe('*')
+    expect(preflight.status).toBeLessThan(300)
+    expect(preflight.headers.get('access-control-allow-headers')).toContain('x-anything')
+    expect(preflight.headers.get('access-control-max-age')).toBe('600')
+  })
+})
+
+describe('health', () => {
+  test('a half-open request does not stop others from being answered', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const stuck = openRequest(server)
+
+    expect((await server.get('/healthz')).status).toBe(200)
+    stuck.destroy()
+  })
+})
+
+/** A POST whose body never comes. */
+function openRequest(server: TestServer): ReturnType<typeof httpRequest> {
+  const open = httpRequest(`${server.url}/solo/get_response`, { method: 'POST', headers: { 'content-length': '100' } })
+  open.on('error', () => {})
+  open.flushHeaders()
+  return open
+}

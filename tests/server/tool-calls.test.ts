@@ -1,0 +1,200 @@
+import { Agency, Agent, tool, Tool } from '@bureau/framework'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { text, toolCall } from '../support/fake-provider.ts'
+import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
+
+const outputsOf = (items: Json[]): string[] =>
+  items.filter((item) => item.type === 'function_call_output').map((item) => item.output)
+
+/** Works until the test lets it finish. */
+function printer(options: { oneAtATime: boolean }) {
+  const finish = Promise.withResolvers<string>()
+  const calls: string[] = []
+  const print = tool({
+    name: 'print',
+    description: 'Prints.',
+    parameters: z.object({ page: z.string() }),
+    oneAtATime: options.oneAtATime,
+    execute: async ({ page }) => {
+      calls.push(page)
+      return `${page} ${await finish.promise}`
+    },
+  })
+  return { print, calls, finish: () => finish.resolve('printed') }
+}
+
+const print = (page: string) => toolCall('print', { page }, { callId: `call_${page}` })
+
+describe('a tool that runs one call at a time', () => {
+  test('parallel calls: the first one runs, the others are told to wait, and the run goes on', async () => {
+    const { print: tool, calls, finish } = printer({ oneAtATime: true })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [tool] }) })
+    server.provider.script([[print('a'), print('b'), print('c')], text('done')])
+    const stream = await server.stream('/solo/get_response_stream', { message: 'print all' })
+    await stream.untilText('concurrency violation')
+    finish()
+    await stream.all()
+
+    const violation = expect.stringMatching(/^Error: concurrency violation\. print runs one call at a time/)
+    expect(outputsOf(stream.result.new_messages)).toEqual(['a printed', violation, violation])
+    expect(calls).toEqual(['a'])
+    expect(stream.result.new_messages.at(-1).content[0].text).toBe('done')
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('calls in turns that follow each other all run, also after one has failed', async () => {
+    let calls = 0
+    const flaky = tool({
+      name: 'flaky',
+      description: 'Fails first.',
+      parameters: z.object({}),
+      oneAtATime: true,
+      execute: () => {
+        if (++calls === 1) throw new Error('not yet')
+        return `call ${calls}`
+      },
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [flaky] }) })
+    server.provider.script([toolCall('flaky'), toolCall('flaky'), text('done')])
+
+    const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+    expect(outputsOf(body.new_messages)).toEqual([expect.stringContaining('not yet'), 'call 2'])
+  })
+
+  test('requests do not hold each other up', async () => {
+    const { print: tool, calls, finish } = printer({ oneAtATime: true })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [tool] }) })
+    server.provider.respond(({ lastUserText, toolOutputs }) =>
+      toolOutputs.length > 0 ? text(toolOutputs[0]!.output) : print(lastUserText),
+    )
+    const streams = await Promise.all(
+      ['one', 'two'].map((message) => server.stream('/solo/get_response_stream', { message })),
+    )
+    await Promise.all(streams.map((stream) => stream.untilText('tool_called')))
+    finish()
+    await Promise.all(streams.map((stream) => stream.all()))
+
+    expect(streams.map((stream) => outputsOf(stream.result.new_messages))).toEqual([['one printed'], ['two printed']])
+    expect(calls.toSorted()).toEqual(['one', 'two'])
+  })
+
+  test('a class says so by a member; without it parallel calls run together', async () => {
+    let running = 0
+    let most = 0
+    class Together extends Tool {
+      override readonly description = 'Runs.'
+      override readonly parameters = z.object({})
+      async run(): Promise<string> {
+        most = Math.max(most, ++running)
+        await new Promise(setImmediate)
+        running--
+        return 'ran'
+      }
+    }
+    class Alone extends Together {
+      override readonly oneAtATime = true
+    }
+    const server = await startTestServer({ agencies: soloAgency({ tools: [Together, Alone] }) })
+    server.provider.script([
+      [toolCall('Together'), toolCall('Together')],
+      [toolCall('Alone'), toolCall('Alone')],
+      text('done'),
+    ])
+
+    const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+    expect(outputsOf(body.new_messages)).toEqual([
+      'ran',
+      'ran',
+      'ran',
+      expect.stringContaining('concurrency violation'),
+    ])
+    expect(most).toBe(2)
+  })
+})
+
+test('tools may take whatever zod can say: the provider accepts them, and their input is checked', async () => {
+  const shape = tool({
+    name: 'shape',
+    description: 'Takes shapes.',
+    parameters: z.object({
+      shape: z.discriminatedUnion('kind', [
+        z.object({ kind: z.literal('circle'), radius: z.number() }),
+        z.object({ kind: z.literal('line'), points: z.tuple([z.number(), z.number()]) }),
+      ]),
+      link: z.url(),
+      more: z.unknown(),
+    }),
+    execute: ({ shape: { kind } }) => kind,
+  })
+  const server = await startTestServer({ agencies: soloAgency({ tools: [shape] }) })
+  const link = 'https://example.com'
+  server.provider.script([
+    toolCall('shape', { shape: { kind: 'line', points: [1, 2] }, link, more: { x: [1] } }),
+    toolCall('shape', { shape: { kind: 'square' }, link: 'nowhere', more: 1 }),
+    text('done'),
+  ])
+
+  const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+  expect(outputsOf(body.new_messages)).toEqual(['line', expect.stringMatching(/Invalid URL[^]*Invalid discriminator/)])
+  expect(server.provider.rejected).toEqual([])
+})
+
+describe('names of tools', () => {
+  const named = (name: string) => tool({ name, description: name, parameters: z.object({}), execute: () => '' })
+  const other = new Agent({ name: 'Dev Worker', instructions: 'Work.' })
+
+  test.each<[string, () => Agency, string]>([
+    [
+      'two tools of an agent',
+      () => new Agency({ entryPoint: new Agent({ name: 'A', tools: [named('x'), named('x')] }) }),
+      'Agent "A": two tools are named "x"',
+    ],
+    [
+      'a tool and the tool for messages',
+      () => {
+        const agent = new Agent({ name: 'A', tools: [named('send_message')] })
+        return new Agency({ entryPoint: agent, flows: [[agent, other]] })
+      },
+      'two tools are named "send_message"',
+    ],
+    [
+      'a tool and a handoff',
+      () =>
+        new Agency({
+          entryPoint: new Agent({ name: 'A', tools: [named('transfer_to_Dev_Worker')], handoffs: [other] }),
+        }),
+      'two tools are named "transfer_to_Dev_Worker"',
+    ],
+    [
+      'handoffs to agents whose names look alike',
+      () => new Agency({ entryPoint: new Agent({ name: 'A', handoffs: [other, new Agent({ name: 'Dev-Worker' })] }) }),
+      'two tools are named "transfer_to_Dev_Worker"',
+    ],
+    [
+      'a handoff that is declared twice',
+      () => {
+        const agent = new Agent({ name: 'A', handoffs: [other] })
+        return new Agency({ entryPoint: agent, flows: [[agent, other, 'handoff']] })
+      },
+      'two tools are named "transfer_to_Dev_Worker"',
+    ],
+    [
+      'a handoff to an agent with a name too long for a tool',
+      () => new Agency({ entryPoint: new Agent({ name: 'A', handoffs: [new Agent({ name: 'x'.repeat(60) })] }) }),
+      'has other than 1 to 64 of A-Z a-z 0-9 _ -',
+    ],
+  ])('stop the start when they collide: %s', (_, make, problem) => {
+    expect(make).toThrow(problem)
+  })
+
+  test.each(['two\nlines', '', ' ', ' x', 'nul\0', 'line\u2028break', 'x'.repeat(129)])(
+    'an agent cannot be named %j',
+    (name) => {
+      expect(() => new Agency({ entryPoint: new Agent({ name }) })).toThrow(/name/)
+    },
+  )
+})

@@ -1,0 +1,336 @@
+import { Agent, Agency, Tool, tool } from '@bureau/framework'
+import { createApp, loadConfig } from '@bureau/server'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { tool as sdkTool, webSearchTool } from '@openai/agents'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type Json, startTestServer } from '../support/test-server.ts'
+
+class Greeting extends Tool {
+  readonly description = 'Greets somebody.'
+  readonly parameters = z.object({
+    name: z.string(),
+    times: z.number().int().min(1).default(1),
+    style: z.enum(['plain', 'loud']).optional(),
+    address: z.object({ city: z.string(), zip: z.union([z.string(), z.number()]) }).optional(),
+    tags: z.array(z.string()).optional(),
+  })
+
+  run(input: z.output<this['parameters']>): unknown {
+    return { ...input, greeting: `Hello ${input.name}`.repeat(input.times) }
+  }
+}
+
+class StrictGreeting extends Greeting {
+  override readonly strict = true
+}
+
+const add = tool({
+  name: 'add',
+  description: 'Adds.',
+  parameters: z.object({
+    a: z.number(),
+    b: z.number().default(10),
+    message: z.union([z.string(), z.boolean()]).optional(),
+  }),
+  execute: async ({ a, b }) => a + b,
+})
+
+const sdkAdd = sdkTool({
+  name: 'sdk_add',
+  description: 'Adds.',
+  parameters: z.object({ a: z.number(), nested: z.object({ b: z.number() }), kind: z.enum(['x', 'y']) }),
+  execute: async ({ a, nested }) => ({ sum: a + nested.b }),
+})
+
+const loose = sdkTool({
+  name: 'loose',
+  description: 'Takes anything.',
+  parameters: {
+    type: 'object',
+    properties: { n: { type: 'integer', default: 7 }, either: { anyOf: [{ type: 'string' }, { type: 'number' }] } },
+    required: [],
+    additionalProperties: true,
+  },
+  strict: false,
+  execute: async (input) => input,
+})
+
+const failing = (error: unknown) =>
+  tool({
+    name: 'failing',
+    description: 'Fails.',
+    parameters: z.object({}),
+    execute: () => {
+      throw error
+    },
+  })
+
+const entriesOf = (body: Json): [string, string][] =>
+  body.detail.map((entry: Json) => [entry.type, entry.loc.join('.')])
+
+describe('POST /tool/<name>', () => {
+  test('200 a class-based tool under its class name: defaults, nested members, unions, lists', async () => {
+    const server = await startTestServer({ tools: [Greeting] })
+    const input = { name: 'Ada', address: { city: 'London', zip: 8 }, tags: ['x'] }
+
+    const answer = await server.post('/tool/Greeting', input)
+
+    expect(answer.status).toBe(200)
+    expect(answer.body).toEqual({ response: { ...input, times: 1, greeting: 'Hello Ada' } })
+    expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
+  })
+
+  test("200 function tools, ours and the agents SDK's, with their results as JSON", async () => {
+    const server = await startTestServer({ tools: [add, sdkAdd, loose] })
+
+    const answers = [
+      await server.post('/tool/add', { a: 1 }),
+      await server.post('/tool/sdk_add', { a: 1, nested: { b: 2 }, kind: 'x' }),
+      await server.post('/tool/loose', { other: [1, { deep: true }] }),
+    ]
+
+    expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200])
+    expect(answers.map((answer) => answer.body.response)).toEqual([
+      11,
+      { sum: 3 },
+      { n: 7, other: [1, { deep: true }] },
+    ])
+  })
+
+  test('200 a tool without parameters needs no body, and one without a result gives null', async () => {
+    const noop = tool({
+      name: 'noop',
+      description: 'Does nothing.',
+      parameters: z.object({}),
+      execute: () => undefined,
+    })
+    const server = await startTestServer({ tools: [noop] })
+
+    const bare = await fetch(`${server.url}/tool/noop`, { method: 'POST' })
+
+    expect(await bare.json()).toEqual({ response: null })
+    expect((await server.post('/tool/noop', {})).body).toEqual({ response: null })
+  })
+
+  test('200 outside a run: no user context, no run', async () => {
+    const curious = tool({
+      name: 'curious',
+      description: 'Looks around.',
+      parameters: z.object({}),
+      execute: (_, { userContext, run, signal }) => ({ userContext, run, signal }),
+    })
+    const server = await startTestServer({ tools: [curious] })
+
+    expect((await server.post('/tool/curious', {})).body.response).toEqual({ userContext: {}, run: null, signal: null })
+  })
+
+  test('unknown members are ignored by class-based tools unless they are strict, and refused by function tools', async () => {
+    const server = await startTestServer({ tools: [Greeting, StrictGreeting, add, sdkAdd] })
+    const sdkInput = { a: 1, nested: { b: 2, odd: 1 }, kind: 'x', extra: true }
+
+    const lenient = await server.post('/tool/Greeting', { name: 'Ada', extra: true })
+    const strict = await server.post('/tool/StrictGreeting', { name: 'Ada', extra: true, more: 1 })
+    const ours = await server.post('/tool/add', { a: 1, extra: true })
+    const theirs = await server.post('/tool/sdk_add', sdkInput)
+
+    expect(lenient.status).toBe(200)
+    expect(lenient.body.response).not.toHaveProperty('extra')
+    expect(entriesOf(strict.body)).toEqual([
+      ['extra_forbidden', 'body.extra'],
+      ['extra_forbidden', 'body.more'],
+    ])
+    expect(ours.body.detail).toEqual([
+      { type: 'extra_forbidden', loc: ['body', 'extra'], msg: expect.stringContaining('not permitted'), input: true },
+    ])
+    expect(entriesOf(theirs.body)).toEqual([
+      ['extra_forbidden', 'body.extra'],
+      ['extra_forbidden', 'body.nested.odd'],
+    ])
+  })
+
+  test.each([
+    ['Greeting', {}, [['missing', 'body.name']]],
+    [
+      'Greeting',
+      { name: 5, times: 'x' },
+      [
+        ['string_type', 'body.name'],
+        ['float_type', 'body.times'],
+      ],
+    ],
+    [
+      'Greeting',
+      { name: 'A', address: { zip: true } },
+      [
+        ['missing', 'body.address.city'],
+        ['union_error', 'body.address.zip'],
+      ],
+    ],
+    ['Greeting', { name: 'A', style: 'odd' }, [['literal_error', 'body.style']]],
+    ['Greeting', { name: 'A', tags: ['x', 5] }, [['string_type', 'body.tags.1']]],
+    ['Greeting', { name: 'A', times: 0 }, [['value_error', 'body.times']]],
+    ['add', { a: '3' }, [['float_type', 'body.a']]],
+    ['add', { a: 1, message: 5 }, [['union_error', 'body.message']]],
+    [
+      'sdk_add',
+      {},
+      [
+        ['missing', 'body.a'],
+        ['missing', 'body.nested'],
+        ['missing', 'body.kind'],
+      ],
+    ],
+    [
+      'sdk_add',
+      { a: '1', nested: { b: null }, kind: 'z' },
+      [
+        ['float_type', 'body.a'],
+        ['float_type', 'body.nested.b'],
+        ['literal_error', 'body.kind'],
+      ],
+    ],
+    [
+      'loose',
+      { n: 1.5, either: [] },
+      [
+        ['int_type', 'body.n'],
+        ['string_type', 'body.either'],
+        ['float_type', 'body.either'],
+        ['union_error', 'body.either'],
+      ],
+    ],
+  ])('422 %s refuses %j', async (name, input, entries) => {
+    const server = await startTestServer({ tools: [Greeting, add, sdkAdd, loose] })
+
+    const answer = await server.post(`/tool/${name}`, input)
+
+    expect(answer.status).toBe(422)
+    expect(entriesOf(answer.body)).toEqual(entries)
+    expect(answer.body.error).toMatch(/^The request is not valid\./)
+  })
+
+  test.each([
+    ['a list', '[1]', 'model_attributes_type'],
+    ['a text', '"x"', 'model_attributes_type'],
+    ['null', 'null', 'model_attributes_type'],
+    ['no JSON', '{"a":', 'json_invalid'],
+  ])('422 when the body is %s', async (_, body, type) => {
+    const server = await startTestServer({ tools: [add, sdkAdd] })
+
+    for (const name of ['add', 'sdk_add']) {
+      const answer = await server.post(`/tool/${name}`, body)
+      expect(answer.status).toBe(422)
+      expect(answer.body.detail[0].type).toBe(type)
+    }
+  })
+
+  test('422 when the body is not sent as JSON', async () => {
+    const server = await startTestServer({ tools: [add] })
+
+    expect((await server.post('/tool/add', '{"a":1}', { 'content-type': 'text/plain' })).status).toBe(422)
+  })
+
+  test.each([
+    [new Error('no such customer'), 'no such customer'],
+    [
+      new Error("ENOENT: no such file or directory, open '/srv/app/private/keys.json'"),
+      "ENOENT: no such file or directory, open 'keys.json'",
+    ],
+    [new Error('cannot read C:\\Users\\me\\secret.txt'), 'cannot read secret.txt'],
+    [new Error('GET https://user:pass@api.example.com/v1/x?key=abc failed'), 'GET https://api.example.com/v1/x failed'],
+    [new Error('first line\n    at run (/srv/app/index.ts:5:1)'), 'first line'],
+    [new Error(''), 'The tool "failing" failed.'],
+    [{ secret: 'object' }, 'The tool "failing" failed.'],
+    ['just a text', 'The tool "failing" failed.'],
+  ])('500 when the tool fails with %s, in its own words and no more', async (error, message) => {
+    const server = await startTestServer({ tools: [failing(error)] })
+
+    const answer = await server.post('/tool/failing', {})
+
+    expect(answer.status).toBe(500)
+    expect(answer.body).toEqual({ Error: message, error: message })
+  })
+
+  test('500 when a tool of the agents SDK fails, too', async () => {
+    const broken = sdkTool({
+      name: 'broken',
+      description: 'Fails.',
+      parameters: z.object({}),
+      execute: async () => {
+        throw new Error('no paper')
+      },
+    })
+    const server = await startTestServer({ tools: [broken] })
+
+    const answer = await server.post('/tool/broken', {})
+
+    expect(answer.status).toBe(500)
+    expect(answer.body).toEqual({ Error: 'The tool "broken" failed.', error: 'The tool "broken" failed.' })
+  })
+
+  test('500 when the result cannot be JSON, or takes longer than the tool may', async () => {
+    const big = tool({ name: 'big', description: 'Counts.', parameters: z.object({}), execute: () => 10n })
+    const slow = tool({
+      name: 'slow',
+      description: 'Waits.',
+      parameters: z.object({}),
+      timeoutMs: 20,
+      execute: () => new Promise(() => {}),
+    })
+    const server = await startTestServer({ tools: [big, slow] })
+
+    expect((await server.post('/tool/big', {})).body.error).toMatch(/BigInt/)
+    expect((await server.post('/tool/slow', {})).body.Error).toBe('The tool took longer than 20 ms.')
+  })
+
+  test('404 an unknown tool, 405 another method, 401 without the token', async () => {
+    const server = await startTestServer({ tools: [add], env: { APP_TOKEN: 'secret-token' } })
+    const headers = { authorization: 'Bearer secret-token' }
+
+    expect((await server.post('/tool/nope', {}, headers)).status).toBe(404)
+    expect((await server.get('/tool/add', headers)).status).toBe(405)
+    expect((await server.post('/tool/add', { a: 'wrong' })).status).toBe(401)
+  })
+
+  test('many calls at once do not see each other', async () => {
+    const server = await startTestServer({ tools: [add] })
+
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, a) => server.post('/tool/add', { a, b: 1 })))
+
+    expect(answers.map((answer) => answer.body.response)).toEqual(Array.from({ length: 50 }, (_, a) => a + 1))
+  })
+})
+
+describe('a server of tools alone', () => {
+  test('has a description and documents', async () => {
+    const server = await startTestServer({ tools: [Greeting, add] })
+
+    const { body } = await server.get('/openapi.json')
+
+    expect(Object.keys(body.paths)).toEqual(['/tool/Greeting', '/tool/add'])
+    expect(Object.keys(body.components.schemas)).toEqual([
+      'HTTPValidationError',
+      'ValidationError',
+      'Greeting',
+      'addRequest',
+    ])
+    expect((await new Validator().validate(body)).valid).toBe(true)
+    expect((await server.get('/docs')).status).toBe(200)
+  })
+
+  test.each([
+    ['two tools of one name', [add, add], 'two tools are named "add"'],
+    ['a tool that runs at the model provider', [webSearchTool()], '"web_search" runs at the model provider'],
+  ])('does not start with %s', async (_, tools, problem) => {
+    await expect(createApp({ tools, logLevel: 'silent' }, loadConfig({}))).rejects.toThrow(problem)
+  })
+})
+
+test('one tool serves agents and callers alike', async () => {
+  const agent = new Agent({ name: 'Solo', instructions: 'x', model: 'demo', tools: [add] })
+  const server = await startTestServer({ agencies: { solo: new Agency({ entryPoint: agent }) }, tools: [add] })
+
+  expect((await server.post('/tool/add', { a: 1, b: 1 })).body.response).toBe(2)
+  expect((await server.get('/solo/get_metadata')).body.metadata.totalTools).toBe(1)
+})

@@ -1,0 +1,47 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { closeAfterTest } from './test-server.ts'
+
+const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
+
+export type BureauProcess = {
+  readonly url: string
+  readonly child: ChildProcess
+  /** Everything printed so far, both outputs. */
+  readonly output: () => string
+  /** Resolves with the exit code. */
+  readonly exited: Promise<number | null>
+}
+
+/**
+ * Runs the `bureau` command as a process of its own on a free port, with a data folder of its own; resolves when it
+ * says that it is ready.
+ */
+export async function startBureau(args: readonly string[], env: Record<string, string> = {}): Promise<BureauProcess> {
+  const dataFolder = mkdtempSync(path.join(tmpdir(), 'bureau-data-'))
+  closeAfterTest(async () => rmSync(dataFolder, { recursive: true, force: true }))
+  const child = spawn(process.execPath, [BIN, ...args], {
+    env: { PATH: process.env['PATH'], PORT: '0', BUREAU_DATA: dataFolder, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exited = once(child, 'exit').then(([code]) => code as number | null)
+  closeAfterTest(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
+  let output = ''
+  const { promise: ready, resolve, reject } = Promise.withResolvers<string>()
+  const read = (chunk: Buffer): void => {
+    output += chunk.toString()
+    const url = /Bureau is ready at (\S+)/.exec(output)?.[1]
+    if (url) resolve(url)
+  }
+  child.stdout.on('data', read)
+  child.stderr.on('data', read)
+  void exited.then((code) => reject(new Error(`bureau exited with ${code} before it was ready:\n${output}`)))
+  return { url: await ready, child, output: () => output, exited }
+}

@@ -1,0 +1,45 @@
+import { configDefaults, defineConfig } from 'vitest/config'
+
+// Workspace packages resolve to their TypeScript sources, so that tests need no build.
+const conditions = ['@bureau/source', 'module', 'node', 'development|production']
+
+const everyTest = ['packages/*/{src,bin}/**/*.test.ts', 'scripts/**/*.test.ts', 'tests/**/*.test.ts']
+const slowTest = '**/*.slow.test.ts'
+const databaseTests = ['packages/platform/**', 'tests/platform/**']
+const slowOnly = (pattern: string): string => pattern.replace('*.test.ts', '*.slow.test.ts')
+
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions, externalConditions: ['@bureau/source'] } },
+  test: {
+    pool: 'forks',
+    execArgv: ['--conditions=@bureau/source'],
+    testTimeout: 20_000,
+    hookTimeout: 30_000,
+    // On CI the totals are also written down; .ci/run prints them as its last line.
+    reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
+    outputFile: { json: 'coverage/test-results.json' },
+    coverage: { provider: 'v8', include: ['packages/*/src/**/*.ts'] },
+    projects: [
+      {
+        extends: true,
+        test: { name: 'fast', include: everyTest, exclude: [...configDefaults.exclude, slowTest, ...databaseTests] },
+      },
+      {
+        extends: true,
+        // On both engines, with storms: these take the most time by far.
+        test: {
+          name: 'database',
+          include: everyTest.filter((pattern) => !pattern.startsWith('scripts')),
+          exclude: [...configDefaults.exclude, slowTest, 'packages/!(platform)/**', 'tests/!(platform)/**'],
+          testTimeout: 60_000,
+        },
+      },
+      {
+        extends: true,
+        // Whole processes and browsers: after the fast tests, so that neither makes the other miss its time limit.
+        test: { name: 'slow', include: everyTest.map(slowOnly), testTimeout: 120_000, sequence: { groupOrder: 1 } },
+      },
+    ],
+  },
+})
