@@ -31,15 +31,15 @@ test('every line about a request carries its id, and none says what was asked', 
   await bureau.exited
 
   const lines = linesOf(bureau.output()).filter((line) => 'requestId' in line)
-  expect(lines.map(({ msg, requestId, method, route, status }) => ({ msg, requestId, method, route, status }))).toEqual(
-    [
-      { msg: 'run ended', requestId: 'request-0001', status: 'completed' },
-      { msg: 'request', requestId: 'request-0001', method: 'POST', route: '/demo/get_response', status: 200 },
-      { msg: 'request', requestId: 'request-0001', method: 'POST', route: '/demo/get_response_stream', status: 422 },
-      { msg: 'request', requestId: 'request-0001', method: 'GET', status: 404 },
-    ],
-  )
-  expect(lines[1]!['durationMs']).toEqual(expect.any(Number))
+  const shown = lines.map(({ msg, requestId, method, route, status }) => ({ msg, requestId, method, route, status }))
+  expect(shown).toEqual([
+    { msg: 'client_config is not applied: the demo model asks no provider', requestId: 'request-0001' },
+    { msg: 'run ended', requestId: 'request-0001', status: 'completed' },
+    { msg: 'request', requestId: 'request-0001', method: 'POST', route: '/demo/get_response', status: 200 },
+    { msg: 'request', requestId: 'request-0001', method: 'POST', route: '/demo/get_response_stream', status: 422 },
+    { msg: 'request', requestId: 'request-0001', method: 'GET', status: 404 },
+  ])
+  expect(lines[2]!['durationMs']).toEqual(expect.any(Number))
   for (const secret of ['private', 'secret']) expect(JSON.stringify(lines)).not.toContain(secret)
 })
 

@@ -7,6 +7,8 @@ import type { Logger } from '../log.ts'
  */
 const MAX_WAITING_CONNECTIONS = 4_096
 
+const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
 export type ListenOptions = {
   readonly host: string
   readonly port: number
@@ -30,17 +32,20 @@ export async function listen(app: FastifyInstance, options: ListenOptions): Prom
       options.log.warn('streams still open after the drain time are cut')
       app.server.closeAllConnections()
     }, options.drainMs)
-    app.close().then(
-      () => {
-        clearTimeout(hurry)
-        process.exitCode = 0
-      },
-      (error: unknown) => options.log.error({ err: error }, 'close failed'),
-    )
+    app
+      .close()
+      .then(
+        () => {
+          clearTimeout(hurry)
+          process.exitCode = 0
+        },
+        (error: unknown) => options.log.error({ err: error }, 'close failed'),
+      )
+      .finally(ignoreSignals)
   }
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    app.server.once('close', () => process.off(signal, stop))
-    process.on(signal, stop)
-  }
+  const ignoreSignals = (): void => STOP_SIGNALS.forEach((signal) => process.off(signal, stop))
+  for (const signal of STOP_SIGNALS) process.on(signal, stop)
+  // While it stops, the agents SDK would exit as soon as it found itself the only one that listens for the signal.
+  app.server.once('close', () => stopping || ignoreSignals())
   return app.listen({ host: options.host, port: options.port, backlog: MAX_WAITING_CONNECTIONS })
 }

@@ -8,8 +8,9 @@ export function logSkippedOverrides(
   { models, log }: { readonly models: ModelAccess; readonly log: Logger },
 ): void {
   if (!config) return
-  for (const agent of agency.agents.values()) {
-    const reason = skippedOverride(agent, config, models)
-    if (reason !== undefined) log.warn({ agent: agent.name }, `client_config is not applied: ${reason}`)
+  const agents = Map.groupBy(agency.agents.values(), (agent) => skippedOverride(agent, config, models))
+  for (const [reason, unreached] of agents) {
+    if (reason === undefined) continue
+    log.warn({ agents: unreached.map(({ name }) => name).join(', ') }, `client_config is not applied: ${reason}`)
   }
 }
