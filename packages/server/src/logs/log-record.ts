@@ -31,6 +31,7 @@ const PUBLIC_FIELDS = new Set([
   'runId',
   'agency',
   'agent',
+  'agents',
   'callerAgent',
   'model',
   'tool',
