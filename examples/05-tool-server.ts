@@ -3,10 +3,9 @@
  * Run: npm run example -- 05
  */
 import path from 'node:path'
-import { Agency, Agent, ask } from '@bureau/framework'
+import { Agency, Agent, ask, MCPServerStdio } from '@bureau/framework'
 import { McpServer } from '@modelcontextprotocol/server'
 import { StdioServerTransport } from '@modelcontextprotocol/server/stdio'
-import { MCPServerStdio } from '@openai/agents-core'
 import { z } from 'zod'
 
 const file = path.join(import.meta.dirname, '05-tool-server.ts')

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { MCPServerStdio, MCPServerStreamableHttp } from '@openai/agents-core'
+import { MCPServerStdio, MCPServerStreamableHttp } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { text, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'

@@ -3,7 +3,7 @@ import type { Message, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
 import { Agent as HttpAgent } from 'undici'
 import type { Agency } from './agency.ts'
 import { McpConnections } from './mcp/connections.ts'
-import { DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
+import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
 import type { RunEnvironment, RunSink } from './run.ts'
 import { runAgency } from './run-agency.ts'
 import { RunControl } from './run-control.ts'
@@ -18,7 +18,7 @@ export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'us
   readonly baseUrl?: string | undefined
   /** What the provider at `baseUrl` speaks. Default `responses`. */
   readonly api?: ModelApi
-  /** Model of agents that name none. Default `gpt-5-mini`. */
+  /** Model of agents that name none. Default `DEFAULT_MODEL`. */
   readonly model?: string | undefined
   /** Reads the key of a `thirdparty/...` provider, e.g. `ANTHROPIC_API_KEY`. */
   readonly readKey?: (name: string) => string | undefined
@@ -99,7 +99,7 @@ function openEnvironment(options: AskOptions): RunEnvironment & AsyncDisposable 
       api,
       baseUrl: baseUrl ?? VENDOR_BASE_URL,
       apiKey,
-      defaultModel: model ?? (isOffline ? DEMO_MODEL : 'gpt-5-mini'),
+      defaultModel: model ?? (isOffline ? DEMO_MODEL : DEFAULT_MODEL),
       readKey,
       dispatcher,
       callerDispatcher: dispatcher,

@@ -1,3 +1,4 @@
+export { MCPServerStdio, MCPServerStreamableHttp } from '@openai/agents-core'
 export { Agency, type AgencyOptions } from './agency.ts'
 export { Agent, type AgentOptions } from './agent.ts'
 export { ask, type AskOptions, askStreamed } from './ask.ts'
@@ -13,7 +14,7 @@ export { FileTokenStore, type FileTokenStoreOptions } from './mcp/token-store.fi
 export type { CredentialsKey, StoredCredentials, TokenStore } from './mcp/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './message-tool.ts'
 export type { ClientConfig } from './models/client-config.ts'
-export { DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
+export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export { ModelError, type ModelErrorCode } from './models/transport.ts'
 export type { RunEnvironment, RunJournal, RunSink } from './run.ts'
@@ -32,3 +33,4 @@ export {
   ToolInputError,
   toSdkTools,
 } from './tool.ts'
+export type { Content, ResponseFacts, RunObserver, RunSpan, RunStep, StepEnd } from './trace-step.ts'

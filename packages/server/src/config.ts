@@ -1,4 +1,4 @@
-import { DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
+import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 
@@ -13,7 +13,7 @@ export const ServerEnvironment = z.object({
   BUREAU_MODEL: z
     .string()
     .optional()
-    .describe('Model of agents that name none. Default: gpt-5-mini; without any key or base URL the demo model.'),
+    .describe(`Model of agents that name none. Default: ${DEFAULT_MODEL}; without any key or base URL the demo model.`),
   BUREAU_ALLOWED_HOSTS: z
     .string()
     .optional()
@@ -66,7 +66,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
       api: env.OPENAI_API,
       baseUrl: env.OPENAI_BASE_URL ?? VENDOR_BASE_URL,
       apiKey: env.OPENAI_API_KEY,
-      defaultModel: env.BUREAU_MODEL ?? (offline ? DEMO_MODEL : 'gpt-5-mini'),
+      defaultModel: env.BUREAU_MODEL ?? (offline ? DEMO_MODEL : DEFAULT_MODEL),
     },
     allowedHosts: (env.BUREAU_ALLOWED_HOSTS ?? '').split(',').flatMap((host) => host.trim() || []),
     redisUrl: env.REDIS_URL,

@@ -62,6 +62,9 @@ export type ResolvedModel = {
 
 export const DEMO_MODEL = 'demo'
 
+/** Model of agents that name none, when a provider is configured and nobody says otherwise. */
+export const DEFAULT_MODEL = 'gpt-5-mini'
+
 type HasModel = { readonly name: string; readonly model: string | Model }
 
 /**

@@ -1,6 +1,7 @@
+import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
 import { LabelLimit } from './label-limit.ts'
 import type { Metrics } from './metrics.ts'
-import type { RunObserver, RunRoot, RunSpan, RunStep, StepEnd } from './run-steps.ts'
+import type { RunRoot } from './run-steps.ts'
 
 /** Callers can bring models of any name; more than this many are counted as `other`. */
 const MAX_NAMES = 200

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import type { RunObserver, RunSpan, RunStep, StepEnd } from './run-steps.ts'
+import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
 
 /** Logs what a run does, at level `debug`: who worked, on which model, with which tools, how long and how it went. */
 export function logSteps(log: FastifyBaseLogger): RunObserver {

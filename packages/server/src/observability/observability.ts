@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import type { Agency } from '@bureau/framework'
+import type { Agency, RunObserver } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import { authenticate } from '../http/authenticate.ts'
@@ -9,7 +9,7 @@ import { logSteps } from './log-steps.ts'
 import type { Metrics } from './metrics.ts'
 import { countStreams, metricsRoute } from './metrics.routes.ts'
 import { type OpenTracing, openTracing, type TracingOptions } from './open-tracing.ts'
-import { observeAll, type RunObserver } from './run-steps.ts'
+import { observeAll } from './run-steps.ts'
 import type { TracedRuns, traceRuns } from './trace-runs.ts'
 
 export type MetricsOptions = {

@@ -1,14 +1,6 @@
-import type { RunEnvironment } from '@bureau/framework'
+import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
 
-/** Watches runs. */
-export type RunObserver = NonNullable<RunEnvironment['observer']>
-
-/** A step of a run while it is watched: the run, an agent's stay, a model request, a tool call. */
-export type RunSpan = ReturnType<RunObserver>
-
-export type RunStep = Parameters<RunSpan['child']>[0]
 export type RunRoot = Parameters<RunObserver>[0]
-export type StepEnd = Parameters<RunSpan['end']>[0]
 
 /** Several observers as one; undefined when there is none. */
 export function observeAll(observers: readonly (RunObserver | undefined)[]): RunObserver | undefined {

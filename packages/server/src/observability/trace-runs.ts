@@ -7,8 +7,9 @@ import {
   trace,
   type Tracer,
 } from '@opentelemetry/api'
+import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
 import { contentAttribute, GEN_AI, genAiMessages, providerOf } from './gen-ai.ts'
-import type { RunObserver, RunRoot, RunSpan, RunStep, StepEnd } from './run-steps.ts'
+import type { RunRoot } from './run-steps.ts'
 import { traceContextOf } from './trace-parent.ts'
 
 export type TracedRuns = {
