@@ -4,6 +4,7 @@ import { CommandError } from './command-error.ts'
 import { backupCommand, restoreCommand } from './commands/backup.ts'
 import { chatCommand } from './commands/chat.ts'
 import { devCommand } from './commands/dev.ts'
+import { doctorCommand } from './commands/doctor.ts'
 import { platformCommand } from './commands/platform.ts'
 import { serveCommand } from './commands/serve.ts'
 import { startCommand } from './commands/start.ts'
@@ -18,6 +19,7 @@ const bureau = new Command('bureau')
   .addCommand(platformCommand)
   .addCommand(devCommand)
   .addCommand(chatCommand)
+  .addCommand(doctorCommand)
   .addCommand(backupCommand)
   .addCommand(restoreCommand)
 

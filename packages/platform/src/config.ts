@@ -52,7 +52,10 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('Hosts or networks, by commas, that callers may name although they are not public addresses.'),
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  LOG_LEVEL: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
+    .default('info')
+    .describe('What the platform logs at least.'),
   NODE_ENV: z.string().optional().describe('production: unsafe defaults are refused.'),
 })
 

@@ -2,6 +2,7 @@ export { loadPlatformConfig, type PlatformConfig, PlatformEnvironment } from './
 export type { Platform } from './context.ts'
 export { backupDatabase, restoreDatabase } from './db/backup.ts'
 export { openDatabase } from './db/open-database.ts'
+export { type DatabaseProbe, probeDatabase } from './db/probe-database.ts'
 export { sharePort } from './http/share-port.ts'
 export { type OpenPlatform, openPlatform, type PlatformOptions } from './main.ts'
 export { ensureFirstOwner, type FirstCredentials } from './owners/ensure-first-owner.ts'

@@ -1,0 +1,56 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { PlatformConfig } from '@bureau/platform'
+import { loadConfig, type ServerConfig } from '@bureau/server'
+import { loadAgencies } from '../load-agencies.ts'
+import { checkModel } from './check-model.ts'
+import { checked, type Finding } from './finding.ts'
+
+export type Examined = {
+  /** The module whose agencies would be served. */
+  readonly file: string | undefined
+  readonly host: string
+  readonly port: number
+}
+
+/** Looks at everything that a server needs, one thing after the other. Yields each finding as it is made. */
+export async function* examine({ file, host, port }: Examined): AsyncGenerator<Finding> {
+  yield { subject: 'Node.js', state: 'ok', text: process.versions.node }
+  yield checked('Agencies', () => checkAgencies(file))
+  yield checked('Address', () => checkAddress(host, port))
+  // Loaded here and not above, because it brings the database drivers.
+  const { checkDatabase, checkDisk, checkRedis, loadPlatformConfig } = await import('./check-platform.ts')
+  let settings: { readonly server: ServerConfig; readonly platform: PlatformConfig } | undefined
+  yield checked('Settings', async () => {
+    settings = { server: loadConfig(), platform: loadPlatformConfig() }
+    return 'the environment is valid'
+  })
+  if (!settings) return
+  const { server, platform } = settings
+  yield checkToken(server)
+  yield checked('Model', () => checkModel(server))
+  yield checked('Redis', () => checkRedis(server.redisUrl))
+  yield checked('Database', () => checkDatabase(platform))
+  yield checked('Disk', () => checkDisk(platform))
+}
+
+async function checkAgencies(file: string | undefined): Promise<string> {
+  const { agencies = {}, tools = [] } = await loadAgencies(file)
+  return [...Object.keys(agencies), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
+}
+
+async function checkAddress(host: string, port: number): Promise<string> {
+  const server = createServer().listen({ host, port })
+  await once(server, 'listening').catch((cause: unknown) => {
+    throw new Error(`${host}:${port} cannot be listened on; choose another --port or --host.`, { cause })
+  })
+  server.close()
+  return `${host}:${port} is free`
+}
+
+function checkToken({ read }: ServerConfig): Finding {
+  const subject = 'Token'
+  if (read('APP_TOKEN') !== undefined) return { subject, state: 'ok', text: 'APP_TOKEN is set' }
+  const text = 'APP_TOKEN is not set: the self-hosted server is open to everybody who reaches it'
+  return { subject, state: 'note', text }
+}

@@ -1,0 +1,46 @@
+import { constants } from 'node:fs'
+import { access, mkdir } from 'node:fs/promises'
+import { Client } from 'pg'
+import { checkFolderFormat } from './folder-format.ts'
+import { lockFolder } from './lock-folder.ts'
+
+/** What a database server says of itself; nothing for the embedded database. */
+export type DatabaseProbe = {
+  readonly version?: string
+  /** How far its clock is ahead of this machine's, in milliseconds. */
+  readonly clockAheadMs?: number
+}
+
+const ANSWER_MS = 5_000
+
+/**
+ * Looks whether the database behind a URL (as `openDatabase` takes it) could be opened, and changes nothing in it.
+ *
+ * @throws ConfigError the folder is in use or not readable by this version; Error the server cannot be reached.
+ */
+export async function probeDatabase(url: string): Promise<DatabaseProbe> {
+  if (/^postgres(ql)?:\/\//.test(url)) return probePostgres(url)
+  const folder = url.slice('pglite:'.length)
+  if (folder === '') return {}
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await access(folder, constants.W_OK)
+  checkFolderFormat(folder)
+  lockFolder(folder)()
+  return {}
+}
+
+async function probePostgres(url: string): Promise<DatabaseProbe> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: ANSWER_MS, query_timeout: ANSWER_MS })
+  client.on('error', () => {}) // the query in progress fails by itself
+  await client.connect()
+  try {
+    const askedAt = Date.now()
+    const { rows } = await client.query<{ version: string; at: number }>(
+      "SELECT current_setting('server_version') AS version, extract(epoch FROM clock_timestamp())::float8 * 1000 AS at",
+    )
+    const { version, at } = rows[0]!
+    return { version, clockAheadMs: Math.round(at - (askedAt + Date.now()) / 2) }
+  } finally {
+    await client.end()
+  }
+}

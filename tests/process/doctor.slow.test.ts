@@ -1,0 +1,98 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { closeAfterTest } from '../support/test-server.ts'
+
+const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
+const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
+const NOBODY = '127.0.0.1:9' // the discard port, where nothing listens
+
+/** What the command says of each subject, and its exit code. */
+async function examine(args: readonly string[], env: Record<string, string> = {}) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-doctor-'))
+  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
+  const child = execFile(process.execPath, [BIN, 'doctor', ...args], {
+    env: { PATH: process.env['PATH'], PORT: '0', BUREAU_DATA: path.join(folder, 'data'), ...env },
+  })
+  let output = ''
+  child.stdout!.on('data', (text: string) => (output += text))
+  const [code] = (await once(child, 'close')) as [number]
+  const found = [...output.matchAll(/^(ok|note|FAULT) +(\S+) +(.*)$/gm)]
+  return { code, output, found: new Map(found.map(([, state, subject, text]) => [subject, [state, text]])) }
+}
+
+/** A provider that accepts one key. */
+async function startProvider(key: string): Promise<string> {
+  const server = createServer((request, response) => {
+    const accepted = request.url === '/v1/models' && request.headers.authorization === `Bearer ${key}`
+    response.writeHead(accepted ? 200 : 401).end('{}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closeAfterTest(async () => void server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
+test('a machine that is fit has no fault', async () => {
+  const { code, found } = await examine([DEMO], { APP_TOKEN: 'secret' })
+
+  expect(code).toBe(0)
+  expect([...found.keys()]).toEqual([
+    'Node.js',
+    'Agencies',
+    'Address',
+    'Settings',
+    'Token',
+    'Model',
+    'Redis',
+    'Database',
+    'Disk',
+  ])
+  expect(found.get('Agencies')).toEqual(['ok', 'demo'])
+  expect(found.get('Model')![0]).toBe('note')
+})
+
+test('a key that the provider accepts is fine, another one is a fault', async () => {
+  const OPENAI_BASE_URL = await startProvider('right')
+
+  const right = await examine([DEMO], { OPENAI_BASE_URL, OPENAI_API_KEY: 'right', BUREAU_MODEL: 'm-1' })
+  const wrong = await examine([DEMO], { OPENAI_BASE_URL, OPENAI_API_KEY: 'sk-wrong' })
+
+  expect(right.found.get('Model')).toEqual(['ok', `m-1 at ${OPENAI_BASE_URL}`])
+  expect(wrong.found.get('Model')).toEqual(['FAULT', `${OPENAI_BASE_URL} answers 401: OPENAI_API_KEY is not accepted.`])
+  expect(wrong.code).toBe(1)
+  expect(wrong.output).not.toContain('sk-wrong')
+})
+
+test('everything that is at fault is told in one go, with what to do', async () => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  closeAfterTest(async () => void taken.close())
+  const { port } = taken.address() as AddressInfo
+
+  const { code, found } = await examine(['no-such-file.ts', '--port', String(port)], {
+    OPENAI_BASE_URL: `http://${NOBODY}/v1`,
+    DATABASE_URL: `postgres://root:pg-secret@${NOBODY}/test`,
+  })
+
+  expect(code).toBe(1)
+  expect(found.get('Agencies')).toEqual(['FAULT', 'There is no file no-such-file.ts.'])
+  expect(found.get('Address')![1]).toContain('choose another --port')
+  expect(found.get('Model')![1]).toContain('cannot be reached: check OPENAI_BASE_URL')
+  expect(found.get('Database')![1]).toMatch(/^DATABASE_URL: no database can be reached\./)
+  expect(JSON.stringify([...found])).not.toContain('pg-secret')
+})
+
+test('settings that no server would start with are the last finding', async () => {
+  const { code, found } = await examine([DEMO], { NODE_ENV: 'production' })
+
+  expect(code).toBe(1)
+  expect([...found.keys()].at(-1)).toBe('Settings')
+  expect(found.get('Settings')![1]).toContain('PUBLIC_BASE_URL: set the https:// address')
+})
