@@ -77,6 +77,11 @@ export class PgliteDatabase implements Database {
     await this.#ask({ type: 'backup', id: ++this.#lastId, file, lane: 'maintenance' })
   }
 
+  /** Makes the room of the dead rows of a table usable again; `table` is a name that the database gave out. */
+  async vacuum(table: string): Promise<void> {
+    await this.#ask({ type: 'vacuum', id: ++this.#lastId, table, lane: 'maintenance' })
+  }
+
   #ask(message: Job, signal?: AbortSignal): Promise<unknown> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted()

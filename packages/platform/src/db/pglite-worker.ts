@@ -86,7 +86,7 @@ async function work(): Promise<void> {
 
 async function answer(job: Job): Promise<void> {
   try {
-    const result = job.type === 'run' ? await run(job) : await backup(job.file)
+    const result = await perform(job)
     send({ type: 'result', id: job.id, result })
   } catch (error) {
     // Ends the thread: nothing more can be trusted, least of all a transaction that was left open.
@@ -94,6 +94,12 @@ async function answer(job: Job): Promise<void> {
     send({ type: 'error', id: job.id, error: sendError(error) })
   }
   aborted.delete(job.id)
+}
+
+function perform(job: Job): Promise<unknown> {
+  if (job.type === 'backup') return backup(job.file)
+  if (job.type === 'vacuum') return connection.exec(`VACUUM (ANALYZE) ${job.table}`)
+  return run(job)
 }
 
 function isEngineFailure(error: unknown): boolean {

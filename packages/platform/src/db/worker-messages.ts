@@ -12,7 +12,7 @@ export type WorkerSetup = {
 }
 
 /** Work with an answer: a `result` or an `error` with the same id. */
-export type Job = RunMessage | BackupMessage
+export type Job = RunMessage | BackupMessage | VacuumMessage
 
 export type ToWorker = Job | { readonly type: 'abort'; readonly id: number } | { readonly type: 'close' }
 
@@ -31,6 +31,14 @@ type BackupMessage = {
   readonly id: number
   readonly lane: Lane
   readonly file: string
+}
+
+type VacuumMessage = {
+  readonly type: 'vacuum'
+  readonly id: number
+  readonly lane: Lane
+  /** As `regclass` writes it. */
+  readonly table: string
 }
 
 export type FromWorker =

@@ -4,6 +4,7 @@ import { findReferencedBlobs } from '../chats/find-referenced-blobs.ts'
 import type { Platform } from '../context.ts'
 import { backupDatabase } from '../db/backup.ts'
 import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
+import { vacuumDatabase } from '../db/vacuum.ts'
 import { repairDrift } from '../members/repair-drift.ts'
 import { expireUploads } from '../uploads/manage-uploads.ts'
 import { setMountUsage } from '../uploads/mount-usage.ts'
@@ -25,6 +26,7 @@ const TASKS: readonly Task[] = [
   { name: 'sweep', everyMs: MINUTE_MS, work: sweepRecords },
   { name: 'expire uploads', everyMs: MINUTE_MS, work: dropExpiredUploads },
   { name: 'measure mounts', everyMs: 5 * MINUTE_MS, work: measureMounts },
+  { name: 'vacuum', everyMs: MINUTE_MS, work: vacuumRecords },
   { name: 'check counters', everyMs: 10 * MINUTE_MS, work: checkCounters },
   { name: 'remove blobs', everyMs: HOUR_MS, work: removeBlobs },
   { name: 'backup', everyMs: HOUR_MS, work: backUp },
@@ -69,6 +71,11 @@ export async function measureMounts({ store, mounts }: Platform): Promise<void> 
     const mount = await mounts.of(owner)
     await store.db.run(setMountUsage, { ...owner, ...(await mount.measure()) })
   }
+}
+
+async function vacuumRecords({ store, log }: Platform): Promise<void> {
+  const tables = await vacuumDatabase(store.db)
+  if (tables.length > 0) log.debug({ tables }, 'vacuumed the embedded database')
 }
 
 async function checkCounters({ store, log }: Platform): Promise<void> {
