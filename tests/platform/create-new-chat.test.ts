@@ -1,3 +1,4 @@
+import { ServiceError } from '@bureau/protocol'
 import { describe, expect, test } from 'vitest'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -28,6 +29,21 @@ describe.each(ENGINES)('POST /create_new_chat on %s', (engine) => {
 
     expect(answer.status).toBe(400)
     expect(answer.body).toEqual({ detail: REQUIRED })
+  })
+
+  test('400 that says so for a body of another content type', async () => {
+    const client = await platform.client()
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' } // what curl says by itself
+
+    const answer = await client.call(
+      'POST',
+      '/create_new_chat',
+      JSON.stringify({ apiIntegrationId: client.integrationId }),
+      { headers },
+    )
+
+    expect(answer.status).toBe(400)
+    expect(answer.body.detail).toContain('application/json')
   })
 
   test('401 without a key', async () => {
@@ -63,5 +79,40 @@ describe.each(ENGINES)('POST /create_new_chat on %s', (engine) => {
     expect(second.body).toEqual(first.body)
     expect(second.headers.get('idempotent-replayed')).toBe('true')
     expect(third.status).toBe(422)
+  })
+})
+
+/** What the database is to fail with next. */
+let fault: Error | undefined
+
+describe('POST /create_new_chat when it cannot', () => {
+  const platform = servePlatform('pglite', {
+    config: { rates: { perMinute: 60, burst: 2 } },
+    intercept: (operation) => (operation === 'createChat' ? fault : undefined),
+  })
+
+  test.each([
+    [500, 'An unexpected error occurred while processing your request.', new Error('a defect with a canary')],
+    [503, 'Service temporarily unavailable.', new ServiceError('database_unavailable')],
+  ])('%i says nothing but %j', async (status, detail, error) => {
+    const client = await platform.client()
+    fault = error
+
+    const answer = await client.post('/create_new_chat', { apiIntegrationId: client.integrationId })
+
+    fault = undefined
+    expect([answer.status, answer.body]).toEqual([status, { detail }])
+    expect(answer.headers.has('retry-after')).toBe(status === 503)
+  })
+
+  test('429 beyond the rate of the key', async () => {
+    const client = await platform.client()
+    const create = () => client.post('/create_new_chat', { apiIntegrationId: client.integrationId })
+
+    const answers = [await create(), await create(), await create()]
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429])
+    expect(answers[2]!.body).toEqual({ detail: 'Too many requests.' })
+    expect(answers[2]!.headers.has('retry-after')).toBe(true)
   })
 })

@@ -3,6 +3,7 @@ import type { Caller } from '../api-keys/caller.ts'
 import { checkAttachments, checkRefreshes } from '../attachments/check-attachments.ts'
 import type { Platform } from '../context.ts'
 import { readIntegration } from '../integrations/describe-integrations.ts'
+import { parseDataObject } from '../http/strict-json.ts'
 import { checkSandboxFiles } from '../mount/sandbox-files.ts'
 import type { CompletionRequest } from '../runs/completion-request.ts'
 
@@ -66,12 +67,5 @@ async function findMissing(
 function readUserContext(context: GetCompletionV2Request['user_context']): CompletionRequest['userContext'] {
   if (context == null) return null
   if (typeof context !== 'string') return context
-  try {
-    const parsed: unknown = JSON.parse(context)
-    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed))
-      return parsed as Record<string, unknown>
-  } catch {
-    // It is plain text.
-  }
-  return { value: context }
+  return parseDataObject(context) ?? { value: context }
 }

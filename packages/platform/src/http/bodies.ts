@@ -22,8 +22,10 @@ export function passRawBodies(app: FastifyInstance): void {
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
 }
 
+/** Nothing at all is an absent body: many clients always name a content type. */
 function readJson(request: FastifyRequest, body: Buffer): unknown {
   requirePlain(request)
+  if (body.length === 0) return undefined
   const { nullableBody } = request.routeOptions.config as { nullableBody?: boolean }
   if (nullableBody && body.length < 16 && body.toString().trim() === 'null') return null
   return parseStrictJson(body)

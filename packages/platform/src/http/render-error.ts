@@ -45,7 +45,7 @@ export function errorBody(surface: Surface, refusal: ServiceError, requestId: st
     case 'completion':
       return { error: message, code }
     case 'create_chat':
-      return { detail: CHAT_DETAILS[status] ?? message }
+      return { detail: code === 'invalid_content_type' ? message : (CHAT_DETAILS[status] ?? message) }
     case 'rest':
       return { error: message, code, requestId, ...(fields?.length && { fields }) }
   }

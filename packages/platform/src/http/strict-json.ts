@@ -26,6 +26,20 @@ export function parseStrictJson(bytes: Uint8Array): Record<string, unknown> {
   return body
 }
 
+/**
+ * The object that a text of the caller's is, as harmless as if it had come as `user_context` itself; undefined: any
+ * other text, and one that would have been refused there.
+ */
+export function parseDataObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const { [DATA_MEMBER]: data, ...more } = parseStrictJson(Buffer.from(`{"${DATA_MEMBER}":${text}}`))
+    const isObject = typeof data === 'object' && data !== null && !Array.isArray(data)
+    return isObject && Object.keys(more).length === 0 ? (data as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
 function decodeUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes)
