@@ -192,6 +192,7 @@ const Manifest = z.object({
   dependencies: Dependencies,
   peerDependencies: Dependencies,
   optionalDependencies: Dependencies,
+  imports: z.record(z.string(), z.unknown()).default({}),
 })
 
 function declaredDependencies(root: string): Declared {

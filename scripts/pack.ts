@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, globSync, mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import { bundleAgentsCore } from './bundle-agents-core.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 
@@ -29,13 +30,14 @@ export type Tarball = z.infer<typeof Tarballs>[number]
  *
  * @throws Error with what the compiler says.
  */
-export function compile(project = 'tsconfig.build.json'): void {
+export async function compile(project = 'tsconfig.build.json'): Promise<void> {
   for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
   const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
   const { status, stdout, error } = spawnSync(tsc, ['--build', project], { cwd: ROOT, encoding: 'utf8' })
   if (status !== 0) throw error ?? new Error(stdout)
+  await bundleAgentsCore(path.join(ROOT, 'packages/framework/dist/agents-core'))
   for (const [place, files] of Object.entries(COPIES)) {
     mkdirSync(path.join(ROOT, place), { recursive: true })
     for (const file of files) {

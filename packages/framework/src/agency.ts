@@ -1,4 +1,4 @@
-import { type AgentOutputType, getHandoff, type Handoff, handoff } from '@openai/agents-core'
+import { type AgentOutputType, getHandoff, type Handoff, handoff } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import { Agent } from './agent.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'

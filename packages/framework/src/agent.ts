@@ -4,7 +4,7 @@ import {
   Agent as SdkAgent,
   type MCPServer,
   type Tool as SdkTool,
-} from '@openai/agents-core'
+} from '#agents-core'
 import type { MCPServerOAuth } from './mcp/oauth-server.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './mcp/protected-servers.ts'
 import type { AgencyContext } from './run-scope.ts'

@@ -5,7 +5,7 @@ import {
   type RunContext,
   Agent as SdkAgent,
   type Tool as SdkTool,
-} from '@openai/agents-core'
+} from '#agents-core'
 import type { Agency, AgencyHandoff } from './agency.ts'
 import type { Agent } from './agent.ts'
 import { type ModelTraits, modelTraits } from './bound-model.ts'

@@ -1,4 +1,4 @@
-import type { AgentInputItem } from '@openai/agents-core'
+import type { AgentInputItem } from '#agents-core'
 import type { EventSource, WireItem } from '@bureau/protocol'
 import { preservationItem, timestampMicros } from './history.ts'
 import { randomHex } from './random-hex.ts'

@@ -1,4 +1,4 @@
-import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered, Runner } from '@openai/agents-core'
+import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered, Runner } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
 import type { Agent } from './agent.ts'
 import { boundModel } from './bound-model.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered } from '@openai/agents-core'
+import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
 import type { Conversation } from './conversation.ts'
 import { itemCreated } from './run-items.ts'

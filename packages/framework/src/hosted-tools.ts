@@ -1,4 +1,4 @@
-import { type Tool as SdkTool, tool as sdkTool } from '@openai/agents-core'
+import { type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import type { StoredFile } from './run-input.ts'
 import type { AgencyContext } from './run-scope.ts'
 

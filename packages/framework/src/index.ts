@@ -1,4 +1,12 @@
-export { MCPServerStdio, MCPServerStreamableHttp } from '@openai/agents-core'
+export {
+  type FunctionTool,
+  MCPServerStdio,
+  MCPServerStreamableHttp,
+  ModelBehaviorError,
+  RunContext,
+  type RunToolApprovalItem,
+  type Tool as SdkTool,
+} from '#agents-core'
 export { Agency, type AgencyOptions } from './agency.ts'
 export { Agent, type AgentOptions } from './agent.ts'
 export { ask, type AskOptions, askStreamed } from './ask.ts'

@@ -1,4 +1,4 @@
-import type { Tool as SdkTool } from '@openai/agents-core'
+import type { Tool as SdkTool } from '#agents-core'
 import { type Message, type RunEnded, withoutMetadata } from '@bureau/protocol'
 import type { Agency } from './agency.ts'
 import { storage } from './agent.ts'

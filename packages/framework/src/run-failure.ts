@@ -4,7 +4,7 @@ import {
   MaxTurnsExceededError,
   ModelBehaviorError,
   OutputGuardrailTripwireTriggered,
-} from '@openai/agents-core'
+} from '#agents-core'
 import { ConfigError, RUN_ERRORS, type RunError, type RunErrorCode } from '@bureau/protocol'
 import { guidanceOf } from './guardrail-guidance.ts'
 import { HistoryError } from './history.ts'

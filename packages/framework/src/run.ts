@@ -8,7 +8,7 @@ import {
   type UsageByModel,
   type WireItem,
 } from '@bureau/protocol'
-import type { Tool } from '@openai/agents-core'
+import type { Tool } from '#agents-core'
 import type { Agency } from './agency.ts'
 import type { Conversation } from './conversation.ts'
 import { stamp } from './history.ts'

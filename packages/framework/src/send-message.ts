@@ -1,4 +1,4 @@
-import { type FunctionTool, type RunContext, tool as sdkTool } from '@openai/agents-core'
+import { type FunctionTool, type RunContext, tool as sdkTool } from '#agents-core'
 import { z } from 'zod'
 import type { Agency } from './agency.ts'
 import type { Agent } from './agent.ts'

@@ -11,4 +11,4 @@ export {
   ScriptedModel,
   UnconsumedModelStepsError,
   UnexpectedModelCallError,
-} from '@openai/agents-core/testing'
+} from '#agents-core/testing'

@@ -1,4 +1,4 @@
-import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '@openai/agents-core'
+import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 import type { AgencyContext } from './run-scope.ts'

@@ -1,4 +1,4 @@
-import type { Model, ModelRequest, ModelResponse, ModelRetryAdvice, ModelRetryAdviceRequest } from '@openai/agents-core'
+import type { Model, ModelRequest, ModelResponse, ModelRetryAdvice, ModelRetryAdviceRequest } from '#agents-core'
 import type { Agent } from './agent.ts'
 import type { Conversation } from './conversation.ts'
 import { toWireItem } from './wire-items.ts'

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type AgentInputItem, type AgentOutputItem, protocol } from '@openai/agents-core'
+import { type AgentInputItem, type AgentOutputItem, protocol } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
 import { type Draft, type Fields, merged, sameMeaning, withRemainder } from './wire-items.remainder.ts'
 import { type Kind, kindOf } from './wire-items.to-sdk.ts'

@@ -1,7 +1,6 @@
-import { type AgencyContext, Agency, type Tool, type ToolClass } from '@bureau/framework'
+import { type AgencyContext, Agency, type SdkTool, type Tool, type ToolClass } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
-import type { Tool as SdkTool } from '@openai/agents-core'
 import type { MetricsOptions } from './observability/observability.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'

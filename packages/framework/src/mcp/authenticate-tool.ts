@@ -1,4 +1,4 @@
-import { type FunctionTool, type RunContext, tool as sdkTool } from '@openai/agents-core'
+import { type FunctionTool, type RunContext, tool as sdkTool } from '#agents-core'
 import type { Agent } from '../agent.ts'
 import type { Run } from '../run.ts'
 import type { AgencyContext } from '../run-scope.ts'

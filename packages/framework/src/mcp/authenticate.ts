@@ -1,4 +1,4 @@
-import type { RunContext } from '@openai/agents-core'
+import type { RunContext } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { Agent } from '../agent.ts'
 import type { Run } from '../run.ts'

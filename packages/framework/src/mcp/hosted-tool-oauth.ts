@@ -1,4 +1,4 @@
-import type { Tool as SdkTool } from '@openai/agents-core'
+import type { Tool as SdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { AgencyContext } from '../run-scope.ts'
 import { MCPServerOAuth } from './oauth-server.ts'

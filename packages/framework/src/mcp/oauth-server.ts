@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { MCPToolFilterCallable, MCPToolFilterStatic } from '@openai/agents-core'
+import type { MCPToolFilterCallable, MCPToolFilterStatic } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { TokenStore } from './token-store.ts'
 

@@ -1,5 +1,5 @@
 import { InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
-import { type MCPServer, MCPServerStreamableHttp } from '@openai/agents-core'
+import { type MCPServer, MCPServerStreamableHttp } from '#agents-core'
 import { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
 import { AUTHENTICATE_TOOL } from './protected-servers.ts'

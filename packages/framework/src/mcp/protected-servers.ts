@@ -1,4 +1,4 @@
-import type { MCPServer, Tool as SdkTool } from '@openai/agents-core'
+import type { MCPServer, Tool as SdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { AgencyContext } from '../run-scope.ts'
 import { hostedLabelOf, protectedServerOf } from './hosted-tool-oauth.ts'

@@ -1,4 +1,4 @@
-import type { MCPServer, Tool as SdkTool } from '@openai/agents-core'
+import type { MCPServer, Tool as SdkTool } from '#agents-core'
 import type { AgencyContext } from '../run-scope.ts'
 import { protectedServerOf, withAuthorization } from './hosted-tool-oauth.ts'
 import type { OAuthSession } from './oauth-session.ts'

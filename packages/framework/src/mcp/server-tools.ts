@@ -5,7 +5,7 @@ import {
   type MCPServer,
   type RunContext,
   type Tool as SdkTool,
-} from '@openai/agents-core'
+} from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { AgencyContext } from '../run-scope.ts'
 import { AUTHENTICATE_TOOL } from './protected-servers.ts'

@@ -1,4 +1,4 @@
-import type { MCPServer } from '@openai/agents-core'
+import type { MCPServer } from '#agents-core'
 import { ToolServerError } from './connections.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { ModelSettings } from '@openai/agents-core'
+import type { ModelSettings } from '#agents-core'
 import type { ResponsesRequest } from './transport.ts'
 
 type Fields = Readonly<Record<string, unknown>>

@@ -1,4 +1,4 @@
-import { type AgentOutputItem, type ModelResponse, type StreamEvent, Usage } from '@openai/agents-core'
+import { type AgentOutputItem, type ModelResponse, type StreamEvent, Usage } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
 import { toSdkOutputItem, toWireItem } from '../wire-items.ts'
 import { type AiSdkPart, readPart } from './ai-sdk-part.ts'

@@ -1,4 +1,4 @@
-import type { ModelRequest, ModelSettings } from '@openai/agents-core'
+import type { ModelRequest, ModelSettings } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
 import { toWirePart } from '../wire-items.parts.ts'
 import { asJson, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'

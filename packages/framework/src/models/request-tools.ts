@@ -1,4 +1,4 @@
-import type { ModelRequest, ModelSettings } from '@openai/agents-core'
+import type { ModelRequest, ModelSettings } from '#agents-core'
 
 type SerializedTool = ModelRequest['tools'][number]
 type FunctionTool = Extract<SerializedTool, { type: 'function' }>

@@ -1,4 +1,4 @@
-import type { Model, ModelSettings } from '@openai/agents-core'
+import type { Model, ModelSettings } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { Dispatcher } from 'undici'
 import { chatCompletionsTransport } from './chat-completions.ts'

@@ -7,7 +7,7 @@ import {
   type ModelRetryAdviceRequest,
   type StreamEvent,
   Usage,
-} from '@openai/agents-core'
+} from '#agents-core'
 import { toModelError } from './model-failure.ts'
 import { ObservedAnswer } from './observed-answer.ts'
 import { ModelError, type ModelCallObserver } from './transport.ts'

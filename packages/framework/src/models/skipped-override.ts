@@ -1,4 +1,4 @@
-import type { Model } from '@openai/agents-core'
+import type { Model } from '#agents-core'
 import type { ClientConfig } from './client-config.ts'
 import { DEMO_MODEL, isOfOtherVendor, type ModelAccess } from './resolve-model.ts'
 import { readStockModel } from './stock-model.ts'

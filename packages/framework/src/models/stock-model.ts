@@ -1,4 +1,4 @@
-import type { Model } from '@openai/agents-core'
+import type { Model } from '#agents-core'
 import type { ModelAccess, ModelApi } from './resolve-model.ts'
 
 /** What can be known of a model object that comes from the SDK's package for the default vendor. */

@@ -1,4 +1,4 @@
-import type { AgentInputItem, ModelRequest } from '@openai/agents-core'
+import type { AgentInputItem, ModelRequest } from '#agents-core'
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -1,4 +1,4 @@
-import type { ModelSettings } from '@openai/agents-core'
+import type { ModelSettings } from '#agents-core'
 import { asFields, extraHeaders, readArguments } from './extra-arguments.ts'
 
 type Fields = Readonly<Record<string, unknown>>

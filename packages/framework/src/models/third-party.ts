@@ -5,7 +5,7 @@ import type {
   ModelRetryAdvice,
   ModelRetryAdviceRequest,
   StreamEvent,
-} from '@openai/agents-core'
+} from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { Dispatcher } from 'undici'
 import { finishReasonOf } from './ai-sdk-part.ts'

@@ -1,5 +1,4 @@
-import type { Tool as SdkTool } from '@openai/agents-core'
-import type { Agency, AgencyContext, Agent } from '@bureau/framework'
+import type { Agency, AgencyContext, Agent, SdkTool } from '@bureau/framework'
 
 export type MetadataOptions = {
   readonly exposeInstructions: boolean

@@ -1,5 +1,4 @@
-import type { Agency, AgencyContext } from '@bureau/framework'
-import type { FunctionTool } from '@openai/agents-core'
+import type { Agency, AgencyContext, FunctionTool } from '@bureau/framework'
 import { errorSchemas, json, operation, ref, requestSchemas, responseSchemas, type Schemas } from './operations.ts'
 import { toolPaths } from './tool-paths.ts'
 

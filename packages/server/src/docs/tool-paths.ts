@@ -1,5 +1,4 @@
-import { type AgencyContext, definitionOf, type ToolDefinition } from '@bureau/framework'
-import type { FunctionTool } from '@openai/agents-core'
+import { type AgencyContext, definitionOf, type FunctionTool, type ToolDefinition } from '@bureau/framework'
 import { z } from 'zod'
 import { json, operation, pointerTo, ref, type Schemas, withoutIdentity } from './operations.ts'
 

@@ -1,5 +1,5 @@
+import type { RunToolApprovalItem } from '@bureau/framework'
 import { InvalidJson, parseJson } from '@bureau/runtime'
-import type { RunToolApprovalItem } from '@openai/agents-core'
 import type { VoiceSession } from './voice-session.ts'
 
 /** What a client wants, or why it is not understood. */

@@ -1,6 +1,5 @@
-import type { Agency } from '@bureau/framework'
+import type { Agency, RunToolApprovalItem } from '@bureau/framework'
 import type { Logger } from '@bureau/runtime'
-import type { RunToolApprovalItem } from '@openai/agents-core'
 import type { WebSocket } from 'ws'
 import type { ServerContext } from '../context.ts'
 import { applyClientMessage, readClientMessage } from './client-messages.ts'

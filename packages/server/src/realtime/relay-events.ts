@@ -1,7 +1,6 @@
-import type { AgencyContext } from '@bureau/framework'
+import { type AgencyContext, ModelBehaviorError, type RunToolApprovalItem } from '@bureau/framework'
 import type { Logger } from '@bureau/runtime'
 import type { RealtimeSession } from '@openai/agents-realtime'
-import { ModelBehaviorError, type RunToolApprovalItem } from '@openai/agents-core'
 import { historyItem, publicEvent } from './public-events.ts'
 
 /** One message to the client, as the message protocol has it. */

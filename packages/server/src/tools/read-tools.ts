@@ -1,6 +1,5 @@
-import { type AgencyContext, toSdkTools } from '@bureau/framework'
+import { type AgencyContext, type FunctionTool, toSdkTools } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
-import type { FunctionTool } from '@openai/agents-core'
 import type { ServerTool } from '../options.ts'
 
 /**

@@ -1,7 +1,12 @@
 import type { FastifyInstance } from 'fastify'
-import { type AgencyContext, callTool, definitionOf, ToolInputError } from '@bureau/framework'
-import type { FunctionTool } from '@openai/agents-core'
-import { RunContext } from '@openai/agents-core'
+import {
+  type AgencyContext,
+  callTool,
+  definitionOf,
+  type FunctionTool,
+  RunContext,
+  ToolInputError,
+} from '@bureau/framework'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { failureMessage, requireSuccess } from './tool-failure.ts'
 import { inputEntries, schemaCheck, toolInputOf } from './tool-input.ts'
