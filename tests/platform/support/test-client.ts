@@ -52,7 +52,7 @@ export class TestClient {
   async call(method: string, path: string, body?: unknown, sent?: Sent): Promise<Answer> {
     const response = await this.fetch(method, path, body, sent)
     const text = await response.text()
-    const isJson = IS_JSON.test(response.headers.get('content-type') ?? '')
+    const isJson = text !== '' && IS_JSON.test(response.headers.get('content-type') ?? '') // HEAD has no body
     const answer = {
       status: response.status,
       headers: response.headers,
