@@ -7,10 +7,11 @@ import {
   type ModelResponse,
   type ModelSettings,
   Usage,
-} from '@openai/agents-core'
+} from '#agents-core'
 import { ConfigError, type WireItem } from '@bureau/protocol'
 import { type Agent, storage } from './agent.ts'
 import type { Conversation } from './conversation.ts'
+import { finalAnswer } from './final-answer.ts'
 import { withoutStoredState } from './history.ts'
 import { codeFilesHint } from './hosted-tools.ts'
 import { ModelCall } from './model-call.ts'
@@ -91,7 +92,8 @@ class TransportModel implements Model {
       headers: requestHeaders(request.modelSettings),
     }).catch(rethrow)
     const response = call.result()
-    return { usage: new Usage(), output: response.output.map(toSdkOutputItem), responseId: response.id }
+    const output = finalAnswer(response.output.map(toSdkOutputItem), request)
+    return { usage: new Usage(), output, responseId: response.id }
   }
 
   // oxlint-disable-next-line require-yield -- the interface wants a generator; runs never stream through the SDK
@@ -118,10 +120,11 @@ class AdaptedModel extends ObservedModel {
     this.#resolved = resolved
   }
 
-  override getResponse(request: ModelRequest): Promise<ModelResponse> {
+  override async getResponse(request: ModelRequest): Promise<ModelResponse> {
     const { name, adjust } = this.#resolved
     const modelSettings = adjust(settingsFor(name, this.#agent, request.modelSettings))
-    return super.getResponse({ ...request, modelSettings }).catch(rethrow)
+    const response = await super.getResponse({ ...request, modelSettings }).catch(rethrow)
+    return { ...response, output: finalAnswer(response.output, request) }
   }
 }
 

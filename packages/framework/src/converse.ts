@@ -95,7 +95,8 @@ async function runOnce(conversation: Conversation, agent: ConversationAgent): Pr
     throw conversation.mustStop ? new RunStopped('cancelled') : error
   })
   conversation.endTurn()
-  return result.finalOutput ?? ''
+  // Waiting for an approval, the SDK has no answer, and complains when it is asked for one.
+  return result.interruptions?.length ? '' : (result.finalOutput ?? '')
 }
 
 /** A tool may ignore its signal; the run does not wait for it. */

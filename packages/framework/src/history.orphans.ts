@@ -4,13 +4,17 @@ import { isPlaceholder } from './history.ids.ts'
 /**
  * Removes what a provider refuses because its other half is missing: calls without an output, outputs without a call,
  * unanswered and unasked approvals, and reasoning whose result is gone. Order is kept.
+ *
+ * Lists of the same conversation, `before` these items or `after` them, may hold the other half.
  */
-export function withoutOrphans<Item extends Message>(items: readonly Item[]): Item[] {
+export function withoutOrphans<Item extends Message>(items: readonly Item[], around: Around = {}): Item[] {
   const entries = items.map((item) => ({ item, kept: true }))
-  dropHalfPairs(entries)
+  dropHalfPairs(entries, around)
   dropLooseReasoning(entries)
   return entries.filter(({ kept }) => kept).map(({ item }) => item)
 }
+
+type Around = { readonly before?: readonly Message[]; readonly after?: readonly Message[] }
 
 type Entry = { readonly item: Message; kept: boolean }
 
@@ -18,24 +22,40 @@ type Entry = { readonly item: Message; kept: boolean }
 type Half = { readonly key: string; readonly side: 'call' | 'output' }
 
 /** A call id that is used several times keeps as many calls as outputs. */
-function dropHalfPairs(entries: readonly Entry[]): void {
-  const halves = new Map<Entry, Half>()
-  const counts = new Map<string, { call: number; output: number }>()
+function dropHalfPairs(entries: readonly Entry[], { before = [], after = [] }: Around): void {
+  const counts = countHalves(entries.map(({ item }) => item))
+  const [earlier, later] = [countHalves(before), countHalves(after)]
+  const left = { call: new Map<string, number>(), output: new Map<string, number>() }
+  for (const [key, { call, output }] of counts) {
+    left.call.set(key, Math.min(call, output + surplus(later.get(key), 'output')))
+    left.output.set(key, Math.min(output, call + surplus(earlier.get(key), 'call')))
+  }
   for (const entry of entries) {
     const half = halfOf(entry.item)
     if (!half) continue
-    halves.set(entry, half)
-    const count = counts.get(half.key) ?? { call: 0, output: 0 }
-    count[half.side]++
-    counts.set(half.key, count)
-  }
-  const pairs = new Map([...counts].map(([key, { call, output }]) => [key, Math.min(call, output)]))
-  const left = { call: new Map(pairs), output: new Map(pairs) }
-  for (const [entry, { key, side }] of halves) {
+    const { key, side } = half
     const open = key === '' ? 0 : (left[side].get(key) ?? 0)
     entry.kept = open > 0
     left[side].set(key, open - 1)
   }
+}
+
+type Count = { call: number; output: number }
+
+function countHalves(items: readonly Message[]): Map<string, Count> {
+  const counts = new Map<string, Count>()
+  for (const item of items) {
+    const half = halfOf(item)
+    if (!half) continue
+    const count = counts.get(half.key) ?? { call: 0, output: 0 }
+    count[half.side]++
+    counts.set(half.key, count)
+  }
+  return counts
+}
+
+function surplus({ call, output }: Count = { call: 0, output: 0 }, side: Half['side']): number {
+  return Math.max(0, side === 'call' ? call - output : output - call)
 }
 
 /**

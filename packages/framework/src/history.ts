@@ -64,23 +64,27 @@ const TRACE_ID = /^trace_[0-9a-f]{32}$/i
  * sending (`withoutMetadata`).
  *
  * `store: false` is for models whose responses the provider does not keep: nothing may then refer to a kept item, so
- * reasoning without its encrypted content, references and ids go.
+ * reasoning without its encrypted content, references and ids go. `next` follows the history: a call whose output is
+ * there is no orphan.
  */
 export function forModel<Item extends Message>(
   items: readonly Item[],
-  { store = true }: { readonly store?: boolean } = {},
+  { store = true, next = [] }: { readonly store?: boolean; readonly next?: readonly Message[] } = {},
 ): Item[] {
   const usable = items.filter((item) => !isProviderOnly(item)).map(withRealId)
   const unique = withUniqueIds(usable.filter(refersToSomething))
-  return withoutOrphans(store ? unique : withoutStoredState(unique))
+  return withoutOrphans(store ? unique : withoutStoredState(unique), { after: next })
 }
 
 /**
  * What a run has produced, as its client gets it, streamed or not. The items are those that the run itself has
  * recorded, so nothing depends on where they stand in a store.
+ *
+ * @param history - What the client has already: outputs of calls in there are no orphans.
  */
-export function newMessagesForClient(items: readonly Message[]): Message[] {
-  return withClientIds(withoutOrphans(withUniqueIds(items.filter((item) => !isProviderOnly(item)))))
+export function newMessagesForClient(items: readonly Message[], history: readonly Message[] = []): Message[] {
+  const unique = withUniqueIds(items.filter((item) => !isProviderOnly(item)))
+  return withClientIds(withoutOrphans(unique, { before: history }))
 }
 
 /** Lists of tools that a provider made for itself. */

@@ -49,7 +49,7 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
     type: 'run.ended',
     run_id: runId,
     status: outcome.status,
-    new_messages: newMessagesForClient(run.messages),
+    new_messages: newMessagesForClient(run.messages, input.history),
     usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
     usage_by_model: run.usageByModel,
     output: outcome.output,
@@ -118,17 +118,18 @@ async function answerUser(run: Run, agent: string): Promise<unknown> {
   const { input } = run
   checkHistory(input.history)
   const thread: Message[] = userThread(input.history)
+  const next = inputItems(input)
   const conversation = new Conversation(run, {
     agent,
     callerAgent: null,
     additionalInstructions: input.additionalInstructions,
-    history: forModel(thread, storage(run.agency.agents.get(agent)!)).map(withoutMetadata),
+    history: forModel(thread, { ...storage(run.agency.agents.get(agent)!), next }).map(withoutMetadata),
   })
   run.lastSource = conversation.source
   const reminder = recipientReminder(thread, run.agency.agents.get(agent)!)
   if (input.attachmentSources) conversation.receive([input.attachmentSources])
   if (reminder) conversation.receive([reminder], 'recipient_reminder')
-  conversation.receive(inputItems(input))
+  conversation.receive(next)
   try {
     return await converse(conversation)
   } finally {

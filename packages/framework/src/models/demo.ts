@@ -30,6 +30,7 @@ export async function demoTransport(request: ResponsesRequest, call: ModelCallOp
       await sleep(WORD_PAUSE_MS, undefined, { signal: call.signal }).catch(() => call.signal.throwIfAborted())
     }
   }
+  if (writer.speechless) writer.text('')
   writer.complete(usageOf(request))
   await call.observer.onBatchEnd()
 }
@@ -53,7 +54,7 @@ function isTransfer(item: WireItem): boolean {
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
-  return content.map((part: { text?: unknown }) => (typeof part.text === 'string' ? part.text : '')).join(' ')
+  return content.map((part: { text?: unknown } | null) => (typeof part?.text === 'string' ? part.text : '')).join(' ')
 }
 
 function toolsOf(request: ResponsesRequest): FunctionTool[] {

@@ -28,7 +28,7 @@ export async function startRun(environment: RunEnvironment, registry: RunRegistr
   const control = new RunControl()
   const { promise: ended, resolve } = Promise.withResolvers<Awaited<LiveRun['ended']>>()
   const stored: Message[] = []
-  const soFar = (): readonly Message[] => newMessagesForClient(stored)
+  const soFar = (): readonly Message[] => newMessagesForClient(stored, start.input.history)
   const run: LiveRun = { runId, agency: start.agencyName, userId: start.userId ?? null, control, ended, soFar }
   await registry.register(run)
   const startedAt = performance.now()
