@@ -45,6 +45,9 @@ export {
   receiveCallback,
   SIGN_IN_TIMEOUT_MS,
 } from './oauth/authorization.ts'
+export { callbackPage, PAGE_HEADERS, wantsPage } from './oauth/callback-page.ts'
+export { guardedFetch, type GuardedFetch } from './oauth/guarded-fetch.ts'
+export { logFailures } from './oauth/log-failure.ts'
 export type {
   AuthorizationFlow,
   Completed,
@@ -56,6 +59,7 @@ export type {
 } from './oauth/oauth-state-registry.ts'
 export { MemoryOAuthStateRegistry } from './oauth/oauth-state-registry.memory.ts'
 export { RedisOAuthStateRegistry } from './oauth/oauth-state-registry.redis.ts'
+export { type CallbackAnswer, tellCallback } from './oauth/tell-callback.ts'
 export { connectRedis, type ConnectRedisOptions, type RedisConnection } from './redis/connect-redis.ts'
 export { cancelAndWait } from './runs/cancel-and-wait.ts'
 export { RunLog } from './runs/run-log.ts'

@@ -1,10 +1,16 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
-import { type CallbackOutcome, receiveCallback } from '@bureau/runtime'
+import {
+  type CallbackAnswer,
+  callbackPage,
+  PAGE_HEADERS,
+  receiveCallback,
+  tellCallback,
+  wantsPage,
+} from '@bureau/runtime'
 import { z } from 'zod'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { renderError } from '../http/render-error.ts'
-import { callbackPage, PAGE_HEADERS } from './callback-page.ts'
 import type { SignIns } from './open-sign-ins.ts'
 import { requireUser } from './run-user.ts'
 
@@ -23,7 +29,8 @@ export function oauthRoutes(app: FastifyInstance, signIns: SignIns): void {
     // Before anything else, so that nobody but the user can end a sign-in, by an error neither.
     const userId = signIns.verifyCallbackUser ? await requireUser(signIns, request) : null
     const search = request.url.slice(request.url.indexOf('?') + 1)
-    return answer(request, reply, tell(await receiveCallback(signIns.registry, { query, search, userId }), query))
+    const outcome = await receiveCallback(signIns.registry, { query, search, userId })
+    return answer(request, reply, { ...tellCallback(outcome, query.state), state: query.state })
   })
 
   app.get<{ Params: { state: string } }>('/auth/status/:state', async (request, reply) => {
@@ -55,78 +62,27 @@ function readQuery(query: unknown): z.output<typeof Query> {
   )
 }
 
-/** What is answered: JSON for programs, a page with a title and a sentence for people. */
-type Told = {
-  readonly status: 200 | 400
-  readonly body: Readonly<Record<string, string>>
-  readonly title: string
-  readonly text: string
-}
-
-const BACK = 'You can close this window and go back to your conversation.'
 const FAILED = 'Something failed on our side. Go back to your conversation and ask again.'
-const AGAIN = 'Go back to your conversation and ask again.'
 
-function tell(outcome: CallbackOutcome, { state }: { state: string }): Told {
-  switch (outcome.kind) {
-    case 'ended':
-      return tellEnd(outcome.flow.status, outcome.flow.server, state)
-    case 'pending':
-      return {
-        status: 200,
-        body: { status: 'pending', state, server_name: outcome.flow.server },
-        title: 'Almost there',
-        text: `The sign-in to ${outcome.flow.server} is being completed. ${BACK}`,
-      }
-    case 'no_code':
-      return refusal('OAuth callback missing authorization code', `The provider sent no code. ${AGAIN}`)
-    case 'unknown':
-      return refusal(`Unknown OAuth state: ${state}`, `This sign-in is not known, or too old. ${AGAIN}`)
-    case 'settled':
-      return refusal(
-        `OAuth flow for state ${state} is not pending (status: ${settledStatus(outcome.flow.status)})`,
-        `This sign-in was already answered. ${BACK}`,
-      )
-    case 'user_mismatch':
-      return refusal('OAuth callback failed: user_mismatch', 'This sign-in was begun by another user.')
-    case 'abandoned':
-      return tellAbandoned(state)
-  }
-}
-
-/** A flow whose code is being exchanged takes no other answer either. */
-function settledStatus(status: string): string {
-  return status === 'pending' ? 'answered' : status
-}
-
-function tellEnd(status: string, server: string, state: string): Told {
-  if (status === 'authorized') {
-    const body = { status: 'ok', state, server_name: server }
-    return { status: 200, body, title: 'Signed in', text: `You are signed in to ${server}. ${BACK}` }
-  }
-  if (status === 'error:abandoned') return tellAbandoned(state)
-  const reason = status.replace(/^error:/, '')
-  return refusal(`OAuth error: ${reason}`, `The sign-in to ${server} did not work: ${reason}. ${AGAIN}`)
-}
-
-function tellAbandoned(state: string): Told {
-  const text = `The conversation that asked for this sign-in has ended. ${AGAIN}`
-  return refusal(`OAuth flow for state ${state} is not awaited any more`, text)
-}
-
-function refusal(detail: string, text: string): Told {
-  return { status: 400, body: { detail, error: detail }, title: 'Not signed in', text }
-}
-
-function answer(request: FastifyRequest, reply: FastifyReply, told: Told): FastifyReply {
-  reply.code(told.status).header('vary', 'accept')
-  if (!wantsPage(request)) return reply.send(told.body)
-  return reply.headers({ ...PAGE_HEADERS }).send(callbackPage({ ...told, succeeded: told.status === 200 }))
+/** JSON for programs, a page with a title and a sentence for people. */
+function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { result, state, title, text }: CallbackAnswer & { readonly state: string },
+): FastifyReply {
+  const succeeded = 'status' in result
+  reply.code(succeeded ? 200 : 400).header('vary', 'accept')
+  if (wantsPage(request.headers.accept)) return sendPage(reply, { succeeded, title, text })
+  return reply.send(
+    succeeded
+      ? { status: result.status, state, server_name: result.server }
+      : { detail: result.detail, error: result.detail },
+  )
 }
 
 /** A refusal before the sign-in is looked at, for instance of a browser that has no session. */
 function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  if (!wantsPage(request)) {
+  if (!wantsPage(request.headers.accept)) {
     renderError(error, request, reply)
     return
   }
@@ -134,14 +90,10 @@ function answerError(error: FastifyError, request: FastifyRequest, reply: Fastif
   const status = isOurs ? (error instanceof InvalidBody ? 422 : error.status) : (error.statusCode ?? 500)
   if (status >= 500) request.log.error({ err: error }, 'request failed')
   const known = error instanceof ServiceError ? error.message : 'This address is not valid.'
-  const page = callbackPage({ succeeded: false, title: 'Not signed in', text: status >= 500 ? FAILED : known })
-  reply
-    .code(status)
-    .headers({ ...PAGE_HEADERS })
-    .send(page)
+  const text = status >= 500 ? FAILED : known
+  sendPage(reply.code(status), { succeeded: false, title: 'Not signed in', text })
 }
 
-/** Browsers ask for HTML by name; programs ask for JSON or take anything. */
-function wantsPage(request: FastifyRequest): boolean {
-  return /\btext\/html\b/i.test(request.headers.accept ?? '')
+function sendPage(reply: FastifyReply, page: Parameters<typeof callbackPage>[0]): FastifyReply {
+  return reply.headers({ ...PAGE_HEADERS }).send(callbackPage(page))
 }

@@ -8,12 +8,17 @@ import {
   type OAuthServerSettings,
   oauthServersOf,
   settingsOf,
-  type SignInFailure,
 } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
-import { authorizeThrough, type EgressPolicyOptions, type Logger, type OAuthStateRegistry } from '@bureau/runtime'
+import {
+  authorizeThrough,
+  type EgressPolicyOptions,
+  guardedFetch,
+  logFailures,
+  type Logger,
+  type OAuthStateRegistry,
+} from '@bureau/runtime'
 import type { ServerConfig } from '../config.ts'
-import { guardedFetch } from './guarded-fetch.ts'
 import type { OAuthOptions } from './oauth-options.ts'
 
 /** How this server signs users in to protected tool servers. */
@@ -26,9 +31,6 @@ export type SignIns = {
   readonly agencies: ReadonlySet<Agency>
   readonly close: () => Promise<void>
 }
-
-/** Failures that are a user's own doing. */
-const BY_USERS: ReadonlySet<SignInFailure> = new Set(['denied', 'timeout', 'cancelled'])
 
 export type OpenSignIns = {
   readonly options: OAuthOptions & { readonly egress?: EgressPolicyOptions }
@@ -64,8 +66,7 @@ export function openSignIns({ options, config, agencies, registry, log }: OpenSi
       tokenStore: tokenStores(options, { config, agencies, log }),
       authorize: authorizeThrough(chosen, options.oauthTimeoutMs),
       fetch: () => requests.fetch,
-      onFailure: (error, facts) =>
-        log[BY_USERS.has(error.reason) ? 'info' : 'warn']({ err: error, ...facts }, 'sign-in failed'),
+      onFailure: logFailures(log),
     },
     registry: chosen,
     verifyCallbackUser: options.verifyOauthCallbackUser ?? false,

@@ -1,6 +1,7 @@
 import { fetch as undiciFetch } from 'undici'
 import type { MCPServerOAuth } from '@bureau/framework'
-import { createEgressPolicy, type EgressPolicyOptions, GuardedDispatcher } from '@bureau/runtime'
+import { createEgressPolicy, type EgressPolicyOptions } from '../egress/address-policy.ts'
+import { GuardedDispatcher } from '../egress/guarded-dispatcher.ts'
 
 export type GuardedFetch = {
   readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>

@@ -51,6 +51,11 @@ export function callbackPage({ succeeded, title, text }: { succeeded: boolean; t
 `
 }
 
+/** Browsers ask for HTML by name; programs ask for JSON or take anything. */
+export function wantsPage(accept: string | undefined): boolean {
+  return /\btext\/html\b/i.test(accept ?? '')
+}
+
 function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }
