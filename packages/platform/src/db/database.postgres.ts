@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '@bureau/protocol'
-import { drizzle } from 'drizzle-orm/node-postgres'
-import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient, type QueryResult } from 'pg'
+import { Client, type ClientConfig, Pool, type PoolClient } from 'pg'
 import { isConnectionLost, sqlstateOf, toDatabaseError, unavailable } from './database-error.ts'
 import { CommitUnknownError, type Database, type RunOptions } from './database.ts'
 import { LaneQueue } from './lane-queue.ts'
-import { withNamedStatements } from './named-statements.ts'
-import type { Lane, Operation, Tx } from './operation.ts'
-import { commit, DRIZZLE, isTransactionOver, prepare, type Session } from './transaction.ts'
+import type { Lane, Operation } from './operation.ts'
+import { PostgresConnection } from './postgres-connection.ts'
+import { commit, isTransactionOver, prepare, type Session, setLocal, SETTINGS } from './transaction.ts'
 
 export type PostgresOptions = {
   readonly url: string
@@ -35,7 +34,7 @@ export class PostgresDatabase implements Database {
   readonly #config: ClientConfig
   readonly #pool: Pool
   readonly #waiting = new LaneQueue<Waiting>()
-  readonly #transactions = new WeakMap<PoolClient, Tx>()
+  readonly #connections = new WeakMap<PoolClient, PostgresConnection>()
   readonly #keepStatements: boolean
   #free: number
 
@@ -43,12 +42,12 @@ export class PostgresDatabase implements Database {
     this.#free = options.poolSize ?? 10
     this.#keepStatements = options.keepStatements ?? true
     this.#config = {
-      connectionString: options.url,
+      connectionString: this.#keepStatements ? withSettings(options.url) : options.url,
       connectionTimeoutMillis: WAIT_MS,
       query_timeout: QUERY_TIMEOUT_MS,
       keepAlive: true,
     }
-    this.#pool = new Pool({ ...this.#config, max: this.#free })
+    this.#pool = new Pool({ ...this.#config, pipeline: true, max: this.#free })
     // A connection that breaks while nobody waits for it says so here; the next query on it fails by itself.
     this.#pool.on('error', () => {})
     this.#pool.on('connect', (client) => client.on('error', () => {}))
@@ -68,44 +67,47 @@ export class PostgresDatabase implements Database {
 
   async #transact<Args, Result>(operation: Operation<Args, Result>, args: Args, options: RunOptions): Promise<Result> {
     const client = await this.#pool.connect()
-    let tag = 'ROLLBACK'
-    const session: Session = {
-      tx: this.#transactionsOf(client),
-      exec: async (statements) => {
-        tag = 'unknown'
-        tag = await execute(client, statements)
-        return tag
-      },
-    }
+    const connection = this.#connectionOf(client)
     let xid: string | null = null
     let committing: { readonly result: Result } | undefined
     try {
-      const prepared = await prepare(session, operation, args, {
+      const prepared = await prepare(this.#sessionOf(connection, operation.lane), operation, args, {
         stillWanted: () => options.signal?.throwIfAborted(),
         beforeCommit: async () => {
-          xid = await transactionId(client)
+          xid = await connection.transactionId()
         },
       })
       if (!prepared.open) return prepared.result
       committing = prepared
-      await commit(session)
+      await commit(connection)
       return prepared.result
     } catch (error) {
       if (committing && isUnanswered(error)) return await this.#resolveCommit(committing.result, xid)
       throw error
     } finally {
-      client.release(!isTransactionOver(tag))
+      client.release(!isTransactionOver(connection.tag))
     }
   }
 
-  /** One for each connection, so that what is prepared with it is prepared once. */
-  #transactionsOf(client: PoolClient): Tx {
-    let tx = this.#transactions.get(client)
-    if (!tx) {
-      tx = drizzle(this.#keepStatements ? withNamedStatements(client) : client, DRIZZLE)
-      this.#transactions.set(client, tx)
+  /** One for each client of the pool, so that what is prepared with it is prepared once. */
+  #connectionOf(client: PoolClient): PostgresConnection {
+    let connection = this.#connections.get(client)
+    if (!connection) {
+      connection = new PostgresConnection(client, { keepStatements: this.#keepStatements })
+      this.#connections.set(client, connection)
     }
-    return tx
+    return connection
+  }
+
+  /** What the lanes of runs do, they do to write. */
+  #sessionOf(connection: PostgresConnection, lane: Lane): Session {
+    const writes = lane === 'run' || lane === 'admission'
+    const settings = this.#keepStatements ? '' : `; ${setLocal(SETTINGS)}`
+    return {
+      tx: connection.tx,
+      begin: (opening) => (writes ? connection.beginWriting(opening + settings) : connection.begin(opening + settings)),
+      exec: connection.exec,
+    }
   }
 
   /** Asks the server, on a connection of its own, what became of a transaction whose COMMIT went unanswered. */
@@ -173,13 +175,10 @@ function isUnanswered(error: unknown): boolean {
   return sqlstate === undefined ? isConnectionLost(error) : /^(08|57|XX)/.test(sqlstate)
 }
 
-/** Names the transaction, should COMMIT go unanswered; null when it wrote nothing. */
-async function transactionId(client: ClientBase): Promise<string | null> {
-  const { rows } = await client.query<{ xid: string | null }>('SELECT pg_current_xact_id_if_assigned()::text AS xid')
-  return rows[0]?.xid ?? null
-}
-
-async function execute(client: ClientBase, statements: string): Promise<string> {
-  const answer: QueryResult | QueryResult[] = await client.query(statements)
-  return (Array.isArray(answer) ? answer.at(-1) : answer)?.command ?? ''
+/** A connection that is this process's alone keeps its settings: they need not be sent with every transaction. */
+function withSettings(address: string): string {
+  const url = new URL(address)
+  const settings = Object.entries(SETTINGS).map(([name, value]) => `-c ${name}=${value}`)
+  url.searchParams.set('options', [url.searchParams.get('options') ?? '', ...settings].join(' ').trim())
+  return url.href
 }

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { ConfigError } from '@bureau/protocol'
 import { sql } from 'drizzle-orm'
-import type { Session } from './transaction.ts'
+import type { Session as Connection } from './transaction.ts'
+
+type Session = Pick<Connection, 'tx' | 'exec'>
 
 type Migration = { readonly version: number; readonly name: string; readonly text: string; readonly checksum: string }
 

@@ -7,7 +7,8 @@ import { LaneQueue } from './lane-queue.ts'
 import { migrate } from './migrate.ts'
 import type { Operation, Tx } from './operation.ts'
 import { PgliteConnection } from './pglite-connection.ts'
-import { commit, DRIZZLE, isTransactionOver, prepare, type Session } from './transaction.ts'
+import { PlanAge } from './plan-age.ts'
+import { commit, DRIZZLE, isTransactionOver, prepare, type Session, SETTINGS } from './transaction.ts'
 import {
   AbortedError,
   type FromWorker,
@@ -34,22 +35,27 @@ let busy = false
 
 const pglite = await openPglite(workerData as WorkerSetup)
 const connection = new PgliteConnection(pglite)
+const plans = new PlanAge()
 let lastTag = 'ROLLBACK'
 const session: Session = {
   // Drizzle asks the driver for nothing but `query`. The drivers' result types differ in name only.
   tx: drizzle(connection as unknown as PGlite, DRIZZLE) as unknown as Tx,
-  exec: async (statements) => {
-    lastTag = 'unknown'
-    lastTag = await connection.exec(statements)
-    return lastTag
-  },
+  begin: async (statements) => void (await exec(plans.opening(statements))),
+  exec,
 }
+await connection.exec(`SET TimeZone = '${SETTINGS['TimeZone']}'`)
 await migrate(session)
 port.on('message', (message: ToWorker) => {
   accept(message)
   void work()
 })
 send({ type: 'ready' })
+
+async function exec(statements: string): Promise<string> {
+  lastTag = 'unknown'
+  lastTag = await connection.exec(statements)
+  return lastTag
+}
 
 async function openPglite({ recordsFolder, restoreFrom }: WorkerSetup): Promise<PGlite> {
   const image = restoreFrom === undefined ? {} : { loadDataDir: new Blob([await readFile(restoreFrom)]) }

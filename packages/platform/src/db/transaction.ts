@@ -4,6 +4,8 @@ import { type Operation, RollbackWith, type Tx } from './operation.ts'
 /** One database connection. */
 export type Session = {
   readonly tx: Tx
+  /** Begins a transaction: at the latest when its first query is sent. */
+  readonly begin: (statements: string) => void | Promise<void>
   /** Sends statements without parameters. Answers the command tag of the last, e.g. `COMMIT`. */
   readonly exec: (statements: string) => Promise<string>
 }
@@ -14,13 +16,16 @@ export const DRIZZLE = { casing: 'snake_case' } as const
 /** An operation whose work is done. `open`: COMMIT is still to be sent; otherwise it was rolled back on purpose. */
 export type Prepared<Result> = { readonly result: Result; readonly open: boolean }
 
-/** Requests never wait longer than this for a lock or a statement; a stopped process frees its locks after ten seconds. */
-const LIMITS = [
-  ['lock_timeout', '3s'],
-  ['statement_timeout', '5s'],
-  ['idle_in_transaction_session_timeout', '10s'],
-  ['TimeZone', 'UTC'],
-] as const
+/**
+ * Settings of every transaction. Requests never wait longer than this for a lock or a statement; a stopped process frees
+ * its locks after ten seconds.
+ */
+export const SETTINGS: Readonly<Record<string, string>> = {
+  lock_timeout: '3s',
+  statement_timeout: '5s',
+  idle_in_transaction_session_timeout: '10s',
+  TimeZone: 'UTC',
+}
 
 export type Checkpoints = {
   /** Throws when the caller does not want the operation any more. Asked before BEGIN and at the end of the work. */
@@ -39,7 +44,7 @@ export async function prepare<Args, Result>(
   stillWanted()
   const opening = begin(operation, args)
   try {
-    await session.exec(opening)
+    await session.begin(opening)
     const result = await operation.work(session.tx, args)
     await beforeCommit?.()
     stillWanted()
@@ -63,11 +68,16 @@ export const isTransactionOver = (tag: string): boolean => tag === 'COMMIT' || t
 function begin<Args>(operation: Operation<Args, unknown>, args: Args): string {
   const access =
     operation.access === 'tenant'
-      ? [['app.owner_id', ownerOf(args)] as const, ['role', 'platform_tenant'] as const]
-      : [['app.access', 'system'] as const]
-  const settings = [...LIMITS, ...access].map(([name, value]) => `; SET LOCAL ${name} = '${value}'`)
-  return `BEGIN${settings.join('')}`
+      ? { 'app.owner_id': ownerOf(args), role: 'platform_tenant' }
+      : { 'app.access': 'system' }
+  return `BEGIN; ${setLocal(access)}`
 }
+
+/** The statements that make settings for one transaction. */
+export const setLocal = (settings: Readonly<Record<string, string>>): string =>
+  Object.entries(settings)
+    .map(([name, value]) => `SET LOCAL ${name} = '${value}'`)
+    .join('; ')
 
 /** The owner becomes part of a statement, so its form is checked. */
 function ownerOf(args: unknown): string {

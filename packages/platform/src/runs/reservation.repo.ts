@@ -38,7 +38,7 @@ export const insertReservation = prepared((tx, reservation: NewReservation) => {
         updatedAt: sql`now()`,
       })
       .from(run)
-      .where(and(eq(chats.id, run.chatId), eq(chats.ownerId, run.ownerId)))
+      .where(and(eq(chats.id, chatId), eq(chats.ownerId, ownerId)))
       .returning({ seq: sql<number>`${chats.nextSeq} - 1`.mapWith(Number).as('seq') }),
   )
   const member = tx.$with('member').as(
@@ -46,7 +46,7 @@ export const insertReservation = prepared((tx, reservation: NewReservation) => {
       .update(members)
       .set({ activeRuns: sql`${members.activeRuns} + 1` })
       .from(run)
-      .where(and(eq(members.id, run.memberId), eq(members.ownerId, run.ownerId))),
+      .where(and(sql`${members.id} = ${memberId}`, eq(members.ownerId, ownerId))),
   )
   const microseconds = sql`(extract(epoch FROM ${run.createdAt}) * 1000000)::bigint`
   // In the order of the table's columns.

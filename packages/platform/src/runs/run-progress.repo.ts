@@ -93,7 +93,7 @@ const insertItems = prepared((tx, { ownerId, chatId, runId, status, rows }: NewI
     SELECT id, role, item, count(*) OVER () AS size, row_number() OVER (ORDER BY position) AS position
     FROM ROWS FROM (jsonb_to_recordset(${rows}::jsonb) AS (id text, role text, item jsonb))
       WITH ORDINALITY AS given (id, role, item, position)
-    WHERE NOT EXISTS (SELECT 1 FROM messages WHERE messages.id = given.id)`)
+    WHERE id <> ALL (ARRAY(SELECT messages.id FROM messages WHERE messages.run_id = ${runId}))`)
   const numbered = tx.$with('numbered').as(
     tx
       .update(chats)

@@ -1,0 +1,93 @@
+import { drizzle } from 'drizzle-orm/node-postgres'
+import type { PoolClient, QueryConfig, QueryResult } from 'pg'
+import { nameOf } from './named-statements.ts'
+import type { Tx } from './operation.ts'
+import { PlanAge } from './plan-age.ts'
+import { DRIZZLE, type Session } from './transaction.ts'
+
+/** Asked for on a standby, the number of a transaction would be an error. */
+const NUMBER = 'SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END::text AS xid'
+
+export type PostgresConnectionOptions = {
+  /** False: no statement is kept on the connection. */
+  readonly keepStatements: boolean
+}
+
+/** One connection of a pool, for one transaction after the other. Its client is in pipeline mode. */
+export class PostgresConnection implements Session {
+  readonly tx: Tx
+  readonly #client: PoolClient
+  readonly #keepStatements: boolean
+  readonly #plans = new PlanAge()
+  #opening: string | undefined
+  #tag = 'ROLLBACK'
+  #xid: string | null = null
+
+  constructor(client: PoolClient, { keepStatements }: PostgresConnectionOptions) {
+    this.#client = client
+    this.#keepStatements = keepStatements
+    // Drizzle asks a connection for nothing but `query`, always in this form.
+    const query = (config: QueryConfig, values?: unknown[]): Promise<QueryResult> => this.#query(config, values)
+    this.tx = drizzle({ query } as unknown as PoolClient, DRIZZLE)
+  }
+
+  /** The command tag of what was sent last; `unknown` while it is unanswered. */
+  get tag(): string {
+    return this.#tag
+  }
+
+  /** Opens a transaction, together with its first query; one without a query is never sent. */
+  begin(opening: string): void {
+    this.#xid = null
+    this.#opening = this.#plans.opening(opening)
+  }
+
+  /** As `begin`, of a transaction that will write: its number is known with the answer to its first query. */
+  beginWriting(opening: string): void {
+    this.begin(`${opening}; ${NUMBER}`)
+  }
+
+  readonly exec = async (statements: string): Promise<string> => {
+    if (this.#opening !== undefined) {
+      this.#opening = undefined
+      return (this.#tag = statements) // of what was not begun
+    }
+    const answer = await this.#send(statements)
+    return answer.command
+  }
+
+  /** Names the open transaction, should COMMIT go unanswered; null when it wrote nothing. */
+  async transactionId(): Promise<string | null> {
+    if (this.#xid !== null || this.#opening !== undefined) return this.#xid
+    const { rows } = await this.#client.query<{ xid: string | null }>(
+      'SELECT pg_current_xact_id_if_assigned()::text AS xid',
+    )
+    return (this.#xid = rows[0]?.xid ?? null)
+  }
+
+  async #query(config: QueryConfig, values?: unknown[]): Promise<QueryResult> {
+    const name = this.#keepStatements ? nameOf(config.text) : undefined
+    if (name !== undefined) config.name = name // made by drizzle for this one query, which does not read it
+    const opening = this.#opening
+    if (opening === undefined) return this.#client.query(config, values)
+    this.#opening = undefined
+    const { stream } = this.#client.connection
+    stream.cork() // both in one packet
+    const opened = this.#send(opening)
+    const answer = this.#client.query(config, values)
+    stream.uncork()
+    answer.catch(() => {}) // after a failed opening nothing else succeeds
+    const { rows } = await opened
+    this.#xid = (rows[0] as { xid?: string } | undefined)?.xid ?? null
+    return answer
+  }
+
+  /** The answer to the last of these statements. */
+  async #send(statements: string): Promise<QueryResult> {
+    this.#tag = 'unknown'
+    const answers: QueryResult | QueryResult[] = await this.#client.query(statements)
+    const last = Array.isArray(answers) ? answers.at(-1)! : answers
+    this.#tag = last.command
+    return last
+  }
+}
