@@ -1,7 +1,8 @@
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { Agency, Agent, Tool, tool } from '@bureau/framework'
+import { Agency, Agent, MCPServerOAuth, Tool, tool } from '@bureau/framework'
+import { type ServerOptions } from '@bureau/server'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { tool as sdkTool } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
@@ -63,6 +64,73 @@ function danglingRefs(document: Json): string[] {
   })
 }
 
+const named = (name: string): Agent => new Agent({ name, instructions: 'x', model: 'gpt-test' })
+const protectedAgency = (): Agency => {
+  const mcpServers = [new MCPServerOAuth({ name: 'notes', url: 'https://notes.example/mcp' })]
+  return new Agency({ entryPoint: new Agent({ name: 'Solo', mcpServers }) })
+}
+const oauth = { agencies: { solo: protectedAgency() }, oauthUserId: () => 'ada' }
+const RUNS = ['/solo/get_response', '/solo/get_response_stream', '/solo/cancel_response_stream', '/solo/get_metadata']
+const AGUI = ['/solo/get_response_stream', '/solo/get_metadata']
+const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
+const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
+const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: readonly string[] }[] = [
+  {
+    name: 'several agencies',
+    options: {
+      agencies: { solo: new Agency({ entryPoint: named('A') }), two: new Agency({ entryPoint: named('B') }) },
+    },
+    paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two'))],
+  },
+  { name: 'tools alone', options: { tools: [now, plant] }, paths: ['/tool/now', '/tool/plant'] },
+  { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: AGUI },
+  { name: 'realtime', options: { agencies: soloAgency(), enableRealtime: true }, paths: [...RUNS, ...REALTIME] },
+  { name: 'sign-ins', options: oauth, paths: [...RUNS, ...SIGN_IN] },
+  {
+    name: 'everything that goes together',
+    options: { ...oauth, tools: [now], enableAgui: true, enableRealtime: true, enableLogging: true },
+    paths: [...AGUI, ...REALTIME, '/tool/now', '/get_logs', ...SIGN_IN],
+  },
+]
+
+type Described = { readonly path: string; readonly method: string; readonly operation: Json }
+
+function operationsOf(document: Json): Described[] {
+  return Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  )
+}
+
+describe.each(KINDS)('the description of a server with $name', ({ options, paths }) => {
+  const start = async (env: Record<string, string> = {}) =>
+    startTestServer({ ...options, logsDir: await mkdtemp(path.join(tmpdir(), 'bureau-logs-')), env })
+
+  test('is valid, names its routes, and every reference and operation is one of a kind', async () => {
+    const server = await start()
+
+    const { body } = await server.get('/openapi.json')
+
+    expect(await problemsOf(body)).toEqual([])
+    expect(danglingRefs(body)).toEqual([])
+    expect(Object.keys(body.paths)).toEqual(paths)
+    const ids = operationsOf(body).map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+  })
+
+  test('tells the truth: each operation is there, and needs the token where it says so', async () => {
+    const server = await start({ APP_TOKEN: 'secret-token' })
+    const { body } = await server.get('/openapi.json', { authorization: 'Bearer secret-token' })
+
+    for (const { path: route, method, operation } of operationsOf(body)) {
+      const answer = await fetch(server.url + route.replace('{state}', 'x'), { method })
+      const needsToken = operation.security.length > 0
+
+      expect([route, method, answer.status === 401]).toEqual([route, method, needsToken])
+      expect([route, await answer.text()]).not.toEqual([route, expect.stringMatching(/Not Found|Method Not Allowed/)])
+    }
+  })
+})
+
 describe('GET /openapi.json', () => {
   test('is valid OpenAPI 3.1 with agencies, tools and logs, and every reference leads somewhere', async () => {
     const server = await startTestServer({
@@ -90,22 +158,26 @@ describe('GET /openapi.json', () => {
     ])
   })
 
-  test('is valid with AG-UI, where two of the routes are gone', async () => {
+  test('describes the request of AG-UI: what the protocol asks for, and what runs take besides', async () => {
     const server = await startTestServer({ agencies: soloAgency(), enableAgui: true })
 
     const { body } = await server.get('/openapi.json')
+    const { requestBody } = body.paths['/solo/get_response_stream'].post
 
-    expect(await problemsOf(body)).toEqual([])
-    expect(Object.keys(body.paths)).toEqual(['/solo/get_response_stream', '/solo/get_metadata'])
+    expect(requestBody.content['application/json'].schema).toEqual({ $ref: '#/components/schemas/RunAgentInput' })
+    const { required, properties } = body.components.schemas.RunAgentInput
+    expect(required).toEqual(['threadId', 'runId', 'messages'])
+    for (const field of ['parentRunId', 'state', 'chat_history', 'user_context', 'file_urls', 'client_config']) {
+      expect(Object.keys(properties)).toContain(field)
+    }
     expect((await server.post('/solo/get_response', { message: 'hi' })).status).toBe(404)
   })
 
   test('lets clients find every agency by its path to the metadata', async () => {
-    const agent = (name: string): Agent => new Agent({ name, instructions: 'x', model: 'gpt-test' })
     const agencies = {
-      one: new Agency({ entryPoint: agent('A') }),
-      'number two': new Agency({ entryPoint: agent('B') }),
-      'v1.2~x-y': new Agency({ entryPoint: agent('C') }),
+      one: new Agency({ entryPoint: named('A') }),
+      'number two': new Agency({ entryPoint: named('B') }),
+      'v1.2~x-y': new Agency({ entryPoint: named('C') }),
     }
     const server = await startTestServer({ agencies })
 

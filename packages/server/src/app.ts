@@ -82,12 +82,12 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(renderNotFound)
   for (const path of ['/healthz', '/readyz']) app.get(path, async () => ({ status: 'ok' }))
-  const routes = options.enableAgui ? (await import('./agui/agui.routes.ts')).aguiRoutes : agencyRoutes
-  for (const [name, agency] of agencies) routes(app, context, name, agency)
+  const aguiRequest = await addAgencies(app, agencies, { options, context })
   if (signIns) oauthRoutes(app, signIns)
   await addRealtime(app, agencies, { options, context, token })
   toolRoutes(app, tools)
-  const description = openApiDocument({ ...describe(options), agencies, tools })
+  const features = { signIns: signIns !== undefined, aguiRequest }
+  const description = openApiDocument({ ...describe(options), ...features, agencies, tools })
   apiDocsRoutes(app, { prefix: '', document: () => description })
   return app
 }
@@ -139,7 +139,21 @@ function fileSettings(options: ServerOptions, models: ServerModelAccess): Server
   }
 }
 
-type RealtimeParts = Pick<RealtimeSetUp, 'context' | 'token'> & { readonly options: ServerOptions }
+type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
+
+/** Returns the body of the agencies' requests where they speak AG-UI. */
+async function addAgencies(
+  app: FastifyInstance,
+  agencies: ReadonlyMap<string, Agency>,
+  { options, context }: AgencyParts,
+): Promise<ApiDescription['aguiRequest']> {
+  const agui = options.enableAgui ? await import('./agui/agui.routes.ts') : undefined
+  const routes = agui?.aguiRoutes ?? agencyRoutes
+  for (const [name, agency] of agencies) routes(app, context, name, agency)
+  return agui?.AguiRequest
+}
+
+type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'token'>
 
 async function addRealtime(
   app: FastifyInstance,
@@ -152,9 +166,11 @@ async function addRealtime(
   await serveRealtime(app, agencies, { options: realtimeOptions, context, token, origins })
 }
 
-function describe(options: ServerOptions): Omit<ApiDescription, 'agencies' | 'tools'> {
-  const { enableAgui: agui = false, enableLogging: logs = false } = options
-  return { title: 'Bureau agent server', version: VERSION, serverUrl: serverUrl(options), agui, logs }
+function describe(
+  options: ServerOptions,
+): Pick<ApiDescription, 'title' | 'version' | 'serverUrl' | 'realtime' | 'logs'> {
+  const { enableRealtime: realtime = false, enableLogging: logs = false } = options
+  return { title: 'Bureau agent server', version: VERSION, serverUrl: serverUrl(options), realtime, logs }
 }
 
 /** The address in the API description. */

@@ -15,6 +15,8 @@ import { UnusableInput } from './content-parts.ts'
 import { encodeAgui, refusedRun } from './encode-agui.ts'
 import { selectInput } from './select-input.ts'
 
+export { AguiRequest } from './agui-request.ts'
+
 /** The routes of one agency for AG-UI clients: `get_response_stream` in their protocol, and `get_metadata`. */
 export function aguiRoutes(app: FastifyInstance, context: ServerContext, name: string, agency: Agency): void {
   app.post(`/${name}/get_response_stream`, async (request, reply) => {

@@ -1,5 +1,17 @@
 import type { Agency, AgencyContext, FunctionTool } from '@bureau/framework'
-import { errorSchemas, json, operation, ref, requestSchemas, responseSchemas, type Schemas } from './operations.ts'
+import type { z } from 'zod'
+import {
+  aguiSchemas,
+  errorSchemas,
+  json,
+  operation,
+  ref,
+  requestSchemas,
+  responseSchemas,
+  type Schemas,
+} from './operations.ts'
+import { realtimePaths } from './realtime-paths.ts'
+import { SIGN_IN_PATHS } from './sign-in-paths.ts'
 import { toolPaths } from './tool-paths.ts'
 
 export type ApiDescription = {
@@ -10,19 +22,25 @@ export type ApiDescription = {
   readonly tools: readonly FunctionTool<AgencyContext>[]
   /** True: `/get_logs` is there. */
   readonly logs?: boolean
-  /** True: agencies speak AG-UI. */
-  readonly agui?: boolean
-  /** Routes of optional features, as `path -> path item`. */
-  readonly extraPaths?: Readonly<Record<string, object>>
+  /** Given when agencies speak AG-UI: the body of their requests. */
+  readonly aguiRequest?: z.ZodType | undefined
+  /** True: agencies have voice sessions. */
+  readonly realtime?: boolean
+  /** True: users sign in to tool servers. */
+  readonly signIns?: boolean
 }
 
 /** The OpenAPI 3.1 document of a server, made from the schemas that check its requests. */
 export function openApiDocument(api: ApiDescription): object {
-  const runs = api.agencies.size > 0 && !api.agui
+  const { agencies, aguiRequest } = api
+  const runs = agencies.size > 0 && !aguiRequest
   const schemas: Schemas = runs ? { ...responseSchemas(), ...requestSchemas() } : errorSchemas()
+  if (aguiRequest) Object.assign(schemas, aguiSchemas(aguiRequest))
   const paths: Record<string, object> = {}
-  for (const name of api.agencies.keys()) Object.assign(paths, api.agui ? aguiPaths(name) : agencyPaths(name))
-  Object.assign(paths, toolPaths(api.tools, schemas), api.logs && LOGS_PATHS, api.extraPaths)
+  for (const name of agencies.keys()) {
+    Object.assign(paths, aguiRequest ? aguiPaths(name) : agencyPaths(name), api.realtime && realtimePaths(name))
+  }
+  Object.assign(paths, toolPaths(api.tools, schemas), api.logs && LOGS_PATHS, api.signIns && SIGN_IN_PATHS)
   return apiDocument({ title: api.title, version: api.version, url: api.serverUrl, paths, schemas })
 }
 
@@ -64,14 +82,13 @@ function agencyPaths(name: string): Record<string, object> {
 
 function aguiPaths(name: string): Record<string, object> {
   const success = eventStream('The events of the AG-UI protocol.')
-  const request = {
-    type: 'object',
-    description: 'RunAgentInput of the AG-UI protocol.',
-    required: ['threadId', 'runId'],
-  }
   return {
     [`/${name}/get_response_stream`]: {
-      post: operation(`handler_${name}_get_response_stream_post`, { success, request, tag: name }),
+      post: operation(`handler_${name}_get_response_stream_post`, {
+        success,
+        request: ref('RunAgentInput'),
+        tag: name,
+      }),
     },
     ...metadataPath(name),
   }

@@ -22,6 +22,11 @@ export function responseSchemas(): Schemas {
   return { ...schemasOf({ RunResponse, CancelResponse, Message, Usage }, 'output'), ...errorSchemas() }
 }
 
+/** `RunAgentInput` is the protocol's run input with fields of ours. */
+export function aguiSchemas(RunAgentInput: z.ZodType): Schemas {
+  return schemasOf({ RunAgentInput, ClientConfig, Message }, 'input')
+}
+
 export function errorSchemas(): Schemas {
   return schemasOf({ HTTPValidationError: ValidationErrorBody, ValidationError: ValidationEntry }, 'output')
 }
@@ -39,31 +44,52 @@ export function withoutIdentity(schema: object): object {
   return rest
 }
 
-type Operation = {
-  readonly success: object
-  readonly request?: object
+type Endpoint = {
   readonly tag: string
   readonly description?: string
   readonly parameters?: readonly object[]
+  readonly request?: object
   /** False: the request may have no body. */
   readonly bodyRequired?: boolean
+  /** By status. */
+  readonly responses: Readonly<Record<string, object>>
+  /** True: the route needs no token. */
+  readonly open?: boolean
 }
 
-export function operation(id: string, about: Operation): object {
-  const { success, request, tag, description, parameters, bodyRequired = true } = about
+export function endpoint(id: string, about: Endpoint): object {
+  const { tag, description, parameters, request, bodyRequired = true, responses, open = false } = about
   return {
     operationId: id,
     summary: titleCased(id),
     ...(description !== undefined && description !== '' && { description }),
     tags: [tag],
-    security: [{ HTTPBearer: [] }],
+    security: open ? [] : [{ HTTPBearer: [] }],
     ...(parameters && { parameters }),
     ...(request && { requestBody: { required: bodyRequired, content: json(request) } }),
-    responses: {
-      200: { description: 'Successful Response', content: success },
-      422: { description: 'Validation Error', content: json(ref('HTTPValidationError')) },
-    },
+    responses,
   }
+}
+
+type Operation = Omit<Endpoint, 'responses'> & { readonly success: object }
+
+/** An endpoint that checks its input and then answers. */
+export function operation(id: string, { success, ...about }: Operation): object {
+  return endpoint(id, {
+    ...about,
+    responses: { 200: { description: 'Successful Response', content: success }, 422: invalidRequest() },
+  })
+}
+
+export function invalidRequest(): object {
+  return { description: 'Validation Error', content: json(ref('HTTPValidationError')) }
+}
+
+/** Of refusals that are no validation errors. */
+export function refusal(description: string): object {
+  const text = { type: 'string' }
+  const schema = { type: 'object', properties: { detail: text, error: text }, required: ['detail', 'error'] }
+  return { description, content: json(schema) }
 }
 
 function titleCased(id: string): string {
