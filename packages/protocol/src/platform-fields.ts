@@ -25,6 +25,11 @@ export const ConsumerId = z
 /** RFC 3339, UTC, milliseconds: how the platform writes time. */
 export const Time = z.iso.datetime({ offset: true })
 
+/** A point in time that a caller names, from 1970 to 9999, in any zone: what a database keeps is less than what can be written. */
+export const GivenTime = Time.transform((time) => new Date(time))
+  .refine((time) => time.getUTCFullYear() >= 1970 && time.getUTCFullYear() <= 9999, 'must be a time from 1970 to 9999')
+  .transform((time) => time.toISOString())
+
 const PROTOTYPE_NAMES = /^(?:__proto__|constructor|prototype)$/
 
 /** Sixteen short notes of the caller's own. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Id, PageQuery, Time } from './platform-fields.ts'
+import { GivenTime, Id, PageQuery, Time } from './platform-fields.ts'
 import { Usage } from './usage.ts'
 
 /** Files of the agency mount, and usage. */
@@ -80,8 +80,8 @@ export const UsageRecord = z
 export type UsageRecord = z.output<typeof UsageRecord>
 
 const range = {
-  from: Time.optional().describe('Included.'),
-  to: Time.optional().describe('Excluded.'),
+  from: GivenTime.optional().describe('Included.'),
+  to: GivenTime.optional().describe('Excluded.'),
 }
 
 export const UsageRecordsQuery = PageQuery.extend({

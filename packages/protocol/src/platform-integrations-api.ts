@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Id, Time } from './platform-fields.ts'
+import { GivenTime, Id, Time } from './platform-fields.ts'
 import { AllowancePolicy } from './platform-members-api.ts'
 
 /** Integrations, the agencies behind them, and API keys. */
@@ -99,7 +99,7 @@ export const ApiKeyCreate = z
       .optional()
       .describe('Default: all. Never more than the calling key has.'),
     integrationIds: z.array(Id).max(100).nullable().optional().describe('Null: every integration.'),
-    expiresAt: Time.nullable().optional(),
+    expiresAt: GivenTime.nullable().optional(),
   })
   .meta({ id: 'ApiKeyCreate' })
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ConsumerId, Metadata, PageQuery, queryBoolean, Time } from './platform-fields.ts'
+import { ConsumerId, GivenTime, Metadata, PageQuery, queryBoolean, Time } from './platform-fields.ts'
 
 /** Members of an integration and their allowances. */
 
@@ -117,7 +117,7 @@ export const AdjustmentCreate = z
     tokens: z.int().min(-1_000_000_000_000).max(1_000_000_000_000).optional(),
     costUsd: usd(z.number().min(-1_000_000).max(1_000_000)).optional(),
     note: z.string().min(1).max(500),
-    occurredAt: Time.optional().describe('backfill only: the amount goes to the period of that moment.'),
+    occurredAt: GivenTime.optional().describe('backfill only: the amount goes to the period of that moment.'),
   })
   .refine(
     ({ messages, tokens, costUsd }) => messages !== undefined || tokens !== undefined || costUsd !== undefined,
@@ -141,4 +141,4 @@ export const LedgerEntry = z
   .meta({ id: 'LedgerEntry' })
 export type LedgerEntry = z.output<typeof LedgerEntry>
 
-export const LedgerQuery = PageQuery.extend({ periodStart: Time.optional() })
+export const LedgerQuery = PageQuery.extend({ periodStart: GivenTime.optional() })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Message } from './message.ts'
-import { Id, PageQuery, queryNumber, Time } from './platform-fields.ts'
+import { GivenTime, Id, PageQuery, queryNumber, Time } from './platform-fields.ts'
 import { Usage } from './usage.ts'
 
 /** Runs, chats and their messages on the hosted platform. */
@@ -51,8 +51,8 @@ export const RunListQuery = PageQuery.extend({
   chatId: Id.optional(),
   consumerId: Id.optional(),
   status: PlatformRunStatus.optional(),
-  createdAfter: Time.optional().describe('Included.'),
-  createdBefore: Time.optional().describe('Excluded.'),
+  createdAfter: GivenTime.optional().describe('Included.'),
+  createdBefore: GivenTime.optional().describe('Excluded.'),
 })
 
 export const RunEventsQuery = z.object({
@@ -125,7 +125,7 @@ export const ChatListQuery = PageQuery.extend({
   apiIntegrationId: Id.optional(),
   consumerId: Id.optional(),
   aliasChatId: Id.optional(),
-  updatedAfter: Time.optional(),
+  updatedAfter: GivenTime.optional(),
 })
 
 export const ChatPatch = z
