@@ -17,7 +17,7 @@ async function startBoth() {
   closeAfterTest(() => provider.close())
   const config = loadConfig({ OPENAI_API_KEY: 'sk', OPENAI_BASE_URL: provider.baseUrl, APP_TOKEN: 'server-token' })
   const host = await createApp({ agencies: { shop: shopAgency() }, logLevel: 'silent' }, config)
-  await sharePort(host, platform.app)
+  await sharePort(host, platform)
   await host.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(host.server.address() as AddressInfo).port}`
   const close = async (): Promise<void> => {

@@ -17,6 +17,7 @@ import { serveRoute } from './http/serve-route.ts'
 import { newId } from './ids.ts'
 import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
+import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { runRoutes } from './runs/runs.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
 import { fileRoutes } from './uploads/files.routes.ts'
@@ -36,6 +37,7 @@ export const ROUTES: readonly Route[] = [
   ...uploadRoutes,
   ...fileRoutes,
   ...webhookRoutes,
+  ...oauthRoutes,
   ...systemRoutes,
 ]
 

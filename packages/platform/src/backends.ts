@@ -1,4 +1,10 @@
-import { connectRedis, type Logger } from '@bureau/runtime'
+import {
+  connectRedis,
+  type Logger,
+  MemoryOAuthStateRegistry,
+  type OAuthStateRegistry,
+  RedisOAuthStateRegistry,
+} from '@bureau/runtime'
 import type { PlatformConfig } from './config.ts'
 import { MemoryRunEventLogs } from './events/run-event-log.memory.ts'
 import { RedisRunEventLogs } from './events/run-event-log.redis.ts'
@@ -10,6 +16,8 @@ import { RedisControlChannel } from './system/control-channel.redis.ts'
 export type Backends = {
   readonly logs: RunEventLogs
   readonly control: ControlChannel
+  /** Sign-ins under way. */
+  readonly oauthStates: OAuthStateRegistry
   readonly close: () => Promise<void>
 }
 
@@ -25,16 +33,19 @@ export async function openBackends(
 ): Promise<Backends> {
   if (redisUrl === undefined) {
     const logs = new MemoryRunEventLogs()
-    return { logs, control: NO_OTHERS, close: () => logs.close() }
+    return { logs, control: NO_OTHERS, oauthStates: new MemoryOAuthStateRegistry(), close: () => logs.close() }
   }
   const onError = (error: Error): void => log.error({ err: error }, 'Redis: connection lost')
   const redis = await connectRedis({ url: redisUrl, onError })
   const logs = await RedisRunEventLogs.open(redis)
   const control = await RedisControlChannel.open(redis, hear)
+  // Apart from those of a self-hosted server on the same Redis: a callback belongs to one of the two.
+  const oauthStates = new RedisOAuthStateRegistry(redis, { prefix: 'bureau:platform:' })
   const close = async (): Promise<void> => {
     await logs.close()
     await control.close()
+    await oauthStates.close()
     await redis.close()
   }
-  return { logs, control, close }
+  return { logs, control, oauthStates, close }
 }

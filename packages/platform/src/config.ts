@@ -48,6 +48,12 @@ export const PlatformEnvironment = z.object({
     .describe('Largest file of an upload.'),
   PLATFORM_ATTACHMENT_PORTS: z.string().default('443').describe('Ports, by commas, that URLs of attachments may have.'),
   PLATFORM_DRAIN_SECONDS: whole(0, 3_600).default(300).describe('How long running responses may take after a stop.'),
+  PLATFORM_SIGN_IN_SECONDS: whole(1, 600)
+    .default(600)
+    .describe('How long a user may take to sign in to a tool server.'),
+  OAUTH_CALLBACK_URL: address
+    .optional()
+    .describe('Where identity providers send users back to. Default: `/auth/callback` of PUBLIC_BASE_URL.'),
   BUREAU_ALLOWED_HOSTS: z
     .string()
     .optional()
@@ -79,8 +85,11 @@ export type PlatformConfig = {
   readonly drainMs: number
   /** When connections are cut at the latest: after the drain, what it ended is still to be recorded and sent. */
   readonly closeMs: number
+  readonly signInTimeoutMs: number
   readonly allowedHosts: readonly string[]
   readonly logLevel: LogLevel
+  /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
+  readonly read: (name: string) => string | undefined
 }
 
 /**
@@ -112,8 +121,10 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     attachmentPorts: listOf(env.PLATFORM_ATTACHMENT_PORTS).map(Number),
     drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
     closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
+    signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
     logLevel: env.LOG_LEVEL,
+    read: (name: string) => environment[name] || undefined,
   })
 }
 

@@ -9,6 +9,7 @@ import type { Overload } from './http/overload.ts'
 import type { RateLimiter } from './http/rate-limiter.ts'
 import type { AgencyMounts } from './mount/agency-mounts.ts'
 import type { StagedUploads } from './mount/staged-uploads.ts'
+import type { SignIns } from './oauth/open-sign-ins.ts'
 import type { PlatformStore } from './platform-store.ts'
 import type { Replica } from './runs/replica.ts'
 import type { ControlChannel } from './system/control-channel.ts'
@@ -36,5 +37,6 @@ export type Platform = {
   readonly staged: StagedUploads
   readonly rates: RateLimiter
   readonly overload: Overload
+  readonly signIns: SignIns
   readonly log: Logger
 }

@@ -15,6 +15,8 @@ import { Overload } from './http/overload.ts'
 import { RateLimiter } from './http/rate-limiter.ts'
 import { AgencyMounts } from './mount/agency-mounts.ts'
 import { StagedUploads } from './mount/staged-uploads.ts'
+import { openSignIns } from './oauth/open-sign-ins.ts'
+import { SqlTokenStore } from './oauth/token-store.sql.ts'
 import { openPlatformStore, type PlatformStore } from './platform-store.ts'
 import { Replica } from './runs/replica.ts'
 import { loadMasterKeyFile } from './security/master-key.ts'
@@ -85,11 +87,16 @@ export async function equipPlatform(
   const mounts = new AgencyMounts({ dataFolder: config.dataFolder, openStore: openLocalFileStore })
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
+  const openTokenStore = (ownerId: string): SqlTokenStore => {
+    const onUnreadable = (error: Error): void => log.warn({ err: error, ownerId }, 'stored tokens cannot be read')
+    return new SqlTokenStore({ ...store, ownerId, onUnreadable })
+  }
+  const signIns = openSignIns({ agencies, environment, config, registry: backends.oauthStates, openTokenStore, log })
   const executor: RunExecutor = new RunExecutor({
     store,
     logs,
     log,
-    execute: (run) => executeCompletion(run, { store, agencies, environment, attachmentAccess, blobs, mounts, log }),
+    execute: (run) => executeCompletion(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
   })
   const replica = await Replica.start({
     db: store.db,
@@ -113,6 +120,7 @@ export async function equipPlatform(
     blobs,
     mounts,
     staged,
+    signIns,
     log,
     rates: new RateLimiter(config.rates),
     overload: new Overload(config.maxLagMs),
@@ -121,6 +129,7 @@ export async function equipPlatform(
   const stopMaintenance = startMaintenance(platform)
   closeWith(app, platform, async () => {
     await stopMaintenance()
+    await signIns.close()
     await backends.close()
   })
   return { platform, app }

@@ -16,8 +16,9 @@ export const startCommand = withListenOptions(new Command('start'))
     const address = readListenOptions(flags, process.env)
     const server = await createApp({ ...module, ...address }, config)
     const { ensureFirstOwner, openPlatformFor, sharePort } = await import('../open-platform.ts')
-    const { platform, app } = await openPlatformFor(module, config)
-    await sharePort(server, app)
+    const opened = await openPlatformFor(module, config)
+    const { platform } = opened
+    await sharePort(server, opened)
     const { closeMs: drainMs, dataFolder } = platform.config
     const url = await listen(server, { ...address, drainMs, log: server.log as Logger })
     const credentials = await ensureFirstOwner(platform, url)

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Agency, runAgency, type RunEnvironment } from '@bureau/framework'
+import { type Agency, runAgency } from '@bureau/framework'
 import { ServiceError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { AttachmentAccess } from '../attachments/attachment-access.ts'
@@ -11,6 +11,7 @@ import { CommitUnknownError } from '../db/database.ts'
 import type { AgencyMount } from '../mount/agency-mount.ts'
 import type { AgencyMounts } from '../mount/agency-mounts.ts'
 import { mountTools } from '../mount/mount-tools.ts'
+import type { SignIns } from '../oauth/open-sign-ins.ts'
 import type { PlatformStore } from '../platform-store.ts'
 import type { RunContext } from '../runs/read-run-context.ts'
 import { startRun, type StartOutcome } from '../runs/start-run.ts'
@@ -21,7 +22,7 @@ import { type Finish, settleCompletion } from './settle-completion.ts'
 export type CompletionOptions = {
   readonly store: PlatformStore
   readonly agencies: ReadonlyMap<string, Agency>
-  readonly environment: RunEnvironment
+  readonly signIns: SignIns
   readonly attachmentAccess: AttachmentAccess
   readonly blobs: BlobStore
   readonly mounts: AgencyMounts
@@ -134,7 +135,7 @@ async function converse(run: ActiveRun, work: Work, options: CompletionOptions):
   const { ownerId, runId, settings } = run.reserved
   const ended = await runAgency(agency, composeInput(context, parts), {
     runId,
-    environment: options.environment,
+    environment: options.signIns.environmentOf(agency, ownerId),
     sink: run.recorder,
     journal: run.progress,
     control: run.control,

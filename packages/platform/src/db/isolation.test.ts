@@ -7,6 +7,7 @@ import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
 import { appendEventChunk } from '../runs/event-chunks.ts'
 import { findSecret, putSecret } from '../security/secrets.ts'
+import { takeLease } from '../oauth/leases.ts'
 import { reserveUpload } from '../uploads/manage-uploads.ts'
 import { equipStore } from '../platform-store.ts'
 import { addTenant, answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
@@ -38,7 +39,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       AND p.schemaname = current_schema() AND p.policyname = 'tenant' AND p.roles = '{platform_tenant}'
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relrowsecurity AND c.relforcerowsecurity ORDER BY 1`)
     expect(guarded.map((row) => row['name'])).toEqual(tables)
-    expect(tables).toHaveLength(19)
+    expect(tables).toHaveLength(20)
   })
 
   test('an owner sees the own rows and no others, in every table', async () => {
@@ -164,6 +165,7 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   await db.run(reserveUpload, { ...upload, tokenHash: new Uint8Array(32) })
   const dataKey = await store.dataKeys.of(ownerId)
   await db.run(putSecret, { ownerId, scope: 'oauth', name: 'user-1/github', dataKey, secret: 'token-canary' })
+  await db.run(takeLease, { ownerId, name: 'n', holder: 'h' })
   const work = () => Promise.resolve({ status: 200, body: 'canary' })
   await oncePerKey(store, { ownerId, route: 'r', key: 'k' }, {}, { work, refuse: () => ({ status: 400, body: null }) })
   const adjustment = { kind: 'grant', messages: 1, note: 'n' } as const

@@ -332,6 +332,13 @@ export const secrets = pgTable('secrets', {
   updatedAt: time().notNull().defaultNow(),
 })
 
+export const leases = pgTable('leases', {
+  ownerId: text().notNull(),
+  name: text().notNull(),
+  holder: text().notNull(),
+  expiresAt: time().notNull(),
+})
+
 export const auditLog = pgTable('audit_log', {
   id: count().generatedAlwaysAsIdentity(),
   ownerId: text().notNull(),

@@ -16,6 +16,8 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
     WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
   deliveries: sql`DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (SELECT endpoint_id, event_id
     FROM webhook_deliveries WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
+  leases: sql`DELETE FROM leases WHERE (owner_id, name) IN (SELECT owner_id, name FROM leases
+    WHERE expires_at < now() - interval '1 hour' LIMIT ${BATCH})`,
   replicas: sql`DELETE FROM replicas WHERE boot_id IN (SELECT boot_id FROM replicas x WHERE state IN ('gone','dead')
     AND heartbeat_at < now() - interval '7 days' AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.boot_id = x.boot_id
       AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,

@@ -17,7 +17,8 @@ type Said = {
 /**
  * Takes a run's text for its user out of the frames of its log: what the agents of the user's conversation say.
  *
- * Messages are set apart by a blank line. What agents say to each other, reasoning and tools are no part of it.
+ * Messages are set apart by a blank line. What agents say to each other, reasoning and tools are no part of it; where to
+ * sign in to a tool server is.
  */
 export class SpokenText {
   readonly #spoken = new Set<string>()
@@ -43,6 +44,7 @@ export class SpokenText {
     const body = text.slice(text.indexOf('\n') + 1)
     if (body.startsWith('event: messages\n')) return this.#end(parseData(body) as Ending)
     if (body.startsWith('event: reset\n')) this.#incomplete = true
+    if (body.startsWith('event: oauth_redirect\n')) return this.#askToSignIn(parseData(body) as Redirect)
     if (!body.startsWith('data: {"data":') || !RELEVANT.test(body)) return ''
     const { data } = parseData(body) as Said
     if (data.callerAgent !== null) return ''
@@ -50,6 +52,11 @@ export class SpokenText {
     if (data.type !== 'raw_response_event' || data.data?.type !== 'response.output_text.delta') return ''
     const { item_id: itemId, delta } = data.data
     return this.#say(String(itemId), String(delta))
+  }
+
+  /** A reader of plain text has no events: the link stands in the text, in a paragraph of its own. */
+  #askToSignIn({ state, server, auth_url: url }: Redirect): string {
+    return this.#say(`sign-in ${state}`, `Sign in to ${server} to continue: ${url}`)
   }
 
   /** A message whose text did not come in pieces. */
@@ -74,6 +81,8 @@ export class SpokenText {
     return isNext ? `\n\n${text}` : text
   }
 }
+
+type Redirect = { readonly state: string; readonly server: string; readonly auth_url: string }
 
 type Ending = {
   readonly status: 'completed' | 'cancelled' | 'failed'

@@ -1,22 +1,34 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
+import type { Platform } from '../context.ts'
 import { answerClientError } from './client-errors.ts'
 
 /** What the platform answers on a port that it shares; everything else belongs to the host. */
 const OWN_PATHS = /^\/(?:v1|create_new_chat|create_agency_upload|get_completion_v2|healthz|readyz)(?:[/?]|$)/
 
+/** Both may have sign-ins under way, and providers send browsers of both here. */
+const CALLBACK = /^\/auth\/callback(?:[/?]|$)/
+
+type Sharing = { readonly app: FastifyInstance; readonly platform: Pick<Platform, 'signIns'> }
+
 /**
  * Lets the platform answer its paths on the server of another app, before that app sees the request: neither app's
  * keys, origins or parsers reach the other. Call it before the host listens; closing the host closes the platform first.
  */
-export async function sharePort(host: FastifyInstance, platform: FastifyInstance): Promise<void> {
-  await platform.ready()
-  host.addHook('preClose', () => platform.close())
+export async function sharePort(host: FastifyInstance, { app, platform }: Sharing): Promise<void> {
+  await app.ready()
+  host.addHook('preClose', () => app.close())
   await host.ready()
   const theirs = takeListeners(host, 'request')
+  const hasCallback = host.hasRoute({ method: 'GET', url: '/auth/callback' })
   const dispatch = (request: IncomingMessage, response: ServerResponse): void => {
-    if (OWN_PATHS.test(request.url ?? '')) platform.routing(request, response)
-    else for (const listener of theirs) listener.call(host.server, request, response)
+    const hand = (own: boolean): void => {
+      if (own) app.routing(request, response)
+      else for (const listener of theirs) listener.call(host.server, request, response)
+    }
+    const url = request.url ?? ''
+    if (!CALLBACK.test(url) || !hasCallback) hand(OWN_PATHS.test(url) || CALLBACK.test(url))
+    else void hasBegun(platform, url).then(hand, () => hand(true))
   }
   host.server.on('request', dispatch)
   host.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
@@ -25,7 +37,13 @@ export async function sharePort(host: FastifyInstance, platform: FastifyInstance
   })
   takeListeners(host, 'clientError')
   host.server.on('clientError', answerClientError)
-  host.server.headersTimeout = platform.server.headersTimeout
+  host.server.headersTimeout = app.server.headersTimeout
+}
+
+/** Whether the sign-in that a callback belongs to is the platform's. */
+async function hasBegun({ signIns }: Sharing['platform'], url: string): Promise<boolean> {
+  const state = new URLSearchParams(url.slice(url.indexOf('?') + 1)).get('state')
+  return state !== null && (await signIns.registry.find(state)) !== undefined
 }
 
 function takeListeners(host: FastifyInstance, event: 'request' | 'clientError'): RequestListener[] {

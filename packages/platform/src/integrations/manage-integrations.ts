@@ -7,7 +7,9 @@ import { newId } from '../ids.ts'
 import { DEFAULT_ALLOWANCE } from '../members/allowance-policy.ts'
 import { changeDefaultPolicy } from '../members/change-policy.ts'
 import { requireTimeZone } from '../members/members.repo.ts'
+import { consumersPrefix, CREDENTIALS_SCOPE } from '../oauth/credential-name.ts'
 import { markCancelled } from '../runs/request-cancel.ts'
+import { deleteSecretsBelow } from '../security/secrets.ts'
 import {
   getIntegrationView,
   insertIntegration,
@@ -108,7 +110,7 @@ export const updateIntegration = tenantOperation(
 )
 
 /**
- * Takes an integration away. With `cancelRuns`, its active runs are told to stop; the answer lists them, so that the
+ * Takes an integration away, with the tokens of tool servers that its consumers have. With `cancelRuns`, its active runs are told to stop; the answer lists them, so that the
  * processes that execute them can be woken.
  *
  * @throws ServiceError `integration_not_found`, `runs_active` (without `cancelRuns`)
@@ -125,6 +127,7 @@ export const deleteIntegration = tenantOperation(
     if (cancelling.length > 0 && !cancelRuns) throw new ServiceError('runs_active')
     for (const { runId } of cancelling) await markCancelled(tx, { ownerId, runId, mode: 'immediate' })
     await updateIntegrationRow(tx, args, { deletedAt: new Date() })
+    await deleteSecretsBelow(tx, { ownerId, scope: CREDENTIALS_SCOPE, prefix: consumersPrefix(integrationId) })
     await appendAudit(tx, ownerId, { actor, action: 'integration.deleted', target: integrationId })
     return { cancelling }
   },

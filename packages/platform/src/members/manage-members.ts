@@ -5,6 +5,8 @@ import type { AllowancePolicy } from '../db/column-types.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowancePeriods, members } from '../db/schema.ts'
+import { CREDENTIALS_SCOPE, credentialPrefix, signInUserOf } from '../oauth/credential-name.ts'
+import { deleteSecretsBelow } from '../security/secrets.ts'
 import type { AllowanceView } from './allowance-policy.ts'
 import { changeMemberPolicy } from './change-policy.ts'
 import {
@@ -98,7 +100,8 @@ export const updateMember = tenantOperation(
 )
 
 /**
- * Takes a member away. Its running responses finish; later completions are refused with `member_not_found`.
+ * Takes a member away, with its tokens of tool servers. Its running responses finish; later completions are refused
+ * with `member_not_found`.
  *
  * @throws ServiceError `member_not_found`
  */
@@ -113,6 +116,8 @@ export const deleteMember = tenantOperation(
       .update(members)
       .set({ deletedAt: sql`now()` })
       .where(own)
+    const prefix = credentialPrefix(signInUserOf(args))
+    await deleteSecretsBelow(tx, { ownerId, scope: CREDENTIALS_SCOPE, prefix })
     await appendAudit(tx, ownerId, { actor, action: 'member.deleted', target: held.member.id })
   },
 )

@@ -7,6 +7,7 @@ import type { RunInputRecord } from '../db/column-types.ts'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { messageAttachments, messages } from '../db/schema.ts'
+import { signInUserOf } from '../oauth/credential-name.ts'
 import { unsealText } from '../security/seal.ts'
 import { contextPlace } from './admit-run.ts'
 import type { RunRow } from './runs.repo.ts'
@@ -17,6 +18,8 @@ export type RunContext = {
   readonly chatId: string
   readonly integrationId: string
   readonly agent: string
+  /** Whose tokens protected tool servers get. */
+  readonly userId: string
   readonly input: RunInputRecord
   readonly userContext: Readonly<Record<string, unknown>> | null
   /** The chat so far, oldest first; the last message with this run's id is the one to answer. */
@@ -86,7 +89,8 @@ export async function readRunContext(
     attachments: (bySeq.get(seq) ?? []).map((row) => contextAttachment(row, dataKey)),
   }))
   const { id: runId, chatId, integrationId, agent, input } = run
-  return { runId, chatId, integrationId, agent, input, userContext: openContext(run, dataKey), history }
+  const userId = signInUserOf(run)
+  return { runId, chatId, integrationId, agent, userId, input, userContext: openContext(run, dataKey), history }
 }
 
 function openContext(run: RunRow, dataKey: Uint8Array): RunContext['userContext'] {

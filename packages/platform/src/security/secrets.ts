@@ -1,5 +1,5 @@
 import { and, eq, sql } from 'drizzle-orm'
-import { tenantOperation } from '../db/operation.ts'
+import { tenantOperation, type Tx } from '../db/operation.ts'
 import { secrets } from '../db/schema.ts'
 import { newId } from '../ids.ts'
 import { seal, unsealText } from './seal.ts'
@@ -41,6 +41,15 @@ export const findSecret = tenantOperation(
     return row && unsealText(args.dataKey, place(args), row.ciphertext)
   },
 )
+
+/** Deletes every secret of a scope whose name begins so, within a transaction of the owner. */
+export async function deleteSecretsBelow(
+  tx: Tx,
+  { ownerId, scope, prefix }: { readonly ownerId: string; readonly scope: string; readonly prefix: string },
+): Promise<void> {
+  const isBelow = sql`starts_with(${secrets.name}, ${prefix})`
+  await tx.delete(secrets).where(and(eq(secrets.ownerId, ownerId), eq(secrets.scope, scope), isBelow))
+}
 
 export const deleteSecret = tenantOperation(
   { source: import.meta.url, name: 'deleteSecret', lane: 'interactive' },

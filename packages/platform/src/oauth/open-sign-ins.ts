@@ -1,0 +1,70 @@
+import {
+  type Agency,
+  type OAuthAccess,
+  oauthServersOf,
+  type RunEnvironment,
+  settingsOf,
+  type TokenStore,
+} from '@bureau/framework'
+import { authorizeThrough, guardedFetch, logFailures, type Logger, type OAuthStateRegistry } from '@bureau/runtime'
+import type { PlatformConfig } from '../config.ts'
+
+/** How users of this platform sign in to protected tool servers. */
+export type SignIns = {
+  readonly registry: OAuthStateRegistry
+  /** What the process offers to a run of an owner: with a way to sign in when the agency has protected tool servers. */
+  readonly environmentOf: (agency: Agency, ownerId: string) => RunEnvironment
+  readonly close: () => Promise<void>
+}
+
+export type OpenSignIns = {
+  readonly agencies: ReadonlyMap<string, Agency>
+  readonly environment: RunEnvironment
+  readonly config: Pick<PlatformConfig, 'allowedHosts' | 'publicBaseUrl' | 'signInTimeoutMs' | 'read'>
+  readonly registry: OAuthStateRegistry
+  /** The tokens of an owner's users. */
+  readonly openTokenStore: (ownerId: string) => TokenStore
+  readonly log: Logger
+}
+
+/** More owners' stores than this are not kept at once. */
+const MAX_STORES = 10_000
+
+/** Contacts nobody. @throws ConfigError a declaration or the environment is not valid. */
+export function openSignIns({ agencies, environment, config, registry, openTokenStore, log }: OpenSignIns): SignIns {
+  const needing = new Set([...agencies.values()].filter((agency) => oauthServersOf(agency).length > 0))
+  const declared = [...needing].flatMap((agency) => oauthServersOf(agency))
+  const read = (name: string): string | undefined => config.read(name) ?? defaultOf(name, config)
+  for (const server of declared) settingsOf(server, read)
+  const requests = guardedFetch(declared, { allow: config.allowedHosts })
+  const shared: Omit<OAuthAccess, 'tokenStore'> = {
+    read,
+    authorize: authorizeThrough(registry, config.signInTimeoutMs),
+    fetch: () => requests.fetch,
+    onFailure: logFailures(log),
+  }
+  const environments = new Map<string, RunEnvironment>()
+  const open = (ownerId: string): RunEnvironment => {
+    const store = openTokenStore(ownerId)
+    return { ...environment, oauth: { ...shared, tokenStore: () => store } }
+  }
+  return {
+    registry,
+    environmentOf: (agency, ownerId) => {
+      if (!needing.has(agency)) return environment
+      const known = environments.get(ownerId) ?? open(ownerId)
+      // Connections to tool servers are shared by store: an owner's runs must get the same one.
+      environments.delete(ownerId)
+      environments.set(ownerId, known)
+      const [oldest] = environments.keys()
+      if (environments.size > MAX_STORES && oldest !== undefined) environments.delete(oldest)
+      return known
+    },
+    close: requests.close,
+  }
+}
+
+/** The platform knows its own address, where nothing else names the callback. */
+function defaultOf(name: string, { publicBaseUrl }: OpenSignIns['config']): string | undefined {
+  return name === 'OAUTH_CALLBACK_URL' && publicBaseUrl !== undefined ? `${publicBaseUrl}/auth/callback` : undefined
+}
