@@ -48,6 +48,22 @@ describe('where a request goes and with which key', () => {
     expect(server.provider.requests).toEqual([])
   })
 
+  test.each(['?api-version=1', '/?api-version=1', '///?api-version=1'])(
+    'a query of base_url stays: %s',
+    async (end) => {
+      const server = await startTestServer({ agencies: soloAgency(), ...LOOPBACK })
+      const theirs = await callersProvider()
+      const { id } = theirs.files.add({ filename: 'a.pdf', content: '%PDF-1.4' })
+
+      await ask(server, { base_url: theirs.baseUrl + end, api_key: 'sk-caller' }, { file_ids: [id] })
+
+      expect(theirs.requests.map(({ path, query }) => [path, query])).toEqual([
+        [`/v1/files/${id}`, 'api-version=1'],
+        ['/v1/responses', 'api-version=1'],
+      ])
+    },
+  )
+
   test('api_key alone keeps the address of the operator; the next request has the operator’s key again', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.respond(() => text('ok'))

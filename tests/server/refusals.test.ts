@@ -42,6 +42,11 @@ describe.each(BOTH)('POST %s', (path) => {
     ],
     ['malformed JSON', '{"message": "hi"', [{ type: 'json_invalid', loc: ['body', 16] }]],
     ['a prototype member', '{"message":"hi","user_context":{"__proto__":{"x":1}}}', [{ type: 'json_invalid' }]],
+    ...['\\u005f', '\\u005F'].map((low): [string, string, object[]] => [
+      `a prototype member that is written ${low}`,
+      `{"message":"hi","user_context":{"${low}_proto__":{"x":1}}}`,
+      [{ type: 'json_invalid' }],
+    ]),
     [
       'deep nesting',
       `{"message":"hi","user_context":${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}}`,
@@ -59,14 +64,17 @@ describe.each(BOTH)('POST %s', (path) => {
     expect(server.provider.requests).toEqual([])
   })
 
-  test('422 for a body that is not sent as JSON', async () => {
-    const server = await startTestServer({ agencies: soloAgency() })
+  test.each(['text/plain', 'text/json', 'json', ';', 'multipart/form-data; boundary=x'])(
+    '422 for a body that is not sent as JSON: %s',
+    async (type) => {
+      const server = await startTestServer({ agencies: soloAgency() })
 
-    const answer = await server.post(path, '{"message":"hi"}', { 'content-type': 'text/plain' })
+      const answer = await server.post(path, '{"message":"hi"}', { 'content-type': type })
 
-    expect(answer.status).toBe(422)
-    expect(answer.body.detail[0].type).toBe('model_attributes_type')
-  })
+      expect(answer.status).toBe(422)
+      expect(answer.body.detail[0].type).toBe('model_attributes_type')
+    },
+  )
 
   test('413 for a body above the limit', async () => {
     const server = await startTestServer({ agencies: soloAgency() })

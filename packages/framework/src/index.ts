@@ -23,6 +23,7 @@ export type { CredentialsKey, StoredCredentials, TokenStore } from './mcp/token-
 export { messageTool, type MessageTool, type MessageToolOptions } from './message-tool.ts'
 export type { ClientConfig } from './models/client-config.ts'
 export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
+export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export { ModelError, type ModelErrorCode } from './models/transport.ts'
 export type { RunEnvironment, RunJournal, RunSink } from './run.ts'

@@ -30,8 +30,12 @@ export function responsesTransport(endpoint: ModelEndpoint): ResponsesTransport 
   }
 }
 
+/** A query of the base URL stays, because some providers want an API version there. */
 export function endpointUrl(baseUrl: string, path: string): URL {
-  return new URL(path, baseUrl.endsWith('/') ? baseUrl : `${baseUrl}/`)
+  const url = new URL(baseUrl)
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${path}`
+  url.hash = ''
+  return url
 }
 
 export function authorization(endpoint: ModelEndpoint): Record<string, string> {

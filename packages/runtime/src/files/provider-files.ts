@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { FormData, request, type Dispatcher } from 'undici'
 import { z } from 'zod'
+import { endpointUrl } from '@bureau/framework'
 import { EgressError } from '../egress/egress-error.ts'
 import { AttachmentError, shown } from './attachment-error.ts'
 
@@ -48,7 +49,7 @@ export async function uploadProviderFile(
   body.set('purpose', 'assistants')
   body.set('file', new Blob([Buffer.from(bytes)], { type: mime }), fileName)
   const failed = `Upload failed: ${shown(fileName)}`
-  const answer = await ask(access, { method: 'POST', path: '/files', body, failed }, signal)
+  const answer = await ask(access, { method: 'POST', path: 'files', body, failed }, signal)
   return parseFile(answer, failed)
 }
 
@@ -60,7 +61,7 @@ export async function findProviderFile(
 ): Promise<ProviderFile | undefined> {
   if (!FILE_ID.test(id)) return undefined
   const failed = `File lookup failed: ${id}`
-  const answer = await ask(access, { method: 'GET', path: `/files/${id}`, failed }, signal)
+  const answer = await ask(access, { method: 'GET', path: `files/${id}`, failed }, signal)
   return answer.status === 404 ? undefined : parseFile(answer, failed)
 }
 
@@ -76,7 +77,7 @@ export async function readProviderFile(
   { maxBytes, signal }: { readonly maxBytes: number; readonly signal?: AbortSignal },
 ): Promise<Uint8Array> {
   const failed = `File cannot be read: ${shown(filename)}`
-  const question = { method: 'GET', path: `/files/${id}/content`, failed, maxBytes } as const
+  const question = { method: 'GET', path: `files/${id}/content`, failed, maxBytes } as const
   const { status, bytes } = await ask(access, question, signal)
   if (status !== 200) {
     const detail = bytes.subarray(0, 2000).toString()
@@ -118,7 +119,7 @@ export async function waitForProviderFile(
 export async function deleteProviderFile(access: ProviderFilesAccess, id: string, signal?: AbortSignal): Promise<void> {
   if (!FILE_ID.test(id)) return
   const failed = `File deletion failed: ${id}`
-  const answer = await ask(access, { method: 'DELETE', path: `/files/${id}`, failed }, signal)
+  const answer = await ask(access, { method: 'DELETE', path: `files/${id}`, failed }, signal)
   if (answer.status !== 404) requireSuccess(answer, failed)
 }
 
@@ -138,7 +139,7 @@ async function ask(access: ProviderFilesAccess, question: Question, signal: Abor
   const { method, path, body, failed, maxBytes = MAX_ANSWER_BYTES } = question
   const limits = [AbortSignal.timeout(access.requestTimeoutMs ?? 60_000), ...(signal ? [signal] : [])]
   try {
-    const response = await request(access.baseUrl.replace(/\/+$/, '') + path, {
+    const response = await request(endpointUrl(access.baseUrl, path), {
       method,
       headers: { ...(access.apiKey && { authorization: `Bearer ${access.apiKey}` }), ...access.headers },
       dispatcher: access.dispatcher,

@@ -21,13 +21,15 @@ export class InvalidBody extends Error {
 
 /** @throws InvalidBody */
 export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    const msg = 'Input should be a valid JSON object, sent as application/json'
-    throw new InvalidBody([{ type: 'model_attributes_type', loc: ['body'], msg, input: body ?? null }])
-  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw notAnObject(body)
   const issues = issuesOfLongLists(schema, body)
   if (issues.length > 0) throw new InvalidBody(validationEntries(issues, body))
   const parsed = schema.safeParse(body)
   if (!parsed.success) throw new InvalidBody(validationEntries(parsed.error.issues.slice(0, MAX_ENTRIES), body))
   return parsed.data
+}
+
+export function notAnObject(body: unknown): InvalidBody {
+  const msg = 'Input should be a valid JSON object, sent as application/json'
+  return new InvalidBody([{ type: 'model_attributes_type', loc: ['body'], msg, input: body ?? null }])
 }

@@ -1,7 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ERRORS, ServiceError } from '@bureau/protocol'
 import { InvalidJson } from '@bureau/runtime'
-import { InvalidBody } from './invalid-body.ts'
+import { InvalidBody, notAnObject } from './invalid-body.ts'
 
 /**
  * The one place where an error becomes an answer. Every body has `error`, a sentence; framework errors also `detail`.
@@ -22,6 +22,8 @@ export function renderError(error: FastifyError | Error, request: FastifyRequest
     return reply.code(error.status).send({ detail: error.message, error: error.message })
   }
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
+  // A content type that is none was not read, like any other that is not JSON.
+  if (status === 415) return renderError(notAnObject(null), request, reply)
   if (status >= 400 && status < 500) {
     const message = status === 413 ? ERRORS.body_too_large.message : 'The request is not valid.'
     return reply.code(status).send({ detail: message, error: message })
