@@ -1,7 +1,8 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { ROUTES } from '@bureau/platform/testing'
 import { expect, test } from 'vitest'
-import { z } from 'zod'
+import { text } from '../support/fake-provider.ts'
+import { examplesOf, platformDescription } from './support/platform-description.ts'
+import { addOneOfEach, type Ids, MISSING, namesIn, requestOf, routeNamed, send } from './support/one-of-each.ts'
 import { servePlatform } from './support/test-platform.ts'
 
 const platform = servePlatform('pglite')
@@ -42,6 +43,15 @@ test('the stated operations have their stated names and fields', async () => {
     expect.arrayContaining(['200', '400', '401', '403', '404', '409', '422', '429', '500', '503']),
   )
   expect(document.paths['/create_new_chat']?.['post']?.responses).toHaveProperty('200')
+  const { Attachment, InputFile, InputImage } = document.components.schemas
+  expect(Attachment).toMatchObject({ discriminator: { propertyName: 'type' } })
+  for (const each of [InputFile, InputImage]) expect(each).toMatchObject({ additionalProperties: false })
+  expect(Object.keys(InputFile!.properties)).toEqual(['type', 'file_url', 'filename'])
+  expect(Object.keys(InputImage!.properties)).toEqual(['type', 'image_url', 'detail'])
+  expect([InputFile!.required, InputImage!.required]).toEqual([
+    ['type', 'file_url'],
+    ['type', 'image_url'],
+  ])
 })
 
 test.each(['/v1/docs', '/v1/redoc'])('%s is a page that asks nobody else for anything', async (path) => {
@@ -56,11 +66,59 @@ test.each(['/v1/docs', '/v1/redoc'])('%s is a page that asks nobody else for any
   }
 })
 
-test('every example is what its schema says', () => {
-  for (const { id, body, success, examples } of ROUTES) {
-    if (examples?.request !== undefined) expect([id, body?.safeParse(examples.request).error]).toEqual([id, undefined])
-    const schema = success[200] ?? success[201]
-    if (examples?.response === undefined) continue
-    expect(schema instanceof z.ZodType && schema.safeParse(examples.response).error).toBeUndefined()
+const described = platformDescription()
+
+test.each(described.operations)('$method $path: its examples are what its schemas say', ({ operation }) => {
+  for (const { schema, examples } of examplesOf(operation)) {
+    for (const example of examples) expect(described.problems(schema, example)).toEqual([])
   }
 })
+
+test.each(described.operations.filter(({ operation }) => operation.requestBody?.content['application/json']?.example))(
+  '$method $path: its example of a request can be sent, and its answer is what the description says',
+  async ({ id, operation }) => {
+    platform.provider.respond(() => text('Sent.'))
+    const { client, ids } = await addOneOfEach(platform, id)
+    const example = withOwn(operation.requestBody!.content['application/json']!.example, ids)
+
+    const answer = await send(client, requestOf(routeNamed(id), ids, example))
+
+    expect([answer.status, answer.text]).toEqual([expect.toBeOneOf([200, 201, 202]), expect.any(String)])
+    expect(described.undescribed(id, answer)).toEqual([])
+  },
+)
+
+test.each(described.operations.filter(({ id }) => id !== 'isReady'))(
+  '$method $path: what is really answered is what the description says, and nothing is left out of it',
+  async ({ id }) => {
+    platform.provider.respond(() => text('Sent.'))
+    const { client, ids } = await addOneOfEach(platform, id)
+
+    const answer = await send(client, requestOf(routeNamed(id), ids))
+
+    // What is about nothing of a tenant, or about an address at which nobody answers, may be refused.
+    if (namesIn(routeNamed(id)).length > 0 && id !== 'testWebhookEndpoint') expect(answer.status).toBeLessThan(300)
+    expect(described.undescribed(id, answer)).toEqual([])
+  },
+)
+
+test('refusals are what the description says', async () => {
+  const { client } = await addOneOfEach(platform, 'refused')
+  for (const { id } of described.operations.filter(({ operation }) => operation.responses['404'])) {
+    const answer = await send(client, requestOf(routeNamed(id), MISSING))
+
+    expect(answer.status).toBeGreaterThanOrEqual(400)
+    expect(described.undescribed(id, answer)).toEqual([])
+  }
+})
+
+/** The values of the examples stand for things of a tenant. */
+function withOwn(example: unknown, ids: Ids): unknown {
+  const swapped: Readonly<Record<string, unknown>> = {
+    int_01kaexample00000000000000: ids.integrationId,
+    demo: 'shop',
+  }
+  return JSON.parse(JSON.stringify(example), (_name, value: unknown) =>
+    typeof value === 'string' ? (swapped[value] ?? value) : value,
+  )
+}

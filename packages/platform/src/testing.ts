@@ -20,6 +20,7 @@ export { CommitUnknownError } from './db/database.ts'
 export { type Engine, ENGINES } from './db/engines.contract.ts'
 export { ROUTES } from './app.ts'
 export { checkInvariants } from './db/invariants.ts'
+export { platformDocument } from './docs/openapi.ts'
 export { patternOf, type Route } from './http/route.ts'
 export { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 

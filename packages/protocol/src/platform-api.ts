@@ -23,7 +23,9 @@ const InputImage = z
   })
   .meta({ id: 'InputImage' })
 
-export const Attachment = z.discriminatedUnion('type', [InputFile, InputImage]).meta({ id: 'Attachment' })
+export const Attachment = z
+  .discriminatedUnion('type', [InputFile, InputImage])
+  .meta({ id: 'Attachment', discriminator: { propertyName: 'type' } })
 export type Attachment = z.output<typeof Attachment>
 
 export const SandboxFile = z

@@ -43,7 +43,14 @@ export const completionRoutes: readonly Route[] = [
       success: {
         200: {
           contentType: 'text/event-stream',
-          description: 'Frames: meta, data, messages, end. Or text/plain.',
+          otherContentType: 'text/plain',
+          description: 'Frames: meta, data, messages, end. In Text Only Mode text/plain.',
+          headers: {
+            'X-Agent-Run-Admitted': '`true`: a run is reserved.',
+            'X-Agent-Run-Id': 'The run.',
+            'X-Chat-Id': 'The chat, also when the request made it.',
+            'X-Agent-Run-Replayed': '`true`: the run was begun by an earlier request with this `usageRequestId`.',
+          },
           example: EXAMPLES.completionStream,
         },
       },

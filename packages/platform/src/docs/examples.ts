@@ -67,7 +67,7 @@ export const EXAMPLES = {
     chatId: null,
     consumerId: run.consumerId,
     usageRequestId: run.usageRequestId,
-    attachments: [{ type: 'input_file', file_url: 'https://files.example.com/r.pdf?sig=…', filename: 'r.pdf' }],
+    attachments: [{ type: 'input_file', file_url: 'https://files.example.com/r.pdf?sig=4f1c', filename: 'r.pdf' }],
   },
   completionStream: [
     `retry: 2000\nevent: meta\ndata: ${JSON.stringify(meta)}`,
@@ -102,7 +102,7 @@ export const EXAMPLES = {
     uploadId: 'upl_01kaexample00000000000000',
     path: '/app/mnt/uploads/01kaexample00000000000000/report.csv',
     name: 'report.csv',
-    uploadUrl: 'https://api.example.com/v1/upload_content/upl_01kaexample00000000000000?token=…',
+    uploadUrl: 'https://api.example.com/v1/upload_content/upl_01kaexample00000000000000?token=dGhlLXRva2Vu',
     method: 'PUT',
     headers: { 'Content-Type': 'application/octet-stream' },
     maxBytes: 1042,

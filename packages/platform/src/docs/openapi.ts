@@ -2,6 +2,7 @@ import { type ErrorCode, ERRORS, PlatformError, ServiceError } from '@bureau/pro
 import { z } from 'zod'
 import { errorBody } from '../http/render-error.ts'
 import type { Route, SuccessBody } from '../http/route.ts'
+import { schemaOf, type Schemas } from './schema-of.ts'
 
 export type ApiDescription = {
   readonly baseUrl: string
@@ -10,7 +11,6 @@ export type ApiDescription = {
   readonly routes: readonly Route[]
 }
 
-type Schemas = Record<string, object>
 type Json = Record<string, unknown>
 
 /** The version of the interface, not of the program. */
@@ -56,6 +56,7 @@ function operation(route: Route, schemas: Schemas): Json {
     security: scope === null ? [] : [{ apiKey: [] }],
     parameters: [...pathParameters(route), ...queryParameters(route, schemas), ...headerParameters(route)],
     ...(body && { requestBody: requestBody(route, body, schemas) }),
+    ...(route.rawBody && { requestBody: RAW_BODY }),
     responses: { ...successes(route, schemas), ...failures(route, schemas) },
   }
 }
@@ -63,6 +64,17 @@ function operation(route: Route, schemas: Schemas): Json {
 function requestBody({ bodyOptional, examples }: Route, body: z.ZodType, schemas: Schemas): Json {
   const example = examples?.request === undefined ? {} : { example: examples.request }
   return { required: !bodyOptional, content: { 'application/json': { schema: schemaOf(body, schemas), ...example } } }
+}
+
+/** Any type is taken; the parts of an upload name the second one. */
+const RAW_BODY = {
+  required: true,
+  content: Object.fromEntries(
+    ['application/octet-stream', 'application/offset+octet-stream'].map((type) => [
+      type,
+      { schema: { type: 'string', format: 'binary' } },
+    ]),
+  ),
 }
 
 function pathParameters({ url }: Route): Json[] {
@@ -123,16 +135,23 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   503: 'Not ready',
 }
 
-function contentOf({ id, examples }: Route, body: SuccessBody, schemas: Schemas): Json {
+function contentOf({ examples }: Route, body: SuccessBody, schemas: Schemas): Json {
   if (body === null) return {}
   if ('contentType' in body) {
     const text = { schema: { type: 'string' }, ...(body.example !== undefined && { example: body.example }) }
-    // The same operation answers in plain text in Text Only Mode.
-    const plain = id === 'getCompletionV2' ? { 'text/plain': { schema: { type: 'string' } } } : {}
-    return { content: { [body.contentType]: text, ...plain } }
+    const other = body.otherContentType === undefined ? {} : { [body.otherContentType]: { schema: { type: 'string' } } }
+    return { headers: headersOf(body.headers), content: { [body.contentType]: text, ...other } }
   }
   const example = examples?.response === undefined ? {} : { example: examples.response }
   return { content: { 'application/json': { schema: schemaOf(body, schemas), ...example } } }
+}
+
+function headersOf(headers: Readonly<Record<string, string>> = {}): Json {
+  const described = Object.entries(headers).map(([name, description]) => [
+    name,
+    { description, schema: { type: 'string' } },
+  ])
+  return Object.fromEntries(described) as Json
 }
 
 const EVERYWHERE: readonly ErrorCode[] = [
@@ -156,7 +175,7 @@ function failures(route: Route, schemas: Schemas): Json {
     String(status),
     {
       description: group.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join(' '),
-      ...(route.admits && status !== 422 && { headers: { 'X-Agent-Run-Admitted': ADMITTED } }),
+      ...(route.admits && status !== 422 && { headers: admissionHeaders(status) }),
       content: { 'application/json': { schema, examples: examplesOf(route, group) } },
     },
   ])
@@ -171,21 +190,14 @@ function examplesOf(route: Route, codes: readonly ErrorCode[]): Json {
   return Object.fromEntries(examples) as Json
 }
 
-const ADMITTED = {
-  description: '`false`: this attempt reserved no run.',
-  schema: { type: 'string', enum: ['false'] },
+function admissionHeaders(status: number): Json {
+  return {
+    'X-Agent-Run-Admitted': ADMITTED,
+    ...(status === 409 && headersOf({ 'X-Agent-Active-Run-Id': 'The run to wait for, or to cancel.' })),
+  }
 }
 
-/** Named schemas go to the components and are referred to. */
-function schemaOf(schema: z.ZodType, schemas: Schemas): object {
-  const made = z.toJSONSchema(schema, { target: 'openapi-3.0', io: 'input', unrepresentable: 'any' }) as Json
-  const {
-    definitions = {},
-    $schema: _,
-    ...rest
-  } = JSON.parse(JSON.stringify(made).replaceAll('"#/definitions/', '"#/components/schemas/')) as Json & {
-    definitions?: Schemas
-  }
-  Object.assign(schemas, definitions)
-  return rest
+const ADMITTED = {
+  description: '`false`: this attempt reserved no run. Absent: nobody knows; ask for the chat status.',
+  schema: { type: 'string', enum: ['false'] },
 }

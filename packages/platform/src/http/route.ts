@@ -11,10 +11,17 @@ export type Surface = 'completion' | 'create_chat' | 'rest'
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** What a success carries: a JSON schema, or the content type of anything else; null for an empty body. */
-export type SuccessBody =
-  | z.ZodType
-  | { readonly contentType: string; readonly description: string; readonly example?: string }
-  | null
+export type SuccessBody = z.ZodType | TextBody | null
+
+/** `otherContentType`: what the same operation answers with when it is asked for, or set, to. */
+export type TextBody = {
+  readonly contentType: string
+  readonly otherContentType?: string
+  readonly description: string
+  readonly example?: string
+  /** Response headers worth describing: name and meaning. */
+  readonly headers?: Readonly<Record<string, string>>
+}
 
 type Spec<Query extends z.ZodType, Body extends z.ZodType> = {
   readonly method: Method

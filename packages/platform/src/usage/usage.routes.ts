@@ -61,7 +61,13 @@ export const usageRoutes: readonly Route[] = [
       summary: 'Download usage records, oldest first',
       scope: 'usage:read',
       query: UsageExportQuery,
-      success: { 200: { contentType: 'text/csv', description: 'One line for each run, or JSON lines.' } },
+      success: {
+        200: {
+          contentType: 'text/csv',
+          otherContentType: 'application/jsonl',
+          description: 'One line for each run, or JSON lines.',
+        },
+      },
       errors: ['invalid_time_range'],
     },
     download,
