@@ -26,6 +26,7 @@ export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE
 export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export { ModelError, type ModelErrorCode } from './models/transport.ts'
+export { usageOfRealtimeResponse } from './pricing.ts'
 export type { RunEnvironment, RunJournal, RunSink } from './run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl, RunStopped } from './run-control.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import fc from 'fast-check'
 import { NO_USAGE, type Usage } from '@bureau/protocol'
-import { costOfResponse, usageOfResponse } from './pricing.ts'
+import { costOfResponse, usageOfRealtimeResponse, usageOfResponse } from './pricing.ts'
 
 const usage = (tokens: Partial<Usage>): Usage => ({ ...NO_USAGE, ...tokens })
 const million = 1e-6
@@ -129,5 +129,44 @@ describe('usageOfResponse', () => {
     { input_tokens: -1, output_tokens: Number.NaN, input_tokens_details: null },
   ])('is one request without tokens for %j', (raw) => {
     expect(usageOfResponse(raw)).toEqual({ ...NO_USAGE, request_count: 1 })
+  })
+})
+
+describe('usageOfRealtimeResponse', () => {
+  const spoken = {
+    total_tokens: 150,
+    input_tokens: 100,
+    output_tokens: 50,
+    input_token_details: {
+      text_tokens: 40,
+      audio_tokens: 60,
+      cached_tokens: 20,
+      cached_tokens_details: { text_tokens: 10, audio_tokens: 10 },
+    },
+    output_token_details: { text_tokens: 10, audio_tokens: 40 },
+  }
+
+  test('charges audio and text at their own prices, cached or not', () => {
+    const { usage: counted, priced } = usageOfRealtimeResponse('gpt-realtime', spoken)
+
+    expect(counted).toMatchObject({ request_count: 1, input_tokens: 100, cached_tokens: 20, output_tokens: 50 })
+    const text = 30 * 4 + 10 * 0.4 + 10 * 16
+    const audio = 50 * 32 + 10 * 0.4 + 40 * 64
+    expect(counted.total_cost).toBeCloseTo((text + audio) * million, 12)
+    expect(priced).toBe(true)
+  })
+
+  test.each([
+    ['details that cannot be', { ...spoken, input_token_details: { audio_tokens: 5_000 }, output_token_details: 7 }],
+    ['no details', { total_tokens: 150, input_tokens: 100, output_tokens: 50 }],
+  ])('counts everything as text: %s', (_, raw) => {
+    const { usage: counted } = usageOfRealtimeResponse('gpt-realtime', raw)
+
+    expect(counted).toMatchObject({ input_tokens: 100, output_tokens: 50, total_tokens: 150 })
+    expect(counted.total_cost).toBeCloseTo((100 * 4 + 50 * 16) * million, 12)
+  })
+
+  test.each([undefined, null, 'x', []])('is one request without tokens for %j', (raw) => {
+    expect(usageOfRealtimeResponse('no-such-model', raw)).toEqual({ usage: usage({ request_count: 1 }), priced: false })
   })
 })

@@ -10,6 +10,17 @@ export type PricedResponse = {
   readonly provider?: string
   /** The tokens of this one answer: price tiers depend on the size of a single request. */
   readonly usage: Usage
+  /** Which of those tokens are not text. */
+  readonly media?: MediaTokens
+}
+
+/** Tokens of audio and images, which voice models charge apart, by the names of the price list. */
+export type MediaTokens = {
+  readonly input_audio_tokens: number
+  readonly cache_audio_read_tokens: number
+  readonly output_audio_tokens: number
+  readonly input_image_tokens: number
+  readonly cache_image_read_tokens: number
 }
 
 /**
@@ -18,9 +29,12 @@ export type PricedResponse = {
  * Never throws: a model without a known price costs 0 and is reported as not priced. The dearer tier of a price holds
  * for the whole answer when its input tokens, cached ones included, exceed the tier's start.
  */
-export function costOfResponse({ model, provider, usage }: PricedResponse): { costUsd: number; priced: boolean } {
+export function costOfResponse({ model, provider, usage, media }: PricedResponse): {
+  costUsd: number
+  priced: boolean
+} {
   const entry = priceEntry(model, provider)
-  const price = entry && priceOf(billableTokens(usage, entry), ENTRY_NAME, { provider: entry.provider })
+  const price = entry && priceOfTokens(billableTokens(usage, entry), entry, media)
   return price ? { costUsd: price.total_price, priced: true } : { costUsd: 0, priced: false }
 }
 
@@ -46,6 +60,27 @@ export function usageOfResponse(rawUsage: unknown): Usage {
   }
 }
 
+/**
+ * Reads the `usage` of a response in the Realtime API, which has other names for the same things and tells audio and
+ * images apart.
+ */
+export function usageOfRealtimeResponse(model: string, rawUsage: unknown): { usage: Usage; priced: boolean } {
+  const raw = recordOf(rawUsage)
+  const input = recordOf(raw['input_token_details'])
+  const output = recordOf(raw['output_token_details'])
+  const cached = recordOf(input['cached_tokens_details'])
+  const usage = usageOfResponse({ ...raw, input_tokens_details: input, output_tokens_details: output })
+  const media = {
+    input_audio_tokens: tokens(input['audio_tokens']),
+    cache_audio_read_tokens: tokens(cached['audio_tokens']),
+    output_audio_tokens: tokens(output['audio_tokens']),
+    input_image_tokens: tokens(input['image_tokens']),
+    cache_image_read_tokens: tokens(cached['image_tokens']),
+  }
+  const { costUsd, priced } = costOfResponse({ model, usage, media })
+  return { usage: { ...usage, total_cost: costUsd }, priced }
+}
+
 function recordOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
@@ -65,6 +100,16 @@ function billableTokens(usage: Usage, { chargesReasoning }: PriceEntry): Record<
   // Where reasoning has a price of its own it is charged beside the output; the list would take it out of the output.
   const reasoning = tokens(usage.reasoning_tokens)
   return { ...read, output_tokens: output + reasoning, output_reasoning_tokens: reasoning }
+}
+
+/** A part that is larger than the whole makes no sense to the list: then all counts as text. */
+function priceOfTokens(
+  tokens: Record<string, number>,
+  { provider }: PriceEntry,
+  media: MediaTokens | undefined,
+): PriceCalculation | undefined {
+  const whole = media && priceOf({ ...tokens, ...media }, ENTRY_NAME, { provider })
+  return whole ?? priceOf(tokens, ENTRY_NAME, { provider })
 }
 
 /** A provider with the one model that is meant, so that later look-ups do not search the list again. */

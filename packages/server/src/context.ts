@@ -3,6 +3,7 @@ import type { RunEnvironment } from '@bureau/framework'
 import type { LiveRun, Logger, RunRegistry, StartRun } from '@bureau/runtime'
 import type { MetadataOptions } from './agencies/agency-metadata.ts'
 import type { FileSettings } from './agencies/read-files.ts'
+import type { SessionObserver } from './observability/count-sessions.ts'
 import type { SignIns } from './oauth/open-sign-ins.ts'
 
 /** What the routes of a server share. */
@@ -14,6 +15,8 @@ export type ServerContext = {
    * @throws ServiceError `overloaded`
    */
   readonly startRun: (request: FastifyRequest, start: Omit<StartRun, 'log'>) => Promise<LiveRun>
+  /** Watches a voice session of the agency of this route name; undefined when nobody wants to know. */
+  readonly observeSession: (agency: string) => SessionObserver | undefined
   readonly runs: RunRegistry
   /** Undefined when no agency needs to know its users. */
   readonly signIns: SignIns | undefined

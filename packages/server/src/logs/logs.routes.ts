@@ -24,9 +24,9 @@ export function recordActivity(
   logs: ActivityLogs,
   isOpen: (request: FastifyRequest) => boolean,
 ): void {
-  app.addHook('onRequest', async (request, reply) => {
+  const record = (request: FastifyRequest, reply: FastifyReply): void => {
     const id = request.headers[HEADER]
-    if (typeof id !== 'string' || !LOG_ID.test(id) || isOpen(request) || request.routeOptions.url === PATH) return
+    if (typeof id !== 'string' || !LOG_ID.test(id) || request.routeOptions.url === PATH) return
     const scrub = scrubberOf(request)
     const log = recordingLogger(request.log as Logger, (call) => {
       const fields = { requestId: request.id, ...call.fields }
@@ -34,6 +34,13 @@ export function recordActivity(
     })
     request.log = log
     reply.log = log
+  }
+  app.addHook('onRequest', async (request, reply) => {
+    if (!isOpen(request)) record(request, reply)
+  })
+  // Those that check their callers themselves have done so by now.
+  app.addHook('preHandler', async (request, reply) => {
+    if (request.routeOptions.config?.authenticatesItself) record(request, reply)
   })
 }
 

@@ -48,14 +48,8 @@ class CountedRun implements RunSpan {
     this.#metrics.runSeconds.observe({ agency }, secondsSince(this.#startedAt))
     if (!run) return
     this.#metrics.runs.inc({ agency, status: run.status })
-    for (const { agent, model: reported, usage } of run.usage_by_model) {
-      const model = this.#names.of(reported)
-      const labels = { agency, agent, model }
-      this.#metrics.tokens.inc({ ...labels, type: 'input' }, usage.input_tokens)
-      this.#metrics.tokens.inc({ ...labels, type: 'cached' }, usage.cached_tokens)
-      this.#metrics.tokens.inc({ ...labels, type: 'output' }, usage.output_tokens)
-      this.#metrics.tokens.inc({ ...labels, type: 'reasoning' }, usage.reasoning_tokens ?? 0)
-      this.#metrics.cost.inc(labels, usage.total_cost)
+    for (const { agent, model, usage } of run.usage_by_model) {
+      this.#metrics.countUsage({ agency, agent, model: this.#names.of(model) }, usage)
     }
   }
 

@@ -1,4 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { Usage } from '@bureau/protocol'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 const LATENCY_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
@@ -23,6 +24,7 @@ export class Metrics {
     'agent',
     'model',
   ])
+  readonly sessions = this.#gauge('bureau_realtime_sessions', 'Voice sessions that are open.', ['agency'])
   readonly modelRequests = this.#counter(
     'bureau_model_requests_total',
     'Requests to models, by how they ended: ok or an error code.',
@@ -39,6 +41,11 @@ export class Metrics {
     ['agent', 'tool', 'outcome'],
   )
   readonly runSeconds = this.#histogram('bureau_run_duration_seconds', 'How long runs took.', RUN_SECONDS)
+  readonly sessionSeconds = this.#histogram(
+    'bureau_realtime_session_duration_seconds',
+    'How long voice sessions took.',
+    RUN_SECONDS,
+  )
   readonly firstTokenSeconds = this.#histogram(
     'bureau_time_to_first_token_seconds',
     'From the start of a run to the first piece of any answer.',
@@ -55,6 +62,15 @@ export class Metrics {
 
   constructor() {
     this.#loop.enable()
+  }
+
+  /** What one agent has spent on one model. */
+  countUsage(labels: Record<'agency' | 'agent' | 'model', string>, usage: Usage): void {
+    this.tokens.inc({ ...labels, type: 'input' }, usage.input_tokens)
+    this.tokens.inc({ ...labels, type: 'cached' }, usage.cached_tokens)
+    this.tokens.inc({ ...labels, type: 'output' }, usage.output_tokens)
+    this.tokens.inc({ ...labels, type: 'reasoning' }, usage.reasoning_tokens ?? 0)
+    this.cost.inc(labels, usage.total_cost)
   }
 
   /** In the text format of Prometheus. */

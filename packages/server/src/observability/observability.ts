@@ -5,6 +5,7 @@ import { ConfigError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import { authenticate } from '../http/authenticate.ts'
 import { countRuns } from './count-runs.ts'
+import { countSession, type SessionObserver } from './count-sessions.ts'
 import { logSteps } from './log-steps.ts'
 import type { Metrics } from './metrics.ts'
 import { countStreams, metricsRoute } from './metrics.routes.ts'
@@ -76,6 +77,11 @@ export class Observability {
     const traceParent = request?.headers['traceparent']
     const tracing = this.#tracing && this.#traceRuns?.(this.#traced(this.#tracing), traceParent)
     return observeAll([this.#counting, tracing, log])
+  }
+
+  /** Watches a voice session, from now on; undefined when nobody wants to know. */
+  session(agency: string): SessionObserver | undefined {
+    return this.#metrics && countSession(this.#metrics, agency)
   }
 
   /** Adds the metrics route, and closes everything with the server. */

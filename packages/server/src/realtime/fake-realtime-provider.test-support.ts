@@ -39,6 +39,8 @@ export class FakeRealtimeProvider {
   readonly sessions: ProviderSession[] = []
   /** Handshakes are answered with this status instead. */
   refuseWith: number | undefined
+  /** What every response has cost. */
+  usage: Json = { total_tokens: 12, input_tokens: 7, output_tokens: 5 }
   /** The message with which the next settings are refused. */
   refuseSettings: string | undefined
   readonly #server: Server
@@ -250,7 +252,7 @@ export class ProviderSession {
 
   #done(id: string, status: string, output: Json[]): void {
     this.#active = undefined
-    const usage = { total_tokens: 12, input_tokens: 7, output_tokens: 5 }
+    const { usage } = this.#provider
     this.send({ type: 'response.done', response: { id, object: 'realtime.response', status, output, usage } })
   }
 }

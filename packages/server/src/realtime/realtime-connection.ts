@@ -7,6 +7,7 @@ import { CLOSE, closeSocket, sendJson } from './live-connections.ts'
 import type { RealtimeSdk } from './load-realtime-sdk.ts'
 import type { RealtimeSettings } from './realtime-options.ts'
 import { relayEvents, type ServerMessage } from './relay-events.ts'
+import { SessionUsage } from './session-usage.ts'
 import { VoiceSession } from './voice-session.ts'
 
 /** A provider this many bytes behind stops the server from reading its client further. */
@@ -18,6 +19,8 @@ const MAX_LOGGED_MISTAKES = 20
 export type RealtimeConnectionOptions = {
   readonly socket: WebSocket
   readonly agency: Agency
+  /** Its name in the routes. */
+  readonly agencyName: string
   readonly sdk: RealtimeSdk
   readonly settings: RealtimeSettings
   readonly context: ServerContext
@@ -42,6 +45,7 @@ export async function serveRealtimeConnection(options: RealtimeConnectionOptions
     return closeSocket(socket, CLOSE.failed, 'initialise agency')
   }
   socket.once('close', () => voice.close())
+  meter(options, voice)
   relayEvents({ session: voice.session, send, log, approvals })
   try {
     await voice.connect()
@@ -58,6 +62,18 @@ export async function serveRealtimeConnection(options: RealtimeConnectionOptions
 function startVoice(options: RealtimeConnectionOptions, send: (message: ServerMessage) => void): VoiceSession {
   const { sdk, agency, settings, context } = options
   return new VoiceSession({ sdk, agency, settings, environment: context.environment, emit: send })
+}
+
+/** Counts what the session spends, and logs it when the client's connection has ended. */
+function meter({ socket, agencyName, settings, context, log }: RealtimeConnectionOptions, voice: VoiceSession): void {
+  const startedAt = performance.now()
+  const observer = context.observeSession(agencyName)
+  const usage = new SessionUsage({ session: voice.session, model: settings.model, observer })
+  socket.once('close', () => {
+    observer?.end()
+    const durationMs = Math.round(performance.now() - startedAt)
+    log.info({ agency: agencyName, model: settings.model, durationMs, usage: usage.total }, 'realtime session ended')
+  })
 }
 
 /** Carries out what the client says, in order, and no faster than the provider takes it. */

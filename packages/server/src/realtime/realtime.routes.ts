@@ -92,7 +92,8 @@ function realtimeRoutes(app: FastifyInstance, name: string, agency: Agency, real
     },
     wsHandler: (socket, request) => {
       connections.add(socket)
-      return serveRealtimeConnection({ socket, agency, sdk, settings, context, log: request.log as Logger })
+      const log = request.log as Logger
+      return serveRealtimeConnection({ socket, agency, agencyName: name, sdk, settings, context, log })
     },
   })
 

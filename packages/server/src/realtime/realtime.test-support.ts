@@ -8,6 +8,7 @@ import { createApp } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import type { ServerContext } from '../context.ts'
 import { modelAccess } from '../model-access.ts'
+import type { ServerOptions } from '../options.ts'
 import { type FakeRealtimeProvider, startRealtimeProvider } from './fake-realtime-provider.test-support.ts'
 import { Mailbox } from './mailbox.test-support.ts'
 import { serveRealtime } from './realtime.routes.ts'
@@ -22,6 +23,7 @@ export type RealtimeServer = {
   /** Connects and waits until the session has begun. */
   connect(path: string, options?: Connect): Promise<RealtimeClient>
   post(path: string, headers?: Record<string, string>): Promise<{ status: number; body: Json }>
+  get(path: string): Promise<string>
 }
 
 type SetUp = {
@@ -30,6 +32,7 @@ type SetUp = {
   readonly env?: Record<string, string>
   readonly token?: string
   readonly origins?: readonly string[]
+  readonly options?: Partial<ServerOptions>
 }
 
 const KEYS = { OPENAI_API_KEY: 'sk-server', XAI_API_KEY: 'xai-server' }
@@ -45,6 +48,7 @@ export async function startRealtimeServer(setUp: SetUp): Promise<RealtimeServer>
       realtimeOptions: { url: provider.url, ...setUp.realtime },
       logLevel: 'silent',
       ...(setUp.origins && { corsOrigins: setUp.origins }),
+      ...setUp.options,
     },
     config,
   )
@@ -60,7 +64,7 @@ export async function startLoggedServer({ agencies }: Pick<SetUp, 'agencies'>): 
   const stream = { write: (line: string): void => void logged.push(JSON.parse(line)) }
   const app = fastify({ logger: { level: 'warn', stream }, forceCloseConnections: 'idle' })
   const environment = { models, mcp: new McpConnections(), now: Date.now }
-  const context = { environment, log: app.log } as unknown as ServerContext
+  const context = { environment, log: app.log, observeSession: () => undefined } as unknown as ServerContext
   const setUp = { options: { url: provider.url }, context, token: undefined, origins: ['*'] }
   await serveRealtime(app, new Map(Object.entries(agencies)), setUp)
   return listen(app, provider, logged)
@@ -88,6 +92,7 @@ async function listen(app: FastifyInstance, provider: FakeRealtimeProvider, logg
       const response = await fetch(url + path, { method: 'POST', headers })
       return { status: response.status, body: await response.json() }
     },
+    get: async (path) => (await fetch(url + path)).text(),
   }
 }
 
