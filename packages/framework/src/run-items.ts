@@ -68,6 +68,7 @@ export function toolOutputCreated(output: WireItem, source: EventSource, facts?:
       raw_item: output,
       output: output['output'],
       tool_origin: facts ? toolOrigin(facts) : null,
+      custom_data: null,
     },
     ...callIdOf(output),
   }
