@@ -15,7 +15,7 @@ import type { CompletionRequest } from './runs/completion-request.ts'
 import { finalizeRun } from './runs/finalize-run.ts'
 import { startRun } from './runs/start-run.ts'
 import { insertReplica } from './runs/replicas.repo.ts'
-import type { ModelCall } from './runs/run-progress.repo.ts'
+import type { ModelCall } from './runs/run-output.repo.ts'
 import type { Ending } from './runs/settle-run.ts'
 
 /** A tenant in a test: an owner with one integration, and short ways to do what callers and runners do. */

@@ -3,7 +3,7 @@ import type { Message, UsageByModel } from '@bureau/protocol'
 import type { Database } from '../db/database.ts'
 import { newId } from '../ids.ts'
 import { recordRunProgress, type RunWriter } from '../runs/record-run-progress.ts'
-import type { ModelCall, RunItemRecord } from '../runs/run-progress.repo.ts'
+import type { ModelCall, RunItemRecord } from '../runs/run-output.repo.ts'
 
 export type RunProgressOptions = {
   readonly db: Database

@@ -3,7 +3,7 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { allowanceLedger, allowancePeriods } from '../db/schema.ts'
-import { toUsd } from './allowance-policy.ts'
+import { type PeriodRow, toUsd } from './allowance-policy.ts'
 
 export type LedgerRow = typeof allowanceLedger.$inferSelect
 export type LedgerEntry = Omit<typeof allowanceLedger.$inferInsert, 'id' | 'createdAt'>
@@ -80,12 +80,18 @@ const selectLockedPeriod = prepared((tx, key: PeriodKey) =>
   tx.select().from(allowancePeriods).where(isPeriod(key)).for('update'),
 )
 
+/** The period's row, locked, if there was a use of it. */
+export async function lockPeriod(tx: Tx, key: PeriodKey): Promise<PeriodRow | undefined> {
+  const [period] = await selectLockedPeriod(tx, key)
+  return period
+}
+
 /** The period's row, locked; created when this is the first use of the period. */
 export async function holdPeriod(tx: Tx, key: PeriodKey & { readonly periodEnd: Date }) {
-  const [present] = await selectLockedPeriod(tx, key)
+  const present = await lockPeriod(tx, key)
   if (present) return present
   await tx.insert(allowancePeriods).values(key).onConflictDoNothing()
-  const [created] = await selectLockedPeriod(tx, key)
+  const created = await lockPeriod(tx, key)
   if (!created) throw new Error('the allowance period vanished')
   return created
 }

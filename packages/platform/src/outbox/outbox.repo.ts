@@ -16,9 +16,11 @@ type NewEntry = Required<Pick<typeof outbox.$inferInsert, 'ownerId' | 'topic' | 
   readonly runId: string | null
 }
 
-const insertEntry = prepared((tx, { ownerId, topic, eventId, runId, payload }: NewEntry) =>
-  tx.insert(outbox).values({ ownerId, topic, eventId, runId, payload }),
-)
+/** An announcement, as a query or as part of one. */
+export const announcing = (tx: Tx, { ownerId, topic, eventId, runId, payload }: NewEntry) =>
+  tx.insert(outbox).values({ ownerId, topic, eventId, runId, payload })
+
+const insertEntry = prepared(announcing)
 
 /**
  * Announces a change in the transaction that makes it, for delivery later.

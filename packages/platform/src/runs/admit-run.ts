@@ -1,7 +1,7 @@
 import { type Message, ServiceError } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import { insertAttachments, refreshAttachments } from '../chats/store-attachments.ts'
-import { listEarlierAttachments } from '../chats/attachments.repo.ts'
+import { type EarlierAttachment, listEarlierAttachments } from '../chats/attachments.repo.ts'
 import { type ChatRow, findActiveRunId } from '../chats/chats.repo.ts'
 import { openChat } from '../chats/open-chat.ts'
 import { planAttachmentRefresh } from '../chats/plan-attachment-refresh.ts'
@@ -16,7 +16,7 @@ import { debitRun } from '../members/debit-allowance.ts'
 import { type Place, seal } from '../security/seal.ts'
 import type { CompletionRequest } from './completion-request.ts'
 import { type HeldAllowance, holdAllowance } from './hold-allowance.ts'
-import { insertReservation } from './reservation.repo.ts'
+import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from './replicas.repo.ts'
 import type { RunRow } from './runs.repo.ts'
 import { runView, type RunView } from './run-view.ts'
@@ -64,7 +64,7 @@ export const admitRun = tenantOperation(
   { source: import.meta.url, name: 'admitRun', lane: 'admission' },
   async (tx, args: AdmitRun): Promise<Admission> => {
     const reached = await requireOwnership(tx, args)
-    const known = await findReplay(tx, args)
+    const known = reached.isKnown ? await findReplay(tx, args) : undefined
     if (known) return known
     try {
       return await reserve(tx, args, reached)
@@ -81,23 +81,28 @@ type Reached = {
   readonly integration: IntegrationRow
   /** Of the process that is to execute the run; null: nobody knows it. */
   readonly replicaState: ReplicaRow['state'] | null
+  /** Whether the usageRequestId has a run. */
+  readonly isKnown: boolean
 }
 
-const selectReached = prepared(
-  (tx, { id, ownerId, bootId }: { readonly id: string; readonly ownerId: string; readonly bootId: string }) =>
-    tx
-      .select({
-        integration: integrations,
-        replicaState: sql<Reached['replicaState']>`(SELECT state FROM replicas WHERE boot_id = ${bootId})`,
-      })
-      .from(integrations)
-      .where(and(eq(integrations.id, id), eq(integrations.ownerId, ownerId))),
-)
+type Reaching = Pick<RunRow, 'ownerId' | 'integrationId' | 'usageRequestId' | 'bootId'>
+
+const selectReached = prepared((tx, { ownerId, integrationId, usageRequestId, bootId }: Reaching) => {
+  const known = sql`SELECT 1 FROM runs WHERE integration_id = ${integrationId} AND usage_request_id = ${usageRequestId}`
+  return tx
+    .select({
+      integration: integrations,
+      replicaState: sql<Reached['replicaState']>`(SELECT state FROM replicas WHERE boot_id = ${bootId})`,
+      isKnown: sql<boolean>`EXISTS (${known})`,
+    })
+    .from(integrations)
+    .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId)))
+})
 
 /** The integration, also a deleted one, if it is the caller's and within reach of the API key. */
 async function requireOwnership(tx: Tx, { ownerId, bootId, integrationIds, request }: AdmitRun): Promise<Reached> {
-  const { apiIntegrationId } = request
-  const [reached] = await selectReached(tx, { id: apiIntegrationId, ownerId, bootId })
+  const { apiIntegrationId, usageRequestId } = request
+  const [reached] = await selectReached(tx, { ownerId, integrationId: apiIntegrationId, usageRequestId, bootId })
   if (!reached) {
     // Row level security hides what is somebody else's; this route has to tell it from what is not there.
     const { rows } = await tx.execute(sql`SELECT owner_id FROM resolve_integration(${apiIntegrationId})`)
@@ -144,27 +149,29 @@ async function reserve(tx: Tx, args: AdmitRun, { integration, replicaState }: Re
   const agent = chooseAgent(args, integration)
   const member = { ownerId, integrationId: integration.id, consumerId: consumerId ?? '' }
   const allowance = allowancesEnabled ? await holdAllowance(tx, member) : null
-  const chat = await openChat(tx, {
-    ownerId,
-    integrationId: integration.id,
-    consumerId,
-    chatId: request.chatId,
-    aliasChatId: request.aliasChatId,
-    boundToConsumer: settings.chatBinding === 'consumer',
-  })
-  const isNew = chat.lastRunId === null
-  if (!isNew) await requireIdle(tx, chat)
-  const earlier = isNew ? [] : await listEarlierAttachments(tx, { ownerId, chatId: chat.id })
-  const refreshes = planAttachmentRefresh(earlier, request.attachmentUrlRefreshes, Date.now())
+  const chat = await namedChat(tx, args, settings)
+  const refreshes = planAttachmentRefresh(await listAttachments(tx, chat), request.attachmentUrlRefreshes, Date.now())
   if (args.missingSandboxFiles.length > 0) throw new ServiceError('sandbox_file_not_found')
   if (replicaState !== 'live') throw new ServiceError('server_draining', { headers: { 'Retry-After': '1' } })
 
   const { run, messageSeq } = await insertRun(tx, args, { integration, agent, allowance, chat })
   await refreshAttachments(tx, args, refreshes)
-  const target = { ownerId, chatId: chat.id, runId: run.id, messageSeq, dataKey: args.dataKey }
+  const target = { ownerId, chatId: run.chatId, runId: run.id, messageSeq, dataKey: args.dataKey }
   await insertAttachments(tx, target, request.attachments)
-  const admission = toAdmission('admitted', run, { view: runView(run, undefined), aliasChatId: chat.alias })
+  const admission = toAdmission('admitted', run, { view: runView(run, undefined), aliasChatId: chat?.alias ?? null })
   return allowance ? { ...admission, messageLimit: await chargeMessage(tx, run, allowance) } : admission
+}
+
+/** The chat that the request names, locked; null when the run is to have one of its own. */
+async function namedChat(
+  tx: Tx,
+  { ownerId, request }: AdmitRun,
+  { chatBinding }: IntegrationRow['settings'],
+): Promise<ChatRow | null> {
+  const { apiIntegrationId: integrationId, consumerId, chatId, aliasChatId } = request
+  if (chatId === null && aliasChatId === null) return null
+  const boundToConsumer = chatBinding === 'consumer'
+  return openChat(tx, { ownerId, integrationId, consumerId, chatId, aliasChatId, boundToConsumer })
 }
 
 function chooseAgent({ request, entryAgents }: AdmitRun, integration: IntegrationRow): string {
@@ -173,9 +180,13 @@ function chooseAgent({ request, entryAgents }: AdmitRun, integration: Integratio
   return agent
 }
 
-async function requireIdle(tx: Tx, chat: ChatRow): Promise<void> {
-  const active = await findActiveRunId(tx, { ownerId: chat.ownerId, chatId: chat.id })
+/** What the messages of a chat have attached. @throws ServiceError `run_active` */
+async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<EarlierAttachment[]> {
+  if (!chat || chat.lastRunId === null) return []
+  const key = { ownerId: chat.ownerId, chatId: chat.id }
+  const active = await findActiveRunId(tx, key)
   if (active !== undefined) throw runActive(active)
+  return listEarlierAttachments(tx, key)
 }
 
 function runActive(runId: string | undefined): ServiceError {
@@ -195,7 +206,8 @@ type Reserving = {
   readonly integration: IntegrationRow
   readonly agent: string
   readonly allowance: HeldAllowance | null
-  readonly chat: ChatRow
+  /** Null: one that is made with the run. */
+  readonly chat: ChatRow | null
 }
 
 /** The reservation itself: of all that want this chat or this usageRequestId, one row gets in. */
@@ -203,16 +215,16 @@ async function insertRun(
   tx: Tx,
   { ownerId, bootId, request, fingerprint, dataKey }: AdmitRun,
   { integration, agent, allowance, chat }: Reserving,
-): Promise<{ run: RunRow; messageSeq: number }> {
+): Promise<Reservation> {
   const id = newId('run')
   const { agencyId } = integration
   const { onDisconnect, runTimeoutSeconds, maxTurns } = integration.settings
   const context = request.userContext === null ? null : JSON.stringify(request.userContext)
-  const [reserved] = await insertReservation(tx, {
+  const reserved = await (chat ? reserveInChat : reserveWithChat)(tx, {
     id,
     ownerId,
     integrationId: integration.id,
-    chatId: chat.id,
+    chatId: chat?.id ?? newId('chat'),
     fingerprint,
     agent,
     bootId,
@@ -228,8 +240,8 @@ async function insertRun(
     item: JSON.stringify(userItem(request.message, agent)),
   })
   // Lost against the same usageRequestId (the caller finds it and answers with that run) or against another run.
-  if (!reserved) throw runActive(await findActiveRunId(tx, { ownerId, chatId: chat.id }))
-  return { run: reserved.run, messageSeq: reserved.chat.seq }
+  if (!reserved) throw runActive(chat ? await findActiveRunId(tx, { ownerId, chatId: chat.id }) : undefined)
+  return reserved
 }
 
 function userItem(message: string, agent: string): Message {

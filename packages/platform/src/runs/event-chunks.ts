@@ -4,21 +4,25 @@ import { tenantOperation } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { runEventChunks, runs } from '../db/schema.ts'
 import type { RunWriter, WriteOutcome } from './record-run-progress.ts'
-import { holdRun } from './run-progress.repo.ts'
+import { holdRunOnly } from './hold-run.ts'
 import { findRun, isRun, type RunKey } from './runs.repo.ts'
 import { isActive } from './run-view.ts'
-import { type EventChunk, storeChunk } from './settle-run.ts'
+import type { EventChunk } from './settle-run.ts'
 
 /** Keeps a stretch of a run's event log. Repeated after a lost answer it is kept once. */
 export const appendEventChunk = tenantOperation(
   { source: import.meta.url, name: 'appendEventChunk', lane: 'run' },
   async (tx, { ownerId, runId, bootId, chunk }: RunWriter & { chunk: EventChunk }): Promise<WriteOutcome> => {
-    const held = await holdRun(tx, { ownerId, runId, money: false, chat: false })
-    if (held?.run.bootId !== bootId || !isActive(held.run)) return 'fenced'
-    await storeChunk(tx, { ownerId, runId, chunk })
+    const run = await holdRunOnly(tx, { ownerId, runId })
+    if (run?.bootId !== bootId || !isActive(run)) return 'fenced'
+    await insertChunk(tx, { ownerId, runId, ...chunk })
     await updateLastSeq(tx, { ownerId, runId, lastSeq: chunk.lastSeq })
     return 'ok'
   },
+)
+
+const insertChunk = prepared((tx, { ownerId, runId, firstSeq, lastSeq, body }: RunKey & EventChunk) =>
+  tx.insert(runEventChunks).values({ ownerId, runId, firstSeq, lastSeq, body }).onConflictDoNothing(),
 )
 
 const updateLastSeq = prepared((tx, { ownerId, runId, lastSeq }: RunKey & { lastSeq: number }) =>

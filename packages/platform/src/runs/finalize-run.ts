@@ -2,7 +2,7 @@ import { eq } from 'drizzle-orm'
 import { tenantOperation } from '../db/operation.ts'
 import { replicas } from '../db/schema.ts'
 import type { RunWriter } from './record-run-progress.ts'
-import { holdRun } from './run-progress.repo.ts'
+import { holdRun } from './hold-run.ts'
 import { runViews } from './run-views.ts'
 import { type RunKey } from './runs.repo.ts'
 import { isActive, type RunView } from './run-view.ts'
@@ -24,7 +24,7 @@ export const finalizeRun = tenantOperation(
   { source: import.meta.url, name: 'finalizeRun', lane: 'run' },
   async (tx, { ownerId, runId, bootId, ending }: RunWriter & { ending: Ending }): Promise<FinalizeOutcome> => {
     if ((ending.state === 'failed') !== (ending.error !== null)) throw new Error('an error belongs to a failed run')
-    const held = await holdRun(tx, { ownerId, runId, money: true, chat: true })
+    const held = await holdRun(tx, { ownerId, runId })
     if (held?.run.bootId !== bootId) return { outcome: 'fenced' }
     if (!isActive(held.run)) return endedAlready(await runViews(tx, ownerId, [held.run]))
     return { outcome: 'finalized', run: await settleRun(tx, held, ending) }
@@ -42,7 +42,7 @@ export const RECOVERY_GAP = 1_000_000
 export const reapRun = tenantOperation(
   { source: import.meta.url, name: 'reapRun', lane: 'run' },
   async (tx, { ownerId, runId }: RunKey): Promise<FinalizeOutcome> => {
-    const held = await holdRun(tx, { ownerId, runId, money: true, chat: true })
+    const held = await holdRun(tx, { ownerId, runId })
     if (!held) return { outcome: 'fenced' }
     const { run } = held
     if (!isActive(run)) return endedAlready(await runViews(tx, ownerId, [run]))

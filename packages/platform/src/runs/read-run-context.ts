@@ -1,12 +1,12 @@
 import type { Message } from '@bureau/protocol'
-import { and, asc, desc, eq } from 'drizzle-orm'
+import { and, asc, eq, sql } from 'drizzle-orm'
 import type { AttachmentRow } from '../chats/attachments.repo.ts'
 import type { ChatKey } from '../chats/chats.repo.ts'
 import { attachmentPlace } from '../chats/store-attachments.ts'
 import type { RunInputRecord } from '../db/column-types.ts'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
-import { messageAttachments, messages } from '../db/schema.ts'
+import { messageAttachments, runs } from '../db/schema.ts'
 import { signInUserOf } from '../oauth/credential-name.ts'
 import { unsealText } from '../security/seal.ts'
 import { contextPlace } from './admit-run.ts'
@@ -53,14 +53,30 @@ export type ContextAttachment = {
 /** Older messages than these are out of reach of a model anyway. */
 const HISTORY_LIMIT = 2_000
 
-const selectMessages = prepared((tx, { ownerId, chatId }: ChatKey) =>
-  tx
-    .select()
-    .from(messages)
-    .where(and(eq(messages.chatId, chatId), eq(messages.ownerId, ownerId)))
-    .orderBy(desc(messages.seq))
-    .limit(HISTORY_LIMIT),
-)
+type StoredMessage = Omit<HistoryMessage, 'attachments'>
+
+/** Of a run: what its context is made of, with the messages of its chat as one value. */
+export const contextColumns = {
+  id: runs.id,
+  ownerId: runs.ownerId,
+  chatId: runs.chatId,
+  integrationId: runs.integrationId,
+  consumerId: runs.consumerId,
+  agent: runs.agent,
+  input: runs.input,
+  contextEnc: runs.contextEnc,
+  messages: sql<StoredMessage[]>`(
+    SELECT coalesce(json_agg(json_build_object(
+      'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
+    FROM (SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
+      ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest)`,
+  hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
+}
+
+type ContextRow = Pick<RunRow, Exclude<keyof typeof contextColumns, 'messages' | 'hasAttachments'>> & {
+  readonly messages: readonly StoredMessage[]
+  readonly hasAttachments: boolean
+}
 
 const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
   tx
@@ -70,30 +86,20 @@ const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
     .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx)),
 )
 
-/** `hasAttachments`: something is attached to a message of the run's chat. */
-export async function readRunContext(
-  tx: Tx,
-  run: RunRow,
-  { dataKey, hasAttachments }: { readonly dataKey: Uint8Array; readonly hasAttachments: boolean },
-): Promise<RunContext> {
+export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Array): Promise<RunContext> {
   const chat: ChatKey = { ownerId: run.ownerId, chatId: run.chatId }
-  const rows = await selectMessages(tx, chat)
-  const attachments = hasAttachments ? await selectAttachments(tx, chat) : []
+  const attachments = run.hasAttachments ? await selectAttachments(tx, chat) : []
   const bySeq = Map.groupBy(attachments, (row) => row.messageSeq)
-  const history = rows.toReversed().map(({ seq, runId, role, status, item }) => ({
-    seq,
-    runId,
-    role,
-    status,
-    item,
-    attachments: (bySeq.get(seq) ?? []).map((row) => contextAttachment(row, dataKey)),
+  const history = run.messages.map((message) => ({
+    ...message,
+    attachments: (bySeq.get(message.seq) ?? []).map((row) => contextAttachment(row, dataKey)),
   }))
   const { id: runId, chatId, integrationId, agent, input } = run
   const userId = signInUserOf(run)
   return { runId, chatId, integrationId, agent, userId, input, userContext: openContext(run, dataKey), history }
 }
 
-function openContext(run: RunRow, dataKey: Uint8Array): RunContext['userContext'] {
+function openContext(run: ContextRow, dataKey: Uint8Array): RunContext['userContext'] {
   if (!run.contextEnc) return null
   return JSON.parse(unsealText(dataKey, contextPlace(run.ownerId, run.id), run.contextEnc)) as RunContext['userContext']
 }

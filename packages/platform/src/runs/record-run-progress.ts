@@ -1,6 +1,7 @@
 import { tenantOperation } from '../db/operation.ts'
 import { chargeCalls } from './charge-calls.ts'
-import { holdRun, type ModelCall, type RunItemRecord, storeItems } from './run-progress.repo.ts'
+import { holdRun } from './hold-run.ts'
+import { type RunOutputRecord, storeOutput } from './run-output.repo.ts'
 import type { RunKey } from './runs.repo.ts'
 
 /** Who writes: the process that was given the run. All its writes are void once the run was taken from it. */
@@ -16,15 +17,11 @@ export type WriteOutcome = 'ok' | 'fenced'
  */
 export const recordRunProgress = tenantOperation(
   { source: import.meta.url, name: 'recordRunProgress', lane: 'run' },
-  async (
-    tx,
-    args: RunWriter & { items: readonly RunItemRecord[]; calls: readonly ModelCall[] },
-  ): Promise<WriteOutcome> => {
+  async (tx, args: RunWriter & Pick<RunOutputRecord, 'items' | 'calls'>): Promise<WriteOutcome> => {
     const { ownerId, runId, bootId, items, calls } = args
-    const asked = { money: calls.length > 0, chat: items.length > 0 }
-    const held = await holdRun(tx, { ownerId, runId, ...asked })
+    const held = await holdRun(tx, { ownerId, runId })
     if (held?.run.bootId !== bootId || held.run.state !== 'running') return 'fenced'
-    await storeItems(tx, held.run, items)
+    await storeOutput(tx, held.run, { items, calls })
     await chargeCalls(tx, held, calls)
     return 'ok'
   },

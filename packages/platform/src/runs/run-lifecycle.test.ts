@@ -7,7 +7,7 @@ import { reapRun, RECOVERY_GAP } from './finalize-run.ts'
 import { recordRunProgress } from './record-run-progress.ts'
 import { declareDead, listPulses } from './replicas.repo.ts'
 import { requestCancel } from './request-cancel.ts'
-import type { ModelCall, RunItemRecord } from './run-progress.repo.ts'
+import type { ModelCall, RunItemRecord } from './run-output.repo.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 

@@ -1,4 +1,4 @@
-import { type Message, NO_USAGE, type Usage } from '@bureau/protocol'
+import { addUsage, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
 import { and, asc, eq, inArray, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
@@ -36,6 +36,12 @@ const sumOfRun = prepared((tx, { ownerId, runId }: RunKey) =>
 export async function sumRunUsage(tx: Tx, key: RunKey): Promise<Usage> {
   const [sums] = await sumOfRun(tx, key)
   return sums ? toUsage(sums) : NO_USAGE
+}
+
+/** The same sum over calls of a run of which no other was stored. */
+export function sumCalls(calls: readonly { readonly usage: Usage }[]): Usage {
+  const sums = calls.reduce((sum, { usage }) => addUsage(sum, usage), NO_USAGE)
+  return { ...sums, request_count: calls.length, total_tokens: sums.input_tokens + sums.output_tokens }
 }
 
 const sum = (column: unknown) => sql<number>`coalesce(sum(${column}), 0)`.mapWith(Number)

@@ -1,29 +1,26 @@
 import type { Message, Usage } from '@bureau/protocol'
-import { and, eq, sql } from 'drizzle-orm'
+import { and, eq } from 'drizzle-orm'
 import type { AttachmentState } from '../db/column-types.ts'
 import type { Tx } from '../db/operation.ts'
-import { prepared } from '../db/prepared.ts'
-import { members, messageAttachments, messages, runEventChunks, runs } from '../db/schema.ts'
+import { messages } from '../db/schema.ts'
 import { newId } from '../ids.ts'
 import { refundRun } from '../members/debit-allowance.ts'
-import { appendOutbox } from '../outbox/outbox.repo.ts'
-import { RUN_ERRORS, type RunErrorCode } from './run-errors.ts'
 import { chargeCalls } from './charge-calls.ts'
-import { type HeldRun, type ModelCall, type RunItemRecord, storeItems } from './run-progress.repo.ts'
-import { isNotFromUser, isRun, type RunKey, type RunRow, sumRunUsage } from './runs.repo.ts'
+import { updateEnded } from './ended-run.repo.ts'
+import type { HeldRun } from './hold-run.ts'
+import { RUN_ERRORS, type RunErrorCode } from './run-errors.ts'
+import {
+  type ModelCall,
+  outputValues,
+  type RunItemRecord,
+  type RunOutputRecord,
+  storeOutput,
+} from './run-output.repo.ts'
+import { isNotFromUser, type RunRow, sumCalls, sumRunUsage } from './runs.repo.ts'
 import { runView, type RunView } from './run-view.ts'
 
 /** A stretch of a run's event log, encoded and compressed by who writes it. */
 export type EventChunk = { readonly firstSeq: number; readonly lastSeq: number; readonly body: Uint8Array }
-
-const insertChunk = prepared((tx, { ownerId, runId, firstSeq, lastSeq, body }: RunKey & EventChunk) =>
-  tx.insert(runEventChunks).values({ ownerId, runId, firstSeq, lastSeq, body }).onConflictDoNothing(),
-)
-
-/** Keeps a chunk, once however often it is stored. */
-export async function storeChunk(tx: Tx, { ownerId, runId, chunk }: RunKey & { chunk: EventChunk }): Promise<void> {
-  await insertChunk(tx, { ownerId, runId, ...chunk })
-}
 
 /** How a run ends and what it did not store before. */
 export type Ending = {
@@ -40,76 +37,52 @@ export type Ending = {
 
 /** Makes a run terminal, with all that belongs to it. Everything is locked and the run is active. */
 export async function settleRun(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
-  const { run, member, period } = held
-  const { ownerId } = run
+  const { run, period } = held
   await chargeCalls(tx, held, ending.calls)
-  await storeItems(tx, run, ending.items)
-  await markItems(tx, run, ending)
-  if (ending.eventChunk) await storeChunk(tx, { ownerId, runId: run.id, chunk: ending.eventChunk })
-  const usage = await sumRunUsage(tx, { ownerId, runId: run.id })
-  const ended = await endRun(tx, run, ending, usage)
-  const what = member && period && refundOf(run, ending, usage.output_tokens)
+  // Usually nothing of a run was stored before, and nothing of it has to be marked.
+  const atOnce = ending.state === 'completed' && ending.calls[0]?.callSeq === 1
+  if (!atOnce) {
+    await storeOutput(tx, run, ending)
+    await markItems(tx, run, ending)
+  }
+  const usage = atOnce ? sumCalls(ending.calls) : await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id })
+  const view = await endRun(tx, held, { ending, usage, output: atOnce ? ending : NO_OUTPUT })
+  const what = period && refundOf(run, ending, usage.output_tokens)
   if (what) await refundRun(tx, { run, period, what })
-  const view = runView(ended, undefined)
-  await appendOutbox(tx, ownerId, `run.${ending.state}`, view)
   return view
 }
 
-async function endRun(tx: Tx, run: RunRow, ending: Ending, usage: Usage): Promise<RunRow> {
-  const { state, error, lastEventSeq } = ending
-  const [ended] = await updateEnded(tx, {
-    ownerId: run.ownerId,
-    runId: run.id,
-    memberId: run.memberId,
+const NO_OUTPUT: RunOutputRecord = { items: [], calls: [] }
+
+type End = { readonly ending: Ending; readonly usage: Usage; readonly output: RunOutputRecord }
+
+async function endRun(tx: Tx, { run, now }: HeldRun, { ending, usage, output }: End): Promise<RunView> {
+  const { state, error, eventChunk } = ending
+  const ended = {
     state,
     usage,
-    lastEventSeq,
+    finishedAt: now,
+    lastEventSeq: Math.max(run.lastEventSeq, ending.lastEventSeq),
     errorCode: error?.code ?? null,
     errorClass: error ? RUN_ERRORS[error.code].class : null,
     errorMessage: error ? (error.message ?? RUN_ERRORS[error.code].message) : null,
-    attachments: await attachmentsOf(tx, run, state),
-  })
-  if (!ended) throw new Error('a locked run vanished')
-  return ended
-}
-
-type Ended = RunKey &
-  Pick<RunRow, 'memberId' | 'state' | 'usage' | 'lastEventSeq' | 'errorCode' | 'errorClass' | 'errorMessage'> & {
-    readonly attachments: AttachmentState
   }
-
-/** The run, what was attached to its message, and its member's count of active runs. */
-const updateEnded = prepared((tx, ended: Ended) => {
-  const { ownerId, runId, memberId, state, usage, lastEventSeq, errorCode, errorClass, errorMessage } = ended
-  const { runId: ofRun, ownerId: ofOwner, state: attachmentState } = messageAttachments
-  const settled = tx.$with('settled').as(
-    tx
-      .update(messageAttachments)
-      .set({ state: ended.attachments })
-      .where(and(eq(ofRun, runId), eq(ofOwner, ownerId), eq(attachmentState, 'pending'))),
-  )
-  const freed = tx.$with('freed').as(
-    tx
-      .update(members)
-      .set({ activeRuns: sql`${members.activeRuns} - 1` })
-      .where(and(sql`${members.id} = ${memberId}`, eq(members.ownerId, ownerId))),
-  )
-  return tx
-    .with(settled, freed)
-    .update(runs)
-    .set({
-      state,
-      usage,
-      finishedAt: sql`now()`,
-      contextEnc: null,
-      lastEventSeq: sql`greatest(${runs.lastEventSeq}, ${lastEventSeq})`,
-      errorCode,
-      errorClass,
-      errorMessage,
-    })
-    .where(isRun({ ownerId, runId }))
-    .returning()
-})
+  const view = runView({ ...run, ...ended }, undefined)
+  const rows = await updateEnded(tx, {
+    ...outputValues(run, output),
+    ...ended,
+    memberId: run.memberId,
+    attachments: await attachmentsOf(tx, run, state),
+    firstSeq: eventChunk?.firstSeq ?? null,
+    lastSeq: eventChunk?.lastSeq ?? null,
+    body: eventChunk?.body ?? null,
+    topic: `run.${state}`,
+    eventId: newId('evt'),
+    view,
+  })
+  if (rows.length === 0) throw new Error('a locked run vanished')
+  return view
+}
 
 /** A failed response stays in the history: its items and what it was writing, or at least that there was one. */
 async function markItems(tx: Tx, run: RunRow, { state, partial }: Ending): Promise<void> {
@@ -117,8 +90,8 @@ async function markItems(tx: Tx, run: RunRow, { state, partial }: Ending): Promi
   const answered = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), isNotFromUser)
   const marked = await tx.update(messages).set({ status: state }).where(answered).returning({ id: messages.id })
   if (state === 'cancelled') return
-  if (partial) await storeItems(tx, run, [partial], 'failed')
-  else if (marked.length === 0) await storeItems(tx, run, [{ id: newId('msg'), item: emptyAnswer(run) }], 'failed')
+  const last = partial ?? (marked.length === 0 ? { id: newId('msg'), item: emptyAnswer(run) } : null)
+  if (last) await storeOutput(tx, run, { items: [last], calls: [], status: 'failed' })
 }
 
 const emptyAnswer = (run: RunRow): Message => ({

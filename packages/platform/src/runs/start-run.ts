@@ -1,8 +1,8 @@
-import { and, eq, getTableColumns, sql } from 'drizzle-orm'
+import { and, eq, sql } from 'drizzle-orm'
 import { tenantOperation } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { runs } from '../db/schema.ts'
-import { readRunContext, type RunContext } from './read-run-context.ts'
+import { contextColumns, readRunContext, type RunContext } from './read-run-context.ts'
 import type { RunWriter } from './record-run-progress.ts'
 import { findRun, isRun } from './runs.repo.ts'
 import { isActive } from './run-view.ts'
@@ -24,10 +24,7 @@ export const startRun = tenantOperation(
   { source: import.meta.url, name: 'startRun', lane: 'run' },
   async (tx, { ownerId, runId, bootId, dataKey }: RunWriter & { dataKey: Uint8Array }): Promise<StartOutcome> => {
     const [started] = await updateStarted(tx, { ownerId, runId, bootId })
-    if (started) {
-      const { hasAttachments, ...run } = started
-      return { outcome: 'started', context: await readRunContext(tx, run, { dataKey, hasAttachments }) }
-    }
+    if (started) return { outcome: 'started', context: await readRunContext(tx, started, dataKey) }
     const run = await findRun(tx, { ownerId, runId })
     return { outcome: run?.bootId === bootId && isActive(run) ? 'cancel_requested' : 'fenced' }
   },
@@ -39,8 +36,5 @@ const updateStarted = prepared((tx, { ownerId, runId, bootId }: RunWriter) => {
     .update(runs)
     .set({ state: 'running', startedAt: sql`coalesce(${runs.startedAt}, now())` })
     .where(and(isRun({ ownerId, runId }), eq(runs.bootId, bootId), isStartable))
-    .returning({
-      ...getTableColumns(runs),
-      hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
-    })
+    .returning(contextColumns)
 })
