@@ -62,7 +62,7 @@ export function parseAllowancePolicy(input: unknown): AllowancePolicy {
 }
 
 /** Known to the runtime, and a name (not an offset or a POSIX rule): the database is asked as well. */
-function isTimeZone(name: string): boolean {
+export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false
   try {
     return Boolean(new Intl.DateTimeFormat('en', { timeZone: name }))

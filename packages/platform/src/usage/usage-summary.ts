@@ -3,6 +3,7 @@ import { and, asc, eq, gte, inArray, lt, sql, type SQL } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs, usageEntries } from '../db/schema.ts'
+import { isTimeZone } from '../members/allowance-policy.ts'
 import { toUsage, USAGE_SUMS } from '../runs/runs.repo.ts'
 
 export type UsageSummary = {
@@ -38,7 +39,8 @@ export const summarizeUsage = tenantOperation(
   { source: import.meta.url, name: 'summarizeUsage', lane: 'interactive' },
   async (tx, request: SummaryRequest): Promise<UsageSummary[]> => {
     const lengthMs = Date.parse(request.to) - Date.parse(request.from)
-    if (!(lengthMs > 0 && lengthMs <= MAX_DAYS * DAY_MS)) throw new ServiceError('invalid_time_range')
+    if (!(lengthMs > 0 && lengthMs <= MAX_DAYS * DAY_MS) || !isTimeZone(request.timeZone))
+      throw new ServiceError('invalid_time_range')
     try {
       return await summarize(tx, request)
     } catch (error) {
