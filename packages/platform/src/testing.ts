@@ -16,12 +16,15 @@ import { equipPlatform, type OpenPlatform } from './main.ts'
 import { createOwner } from './owners/create-owner.ts'
 import { equipStore } from './platform-store.ts'
 
-export { CommitUnknownError } from './db/database.ts'
-export { type Engine, ENGINES } from './db/engines.contract.ts'
+export { CommitUnknownError, type Database, type RunOptions } from './db/database.ts'
+export { type Engine, ENGINES, preparedDump, queryRows, SERVER } from './db/engines.contract.ts'
 export { ROUTES } from './app.ts'
-export { checkInvariants } from './db/invariants.ts'
+export { checkInvariants, type Violation } from './db/invariants.ts'
+export type { Operation, Tx } from './db/operation.ts'
 export { platformDocument } from './docs/openapi.ts'
 export { patternOf, type Route } from './http/route.ts'
+export { equipPlatform } from './main.ts'
+export { equipStore } from './platform-store.ts'
 export { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 
 /** What the processes of one installation have in common. */

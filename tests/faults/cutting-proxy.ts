@@ -1,0 +1,102 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { MARK } from './fault.ts'
+
+/** When a marked transaction loses its connection: before its COMMIT arrives, or before the answer to it does. */
+export type Cut = 'before COMMIT' | 'before the answer to COMMIT'
+
+/** A way to a server that can be cut, as a whole or at the COMMIT of one marked transaction of PostgreSQL. */
+export class CuttingProxy {
+  readonly port: number
+  readonly #server: Server
+  readonly #target: { readonly host: string; readonly port: number }
+  readonly #pairs = new Set<readonly [Socket, Socket]>()
+  #isOpen = true
+  #cut: Cut | undefined
+  #shutAfterCut = false
+  #onCut: () => void = () => {}
+
+  private constructor(server: Server, target: { readonly host: string; readonly port: number }) {
+    this.#server = server
+    this.#target = target
+    this.port = (server.address() as AddressInfo).port
+    server.on('connection', (client: Socket) => this.#connect(client))
+  }
+
+  static async start(target: { readonly host: string; readonly port: number }): Promise<CuttingProxy> {
+    const server = createServer()
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    return new CuttingProxy(server, target)
+  }
+
+  /** Cuts the connection of the next marked transaction; with `shut`, new ones are refused from then on. */
+  cutNextMarked(cut: Cut, { shut }: { readonly shut: boolean }): Promise<void> {
+    this.#cut = cut
+    this.#shutAfterCut = shut
+    return new Promise((resolve) => (this.#onCut = resolve))
+  }
+
+  /** Whether a marked transaction is still to come. */
+  get isWaiting(): boolean {
+    return this.#cut !== undefined
+  }
+
+  /** Breaks every connection; new ones are accepted. */
+  breakAll(): void {
+    for (const pair of this.#pairs) for (const socket of pair) socket.destroy()
+    this.#pairs.clear()
+  }
+
+  shut(): void {
+    this.#isOpen = false
+    this.breakAll()
+  }
+
+  open(): void {
+    this.#isOpen = true
+    this.#cut = undefined
+  }
+
+  close(): void {
+    this.shut()
+    this.#server.close()
+  }
+
+  #connect(client: Socket): void {
+    client.on('error', () => {})
+    if (!this.#isOpen) return void client.destroy()
+    const upstream = connect(this.#target.port, this.#target.host).on('error', () => {})
+    const pair = [client, upstream] as const
+    this.#pairs.add(pair)
+    for (const socket of pair) {
+      socket.setNoDelay(true)
+      socket.once('close', () => {
+        this.#pairs.delete(pair)
+        for (const each of pair) each.destroy()
+      })
+    }
+    let isMarked = false
+    client.on('data', (bytes: Buffer) => {
+      isMarked ||= this.#cut !== undefined && bytes.includes(MARK)
+      if (isMarked && bytes.includes('COMMIT\0')) return this.#cutAtCommit(pair, bytes)
+      upstream.write(bytes)
+    })
+    upstream.pipe(client)
+  }
+
+  #cutAtCommit([client, upstream]: readonly [Socket, Socket], bytes: Buffer): void {
+    const cut = this.#cut
+    this.#cut = undefined
+    const finish = (): void => {
+      client.destroy()
+      upstream.destroy()
+      if (this.#shutAfterCut) this.shut()
+      this.#onCut()
+    }
+    if (cut === 'before COMMIT') return finish()
+    upstream.unpipe(client)
+    upstream.once('data', finish) // it has committed, and nobody will hear of it
+    upstream.write(bytes)
+  }
+}

@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { restoreDatabase } from '@bureau/platform'
+import { preparedDump, SERVER } from '@bureau/platform/testing'
+import { Client } from 'pg'
+import { CuttingProxy } from './cutting-proxy.ts'
+import type { Fault } from './fault.ts'
+import { Model } from './model.ts'
+import { ServerProcess } from './server-process.ts'
+
+export type Engine = 'embedded' | 'postgres'
+
+export type Scale = { readonly engine: Engine; readonly processes: 1 | 2; readonly redis: boolean }
+
+const REDIS_URL = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
+
+/** An empty database with the processes that serve it, a model provider, and ways to the servers that can be cut. */
+export class Installation {
+  readonly scale: Scale
+  readonly model: Model
+  readonly database: CuttingProxy | undefined
+  readonly redis: CuttingProxy | undefined
+  readonly processes: ServerProcess[] = []
+  /** Everything that ended processes printed. */
+  pastOutput = ''
+  apiKey = ''
+  readonly #environment: Readonly<Record<string, string>>
+  readonly #folder: string
+  readonly #records: Schema | undefined
+
+  private constructor(scale: Scale, parts: Parts) {
+    this.scale = scale
+    this.model = parts.model
+    this.database = parts.database
+    this.redis = parts.redis
+    this.#folder = parts.folder
+    this.#records = parts.records
+    this.#environment = environmentOf(parts)
+  }
+
+  /** Starts the first process, which makes the first owner, and then the others. @param firstFault Ends its first start. */
+  static async open(scale: Scale, firstFault: Fault | null = null): Promise<Installation> {
+    const folder = mkdtempSync(path.join(tmpdir(), 'bureau-faults-'))
+    const records = scale.engine === 'postgres' ? await Schema.create() : undefined
+    if (!records) await restoreDatabase(await preparedDump(), folder)
+    const installation = new Installation(scale, {
+      folder,
+      records,
+      model: await Model.start(),
+      database: records && (await proxyTo(SERVER, 5432)),
+      redis: scale.redis ? await proxyTo(REDIS_URL, 6379) : undefined,
+    })
+    if (firstFault && (await installation.start(0, firstFault))) throw new Error('the fault was never reached')
+    for (let index = 0; index < scale.processes; index++) await installation.restart(index)
+    return installation
+  }
+
+  /** The process at this place; undefined when the fault ended it before it served. */
+  async start(
+    index: number,
+    fault: Fault | null = null,
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<ServerProcess | undefined> {
+    const started = new ServerProcess({ ...this.#environment, ...environment, FAULT: JSON.stringify(fault) })
+    this.processes[index] = started
+    if (!(await started.ready())) {
+      this.pastOutput += started.output
+      if (fault === null) throw new Error(`a server did not start:\n${started.output.slice(-2_000)}`)
+      return undefined
+    }
+    this.apiKey = this.#readApiKey()
+    return started
+  }
+
+  /** Kills the process at this place, if it lives, and starts it again. On PostgreSQL its death is declared. */
+  async restart(
+    index: number,
+    fault: Fault | null = null,
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<ServerProcess | undefined> {
+    const old = this.processes[index]
+    if (old) {
+      old.kill()
+      await old.exited
+      this.pastOutput += old.output
+    }
+    await this.#records?.declareDead(await this.#liveBoots())
+    return this.start(index, fault, environment)
+  }
+
+  get output(): string {
+    return this.pastOutput + this.processes.map((process) => process.output).join('')
+  }
+
+  async close(): Promise<void> {
+    for (const process of this.processes) process.kill()
+    await Promise.all(this.processes.map((process) => process.exited))
+    this.database?.close()
+    this.redis?.close()
+    await this.model.close()
+    await this.#records?.drop()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  #readApiKey(): string {
+    const file = path.join(this.#folder, 'credentials.json')
+    if (!existsSync(file)) throw new Error('a server is ready, and nobody has an API key')
+    return (JSON.parse(readFileSync(file, 'utf8')) as { apiKey: string }).apiKey
+  }
+
+  async #liveBoots(): Promise<string[]> {
+    const live = this.processes.filter((process) => !process.isOver)
+    return Promise.all(live.map((process) => process.bootId()))
+  }
+}
+
+type Parts = {
+  readonly folder: string
+  readonly records: Schema | undefined
+  readonly model: Model
+  readonly database: CuttingProxy | undefined
+  readonly redis: CuttingProxy | undefined
+}
+
+function environmentOf({ folder, records, model, database, redis }: Parts): Record<string, string> {
+  const databaseUrl = new URL(records?.url ?? SERVER)
+  databaseUrl.hostname = '127.0.0.1'
+  databaseUrl.port = String(database?.port ?? '')
+  return {
+    BUREAU_DATA: folder,
+    PLATFORM_MASTER_KEY: randomBytes(32).toString('hex'),
+    PLATFORM_REQUESTS_PER_MINUTE: '1000000',
+    PLATFORM_REQUEST_BURST: '1000000',
+    PLATFORM_MAX_LAG_MS: '0',
+    BUREAU_ALLOWED_HOSTS: '127.0.0.1',
+    LOG_LEVEL: 'info',
+    OPENAI_API_KEY: 'sk-fault-runner',
+    OPENAI_BASE_URL: model.baseUrl,
+    ...(records && { DATABASE_URL: databaseUrl.href }),
+    ...(redis && { REDIS_URL: `redis://127.0.0.1:${redis.port}` }),
+  }
+}
+
+async function proxyTo(url: string, usualPort: number): Promise<CuttingProxy> {
+  const { hostname, port } = new URL(url)
+  return CuttingProxy.start({ host: hostname, port: Number(port || usualPort) })
+}
+
+/** A schema of its own on the PostgreSQL server of the tests, and a direct connection to it. */
+class Schema {
+  readonly url: string
+  readonly #client: Client
+  readonly #name: string
+
+  private constructor(name: string, url: string, client: Client) {
+    this.#name = name
+    this.url = url
+    this.#client = client
+  }
+
+  static async create(): Promise<Schema> {
+    const name = `faults_${randomBytes(8).toString('hex')}`
+    const url = new URL(SERVER)
+    url.searchParams.set('options', `-c search_path=${name}`)
+    const client = new Client({ connectionString: url.href })
+    client.on('error', () => {})
+    await client.connect()
+    await client.query(`CREATE SCHEMA ${name}`)
+    return new Schema(name, url.href, client)
+  }
+
+  /**
+   * Says at once of all processes but these that they are dead, as the others find out after 45 seconds: a plan that
+   * kills need not wait for it. A database without tables yet has no processes.
+   */
+  async declareDead(live: readonly string[]): Promise<void> {
+    const found = await this.#client.query("SELECT to_regclass('replicas') AS name")
+    if (found.rows[0].name === null) return
+    const statement = "UPDATE replicas SET state = 'dead' WHERE state IN ('live','draining') AND boot_id <> ALL($1)"
+    await this.#client.query(statement, [live])
+  }
+
+  async drop(): Promise<void> {
+    await this.#client.query(`DROP SCHEMA ${this.#name} CASCADE`)
+    await this.#client.end()
+  }
+}

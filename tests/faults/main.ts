@@ -1,0 +1,64 @@
+/**
+ * Harms the hosted platform in every way that it has to withstand, and checks after each that nothing was lost, doubled,
+ * stuck or told wrongly. Real server processes, asked over HTTP; a stand-in for the model provider; everything on loopback.
+ * Exits with 1 when a promise was broken.
+ */
+import { parseArgs } from 'node:util'
+import { ENGINES } from '@bureau/platform/testing'
+import type { Engine } from './installation.ts'
+import type { PlanResult } from './plan.ts'
+import { lineOf, tableOf } from './report.ts'
+import { runSession } from './session.ts'
+
+const HELP = `npm run faults [-- options]
+
+Kills, stops and cuts off server processes of the hosted platform, storms them with requests, and checks its promises
+after each plan. Every plan once; the evidence of a broken promise stands below its line. See docs/reliability.md.
+
+  --engine <name>    embedded or postgres; default: both, PostgreSQL at TEST_DATABASE_URL
+  --minutes <n>      so long, divided among the engines: plans that do not fit are left out, random ones fill the rest
+  --seed <n>         repeats the choices of an earlier run; default: another one each time
+  --only <words>     only the plans with these words in their line, e.g. "kill -9 after admitRun"
+  --help             this text`
+
+const { values } = parseArgs({
+  options: {
+    engine: { type: 'string' },
+    minutes: { type: 'string' },
+    seed: { type: 'string' },
+    only: { type: 'string', default: '' },
+    help: { type: 'boolean' },
+  },
+})
+if (values.help) {
+  console.log(HELP)
+  process.exit(0)
+}
+const reachable: readonly Engine[] = ENGINES.includes('postgres') ? ['embedded', 'postgres'] : ['embedded']
+const engines = reachable.filter((name) => values.engine === undefined || values.engine === name)
+const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
+const seed = values.seed === undefined ? Date.now() % 1_000_000 : Number(values.seed)
+if (engines.length === 0) throw new Error('--engine is embedded or postgres, and PostgreSQL has to be there')
+if (!Number.isInteger(seed) || (minutes !== undefined && !(minutes > 0)))
+  throw new Error('--seed and --minutes are numbers')
+
+console.log(`seed ${seed}`)
+const results: PlanResult[] = []
+let left = 0
+for (const engine of engines) {
+  const session = await runSession({
+    engine,
+    seed,
+    isWanted: ({ title }) => title.includes(values.only),
+    ...(minutes !== undefined && { until: performance.now() + (minutes * 60_000) / engines.length }),
+    onResult: (result) => console.log(lineOf(result)),
+  })
+  results.push(...session.results)
+  left += session.left
+}
+console.log(`\n${tableOf(results)}`)
+if (left > 0) console.log(`\n${left} plans were left out: there was no time for them.`)
+const isBroken = results.some(({ violations }) => violations.length > 0)
+const command = `npm run faults -- --engine ${engines.length === 1 ? engines[0] : 'embedded|postgres'} --seed ${seed}`
+console.log(isBroken ? `\nA promise was broken. Again: ${command}` : '\nEvery promise was kept.')
+process.exitCode = isBroken ? 1 : 0

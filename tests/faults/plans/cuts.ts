@@ -1,0 +1,128 @@
+import type { Cut } from '../cutting-proxy.ts'
+import type { Fault } from '../fault.ts'
+import { addWebhook, type Occurring } from '../operations.ts'
+import { ONE, type Plan, type Scene, TWO, within } from '../plan.ts'
+import { oneRound } from '../traffic.ts'
+
+const CUTS: readonly { readonly cut: Cut; readonly shut: boolean; readonly says: string }[] = [
+  { cut: 'before COMMIT', shut: false, says: 'before COMMIT' },
+  { cut: 'before the answer to COMMIT', shut: false, says: 'after COMMIT was sent, before its answer' },
+  {
+    cut: 'before the answer to COMMIT',
+    shut: true,
+    says: 'after COMMIT was sent, the database away until it was given up',
+  },
+]
+/** A lost answer to COMMIT is asked for during two seconds. */
+const AWAY_MS = 3_000
+const REACH_MS = 30_000
+
+/** Connections to PostgreSQL that break at the COMMIT of each operation. */
+export function cutPlans(occurring: readonly Occurring[]): Plan[] {
+  const serving = occurring.filter(({ when }) => when === 'serving')
+  return serving.flatMap(({ operation }) =>
+    CUTS.map(({ cut, shut, says }): Plan => ({
+      group: `connection cut ${says}`,
+      title: `the connection of ${operation} breaks ${says}`,
+      scale: ONE,
+      engines: ['postgres'],
+      play: (scene) => cutAtCommit(scene, operation, { cut, shut }),
+    })),
+  )
+}
+
+async function cutAtCommit(scene: Scene, operation: string, how: { cut: Cut; shut: boolean }): Promise<void> {
+  const { installation, tenant, object } = scene
+  const proxy = installation.database!
+  const consumerId = await tenant.addConsumer()
+  await addWebhook(tenant)
+  const fault: Fault = { operation, point: 'inside', nth: 1, action: 'mark' }
+  const restored = proxy.cutNextMarked(how.cut, how).then(async () => {
+    if (how.shut) await pause(AWAY_MS)
+    proxy.open()
+  })
+  const roundUntilCut = (): Promise<unknown> => Promise.race([oneRound(scene, consumerId), restored])
+  installation.processes[0]!.arm(fault)
+  await roundUntilCut()
+  if (proxy.isWaiting) await installation.restart(0, fault) // what a process remembers, it asks for only after its start
+  const until = performance.now() + REACH_MS
+  while (proxy.isWaiting && performance.now() < until) await roundUntilCut()
+  if (proxy.isWaiting) object(`never reached: the COMMIT of ${operation}`)
+  else await restored
+  proxy.open()
+  installation.processes[0]!.arm(null)
+}
+
+const pause = (milliseconds: number): Promise<void> => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  setTimeout(resolve, milliseconds)
+  return promise
+}
+
+/** Outages of what the processes need, in the middle of everything. */
+export const OUTAGES: readonly Plan[] = [
+  {
+    group: 'database away',
+    title: 'all connections to PostgreSQL break, 10 times under load',
+    scale: ONE,
+    engines: ['postgres'],
+    play: (scene) =>
+      underLoad(scene, async () => {
+        for (let time = 0; time < 10; time++) {
+          await pause(100 + scene.random() * 400)
+          scene.installation.database!.breakAll()
+        }
+      }),
+  },
+  {
+    group: 'database away',
+    title: 'PostgreSQL is away for 8 seconds under load',
+    scale: ONE,
+    engines: ['postgres'],
+    play: (scene) => underLoad(scene, () => away(scene.installation.database!, 8_000)),
+  },
+  {
+    group: 'Redis away',
+    title: 'all connections to Redis break, 10 times under load',
+    scale: TWO,
+    engines: ['postgres'],
+    play: (scene) =>
+      underLoad(scene, async () => {
+        for (let time = 0; time < 10; time++) {
+          await pause(100 + scene.random() * 400)
+          scene.installation.redis!.breakAll()
+        }
+      }),
+  },
+  {
+    group: 'Redis away',
+    title: 'Redis is away for 5 seconds under load',
+    scale: TWO,
+    engines: ['postgres'],
+    play: (scene) => underLoad(scene, () => away(scene.installation.redis!, 5_000)),
+  },
+]
+
+async function away(proxy: { shut(): void; open(): void }, milliseconds: number): Promise<void> {
+  await pause(300)
+  proxy.shut()
+  await pause(milliseconds)
+  proxy.open()
+}
+
+/** Rounds of traffic, and runs that last, while something is done to the connections. */
+async function underLoad(scene: Scene, harm: () => Promise<void>): Promise<void> {
+  const { tenant, installation } = scene
+  const consumerId = await tenant.addConsumer()
+  const lasting = Array.from({ length: 8 }, (_, index) =>
+    tenant.send(tenant.ask({ consumerId, behaviour: 'hold' }), index % installation.processes.length),
+  )
+  await Promise.all(lasting.map((attempt) => attempt.speaking))
+  const harmed = harm()
+  const state = { isOver: false }
+  const rounds = (async () => {
+    while (!state.isOver) await oneRound(scene, consumerId)
+  })()
+  await harmed.finally(() => (state.isOver = true))
+  await within(rounds, 30_000)
+}

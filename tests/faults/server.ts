@@ -1,0 +1,57 @@
+/**
+ * The platform that faults happen to. Everything about it is said by the environment; its parent arms faults and asks
+ * for what its records hold, by messages.
+ */
+import { Agency, Agent, McpConnections, tool } from '@bureau/framework'
+import { ensureFirstOwner, loadPlatformConfig, openDatabase } from '@bureau/platform'
+import { checkInvariants, equipPlatform, equipStore, queryRows } from '@bureau/platform/testing'
+import { createLogger, listen } from '@bureau/runtime'
+import { loadConfig, modelAccess } from '@bureau/server'
+import { z } from 'zod'
+import type { Fault, FromServer, ToServer } from './fault.ts'
+import { FaultyDatabase } from './faulty-database.ts'
+
+const send = (message: FromServer): void => void process.send?.(message)
+process.once('disconnect', () => process.exit(0))
+
+const lookUp = tool({
+  name: 'look_up',
+  description: 'Looks something up.',
+  parameters: z.object({ what: z.string() }),
+  execute: ({ what }) => `${what} is there.`,
+})
+const ceo = new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [lookUp] })
+const agencies = new Map([['shop', new Agency({ name: 'Shop', entryPoint: ceo })]])
+
+const config = loadPlatformConfig()
+const log = createLogger(config.logLevel)
+const fault = JSON.parse(process.env['FAULT'] ?? 'null') as Fault | null
+const db = new FaultyDatabase(await openDatabase(config.databaseUrl), fault, (name) =>
+  send({ type: 'operation', name }),
+)
+void db.failed.then((error) => {
+  log.fatal({ err: error }, 'the database stopped')
+  process.exit(1)
+})
+const masterKey = config.masterKey ?? new Uint8Array(32)
+const store = await equipStore(db, { masterKey, issuer: config.platformId })
+const environment = { models: modelAccess(loadConfig()), mcp: new McpConnections(), now: Date.now }
+const { platform, app } = await equipPlatform(store, { agencies, environment, config, log })
+await ensureFirstOwner(platform, 'http://127.0.0.1')
+
+process.on('message', (message: ToServer) => void hear(message))
+const url = await listen(app, { host: '127.0.0.1', port: 0, drainMs: config.closeMs, log })
+send({ type: 'ready', url })
+
+async function hear(message: ToServer): Promise<void> {
+  if (message.type === 'arm') return db.arm(message.fault)
+  const value = await answer(message).catch((error: unknown) => ({ failed: String(error) }))
+  send({ type: 'answer', id: message.id, value })
+}
+
+async function answer(message: Exclude<ToServer, { type: 'arm' }>): Promise<unknown> {
+  if (message.type === 'active') return platform.executor.size
+  if (message.type === 'bootId') return platform.replica.bootId
+  if (message.type === 'rows') return db.run(queryRows, message.query)
+  return db.run(checkInvariants, { settled: true })
+}
