@@ -5,7 +5,6 @@ import { members, messageAttachments, runEventChunks, runs } from '../db/schema.
 import { announcing, type OutboxTopic } from '../outbox/outbox.repo.ts'
 import { outputParts, type OutputValues } from './run-output.repo.ts'
 import { isRun, type RunRow } from './runs.repo.ts'
-import type { RunView } from './run-view.ts'
 
 type Outcome = Pick<RunRow, 'memberId' | 'state' | 'usage' | 'finishedAt' | 'lastEventSeq'> &
   Pick<RunRow, 'errorCode' | 'errorClass' | 'errorMessage'>
@@ -19,7 +18,8 @@ export type EndedRun = OutputValues &
     readonly body: Uint8Array | null
     readonly topic: OutboxTopic
     readonly eventId: string
-    readonly view: RunView
+    /** What the announcement says. */
+    readonly payload: Readonly<Record<string, unknown>>
   }
 
 /**
@@ -27,7 +27,7 @@ export type EndedRun = OutputValues &
  * message, its member's count of active runs, the announcement, and the run itself. Everything is locked.
  */
 export const updateEnded = prepared((tx, ended: EndedRun) => {
-  const { ownerId, runId, memberId, firstSeq, lastSeq, body, topic, eventId, view } = ended
+  const { ownerId, runId, memberId, firstSeq, lastSeq, body, topic, eventId, payload } = ended
   const { state, usage, finishedAt, lastEventSeq, errorCode, errorClass, errorMessage } = ended
   const { runId: ofRun, ownerId: ofOwner, state: attachmentState } = messageAttachments
   const logged = tx.$with('logged').as(
@@ -52,7 +52,7 @@ export const updateEnded = prepared((tx, ended: EndedRun) => {
       .set({ activeRuns: sql`${members.activeRuns} - 1` })
       .where(and(sql`${members.id} = ${memberId}`, eq(members.ownerId, ownerId))),
   )
-  const announced = tx.$with('announced').as(announcing(tx, { ownerId, topic, eventId, runId, payload: view }))
+  const announced = tx.$with('announced').as(announcing(tx, { ownerId, topic, eventId, runId, payload }))
   return tx
     .with(...outputParts(tx, ended), logged, settled, freed, announced)
     .update(runs)

@@ -78,7 +78,7 @@ async function endRun(tx: Tx, { run, now }: HeldRun, { ending, usage, output }: 
     body: eventChunk?.body ?? null,
     topic: `run.${state}`,
     eventId: newId('evt'),
-    view,
+    payload: view,
   })
   if (rows.length === 0) throw new Error('a locked run vanished')
   return view
