@@ -21,6 +21,11 @@ import { soloAgency, startTestServer } from '../support/test-server.ts'
 
 const SECRET = 'sk-leaked-key in org-1234 at /srv/app/index.ts:5'
 
+/** A stream of just these frames. */
+const frames = (...data: unknown[]): Turn =>
+  status(200, data.map((each) => `data: ${JSON.stringify(each)}\n\n`).join(''), { 'content-type': 'text/event-stream' })
+const response = (more: object): object => ({ type: 'response.completed', response: { id: 'resp_1', ...more } })
+
 /** What the provider does, the error's code, and how many requests that takes. */
 const FAULTS: [string, Turn, string, number][] = [
   ['401', status(401, { error: { message: SECRET } }), 'upstream_auth_failed', 1],
@@ -49,6 +54,11 @@ const FAULTS: [string, Turn, string, number][] = [
   ],
   ['a failed response', [textDeltas(['Half']), failed('server_error', SECRET)], 'upstream_unavailable', 1],
   ['an error event', [textDeltas(['Half']), errorEvent('rate_limit_exceeded', SECRET)], 'upstream_rate_limited', 1],
+  ['a bare error', frames({ error: { message: SECRET } }), 'upstream_invalid_response', 1],
+  ['a bare error with a status', frames({ error: { message: SECRET, code: '429' } }), 'upstream_rate_limited', 1],
+  ['a bare error that is a text', frames({ error: SECRET }), 'upstream_invalid_response', 1],
+  ['a frame of no kind', frames({ detail: SECRET }), 'upstream_invalid_response', 1],
+  ['items that are none', frames(response({ output: [null] })), 'upstream_invalid_response', 1],
 ]
 
 describe.each(FAULTS)('a provider that answers with %s', (_, turn, code, requests) => {
@@ -107,6 +117,18 @@ describe('odd but valid answers', () => {
     expect(stream.outline).toContain('from_the_future')
     expect(stream.result.new_messages[1]).toMatchObject({ type: 'future_item', value: 7 })
     expect(stream.outline.at(-1)).toBe('end')
+  })
+
+  test.each([
+    ['the name of a model that is none', { model: 5, usage: { input_tokens: 7, output_tokens: 2 } }],
+    ['counts that are none', { usage: { input_tokens: 7, output_tokens: 'many', input_tokens_details: null } }],
+  ])('%s: what can be counted is', async (_, more) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([frames(response({ output: [], ...more }))])
+
+    const { status: code, body } = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect([code, body.usage.request_count, body.usage.input_tokens]).toEqual([200, 1, 7])
   })
 
   test('a tool that does not exist is answered by an error text, and the run goes on', async () => {

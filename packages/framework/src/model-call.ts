@@ -142,18 +142,17 @@ export class ModelCall implements ModelCallObserver {
 
   /** Prompts, tool schemas and settings that the provider echoes stay in the process: an allow-list of fields goes out. */
   #showResponse(kind: string, json: string): ResponsesResponse | undefined {
-    const event = parse(json) as { response?: ResponsesResponse }
-    const response = event.response
-    const shown = response && typeof response === 'object' ? publicResponse(response) : undefined
-    this.#emit(kind, JSON.stringify({ ...event, response: shown }))
-    return shown && response
+    const event = parse(json) as { response?: unknown }
+    const response = readResponse(event.response)
+    this.#emit(kind, JSON.stringify({ ...event, response: response && publicResponse(response) }))
+    return response
   }
 
   #onResponse(kind: string, json: string): void {
     const response = this.#showResponse(kind, json)
     if (!response) return
-    this.#response = { ...response, output: Array.isArray(response.output) ? response.output : [] }
-    for (const item of this.#response.output) this.#finish(item)
+    this.#response = response
+    for (const item of response.output) this.#finish(item)
     this.#count(response.usage)
     if (kind === 'response.failed') this.#failure = failureOf(response.error ?? {})
     else for (const item of this.#items) if (item.type === 'message') this.#announce(item)
@@ -197,13 +196,31 @@ function publicResponse(response: ResponsesResponse): Record<string, unknown> {
   for (const field of PUBLIC_RESPONSE_FIELDS) if (field in response) shown[field] = response[field]
   if (response.error) shown['error'] = { code: response.error.code ?? null, message: failureOf(response.error).message }
   else shown['error'] = null
-  shown['output'] = Array.isArray(response.output) ? response.output.map(publicItem) : []
+  shown['output'] = response.output.map(publicItem)
   return shown
+}
+
+/**
+ * A response as far as it can be relied on: a list of items, and the name of a model or none.
+ *
+ * @throws ModelError something in the list is no item.
+ */
+function readResponse(value: unknown): ResponsesResponse | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const { output, model, ...rest } = value as Partial<ResponsesResponse>
+  const items: readonly unknown[] = Array.isArray(output) ? output : []
+  if (!items.every(isItem)) throw new ModelError('upstream_invalid_response', { detail: 'an output item is no object' })
+  return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
+}
+
+function isItem(value: unknown): value is WireItem {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function publicText(response: string): string | undefined {
   try {
-    return JSON.stringify(publicResponse(JSON.parse(response) as ResponsesResponse))
+    const read = readResponse(JSON.parse(response))
+    return read && JSON.stringify(publicResponse(read))
   } catch {
     return undefined
   }

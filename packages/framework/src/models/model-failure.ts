@@ -18,9 +18,11 @@ export function toModelError(error: unknown): unknown {
   return code === undefined ? error : new ModelError(code, { detail, cause: error })
 }
 
-/** What the error code of a finished Responses response means. */
-export function modelErrorOfCode(code: string | undefined, detail: string): ModelError {
-  return new ModelError(NAMES.get(code ?? '') ?? 'upstream_invalid_response', { detail })
+/** What the error code of a finished Responses response means. Gateways put the HTTP status there. */
+export function modelErrorOfCode(code: unknown, detail: string): ModelError {
+  const status = Number(code)
+  if (status >= 400 && status < 600) return modelErrorOfStatus(status, detail)
+  return new ModelError(NAMES.get(String(code)) ?? 'upstream_invalid_response', { detail })
 }
 
 /** Names of AI SDK errors, and types and codes that providers report inside a stream. */

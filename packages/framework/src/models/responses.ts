@@ -94,20 +94,25 @@ export class ResponsesEventCutter {
     for (const frame of parser.push(text)) {
       if (frame.data === '[DONE]') continue
       const json = frame.data.includes('\n') ? frame.data.replaceAll('\n', ' ') : frame.data
-      this.#deliver(frame.event ?? kindOf(json), json)
+      this.#deliver(frame.event ?? '', json)
     }
   }
 
-  #deliver(kind: string, json: string): void {
-    if (!json.startsWith(`{"type":"${kind}"`) || !json.endsWith('}')) assertJson(json)
+  #deliver(named: string, json: string): void {
+    const isPlain = json.startsWith(`{"type":"${named}"`) && json.endsWith('}')
+    const kind = isPlain ? named : kindOf(json, named)
+    if (kind === undefined) return
     if (TERMINAL.has(kind)) this.ended = true
     this.#observer.onEvent(kind, json)
   }
 }
 
-function kindOf(json: string): string {
-  const { type } = assertJson(json) as { type?: unknown }
-  return typeof type === 'string' ? type : 'unknown'
+/** What an event says it is, or else its `event:` line; a bare error is an error. Anything else is none of the API's. */
+function kindOf(json: string, named: string): string | undefined {
+  const { type, error } = assertJson(json) as { type?: unknown; error?: unknown }
+  if (typeof type === 'string') return type
+  if (error != null) return 'error'
+  return named.startsWith('response.') ? named : undefined
 }
 
 function assertJson(json: string): object {
