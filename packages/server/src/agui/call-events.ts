@@ -8,11 +8,15 @@ import type { UniqueIds } from './unique-ids.ts'
 
 type Tag = { readonly subagentRunId?: string }
 
-type Call = {
+/** Who makes a call, and in which conversation. */
+type Caller = { readonly agent: string; readonly tag: Tag }
+
+type Call = Caller & {
   /** As the client knows it. */
   readonly id: string
+  /** As the provider knows it. */
+  readonly callId: string
   readonly entry: Entry<AssistantMessage>
-  readonly tag: Tag
   streamed: string
   answered: boolean
   announced: boolean
@@ -24,7 +28,7 @@ export class CallEvents {
   readonly #ids: UniqueIds
   /** By the item. */
   readonly #calls = new Map<string, Call>()
-  /** By the provider's `call_id`. */
+  /** By conversation and `call_id`: some model servers count calls from one in each answer. */
   readonly #byCallId = new Map<string, Call>()
 
   constructor(transcript: Transcript, ids: UniqueIds) {
@@ -32,13 +36,16 @@ export class CallEvents {
     this.#ids = ids
   }
 
-  /** The call that asked for something, as the client knows it. */
-  find(callId: string | undefined): { readonly id: string; readonly subagentRunId: string | undefined } | undefined {
-    const call = callId === undefined ? undefined : this.#byCallId.get(callId)
+  /** The call by which an agent asked for something, as the client knows it. */
+  find(
+    callId: string | undefined,
+    caller: string | null,
+  ): { readonly id: string; readonly subagentRunId: string | undefined } | undefined {
+    const call = [...this.#byCallId.values()].findLast((each) => each.callId === callId && each.agent === caller)
     return call && { id: call.id, subagentRunId: call.tag.subagentRunId }
   }
 
-  start(key: string, item: WireItem, tag: Tag): string {
+  start(key: string, item: WireItem, { agent, tag }: Caller): string {
     const abandoned = this.#close(key)
     const callId = item.call_id ?? item.id ?? 'call'
     const id = this.#ids.take(callId)
@@ -48,9 +55,9 @@ export class CallEvents {
     const call = { id, type: 'function' as const, function: { name, arguments: '' } }
     const message: AssistantMessage = { id: messageId, role: 'assistant', toolCalls: [call], ...tag }
     const entry = this.#transcript.add(message, { open: true })
-    const made: Call = { id, entry, tag, streamed: '', answered: false, announced: false }
+    const made: Call = { id, callId, agent, tag, entry, streamed: '', answered: false, announced: false }
     this.#calls.set(key, made)
-    this.#byCallId.set(callId, made)
+    this.#byCallId.set(placeOf(callId, tag), made)
     const started = { type: EventType.TOOL_CALL_START, toolCallId: id, toolCallName: name } as const
     return abandoned + frame({ ...started, parentMessageId: messageId, ...tag })
   }
@@ -66,8 +73,8 @@ export class CallEvents {
   }
 
   /** Ends the call's arguments. A call that the provider has carried out itself is answered at once. */
-  end(key: string, item: WireItem, tag: Tag): string {
-    const started = this.#calls.get(key)?.entry.open ? '' : this.start(key, item, tag)
+  end(key: string, item: WireItem, caller: Caller): string {
+    const started = this.#calls.get(key)?.entry.open ? '' : this.start(key, item, caller)
     const call = this.#calls.get(key)!
     const rest = call.streamed === '' ? (this.delta(key, unstreamedArguments(item)) ?? '') : ''
     call.entry.message.toolCalls![0]!.function.arguments = argumentsOf(item)
@@ -78,16 +85,16 @@ export class CallEvents {
   }
 
   /** The run has taken the call over. One that no model streamed is said as a whole. */
-  created(key: string, item: WireItem, tag: Tag): string {
+  created(key: string, item: WireItem, caller: Caller): string {
     const known = this.#calls.get(key)
-    const said = known && !known.entry.open && !known.announced ? '' : this.end(key, item, tag)
+    const said = known && !known.entry.open && !known.announced ? '' : this.end(key, item, caller)
     this.#calls.get(key)!.announced = true
     return said
   }
 
   /** Undefined: the output belongs to no call that the client knows. */
-  answer(callId: string | undefined, output: unknown): string | undefined {
-    const call = callId === undefined ? undefined : this.#byCallId.get(callId)
+  answer({ call_id: callId, output }: WireItem, tag: Tag): string | undefined {
+    const call = callId === undefined ? undefined : this.#byCallId.get(placeOf(callId, tag))
     return call && !call.answered ? this.#answer(call, toAguiContent(output)) : undefined
   }
 
@@ -112,6 +119,10 @@ export class CallEvents {
     const result = { type: EventType.TOOL_CALL_RESULT, messageId: call.id, toolCallId: call.id, content } as const
     return frame({ ...result, role: 'tool', ...call.tag }) + this.#transcript.snapshot()
   }
+}
+
+function placeOf(callId: string, { subagentRunId = '' }: Tag): string {
+  return `${subagentRunId} ${callId}`
 }
 
 /** A file search has no argument stream; its queries are in the finished message only. */

@@ -51,7 +51,7 @@ export class ItemEvents {
   }
 
   onAgentUpdated(source: EventSource): string {
-    return this.#subagents.enter(source, this.#calls.find(source.parent_run_id))
+    return this.#subagents.enter(source, this.#calls.find(source.parent_run_id, source.callerAgent))
   }
 
   onCustom(source: EventSource, data: Readonly<Record<string, unknown>>): string {
@@ -88,11 +88,11 @@ export class ItemEvents {
         return this.#texts.created(key, item, this.#tag(event.source))
       case 'tool_called':
         if (toolNameOf(item) === undefined) return undefined
-        return this.#calls.created(key, item, this.#tag(event.source)) + raw(event)
+        return this.#calls.created(key, item, this.#caller(event.source)) + raw(event)
       case 'tool_output':
-        return this.#onOutput(item)
+        return this.#onOutput(item, event.source)
       case 'handoff_occured':
-        return (this.#onOutput(item) ?? '') + raw(event)
+        return (this.#onOutput(item, event.source) ?? '') + raw(event)
       default:
         return undefined
     }
@@ -122,7 +122,8 @@ export class ItemEvents {
       return added ? this.#reasoning.start(key, item.id, tag) : this.#reasoning.end(key, item, tag)
     }
     if (toolNameOf(item) === undefined) return undefined
-    return added ? this.#calls.start(key, item, tag) : this.#calls.end(key, item, tag)
+    const caller = this.#caller(event.source)
+    return added ? this.#calls.start(key, item, caller) : this.#calls.end(key, item, caller)
   }
 
   #onDelta(event: ModelEvent, add: (key: string, delta: string, tag: Tag) => string | undefined): string | undefined {
@@ -130,9 +131,10 @@ export class ItemEvents {
     return add(this.#keyOf(event.source, data), data.delta ?? '', this.#tag(event.source))
   }
 
-  #onOutput(item: WireItem): string | undefined {
-    const answered = this.#calls.answer(item.call_id, item['output'])
-    return answered === undefined ? undefined : this.#subagents.leave(item.call_id ?? '') + answered
+  #onOutput(item: WireItem, source: EventSource): string | undefined {
+    const tag = this.#tag(source)
+    const answered = this.#calls.answer(item, tag)
+    return answered === undefined ? undefined : this.#subagents.leave(item.call_id, tag.subagentRunId) + answered
   }
 
   /** What tells an item apart from those of other agents: its id, or its place where that is all there is. */
@@ -143,6 +145,10 @@ export class ItemEvents {
     const key = `${source.agent_run_id} ${id}`
     if (output_index !== undefined) this.#places.set(place, key)
     return key
+  }
+
+  #caller(source: EventSource): { readonly agent: string; readonly tag: Tag } {
+    return { agent: source.agent, tag: this.#tag(source) }
   }
 
   #tag(source: EventSource): Tag {

@@ -3,11 +3,13 @@ import type { EventSource } from '@bureau/protocol'
 import { frame } from './frame.ts'
 import type { UniqueIds } from './unique-ids.ts'
 
+/** One agent at work: the call that asked for it, and the subagent that made that call. */
+type Active = { readonly id: string; readonly callId: string | undefined; readonly parent: string | undefined }
+
 /** Agents at work on another agent's message: who they are for the client, and that they begin and end. */
 export class Subagents {
   readonly #ids: UniqueIds
-  /** By the call that asked for them. */
-  readonly #active = new Map<string, string>()
+  readonly #active = new Map<string, Active>()
   readonly #ended = new Map<string, string>()
   readonly #announces: boolean
 
@@ -20,16 +22,17 @@ export class Subagents {
   /** Undefined: the agent that talks with the user. */
   idOf(source: EventSource): string | undefined {
     const key = keyOf(source)
-    return key === undefined ? undefined : (this.#active.get(key) ?? this.#ended.get(key))
+    return key === undefined ? undefined : (this.#active.get(key)?.id ?? this.#ended.get(key))
   }
 
   /** @param calledBy - The tool call, as the client knows it, that asked for the subagent. */
   enter(source: EventSource, calledBy: { id: string; subagentRunId: string | undefined } | undefined): string {
     const key = keyOf(source)
     if (key === undefined || this.#active.has(key)) return ''
-    const subagentRunId = this.#ids.take(`subagent_${key}`)
-    this.#active.set(key, subagentRunId)
+    const { parent_run_id: callId, agent_run_id: runId } = source
+    const subagentRunId = this.#ids.take(`subagent_${callId ?? runId}`)
     const parent = calledBy?.subagentRunId
+    this.#active.set(key, { id: subagentRunId, callId, parent })
     return this.#frame({
       type: EventType.SUBAGENT_STARTED,
       subagentRunId,
@@ -39,9 +42,10 @@ export class Subagents {
     })
   }
 
-  /** The answer has come back as the result of the call. */
-  leave(callId: string): string {
-    const subagentRunId = this.#end(callId)
+  /** The answer has come back as the result of the call. `parent`: the subagent that made the call. */
+  leave(callId: string | undefined, parent: string | undefined): string {
+    const left = [...this.#active].find(([, each]) => each.callId === callId && each.parent === parent)
+    const subagentRunId = this.#end(left?.[0])
     return subagentRunId === undefined ? '' : this.#frame({ type: EventType.SUBAGENT_FINISHED, subagentRunId })
   }
 
@@ -54,11 +58,13 @@ export class Subagents {
   failAll(message: string): string {
     const left = [...this.#active.values()]
     this.#active.clear()
-    return left.map((subagentRunId) => this.#frame({ type: EventType.SUBAGENT_ERROR, subagentRunId, message })).join('')
+    return left
+      .map(({ id: subagentRunId }) => this.#frame({ type: EventType.SUBAGENT_ERROR, subagentRunId, message }))
+      .join('')
   }
 
   #end(key: string | undefined): string | undefined {
-    const id = key === undefined ? undefined : this.#active.get(key)
+    const id = key === undefined ? undefined : this.#active.get(key)?.id
     if (key === undefined || id === undefined) return undefined
     this.#active.delete(key)
     this.#ended.set(key, id)
@@ -70,6 +76,7 @@ export class Subagents {
   }
 }
 
-function keyOf(source: EventSource): string | undefined {
-  return source.callerAgent === null ? undefined : (source.parent_run_id ?? source.agent_run_id)
+/** Two agents may have made calls of the same id. */
+function keyOf({ callerAgent, parent_run_id, agent_run_id }: EventSource): string | undefined {
+  return callerAgent === null ? undefined : JSON.stringify([callerAgent, parent_run_id ?? agent_run_id])
 }
