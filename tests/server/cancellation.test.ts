@@ -1,4 +1,5 @@
 import { Agency, Agent, tool } from '@bureau/framework'
+import type { OutputGuardrail } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { hold, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
@@ -103,6 +104,40 @@ describe('POST /<agency>/cancel_response_stream', () => {
     expect(stream.result.cancelled).toBe(true)
     expect(server.provider.modelRequests).toHaveLength(1)
   })
+
+  test.each<[string, OutputGuardrail[]]>([
+    ['the answer', []],
+    [
+      'an answer that an output guardrail would have tried again',
+      [{ name: 'never', execute: async () => ({ tripwireTriggered: true, outputInfo: 'Again.' }) }],
+    ],
+  ])(
+    '200 after_turn, while %s is written: it is finished and kept, and nothing more is asked',
+    async (_, outputGuardrails) => {
+      const server = await startTestServer({ agencies: soloAgency({ outputGuardrails }) })
+      const gate = server.provider.gate()
+      server.provider.script([textDeltas(['Half', hold(gate), ' done'])])
+      const stream = await server.stream('/solo/get_response_stream', { message: 'hi', generate_chat_name: true })
+      await stream.untilText('output_text.delta')
+
+      const accepted = server.handled('/solo/cancel_response_stream')
+      const cancelling = server.post('/solo/cancel_response_stream', {
+        run_id: stream.runId,
+        cancel_mode: 'after_turn',
+      })
+      await accepted
+      gate.release()
+      const cancel = await cancelling
+      await stream.all()
+
+      expect(stream.result).toMatchObject({ cancelled: true, usage: { request_count: 1 } })
+      expect(stream.result).not.toHaveProperty('chat_name')
+      expect(stream.result.new_messages[1].content[0].text).toBe('Half done')
+      expect(cancel.body.new_messages).toEqual(stream.result.new_messages)
+      expect(stream.outline).not.toContain('error')
+      expect(server.provider.modelRequests).toHaveLength(1)
+    },
+  )
 
   test('200 after_turn lets a nested agent finish its answer', async () => {
     const { slow, started, finish } = slowTool()

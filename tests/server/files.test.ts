@@ -53,6 +53,23 @@ describe('file_ids', () => {
     expect(server.provider.rejected).toEqual([])
   })
 
+  test.each([
+    ['.pdf', 'input_file'],
+    ['.jpeg', 'input_image'],
+    ['.jpg', 'input_image'],
+    ['.gif', 'input_image'],
+    ['.png', 'input_image'],
+  ])('%s is an %s for the model, in any case of its letters', async (extension, type) => {
+    const server = await serverFor(null)
+    const ids = [extension, extension.toUpperCase()].map(
+      (each) => server.provider.files.add({ filename: `a${each}`, content: PDF }).id,
+    )
+
+    await server.post('/solo/get_response', { message: 'look', file_ids: ids })
+
+    expect(userContent(server).slice(1)).toEqual(ids.map((file_id) => ({ type, file_id })))
+  })
+
   test('a file may come without a word', async () => {
     const server = await serverFor(null)
     const { id } = server.provider.files.add({ filename: 'b.pdf', content: PDF })
