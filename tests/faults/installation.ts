@@ -14,6 +14,13 @@ export type Engine = 'embedded' | 'postgres'
 
 export type Scale = { readonly engine: Engine; readonly processes: 1 | 2; readonly redis: boolean }
 
+const open = new Set<Installation>()
+
+/** For whoever is interrupted: no process, folder or schema stays behind. */
+export async function closeInstallations(): Promise<void> {
+  await Promise.all([...open].map((installation) => installation.close()))
+}
+
 const REDIS_URL = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
 
 /** An empty database with the processes that serve it, a model provider, and ways to the servers that can be cut. */
@@ -38,6 +45,7 @@ export class Installation {
     this.#folder = parts.folder
     this.#records = parts.records
     this.#environment = environmentOf(parts)
+    open.add(this)
   }
 
   /** Starts the first process, which makes the first owner, and then the others. @param firstFault Ends its first start. */
@@ -95,6 +103,7 @@ export class Installation {
   }
 
   async close(): Promise<void> {
+    if (!open.delete(this)) return
     for (const process of this.processes) process.kill()
     await Promise.all(this.processes.map((process) => process.exited))
     this.database?.close()

@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util'
 import { ENGINES } from '@bureau/platform/testing'
-import type { Engine } from './installation.ts'
+import { closeInstallations, type Engine } from './installation.ts'
 import type { PlanResult } from './plan.ts'
 import { lineOf, tableOf } from './report.ts'
 import { runSession } from './session.ts'
@@ -41,6 +41,10 @@ const seed = values.seed === undefined ? Date.now() % 1_000_000 : Number(values.
 if (engines.length === 0) throw new Error('--engine is embedded or postgres, and PostgreSQL has to be there')
 if (!Number.isInteger(seed) || (minutes !== undefined && !(minutes > 0)))
   throw new Error('--seed and --minutes are numbers')
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => void closeInstallations().finally(() => process.exit(1)))
+}
 
 console.log(`seed ${seed}`)
 const results: PlanResult[] = []

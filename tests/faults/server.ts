@@ -29,14 +29,17 @@ const fault = JSON.parse(process.env['FAULT'] ?? 'null') as Fault | null
 const db = new FaultyDatabase(await openDatabase(config.databaseUrl), fault, (name) =>
   send({ type: 'operation', name }),
 )
+const masterKey = config.masterKey ?? new Uint8Array(32)
+const store = await equipStore(db, { masterKey, issuer: config.platformId })
+const state = { isClosing: false }
+const environment = { models: modelAccess(loadConfig()), mcp: new McpConnections(), now: Date.now }
+const { platform, app } = await equipPlatform(store, { agencies, environment, config, log })
+app.addHook('preClose', async () => void (state.isClosing = true))
 void db.failed.then((error) => {
+  if (state.isClosing) return
   log.fatal({ err: error }, 'the database stopped')
   process.exit(1)
 })
-const masterKey = config.masterKey ?? new Uint8Array(32)
-const store = await equipStore(db, { masterKey, issuer: config.platformId })
-const environment = { models: modelAccess(loadConfig()), mcp: new McpConnections(), now: Date.now }
-const { platform, app } = await equipPlatform(store, { agencies, environment, config, log })
 await ensureFirstOwner(platform, 'http://127.0.0.1')
 
 process.on('message', (message: ToServer) => void hear(message))

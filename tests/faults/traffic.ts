@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Scene } from './plan.ts'
 import type { ServerProcess } from './server-process.ts'
 import type { Answer } from './tenant.ts'
@@ -60,7 +61,6 @@ async function manage({ tenant }: Scene, consumerId: string): Promise<void> {
   const integration = `/v1/integrations/${tenant.integrationId}`
   await tenant.grant(consumerId, 1)
   const calls: readonly (readonly [method: string, path: string, body?: object])[] = [
-    ['POST', '/create_new_chat', { apiIntegrationId: tenant.integrationId }],
     ['PATCH', `${integration}/members/${consumerId}`, { displayName: 'Ada' }],
     ['PUT', `${integration}/members/${consumerId}/allowance`, { messages: null, maxConcurrentRuns: 1_000 }],
     ['GET', `${integration}/members/${consumerId}/allowance`],
@@ -71,6 +71,8 @@ async function manage({ tenant }: Scene, consumerId: string): Promise<void> {
     ['GET', `/v1/usage/summary?groupBy=integration`],
     ['GET', '/readyz'],
   ]
+  const headers = { 'idempotency-key': randomUUID() }
+  await tenant.tryCall('POST', '/create_new_chat', { apiIntegrationId: tenant.integrationId }, { headers })
   for (const [method, path, body] of calls) await tenant.tryCall(method, path, body)
 }
 

@@ -143,7 +143,7 @@ function expectAdmitted(attempts: readonly Attempt[], count: number, code: strin
 }
 
 async function cancels(scene: Scene): Promise<void> {
-  const { tenant, installation, random, object } = scene
+  const { tenant, random, object } = scene
   const consumerId = await tenant.addConsumer()
   const behaviours = ['hold', 'tool', 'answer'] as const
   await Promise.all(
@@ -151,10 +151,15 @@ async function cancels(scene: Scene): Promise<void> {
       const ask = tenant.ask({ consumerId, behaviour: pick(behaviours, random) })
       const attempt = await tenant.sendUntilDecided(ask, placeOf(scene, index))
       if (random() < 0.5) await attempt.speaking
-      const wish = { cancel_mode: random() < 0.7 ? 'immediate' : 'after_turn' }
-      if (wish.cancel_mode === 'after_turn' && attempt.ask.behaviour === 'hold') installation.model.release()
+      // The turn of a held answer ends when somebody lets it.
+      const mode = ask.behaviour === 'hold' || random() < 0.5 ? 'immediate' : 'after_turn'
       const path = `/v1/runs/${attempt.runId}/cancel`
-      const { status, body } = await tenant.call('POST', path, wish, { processIndex: placeOf(scene, index + 1) })
+      const { status, body } = await tenant.call(
+        'POST',
+        path,
+        { cancel_mode: mode },
+        { processIndex: placeOf(scene, index + 1) },
+      )
       if (status !== 200) object(`cancelling #${attempt.ask.number} was answered ${status} ${JSON.stringify(body)}`)
       await attempt.over
       if (attempt.result?.status !== body.run?.status) {

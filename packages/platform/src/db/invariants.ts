@@ -55,6 +55,33 @@ const ALWAYS: readonly Check[] = [
       WHERE r.state = 'failed' AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = r.id AND m.status = 'failed')`,
   },
   {
+    invariant: 'I3',
+    says: 'every run answers exactly one message of a user',
+    query: sql`SELECT r.id, count(m.id)::int AS messages FROM runs r
+      JOIN chats c ON c.id = r.chat_id AND c.deleted_at IS NULL
+      LEFT JOIN messages m ON m.run_id = r.id AND m.role = 'user' AND m.item->>'callerAgent' IS NULL
+      WHERE ${RECENT} GROUP BY 1 HAVING count(m.id) <> 1`,
+  },
+  {
+    invariant: 'I4',
+    says: 'the usage of an ended run is the sum of its model calls',
+    query: sql`SELECT r.id, r.usage, count(u.run_id)::int AS calls, sum(u.input_tokens)::int AS input FROM runs r
+      LEFT JOIN usage_entries u ON u.run_id = r.id WHERE ${RECENT} GROUP BY r.id
+      HAVING (r.usage->>'request_count')::bigint <> count(u.run_id)
+        OR (r.usage->>'input_tokens')::bigint <> coalesce(sum(u.input_tokens), 0)
+        OR (r.usage->>'output_tokens')::bigint <> coalesce(sum(u.output_tokens), 0)`,
+  },
+  {
+    invariant: 'I4',
+    says: 'a consumer was charged one message for each run and the tokens of each model call, each once',
+    query: sql`SELECT r.id, l.messages::int AS messages, l.tokens::int AS charged, u.tokens::int AS used FROM runs r
+      CROSS JOIN LATERAL (SELECT coalesce(sum(messages), 0) AS messages, coalesce(sum(tokens), 0) AS tokens
+        FROM allowance_ledger WHERE run_id = r.id AND kind = 'debit') l
+      CROSS JOIN LATERAL (SELECT coalesce(sum(input_tokens + output_tokens), 0) AS tokens
+        FROM usage_entries WHERE run_id = r.id) u
+      WHERE r.member_id IS NOT NULL AND ${RECENT} AND (l.messages <> 1 OR l.tokens <> u.tokens)`,
+  },
+  {
     invariant: 'I4',
     says: 'every allowance counter is the sum of its ledger',
     query: sql`SELECT * FROM v_counter_drift`,
@@ -89,6 +116,12 @@ const ALWAYS: readonly Check[] = [
     says: 'no attachment of an ended run is still pending',
     query: sql`SELECT a.id FROM message_attachments a JOIN runs r ON r.id = a.run_id
       WHERE a.state = 'pending' AND r.finished_at IS NOT NULL`,
+  },
+  {
+    invariant: 'I11',
+    says: 'nothing that was attached to a failed response is sent again',
+    query: sql`SELECT a.id, a.state FROM message_attachments a JOIN runs r ON r.id = a.run_id
+      WHERE r.state = 'failed' AND a.state <> 'excluded'`,
   },
   {
     invariant: 'I10',
