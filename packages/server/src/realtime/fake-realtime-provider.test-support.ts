@@ -73,6 +73,11 @@ export class FakeRealtimeProvider {
     return this.#queue.shift()
   }
 
+  /** Drops what was scripted and not asked for. */
+  forget(): void {
+    this.#queue.length = 0
+  }
+
   /** The next session that a client opens. */
   nextSession(): Promise<ProviderSession> {
     return this.#arrivals.next(() => true)
