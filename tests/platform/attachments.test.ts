@@ -117,6 +117,79 @@ describe.each(ENGINES)('attachments on %s', (engine) => {
     expect((await client.completeWhole({ chatId })).stream.result.status).toBe('completed')
   })
 
+  test.each([
+    ['another host', 'r.txt', 'https://other.example.com/r.txt?sig=new'],
+    ['another path', 'r.txt', `${files.url}/s.txt?sig=new`],
+    ['a path that climbs', 'r.txt', `${files.url}/x/../s.txt?sig=new`],
+    ['an encoded path', 'r.txt', `${files.url}/%72.txt?sig=new`],
+    ['another port', 'r.txt', 'https://files.example.com:444/r.txt?sig=new'],
+    ['another scheme', 'r.txt', `${files.url.replace('https', 'http')}/r.txt?sig=new`],
+    ['a user', 'r.txt', `${files.url.replace('https://', 'https://user@')}/r.txt?sig=new`],
+    ['a name with its query', 'r.txt?sig=one', `${files.url}/r.txt?sig=new`],
+    ['a name with a fragment', 'r.txt#x', `${files.url}/r.txt?sig=new`],
+    ['a file of no message', 'unknown.txt', `${files.url}/unknown.txt?sig=new`],
+    ['an address that has expired as well', 'r.txt', `${files.url}/r.txt?sig=new&se=2020-01-01T00:00:00Z`],
+    ['text that is no address', 'r.txt', 'r.txt'],
+  ])('a refresh with %s is refused, and changes nothing', async (_name, key, fresh) => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Seen.'))
+    const { chatId } = (await client.completeWhole({ attachments: [file('r.txt')] })).stream
+
+    const refused = await client.completeWhole({ chatId, attachmentUrlRefreshes: { [`${files.url}/${key}`]: fresh } })
+
+    expect([refused.status, refused.body.code]).toEqual([400, 'invalid_attachment_refresh'])
+    expect(refused.headers.get('x-agent-run-admitted')).toBe('false')
+    expect((await client.completeWhole({ chatId })).stream.result.status).toBe('completed')
+    expect(lastInput()).toContain('content of /r.txt')
+  })
+
+  test("a refresh of a file of somebody else's chat is refused as one of no chat", async () => {
+    const [client, other] = [await platform.client(), await platform.client()]
+    platform.provider.respond(() => text('Seen.'))
+    await other.completeWhole({ attachments: [file('theirs.txt')] })
+    const { chatId } = (await client.completeWhole()).stream
+    const refreshes = (name: string) => ({ [`${files.url}/${name}`]: `${files.url}/${name}?sig=new` })
+
+    const foreign = await client.completeWhole({ chatId, attachmentUrlRefreshes: refreshes('theirs.txt') })
+    const missing = await client.completeWhole({ chatId, attachmentUrlRefreshes: refreshes('nobodys.txt') })
+
+    expect([foreign.status, foreign.body.code]).toEqual([400, 'invalid_attachment_refresh'])
+    expect(foreign.text.replaceAll('theirs', 'nobodys')).toBe(missing.text)
+  })
+
+  test('two files that only their query tells apart cannot be refreshed', async () => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Seen.'))
+    const version = (v: number) => ({ type: 'input_file', file_url: `${files.url}/v.txt?v=${v}&sig=${current}` })
+    const { chatId } = (await client.completeWhole({ attachments: [version(1), version(2)] })).stream
+
+    const refused = await client.completeWhole({
+      chatId,
+      attachmentUrlRefreshes: { [`${files.url}/v.txt`]: `${files.url}/v.txt?v=1&sig=new` },
+    })
+
+    expect([refused.status, refused.body.code]).toEqual([400, 'attachment_refresh_ambiguous'])
+    expect(refused.headers.get('x-agent-run-admitted')).toBe('false')
+  })
+
+  test('a fresh file may be refreshed before it must be, and an empty list refreshes nothing', async () => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Seen.'))
+    const { chatId } = (await client.completeWhole({ attachments: [file('e.txt')] })).stream
+    const before = files.requests.length
+
+    await client.completeWhole({ chatId, attachmentUrlRefreshes: {} })
+    await client.completeWhole({
+      chatId,
+      attachmentUrlRefreshes: { [`${files.url}/e.txt`]: `${files.url}/e.txt?sig=${current}&early=1` },
+    })
+
+    expect(files.requests.slice(before).map(({ url }) => url)).toEqual([
+      `/e.txt?sig=${current}`,
+      `/e.txt?sig=${current}&early=1`,
+    ])
+  })
+
   test('an address that says it has expired is refused before any run', async () => {
     const client = await platform.client()
     platform.provider.respond(() => text('Seen.'))

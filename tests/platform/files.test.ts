@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { dropExpiredUploads } from '@bureau/platform/testing'
 import { describe, expect, test } from 'vitest'
 import { text, toolCall } from '../support/fake-provider.ts'
 import { type TestClient } from './support/test-client.ts'
@@ -143,6 +144,44 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
     expect((await put(place, REPORT.replace('40', '41'))).body.code).toBe('checksum_mismatch')
     expect((await put(place, REPORT)).status).toBe(200)
     expect((await put(place, REPORT)).body.status).toBe('ready')
+  })
+
+  test('410 once the hour of an upload is over, and its room is free again', async () => {
+    const client = await platform.client({ storageQuotaBytes: 40 })
+    const { body } = await announce(client)
+    await platform.rows(`UPDATE uploads SET expires_at = now() - interval '1 second' WHERE id = '${body.uploadId}'`)
+
+    const late = await (await nobody()).call('PUT', placeOf(body), REPORT, { headers: { 'content-type': 'text/csv' } })
+    await dropExpiredUploads(platform.platform)
+
+    expect([late.status, late.body.code]).toEqual([410, 'upload_expired'])
+    expect((await announce(client)).status).toBe(200)
+  })
+
+  test('507 for more files than a mount may have, however small', async () => {
+    const client = await platform.client()
+    await announce(client)
+    await platform.rows(`UPDATE mount_usage SET file_count = 99999 WHERE integration_id = '${client.integrationId}'`)
+
+    expect((await announce(client, '')).body.code).toBe('storage_quota_exceeded')
+  })
+
+  test('an upload is for its own place: no other upload, no part beyond its size, no file twice', async () => {
+    const client = await platform.client()
+    const [one, two] = [(await announce(client)).body, (await announce(client)).body]
+    const anyone = await nobody()
+    const headers = { ...OFFSET, 'upload-offset': '0' }
+
+    const crossed = await anyone.call('PATCH', placeOf(one).replace(one.uploadId, two.uploadId), REPORT, { headers })
+    const beyond = await anyone.call('PATCH', placeOf(one), `${REPORT}more`, { headers })
+    for (const offset of ['', '-1', '1e0', '0x0', '99999999999999']) {
+      const refused = await anyone.call('PATCH', placeOf(one), 'x', { headers: { ...OFFSET, 'upload-offset': offset } })
+      expect(refused.body.code).toBe('upload_offset_mismatch')
+    }
+
+    expect(crossed.body.code).toBe('invalid_upload_token')
+    expect(beyond.status).toBe(413)
+    expect(two.path).not.toBe(one.path)
   })
 
   test.each([

@@ -1,8 +1,8 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import { text as readText } from 'node:stream/consumers'
 import { deliverWebhooks } from '@bureau/platform/testing'
 import { describe, expect, test, vi } from 'vitest'
-import { status, text } from '../support/fake-provider.ts'
+import { hold, status, text, textDeltas } from '../support/fake-provider.ts'
 import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -68,6 +68,47 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     const log = await client.get(`/v1/webhook_endpoints/${created.body.id}/deliveries`)
     expect(log.body.data).toMatchObject([{ eventId: event.id, type: 'run.completed', state: 'delivered', attempts: 1 }])
     expect((await client.get(`/v1/webhook_endpoints/${created.body.id}`)).text).not.toContain(created.body.secret)
+  })
+
+  test('a cancelled run, and a member that has used most and then all of its allowance, are delivered once each', async () => {
+    const client = await platform.client({ memberAllowancesEnabled: true })
+    const path = `/${client.ownerId}`
+    await client.post('/v1/webhook_endpoints', {
+      url: hooks.url + path,
+      events: ['run.cancelled', 'member.allowance_threshold', 'member.allowance_exhausted', 'api_key.revoked'],
+    })
+    const members = `/v1/integrations/${client.integrationId}/members`
+    await client.post(members, { consumerId: 'u', allowance: { messages: 5 } })
+    const gate = platform.provider.gate()
+    const said = Array.from({ length: 4 }, () => text('secret words'))
+    platform.provider.script([...said, textDeltas(['a', hold(gate), 'b'])])
+    const request = () => ({ consumerId: 'u', usageRequestId: randomUUID(), message: 'secret question' })
+
+    for (let sent = 0; sent < 4; sent++) await client.completeWhole(request())
+    const last = await client.complete(request())
+    await last.untilText('"delta":"a"')
+    await client.post(`/v1/runs/${last.runId}/cancel`)
+    await last.all()
+    const key = await client.post('/v1/api_keys', { name: 'x' })
+    await client.call('DELETE', `/v1/api_keys/${key.body.id}`)
+    await deliver()
+
+    await vi.waitFor(async () => {
+      await deliver()
+      expect(take(path)).toHaveLength(4)
+    })
+    const events = take(path).map(({ body }) => JSON.parse(body))
+    expect(events.map(({ type }): string => type).toSorted()).toEqual([
+      'api_key.revoked',
+      'member.allowance_exhausted',
+      'member.allowance_threshold',
+      'run.cancelled',
+    ])
+    const data = Object.fromEntries(events.map((event) => [event.type, event.data]))
+    expect(data['run.cancelled']).toMatchObject({ object: 'run', runId: last.runId, status: 'cancelled' })
+    expect(data['member.allowance_exhausted']).toMatchObject({ object: 'member', consumerId: 'u' })
+    expect(data['api_key.revoked']).toMatchObject({ object: 'api_key', id: key.body.id })
+    expect(JSON.stringify(events)).not.toMatch(/secret|eyJ/)
   })
 
   test('a failed delivery comes again, later each time; one that is gone switches its endpoint off', async () => {

@@ -25,6 +25,7 @@ export { platformDocument } from './docs/openapi.ts'
 export { patternOf, type Route } from './http/route.ts'
 export { equipPlatform } from './main.ts'
 export { equipStore } from './platform-store.ts'
+export { dropExpiredUploads } from './system/maintenance.ts'
 export { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 
 /** What the processes of one installation have in common. */

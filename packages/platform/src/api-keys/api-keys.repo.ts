@@ -81,11 +81,12 @@ export const revokeApiKey = tenantOperation(
       .set({ revokedAt: sql`now()` })
       .where(and(own, isNull(apiKeys.revokedAt)))
       .returning({ id: apiKeys.id })
+    const view = await findView(tx, ownerId, keyId)
     if (revoked.length > 0) {
       await appendAudit(tx, ownerId, { actor, action: 'api_key.revoked', target: keyId })
-      await appendOutbox(tx, ownerId, 'api_key.revoked', { id: keyId })
+      await appendOutbox(tx, ownerId, 'api_key.revoked', view)
     }
-    return findView(tx, ownerId, keyId)
+    return view
   },
 )
 
