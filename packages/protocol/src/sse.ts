@@ -22,10 +22,16 @@ export type SseFrame = { readonly event: string | null; readonly data: string; r
  */
 export class SseParser {
   #rest = ''
+  /** The end of what was read: a blank line may be cut anywhere. */
+  #tail = ''
 
   push(text: string): SseFrame[] {
+    // A large event comes in many pieces, so only what is new is searched.
+    const fresh = this.#tail + text
+    this.#tail = fresh.slice(-3)
     this.#rest += text
     const frames: SseFrame[] = []
+    if (!BLANK_LINE.test(fresh)) return frames
     for (;;) {
       const end = BLANK_LINE.exec(this.#rest)
       if (!end) return frames

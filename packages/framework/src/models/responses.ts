@@ -52,6 +52,7 @@ export class ResponsesEventCutter {
   ended = false
   readonly #observer: ModelCallObserver
   #rest = ''
+  #endsLine = false
   #general: SseParser | undefined
 
   constructor(observer: ModelCallObserver) {
@@ -64,8 +65,16 @@ export class ResponsesEventCutter {
       text = this.#rest + text
     }
     if (this.#general) this.#pushGeneral(text)
-    else this.#pushFast(this.#rest === '' ? text : this.#rest + text)
+    else if (this.#endsEvent(text)) this.#pushFast(this.#rest === '' ? text : this.#rest + text)
+    else this.#rest += text
     return this.#observer.onBatchEnd()
+  }
+
+  /** A large event comes in many pieces, so only what is new is searched. */
+  #endsEvent(text: string): boolean {
+    const endsHere = text.includes('\n\n') || (this.#endsLine && text.startsWith('\n'))
+    this.#endsLine = text.endsWith('\n')
+    return endsHere
   }
 
   #pushFast(text: string): void {
