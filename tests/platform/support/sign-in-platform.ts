@@ -1,0 +1,71 @@
+import { Agency, Agent, type AgentOptions, MCPServerOAuth } from '@bureau/framework'
+import type { Engine, TestPlatformOptions } from '@bureau/platform/testing'
+import { type IdentityProvider, startIdentityProvider } from '../../oauth/support/identity-provider.ts'
+import { notesTurn } from '../../oauth/support/oauth-set-up.ts'
+import { type ProtectedToolServer, startProtectedToolServer } from '../../oauth/support/protected-tool-server.ts'
+import { type PublicAddress, startPublicAddress } from '../../oauth/support/public-address.ts'
+import { closeAfterTest } from '../../support/test-server.ts'
+import type { CompletionStream, Json } from './test-client.ts'
+import { type Served, startPlatform } from './test-platform.ts'
+
+export type SignInPlatform = {
+  readonly platform: Served
+  readonly idp: IdentityProvider
+  readonly notes: ProtectedToolServer
+  readonly address: PublicAddress
+  readonly agency: Agency
+  /** Another process of the same installation, on PostgreSQL. */
+  startAnother(): Promise<Served>
+}
+
+type Options = Partial<TestPlatformOptions> & { readonly agentOf?: (notes: MCPServerOAuth) => Partial<AgentOptions> }
+
+/** A platform with the agent `Solo`, who may use the protected tool server `notes`, and an identity provider. */
+export async function startSignInPlatform(engine: Engine, options: Options = {}): Promise<SignInPlatform> {
+  const { agentOf, config, ...platformOptions } = options
+  const idp = await startIdentityProvider()
+  const notes = await startProtectedToolServer(idp)
+  const address = await startPublicAddress()
+  const read = (name: string): string | undefined => (name === 'OAUTH_CALLBACK_URL' ? address.callbackUrl : undefined)
+  const declared = new MCPServerOAuth({ name: 'notes', url: notes.url })
+  const tools = agentOf?.(declared) ?? { mcpServers: [declared] }
+  const agency = new Agency({ name: 'Solo', entryPoint: new Agent({ name: 'Solo', model: 'gpt-test', ...tools }) })
+  const start = async (more: Partial<TestPlatformOptions> = {}): Promise<Served> => {
+    const platform = await startPlatform(engine, {
+      agencies: { solo: agency },
+      config: { read, ...config },
+      ...platformOptions,
+      ...more,
+    })
+    closeAfterTest(async () => {
+      await platform.close()
+      await platform.provider.close()
+    })
+    platform.provider.respond((request) => notesTurn(request))
+    return platform
+  }
+  const platform = await start()
+  address.forwardTo(platform.url)
+  return { platform, idp, notes, address, agency, startAnother: () => start({ beside: platform.shared }) }
+}
+
+/** Reads until the user is asked to sign in; answers with the data of `oauth_redirect`. */
+export async function untilRedirect(stream: CompletionStream): Promise<Json> {
+  return JSON.parse((await stream.until(({ event }) => event === 'oauth_redirect')).data)
+}
+
+/** The data of the OAuth frames of a stream, in order. */
+export function signInFrames(stream: CompletionStream): Json[] {
+  return stream.frames.flatMap(({ event, data }) => (event?.startsWith('oauth_') ? [JSON.parse(data)] : []))
+}
+
+export function signInStatuses(stream: CompletionStream): string[] {
+  return signInFrames(stream).flatMap(({ status }) => status ?? [])
+}
+
+/** What the tools of a run answered, in order. */
+export function toolOutputs(stream: CompletionStream): string[] {
+  const events = stream.frames.flatMap(({ event, data }) => (event === null ? [JSON.parse(data).data] : []))
+  const outputs = events.filter((each) => each?.name === 'tool_output').map(({ item }) => item.output)
+  return outputs.map((output) => (typeof output === 'string' ? output : JSON.stringify(output)))
+}
