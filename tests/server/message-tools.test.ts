@@ -160,6 +160,27 @@ describe('a tool of its own for some flows', () => {
     expect(server.provider.modelRequests).toHaveLength(2)
   })
 
+  test('its parameters may be checked by code that waits', async () => {
+    const careful = messageTool({
+      name: 'ask_carefully',
+      description: 'Asks.',
+      parameters: z.object({ topic: z.string().refine(async (topic) => topic !== 'gossip', 'not about others') }),
+    })
+    const server = await startTestServer({
+      agencies: { two: new Agency({ entryPoint: boss, flows: [[boss, expert, careful]] }) },
+    })
+    server.provider.script([
+      toolCall('ask_carefully', message('Expert', { topic: 'gossip' })),
+      toolCall('ask_carefully', message('Expert', { topic: 'work' })),
+      text('I work.'),
+      text('done'),
+    ])
+
+    const { body } = await server.post('/two/get_response', { message: 'go' })
+
+    expect(outputsOf(body.new_messages)).toEqual([expect.stringContaining('not about others'), 'I work.'])
+  })
+
   test('only the recipients of its flows can be asked with it', async () => {
     const server = await startTestServer({ agencies: { two: agency } })
     server.provider.script([toolCall('ask_expert', message('Worker', { urgency: 'low', facts: [] })), text('sorry')])

@@ -284,6 +284,120 @@ describe('POST /tool/<name>', () => {
     expect((await server.post('/tool/slow', {})).body.Error).toBe('The tool took longer than 20 ms.')
   })
 
+  test('parameters may be checked and changed by code that waits', async () => {
+    const known = tool({
+      name: 'known',
+      description: 'Takes what is known.',
+      parameters: z.object({
+        name: z.string().refine(async (name) => name === 'Ada', 'nobody knows this name'),
+        length: z
+          .string()
+          .default('four')
+          .transform(async (text) => text.length),
+      }),
+      execute: (input) => input,
+    })
+    const server = await startTestServer({ tools: [known] })
+
+    const good = await server.post('/tool/known', { name: 'Ada' })
+    const bad = await server.post('/tool/known', { name: 'Eve' })
+
+    expect([good.status, good.body]).toEqual([200, { response: { name: 'Ada', length: 4 } }])
+    expect([bad.status, bad.body.detail[0]]).toMatchObject([422, { loc: ['body', 'name'], input: 'Eve' }])
+  })
+
+  test.each<[string, Json, Json]>([
+    [
+      'a default within a union within a list',
+      { shapes: [{ kind: 'circle' }] },
+      { shapes: [{ kind: 'circle', r: 1 }] },
+    ],
+    [
+      'unions within unions',
+      {
+        shapes: [
+          { kind: 'box', size: { w: 2 } },
+          { kind: 'box', size: null },
+        ],
+      },
+      {
+        shapes: [
+          { kind: 'box', size: { w: 2, h: 3 } },
+          { kind: 'box', size: null },
+        ],
+      },
+    ],
+    ['itself', { shapes: [], next: { shapes: [{ kind: 'circle', r: 5 }] } }, undefined],
+  ])('200 parameters that hold %s', async (_, input, response = input) => {
+    const Shapes: z.ZodType = z.object({
+      shapes: z.array(
+        z.discriminatedUnion('kind', [
+          z.object({ kind: z.literal('circle'), r: z.number().default(1) }),
+          z.object({
+            kind: z.literal('box'),
+            size: z.union([z.number(), z.null(), z.object({ w: z.number(), h: z.number().default(3) })]),
+          }),
+        ]),
+      ),
+      get next() {
+        return Shapes.optional()
+      },
+    })
+    const draw = tool({ name: 'draw', description: 'Draws.', parameters: Shapes as z.ZodObject, execute: (it) => it })
+    const server = await startTestServer({ tools: [draw] })
+
+    const answer = await server.post('/tool/draw', input)
+
+    expect([answer.status, answer.body]).toEqual([200, { response }])
+    expect((await new Validator().validate((await server.get('/openapi.json')).body)).valid).toBe(true)
+  })
+
+  test('200 a result of many megabytes, while others are answered', async () => {
+    const huge = tool({
+      name: 'huge',
+      description: 'Says a lot.',
+      parameters: z.object({}),
+      execute: async () => 'x'.repeat(30_000_000),
+    })
+    const server = await startTestServer({ tools: [huge, add] })
+
+    const answers = [server.post('/tool/huge', {}), server.post('/tool/add', { a: 1, b: 2 })]
+    const [big, small] = await Promise.all(answers)
+
+    expect(big!.body.response).toHaveLength(30_000_000)
+    expect(small!.body).toEqual({ response: 3 })
+  })
+
+  test.each([
+    [
+      'refers to itself',
+      () => {
+        const circle: Record<string, unknown> = {}
+        circle['self'] = circle
+        return circle
+      },
+    ],
+    [
+      'cannot be written',
+      () => ({
+        toJSON() {
+          throw new Error('broken at /srv/app/secret.ts')
+        },
+      }),
+    ],
+    ['is a promise that fails', () => Promise.reject(new Error('later'))],
+  ])('500 when the result %s, and the server goes on', async (_, execute) => {
+    const odd = tool({ name: 'odd', description: 'Is odd.', parameters: z.object({}), execute })
+    const server = await startTestServer({ tools: [odd, add] })
+
+    const answer = await server.post('/tool/odd', {})
+
+    expect(answer.status).toBe(500)
+    expect(answer.body).toEqual({ Error: expect.any(String), error: answer.body.Error })
+    expect(answer.text).not.toMatch(/\/srv|node_modules/)
+    expect((await server.post('/tool/add', { a: 1 })).body.response).toBe(11)
+  })
+
   test('404 an unknown tool, 405 another method, 401 without the token', async () => {
     const server = await startTestServer({ tools: [add], env: { APP_TOKEN: 'secret-token' } })
     const headers = { authorization: 'Bearer secret-token' }

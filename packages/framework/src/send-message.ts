@@ -42,7 +42,7 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
         ? `Error: the arguments of ${name} are not valid JSON.`
         : 'Error: the message could not be delivered.',
     execute: async (input: unknown, runContext?: RunContext<AgencyContext>, details?: ToolCallDetails) => {
-      const request = readArguments(input, definition, recipients)
+      const request = await readArguments(input, definition, recipients)
       if (typeof request === 'string') return request
       const callId = details?.toolCall?.callId
       return askAgent(conversationOf(runContext!), { ...request, ...(callId !== undefined && { callId }) })
@@ -60,11 +60,11 @@ export type AgentMessage = {
 }
 
 /** The arguments, or the sentence that tells the model what is wrong with them. */
-function readArguments(
+async function readArguments(
   input: unknown,
   { name: toolName, parameters }: MessageTool,
   recipients: readonly Agent[],
-): AgentMessage | string {
+): Promise<AgentMessage | string> {
   const { recipient_agent: name, message, additional_instructions: extra, ...more } = asFields(input)
   if (typeof name !== 'string' || name === '') return 'Error: recipient_agent is missing.'
   if (typeof message !== 'string' || message === '') return 'Error: message is missing.'
@@ -72,7 +72,7 @@ function readArguments(
   if (!recipient) {
     return `Error: there is no recipient "${name}". Allowed: ${recipients.map((agent) => agent.name).join(', ')}.`
   }
-  const parsed = parameters.safeParse(more)
+  const parsed = await parameters.safeParseAsync(more)
   if (!parsed.success) {
     return `Error: the arguments of ${toolName} are not valid.\n${z.prettifyError(parsed.error)}`
   }

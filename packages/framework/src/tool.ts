@@ -167,7 +167,7 @@ export const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
  */
 export async function callTool(definition: ToolDefinition, input: unknown, context: ToolContext): Promise<unknown> {
   const schema = definition.strict ? definition.parameters.strict() : definition.parameters
-  const parsed = schema.safeParse(input ?? {})
+  const parsed = await schema.safeParseAsync(input ?? {})
   if (!parsed.success) throw new ToolInputError(parsed.error)
   return definition.execute(parsed.data, context)
 }
