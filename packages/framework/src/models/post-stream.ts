@@ -49,8 +49,10 @@ class RetryableError extends Error {
   }
 }
 
+const ENCODER = new TextEncoder()
+
 function postOnce(post: StreamingPost): Promise<void> {
-  const { dispatcher, url, headers, body, signal } = post
+  const { dispatcher, url, headers, signal } = post
   const answer = new StreamedAnswer(post)
   const abort = (): void => answer.abort()
   signal.addEventListener('abort', abort, { once: true })
@@ -60,7 +62,8 @@ function postOnce(post: StreamingPost): Promise<void> {
       path: url.pathname + url.search,
       method: 'POST',
       headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...headers },
-      body,
+      // undici would put a short text into a pool that is shared, and keep its whole pool as long as the answer lasts.
+      body: ENCODER.encode(post.body),
     },
     answer,
   )
@@ -99,7 +102,9 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     if (this.#post.signal.aborted) this.abort()
   }
 
-  onResponseStart(_: unknown, statusCode: number, headers: IncomingHttpHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, statusCode: number, headers: IncomingHttpHeaders): void {
+    // Pieces of what was read from the socket: as long as the answer lasts they would keep all of it.
+    controller.rawHeaders = null
     this.#status = statusCode
     this.#retryAfterMs = parseRetryAfter(headers['retry-after'])
   }

@@ -41,19 +41,25 @@ export async function streamResponse(reply: FastifyReply, response: StreamedResp
     lost.abort()
   })
   const heartbeat = response.keepalive ? heartbeats.add((text) => void socket.write(text)) : undefined
+  const chunks = response.chunks[Symbol.asyncIterator]()
+  // A call of its own for each piece: a loop that waits for the next one would keep the last.
+  const sendNext = async (): Promise<boolean> => {
+    const { done, value: text } = await chunks.next()
+    if (done || lost.signal.aborted) return false
+    heartbeat?.touch()
+    begun = true
+    if (!socket.write(text)) await drained(socket, lost.signal)
+    return true
+  }
   try {
-    for await (const text of response.chunks) {
-      if (lost.signal.aborted) return
-      heartbeat?.touch()
-      begun = true
-      if (!socket.write(text)) await drained(socket, lost.signal)
-    }
-    socket.end()
+    while (await sendNext());
+    if (!lost.signal.aborted) socket.end()
   } catch (error) {
     socket.destroy()
     if (!lost.signal.aborted) throw error
   } finally {
     heartbeat?.remove()
+    await chunks.return?.()
   }
 }
 

@@ -1,6 +1,8 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { EventSource, RunEnded, RunEvent } from '@bureau/protocol'
 import { expect, test } from 'vitest'
-import { RunLog } from './run-log.ts'
+import { RunLog, type RunEventBatches } from './run-log.ts'
 
 const source: EventSource = { agent: 'Solo', callerAgent: null, agent_run_id: 'agent_run_1' }
 
@@ -54,3 +56,29 @@ test('a reader that stops neither holds the producer back nor keeps events', asy
   for (let n = 0; n < 10; n++) log.emit(event(1_000_000))
   expect(log.ready()).toBeUndefined()
 })
+
+test('a stream that waits keeps nothing of what its reader has taken', async () => {
+  const log = new RunLog()
+  const batches = log.read()
+  const collectGarbage = exposedGc()
+  const taken = await takeOne(log, batches)
+  const next = batches.next()
+  await new Promise(setImmediate)
+  collectGarbage()
+
+  expect(taken.deref()).toBeUndefined()
+  log.emit(ended)
+  await next
+})
+
+/** In a function of its own, so that no variable of the test holds the event. */
+async function takeOne(log: RunLog, batches: RunEventBatches): Promise<WeakRef<RunEvent>> {
+  log.emit(event(1))
+  const { value } = await batches.next()
+  return new WeakRef((value as readonly RunEvent[])[0]!)
+}
+
+function exposedGc(): () => void {
+  setFlagsFromString('--expose-gc')
+  return runInNewContext('gc') as () => void
+}

@@ -4,6 +4,11 @@ import type { RunEvent } from '@bureau/protocol'
 /** A reader this many bytes behind stops the run from reading its model further. */
 const MAX_UNREAD_BYTES = 1_048_576
 
+/** For one reader. */
+export interface RunEventBatches extends AsyncIterableIterator<readonly RunEvent[], void> {
+  return(): Promise<IteratorReturnResult<void>>
+}
+
 /**
  * The events of one run on their way to its reader, in this process.
  *
@@ -12,6 +17,7 @@ const MAX_UNREAD_BYTES = 1_048_576
 export class RunLog implements RunSink {
   #unread: RunEvent[] = []
   #unreadBytes = 0
+  #takenBytes = 0
   #ended = false
   #abandoned = false
   #wake: (() => void) | undefined
@@ -34,36 +40,51 @@ export class RunLog implements RunSink {
   /**
    * Yields the events in batches, each as large as what came since the last one, and returns after `run.ended`.
    * For one reader. When it stops early the run is no longer held back and its events are dropped.
+   *
+   * No generator: one that waits keeps what it has yielded last.
    */
-  async *read(): AsyncGenerator<readonly RunEvent[], void> {
-    try {
-      for (;;) {
-        if (this.#unread.length === 0 && this.#ended) return
-        if (this.#unread.length === 0) await this.#nextEvent()
-        const batch = this.#unread
-        this.#unread = []
-        yield batch
-        this.#release(batch)
-      }
-    } finally {
-      this.#abandoned = true
-      this.#unread = []
-      this.#unreadBytes = 0
-      this.#drained?.resolve()
+  read(): RunEventBatches {
+    return {
+      next: () => this.#next(),
+      return: async () => this.#abandon(),
+      [Symbol.asyncIterator]() {
+        return this
+      },
     }
   }
 
-  async #nextEvent(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#wake = resolve
-    await promise
-    this.#wake = undefined
+  async #next(): Promise<IteratorResult<readonly RunEvent[], void>> {
+    this.#release()
+    if (this.#unread.length === 0 && !this.#ended && !this.#abandoned) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+      this.#wake = undefined
+    }
+    return this.#unread.length === 0 ? this.#abandon() : { done: false, value: this.#take() }
   }
 
-  #release(batch: readonly RunEvent[]): void {
-    for (const event of batch) this.#unreadBytes -= event.type === 'model.event' ? event.json.length : 512
+  #take(): readonly RunEvent[] {
+    const batch = this.#unread
+    this.#unread = []
+    this.#takenBytes = this.#unreadBytes
+    return batch
+  }
+
+  /** What was taken counts as unread until the reader asks for more. */
+  #release(): void {
+    this.#unreadBytes -= this.#takenBytes
+    this.#takenBytes = 0
     if (this.#unreadBytes > MAX_UNREAD_BYTES / 2) return
     this.#drained?.resolve()
     this.#drained = undefined
+  }
+
+  #abandon(): IteratorReturnResult<void> {
+    this.#abandoned = true
+    this.#unread = []
+    this.#unreadBytes = this.#takenBytes = 0
+    this.#drained?.resolve()
+    return { done: true, value: undefined }
   }
 }

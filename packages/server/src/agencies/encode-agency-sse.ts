@@ -1,3 +1,4 @@
+import type { RunEventBatches } from '@bureau/runtime'
 import { eventEnvelope, type RunEnded, type RunEvent, SSE_END, sseFrame } from '@bureau/protocol'
 import { isFileUrlsFailure } from './attachment-failure.ts'
 
@@ -5,11 +6,12 @@ import { isFileUrlsFailure } from './attachment-failure.ts'
  * Turns batches of run events into the frames of `get_response_stream`.
  *
  * `meta` waits for the event after it, because a run whose `file_urls` cannot be used has neither `meta` nor `messages`.
+ * No generator: one that waits keeps what it has yielded last.
  */
-export async function* encodeAgencySse(batches: AsyncIterable<readonly RunEvent[]>): AsyncGenerator<string, void> {
+export function encodeAgencySse(batches: RunEventBatches): AsyncIterableIterator<string, void> {
   let meta = ''
   let isRefused = false
-  for await (const batch of batches) {
+  const encode = (batch: readonly RunEvent[]): string => {
     let text = ''
     for (const event of batch) {
       if (event.type === 'run.started') meta = frameOf(event)
@@ -20,7 +22,21 @@ export async function* encodeAgencySse(batches: AsyncIterable<readonly RunEvent[
         meta = ''
       }
     }
-    if (text !== '') yield text
+    return text
+  }
+  return {
+    next: async () => {
+      for (;;) {
+        const { done, value } = await batches.next()
+        if (done) return { done, value }
+        const text = encode(value)
+        if (text !== '') return { done: false, value: text }
+      }
+    },
+    return: () => batches.return(),
+    [Symbol.asyncIterator]() {
+      return this
+    },
   }
 }
 
