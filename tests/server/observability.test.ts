@@ -179,17 +179,40 @@ describe('metrics', () => {
     }
   })
 
-  test("of callers' own model names only so many are kept apart", async () => {
-    const server = await startTestServer({ agencies: soloAgency(), metrics: true })
+  test("of callers' own model names only so many are kept apart, and they take no place of the tools", async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [echo] }), metrics: true })
     server.provider.respond(() => text('ok'))
     for (let each = 0; each < 210; each++) {
       await server.post('/solo/get_response', { message: 'hi', client_config: { model: `model-${each}` } })
     }
+    server.provider.respond(({ toolOutputs }) => (toolOutputs.length > 0 ? text('ok') : toolCall('echo', { x: 'a' })))
+    await server.post('/solo/get_response', { message: 'hi' })
 
     const { text: body } = await server.get('/metrics')
 
     expect(new Set(body.match(/model="[^"]*"/g)).size).toBe(201)
     expect(body).toContain('model="other"')
+    expect(body).toContain('bureau_tool_calls_total{agent="Solo",tool="echo",outcome="ok"} 1')
+  })
+
+  test('names that are made to break the format or to fill the memory do neither', async () => {
+    const odd = new Agent({ name: 'So"lo\\ {x="1"}', instructions: 'x', model: 'gpt-test' })
+    const server = await startTestServer({ agencies: { 'o~dd.x': new Agency({ entryPoint: odd }) }, metrics: true })
+    server.provider.respond(({ toolOutputs }) =>
+      toolOutputs.length > 0 ? text('ok') : toolCall('evil"} 1\nbureau_cost_usd_total{a="b', {}),
+    )
+    for (const model of ['m"\n\\} 5\nx{', 'y'.repeat(1_000_000), '']) {
+      await server.post('/o~dd.x/get_response', { message: 'hi', client_config: { model } })
+    }
+
+    const { text: body } = await server.get('/metrics')
+
+    expect(body.length).toBeLessThan(20_000)
+    for (const line of body.trimEnd().split('\n')) {
+      expect(line).toMatch(
+        /^(# (HELP|TYPE) bureau_\w+ .+|bureau_\w+(\{(\w+="([^"\\\n]|\\[n"\\])*",?)+\})? [\d.e+-]+|)$/,
+      )
+    }
   })
 
   test('can have a path and a port of their own', async () => {

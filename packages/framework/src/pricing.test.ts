@@ -49,6 +49,12 @@ describe('costOfResponse', () => {
     expect(costOf(model, { input_tokens: 1_000_000 })).toBeCloseTo(0.15, 9)
   })
 
+  test('has no price for a name that is longer than any', () => {
+    const long = `${'x'.repeat(1_000)}/gpt-4o-mini`
+
+    expect(costOfResponse({ model: long, usage: usage({ input_tokens: 5 }) })).toEqual({ costUsd: 0, priced: false })
+  })
+
   test('takes the price of the provider that serves the model', () => {
     const tokens = usage({ input_tokens: 1_000 })
     const named = costOfResponse({ model: 'anthropic/claude-sonnet-4.5', provider: 'openrouter', usage: tokens })

@@ -118,6 +118,7 @@ type PriceEntry = { readonly provider: Provider; readonly chargesReasoning: bool
 const ENTRY_NAME = 'model'
 
 function priceEntry(model: string, provider: string | undefined): PriceEntry | undefined {
+  if (model.length > MAX_NAME_CHARACTERS) return undefined
   const key = JSON.stringify([model, provider])
   const known = entries.get(key)
   if (known !== undefined) return known ?? undefined
@@ -130,6 +131,8 @@ function priceEntry(model: string, provider: string | undefined): PriceEntry | u
 // A cache: providers name models freely, so it is bounded.
 const entries = new Map<string, PriceEntry | null>()
 const MAX_ENTRIES = 1_000
+/** No model of the list has such a name, and the cache must not grow by what callers make up. */
+const MAX_NAME_CHARACTERS = 256
 
 function findPrice(model: string, provider: string | undefined): PriceEntry | undefined {
   for (const { name, providerId } of candidates(model, provider)) {

@@ -3,12 +3,15 @@ import { LabelLimit } from './label-limit.ts'
 import type { Metrics } from './metrics.ts'
 import type { RunRoot } from './run-steps.ts'
 
-/** Callers can bring models of any name; more than this many are counted as `other`. */
+/** Callers can bring models of any name, and models make up tools; more than this many are counted as `other`. */
 const MAX_NAMES = 200
+
+/** Each kind has its own places, so that no caller's models can take those of the tools. */
+type Names = { readonly models: LabelLimit; readonly tools: LabelLimit }
 
 /** Counts what runs do. `nameOf` gives an agency's name in the routes. */
 export function countRuns(metrics: Metrics, nameOf: (agency: RunRoot['agency']) => string): RunObserver {
-  const names = new LabelLimit(MAX_NAMES)
+  const names = { models: new LabelLimit(MAX_NAMES), tools: new LabelLimit(MAX_NAMES) }
   return (run) => {
     const agency = nameOf(run.agency)
     metrics.runsInProgress.inc({ agency })
@@ -19,11 +22,11 @@ export function countRuns(metrics: Metrics, nameOf: (agency: RunRoot['agency']) 
 class CountedRun implements RunSpan {
   readonly #metrics: Metrics
   readonly #agency: string
-  readonly #names: LabelLimit
+  readonly #names: Names
   readonly #startedAt = performance.now()
   #spoken = false
 
-  constructor(metrics: Metrics, agency: string, names: LabelLimit) {
+  constructor(metrics: Metrics, agency: string, names: Names) {
     this.#metrics = metrics
     this.#agency = agency
     this.#names = names
@@ -49,7 +52,7 @@ class CountedRun implements RunSpan {
     if (!run) return
     this.#metrics.runs.inc({ agency, status: run.status })
     for (const { agent, model, usage } of run.usage_by_model) {
-      this.#metrics.countUsage({ agency, agent, model: this.#names.of(model) }, usage)
+      this.#metrics.countUsage({ agency, agent, model: this.#names.models.of(model) }, usage)
     }
   }
 
@@ -64,7 +67,7 @@ class CountedRun implements RunSpan {
 
   #countToolCall(agent: string, name: string, { errorCode }: StepEnd): void {
     const outcome = errorCode === null ? 'ok' : errorCode === 'cancelled' ? 'cancelled' : 'failed'
-    this.#metrics.toolCalls.inc({ agent, tool: this.#names.of(name), outcome })
+    this.#metrics.toolCalls.inc({ agent, tool: this.#names.tools.of(name), outcome })
   }
 }
 
