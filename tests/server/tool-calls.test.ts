@@ -1,4 +1,5 @@
 import { Agency, Agent, tool, Tool } from '@bureau/framework'
+import { tool as sdkTool } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text, toolCall } from '../support/fake-provider.ts'
@@ -141,6 +142,50 @@ test('tools may take whatever zod can say: the provider accepts them, and their 
 
   expect(outputsOf(body.new_messages)).toEqual(['line', expect.stringMatching(/Invalid URL[^]*Invalid discriminator/)])
   expect(server.provider.rejected).toEqual([])
+})
+
+describe('a tool that returns a picture', () => {
+  const data = 'data:image/png;base64,iVBORw0KGgo='
+  const draw = sdkTool({
+    name: 'draw',
+    description: 'Draws.',
+    parameters: z.object({}),
+    execute: () => [
+      { type: 'text' as const, text: 'A dot.' },
+      { type: 'image' as const, image: data },
+    ],
+  })
+
+  test('the model sees it, in this run and from the history, and the client gets it', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [draw] }) })
+    server.provider.script([toolCall('draw'), text('A dot.'), text('Still a dot.')])
+
+    const { body } = await server.post('/solo/get_response', { message: 'draw' })
+    await server.post('/solo/get_response', { message: 'and?', chat_history: body.new_messages })
+
+    const parts = [
+      { type: 'input_text', text: 'A dot.' },
+      { type: 'input_image', image_url: data },
+    ]
+    expect(body.new_messages[2]).toMatchObject({ type: 'function_call_output', output: parts })
+    for (const { items } of server.provider.modelRequests.slice(1)) expect(items[2]).toMatchObject({ output: parts })
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('with Chat Completions the user’s side shows it', async () => {
+    const server = await startTestServer({
+      agencies: soloAgency({ tools: [draw] }),
+      env: { OPENAI_API: 'chat_completions' },
+    })
+    server.provider.script([toolCall('draw'), text('A dot.')])
+
+    await server.post('/solo/get_response', { message: 'draw' })
+
+    const [output, shown] = server.provider.modelRequests[1]!.items.slice(-2)
+    expect(output).toMatchObject({ role: 'tool', content: 'A dot.' })
+    expect(shown).toMatchObject({ role: 'user', content: [{ type: 'text' }, { image_url: { url: data } }] })
+    expect(server.provider.rejected).toEqual([])
+  })
 })
 
 describe('names of tools', () => {

@@ -6,7 +6,7 @@ import type { Run } from './run.ts'
 import { isToolCall, type ToolFacts, toolOutputCreated } from './run-items.ts'
 import type { AgencyContext } from './run-scope.ts'
 import type { ConversationTrace } from './run-trace.ts'
-import { isOutput, keyOf, outputsInCallOrder, outputTypeOf, type TurnItem } from './turn-items.ts'
+import { holdsMedia, isOutput, keyOf, outputsInCallOrder, outputTypeOf, type TurnItem } from './turn-items.ts'
 import { toSdkItems, toWireItem } from './wire-items.ts'
 
 export type ConversationOptions = {
@@ -216,12 +216,15 @@ export class Conversation implements AgencyContext {
   /**
    * The input of the next model request. What the turn before has produced is stored.
    *
-   * Outputs that the SDK made and no hook announced (an unknown tool, a rejected call) are taken over on the way.
+   * Outputs that the SDK made and no hook announced (an unknown tool, a rejected call) are taken over on the way, and
+   * pictures and files, of which the hook knows only a text.
    */
   nextRequestInput(sdkInput: readonly AgentInputItem[]): WireItem[] {
     for (const item of sdkInput.map(toWireItem)) {
       const key = keyOf(item)
-      if (isOutput(item) && key && !this.#canonical.has(key)) this.#adoptOutput(item)
+      if (!isOutput(item) || !key) continue
+      if (!this.#canonical.has(key)) this.#adoptOutput(item)
+      else if (holdsMedia(item)) this.#replaceOutput(key, item['output'])
     }
     const input = this.requestInput(sdkInput)
     this.endTurn()
@@ -242,6 +245,15 @@ export class Conversation implements AgencyContext {
     if (typeof item['output'] === 'string') return this.toolReturned(item.call_id ?? '', item['output'])
     this.#addToTurn(item)
     this.run.emit(toolOutputCreated(item, this.source))
+  }
+
+  #replaceOutput(key: string, output: unknown): void {
+    this.#turn = this.#turn.map((entry) => {
+      if (keyOf(entry.item) !== key) return entry
+      const item = { ...entry.item, output }
+      this.#canonical.set(key, item)
+      return { ...entry, item }
+    })
   }
 
   #addToTurn(item: WireItem, origin?: string): void {
