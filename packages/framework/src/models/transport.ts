@@ -77,9 +77,12 @@ export class ModelError extends Error {
 /** How providers say that the input is too long. */
 const CONTEXT_LENGTH = /context_length_exceeded|maximum context length|prompt is too long|input is too long/i
 
+/** Keys as vendors write them: some providers quote the one that they refuse, and details go to logs. */
+const KEYS = /\b(?:(?:sk|pk|rk|xai)-|gsk_|AIza|Bearer\s+)[\w.-]{8,}/g
+
 /** What a provider's HTTP error status and error code mean. */
 export function modelErrorOfStatus(status: number, body: string): ModelError {
-  const detail = body.slice(0, 2_000)
+  const detail = body.slice(0, 2_000).replaceAll(KEYS, '[key]')
   if (status === 401 || status === 403) return new ModelError('upstream_auth_failed', { status, detail })
   if (status === 408 || status === 504) return new ModelError('upstream_timeout', { status, detail })
   if (status === 429) return new ModelError('upstream_rate_limited', { status, detail })
