@@ -103,6 +103,7 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
       await untilRedirect(stream)
       await other.post(`/v1/runs/${stream.runId}/cancel`)
       await stream.all()
+      expect(signInStatuses(stream)).toEqual(['pending', 'error:cancelled'])
     }
   })
 
