@@ -88,12 +88,12 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   const { platform, caller, body, request } = call
   const header = request.headers['last-event-id']
   const resumeFrom = readResumePoint({ header: typeof header === 'string' ? header : undefined, query: undefined }) ?? 0
-  const signal = untilClientLeaves(reply)
   const { bootId } = platform.replica
   const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
   const entryAgents = entryAgentsOf(platform)
-  const options = { bootId, entryAgents, missingSandboxFiles, signal }
-  const admission = await admitCompletion(platform.store, caller, completion, options)
+  const admission = await whileClientWaits(reply, (signal) =>
+    admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles, signal }),
+  )
   if (admission.outcome === 'unknown') throw new AfterAdmission('unknown')
   const { runId } = admission.run
   try {
@@ -107,13 +107,20 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   }
 }
 
-/** Aborts when the client has gone: a run that nobody waits for any more need not begin. */
-function untilClientLeaves(reply: FastifyReply): AbortSignal {
+/** The signal aborts when the client goes: a run that nobody waits for any more need not begin. */
+async function whileClientWaits<Result>(
+  reply: FastifyReply,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
   const left = new AbortController()
   const leave = (): void => left.abort(new Error('the client has left'))
   if (reply.raw.destroyed) leave()
-  else reply.raw.once('close', leave)
-  return left.signal
+  reply.raw.once('close', leave)
+  try {
+    return await work(left.signal)
+  } finally {
+    reply.raw.off('close', leave)
+  }
 }
 
 /** At once after its reservation, so that whoever looks for the run finds its log. */

@@ -1,15 +1,16 @@
 import { decodeChunk, encodeChunk } from './event-chunk.ts'
 import type { Frame, FrameBody } from './frame.ts'
+import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
 import type { ChunkStorage, NewRunLog, RunEventLog, RunEventLogs, SealedLog } from './run-event-log.ts'
 import type { EventChunk } from '../runs/settle-run.ts'
 import { StreamBroken } from './stream-broken.ts'
 
 /** How long a log that has ended stays in memory for those who come late; afterwards chunks answer. */
-const LINGER_MS = 30_000
+const LINGER_MS = 5_000
 
 export type MemoryRunEventLogsOptions = {
-  /** Default 30,000. */
+  /** Default 5,000. */
   readonly lingerMs?: number
   /** Default 4 MiB. */
   readonly windowBytes?: number
@@ -19,16 +20,18 @@ export type MemoryRunEventLogsOptions = {
 export class MemoryRunEventLogs implements RunEventLogs {
   readonly #options: MemoryRunEventLogsOptions
   readonly #logs = new Map<string, MemoryRunEventLog>()
+  readonly #ended: Lingering
 
   constructor(options: MemoryRunEventLogsOptions = {}) {
     this.#options = options
+    this.#ended = new Lingering(options.lingerMs ?? LINGER_MS)
   }
 
   create(run: NewRunLog): RunEventLog {
     if (this.#logs.has(run.runId)) throw new Error(`run ${run.runId} has a log already`)
-    const { lingerMs = LINGER_MS, windowBytes } = this.#options
-    const forget = (): void => void setTimeout(() => this.#logs.delete(run.runId), lingerMs).unref()
-    const log = new MemoryRunEventLog(run, { onEnd: forget, ...(windowBytes !== undefined && { windowBytes }) })
+    const { windowBytes } = this.#options
+    const onEnd = (): void => this.#ended.add(() => this.#logs.delete(run.runId))
+    const log = new MemoryRunEventLog(run, { onEnd, ...(windowBytes !== undefined && { windowBytes }) })
     this.#logs.set(run.runId, log)
     return log
   }

@@ -2,6 +2,7 @@ import { ServiceError } from '@bureau/protocol'
 import type { RedisConnection } from '@bureau/runtime'
 import { FlushTimer } from './flush-timer.ts'
 import { type Frame, type FrameBody, readablePart } from './frame.ts'
+import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
 import { RedisRunReader } from './redis-run-reader.ts'
 import { RedisStream, serverLife } from './redis-stream.ts'
@@ -33,6 +34,7 @@ export class RedisRunEventLogs implements RunEventLogs {
   readonly #options: Required<Pick<RedisRunEventLogsOptions, 'prefix'>> & RedisRunEventLogsOptions
   readonly #logs = new Map<string, RedisRunEventLog>()
   readonly #timer = new FlushTimer(BATCH_MS)
+  readonly #ended = new Lingering(LINGER_MS)
   readonly #renewals: NodeJS.Timeout
   readonly #onReady = (): void => void this.#checkLife()
   #life: string | undefined
@@ -60,7 +62,7 @@ export class RedisRunEventLogs implements RunEventLogs {
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
       snapshot,
-      onEnd: () => void setTimeout(() => this.#forget(runId), LINGER_MS).unref(),
+      onEnd: () => this.#ended.add(() => this.#forget(runId)),
       ...(windowBytes !== undefined && { windowBytes }),
     })
     this.#logs.set(runId, log)

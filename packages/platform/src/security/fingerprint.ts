@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 
 /**
  * JSON in which equal values have equal text: names sorted by code unit, no white space, absent members left out.
@@ -15,7 +15,16 @@ export function canonicalJson(value: unknown): string {
   return `{${members.join(',')}}`
 }
 
+/** Making one of bytes costs more than its use. */
+const keys = new WeakMap<Uint8Array, KeyObject>()
+
+function keyOf(bytes: Uint8Array): KeyObject {
+  const key = keys.get(bytes) ?? createSecretKey(bytes)
+  keys.set(bytes, key)
+  return key
+}
+
 /** A request reduced to 32 bytes that tell whether another one is the same, and nothing else. */
 export function fingerprint(key: Uint8Array, request: unknown): Uint8Array {
-  return new Uint8Array(createHmac('sha256', key).update(canonicalJson(request)).digest())
+  return new Uint8Array(createHmac('sha256', keyOf(key)).update(canonicalJson(request)).digest())
 }
