@@ -14,7 +14,8 @@ let answer = 204
 const hooks = await startFileServer((request, response) => {
   void readText(request).then((body) => {
     received.push({ path: request.url ?? '', headers: request.headers as Record<string, string>, body })
-    response.writeHead(answer).end('ignored')
+    const location = answer === 302 ? { location: String(request.url).replace('moved', 'elsewhere') } : {}
+    response.writeHead(answer, location).end('ignored')
   })
 })
 
@@ -153,6 +154,21 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     expect((await client.call('PATCH', endpoint, { status: 'enabled' })).body.status).toBe('enabled')
     expect((await client.call('DELETE', endpoint)).status).toBe(204)
     expect((await client.get(endpoint)).body.code).toBe('webhook_not_found')
+  })
+
+  test('a redirect is not followed, wherever it leads', async () => {
+    const client = await platform.client()
+    const { body } = await client.post('/v1/webhook_endpoints', {
+      url: `${hooks.url}/${client.ownerId}/moved`,
+      events: ['run.failed'],
+    })
+    answer = 302
+
+    const tested = await client.post(`/v1/webhook_endpoints/${body.id}/test`)
+
+    answer = 204
+    expect(tested.body).toEqual({ delivered: false, responseStatus: 302 })
+    expect(take(`/${client.ownerId}/elsewhere`)).toEqual([])
   })
 
   test.each([

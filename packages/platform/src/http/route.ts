@@ -34,6 +34,8 @@ type Spec<Query extends z.ZodType, Body extends z.ZodType> = {
   readonly description?: string
   /** What the API key must be allowed to do; null: the route is open to everybody. */
   readonly scope: Scope | null
+  /** About all integrations at once: not for a key that is restricted to some. */
+  readonly everyIntegration?: true
   readonly query?: Query
   readonly body?: Body
   /** An absent body counts as `{}`. */

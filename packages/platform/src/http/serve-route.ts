@@ -31,6 +31,7 @@ function readCall(platform: Platform, route: Route, request: FastifyRequest): Ca
   requireStorable({ ...params, ...(request.query as object) })
   const caller = callerOf(request, route.scope !== null)
   if (route.scope !== null) requireScope(caller, route.scope, params['integrationId'])
+  if (route.everyIntegration && caller.integrationIds) throw new ServiceError('insufficient_scope')
   const query = route.query && parseInput(route.query, request.query)
   return { platform, caller, params, query, body: readBody(route, request), request }
 }

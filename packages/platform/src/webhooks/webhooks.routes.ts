@@ -31,7 +31,7 @@ import {
 
 const ENDPOINTS = '/v1/webhook_endpoints'
 const ENDPOINT = `${ENDPOINTS}/:endpointId`
-const COMMON = { tag: 'Webhooks', scope: 'webhooks' } as const
+const COMMON = { tag: 'Webhooks', scope: 'webhooks', everyIntegration: true } as const
 
 export const webhookRoutes: readonly Route[] = [
   jsonRoute(
