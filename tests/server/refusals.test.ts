@@ -197,6 +197,15 @@ describe('CORS', () => {
     expect(other.headers.get('access-control-allow-origin')).not.toBe('https://evil.example')
   })
 
+  test('a list that holds * is any origin, without credentials', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), corsOrigins: ['https://app.example', '*'] })
+
+    const { headers } = await server.get('/solo/get_metadata', { origin: 'https://other.example' })
+
+    expect(headers.get('access-control-allow-origin')).toBe('*')
+    expect(headers.get('access-control-allow-credentials')).toBeNull()
+  })
+
   test('answers to listed origins vary by origin', async () => {
     const server = await startTestServer({ agencies: soloAgency(), corsOrigins: ['https://app.example'] })
 

@@ -30,11 +30,14 @@ test('a turn that does not end within a minute: the cancel says so, with the mes
   expect(stream.text).toMatch(/^: keepalive \d+$/m)
 })
 
-test('a model that is silent: the stream stays open with a comment every fifteen seconds', async () => {
-  const server = await startTestServer({ agencies: soloAgency() })
+test.each([
+  ['the plain stream', false, { message: 'hi' }],
+  ['AG-UI', true, { threadId: 't', runId: 'r', messages: [{ id: 'u', role: 'user', content: 'hi' }] }],
+])('a model that is silent: %s stays open with a comment every fifteen seconds', async (_, enableAgui, body) => {
+  const server = await startTestServer({ agencies: soloAgency(), enableAgui })
   server.provider.script([[stall(), text('never')]])
-  const stream = await server.stream('/solo/get_response_stream', { message: 'hi' })
-  await stream.until(({ event }) => event === 'meta')
+  const stream = await server.stream('/solo/get_response_stream', body)
+  await stream.until(() => true)
   const begun = Date.now()
 
   await stream.untilComment()

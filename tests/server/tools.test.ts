@@ -352,6 +352,28 @@ describe('POST /tool/<name>', () => {
     expect((await new Validator().validate((await server.get('/openapi.json')).body)).valid).toBe(true)
   })
 
+  test('a tool that waits keeps nobody waiting, whatever its style', async () => {
+    const { promise, resolve } = Promise.withResolvers<string>()
+    class Waiting extends Tool {
+      readonly description = 'Waits.'
+      readonly parameters = z.object({})
+
+      async run(): Promise<string> {
+        return promise
+      }
+    }
+    const server = await startTestServer({ tools: [Waiting, add] })
+    const begun = server.handled('/tool/Waiting')
+    const waiting = server.post('/tool/Waiting', {})
+    await begun
+
+    const { body } = await server.post('/tool/add', { a: 1, b: 2 })
+    resolve('waited')
+
+    expect(body).toEqual({ response: 3 })
+    expect((await waiting).body).toEqual({ response: 'waited' })
+  })
+
   test('200 a result of many megabytes, while others are answered', async () => {
     const huge = tool({
       name: 'huge',

@@ -191,6 +191,18 @@ describe('what the agent is asked', () => {
     expect(stream.text).toContain('RUN_FINISHED')
   })
 
+  test('a run that belongs to another one says so; what only the plain interface knows is not looked at', async () => {
+    const server = await startAguiServer({ agencies: soloAgency() })
+    server.provider.script([text('Hello')])
+    const more = { parentRunId: 'run-0', recipient_agent: 'Nobody', generate_chat_name: true, resume: [] }
+
+    const stream = await (await server.stream(STREAM, aguiBody(more))).all()
+
+    expect(JSON.parse(stream.frames[0]!.data)).toMatchObject({ type: 'RUN_STARTED', parentRunId: 'run-0' })
+    expect(stream.text).not.toContain('chat_name')
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
   test('a conversation that ends with a result of a tool is continued from there', async () => {
     const input = await inputFor({
       messages: [
