@@ -10,6 +10,8 @@ export type CompletionLoad = {
   readonly allowances: boolean
   /** Runs that follow each other in one chat; 1: each has a chat of its own. */
   readonly turns: number
+  /** Completions before anything counts, as far as they come within that time. */
+  readonly warmUpRuns: number
   readonly warmUpMs: number
   readonly measureMs: number
   /** Called at both ends of the measured time. */
@@ -37,7 +39,8 @@ const KEPT_IDS = 500
  * @throws Error when one was refused or did not complete: a rate of broken answers says nothing.
  */
 export async function measureCompletions(tenant: Tenant, load: CompletionLoad): Promise<CompletionResult> {
-  const state = { phase: 'warm-up', runs: 0 }
+  const state = { phase: 'warm-up', warmUpRuns: 0, runs: 0 }
+  const warm = Promise.withResolvers<void>()
   const admissionMs: number[] = []
   const requestIds: string[] = []
   const client = async (index: number): Promise<void> => {
@@ -46,6 +49,7 @@ export async function measureCompletions(tenant: Tenant, load: CompletionLoad): 
     while (state.phase !== 'over') {
       const request = requests.next().value
       const admitted = await connection.ask(JSON.stringify(request))
+      if (state.phase === 'warm-up' && ++state.warmUpRuns >= load.warmUpRuns) warm.resolve()
       if (state.phase !== 'measured') continue
       state.runs++
       admissionMs.push(admitted)
@@ -55,7 +59,7 @@ export async function measureCompletions(tenant: Tenant, load: CompletionLoad): 
   }
   const clients = Promise.all(Array.from({ length: load.concurrency }, (_, index) => client(index)))
   clients.catch(() => (state.phase = 'over'))
-  await Promise.race([clients, pause(load.warmUpMs)])
+  await Promise.race([clients, warm.promise, pause(load.warmUpMs)])
   load.onPhase('begin')
   const startedAt = performance.now()
   state.phase = 'measured'

@@ -41,7 +41,7 @@ export async function startPlatform(engine: Engine, upstream: Launched): Promise
     ...(records && { DATABASE_URL: records.url }),
   }
   const clear = async (): Promise<void> => {
-    rmSync(folder, { recursive: true, force: true })
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10 })
     await records?.drop()
   }
   try {

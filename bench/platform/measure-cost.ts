@@ -12,29 +12,28 @@ export type CostRounds = { readonly selfHosted: readonly number[]; readonly host
 
 const CONCURRENCY = 8
 const DELTAS = 50
+/** Between two measurements, for what the one before has left to do. */
+const PAUSE_MS = 500
 
 export function startSelfHosted(upstream: Launched): Promise<Launched> {
   const model = { OPENAI_BASE_URL: `http://127.0.0.1:${upstream.port}/v1`, OPENAI_API_KEY: 'sk-bench' }
   return launch({ script: join(import.meta.dirname, '..', 'server.ts'), environment: model })
 }
 
-/** What the same run costs both servers, without the database's part; one round more warms them up. */
+/** What the same run costs both servers, without the database's part, in turn. */
 export async function measureCost(
   selfHosted: Launched,
   { tenant, readCpu }: { readonly tenant: Tenant; readonly readCpu: ReadCpu },
   effort: Effort,
 ): Promise<CostRounds> {
   const rounds = { selfHosted: [] as number[], hosted: [] as number[] }
-  for (let round = 0; round <= effort.rounds; round++) {
-    const warmUpMs = round === 0 ? effort.warmUpMs : effort.warmUpMs / 8
-    const measureMs = effort.measureMs / 2
-    const costs = {
-      selfHosted: await costOfSelfHosted(selfHosted, warmUpMs, measureMs),
-      hosted: await costOfHosted(tenant, readCpu, { warmUpMs, measureMs }),
-    }
-    if (round === 0) continue
-    rounds.selfHosted.push(costs.selfHosted)
-    rounds.hosted.push(costs.hosted)
+  const { warmUpRuns, warmUpMs } = effort
+  const measureMs = effort.measureMs / 2
+  await costOfSelfHosted(selfHosted, warmUpMs / 2, measureMs)
+  await costOfHosted(tenant, readCpu, { warmUpRuns, warmUpMs, measureMs })
+  for (let round = 0; round < effort.rounds; round++) {
+    rounds.selfHosted.push(await costOfSelfHosted(selfHosted, PAUSE_MS, measureMs))
+    rounds.hosted.push(await costOfHosted(tenant, readCpu, { warmUpRuns: 50, warmUpMs: PAUSE_MS, measureMs }))
   }
   return rounds
 }
@@ -54,11 +53,7 @@ async function costOfSelfHosted({ port, pid }: Launched, warmUpMs: number, measu
   return result.cpuNs / 1e6 / result.streams
 }
 
-async function costOfHosted(
-  tenant: Tenant,
-  readCpu: ReadCpu,
-  times: { readonly warmUpMs: number; readonly measureMs: number },
-): Promise<number> {
+async function costOfHosted(tenant: Tenant, readCpu: ReadCpu, times: Omit<Effort, 'rounds'>): Promise<number> {
   let before = 0
   let after = 0
   const { runs } = await measureCompletions(tenant, {

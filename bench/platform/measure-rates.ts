@@ -6,8 +6,13 @@ import { type CompletionLoad, measureCompletions } from './completion-load.ts'
 import { type CpuShares, machineNs, type ReadCpu } from './cpu-shares.ts'
 import type { Tenant } from './tenant.ts'
 
-/** How long each measurement takes. */
-export type Effort = { readonly warmUpMs: number; readonly measureMs: number; readonly rounds: number }
+/** How long each measurement takes. A warm-up ends after so many runs or, on a busy machine, after that time. */
+export type Effort = {
+  readonly warmUpRuns: number
+  readonly warmUpMs: number
+  readonly measureMs: number
+  readonly rounds: number
+}
 
 export type RateScenario = Pick<CompletionLoad, 'allowances' | 'turns'> & { readonly name: string }
 
@@ -30,7 +35,7 @@ export const CONCURRENCY = 24
 export async function measureRates(
   scenario: RateScenario,
   { tenant, upstream, readCpu }: { tenant: Tenant; upstream: Launched; readCpu: ReadCpu },
-  { warmUpMs, measureMs }: Effort,
+  { warmUpRuns, warmUpMs, measureMs }: Effort,
 ): Promise<Rates> {
   const read = (): CpuShares & { outsideNs: number; machineNs: number } => ({
     ...readCpu(),
@@ -42,6 +47,7 @@ export async function measureRates(
   const result = await measureCompletions(tenant, {
     ...scenario,
     concurrency: CONCURRENCY,
+    warmUpRuns,
     warmUpMs,
     measureMs,
     onPhase: (phase) => {
