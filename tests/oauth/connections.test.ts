@@ -25,6 +25,18 @@ test('concurrent runs of one user share a connection, and others never get it', 
   }
 })
 
+test('a server that stops closes its connections to tool servers', async () => {
+  const setUp = await startOAuthSetUp()
+  const { server, run } = await startAnotherServer(setUp)
+  setUp.address.forwardTo(server.url)
+  const stream = await run('ada')
+  await new Browser().signIn((await untilRedirect(stream)).auth_url, 'ada')
+  await stream.all()
+  expect(await setUp.notes.connections()).toBeGreaterThan(0)
+  await server.close()
+  await expect.poll(() => setUp.notes.connections()).toBe(0)
+})
+
 /** Keeps everything in a map, as an application's own storage would keep it in its database. */
 class MapTokenStore implements TokenStore {
   readonly entries = new Map<string, StoredCredentials>()

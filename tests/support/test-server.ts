@@ -27,6 +27,8 @@ export type TestServer = {
   stream(path: string, body: unknown, options?: StreamOptions): Promise<TestStream>
   /** Resolves when the next request to this path has reached its route. */
   handled(path: string): Promise<void>
+  /** As on a stop. It need not be called: every server is closed after its test. */
+  close(): Promise<void>
 }
 
 export type TestResponse = {
@@ -69,6 +71,7 @@ export async function startTestServer(options: ServerSetUp = {}): Promise<TestSe
       return new TestStream(response)
     },
     handled: (path) => new Promise((resolve) => handled.set(path, resolve)),
+    close: () => app.close(),
   }
 }
 

@@ -45,18 +45,20 @@ export type SetUpOptions = Partial<ServerOptions> & {
   readonly knownClient?: boolean
   /** The host by which the tool server names its provider. Default: the one by which everybody does. */
   readonly metadataHost?: string
+  /** What the tool server offers. Default: `read_notes` and `write_note`. */
+  readonly offered?: readonly string[]
 }
 
 /** A provider, a protected tool server `notes`, and a server with one agent that may use it. */
 export async function startOAuthSetUp(options: SetUpOptions = {}): Promise<OAuthSetUp> {
-  const { oauth, agent, agentsOf, knownClient, metadataHost, ...serverOptions } = options
+  const { oauth, agent, agentsOf, knownClient, metadataHost, offered, ...serverOptions } = options
   const tokenFolder = await newTokenFolder()
   const address = await startPublicAddress()
   const redirectUri = address.callbackUrl
   const client = { client_id: 'known', client_secret: 'its-secret', redirect_uris: [redirectUri] }
   const grants = { grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] }
   const idp = await startIdentityProvider({ clients: knownClient ? [{ ...client, ...grants }] : [] })
-  const notes = await startProtectedToolServer(idp, { metadataHost })
+  const notes = await startProtectedToolServer(idp, { metadataHost, ...(offered && { tools: offered }) })
   const declared = new MCPServerOAuth({
     name: 'notes',
     url: notes.url,

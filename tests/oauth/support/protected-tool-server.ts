@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import {
   type AuthInfo,
@@ -22,6 +23,8 @@ export type ProtectedToolServer = {
   readonly calls: readonly string[]
   /** Requests of any kind, refused ones included. */
   readonly requests: number
+  /** Connections that are open now. */
+  connections(): Promise<number>
   /** From now on, access tokens from before are refused. */
   expireAccessTokens(): void
 }
@@ -95,6 +98,7 @@ export async function startProtectedToolServer(
     get requests() {
       return requests
     },
+    connections: promisify(http.getConnections.bind(http)),
     expireAccessTokens: () => seen.forEach((token) => expired.add(token)),
   }
 }
@@ -117,6 +121,8 @@ function notesServer(tools: readonly string[], calls: string[]): McpServer {
       async (_input, context) => {
         const user = String(context.http?.authInfo?.extra?.['user'])
         calls.push(`${user}: ${name}`)
+        if (name.startsWith('hang'))
+          await new Promise((resolve) => context.mcpReq.signal.addEventListener('abort', resolve))
         return { content: [{ type: 'text', text: `${writes ? 'Written' : 'Notes'} of ${user}` }] }
       },
     )
