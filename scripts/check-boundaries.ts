@@ -63,7 +63,7 @@ const LAYERS: readonly LayerRule[] = [
   },
   {
     files: /^packages\/[^/]+\/src\//,
-    except: /\/(index|main|run-server|backends|db\/open-database|db\/backup)\.ts$/,
+    except: /\/(index|main|run-server|backends|db\/open-database|db\/backup|db\/vacuum)\.ts$/,
     mustNotImport: /\.(memory|redis|file|local|s3|sql|pglite|postgres)\.ts$/,
     because: 'an implementation of a seam is chosen in one place; import the interface',
   },
