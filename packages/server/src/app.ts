@@ -60,6 +60,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
       const watchedHere = { ...environment, observer: observability.observer(request) }
       return slots.start(() => startRun(watchedHere, backends.runs, { ...start, log: request.log as Logger }))
     },
+    takeSlot: () => slots.take(),
     observeSession: (agency) => observability.session(agency),
     runs: backends.runs,
     signIns,

@@ -15,6 +15,12 @@ export type ServerContext = {
    * @throws ServiceError `overloaded`
    */
   readonly startRun: (request: FastifyRequest, start: Omit<StartRun, 'log'>) => Promise<LiveRun>
+  /**
+   * Takes a place among the runs for something that is none. Returns what gives it back.
+   *
+   * @throws ServiceError `overloaded`
+   */
+  readonly takeSlot: () => () => void
   /** Watches a voice session of the agency of this route name; undefined when nobody wants to know. */
   readonly observeSession: (agency: string) => SessionObserver | undefined
   readonly runs: RunRegistry

@@ -50,7 +50,7 @@ export type ServerOptions = OAuthOptions & {
   readonly deleteUploadsAfterRun?: boolean
   /** Largest request body, in bytes. Default 33_554_432 (32 MiB). */
   readonly bodyLimitBytes?: number
-  /** Runs that the server works on at once; further requests are refused with 503. Default 10_000. */
+  /** Runs and voice sessions that the server works on at once; more are refused (503, or close code 1013). Default 10_000. */
   readonly maxConcurrentRuns?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number

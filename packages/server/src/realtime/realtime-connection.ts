@@ -35,6 +35,11 @@ export type RealtimeConnectionOptions = {
 export async function serveRealtimeConnection(options: RealtimeConnectionOptions): Promise<void> {
   const { socket, log } = options
   socket.pause()
+  try {
+    socket.once('close', options.context.takeSlot())
+  } catch {
+    return closeSocket(socket, CLOSE.overloaded, 'server at its limit')
+  }
   const send = (message: ServerMessage): void => sendJson(socket, message)
   const approvals = new Map<string, RunToolApprovalItem>()
   let voice: VoiceSession

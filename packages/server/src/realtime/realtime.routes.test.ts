@@ -33,6 +33,7 @@ function shop(): { shop: Agency } {
 }
 
 const PATH = '/shop/realtime'
+const POST = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"message":"hi"}' }
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
 const base64url = (text: string): string => Buffer.from(text).toString('base64url')
 
@@ -569,6 +570,22 @@ describe('how a session ends', () => {
     const client = await server.connect(PATH)
     expect(await client.closed).toEqual({ code: 1011, reason: 'initialise agency' })
     expect(server.provider.sessions).toEqual([])
+  })
+
+  test('1013 when the server has as many sessions and runs as it may; one that ends makes room', async () => {
+    const server = await startRealtimeServer({ agencies: shop(), options: { maxConcurrentRuns: 1 } })
+    const first = await server.connect(PATH)
+    await first.next('history_updated')
+
+    const second = await server.connect(PATH)
+
+    expect(await second.closed).toEqual({ code: 1013, reason: 'server at its limit' })
+    expect((await fetch(`${server.url}/shop/get_response`, POST)).status).toBe(503)
+    expect(server.provider.sessions).toHaveLength(1)
+    const session = await server.provider.nextSession()
+    first.socket.terminate()
+    await session.next('close')
+    await (await server.connect(PATH)).next('history_updated')
   })
 
   test('1001 when the server shuts down', async () => {

@@ -64,7 +64,8 @@ export async function startLoggedServer({ agencies }: Pick<SetUp, 'agencies'>): 
   const stream = { write: (line: string): void => void logged.push(JSON.parse(line)) }
   const app = fastify({ logger: { level: 'warn', stream }, forceCloseConnections: 'idle' })
   const environment = { models, mcp: new McpConnections(), now: Date.now }
-  const context = { environment, log: app.log, observeSession: () => undefined } as unknown as ServerContext
+  const parts = { environment, log: app.log, observeSession: () => undefined, takeSlot: () => () => {} }
+  const context = parts as unknown as ServerContext
   const setUp = { options: { url: provider.url }, context, token: undefined, origins: ['*'] }
   await serveRealtime(app, new Map(Object.entries(agencies)), setUp)
   return listen(app, provider, logged)
