@@ -1,8 +1,16 @@
 import { Agency, Agent, tool, Tool } from '@bureau/framework'
-import { tool as sdkTool } from '@openai/agents'
+import {
+  applyPatchTool,
+  type Computer,
+  computerTool,
+  type Editor,
+  type Shell,
+  shellTool,
+  tool as sdkTool,
+} from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall } from '../support/fake-provider.ts'
+import { text, toolCall, unknownItem } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
 const outputsOf = (items: Json[]): string[] =>
@@ -185,6 +193,55 @@ describe('a tool that returns a picture', () => {
     expect(output).toMatchObject({ role: 'tool', content: 'A dot.' })
     expect(shown).toMatchObject({ role: 'user', content: [{ type: 'text' }, { image_url: { url: data } }] })
     expect(server.provider.rejected).toEqual([])
+  })
+})
+
+describe('the tools of a computer', () => {
+  const done = async (): Promise<void> => {}
+  const acts = { click: done, doubleClick: done, scroll: done, type: done, wait: done, move: done, keypress: done }
+  const computer: Computer = {
+    ...acts,
+    drag: done,
+    environment: 'browser',
+    dimensions: [10, 10],
+    screenshot: async () => 'iVBORw0KGgo=',
+  }
+  const outcome = { type: 'exit' as const, exitCode: 0 }
+  const shell: Shell = { run: async () => ({ output: [{ stdout: 'hi', stderr: '', outcome }] }) }
+  const edited = async () => ({ status: 'completed' as const, output: 'made' })
+  const editor: Editor = { createFile: edited, updateFile: edited, deleteFile: edited }
+
+  test.each([
+    [
+      'a screen',
+      computerTool({ computer }),
+      { type: 'computer_call', pending_safety_checks: [], action: { type: 'click', x: 1, y: 2, button: 'left' } },
+      { output: { type: 'computer_screenshot', image_url: 'data:image/png;base64,iVBORw0KGgo=' } },
+    ],
+    [
+      'a shell',
+      shellTool({ shell }),
+      { type: 'shell_call', action: { commands: ['echo hi'] } },
+      { output: [{ stdout: 'hi', stderr: '', outcome: { type: 'exit', exit_code: 0 } }] },
+    ],
+    [
+      'an editor',
+      applyPatchTool({ editor }),
+      { type: 'apply_patch_call', operation: { type: 'create_file', path: 'a.txt', diff: '+hi' } },
+      { status: 'completed', output: 'made' },
+    ],
+  ])('%s: what it returns is sent and told as the provider has it', async (_, sdk, call, returned) => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [sdk] }), provider: { validate: false } })
+    server.provider.script([unknownItem({ call_id: 'call_1', status: 'completed', ...call }), text('ok')])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+
+    const output = { type: `${call.type}_output`, call_id: 'call_1', ...returned }
+    expect(server.provider.modelRequests[1]!.items.at(-1)).toMatchObject(output)
+    expect(stream.result.new_messages[2]).toMatchObject(output)
+    const events = stream.events.filter(({ name }) => name === 'tool_output')
+    expect(events).toMatchObject([{ call_id: 'call_1', item: { raw_item: output } }])
+    expect(stream.outline).not.toContain('error')
   })
 })
 

@@ -3,10 +3,10 @@ import type { EventSource, WireItem } from '@bureau/protocol'
 import { preservationItem, timestampMicros } from './history.ts'
 import { randomHex } from './random-hex.ts'
 import type { Run } from './run.ts'
-import { isToolCall, type ToolFacts, toolOutputCreated } from './run-items.ts'
+import { type ToolFacts, toolOutputCreated } from './run-items.ts'
 import type { AgencyContext } from './run-scope.ts'
 import type { ConversationTrace } from './run-trace.ts'
-import { holdsMedia, isOutput, keyOf, outputsInCallOrder, outputTypeOf, type TurnItem } from './turn-items.ts'
+import { holdsMedia, isOutput, keyOf, outputsInCallOrder, type TurnItem } from './turn-items.ts'
 import { toSdkItems, toWireItem } from './wire-items.ts'
 
 export type ConversationOptions = {
@@ -137,12 +137,12 @@ export class Conversation implements AgencyContext {
     this.#follow(item, preserved.item)
   }
 
-  /** A tool has returned: said at once, stored with its turn. */
+  /** A function has returned: said at once, stored with its turn. What other tools return is no text: see below. */
   toolReturned(callId: string, output: string): void {
-    const call = this.#turn.find(({ item }) => item.call_id === callId && isToolCall(item))
+    const call = this.#turn.find(({ item }) => item.call_id === callId && item.type === 'function_call')
     if (!call || this.#announced.has(callId)) return
     this.#announced.add(callId)
-    const item = { type: outputTypeOf(call.item), call_id: callId, output }
+    const item = { type: 'function_call_output', call_id: callId, output }
     this.#addToTurn(item)
     this.run.emit(toolOutputCreated(item, call.source, this.toolFacts(call.item)))
   }
@@ -216,15 +216,15 @@ export class Conversation implements AgencyContext {
   /**
    * The input of the next model request. What the turn before has produced is stored.
    *
-   * Outputs that the SDK made and no hook announced (an unknown tool, a rejected call) are taken over on the way, and
-   * pictures and files, of which the hook knows only a text.
+   * Outputs that the SDK made and no hook announced (an unknown tool, a rejected call, the tools of a computer) are taken
+   * over on the way, and pictures and files, of which the hook knew a text.
    */
   nextRequestInput(sdkInput: readonly AgentInputItem[]): WireItem[] {
     for (const item of sdkInput.map(toWireItem)) {
       const key = keyOf(item)
       if (!isOutput(item) || !key) continue
       if (!this.#canonical.has(key)) this.#adoptOutput(item)
-      else if (holdsMedia(item)) this.#replaceOutput(key, item['output'])
+      else if (holdsMedia(item)) this.#replaceOutput(key, item)
     }
     const input = this.requestInput(sdkInput)
     this.endTurn()
@@ -242,18 +242,17 @@ export class Conversation implements AgencyContext {
   }
 
   #adoptOutput(item: WireItem): void {
-    if (typeof item['output'] === 'string') return this.toolReturned(item.call_id ?? '', item['output'])
+    const { type, output } = item
+    if (type === 'function_call_output' && typeof output === 'string') {
+      return this.toolReturned(item.call_id ?? '', output)
+    }
     this.#addToTurn(item)
     this.run.emit(toolOutputCreated(item, this.source))
   }
 
-  #replaceOutput(key: string, output: unknown): void {
-    this.#turn = this.#turn.map((entry) => {
-      if (keyOf(entry.item) !== key) return entry
-      const item = { ...entry.item, output }
-      this.#canonical.set(key, item)
-      return { ...entry, item }
-    })
+  #replaceOutput(key: string, item: WireItem): void {
+    this.#turn = this.#turn.map((entry) => (keyOf(entry.item) === key ? { ...entry, item } : entry))
+    if (this.#turn.some((entry) => entry.item === item)) this.#canonical.set(key, item)
   }
 
   #addToTurn(item: WireItem, origin?: string): void {

@@ -32,7 +32,3 @@ export function keyOf(item: WireItem): string | undefined {
   const id = item.call_id ?? item.id
   return id === undefined ? undefined : `${item.type ?? 'message'} ${id}`
 }
-
-export function outputTypeOf(call: WireItem): string {
-  return call.type === 'function_call' ? 'function_call_output' : `${call.type ?? 'function_call'}_output`
-}
