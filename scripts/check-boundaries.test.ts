@@ -13,7 +13,9 @@ afterEach(() => {
 function messagesFor(files: Record<string, string>): string[] {
   const root = mkdtempSync(path.join(tmpdir(), 'boundaries-'))
   roots.push(root)
-  const manifest = JSON.stringify({ dependencies: { zod: '4', fastify: '5' }, peerDependencies: { react: '19' } })
+  const peerDependencies = { react: '19', '@openai/agents-core': '1' }
+  const imports = { '#agents-core': './dist/x.js' }
+  const manifest = JSON.stringify({ dependencies: { zod: '4', fastify: '5' }, peerDependencies, imports })
   const manifests = Object.keys(PACKAGES).map((name) => [`packages/${name}/package.json`, manifest] as const)
   for (const [name, text] of [...manifests, ...Object.entries(files)]) {
     const file = path.join(root, name)
@@ -63,6 +65,15 @@ test('a package that package.json does not list is refused, a peer is not', () =
   expect(messagesFor({ 'packages/console/src/a.tsx': "import 'react'\nimport 'left-pad/x'\n" })).toEqual([
     'packages/console/src/a.tsx:2 imports left-pad/x: packages/console/package.json does not list it',
   ])
+})
+
+test('the agents SDK is imported as the copy that published packages hold', () => {
+  const of = (target: string): string[] => messagesFor({ 'packages/framework/src/a.ts': `import '${target}'\n` })
+
+  expect(of('#agents-core')).toEqual([])
+  expect(of('#agents-core/x')).toEqual([])
+  expect(of('#other')).toEqual([expect.stringContaining('package.json does not list it')])
+  expect(of('@openai/agents-core')).toEqual([expect.stringContaining('#agents-core')])
 })
 
 test('another package is entered by its name, from tests as well', () => {

@@ -79,6 +79,12 @@ const LAYERS: readonly LayerRule[] = [
   },
   {
     files: /^packages\/[^/]+\/src\//,
+    mustNotImport: /^@openai\/agents-core(\/|$)/,
+    because:
+      'published packages hold it: in the framework it is #agents-core, elsewhere what @bureau/framework exports',
+  },
+  {
+    files: /^packages\/[^/]+\/src\//,
     except: /\/(config|main)\.ts$/,
     mustNotImport: /^(node:)?process$/,
     because: 'the environment is read once, in config.ts or main.ts; `process` itself is global',
