@@ -1,8 +1,10 @@
-import { writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
 import type { Platform } from '../context.ts'
 import { chooseDefaultAgent } from '../integrations/describe-integrations.ts'
+import { listIntegrations } from '../integrations/integrations.repo.ts'
 import { createIntegration } from '../integrations/manage-integrations.ts'
 import { createOwner } from './create-owner.ts'
 import { listOwners } from './owners.repo.ts'
@@ -16,6 +18,10 @@ export type FirstCredentials = {
 }
 
 const FILE = 'credentials.json'
+/** Lies beside the file while the credentials are being made: what was cut short is done to the end by the next start. */
+const UNFINISHED = `${FILE}.new`
+/** Far more than anybody has in one process. */
+const MAX_AGENCIES = 1_000
 
 /**
  * On an installation without owners: creates one, publishes every agency as an integration and issues an API key that
@@ -25,18 +31,31 @@ const FILE = 'credentials.json'
  */
 export async function ensureFirstOwner(platform: Platform, baseUrl: string): Promise<FirstCredentials | undefined> {
   const { store, agencies, config } = platform
-  const [first] = agencies.keys()
-  if (first === undefined || (await store.db.run(listOwners, '')).length > 0) return undefined
-  const { id: ownerId } = await createOwner(store.db, store.dataKeys, { name: 'First owner' })
-  const published: string[] = []
-  for (const [agencyId, { name }] of agencies) {
-    const integration = { name, agencyId, defaultAgent: chooseDefaultAgent(platform, { agencyId }) }
-    const { apiIntegrationId } = await store.db.run(createIntegration, { ownerId, actor: 'operator', integration })
-    published.push(apiIntegrationId)
-  }
+  if (agencies.size === 0) return undefined
+  const unfinished = path.join(config.dataFolder, UNFINISHED)
+  const [known] = await store.db.run(listOwners, '')
+  if (known && !existsSync(unfinished)) return undefined
+  await writeFile(unfinished, '', { mode: 0o600, flush: true })
+  const { id: ownerId } = known ?? (await createOwner(store.db, store.dataKeys, { name: 'First owner' }))
+  const apiIntegrationId = await publishAll(platform, ownerId)
   const { token } = await createFirstApiKey(store.keyIssuer, ownerId, 'First key')
-  const credentials = { apiKey: token, apiIntegrationId: published[0] ?? '', ownerId, baseUrl }
-  const file = path.join(config.dataFolder, FILE)
-  await writeFile(file, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
+  const credentials = { apiKey: token, apiIntegrationId, ownerId, baseUrl }
+  await writeFile(unfinished, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
+  await rename(unfinished, path.join(config.dataFolder, FILE))
   return credentials
+}
+
+/** An integration of each agency that has none yet. @returns That of the first. */
+async function publishAll(platform: Platform, ownerId: string): Promise<string> {
+  const { db } = platform.store
+  const { items } = await db.run(listIntegrations, { ownerId, limit: MAX_AGENCIES, after: null })
+  const published = new Map(items.map(({ agencyId, apiIntegrationId }) => [agencyId, apiIntegrationId]))
+  for (const [agencyId, { name }] of platform.agencies) {
+    if (published.has(agencyId)) continue
+    const integration = { name, agencyId, defaultAgent: chooseDefaultAgent(platform, { agencyId }) }
+    const { apiIntegrationId } = await db.run(createIntegration, { ownerId, actor: 'operator', integration })
+    published.set(agencyId, apiIntegrationId)
+  }
+  const [first = ''] = platform.agencies.keys()
+  return published.get(first) ?? ''
 }

@@ -1,0 +1,39 @@
+import { existsSync } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { ensureFirstOwner } from '@bureau/platform'
+import { expect, test } from 'vitest'
+import { text } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import { TestClient } from './support/test-client.ts'
+import { startPlatform } from './support/test-platform.ts'
+
+test.each(['insertOwner', 'createIntegration', 'insertApiKey'])(
+  'a first start that was cut short at %s is done to the end by the next one: one owner, one integration, a key',
+  async (operation) => {
+    const cut = { short: true }
+    const intercept = (name: string): Error | undefined =>
+      cut.short && name === operation ? new Error('the process is gone') : undefined
+    const platform = await startPlatform('pglite', { intercept })
+    closeAfterTest(async () => {
+      await platform.close()
+      await platform.provider.close()
+    })
+    platform.provider.respond(() => text('Welcome.'))
+    await expect(ensureFirstOwner(platform.platform, platform.url)).rejects.toThrow('gone')
+    cut.short = false
+
+    const made = await ensureFirstOwner(platform.platform, platform.url)
+
+    const file = path.join(platform.dataFolder, 'credentials.json')
+    expect(JSON.parse(await readFile(file, 'utf8'))).toEqual(made)
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect(existsSync(`${file}.new`)).toBe(false)
+    const { apiKey, apiIntegrationId } = made!
+    const client = new TestClient({ url: platform.url, token: apiKey, ownerId: '', integrationId: apiIntegrationId })
+    expect((await client.completeWhole()).stream.spoken).toBe('Welcome.')
+    expect((await client.get('/v1/integrations')).body.data).toHaveLength(1)
+    expect(await platform.rows('SELECT id FROM owners')).toHaveLength(1)
+    expect(await ensureFirstOwner(platform.platform, platform.url)).toBeUndefined()
+  },
+)
