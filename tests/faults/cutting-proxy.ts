@@ -97,6 +97,7 @@ export class CuttingProxy {
     if (cut === 'before COMMIT') return finish()
     upstream.unpipe(client)
     upstream.once('data', finish) // it has committed, and nobody will hear of it
+    upstream.resume()
     upstream.write(bytes)
   }
 }

@@ -15,9 +15,11 @@ export type Engine = 'embedded' | 'postgres'
 export type Scale = { readonly engine: Engine; readonly processes: 1 | 2; readonly redis: boolean }
 
 const open = new Set<Installation>()
+let isInterrupted = false
 
-/** For whoever is interrupted: no process, folder or schema stays behind. */
+/** For whoever is interrupted: no process, folder or schema stays behind, and none is made any more. */
 export async function closeInstallations(): Promise<void> {
+  isInterrupted = true
   await Promise.all([...open].map((installation) => installation.close()))
 }
 
@@ -50,6 +52,7 @@ export class Installation {
 
   /** Starts the first process, which makes the first owner, and then the others. @param firstFault Ends its first start. */
   static async open(scale: Scale, firstFault: Fault | null = null): Promise<Installation> {
+    if (isInterrupted) throw new Error('interrupted')
     const folder = mkdtempSync(path.join(tmpdir(), 'bureau-faults-'))
     const records = scale.engine === 'postgres' ? await Schema.create() : undefined
     if (!records) await restoreDatabase(await preparedDump(), folder)

@@ -1,7 +1,10 @@
 import { checkScene } from './checks/check-scene.ts'
 import { type Engine, Installation } from './installation.ts'
-import type { Plan, PlanResult } from './plan.ts'
+import { type Plan, type PlanResult, within } from './plan.ts'
 import { Tenant } from './tenant.ts'
+
+/** Far above what any plan takes, on a busy machine too. */
+const PLAN_MS = 300_000
 
 /** Carries out plans on one engine, one after the other, on the same installation as long as it serves. */
 export class FaultRunner {
@@ -23,12 +26,14 @@ export class FaultRunner {
       const installation = await this.#installationFor(plan)
       const tenant = await Tenant.create(installation)
       const scene = { installation, tenant, random: this.#random, object }
-      await plan.play(scene)
-      admitted = await checkScene(scene)
+      const played = plan.play(scene).then(() => checkScene(scene))
+      if (await within(played, PLAN_MS)) admitted = await played
+      else object('the plan did not end')
     } catch (error) {
       object(`the plan broke off: ${error instanceof Error ? error.stack : String(error)}`)
     }
     if (violations.length > 0) violations.push(`servers said: ${this.#lastWords()}`)
+    // What went wrong may go on: the next plan has a new installation.
     if (violations.length > 0 || plan.firstFault) await this.close()
     return { engine: this.#engine, plan, admitted, violations, seconds: (performance.now() - startedAt) / 1_000 }
   }

@@ -81,7 +81,8 @@ async function upload({ tenant }: Scene): Promise<void> {
   const reserved: Answer | undefined = await tenant.tryCall('POST', '/create_agency_upload', asked)
   if (reserved?.status !== 200) return
   const { uploadUrl, path } = reserved.body
-  await fetch(uploadUrl, { method: 'PUT', body: 'Hello' }).catch(() => undefined)
+  const signal = AbortSignal.timeout(30_000)
+  await fetch(uploadUrl, { method: 'PUT', body: 'Hello', signal }).catch(() => undefined)
   const files = `/v1/integrations/${tenant.integrationId}/files`
   await tenant.tryCall('GET', files)
   await tenant.tryCall('DELETE', `${files}?path=${encodeURIComponent(path)}`)

@@ -31,15 +31,23 @@ function problemsOf(same: readonly Attempt[], run: RunRecord | undefined): strin
   for (const { runId } of admitted) {
     if (run && runId !== run.runId) problems.push(`was admitted as ${runId}, the record is ${run.runId}`)
   }
-  const first = admitted.filter(({ isReplay }) => !isReplay)
+  const first = admitted.filter(({ isReplay, status }) => status === 200 && !isReplay)
   if (first.length > 1) problems.push(`was admitted as a new run ${first.length} times`)
   return problems
 }
 
 /** Whether the header belongs to the status. */
-function headerProblem({ status, admitted, code }: Attempt): string | undefined {
+function headerProblem({ status, admitted, code, runId }: Attempt): string | undefined {
   if (status === null) return undefined
-  const expected =
-    status === 200 ? ['true'] : status === 422 ? [null] : status === 500 ? [null, 'false', 'true'] : ['false']
+  if (admitted === 'true' && runId === null) return `${status} says that it was admitted, and not as what`
+  const expected = HEADERS[status] ?? ['false']
   return expected.includes(admitted) ? undefined : `${status} ${code} with X-Agent-Run-Admitted: ${admitted}`
+}
+
+/** A failure after the reservation says so; where it is not known whether there is one, nothing is said. */
+const HEADERS: Readonly<Record<number, readonly (string | null)[]>> = {
+  200: ['true'],
+  422: [null],
+  500: ['true', 'false', null],
+  503: ['true', 'false'],
 }
