@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { Agency, Agent, type AgentOptions, Tool, tool } from '@bureau/framework'
+import { Agency, Agent, type AgentOptions, messageTool, Tool, tool } from '@bureau/framework'
 import { codeInterpreterTool, fileSearchTool, hostedMcpTool, webSearchTool } from '@openai/agents'
 import type { Model } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
@@ -72,6 +72,20 @@ describe('GET /<agency>/get_metadata', () => {
     })
     expect(metadata.agency_swarm_version).toMatch(/^\d+\.\d+\.\d+$/)
     expect(metadata.bureau_version).toMatch(/^\d+\.\d+\.\d+/)
+  })
+
+  test('200 counts every tool for messages, also where an agent has several', async () => {
+    const [boss, worker, expert] = [agent('Boss'), agent('Worker', { tools: [echo] }), agent('Expert')]
+    const ask = messageTool({ name: 'ask_expert', description: 'Asks.', parameters: z.object({}) })
+    const flows = [
+      [boss, worker],
+      [boss, expert, ask],
+    ] as const
+
+    const metadata = await metadataOf(new Agency({ entryPoint: boss, flows }))
+
+    expect(metadata.metadata.totalTools).toBe(3)
+    expect(nodeOf(metadata, 'Boss').data).toMatchObject({ toolCount: 0, tools: [], hasSubagents: true })
   })
 
   test('200 an agency without a name is "Unnamed Agency"', async () => {

@@ -5,8 +5,10 @@ import { Agency, Agent, MCPServerOAuth, Tool, tool } from '@bureau/framework'
 import { type ServerOptions } from '@bureau/server'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { tool as sdkTool } from '@openai/agents-core'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { text } from '../support/fake-provider.ts'
 import { startPrefixProxy } from '../support/prefix-proxy.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
@@ -128,6 +130,35 @@ describe.each(KINDS)('the description of a server with $name', ({ options, paths
       expect([route, method, answer.status === 401]).toEqual([route, method, needsToken])
       expect([route, await answer.text()]).not.toEqual([route, expect.stringMatching(/Not Found|Method Not Allowed/)])
     }
+  })
+})
+
+describe('what is answered is what is described', () => {
+  /** What is wrong with an answer, by the description of its operation. */
+  function problemsWith(document: Json, operation: Json, answer: Json): unknown {
+    const ajv = new Ajv2020({ strict: false, validateFormats: false })
+    const { schema } = operation.responses[200].content['application/json']
+    const check = ajv.compile({ ...schema, components: document.components })
+    return check(answer) ? [] : check.errors
+  }
+
+  test('answers, their usage, metadata and results of tools', async () => {
+    const worker = new Agent({ name: 'Worker', instructions: 'x', model: 'gpt-test', tools: [now, plant] })
+    const boss = new Agent({ name: 'Boss', instructions: 'x', quickReplies: ['Yes'], conversationStarters: ['Hi'] })
+    const agency = new Agency({ entryPoint: boss, flows: [[boss, worker]] })
+    const server = await startTestServer({ agencies: { solo: agency }, tools: [now] })
+    server.provider.respond(() => text('Hello'))
+    const { body } = await server.get('/openapi.json')
+    const { paths } = body
+
+    const run = await server.post('/solo/get_response', { message: 'hi', file_urls: {} })
+    const metadata = await server.get('/solo/get_metadata')
+    const tool = await server.post('/tool/now', {})
+
+    expect([run.status, metadata.status, tool.status]).toEqual([200, 200, 200])
+    expect(problemsWith(body, paths['/solo/get_response'].post, run.body)).toEqual([])
+    expect(problemsWith(body, paths['/solo/get_metadata'].get, metadata.body)).toEqual([])
+    expect(problemsWith(body, paths['/tool/now'].post, tool.body)).toEqual([])
   })
 })
 

@@ -43,7 +43,7 @@ const COMPATIBLE_VERSION = '1.11.0'
 
 function summary(agency: Agency, options: MetadataOptions): object {
   const agents = [...agency.agents.values()]
-  const messageTools = agents.filter((agent) => agency.recipientsOf(agent.name).length > 0).length
+  const messageTools = agents.reduce((sum, agent) => sum + agency.messageToolsOf(agent.name).length, 0)
   return {
     agencyName: agency.name,
     totalAgents: agents.length,

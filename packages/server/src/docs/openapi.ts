@@ -1,5 +1,6 @@
 import type { Agency, AgencyContext, FunctionTool } from '@bureau/framework'
 import type { z } from 'zod'
+import { METADATA_SCHEMA } from './metadata-schema.ts'
 import {
   aguiSchemas,
   errorSchemas,
@@ -36,6 +37,7 @@ export function openApiDocument(api: ApiDescription): object {
   const runs = agencies.size > 0 && !aguiRequest
   const schemas: Schemas = runs ? { ...responseSchemas(), ...requestSchemas() } : errorSchemas()
   if (aguiRequest) Object.assign(schemas, aguiSchemas(aguiRequest))
+  if (agencies.size > 0) schemas['AgencyMetadata'] = METADATA_SCHEMA
   const paths: Record<string, object> = {}
   for (const name of agencies.keys()) {
     Object.assign(paths, aguiRequest ? aguiPaths(name) : agencyPaths(name), api.realtime && realtimePaths(name))
@@ -95,7 +97,7 @@ function aguiPaths(name: string): Record<string, object> {
 }
 
 function metadataPath(name: string): Record<string, object> {
-  const get = operation(`handler_${name}_get_metadata_get`, { success: json({ type: 'object' }), tag: name })
+  const get = operation(`handler_${name}_get_metadata_get`, { success: json(ref('AgencyMetadata')), tag: name })
   return { [`/${name}/get_metadata`]: { get } }
 }
 
