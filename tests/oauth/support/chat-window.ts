@@ -21,6 +21,7 @@ export function launchChromium(): Promise<Browser> {
 
 /** Begins a run on load, shows its frames, and opens the provider in a window of its own. */
 const FRONT_END = `<!doctype html><meta charset="utf-8"><title>Chat</title>
+<style>pre { white-space: pre-wrap; overflow-wrap: anywhere }</style>
 <p><a id="sign-in" target="_blank" hidden>Sign in</a></p><pre id="log"></pre>
 <script type="module">
 const { url, headers, body } = JSON.parse(decodeURIComponent(location.hash.slice(1)))

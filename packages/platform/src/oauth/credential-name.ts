@@ -4,8 +4,8 @@ import type { CredentialsKey } from '@bureau/framework'
 /** Scope of the secrets that are tokens of tool servers. */
 export const CREDENTIALS_SCOPE = 'oauth'
 
-/** Longer names do not fit into an index; no user of the platform has one. */
-const MAX_PART_LENGTH = 1_024
+/** Longer names do not fit into an index; the longest consumer id, 256 characters of three bytes, does. */
+const MAX_PART_LENGTH = 2_400
 
 type Consumer = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string | null }
 

@@ -7,6 +7,7 @@ import { openDatabase } from '../db/open-database.ts'
 import { sweepAllExpired } from '../db/sweep-expired.ts'
 import { createOwner } from '../owners/create-owner.ts'
 import { DataKeys } from '../security/data-keys.ts'
+import { consumersPrefix, signInUserOf } from './credential-name.ts'
 import { takeLease } from './leases.ts'
 import { SqlTokenStore } from './token-store.sql.ts'
 
@@ -79,6 +80,20 @@ describe.each(ENGINES)('tokens in the records on %s', (engine) => {
         SELECT 'sec_copy', owner_id, scope, replace(name, 'ada', 'eve'), ciphertext FROM secrets WHERE name LIKE '%ada%'`)
       expect(await stores.of(ownerId).load({ ...ADA, userId: 'int_1/eve' })).toEqual({})
       expect(stores.unreadable).toEqual(['altered, or sealed for another place'])
+    })
+
+    test('the longest consumer id has a place of its own, below its integration', async () => {
+      const integrationId = `int_${'0'.repeat(26)}`
+      const consumerId = Array.from({ length: 256 }, (_, index) => String.fromCharCode(0x4e00 + index * 61)).join('')
+      const key = {
+        userId: signInUserOf({ ownerId, integrationId, consumerId }),
+        server: `${'n'.repeat(40)}-0123456789abcdef`,
+      }
+      const store = stores.of(ownerId)
+      await store.exclusive(key, () => store.save(key, SAVED))
+      expect(await store.load(key)).toEqual(SAVED)
+      const below = await rows(`SELECT 1 FROM secrets WHERE starts_with(name, '${consumersPrefix(integrationId)}')`)
+      expect(below).toHaveLength(1)
     })
 
     test('the lease of a process that has died runs out; until then it is respected', async () => {
