@@ -153,6 +153,20 @@ describe.each(ENGINES)('refusals of POST /get_completion_v2 on %s', (engine) => 
     )
   })
 
+  test.each([
+    [{ message: undefined }, 'message: is missing'],
+    [{ message: null }, 'message: Invalid input: expected string, received null'],
+    [{ message: 7, consumerId: false }, 'consumerId: Invalid input: expected string, received boolean'],
+    [{ user_context: [1] }, 'user_context: must be an object, text or null'],
+    [{ attachments: 'x' }, 'attachments: Invalid input: expected array, received string'],
+  ])('says of %j that %s', async (fields, said) => {
+    const client = await platform.client()
+
+    const answer = await client.completeRaw(JSON.stringify({ ...client.completion({}), ...fields }))
+
+    expect(answer.body.error).toContain(said)
+  })
+
   test('invalid_content_type for anything but plain JSON', async () => {
     const client = await platform.client()
     const body = JSON.stringify(client.completion({}))

@@ -48,6 +48,7 @@ test('start serves the platform too, with a first owner whose credentials are sh
   expect(statSync(path.join(folder, 'credentials.json')).mode & 0o777).toBe(0o600)
   const again = await startBureau(['start', DEMO], { BUREAU_DATA: folder })
   expect(again.output()).not.toContain('API key')
+  expect(again.output()).toContain(path.join(folder, 'credentials.json'))
 })
 
 test('a stop signal lets open streams finish, refuses new connections, and ends with 0', async () => {

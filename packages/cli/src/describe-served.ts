@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { DEMO_MODEL } from '@bureau/framework'
 import type { FirstCredentials } from '@bureau/platform'
 import type { ServerConfig } from '@bureau/server'
@@ -25,17 +27,19 @@ export function describeServer(url: string, module: AgencyModule, config: Server
 
 /** The same for the platform. Its first credentials are shown this once. */
 export function describePlatform(url: string, credentials: FirstCredentials | undefined, dataFolder: string): string {
+  const file = path.join(dataFolder, 'credentials.json')
   const rows = table([
     ['Platform', `${url}/get_completion_v2  ${url}/create_new_chat  ${url}/v1/...`],
     ['Documents', `${url}/v1/docs  ${url}/v1/redoc`],
     ['Data', dataFolder],
+    ...(!credentials && existsSync(file) ? [['First key', file] as const] : []),
   ])
   if (!credentials) return rows
   const { apiKey, apiIntegrationId } = credentials
   const access = table([
     ['API key', apiKey],
     ['Integration', apiIntegrationId],
-    ['Kept in', `${dataFolder}/credentials.json`],
+    ['Kept in', file],
   ])
   return `${rows}\n${access}\n${attempt(`${url}/get_completion_v2`, { apiIntegrationId, message: MESSAGE }, apiKey)}`
 }

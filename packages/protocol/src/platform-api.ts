@@ -37,7 +37,7 @@ export const SandboxFile = z
 export type SandboxFile = z.output<typeof SandboxFile>
 
 const UserContext = z
-  .union([z.record(z.string(), z.unknown()), z.string()])
+  .union([z.record(z.string(), z.unknown()), z.string()], { error: 'must be an object, text or null' })
   .nullable()
   .refine((context) => utf8Length(JSON.stringify(context)) <= MAX_CONTEXT_BYTES, 'must be at most 64 KiB of JSON')
   .refine((context) => depthOf(context) <= MAX_CONTEXT_DEPTH, 'must not be nested deeper than 32 levels')

@@ -16,7 +16,7 @@ export function parseInput<Schema extends z.ZodType>(
   input: unknown,
   codes: InputCodes = {},
 ): z.output<Schema> {
-  const parsed = schema.safeParse(input)
+  const parsed = schema.safeParse(input, { reportInput: true }) // what is missing has no input
   if (parsed.success) return parsed.data
   const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, codes))
   throw refusalOf(problems)
