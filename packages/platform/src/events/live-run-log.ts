@@ -23,7 +23,7 @@ export class LiveRunLog implements RunEventReader {
   #held: readonly Frame[] | undefined
   #ended = false
   #broken: StreamBroken | undefined
-  readonly #waiting = new Set<() => void>()
+  readonly #waiting: (() => void)[] = []
 
   constructor(options: LiveRunLogOptions) {
     this.#options = options
@@ -80,19 +80,25 @@ export class LiveRunLog implements RunEventReader {
   }
 
   async *read(after: number, signal: AbortSignal): AsyncGenerator<readonly Frame[], void> {
-    for (let position = after; ;) {
-      this.#check(signal)
-      if (this.hasLeft(position + 1)) {
-        position = yield* this.#readOlder(position, signal)
-        continue
+    const leave = (): void => this.#wakeAll()
+    signal.addEventListener('abort', leave, { once: true })
+    try {
+      for (let position = after; ;) {
+        this.#check(signal)
+        if (this.hasLeft(position + 1)) {
+          position = yield* this.#readOlder(position, signal)
+          continue
+        }
+        const batch = readablePart(this.#frames, this.#indexAfter(position))
+        const last = batch.at(-1)
+        if (last) {
+          yield batch
+          position = last.seq
+        } else if (this.#ended) return
+        else await this.#change()
       }
-      const batch = readablePart(this.#frames, this.#indexAfter(position))
-      const last = batch.at(-1)
-      if (last) {
-        yield batch
-        position = last.seq
-      } else if (this.#ended) return
-      else await this.#change(signal)
+    } finally {
+      signal.removeEventListener('abort', leave)
     }
   }
 
@@ -152,19 +158,12 @@ export class LiveRunLog implements RunEventReader {
     this.#wakeAll()
   }
 
-  #wakeAll(): void {
-    const waiting = [...this.#waiting]
-    this.#waiting.clear()
-    for (const wake of waiting) wake()
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
-  async #change(signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const wake = (): void => resolve()
-    this.#waiting.add(wake)
-    signal.addEventListener('abort', wake, { once: true })
-    await promise
-    this.#waiting.delete(wake)
-    signal.removeEventListener('abort', wake)
+  /** Whoever finds nothing new waits again. */
+  #wakeAll(): void {
+    for (const wake of this.#waiting.splice(0)) wake()
   }
 }

@@ -24,9 +24,15 @@ export type OpenedMountFile = MountFile & { readonly stream: Readable }
  */
 export class AgencyMount {
   readonly #files: FileStore
+  #puts = 0
 
   constructor(files: FileStore) {
     this.#files = files
+  }
+
+  /** How many files were put here by this object. */
+  get puts(): number {
+    return this.#puts
   }
 
   async stat(path: string): Promise<MountFile | undefined> {
@@ -59,6 +65,7 @@ export class AgencyMount {
   ): Promise<MountFile & { readonly sha256: string }> {
     try {
       const stored = await this.#files.put(requireName(path), body, options)
+      this.#puts++
       return { ...view(stored), sha256: stored.sha256 }
     } catch (error) {
       throw asUploadError(error)

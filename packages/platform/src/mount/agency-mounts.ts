@@ -15,11 +15,14 @@ export type AgencyMountsOptions = {
 
 /** Mounts that were used lately are kept open; opening one is a handful of system calls. */
 const MAX_OPEN = 1_000
+/** What was seen to be empty counts as empty for so long, unless something was put there by this process. */
+const EMPTY_MS = 250
 
 /** The mounts of all integrations. */
 export class AgencyMounts {
   readonly #options: AgencyMountsOptions
   readonly #open = new Map<string, Promise<AgencyMount>>()
+  readonly #seenEmpty = new WeakMap<AgencyMount, { readonly puts: number; readonly until: number }>()
 
   constructor(options: AgencyMountsOptions) {
     this.#options = options
@@ -41,9 +44,12 @@ export class AgencyMounts {
   /** Whether there is no file in the mount of an integration. Cheaper than opening it where there never was one. */
   async isEmpty(owner: MountOwner): Promise<boolean> {
     const mount = await this.of(owner)
+    const { puts } = mount
+    const seen = this.#seenEmpty.get(mount)
+    if (seen?.puts === puts && performance.now() < seen.until) return true
     const entries = await readdir(join(this.#folder, owner.ownerId, owner.integrationId))
-    if (entries.length === 0) return true
-    for await (const _ of mount.list()) return false
+    if (entries.length > 0) for await (const _ of mount.list()) return false
+    this.#seenEmpty.set(mount, { puts, until: performance.now() + EMPTY_MS })
     return true
   }
 
