@@ -69,6 +69,23 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
     expect((await client.get(`${files}/content?path=${encodeURIComponent(path)}`)).body.code).toBe('file_not_found')
   })
 
+  test('a message may be its files alone', async () => {
+    const client = await platform.client()
+    const { body } = await announce(client)
+    await (await nobody()).fetch('PUT', placeOf(body), REPORT)
+    platform.provider.script([text('Seen.'), text('Again.')])
+
+    const { stream } = await client.completeWhole({
+      message: '',
+      sandboxFiles: [{ name: 'report.csv', path: body.path }],
+    })
+    const later = await client.completeWhole({ chatId: stream.chatId, message: 'And?' })
+
+    expect(stream.result.status).toBe('completed')
+    expect(platform.provider.modelRequests.at(-2)!.instructions).toContain(body.path)
+    expect(later.stream.result.status).toBe('completed')
+  })
+
   test('a file may come in parts, and be asked how far it got', async () => {
     const client = await platform.client()
     const { body } = await announce(client)
