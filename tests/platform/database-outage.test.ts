@@ -1,8 +1,12 @@
+import { ServiceError } from '@bureau/protocol'
 import { describe, expect, test } from 'vitest'
-import { hold, textDeltas } from '../support/fake-provider.ts'
+import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { type GateProxy, startGateProxy } from './support/gate-proxy.ts'
-import { ENGINES, type Served, startPlatform } from './support/test-platform.ts'
+import { ENGINES, type Served, servePlatform, startPlatform } from './support/test-platform.ts'
+
+const PIXEL =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
 
 /** A platform whose way to PostgreSQL can be closed. */
 async function startGated(): Promise<{ platform: Served; gate: GateProxy }> {
@@ -51,4 +55,26 @@ describe.skipIf(!ENGINES.includes('postgres'))('while PostgreSQL is away', () =>
     expect((await fetch(`${platform.url}/readyz`)).status).toBe(200)
     expect(await platform.violations()).toEqual([])
   })
+})
+
+describe.each(ENGINES)('a database on %s that is away for a moment', (engine) => {
+  const away = { operation: '', times: 0 }
+  const intercept = (operation: string): Error | undefined =>
+    operation === away.operation && away.times-- > 0 ? new ServiceError('database_unavailable') : undefined
+  const platform = servePlatform(engine, { intercept })
+
+  test.each(['startRun', 'noteAttachments', 'recordRunProgress', 'finalizeRun'])(
+    'at %s does not fail a run',
+    async (operation) => {
+      const client = await platform.client()
+      platform.provider.respond(() => text('A pixel.'))
+      Object.assign(away, { operation, times: 2 })
+
+      const { stream } = await client.completeWhole({ attachments: [{ type: 'input_image', image_url: PIXEL }] })
+
+      expect(stream.result.status).toBe('completed')
+      expect(stream.spoken).toBe('A pixel.')
+      expect(await platform.violations()).toEqual([])
+    },
+  )
 })

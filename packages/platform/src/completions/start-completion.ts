@@ -82,6 +82,20 @@ async function begin(
 /** Whether the database was away or its answer was lost, rather than refusing what it was asked for. */
 const isPassing = (error: unknown): boolean => error instanceof ServiceError || error instanceof CommitUnknownError
 
+/** However often the database has to be asked. @throws What it refuses with, and when the run is stopped meanwhile. */
+async function persistently(run: ActiveRun, log: Logger, write: () => Promise<void>): Promise<void> {
+  const { reserved, control } = run
+  for (;;) {
+    try {
+      return await write()
+    } catch (error) {
+      if (!isPassing(error)) throw error
+      log.warn({ err: error, runId: reserved.runId }, 'a write of a run is repeated')
+      await sleep(RETRY_MS, undefined, { ref: false, signal: control.signal })
+    }
+  }
+}
+
 async function work(run: ActiveRun, context: RunContext, options: CompletionOptions): Promise<Finish> {
   const { ownerId, runId, settings } = run.reserved
   try {
@@ -108,7 +122,7 @@ async function readAttachments(
   const attached = history.flatMap(({ attachments }) => attachments)
   if (attached.length === 0) return new Map()
   const note = async (notes: readonly AttachmentNote[]): Promise<void> => {
-    if (notes.length > 0) await store.db.run(noteAttachments, { ownerId, notes })
+    if (notes.length > 0) await persistently(run, log, () => store.db.run(noteAttachments, { ownerId, notes }))
   }
   try {
     const readBlob = (sha256: Uint8Array): Promise<Uint8Array | undefined> => blobs.read(ownerId, sha256)
