@@ -20,8 +20,11 @@ import { ProviderError } from '../support/provider/provider-error.ts'
 import { responsesAnswer } from '../support/provider/responses-wire.ts'
 import { sendJson, sendStream } from '../support/provider/send-answer.ts'
 
-/** How the model answers a message: at once, after a tool call, or half until `release`. */
-export type Behaviour = 'answer' | 'tool' | 'hold'
+/** How the model answers a message: at once, after a tool call, half until `release`, or half after a tool call. */
+export type Behaviour = 'answer' | 'tool' | 'hold' | 'tool-hold'
+
+/** How often a run asks the model. */
+export const turnsOf = (behaviour: Behaviour): number => (behaviour.startsWith('tool') ? 2 : 1)
 
 /** One request to the model. */
 export type ModelCall = {
@@ -46,7 +49,7 @@ export function imageOf(ask: number): string {
 
 /** What a message has to say to the model: its number, how it wants to be answered, and its chat. */
 export const messageOf = (ask: number, behaviour: Behaviour, chat: string): string => `#${ask} ${behaviour} in ${chat}`
-const MESSAGE = /#(\d+) (answer|tool|hold) in (\S+)$/
+const MESSAGE = /#(\d+) (answer|tool|hold|tool-hold) in (\S+)$/
 
 export const answerTo = (ask: number): string => `This is the answer to ${ask}.`
 
@@ -141,8 +144,9 @@ export class Model {
 
   #turnOf(request: RecordedRequest, { ask }: ModelCall): Turn {
     const [, , behaviour] = MESSAGE.exec(request.lastUserText) ?? []
-    if (behaviour === 'tool' && request.toolOutputs.length === 0) return toolCall('look_up', { what: `#${ask}` })
-    if (behaviour === 'hold') return textDeltas(['This is ', 'the ', hold(this.#gate), `answer to ${ask}.`])
+    if (behaviour?.startsWith('tool') && request.toolOutputs.length === 0)
+      return toolCall('look_up', { what: `#${ask}` })
+    if (behaviour?.endsWith('hold')) return textDeltas(['This is ', 'the ', hold(this.#gate), `answer to ${ask}.`])
     return text(answerTo(ask))
   }
 }

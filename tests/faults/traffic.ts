@@ -24,20 +24,21 @@ export async function oneRound(scene: Scene, consumerId: string): Promise<void> 
   ])
 }
 
-/** A run that lasts until its log was stored, and one that is cancelled. */
+/** A run that lasts until its first answer and its log were stored, and one that is cancelled. */
 async function holdAndCancel(
   { tenant, installation }: Scene,
   consumerId: string,
   process: ServerProcess,
 ): Promise<void> {
-  const stored = process.reached('appendEventChunk', (process.serving.get('appendEventChunk') ?? 0) + 1)
-  const held = tenant.send(tenant.ask({ consumerId, behaviour: 'hold' }))
+  const awaited = installation.scale.redis ? ['recordRunProgress'] : ['recordRunProgress', 'appendEventChunk']
+  const stored = Promise.all(awaited.map((name) => process.reached(name, (process.serving.get(name) ?? 0) + 1)))
+  const held = tenant.send(tenant.ask({ consumerId, behaviour: 'tool-hold' }))
   const unwanted = tenant.send(tenant.ask({ consumerId, behaviour: 'hold' }))
   await Promise.all([held.speaking, unwanted.speaking])
   if (unwanted.runId !== null) {
     await tenant.tryCall('POST', `/v1/runs/${unwanted.runId}/cancel`, { cancel_mode: 'immediate' })
   }
-  if (!installation.scale.redis) await Promise.race([stored, held.over])
+  await Promise.race([stored, held.over])
   const second = held.runId === null ? held : tenant.follow(held.ask, held.runId, held.lastId)
   installation.model.release()
   await Promise.all([held.over, unwanted.over, second.over])

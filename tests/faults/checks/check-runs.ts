@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Ask } from '../attempt.ts'
-import { answerTo, type ModelCall } from '../model.ts'
+import { answerTo, type ModelCall, turnsOf } from '../model.ts'
 import type { Scene } from '../plan.ts'
 import type { RecordedUsage, RunRecord } from './run-record.ts'
 
@@ -35,7 +35,7 @@ export async function checkRuns(scene: Scene, runs: readonly RunRecord[]): Promi
 
 function problemsOf(run: RunRecord, { behaviour }: Ask, calls: readonly ModelCall[]): string[] {
   const problems: string[] = []
-  const turns = behaviour === 'tool' ? 2 : 1
+  const turns = turnsOf(behaviour)
   const hasFailedStrangely = run.status === 'failed' && !FAILURES.has(run.error?.code ?? '')
   if (hasFailedStrangely) problems.push(`failed with ${run.error?.code}`)
   if (calls.length > turns) problems.push(`the model was asked ${calls.length} times instead of ${turns}`)

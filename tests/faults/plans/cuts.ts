@@ -41,15 +41,16 @@ async function cutAtCommit(scene: Scene, operation: string, how: { cut: Cut; shu
     if (how.shut) await pause(AWAY_MS)
     proxy.open()
   })
-  const roundUntilCut = (): Promise<unknown> => Promise.race([oneRound(scene, consumerId), restored])
   installation.processes[0]!.arm(fault)
-  await roundUntilCut()
+  await oneRound(scene, consumerId)
   if (proxy.isWaiting) await installation.restart(0, fault) // what a process remembers, it asks for only after its start
   const until = performance.now() + REACH_MS
-  while (proxy.isWaiting && performance.now() < until) await roundUntilCut()
+  while (proxy.isWaiting && performance.now() < until) await oneRound(scene, consumerId)
   if (proxy.isWaiting) object(`never reached: the COMMIT of ${operation}`)
   else await restored
   proxy.open()
+  // Cut off while it started, a process gives up.
+  if (installation.processes[0]!.isOver) await installation.restart(0)
   installation.processes[0]!.arm(null)
 }
 
