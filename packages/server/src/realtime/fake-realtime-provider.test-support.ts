@@ -186,11 +186,11 @@ export class ProviderSession {
   }
 
   /** What the client has said, once the provider has understood it. */
-  transcribe(itemId: string, transcript: string): void {
+  transcribe(itemId: string, transcript: string, usage?: Json): void {
     const item = this.#items.get(itemId)
     item.content[0].transcript = transcript
     const type = 'conversation.item.input_audio_transcription.completed'
-    this.send({ type, item_id: itemId, content_index: 0, transcript })
+    this.send({ type, item_id: itemId, content_index: 0, transcript, usage })
   }
 
   #addItem(item: Json): void {

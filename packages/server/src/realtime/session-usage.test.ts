@@ -115,6 +115,32 @@ test('a session that never began and one without usage count as nothing spent', 
   expect(metrics.get(`bureau_cost_usd_total{${spentBy('Desk')}}`)).toBe(0)
 })
 
+test('writing down what the user said counts for the model that did it', async () => {
+  const server = await start()
+  const client = await server.connect(PATH)
+  const session = await server.provider.nextSession()
+  client.send({ type: 'input_audio_buffer', audio: 'AAAA', commit: true })
+  const { data } = await client.next('raw_model_event:input_audio_buffer.committed')
+
+  const details = { text_tokens: 10, audio_tokens: 90 }
+  const usage = {
+    type: 'tokens',
+    total_tokens: 150,
+    input_tokens: 100,
+    input_token_details: details,
+    output_tokens: 50,
+  }
+  session.transcribe(data.item_id, 'Hello', usage)
+  session.transcribe(data.item_id, 'Hello', { type: 'duration', seconds: 3 })
+  for (const _ of 'ab') await client.next('raw_model_event:conversation.item.input_audio_transcription.completed')
+
+  const metrics = await readMetrics(server)
+  const labels = 'agency="my_shop",agent="Desk",model="gpt-4o-mini-transcribe"'
+  expect(metrics.get(`bureau_tokens_total{${labels},type="input"}`)).toBe(100)
+  expect(metrics.get(`bureau_tokens_total{${labels},type="output"}`)).toBe(50)
+  expect(metrics.get(`bureau_cost_usd_total{${labels}}`)).toBeGreaterThan(0)
+})
+
 test('a handshake that is refused is recorded under no id', async () => {
   const logsDir = await mkdtemp(path.join(tmpdir(), 'bureau-logs-'))
   const options = { enableLogging: true, logsDir }
