@@ -14,7 +14,7 @@ import { type BureauProcess, startBureau } from '../support/bureau-process.ts'
 import { startFakeProvider } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { signInStatuses, startSignInPlatform, toolOutputs, untilRedirect } from './support/sign-in-platform.ts'
-import { TestClient } from './support/test-client.ts'
+import { type Json, TestClient } from './support/test-client.ts'
 import { ENGINES } from './support/test-platform.ts'
 
 const FILE = fileURLToPath(new URL('support/notes-agency.ts', import.meta.url))
@@ -65,7 +65,53 @@ test('kill -9 while a user signs in: the run is failed, its callback is refused,
   expect(toolOutputs(next).at(-1)).toContain('Notes of ada')
 })
 
-test.runIf(ENGINES.includes('postgres') && (await testRedisReachable()))(
+const scaled = ENGINES.includes('postgres') && (await testRedisReachable())
+
+test.runIf(scaled)(
+  'a process that is killed while a user signs in: the others end its run, and the callback is refused there',
+  async () => {
+    const { platform, idp, notes, address } = await startSignInPlatform('postgres', {
+      config: { redisUrl: TEST_REDIS_URL },
+    })
+    const { databaseUrl, masterKey, dataFolder } = platform.shared
+    const killed = await startBureau(['platform', FILE], {
+      DATABASE_URL: databaseUrl,
+      PLATFORM_MASTER_KEY: Buffer.from(masterKey).toString('hex'),
+      PLATFORM_ID: 'test',
+      BUREAU_DATA: dataFolder,
+      REDIS_URL: TEST_REDIS_URL,
+      OPENAI_API_KEY: 'sk',
+      OPENAI_BASE_URL: platform.provider.baseUrl,
+      NOTES_URL: notes.url,
+      OAUTH_CALLBACK_URL: address.callbackUrl,
+    })
+    const client = await platform.client()
+    const stream = await client.with({ url: killed.url }).complete()
+    const { auth_url: authUrl } = await untilRedirect(stream)
+    const callbackUrl = await new Browser().callbackUrl(authUrl, 'ada')
+    const broken = stream.all().catch(() => 'broken')
+    killed.child.kill('SIGKILL')
+    expect(await broken).toBe('broken')
+
+    const run = async (): Promise<Json> => (await client.get(`/v1/runs/${stream.runId}`)).body
+    await expect.poll(run, { timeout: 80_000, interval: 1_000 }).toMatchObject({
+      status: 'failed',
+      error: { code: 'runner_lost' },
+    })
+    const answer = await fetch(callbackUrl)
+    expect(answer.status).toBe(400)
+    expect(await answer.json()).toMatchObject({ error: expect.stringContaining('not awaited any more') })
+    expect(idp.tokenRequests).toEqual([])
+
+    const next = await client.complete({ chatId: stream.chatId })
+    expect((await new Browser().signIn((await untilRedirect(next)).auth_url, 'ada')).status).toBe(200)
+    await next.all()
+    expect(toolOutputs(next).at(-1)).toContain('Notes of ada')
+  },
+  150_000,
+)
+
+test.runIf(scaled)(
   'a run that waits for longer than a dead process is given keeps its life, and its stream stays open',
   async () => {
     const first = await startSignInPlatform('postgres', { config: { redisUrl: TEST_REDIS_URL } })
