@@ -1,5 +1,7 @@
 import { request as httpRequest } from 'node:http'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
+import { text as readText } from 'node:stream/consumers'
 import { Agency, Agent, MCPServerOAuth } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { text } from '../support/fake-provider.ts'
@@ -172,6 +174,29 @@ describe('addresses that cannot be read', () => {
 
     expect(answer.status).toBe(400)
     expect(answer.body).toEqual({ detail: 'The request is not valid.', error: 'The request is not valid.' })
+  })
+})
+
+describe('what is no HTTP request', () => {
+  test.each([
+    ['nonsense', 'NONSENSE\r\n\r\n', 400, 'Bad Request'],
+    ['an unknown method', 'FOO / HTTP/1.1\r\nhost: a\r\n\r\n', 400, 'Bad Request'],
+    [
+      'two lengths',
+      'POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n',
+      400,
+      'Bad Request',
+    ],
+    ['endless headers', `GET / HTTP/1.1\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`, 431, 'Request Header Fields Too Large'],
+  ])('%s is refused in the usual form', async (_, bytes, status, reason) => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1', () => socket.write(bytes))
+
+    const [head, body] = (await readText(socket)).split('\r\n\r\n')
+
+    expect(head).toContain(`HTTP/1.1 ${status} ${reason}`)
+    expect(JSON.parse(body!)).toEqual({ detail: reason, error: reason })
+    expect((await server.get('/healthz')).status).toBe(200)
   })
 })
 

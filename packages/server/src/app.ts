@@ -18,6 +18,7 @@ import { type ApiDescription, openApiDocument } from './docs/openapi.ts'
 import { authenticate } from './http/authenticate.ts'
 import { renderError, renderNotFound } from './http/render-error.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
+import { refuseUnreadable } from './http/unreadable-request.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
 import { logsRoutes, recordActivity } from './logs/logs.routes.ts'
 import { modelAccess, type ServerModelAccess } from './model-access.ts'
@@ -107,6 +108,7 @@ function newFastify(options: ServerOptions, log: Logger): FastifyInstance {
     forceCloseConnections: 'idle',
     // Addresses that cannot be read never come as far as a route.
     frameworkErrors: (...refused) => void renderError(...refused),
+    clientErrorHandler: refuseUnreadable,
     genReqId: requestIdOf,
   })
 }
