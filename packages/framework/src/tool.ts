@@ -58,8 +58,8 @@ export function definitionOf(tool: object): ToolDefinition | undefined {
 /**
  * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
  *
- * What `execute` returns goes to the model: a string as it is, anything else as JSON. When it throws, the model is told
- * so and the run goes on.
+ * What `execute` returns goes to the model: a string as it is, `{ type: 'image' }` and `{ type: 'file' }` of the agents SDK
+ * as pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
  */
 export function tool<Parameters extends z.ZodObject>(options: {
   readonly name: string
