@@ -15,6 +15,8 @@ const NOT_BUNDLED = [/^node:/, /^zod(\/|$)/, /^@modelcontextprotocol\//, 'suppor
 const Declared = z.union([z.object({ types: z.string() }), z.object({ node: z.object({ types: z.string() }) })])
 const Manifest = z.object({ version: z.string(), exports: z.record(z.string(), Declared) })
 
+type Exports = z.infer<typeof Manifest>['exports']
+
 /**
  * Puts the agents SDK into the published framework: its code and what that uses of other packages in a few files, its
  * declarations, the licences. As a dependency it would bring 48 MB along, most of it for two functions of one of its
@@ -56,24 +58,26 @@ function writeSelection(destination: string, { name, exports }: OutputChunk, ver
 }
 
 /** They name each other by path, no longer by the package, and are CommonJS, as where they come from. */
-function copyDeclarations(destination: string, exports: Readonly<Record<string, z.infer<typeof Declared>>>): void {
+function copyDeclarations(destination: string, exports: Exports): void {
   for (const file of globSync('dist/**/*.d.ts', { cwd: SDK })) {
+    const pathTo = (entry: string): string => {
+      const relative = path.relative(path.dirname(file), typesOf(exports, entry)).replace(/\.d\.ts$/, '')
+      return relative.startsWith('.') ? relative : `./${relative}`
+    }
     const target = path.join(destination, path.relative('dist', file))
-    const text = readFileSync(path.join(SDK, file), 'utf8').replaceAll(
-      /'@openai\/agents-core([^']*)'/g,
-      (_, subpath) => {
-        const declared = Declared.parse(exports[`.${subpath}`])
-        const types = 'types' in declared ? declared.types : declared.node.types
-        return `'${path
-          .relative(path.dirname(file), types)
-          .replace(/^(?!\.)/, './')
-          .replace(/\.d\.ts$/, '')}'`
-      },
-    )
+    const text = readFileSync(path.join(SDK, file), 'utf8')
     mkdirSync(path.dirname(target), { recursive: true })
-    writeFileSync(target, text)
+    writeFileSync(
+      target,
+      text.replaceAll(/'@openai\/agents-core([^']*)'/g, (_, subpath) => `'${pathTo(`.${subpath}`)}'`),
+    )
   }
   writeFileSync(path.join(destination, 'package.json'), '{ "type": "commonjs" }\n')
+}
+
+function typesOf(exports: Exports, entry: string): string {
+  const declared = Declared.parse(exports[entry])
+  return 'types' in declared ? declared.types : declared.node.types
 }
 
 /** Of every package that has code in the bundle, also of those that it contains itself. */
