@@ -11,7 +11,7 @@ const MAX_INSTALLED_MB = 60
 /** Without source maps and type declarations, which no server reads. */
 const MAX_TRIMMED_MB = 40
 const MAX_PACKAGES = 105
-const MAX_IDLE_MB = 150
+const MAX_IDLE_MB = 140
 /** A machine that does other things at the same time is given four times what a quiet one needs. */
 const MAX_START_MS = 2_000
 const MAX_START_CPU_MS = 800
