@@ -1,10 +1,18 @@
 import { ENGINES } from '@bureau/platform/testing'
-import { expect, test } from 'vitest'
-import type { Plan } from './plan.ts'
-import { lineOf } from './report.ts'
-import { runSession } from './session.ts'
+import { afterAll, describe, expect, test } from 'vitest'
+import type { Occurring } from './operations.ts'
+import { cutPlans } from './plans/cuts.ts'
+import { killPlans } from './plans/kills.ts'
+import { STORMS } from './plans/storms.ts'
+import { FaultRunner } from './run-faults.ts'
 
-/** A few of each kind that are over soon; `npm run faults` carries out all of them. */
+/** What is killed and cut off here; `npm run faults` finds out what there is, and takes all of it. */
+const HARMED: readonly Occurring[] = [
+  { operation: 'admitRun', when: 'serving', times: 1 },
+  { operation: 'finalizeRun', when: 'serving', times: 1 },
+  { operation: 'reapRun', when: 'start', times: 1 },
+]
+
 const SAMPLE: readonly RegExp[] = [
   /^64 messages at once/,
   /^4 requests, each sent 32 times$/,
@@ -15,18 +23,18 @@ const SAMPLE: readonly RegExp[] = [
   /^the connection of admitRun breaks after COMMIT was sent, before its answer$/,
 ]
 
-const isSampled = ({ title }: Plan): boolean => SAMPLE.some((form) => form.test(title))
+describe.each(ENGINES)('every promise of the platform on %s is kept', (name) => {
+  const engine = name === 'pglite' ? 'embedded' : name
+  const random = (): number => 0.5
+  const runner = new FaultRunner(engine, random)
+  afterAll(() => runner.close())
 
-test.each(ENGINES)(
-  'no promise is broken by storms, kills and cut connections on %s',
-  { timeout: 240_000 },
-  async (name) => {
-    const engine = name === 'pglite' ? 'embedded' : name
+  const all = [...STORMS, ...killPlans(engine, HARMED, random), ...cutPlans(HARMED)]
+  const plans = all.filter(({ engines, title }) => engines.includes(engine) && SAMPLE.some((form) => form.test(title)))
 
-    const { results } = await runSession({ engine, seed: 1, isWanted: isSampled, onResult: () => {} })
+  test.each(plans)('$title', async (plan) => {
+    const { violations } = await runner.carryOut(plan)
 
-    const broken = results.filter(({ violations }) => violations.length > 0)
-    expect(broken.map(lineOf)).toEqual([])
-    expect(results.length).toBeGreaterThanOrEqual(engine === 'postgres' ? 8 : 7)
-  },
-)
+    expect(violations).toEqual([])
+  })
+})

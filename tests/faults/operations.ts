@@ -12,7 +12,8 @@ export type Occurrence = 'first start' | 'start' | 'serving'
 export type Occurring = { readonly operation: string; readonly when: Occurrence; readonly times: number }
 
 const SOURCES = fileURLToPath(new URL('../../packages/platform/src', import.meta.url))
-const TIMERS_MS = 20_000
+const TIMED = ['beatReplica', 'listLostRuns', 'listOwnRuns', 'settleDelivery']
+const TIMERS_MS = 30_000
 
 /** Operations of running runs and admissions that a round of traffic on one process cannot show, and why. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -43,8 +44,8 @@ export async function watchOperations(engine: Engine, random: () => number): Pro
     await installation.restart(0)
     const process = installation.processes[0]!
     await oneRound({ random, installation, tenant, object: () => {} }, consumerId)
-    const timers = Promise.all(['listOwnRuns', 'beatReplica', 'settleDelivery'].map((name) => process.reached(name)))
-    await within(timers, TIMERS_MS)
+    const timed = [...TIMED, ...(engine === 'postgres' ? ['listPulses'] : [])]
+    await within(Promise.all(timed.map((name) => process.reached(name))), TIMERS_MS)
     const occurring = [
       ...[...process.serving].map(([operation, times]) => ({ operation, times, when: 'serving' as const })),
       ...[...process.starting].map(([operation, times]) => ({ operation, times, when: 'start' as const })),
