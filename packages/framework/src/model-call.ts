@@ -95,11 +95,12 @@ export class ModelCall implements ModelCallObserver {
     if (json.includes(this.#itemIdText)) return this.#itemId
     const found = ITEM_ID.exec(json)
     if (!found) return ''
-    this.#itemIdText = found[0]
-    return (this.#itemId = found[1]!)
+    this.#itemIdText = ownCopy(found[0])
+    return (this.#itemId = ownCopy(found[1]!))
   }
 
   #onItem(kind: string, json: string): void {
+    this.#echo = this.#shownEcho = undefined
     const event = parse(json) as { item?: WireItem }
     const item = event.item
     if (typeof item !== 'object' || item === null) return this.#pass(kind, json)
@@ -176,6 +177,11 @@ export class ModelCall implements ModelCallObserver {
 /** An event that holds a response and nothing else of weight. */
 const BEGUN =
   /^(?<head>\{"type":"[^"]*",(?:"sequence_number":\d+,)?"response":)(?<echo>\{.*\})(?<tail>(?:,"sequence_number":\d+)?\})$/s
+
+/** A part of a text keeps the whole text in memory, here everything that was read from the socket with it. */
+function ownCopy(text: string): string {
+  return Buffer.from(text).toString()
+}
 
 const ITEM_ID = /"item_id"\s*:\s*"([^"\\]*)"/
 
