@@ -7,10 +7,10 @@ import type { EventChunk } from '../runs/settle-run.ts'
 import { StreamBroken } from './stream-broken.ts'
 
 /** How long a log that has ended stays in memory for those who come late; afterwards chunks answer. */
-const LINGER_MS = 5_000
+const LINGER_MS = 1_000
 
 export type MemoryRunEventLogsOptions = {
-  /** Default 5,000. */
+  /** Default 1,000. */
   readonly lingerMs?: number
   /** Default 4 MiB. */
   readonly windowBytes?: number
