@@ -2,22 +2,13 @@ import type { AddressInfo } from 'node:net'
 import { Agency, Agent, type AgentOptions } from '@bureau/framework'
 import { type SseFrame, SseParser } from '@bureau/protocol'
 import { createApp, loadConfig, type ServerOptions } from '@bureau/server'
-import { afterEach } from 'vitest'
+import { closeAfterTest } from './closing.ts'
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from './fake-provider.ts'
 
 // oxlint-disable-next-line no-explicit-any -- answers are asserted on, member by member
 export type Json = any
 
-const closing: (() => Promise<unknown>)[] = []
-
-afterEach(async () => {
-  for (const close of closing.splice(0).toReversed()) await close()
-})
-
-/** Closes something when the test has ended. */
-export function closeAfterTest(close: () => Promise<unknown>): void {
-  closing.push(close)
-}
+export { closeAfterTest }
 
 export type TestServer = {
   readonly url: string
