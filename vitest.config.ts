@@ -14,7 +14,6 @@ export default defineConfig({
   test: {
     pool: 'forks',
     execArgv: ['--conditions=@bureau/source'],
-    setupFiles: ['tests/support/close-after-each.ts'],
     testTimeout: 20_000,
     hookTimeout: 30_000,
     // On CI the totals are also written down; .ci/run prints them as its last line.

@@ -2,13 +2,17 @@ import type { AddressInfo } from 'node:net'
 import { Agency, Agent, type AgentOptions } from '@bureau/framework'
 import { type SseFrame, SseParser } from '@bureau/protocol'
 import { createApp, loadConfig, type ServerOptions } from '@bureau/server'
-import { closeAfterTest } from './closing.ts'
+import { onTestFinished } from 'vitest'
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from './fake-provider.ts'
 
 // oxlint-disable-next-line no-explicit-any -- answers are asserted on, member by member
 export type Json = any
 
-export { closeAfterTest }
+/** Closes something when the test has ended: the last first, because it may need what was there before. */
+export function closeAfterTest(close: () => Promise<unknown>): void {
+  // Not a hook of this module: files that share a worker share their modules, and it would be that of the first one only.
+  onTestFinished(async () => void (await close()))
+}
 
 export type TestServer = {
   readonly url: string
