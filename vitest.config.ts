@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig } from 'vitest/config'
 
 // Workspace packages resolve to their TypeScript sources, so that tests need no build.
@@ -13,6 +14,8 @@ export default defineConfig({
   ssr: { resolve: { conditions, externalConditions: ['@bureau/source'] } },
   test: {
     pool: 'forks',
+    // Most tests wait more than they compute.
+    maxWorkers: availableParallelism() + 1,
     execArgv: ['--conditions=@bureau/source'],
     testTimeout: 20_000,
     hookTimeout: 30_000,

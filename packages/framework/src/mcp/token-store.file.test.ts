@@ -11,7 +11,7 @@ import { FileTokenStore } from './token-store.file.ts'
 const KEY = 'ab'.repeat(32)
 const SAVED = {
   tokens: { access_token: 'very-secret', token_type: 'Bearer' },
-  client: { client_id: 'c', client_secret: 's3' },
+  client: { client_id: 'c', client_secret: 'client-secret' },
 }
 const ADA = { userId: 'ada@example.com', server: 'docs-0123' }
 
@@ -49,7 +49,7 @@ test('writes encrypted files of mode 0600 in folders of mode 0700', async () => 
   for (const path of files) {
     expect((await stat(path)).mode & 0o777).toBe(0o600)
     expect((await stat(join(path, '..'))).mode & 0o777).toBe(0o700)
-    expect(await readFile(path, 'utf8')).not.toMatch(/very-secret|s3/)
+    expect(await readFile(path, 'utf8')).not.toMatch(/very-secret|client-secret/)
   }
 })
 
