@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { admitCompletion } from '../runs/admit-completion.ts'
 import { AGENTS, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { PostgresDatabase } from './database.postgres.ts'
-import { countThings, insertThing, urgentCount } from './database.test-operations.ts'
+import { admitUnderLock, countThings, insertThing, urgentCount } from './database.test-operations.ts'
 import { ENGINES, openTestDatabase, queryRows } from './engines.contract.ts'
 import { openDatabase } from './open-database.ts'
 
@@ -152,6 +153,20 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL', () => {
     expect(request).toMatchObject({ reason: { code: 'database_unavailable', detail: 'no free connection' } })
     expect(run).toMatchObject({ status: 'fulfilled' })
     await slow
+    await db.close()
+    await drop()
+  })
+
+  test('admissions that wait for one lock leave connections to others', async () => {
+    const { url, drop } = await openTestDatabase('postgres')
+    const db = new PostgresDatabase({ url })
+    const holder = new Client({ connectionString: url })
+    await holder.connect()
+    await holder.query('CREATE TABLE things (name text); SELECT pg_advisory_lock(4711)')
+    const crowd = Array.from({ length: 30 }, () => db.run(admitUnderLock, 4711).catch((error: unknown) => error))
+    expect(await db.run(countThings, 'nothing')).toBe(0)
+    await holder.end()
+    await Promise.all(crowd)
     await db.close()
     await drop()
   })

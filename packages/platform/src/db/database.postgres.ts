@@ -18,6 +18,8 @@ export type PostgresOptions = {
 
 /** More waiting operations than this are refused with `overloaded`. */
 const QUEUE_LIMIT = 500
+/** Admissions wait for locks of chats and consumers. A crowd at one of them leaves this many connections to all others. */
+const KEPT_FROM_ADMISSIONS = 3
 /** A request waits this long for a free connection, then it is refused. */
 const WAIT_MS = 2_000
 /** Above the server's own statement_timeout: a silent network counts as a lost connection after this. */
@@ -36,10 +38,13 @@ export class PostgresDatabase implements Database {
   readonly #waiting = new LaneQueue<Waiting>()
   readonly #connections = new WeakMap<PoolClient, PostgresConnection>()
   readonly #keepStatements: boolean
+  readonly #maxAdmitting: number
   #free: number
+  #admitting = 0
 
   constructor(options: PostgresOptions) {
     this.#free = options.poolSize ?? 10
+    this.#maxAdmitting = Math.max(1, this.#free - KEPT_FROM_ADMISSIONS)
     this.#keepStatements = options.keepStatements ?? true
     this.#config = {
       connectionString: this.#keepStatements ? withSettings(options.url) : options.url,
@@ -61,7 +66,7 @@ export class PostgresDatabase implements Database {
     } catch (error) {
       throw toDatabaseError(error)
     } finally {
-      this.#next()
+      this.#giveBack(operation.lane)
     }
   }
 
@@ -142,10 +147,7 @@ export class PostgresDatabase implements Database {
   }
 
   async #turn(lane: Lane): Promise<void> {
-    if (this.#free > 0) {
-      this.#free--
-      return
-    }
+    if (this.#hasRoom(lane)) return this.#take(lane)
     if (lane !== 'run' && this.#waiting.refusable >= QUEUE_LIMIT) {
       throw new ServiceError('overloaded', { headers: { 'Retry-After': '1' } })
     }
@@ -156,10 +158,22 @@ export class PostgresDatabase implements Database {
     })
   }
 
-  #next(): void {
-    const job = this.#waiting.take()
-    if (job) job.start()
-    else this.#free++
+  #hasRoom(lane: Lane): boolean {
+    return this.#free > 0 && (lane !== 'admission' || this.#admitting < this.#maxAdmitting)
+  }
+
+  #take(lane: Lane): void {
+    this.#free--
+    if (lane === 'admission') this.#admitting++
+  }
+
+  #giveBack(lane: Lane): void {
+    this.#free++
+    if (lane === 'admission') this.#admitting--
+    const job = this.#waiting.take((waiting) => this.#hasRoom(waiting))
+    if (!job) return
+    this.#take(job.lane)
+    job.start()
   }
 
   async close(): Promise<void> {

@@ -56,6 +56,14 @@ export const urgentCount = systemOperation({ source, name: 'urgentCount', lane: 
   return rows[0]?.n
 })
 
+/** Waits for an advisory lock, as admissions wait for the row of a chat or consumer. */
+export const admitUnderLock = systemOperation(
+  { source, name: 'admitUnderLock', lane: 'admission' },
+  async (tx, key: number) => {
+    await tx.execute(sql`SELECT pg_advisory_xact_lock(${key})`)
+  },
+)
+
 const parts = pgTable('parts', {
   id: text().primaryKey(),
   weight: bigint({ mode: 'number' }),

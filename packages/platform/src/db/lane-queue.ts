@@ -8,13 +8,13 @@ export class LaneQueue<Job extends { readonly lane: Lane }> {
     this.#lanes.get(job.lane)?.add(job)
   }
 
-  /** The next job to do, removed from the queue. */
-  take(): Job | undefined {
-    for (const lane of this.#lanes.values()) {
-      for (const job of lane) {
-        lane.delete(job)
-        return job
-      }
+  /** The next job to do, removed from the queue; of the lanes that `mayStart`. */
+  take(mayStart: (lane: Lane) => boolean = () => true): Job | undefined {
+    for (const [lane, jobs] of this.#lanes) {
+      const [job] = jobs
+      if (!job || !mayStart(lane)) continue
+      jobs.delete(job)
+      return job
     }
     return undefined
   }
