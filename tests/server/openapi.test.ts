@@ -1,6 +1,3 @@
-import { mkdtemp } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { Agency, Agent, MCPServerOAuth, Tool, tool } from '@bureau/framework'
 import { type ServerOptions } from '@bureau/server'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -10,6 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text } from '../support/fake-provider.ts'
 import { startPrefixProxy } from '../support/prefix-proxy.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
 class WordCount extends Tool {
@@ -105,7 +103,7 @@ function operationsOf(document: Json): Described[] {
 
 describe.each(KINDS)('the description of a server with $name', ({ options, paths }) => {
   const start = async (env: Record<string, string> = {}) =>
-    startTestServer({ ...options, logsDir: await mkdtemp(path.join(tmpdir(), 'bureau-logs-')), env })
+    startTestServer({ ...options, logsDir: await temporaryFolder(), env })
 
   test('is valid, names its routes, and every reference and operation is one of a kind', async () => {
     const server = await start()
@@ -168,7 +166,7 @@ describe('GET /openapi.json', () => {
       agencies: soloAgency(),
       tools,
       enableLogging: true,
-      logsDir: await mkdtemp(path.join(tmpdir(), 'bureau-logs-')),
+      logsDir: await temporaryFolder(),
     })
 
     const { body } = await server.get('/openapi.json')

@@ -1,9 +1,8 @@
-import { mkdtemp, readdir } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
+import { readdir } from 'node:fs/promises'
 import { Agency, Agent } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { Gate } from '../../../../tests/support/fake-provider.ts'
+import { temporaryFolder } from '../../../../tests/support/temporary-folder.ts'
 import { call, speech } from './fake-realtime-provider.test-support.ts'
 import { type RealtimeServer, startRealtimeServer } from './realtime.test-support.ts'
 
@@ -28,7 +27,7 @@ const SPOKEN = {
 const COST = (30 * 4 + 50 * 32 + 20 * 0.4 + 10 * 16 + 40 * 64) / 1e6
 
 async function start(): Promise<RealtimeServer> {
-  const logsDir = await mkdtemp(path.join(tmpdir(), 'bureau-logs-'))
+  const logsDir = await temporaryFolder()
   const options = { metrics: true, enableLogging: true, logsDir }
   const server = await startRealtimeServer({ agencies: { 'my shop': shop }, options })
   server.provider.usage = SPOKEN
@@ -142,7 +141,7 @@ test('writing down what the user said counts for the model that did it', async (
 })
 
 test('a handshake that is refused is recorded under no id', async () => {
-  const logsDir = await mkdtemp(path.join(tmpdir(), 'bureau-logs-'))
+  const logsDir = await temporaryFolder()
   const options = { enableLogging: true, logsDir }
   const server = await startRealtimeServer({ agencies: { 'my shop': shop }, token: 'secret', options })
   await expect(server.connect(PATH, { headers: { 'x-agency-log-id': 'call-1' } })).rejects.toThrow('401')
