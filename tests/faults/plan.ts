@@ -49,13 +49,20 @@ export async function within(promise: Promise<unknown>, milliseconds: number): P
   return inTime
 }
 
-/** Asks again until the answer is true; false when it is not after `milliseconds`. */
+export function pause(milliseconds: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  setTimeout(resolve, milliseconds)
+  return promise
+}
+
+/**
+ * Asks again until the answer is true; false when it is not after `milliseconds`. For what other processes do without
+ * telling anybody: recovering, taking over, letting go of a lock.
+ */
 export async function eventually(isTrue: () => Promise<boolean>, milliseconds: number): Promise<boolean> {
   for (const until = performance.now() + milliseconds; ;) {
     if (await isTrue()) return true
     if (performance.now() > until) return false
-    const { promise, resolve } = Promise.withResolvers<void>()
-    setTimeout(resolve, 100)
-    await promise
+    await pause(100)
   }
 }

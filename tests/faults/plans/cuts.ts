@@ -1,7 +1,7 @@
 import type { Cut } from '../cutting-proxy.ts'
 import type { Fault } from '../fault.ts'
 import { addWebhook, type Occurring } from '../operations.ts'
-import { ONE, type Plan, type Scene, TWO, within } from '../plan.ts'
+import { ONE, pause, type Plan, type Scene, TWO, within } from '../plan.ts'
 import { oneRound } from '../traffic.ts'
 
 const CUTS: readonly { readonly cut: Cut; readonly shut: boolean; readonly says: string }[] = [
@@ -54,12 +54,6 @@ async function cutAtCommit(scene: Scene, operation: string, how: { cut: Cut; shu
   installation.processes[0]!.arm(null)
 }
 
-const pause = (milliseconds: number): Promise<void> => {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  setTimeout(resolve, milliseconds)
-  return promise
-}
-
 /** Outages of what the processes need, in the middle of everything. */
 export const OUTAGES: readonly Plan[] = [
   {
@@ -67,13 +61,7 @@ export const OUTAGES: readonly Plan[] = [
     title: 'all connections to PostgreSQL break, 10 times under load',
     scale: ONE,
     engines: ['postgres'],
-    play: (scene) =>
-      underLoad(scene, async () => {
-        for (let time = 0; time < 10; time++) {
-          await pause(100 + scene.random() * 400)
-          scene.installation.database!.breakAll()
-        }
-      }),
+    play: (scene) => underLoad(scene, () => breakTenTimes(scene, scene.installation.database!)),
   },
   {
     group: 'database away',
@@ -87,13 +75,7 @@ export const OUTAGES: readonly Plan[] = [
     title: 'all connections to Redis break, 10 times under load',
     scale: TWO,
     engines: ['postgres'],
-    play: (scene) =>
-      underLoad(scene, async () => {
-        for (let time = 0; time < 10; time++) {
-          await pause(100 + scene.random() * 400)
-          scene.installation.redis!.breakAll()
-        }
-      }),
+    play: (scene) => underLoad(scene, () => breakTenTimes(scene, scene.installation.redis!)),
   },
   {
     group: 'Redis away',
@@ -103,6 +85,13 @@ export const OUTAGES: readonly Plan[] = [
     play: (scene) => underLoad(scene, () => away(scene.installation.redis!, 5_000)),
   },
 ]
+
+async function breakTenTimes({ random }: Scene, proxy: { breakAll(): void }): Promise<void> {
+  for (let time = 0; time < 10; time++) {
+    await pause(100 + random() * 400)
+    proxy.breakAll()
+  }
+}
 
 async function away(proxy: { shut(): void; open(): void }, milliseconds: number): Promise<void> {
   await pause(300)

@@ -1,4 +1,4 @@
-import { eventually, ONE, type Plan, type Scene, TWO, within } from '../plan.ts'
+import { eventually, ONE, pause, type Plan, type Scene, TWO, within } from '../plan.ts'
 
 /** 45 seconds until the others call a silent process dead, and the sweep after it. */
 const LEASE_MS = 75_000
@@ -139,9 +139,7 @@ async function nap(scene: Scene): Promise<void> {
   const lasting = await startLasting(scene)
   const [process] = installation.processes
   process!.child.kill('SIGSTOP')
-  const { promise, resolve } = Promise.withResolvers<void>()
-  setTimeout(resolve, 8_000)
-  await promise
+  await pause(8_000)
   process!.child.kill('SIGCONT')
   installation.model.release()
   await Promise.all(lasting.runs.map((run) => run.over))
