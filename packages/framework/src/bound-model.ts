@@ -25,6 +25,8 @@ import { toSdkItems, toSdkOutputItem } from './wire-items.ts'
 
 /** What an agent's model can do in one conversation. */
 export type ModelTraits = {
+  /** False: a model object of the agents SDK, which may rely on what the SDK does around its requests. */
+  readonly isTransport: boolean
   readonly runsHostedTools: boolean
   /** Files that its code interpreter gets. */
   readonly codeFiles: readonly StoredFile[]
@@ -34,7 +36,7 @@ const traits = new WeakMap<Conversation, Map<string, ModelTraits>>()
 
 /** What the model that `boundModel` has made for this agent can do. */
 export function modelTraits(conversation: Conversation, agent: string): ModelTraits {
-  return traits.get(conversation)?.get(agent) ?? { runsHostedTools: true, codeFiles: [] }
+  return traits.get(conversation)?.get(agent) ?? { isTransport: false, runsHostedTools: true, codeFiles: [] }
 }
 
 /** The model of an agent in one conversation, as the agents SDK wants it. */
@@ -42,8 +44,10 @@ export function boundModel(conversation: Conversation, agent: Agent): Model {
   const { input, environment } = conversation.run
   const resolved = resolveModel(agent, input.clientConfig ?? {}, environment.models)
   const { runsHostedTools } = resolved
+  const isTransport = resolved.kind === 'transport'
   const known = traits.get(conversation) ?? new Map<string, ModelTraits>()
-  traits.set(conversation, known.set(agent.name, { runsHostedTools, codeFiles: codeFilesFor(conversation, resolved) }))
+  const codeFiles = codeFilesFor(conversation, resolved)
+  traits.set(conversation, known.set(agent.name, { isTransport, runsHostedTools, codeFiles }))
   return resolved.kind === 'transport'
     ? new TransportModel(conversation, agent, resolved)
     : new AdaptedModel(conversation, agent, resolved)

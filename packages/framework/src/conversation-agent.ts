@@ -2,6 +2,7 @@ import {
   type AgentOutputType,
   type InputGuardrail,
   type Model,
+  type ModelResponse,
   type RunContext,
   Agent as SdkAgent,
   type Tool as SdkTool,
@@ -21,17 +22,63 @@ import { sendMessageTools } from './send-message.ts'
 
 type SdkTools = SdkTool<AgencyContext>[]
 
+/** What an agent goes into a turn with. */
+export type Preparation = {
+  readonly instructions: string | undefined
+  readonly tools: SdkTools
+  readonly handoffs: AgencyHandoff[]
+}
+
 /**
  * An agent as it takes part in one conversation: the definition's working copy, bound to this conversation's model.
  * Making one costs microseconds; the tools and handoffs are made once per agency.
  */
 export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> {
+  #prepared: Partial<Preparation> = {}
+
+  /** What the agent goes into its next turn with. The SDK is told the same, once: no function of a user is asked twice. */
+  async prepare(runContext: RunContext<AgencyContext>): Promise<Preparation> {
+    const handoffs = await this.getEnabledHandoffs(runContext)
+    const tools = await this.getAllTools(runContext)
+    const instructions = await this.getSystemPrompt(runContext)
+    this.#prepared = { handoffs, tools, instructions }
+    return { handoffs, tools, instructions }
+  }
+
+  /** The SDK's next request to the agent's model is answered with a response that is there already. */
+  answered(response: ModelResponse): void {
+    const model = this.model as Model
+    const getResponse = async (): Promise<ModelResponse> => {
+      this.model = model
+      return response
+    }
+    this.model = { getResponse, getStreamedResponse: (request) => model.getStreamedResponse(request) }
+  }
+
+  override async getSystemPrompt(runContext: RunContext<AgencyContext>): Promise<string | undefined> {
+    return this.#takePrepared('instructions') ?? super.getSystemPrompt(runContext)
+  }
+
+  override async getEnabledHandoffs(runContext: RunContext<AgencyContext>): Promise<Preparation['handoffs']> {
+    return this.#takePrepared('handoffs') ?? super.getEnabledHandoffs(runContext)
+  }
+
   /**
    * Asked before every turn, so that a tool may enable others within the run.
    *
    * @throws RunStopped there must be no further turn.
    */
   override async getAllTools(runContext: RunContext<AgencyContext>): Promise<SdkTools> {
+    return this.#takePrepared('tools') ?? this.#listTools(runContext)
+  }
+
+  #takePrepared<Part extends keyof Preparation>(part: Part): Preparation[Part] | undefined {
+    const { [part]: prepared, ...others } = this.#prepared
+    this.#prepared = others
+    return prepared as Preparation[Part] | undefined
+  }
+
+  async #listTools(runContext: RunContext<AgencyContext>): Promise<SdkTools> {
     const conversation = conversationOf(runContext)
     const own = await super.getAllTools(runContext)
     const names = new Set(own.map((tool) => tool.name))

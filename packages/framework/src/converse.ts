@@ -1,9 +1,10 @@
-import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered, Runner } from '#agents-core'
+import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered, RunContext, Runner } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
 import type { Agent } from './agent.ts'
 import { boundModel } from './bound-model.ts'
 import type { Conversation } from './conversation.ts'
 import { type ConversationAgent, ConversationAgents, conversationOf } from './conversation-agent.ts'
+import { answerAtOnce } from './first-turn.ts'
 import { guidanceOf, sayGuidance } from './guardrail-guidance.ts'
 import { RunStopped } from './run-control.ts'
 import type { AgencyContext } from './run-scope.ts'
@@ -84,17 +85,22 @@ runner.on('agent_handoff', (context, from, to) => {
 })
 
 async function runOnce(conversation: Conversation, agent: ConversationAgent): Promise<unknown> {
-  const { run } = conversation
-  const working = runner.run(agent, conversation.sdkInput(), {
-    context: conversation as AgencyContext,
-    maxTurns: run.maxTurns,
-    signal: run.control.signal,
-  })
-  const result = await untilAborted(working, run.control.signal).catch((error: unknown) => {
+  const { signal } = conversation
+  const answer = await untilAborted(answerOf(conversation, agent), signal).catch((error: unknown) => {
     // The SDK may wrap what an agent throws.
     throw conversation.mustStop ? new RunStopped('cancelled') : error
   })
   conversation.endTurn()
+  return answer
+}
+
+async function answerOf(conversation: Conversation, agent: ConversationAgent): Promise<unknown> {
+  const context = new RunContext<AgencyContext>(conversation)
+  const input = conversation.sdkInput()
+  const text = await answerAtOnce(agent, context, input)
+  if (text !== undefined) return text
+  const { run, signal } = conversation
+  const result = await runner.run(agent, input, { context, maxTurns: run.maxTurns, signal })
   // Waiting for an approval, the SDK has no answer, and complains when it is asked for one.
   return result.interruptions?.length ? '' : (result.finalOutput ?? '')
 }
