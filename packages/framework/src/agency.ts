@@ -40,6 +40,8 @@ export class Agency {
   readonly userContext: Readonly<Record<string, unknown>>
   readonly maxTurns: number
   readonly runTimeoutMs: number
+  /** True when a handoff has a filter, which must see all that was said before in the order in which the SDK keeps it. */
+  readonly filtersHandoffs: boolean
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
 
   /** @throws ConfigError two agents, or two tools of an agent, share a name, or a flow is not valid. */
@@ -58,6 +60,7 @@ export class Agency {
     this.maxTurns = options.maxTurns ?? 50
     this.runTimeoutMs = options.runTimeoutMs ?? 1_800_000
     this.#handoffs = new Map([...this.agents.values()].map((agent) => [agent.name, handoffsOf(agent, this.flows)]))
+    this.filtersHandoffs = [...this.#handoffs.values()].flat().some(({ inputFilter }) => inputFilter !== undefined)
     for (const agent of this.agents.values()) {
       const added = { messageTools: this.messageToolsOf(agent.name), handoffs: this.handoffsFrom(agent.name) }
       requireUsableToolNames(agent, added)

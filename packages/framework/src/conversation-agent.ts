@@ -1,32 +1,33 @@
 import {
+  type AgentOptions,
   type AgentOutputType,
-  type InputGuardrail,
   type Model,
+  type ModelRequest,
   type ModelResponse,
   type RunContext,
   Agent as SdkAgent,
   type Tool as SdkTool,
 } from '#agents-core'
-import type { Agency, AgencyHandoff } from './agency.ts'
-import type { Agent } from './agent.ts'
+import type { AgencyHandoff } from './agency.ts'
 import { type ModelTraits, modelTraits } from './bound-model.ts'
 import { Conversation } from './conversation.ts'
 import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
-import { authenticateTool } from './mcp/authenticate-tool.ts'
 import { serverTools, toolServerOf } from './mcp/server-tools.ts'
-import type { Run } from './run.ts'
 import { RunStopped } from './run-control.ts'
 import type { ToolFacts } from './run-items.ts'
 import type { AgencyContext } from './run-scope.ts'
-import { sendMessageTools } from './send-message.ts'
 
 type SdkTools = SdkTool<AgencyContext>[]
 
 /** What an agent goes into a turn with. */
-export type Preparation = {
-  readonly instructions: string | undefined
-  readonly tools: SdkTools
-  readonly handoffs: AgencyHandoff[]
+type Preparation = { instructions: string | undefined; tools: SdkTools; handoffs: AgencyHandoff[] }
+
+export type ConversationAgentOptions = AgentOptions<AgencyContext, AgentOutputType> & {
+  readonly model: Model
+  /** False: the model relies on what the SDK does around its requests. */
+  readonly isTransport: boolean
+  /** Given each request that the SDK would make. What it returns, if anything, takes the place of the model's answer. */
+  readonly intercept: (agent: ConversationAgent, request: ModelRequest) => ModelResponse | undefined
 }
 
 /**
@@ -34,33 +35,50 @@ export type Preparation = {
  * Making one costs microseconds; the tools and handoffs are made once per agency.
  */
 export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> {
-  #prepared: Partial<Preparation> = {}
+  readonly isTransport: boolean
+  readonly #model: Model
+  #turn: Partial<Preparation> = {}
+  #answer: ModelResponse | undefined
 
-  /** What the agent goes into its next turn with. The SDK is told the same, once: no function of a user is asked twice. */
+  constructor({ isTransport, intercept, ...options }: ConversationAgentOptions) {
+    super(options)
+    const { model } = options
+    this.isTransport = isTransport
+    this.#model = model
+    if (!isTransport) return
+    this.model = {
+      getResponse: async (request) => this.#takeAnswer() ?? intercept(this, request) ?? model.getResponse(request),
+      getStreamedResponse: (request) => model.getStreamedResponse(request),
+    }
+  }
+
+  /** What its next turn begins with. Users' functions are called in the order of the SDK. */
   async prepare(runContext: RunContext<AgencyContext>): Promise<Preparation> {
     const handoffs = await this.getEnabledHandoffs(runContext)
     const tools = await this.getAllTools(runContext)
     const instructions = await this.getSystemPrompt(runContext)
-    this.#prepared = { handoffs, tools, instructions }
-    return { handoffs, tools, instructions }
+    return { instructions, tools, handoffs }
   }
 
-  /** The SDK's next request to the agent's model is answered with a response that is there already. */
-  answered(response: ModelResponse): void {
-    const model = this.model as Model
-    const getResponse = async (): Promise<ModelResponse> => {
-      this.model = model
-      return response
-    }
-    this.model = { getResponse, getStreamedResponse: (request) => model.getStreamedResponse(request) }
+  /** Asks the model without the SDK. */
+  ask(request: ModelRequest): Promise<ModelResponse> {
+    return this.#model.getResponse(request)
+  }
+
+  /** The SDK's next request gets this answer, and what that turn was prepared with is not prepared again. */
+  beginWith(answer: ModelResponse): this {
+    this.#answer = answer
+    return this
   }
 
   override async getSystemPrompt(runContext: RunContext<AgencyContext>): Promise<string | undefined> {
-    return this.#takePrepared('instructions') ?? super.getSystemPrompt(runContext)
+    if (!this.#answer) this.#turn.instructions = await super.getSystemPrompt(runContext)
+    return this.#turn.instructions
   }
 
-  override async getEnabledHandoffs(runContext: RunContext<AgencyContext>): Promise<Preparation['handoffs']> {
-    return this.#takePrepared('handoffs') ?? super.getEnabledHandoffs(runContext)
+  override async getEnabledHandoffs(runContext: RunContext<AgencyContext>): Promise<AgencyHandoff[]> {
+    if (!this.#answer) this.#turn.handoffs = await super.getEnabledHandoffs(runContext)
+    return this.#turn.handoffs ?? []
   }
 
   /**
@@ -69,13 +87,8 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
    * @throws RunStopped there must be no further turn.
    */
   override async getAllTools(runContext: RunContext<AgencyContext>): Promise<SdkTools> {
-    return this.#takePrepared('tools') ?? this.#listTools(runContext)
-  }
-
-  #takePrepared<Part extends keyof Preparation>(part: Part): Preparation[Part] | undefined {
-    const { [part]: prepared, ...others } = this.#prepared
-    this.#prepared = others
-    return prepared as Preparation[Part] | undefined
+    if (!this.#answer) this.#turn.tools = await this.#listTools(runContext)
+    return this.#turn.tools ?? []
   }
 
   async #listTools(runContext: RunContext<AgencyContext>): Promise<SdkTools> {
@@ -96,6 +109,12 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
     const servers = [...this.mcpServers, ...run.toolServers.connectionsOf(this.name)]
     return serverTools({ agent: this, runContext, servers })
   }
+
+  #takeAnswer(): ModelResponse | undefined {
+    const answer = this.#answer
+    this.#answer = undefined
+    return answer
+  }
 }
 
 function forModel(tools: SdkTools, model: ModelTraits): SdkTools {
@@ -106,90 +125,6 @@ function forModel(tools: SdkTools, model: ModelTraits): SdkTools {
 export function conversationOf(runContext: { readonly context: unknown }): Conversation {
   if (!(runContext.context instanceof Conversation)) throw new Error('a tool ran outside its conversation')
   return runContext.context
-}
-
-function runOf(runContext: RunContext<AgencyContext>): Run {
-  return conversationOf(runContext).run
-}
-
-/** The agents of one conversation, made when they are first reached. */
-export class ConversationAgents {
-  readonly #agency: Agency
-  readonly #modelOf: (agent: Agent) => Model
-  readonly #made = new Map<string, ConversationAgent>()
-
-  constructor(agency: Agency, modelOf: (agent: Agent) => Model) {
-    this.#agency = agency
-    this.#modelOf = modelOf
-  }
-
-  get(name: string): ConversationAgent {
-    const made = this.#made.get(name) ?? this.#make(this.#agency.agents.get(name)!)
-    this.#made.set(name, made)
-    return made
-  }
-
-  #make(agent: Agent): ConversationAgent {
-    const added = [...sendMessageTools(this.#agency, agent), authenticateTool(agent, runOf)]
-    return new ConversationAgent({
-      name: agent.name,
-      handoffDescription: agent.handoffDescription,
-      handoffOutputTypeWarningEnabled: false,
-      instructions: (runContext) => composeInstructions(agent, runContext),
-      model: this.#modelOf(agent),
-      modelSettings: agent.modelSettings,
-      tools: [...agent.tools, ...added.filter((tool) => tool !== undefined)],
-      mcpServers: [...agent.mcpServers],
-      mcpConfig: agent.mcpConfig,
-      inputGuardrails: agent.inputGuardrails.map(guardInput),
-      outputGuardrails: agent.outputGuardrails,
-      outputType: agent.outputType,
-      toolUseBehavior: agent.toolUseBehavior,
-      resetToolChoice: agent.resetToolChoice,
-      handoffs: this.#agency.handoffsFrom(agent.name).map((handoff) =>
-        handoff.clone({
-          onInvokeHandoff: async (runContext, args) => this.get((await handoff.onInvokeHandoff(runContext, args)).name),
-          ...(handoff.inputFilter && { inputFilter: filterInput(handoff.inputFilter) }),
-        }),
-      ),
-      ...(agent.prompt !== undefined && { prompt: agent.prompt }),
-    })
-  }
-}
-
-/**
- * A guardrail sees the items for which the SDK has one. A refused message must not cost a model request, so guardrails
- * run before it unless they ask otherwise.
- */
-function guardInput(guardrail: InputGuardrail): InputGuardrail {
-  return {
-    ...guardrail,
-    runInParallel: guardrail.runInParallel ?? false,
-    execute: (args) => guardrail.execute({ ...args, input: conversationOf(args.context).allSdkItems(args.input) }),
-  }
-}
-
-type HandoffFilter = NonNullable<AgencyHandoff['inputFilter']>
-
-/** A handoff's filter sees the items for which the SDK has one. */
-function filterInput(filter: HandoffFilter): HandoffFilter {
-  return (data) => {
-    const conversation = conversationOf(data.runContext!)
-    return filter({ ...data, inputHistory: conversation.allSdkItems(data.inputHistory) })
-  }
-}
-
-async function composeInstructions(agent: Agent, runContext: RunContext<AgencyContext>): Promise<string> {
-  const conversation = conversationOf(runContext)
-  const { agency, input } = conversation.run
-  const { instructions } = agent
-  const own = typeof instructions === 'function' ? await instructions(runContext, agent) : instructions
-  const composed = [agency.sharedInstructions, own].filter((text) => text !== '').join('\n\n')
-  const added = conversation.additionalInstructionsFor(agent.name)
-  const parts = [composed, added].filter((text) => text !== undefined && text !== '')
-  const withAdded = parts.join(agency.sharedInstructions === '' ? '\n\n' : '\n\n---\n\n')
-  const hint = conversation.callerAgent === null ? input.attachmentHint : undefined
-  return hint === undefined ? withAdded : `${withAdded}\n\n${hint}`
 }
 
 function factsOf(tools: SdkTools): Map<string, ToolFacts> {

@@ -21,7 +21,7 @@ export function finalAnswer(
   return outputType === 'text' ? output.map(withRefusalsAsText) : [...output]
 }
 
-const NOTHING_SAID: AgentOutputItem = {
+export const NOTHING_SAID: AgentOutputItem = {
   type: 'message',
   role: 'assistant',
   status: 'completed',

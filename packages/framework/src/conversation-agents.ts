@@ -1,0 +1,121 @@
+import { type InputGuardrail, type ModelRequest, type ModelResponse, type RunContext, Usage } from '#agents-core'
+import type { AgencyHandoff } from './agency.ts'
+import type { Agent } from './agent.ts'
+import { boundModel, modelTraits } from './bound-model.ts'
+import { ConversationAgent, conversationOf } from './conversation-agent.ts'
+import type { Conversation } from './conversation.ts'
+import { NOTHING_SAID } from './final-answer.ts'
+import { authenticateTool } from './mcp/authenticate-tool.ts'
+import type { Run } from './run.ts'
+import type { AgencyContext } from './run-scope.ts'
+import { sendMessageTools } from './send-message.ts'
+import { isDescribed, isSimple } from './simple-turn.ts'
+import { tracedModel } from './traced-model.ts'
+
+/** A request of the SDK that is made without it. */
+export type KeptRequest = { readonly agent: ConversationAgent; readonly request: ModelRequest }
+
+/** Ends a run of the SDK. */
+const ASKED_LATER: ModelResponse = { usage: new Usage(), output: [NOTHING_SAID] }
+
+/** The agents of one conversation, made when they are first reached. */
+export class ConversationAgents {
+  readonly #conversation: Conversation
+  readonly #made = new Map<string, ConversationAgent>()
+  #kept: KeptRequest | undefined
+
+  constructor(conversation: Conversation) {
+    this.#conversation = conversation
+  }
+
+  get(name: string): ConversationAgent {
+    const made = this.#made.get(name) ?? this.#make(this.#conversation.run.agency.agents.get(name)!)
+    this.#made.set(name, made)
+    return made
+  }
+
+  /** The request with which a run of the SDK has ended, if it has ended with one. */
+  takeKept(): KeptRequest | undefined {
+    const kept = this.#kept
+    this.#kept = undefined
+    return kept
+  }
+
+  #keep(agent: ConversationAgent, request: ModelRequest): ModelResponse | undefined {
+    const { filtersHandoffs } = this.#conversation.run.agency
+    if (filtersHandoffs || !isSimple(agent) || !request.tools.every(isDescribed)) return undefined
+    this.#kept = { agent, request }
+    return ASKED_LATER
+  }
+
+  #make(agent: Agent): ConversationAgent {
+    const { agency } = this.#conversation.run
+    const model = tracedModel(this.#conversation, agent, boundModel(this.#conversation, agent))
+    const { isTransport } = modelTraits(this.#conversation, agent.name)
+    const added = [...sendMessageTools(agency, agent), authenticateTool(agent, runOf)]
+    return new ConversationAgent({
+      name: agent.name,
+      handoffDescription: agent.handoffDescription,
+      handoffOutputTypeWarningEnabled: false,
+      instructions: (runContext) => composeInstructions(agent, runContext),
+      model,
+      isTransport,
+      intercept: (asking, request) => this.#keep(asking, request),
+      modelSettings: agent.modelSettings,
+      tools: [...agent.tools, ...added.filter((tool) => tool !== undefined)],
+      mcpServers: [...agent.mcpServers],
+      mcpConfig: agent.mcpConfig,
+      inputGuardrails: agent.inputGuardrails.map(guardInput),
+      outputGuardrails: agent.outputGuardrails,
+      outputType: agent.outputType,
+      toolUseBehavior: agent.toolUseBehavior,
+      resetToolChoice: agent.resetToolChoice,
+      handoffs: agency.handoffsFrom(agent.name).map((handoff) =>
+        handoff.clone({
+          onInvokeHandoff: async (runContext, args) => this.get((await handoff.onInvokeHandoff(runContext, args)).name),
+          ...(handoff.inputFilter && { inputFilter: filterInput(handoff.inputFilter) }),
+        }),
+      ),
+      ...(agent.prompt !== undefined && { prompt: agent.prompt }),
+    })
+  }
+}
+
+/**
+ * A guardrail sees the items for which the SDK has one. A refused message must not cost a model request, so guardrails
+ * run before it unless they ask otherwise.
+ */
+function guardInput(guardrail: InputGuardrail): InputGuardrail {
+  return {
+    ...guardrail,
+    runInParallel: guardrail.runInParallel ?? false,
+    execute: (args) => guardrail.execute({ ...args, input: conversationOf(args.context).allSdkItems(args.input) }),
+  }
+}
+
+type HandoffFilter = NonNullable<AgencyHandoff['inputFilter']>
+
+/** A handoff's filter sees the items for which the SDK has one. */
+function filterInput(filter: HandoffFilter): HandoffFilter {
+  return (data) => {
+    const conversation = conversationOf(data.runContext!)
+    return filter({ ...data, inputHistory: conversation.allSdkItems(data.inputHistory) })
+  }
+}
+
+async function composeInstructions(agent: Agent, runContext: RunContext<AgencyContext>): Promise<string> {
+  const conversation = conversationOf(runContext)
+  const { agency, input } = conversation.run
+  const { instructions } = agent
+  const own = typeof instructions === 'function' ? await instructions(runContext, agent) : instructions
+  const composed = [agency.sharedInstructions, own].filter((text) => text !== '').join('\n\n')
+  const added = conversation.additionalInstructionsFor(agent.name)
+  const parts = [composed, added].filter((text) => text !== undefined && text !== '')
+  const withAdded = parts.join(agency.sharedInstructions === '' ? '\n\n' : '\n\n---\n\n')
+  const hint = conversation.callerAgent === null ? input.attachmentHint : undefined
+  return hint === undefined ? withAdded : `${withAdded}\n\n${hint}`
+}
+
+function runOf(runContext: RunContext<AgencyContext>): Run {
+  return conversationOf(runContext).run
+}

@@ -1,0 +1,39 @@
+import { type AgentInputItem, RunContext } from '#agents-core'
+import type { ConversationAgents } from './conversation-agents.ts'
+import type { Conversation } from './conversation.ts'
+import type { AgencyContext } from './run-scope.ts'
+import { runner } from './sdk-runner.ts'
+import { simpleRequest, wordsOf } from './simple-turn.ts'
+
+/**
+ * Lets the agents of a conversation take turns until one of them has answered.
+ *
+ * The agents SDK carries out what models call. A run of it keeps 25 KB while a model is silent, and costs more CPU than
+ * all the rest of a plain answer (docs/performance.md). So simple agents are asked without it: a run begins with an
+ * answer that calls something, and ends at the next request. All other agents stay with the SDK.
+ *
+ * @returns The final output.
+ */
+export async function takeTurns(conversation: Conversation, agents: ConversationAgents): Promise<unknown> {
+  const { signal } = conversation
+  const context = new RunContext<AgencyContext>(conversation)
+  let agent = agents.get(conversation.agent)
+  let input: string | AgentInputItem[] = conversation.sdkInput()
+  let request = await simpleRequest(agent, context)
+  for (let maxTurns = conversation.run.maxTurns; ; maxTurns--) {
+    if (request) {
+      const answer = await agent.ask({ ...request, input, signal })
+      signal.throwIfAborted()
+      const words = wordsOf(answer.output)
+      if (words !== undefined) return words
+      agent.beginWith(answer)
+    }
+    const result = await runner.run(agent, input, { context, maxTurns, signal })
+    const kept = agents.takeKept()
+    // Waiting for an approval, the SDK has no answer, and complains when it is asked for one.
+    if (!kept) return result.interruptions?.length ? '' : (result.finalOutput ?? '')
+    agent = kept.agent
+    request = kept.request
+    input = kept.request.input
+  }
+}
