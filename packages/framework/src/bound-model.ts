@@ -76,7 +76,16 @@ class TransportModel implements Model {
     this.#resolved = resolved
   }
 
-  async getResponse(modelRequest: ModelRequest): Promise<ModelResponse> {
+  async getResponse(request: ModelRequest): Promise<ModelResponse> {
+    const call = new ModelCall(this.#conversation, this.#resolved.name)
+    await this.#send(request, call)
+    const response = call.result()
+    const output = finalAnswer(response.output.map(toSdkOutputItem), request)
+    return { usage: new Usage(), output, responseId: response.id }
+  }
+
+  /** Keeps nothing of the body while the answer arrives: it repeats all instructions, tools and items. */
+  #send(modelRequest: ModelRequest, observer: ModelCall): Promise<void> {
     const conversation = this.#conversation
     const { name, runsHostedTools, transport } = this.#resolved
     const request = {
@@ -84,20 +93,17 @@ class TransportModel implements Model {
       modelSettings: settingsFor(name, this.#agent, modelRequest.modelSettings),
       overridePromptModel: this.#agent.model !== '' || conversation.run.input.clientConfig?.model != null,
     }
-    const call = new ModelCall(conversation, name)
     const { codeFiles } = modelTraits(conversation, this.#agent.name)
     const body = requestBody(request, name, withHint(conversation.nextRequestInput(itemsOf(request)), codeFiles))
     const extra = conversation.run.input.clientConfig?.model_settings_extra_args ?? {}
     const asked = applyExtraArguments(runsHostedTools ? body : withFunctionChoice(body), extra)
     // What this run has produced itself is not kept either.
-    await transport(asked['store'] === false ? { ...asked, input: withoutStoredState(asked.input) } : asked, {
-      observer: call,
+    const sent = asked['store'] === false ? { ...asked, input: withoutStoredState(asked.input) } : asked
+    return transport(sent, {
+      observer,
       signal: request.signal ?? conversation.signal,
       headers: requestHeaders(request.modelSettings),
     }).catch(rethrow)
-    const response = call.result()
-    const output = finalAnswer(response.output.map(toSdkOutputItem), request)
-    return { usage: new Usage(), output, responseId: response.id }
   }
 
   // oxlint-disable-next-line require-yield -- the interface wants a generator; runs never stream through the SDK

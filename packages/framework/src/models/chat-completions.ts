@@ -1,10 +1,10 @@
 import { SseParser } from '@bureau/protocol'
 import { ChatAnswer } from './chat-answer.ts'
 import { toChatRequest } from './chat-request.ts'
-import { postStream } from './post-stream.ts'
+import { type AnswerReader, postStream } from './post-stream.ts'
 import { ResponseEventWriter } from './response-events.ts'
 import { authorization, endpointUrl, type ModelEndpoint } from './responses.ts'
-import { ModelError, type ResponsesTransport } from './transport.ts'
+import type { ModelCallObserver, ResponsesRequest, ResponsesTransport } from './transport.ts'
 
 /**
  * The Chat Completions API over HTTP, for servers that do not offer the Responses API.
@@ -13,22 +13,34 @@ import { ModelError, type ResponsesTransport } from './transport.ts'
  */
 export function chatCompletionsTransport(endpoint: ModelEndpoint): ResponsesTransport {
   const url = endpointUrl(endpoint.baseUrl, 'chat/completions')
-  return async (request, { observer, signal, headers }) => {
-    const body = JSON.stringify(toChatRequest(request, url))
-    const usedCallIds = request.input.map((item) => item.call_id ?? '')
-    const answer = new ChatAnswer(new ResponseEventWriter(observer, request), usedCallIds)
-    const parser = new SseParser()
-    await postStream({
+  return (request, { observer, signal, headers }) =>
+    postStream({
       dispatcher: endpoint.dispatcher,
       url,
       headers: { ...headers, ...authorization(endpoint), ...endpoint.headers },
-      body,
+      body: JSON.stringify(toChatRequest(request, url)),
       signal,
-      onText(text) {
-        for (const frame of parser.push(text)) answer.read(frame.data)
-        return observer.onBatchEnd()
-      },
+      reader: new ChatAnswerReader(request, observer),
     })
-    if (!answer.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
+}
+
+class ChatAnswerReader implements AnswerReader {
+  readonly #observer: ModelCallObserver
+  readonly #answer: ChatAnswer
+  readonly #parser = new SseParser()
+
+  constructor(request: ResponsesRequest, observer: ModelCallObserver) {
+    const usedCallIds = request.input.map((item) => item.call_id ?? '')
+    this.#observer = observer
+    this.#answer = new ChatAnswer(new ResponseEventWriter(observer, request), usedCallIds)
+  }
+
+  get ended(): boolean {
+    return this.#answer.ended
+  }
+
+  push(text: string): Promise<void> | undefined {
+    for (const frame of this.#parser.push(text)) this.#answer.read(frame.data)
+    return this.#observer.onBatchEnd()
   }
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Agent } from 'undici'
 import { afterEach, expect, test } from 'vitest'
-import { postStream, type StreamingPost } from './post-stream.ts'
+import { type AnswerReader, postStream } from './post-stream.ts'
 import { ModelError } from './transport.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
@@ -39,10 +39,10 @@ async function startProvider(
   return { url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/responses`), asked: () => asked }
 }
 
-function post(url: URL, onText: StreamingPost['onText'], signal = new AbortController().signal): Promise<void> {
+function post(url: URL, onText: AnswerReader['push'], signal = new AbortController().signal): Promise<void> {
   const dispatcher = new Agent()
   closing.push(() => dispatcher.destroy())
-  return postStream({ dispatcher, url, headers: {}, body: '{}', signal, onText })
+  return postStream({ dispatcher, url, headers: {}, body: '{}', signal, reader: { ended: true, push: onText } })
 }
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`

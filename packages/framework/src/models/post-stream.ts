@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { ModelError, modelErrorOfStatus } from './transport.ts'
 
@@ -6,10 +7,17 @@ export type StreamingPost = {
   readonly dispatcher: Dispatcher
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+  /** Removed once the answer has begun: prompts are long, and so are answers. */
+  body?: string
   readonly signal: AbortSignal
+  readonly reader: AnswerReader
+}
+
+export interface AnswerReader {
+  /** True once the last event has been read. */
+  readonly ended: boolean
   /** Receives decoded text as it arrives. A promise pauses the socket until it resolves. */
-  readonly onText: (text: string) => Promise<void> | undefined
+  push(text: string): Promise<void> | undefined
 }
 
 const MAX_ATTEMPTS = 3
@@ -22,12 +30,13 @@ const MAX_ERROR_BODY_BYTES = 16_384
  * Retries (twice, 0.5 s and 1 s, or as `retry-after` says up to 10 s) only before the first byte of a good answer, so that
  * nothing is ever sent twice to the reader.
  *
- * @throws ModelError, the reason of `signal`, or what `onText` throws.
+ * @throws ModelError, the reason of `signal`, or what the reader throws.
  */
 export async function postStream(post: StreamingPost): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await postOnce(post)
+      await postOnce(post)
+      break
     } catch (error) {
       post.signal.throwIfAborted()
       if (!(error instanceof RetryableError)) throw error
@@ -36,6 +45,7 @@ export async function postStream(post: StreamingPost): Promise<void> {
       await pause(waitMs, post.signal)
     }
   }
+  if (!post.reader.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
 }
 
 class RetryableError extends Error {
@@ -51,8 +61,23 @@ class RetryableError extends Error {
 
 const ENCODER = new TextEncoder()
 
+/**
+ * A body that can be read once, because undici keeps it as long as the answer lasts. That it takes iterables, its types
+ * do not say. (It would put a short text into a pool that is shared, and keep the whole pool.)
+ */
+function letGoOnceRead(bytes: Uint8Array): Readable {
+  let unread: Uint8Array | undefined = bytes
+  const next = (): IteratorResult<Uint8Array> => {
+    const value = unread
+    unread = undefined
+    return value ? { done: false, value } : { done: true, value }
+  }
+  return { [Symbol.iterator]: () => ({ next }) } as unknown as Readable
+}
+
 function postOnce(post: StreamingPost): Promise<void> {
   const { dispatcher, url, headers, signal } = post
+  const bytes = ENCODER.encode(post.body)
   const answer = new StreamedAnswer(post)
   const abort = (): void => answer.abort()
   signal.addEventListener('abort', abort, { once: true })
@@ -61,9 +86,13 @@ function postOnce(post: StreamingPost): Promise<void> {
       origin: url.origin,
       path: url.pathname + url.search,
       method: 'POST',
-      headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...headers },
-      // undici would put a short text into a pool that is shared, and keep its whole pool as long as the answer lasts.
-      body: ENCODER.encode(post.body),
+      headers: {
+        'content-type': 'application/json',
+        accept: 'text/event-stream',
+        'content-length': String(bytes.length),
+        ...headers,
+      },
+      body: letGoOnceRead(bytes),
     },
     answer,
   )
@@ -116,6 +145,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
       return
     }
     this.#started = true
+    delete this.#post.body
     // Providers send each event as an HTTP chunk; those of one read of the socket are handed on together.
     if (this.#unread.push(chunk) === 1) queueMicrotask(() => this.#deliver())
   }
@@ -149,7 +179,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     this.#unread = []
     const bytes = others.length === 0 ? first! : Buffer.concat([first!, ...others])
     try {
-      const waiting = this.#post.onText(this.#decoder.decode(bytes, { stream: true }))
+      const waiting = this.#post.reader.push(this.#decoder.decode(bytes, { stream: true }))
       if (!waiting) return
       this.#readerIsBehind = true
       this.#controller?.pause()

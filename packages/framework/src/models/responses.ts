@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { SseParser, type WireItem } from '@bureau/protocol'
-import { postStream } from './post-stream.ts'
+import { type AnswerReader, postStream } from './post-stream.ts'
 import { isOwnId } from './response-items.ts'
 import { type ModelCallObserver, ModelError, type ResponsesTransport } from './transport.ts'
 
@@ -16,18 +16,15 @@ export type ModelEndpoint = {
 /** The Responses API over HTTP. Each event's JSON text goes to the observer as it came. */
 export function responsesTransport(endpoint: ModelEndpoint): ResponsesTransport {
   const url = endpointUrl(endpoint.baseUrl, 'responses')
-  return async (request, { observer, signal, headers }) => {
-    const events = new ResponsesEventCutter(observer)
-    await postStream({
+  return (request, { observer, signal, headers }) =>
+    postStream({
       dispatcher: endpoint.dispatcher,
       url,
       headers: { ...headers, ...authorization(endpoint), ...endpoint.headers },
       body: JSON.stringify({ ...request, input: replayable(request.input), stream: true }),
       signal,
-      onText: (text) => events.push(text),
+      reader: new ResponsesEventCutter(observer),
     })
-    if (!events.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
-  }
 }
 
 /** A query of the base URL stays, because some providers want an API version there. */
@@ -48,7 +45,7 @@ const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response
  * Cuts events out of the stream by searching for line ends, because this is the path of every token: the common frame
  * (`event: …\ndata: {…}\n\n`) is neither split into lines nor parsed. Anything else takes the general parser.
  */
-export class ResponsesEventCutter {
+export class ResponsesEventCutter implements AnswerReader {
   ended = false
   readonly #observer: ModelCallObserver
   #rest = ''
