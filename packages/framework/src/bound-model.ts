@@ -23,8 +23,9 @@ import type { ResponsesRequest } from './models/transport.ts'
 import type { StoredFile } from './run-input.ts'
 import { toSdkItems, toSdkOutputItem } from './wire-items.ts'
 
-/** What an agent's model can do in one conversation. */
-export type ModelTraits = {
+/** An agent's model in one conversation, and what it can do. */
+export type BoundModel = {
+  readonly model: Model
   /** False: a model object of the agents SDK, which may rely on what the SDK does around its requests. */
   readonly isTransport: boolean
   readonly runsHostedTools: boolean
@@ -32,25 +33,16 @@ export type ModelTraits = {
   readonly codeFiles: readonly StoredFile[]
 }
 
-const traits = new WeakMap<Conversation, Map<string, ModelTraits>>()
-
-/** What the model that `boundModel` has made for this agent can do. */
-export function modelTraits(conversation: Conversation, agent: string): ModelTraits {
-  return traits.get(conversation)?.get(agent) ?? { isTransport: false, runsHostedTools: true, codeFiles: [] }
-}
-
-/** The model of an agent in one conversation, as the agents SDK wants it. */
-export function boundModel(conversation: Conversation, agent: Agent): Model {
+export function boundModel(conversation: Conversation, agent: Agent): BoundModel {
   const { input, environment } = conversation.run
   const resolved = resolveModel(agent, input.clientConfig ?? {}, environment.models)
-  const { runsHostedTools } = resolved
-  const isTransport = resolved.kind === 'transport'
-  const known = traits.get(conversation) ?? new Map<string, ModelTraits>()
+  const { kind, runsHostedTools } = resolved
   const codeFiles = codeFilesFor(conversation, resolved)
-  traits.set(conversation, known.set(agent.name, { isTransport, runsHostedTools, codeFiles }))
-  return resolved.kind === 'transport'
-    ? new TransportModel(conversation, agent, resolved)
-    : new AdaptedModel(conversation, agent, resolved)
+  const model =
+    kind === 'transport'
+      ? new TransportModel(conversation, agent, { ...resolved, codeFiles })
+      : new AdaptedModel(conversation, agent, resolved)
+  return { model, isTransport: kind === 'transport', runsHostedTools, codeFiles }
 }
 
 /** Files belong to the user's conversation, and to the service that has them. */
@@ -61,6 +53,8 @@ function codeFilesFor({ run, callerAgent }: Conversation, { files }: ResolvedMod
   return codeFiles && callerAgent === null && files.runsCode && isThere ? codeFiles.files : []
 }
 
+type ResolvedTransport = ResolvedModel & { readonly kind: 'transport' } & Pick<BoundModel, 'codeFiles'>
+
 /**
  * A model behind one of our transports. Answers are streamed underneath and their events go to the run's log; the SDK
  * sees only finished responses, because its own streaming costs several times what a token needs (docs/performance.md).
@@ -68,9 +62,9 @@ function codeFilesFor({ run, callerAgent }: Conversation, { files }: ResolvedMod
 class TransportModel implements Model {
   readonly #conversation: Conversation
   readonly #agent: Agent
-  readonly #resolved: ResolvedModel & { readonly kind: 'transport' }
+  readonly #resolved: ResolvedTransport
 
-  constructor(conversation: Conversation, agent: Agent, resolved: ResolvedModel & { kind: 'transport' }) {
+  constructor(conversation: Conversation, agent: Agent, resolved: ResolvedTransport) {
     this.#conversation = conversation
     this.#agent = agent
     this.#resolved = resolved
@@ -87,13 +81,12 @@ class TransportModel implements Model {
   /** Keeps nothing of the body while the answer arrives: it repeats all instructions, tools and items. */
   #send(modelRequest: ModelRequest, observer: ModelCall): Promise<void> {
     const conversation = this.#conversation
-    const { name, runsHostedTools, transport } = this.#resolved
+    const { name, runsHostedTools, transport, codeFiles } = this.#resolved
     const request = {
       ...modelRequest,
       modelSettings: settingsFor(name, this.#agent, modelRequest.modelSettings),
       overridePromptModel: this.#agent.model !== '' || conversation.run.input.clientConfig?.model != null,
     }
-    const { codeFiles } = modelTraits(conversation, this.#agent.name)
     const body = requestBody(request, name, withHint(conversation.nextRequestInput(itemsOf(request)), codeFiles))
     const extra = conversation.run.input.clientConfig?.model_settings_extra_args ?? {}
     const asked = applyExtraArguments(runsHostedTools ? body : withFunctionChoice(body), extra)

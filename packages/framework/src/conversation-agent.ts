@@ -1,7 +1,6 @@
 import {
   type AgentOptions,
   type AgentOutputType,
-  type Model,
   type ModelRequest,
   type ModelResponse,
   type RunContext,
@@ -9,7 +8,7 @@ import {
   type Tool as SdkTool,
 } from '#agents-core'
 import type { AgencyHandoff } from './agency.ts'
-import { type ModelTraits, modelTraits } from './bound-model.ts'
+import type { BoundModel } from './bound-model.ts'
 import { Conversation } from './conversation.ts'
 import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
 import { serverTools, toolServerOf } from './mcp/server-tools.ts'
@@ -22,10 +21,9 @@ type SdkTools = SdkTool<AgencyContext>[]
 /** What an agent goes into a turn with. */
 type Preparation = { instructions: string | undefined; tools: SdkTools; handoffs: AgencyHandoff[] }
 
-export type ConversationAgentOptions = AgentOptions<AgencyContext, AgentOutputType> & {
-  readonly model: Model
-  /** False: the model relies on what the SDK does around its requests. */
-  readonly isTransport: boolean
+export type ConversationAgentOptions = Omit<AgentOptions<AgencyContext, AgentOutputType>, 'model'> & {
+  readonly name: string
+  readonly bound: BoundModel
   /** Given each request that the SDK would make. What it returns, if anything, takes the place of the model's answer. */
   readonly intercept: (agent: ConversationAgent, request: ModelRequest) => ModelResponse | undefined
 }
@@ -35,16 +33,14 @@ export type ConversationAgentOptions = AgentOptions<AgencyContext, AgentOutputTy
  * Making one costs microseconds; the tools and handoffs are made once per agency.
  */
 export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> {
-  readonly isTransport: boolean
-  readonly #model: Model
+  readonly bound: BoundModel
   #turn: Partial<Preparation> = {}
   #answer: ModelResponse | undefined
 
-  constructor({ isTransport, intercept, ...options }: ConversationAgentOptions) {
-    super(options)
-    const { model } = options
-    this.isTransport = isTransport
-    this.#model = model
+  constructor({ bound, intercept, ...options }: ConversationAgentOptions) {
+    const { model, isTransport } = bound
+    super({ ...options, model })
+    this.bound = bound
     if (!isTransport) return
     this.model = {
       getResponse: async (request) => this.#takeAnswer() ?? intercept(this, request) ?? model.getResponse(request),
@@ -62,13 +58,12 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
 
   /** Asks the model without the SDK. */
   ask(request: ModelRequest): Promise<ModelResponse> {
-    return this.#model.getResponse(request)
+    return this.bound.model.getResponse(request)
   }
 
   /** The SDK's next request gets this answer, and what that turn was prepared with is not prepared again. */
-  beginWith(answer: ModelResponse): this {
+  beginWith(answer: ModelResponse): void {
     this.#answer = answer
-    return this
   }
 
   override async getSystemPrompt(runContext: RunContext<AgencyContext>): Promise<string | undefined> {
@@ -99,7 +94,7 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
     conversation.describeTools(factsOf(tools))
     const authorized = await conversation.run.toolServers.authorize(this.name, tools)
     if (conversation.mustStop) throw new RunStopped('cancelled')
-    return forModel(authorized, modelTraits(conversation, this.name))
+    return forModel(authorized, this.bound)
   }
 
   /** The tools of open servers, and of protected ones that the run has activated for this agent. */
@@ -117,7 +112,7 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
   }
 }
 
-function forModel(tools: SdkTools, model: ModelTraits): SdkTools {
+function forModel(tools: SdkTools, model: BoundModel): SdkTools {
   if (!model.runsHostedTools) return withoutHostedTools(tools)
   return model.codeFiles.length > 0 ? withCodeFiles(tools, model.codeFiles) : tools
 }

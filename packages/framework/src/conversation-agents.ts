@@ -1,7 +1,7 @@
 import { type InputGuardrail, type ModelRequest, type ModelResponse, type RunContext, Usage } from '#agents-core'
 import type { AgencyHandoff } from './agency.ts'
 import type { Agent } from './agent.ts'
-import { boundModel, modelTraits } from './bound-model.ts'
+import { boundModel } from './bound-model.ts'
 import { ConversationAgent, conversationOf } from './conversation-agent.ts'
 import type { Conversation } from './conversation.ts'
 import { NOTHING_SAID } from './final-answer.ts'
@@ -50,16 +50,14 @@ export class ConversationAgents {
 
   #make(agent: Agent): ConversationAgent {
     const { agency } = this.#conversation.run
-    const model = tracedModel(this.#conversation, agent, boundModel(this.#conversation, agent))
-    const { isTransport } = modelTraits(this.#conversation, agent.name)
+    const bound = boundModel(this.#conversation, agent)
     const added = [...sendMessageTools(agency, agent), authenticateTool(agent, runOf)]
     return new ConversationAgent({
       name: agent.name,
       handoffDescription: agent.handoffDescription,
       handoffOutputTypeWarningEnabled: false,
       instructions: (runContext) => composeInstructions(agent, runContext),
-      model,
-      isTransport,
+      bound: { ...bound, model: tracedModel(this.#conversation, agent, bound.model) },
       intercept: (asking, request) => this.#keep(asking, request),
       modelSettings: agent.modelSettings,
       tools: [...agent.tools, ...added.filter((tool) => tool !== undefined)],

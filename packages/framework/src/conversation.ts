@@ -39,7 +39,7 @@ export class Conversation implements AgencyContext {
   readonly #canonical = new Map<string, WireItem>()
   /** Items of ours that follow another item, by the key of that item. */
   readonly #followers = new Map<string, WireItem[]>()
-  readonly #facts = new Map<string, ToolFacts>()
+  #facts: ReadonlyMap<string, ToolFacts> | undefined
   readonly #announced = new Set<string>()
   readonly #busyRecipients = new Set<string>()
   readonly #firstAgent: string
@@ -119,13 +119,13 @@ export class Conversation implements AgencyContext {
     }
   }
 
-  /** What the tools of this conversation are, for the events of their calls. */
+  /** What the tools of the turn that begins are, for the events of their calls. */
   describeTools(facts: ReadonlyMap<string, ToolFacts>): void {
-    for (const [name, fact] of facts) this.#facts.set(name, fact)
+    this.#facts = facts
   }
 
   toolFacts(item: WireItem): ToolFacts | undefined {
-    return typeof item['name'] === 'string' ? this.#facts.get(item['name']) : undefined
+    return typeof item['name'] === 'string' ? this.#facts?.get(item['name']) : undefined
   }
 
   /** A finished item of a model response. */

@@ -4,10 +4,10 @@ import type { AgencyContext } from './run-scope.ts'
 
 /** False for an agent that asks more of a turn than instructions, tools and words: the rest is the SDK's to do. */
 export function isSimple(agent: ConversationAgent): boolean {
-  const { isTransport, outputType, inputGuardrails, outputGuardrails, prompt, modelSettings } = agent
+  const { bound, outputType, inputGuardrails, outputGuardrails, prompt, modelSettings } = agent
   const { retry, timeoutMs } = modelSettings
   const isGuarded = inputGuardrails.length > 0 || outputGuardrails.length > 0
-  return isTransport && outputType === 'text' && !isGuarded && !prompt && !retry && timeoutMs === undefined
+  return bound.isTransport && outputType === 'text' && !isGuarded && !prompt && !retry && timeoutMs === undefined
 }
 
 /** What is kept about the tools of such types belongs to a run of the SDK. */
