@@ -40,8 +40,8 @@ export class Agency {
   readonly userContext: Readonly<Record<string, unknown>>
   readonly maxTurns: number
   readonly runTimeoutMs: number
-  /** True when a handoff has a filter, which must see all that was said before in the order in which the SDK keeps it. */
-  readonly filtersHandoffs: boolean
+  /** True when a handoff's filter or an output guardrail looks at a whole run, as the agents SDK keeps it. */
+  readonly looksBack: boolean
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
 
   /** @throws ConfigError two agents, or two tools of an agent, share a name, or a flow is not valid. */
@@ -60,7 +60,9 @@ export class Agency {
     this.maxTurns = options.maxTurns ?? 50
     this.runTimeoutMs = options.runTimeoutMs ?? 1_800_000
     this.#handoffs = new Map([...this.agents.values()].map((agent) => [agent.name, handoffsOf(agent, this.flows)]))
-    this.filtersHandoffs = [...this.#handoffs.values()].flat().some(({ inputFilter }) => inputFilter !== undefined)
+    this.looksBack =
+      [...this.#handoffs.values()].flat().some(({ inputFilter }) => inputFilter !== undefined) ||
+      [...this.agents.values()].some(({ outputGuardrails }) => outputGuardrails.length > 0)
     for (const agent of this.agents.values()) {
       const added = { messageTools: this.messageToolsOf(agent.name), handoffs: this.handoffsFrom(agent.name) }
       requireUsableToolNames(agent, added)

@@ -35,6 +35,7 @@ export type ConversationAgentOptions = Omit<AgentOptions<AgencyContext, AgentOut
 export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> {
   readonly bound: BoundModel
   #turn: Partial<Preparation> = {}
+  #isPrepared = false
   #answer: ModelResponse | undefined
 
   constructor({ bound, intercept, ...options }: ConversationAgentOptions) {
@@ -48,11 +49,17 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
     }
   }
 
-  /** What its next turn begins with. Users' functions are called in the order of the SDK. */
+  /** True until the SDK asks the model: the turn's guardrails and users' functions have been called already. */
+  get isPrepared(): boolean {
+    return this.#isPrepared
+  }
+
+  /** What its next turn begins with. Users' functions are called in the order of the SDK, which then gets the same. */
   async prepare(runContext: RunContext<AgencyContext>): Promise<Preparation> {
     const handoffs = await this.getEnabledHandoffs(runContext)
     const tools = await this.getAllTools(runContext)
     const instructions = await this.getSystemPrompt(runContext)
+    this.#isPrepared = true
     return { instructions, tools, handoffs }
   }
 
@@ -61,18 +68,19 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
     return this.bound.model.getResponse(request)
   }
 
-  /** The SDK's next request gets this answer, and what that turn was prepared with is not prepared again. */
+  /** The SDK goes on with this answer, in the turn that was prepared last. */
   beginWith(answer: ModelResponse): void {
     this.#answer = answer
+    this.#isPrepared = true
   }
 
   override async getSystemPrompt(runContext: RunContext<AgencyContext>): Promise<string | undefined> {
-    if (!this.#answer) this.#turn.instructions = await super.getSystemPrompt(runContext)
+    if (!this.#isPrepared) this.#turn.instructions = await super.getSystemPrompt(runContext)
     return this.#turn.instructions
   }
 
   override async getEnabledHandoffs(runContext: RunContext<AgencyContext>): Promise<AgencyHandoff[]> {
-    if (!this.#answer) this.#turn.handoffs = await super.getEnabledHandoffs(runContext)
+    if (!this.#isPrepared) this.#turn.handoffs = await super.getEnabledHandoffs(runContext)
     return this.#turn.handoffs ?? []
   }
 
@@ -82,7 +90,7 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
    * @throws RunStopped there must be no further turn.
    */
   override async getAllTools(runContext: RunContext<AgencyContext>): Promise<SdkTools> {
-    if (!this.#answer) this.#turn.tools = await this.#listTools(runContext)
+    if (!this.#isPrepared) this.#turn.tools = await this.#listTools(runContext)
     return this.#turn.tools ?? []
   }
 
@@ -108,6 +116,7 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
   #takeAnswer(): ModelResponse | undefined {
     const answer = this.#answer
     this.#answer = undefined
+    this.#isPrepared = false
     return answer
   }
 }

@@ -1,4 +1,11 @@
-import { type InputGuardrail, type ModelRequest, type ModelResponse, type RunContext, Usage } from '#agents-core'
+import {
+  type GuardrailFunctionOutput,
+  type InputGuardrail,
+  type ModelRequest,
+  type ModelResponse,
+  type RunContext,
+  Usage,
+} from '#agents-core'
 import type { AgencyHandoff } from './agency.ts'
 import type { Agent } from './agent.ts'
 import { boundModel } from './bound-model.ts'
@@ -9,7 +16,7 @@ import { authenticateTool } from './mcp/authenticate-tool.ts'
 import type { Run } from './run.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { sendMessageTools } from './send-message.ts'
-import { isDescribed, isSimple } from './simple-turn.ts'
+import { canBeKept, learnFormat } from './simple-turn.ts'
 import { tracedModel } from './traced-model.ts'
 
 /** A request of the SDK that is made without it. */
@@ -42,8 +49,8 @@ export class ConversationAgents {
   }
 
   #keep(agent: ConversationAgent, request: ModelRequest): ModelResponse | undefined {
-    const { filtersHandoffs } = this.#conversation.run.agency
-    if (filtersHandoffs || !isSimple(agent) || !request.tools.every(isDescribed)) return undefined
+    learnFormat(agent, request)
+    if (this.#conversation.run.agency.looksBack || !canBeKept(agent, request)) return undefined
     this.#kept = { agent, request }
     return ASKED_LATER
   }
@@ -52,7 +59,7 @@ export class ConversationAgents {
     const { agency } = this.#conversation.run
     const bound = boundModel(this.#conversation, agent)
     const added = [...sendMessageTools(agency, agent), authenticateTool(agent, runOf)]
-    return new ConversationAgent({
+    const made: ConversationAgent = new ConversationAgent({
       name: agent.name,
       handoffDescription: agent.handoffDescription,
       handoffOutputTypeWarningEnabled: false,
@@ -63,7 +70,7 @@ export class ConversationAgents {
       tools: [...agent.tools, ...added.filter((tool) => tool !== undefined)],
       mcpServers: [...agent.mcpServers],
       mcpConfig: agent.mcpConfig,
-      inputGuardrails: agent.inputGuardrails.map(guardInput),
+      inputGuardrails: agent.inputGuardrails.map((guardrail) => guardInput(guardrail, () => made.isPrepared)),
       outputGuardrails: agent.outputGuardrails,
       outputType: agent.outputType,
       toolUseBehavior: agent.toolUseBehavior,
@@ -76,20 +83,26 @@ export class ConversationAgents {
       ),
       ...(agent.prompt !== undefined && { prompt: agent.prompt }),
     })
+    return made
   }
 }
 
 /**
- * A guardrail sees the items for which the SDK has one. A refused message must not cost a model request, so guardrails
- * run before it unless they ask otherwise.
+ * A guardrail sees the items for which the SDK has one, once in a conversation. A refused message must not cost a model
+ * request, so guardrails run before it unless they ask otherwise.
  */
-function guardInput(guardrail: InputGuardrail): InputGuardrail {
+function guardInput(guardrail: InputGuardrail, hasPassed: () => boolean): InputGuardrail {
   return {
     ...guardrail,
     runInParallel: guardrail.runInParallel ?? false,
-    execute: (args) => guardrail.execute({ ...args, input: conversationOf(args.context).allSdkItems(args.input) }),
+    execute: async (args) =>
+      hasPassed()
+        ? PASSED
+        : guardrail.execute({ ...args, input: conversationOf(args.context).allSdkItems(args.input) }),
   }
 }
+
+const PASSED: GuardrailFunctionOutput = { tripwireTriggered: false, outputInfo: null }
 
 type HandoffFilter = NonNullable<AgencyHandoff['inputFilter']>
 

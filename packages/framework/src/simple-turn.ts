@@ -2,12 +2,20 @@ import type { AgentOutputItem, AssistantMessageItem, ModelRequest, RunContext, T
 import type { ConversationAgent } from './conversation-agent.ts'
 import type { AgencyContext } from './run-scope.ts'
 
-/** False for an agent that asks more of a turn than instructions, tools and words: the rest is the SDK's to do. */
-export function isSimple(agent: ConversationAgent): boolean {
-  const { bound, outputType, inputGuardrails, outputGuardrails, prompt, modelSettings } = agent
-  const { retry, timeoutMs } = modelSettings
-  const isGuarded = inputGuardrails.length > 0 || outputGuardrails.length > 0
-  return bound.isTransport && outputType === 'text' && !isGuarded && !prompt && !retry && timeoutMs === undefined
+/** False: what belongs to the request of a model goes beyond the request, and is the SDK's to do. */
+function isPlain({ bound, prompt, modelSettings: { retry, timeoutMs } }: ConversationAgent): boolean {
+  return bound.isTransport && !prompt && !retry && timeoutMs === undefined
+}
+
+/** True when an answer in words is the end of the conversation: nobody checks or reads it. */
+export function endsWithWords({ outputType, outputGuardrails }: ConversationAgent): boolean {
+  return outputType === 'text' && outputGuardrails.length === 0
+}
+
+/** Whether a request of the SDK may be made when its run has ended. */
+export function canBeKept(agent: ConversationAgent, request: ModelRequest): boolean {
+  const isGuardedMeanwhile = agent.inputGuardrails.some(({ runInParallel }) => runInParallel !== false)
+  return isPlain(agent) && endsWithWords(agent) && !isGuardedMeanwhile && request.tools.every(isDescribed)
 }
 
 /** What is kept about the tools of such types belongs to a run of the SDK. */
@@ -17,17 +25,18 @@ type AnyTool = SdkTool<AgencyContext> | ModelRequest['tools'][number]
 type DescribedTool = Extract<SdkTool<AgencyContext>, { type: 'function' | 'hosted_tool' }>
 
 /** True when a tool says all that a model must know of it. A namespace is no member: the SDK alone can read it. */
-export function isDescribed(tool: AnyTool): tool is DescribedTool {
+function isDescribed(tool: AnyTool): tool is DescribedTool {
   if (tool.type === 'hosted_tool') return !SEARCHES.has(tool.providerData?.['type'])
   return tool.type === 'function' && Object.getOwnPropertySymbols(tool).length === 0
 }
 
-/** A turn's request as the SDK would make it. Undefined: it must. */
-export async function simpleRequest(
+/** The first request of a conversation, as the SDK would make it. Undefined: it must. */
+export async function firstRequest(
   agent: ConversationAgent,
   runContext: RunContext<AgencyContext>,
 ): Promise<Omit<ModelRequest, 'input'> | undefined> {
-  if (!isSimple(agent)) return undefined
+  const format = formatOf(agent)
+  if (!isPlain(agent) || agent.inputGuardrails.length > 0 || !format) return undefined
   const { instructions, tools, handoffs } = await agent.prepare(runContext)
   const names = [...tools.map(({ name }) => name), ...handoffs.map(({ toolName }) => toolName)]
   // Of two tools with one name the SDK chooses one.
@@ -36,10 +45,21 @@ export async function simpleRequest(
     ...(instructions !== undefined && { systemInstructions: instructions }),
     modelSettings: agent.modelSettings,
     tools,
-    outputType: 'text',
+    outputType: format,
     handoffs,
     tracing: false,
   }
+}
+
+/** Only the SDK can write the schema of a structured answer, so it makes the first request for each. */
+const formats = new WeakMap<object, ModelRequest['outputType']>()
+
+function formatOf({ outputType }: ConversationAgent): ModelRequest['outputType'] | undefined {
+  return outputType === 'text' ? outputType : formats.get(outputType)
+}
+
+export function learnFormat({ outputType }: ConversationAgent, request: ModelRequest): void {
+  if (outputType !== 'text') formats.set(outputType, request.outputType)
 }
 
 /** The answer of a response that is words alone; undefined when it has anything else, and so something to be done. */

@@ -3,14 +3,15 @@ import type { ConversationAgents } from './conversation-agents.ts'
 import type { Conversation } from './conversation.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { runner } from './sdk-runner.ts'
-import { simpleRequest, wordsOf } from './simple-turn.ts'
+import { endsWithWords, firstRequest, wordsOf } from './simple-turn.ts'
 
 /**
  * Lets the agents of a conversation take turns until one of them has answered.
  *
- * The agents SDK carries out what models call. A run of it keeps 25 KB while a model is silent, and costs more CPU than
- * all the rest of a plain answer (docs/performance.md). So simple agents are asked without it: a run begins with an
- * answer that calls something, and ends at the next request. All other agents stay with the SDK.
+ * The agents SDK carries out what models call, and checks what they answer. A run of it keeps 25 KB while a model is
+ * silent, and costs more CPU than all the rest of a plain answer (docs/performance.md). So the model is asked while no
+ * run waits: one begins with an answer that is more than words, and ends at the next request. What only a longer run can
+ * do stays with the SDK (simple-turn.ts).
  *
  * @returns The final output.
  */
@@ -19,12 +20,12 @@ export async function takeTurns(conversation: Conversation, agents: Conversation
   const context = new RunContext<AgencyContext>(conversation)
   let agent = agents.get(conversation.agent)
   let input: string | AgentInputItem[] = conversation.sdkInput()
-  let request = await simpleRequest(agent, context)
+  let request = await firstRequest(agent, context)
   for (let maxTurns = conversation.run.maxTurns; ; maxTurns--) {
     if (request) {
       const answer = await agent.ask({ ...request, input, signal })
       signal.throwIfAborted()
-      const words = wordsOf(answer.output)
+      const words = endsWithWords(agent) ? wordsOf(answer.output) : undefined
       if (words !== undefined) return words
       agent.beginWith(answer)
     }
