@@ -27,7 +27,7 @@ type DescribedTool = Extract<SdkTool<AgencyContext>, { type: 'function' | 'hoste
 /** True when a tool says all that a model must know of it. A namespace is no member: the SDK alone can read it. */
 function isDescribed(tool: AnyTool): tool is DescribedTool {
   if (tool.type === 'hosted_tool') return !SEARCHES.has(tool.providerData?.['type'])
-  return tool.type === 'function' && Object.getOwnPropertySymbols(tool).length === 0
+  return tool.type === 'function' && !tool.deferLoading && Object.getOwnPropertySymbols(tool).length === 0
 }
 
 /** The first request of a conversation, as the SDK would make it. Undefined: it must. */

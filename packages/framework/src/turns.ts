@@ -1,6 +1,7 @@
-import { type AgentInputItem, RunContext } from '#agents-core'
+import { type AgentInputItem, type AgentOutputItem, RunContext } from '#agents-core'
 import type { ConversationAgents } from './conversation-agents.ts'
 import type { Conversation } from './conversation.ts'
+import { ModelError } from './models/transport.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { runner } from './sdk-runner.ts'
 import { endsWithWords, firstRequest, wordsOf } from './simple-turn.ts'
@@ -14,6 +15,7 @@ import { endsWithWords, firstRequest, wordsOf } from './simple-turn.ts'
  * do stays with the SDK (simple-turn.ts).
  *
  * @returns The final output.
+ * @throws ModelError `upstream_invalid_response` a call has the id of an earlier one; it is not carried out.
  */
 export async function takeTurns(conversation: Conversation, agents: ConversationAgents): Promise<unknown> {
   const { signal } = conversation
@@ -21,12 +23,14 @@ export async function takeTurns(conversation: Conversation, agents: Conversation
   let agent = agents.get(conversation.agent)
   let input: string | AgentInputItem[] = conversation.sdkInput()
   let request = await firstRequest(agent, context)
+  const carriedOut = new Set<string>()
   for (let maxTurns = conversation.run.maxTurns; ; maxTurns--) {
     if (request) {
       const answer = await agent.ask({ ...request, input, signal })
       signal.throwIfAborted()
       const words = endsWithWords(agent) ? wordsOf(answer.output) : undefined
       if (words !== undefined) return words
+      requireNewCalls(answer.output, carriedOut)
       agent.beginWith(answer)
     }
     const result = await runner.run(agent, input, { context, maxTurns, signal })
@@ -37,4 +41,13 @@ export async function takeTurns(conversation: Conversation, agents: Conversation
     request = kept.request
     input = kept.request.input
   }
+}
+
+/** The SDK knows the calls of its own run only. */
+function requireNewCalls(output: readonly AgentOutputItem[], carriedOut: Set<string>): void {
+  const ids = output.flatMap((item) => (item.type === 'function_call' ? [item.callId] : []))
+  if (ids.some((id) => carriedOut.has(id))) {
+    throw new ModelError('upstream_invalid_response', { detail: 'two calls have one id' })
+  }
+  for (const id of ids) carriedOut.add(id)
 }

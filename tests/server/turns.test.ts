@@ -1,0 +1,213 @@
+import { Agency, Agent, type AgentOptions } from '@bureau/framework'
+import {
+  type AgentInputItem,
+  type Computer,
+  computerTool,
+  handoff,
+  type InputGuardrail,
+  tool,
+} from '@openai/agents-core'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { text, toolCall } from '../support/fake-provider.ts'
+import { soloAgency, startTestServer } from '../support/test-server.ts'
+
+const passed = { tripwireTriggered: false, outputInfo: null }
+
+const checkInput = (calls: string[], runInParallel: boolean): InputGuardrail => ({
+  name: 'check',
+  runInParallel,
+  execute: async () => {
+    calls.push('input guardrail')
+    return passed
+  },
+})
+
+const look = (calls: string[] = []) =>
+  tool({
+    name: 'look',
+    description: 'Looks.',
+    parameters: z.object({ at: z.string() }),
+    isEnabled: () => calls.push('is tool enabled') > 0,
+    execute: ({ at }) => `saw ${at}`,
+  })
+
+const nothing = async (): Promise<never> => expect.unreachable('the computer is not used')
+const computer: Computer = {
+  environment: 'browser',
+  dimensions: [800, 600],
+  screenshot: nothing,
+  click: nothing,
+  doubleClick: nothing,
+  drag: nothing,
+  keypress: nothing,
+  move: nothing,
+  scroll: nothing,
+  type: nothing,
+  wait: nothing,
+}
+
+const other = (options: Partial<AgentOptions> = {}): Agent =>
+  new Agent({ name: 'Other', instructions: 'Help.', model: 'gpt-test', ...options })
+
+describe.each<[string, (calls: string[]) => Partial<AgentOptions>, before?: string | undefined, after?: string]>([
+  ['a plain agent', () => ({})],
+  [
+    'an agent whose input is checked first',
+    (calls) => ({ inputGuardrails: [checkInput(calls, false)] }),
+    'input guardrail',
+  ],
+  [
+    'an agent whose input is checked meanwhile',
+    (calls) => ({ inputGuardrails: [checkInput(calls, true)] }),
+    'input guardrail',
+  ],
+  [
+    'an agent whose output is checked',
+    (calls) => ({
+      outputGuardrails: [
+        {
+          name: 'check',
+          execute: async ({ details }) => {
+            calls.push(`output guardrail of ${details?.output?.length} items`)
+            return passed
+          },
+        },
+      ],
+    }),
+    undefined,
+    'output guardrail of 5 items',
+  ],
+  ['an agent with a structured answer', () => ({ outputType: z.object({ city: z.string() }) })],
+  [
+    'an agent that works at a computer',
+    (calls) => ({
+      tools: [look(calls), computerTool({ computer })],
+    }),
+  ],
+])('%s', (_name, optionsOf, before, after) => {
+  test('is asked once for what each of its turns begins with, and each answer is checked once', async () => {
+    const calls: string[] = []
+    const isEnabled = (): boolean => calls.push('is handoff enabled') > 0
+    const solo = new Agent({
+      name: 'Solo',
+      model: 'gpt-test',
+      instructions: async () => `These are instructions ${calls.push('instructions')}.`,
+      tools: [look(calls)],
+      handoffs: [handoff(other(), { isEnabled })],
+      ...optionsOf(calls),
+    })
+    const server = await startTestServer({ agencies: { solo: new Agency({ entryPoint: solo }) } })
+
+    for (const conversation of [1, 2]) {
+      calls.length = 0
+      server.provider.script([toolCall('look', { at: 'a' }), toolCall('look', { at: 'b' }), text('{"city":"Bern"}')])
+      const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+      expect(body.response).toEqual(solo.outputType === 'text' ? '{"city":"Bern"}' : { city: 'Bern' })
+      const turn = ['is handoff enabled', 'is tool enabled', 'instructions']
+      expect(calls).toEqual([before, ...turn, ...turn, ...turn, after].filter((call) => call !== undefined))
+      const requests = server.provider.modelRequests.slice(-3)
+      expect(requests.map(({ toolOutputs }) => toolOutputs.map(({ output }) => output))).toEqual([
+        [],
+        ['saw a'],
+        ['saw a', 'saw b'],
+      ])
+      expect(server.provider.modelRequests).toHaveLength(3 * conversation)
+    }
+  })
+})
+
+test('a tool that must be called must be called in the first turn, and in all turns when the agent says so', async () => {
+  const agentOf = (resetToolChoice: boolean): Partial<AgentOptions> => ({
+    tools: [look()],
+    modelSettings: { toolChoice: 'required' },
+    resetToolChoice,
+  })
+  for (const [resets, choices] of [
+    [true, ['required', undefined, undefined]],
+    [false, ['required', 'required', 'required']],
+  ] as const) {
+    const server = await startTestServer({ agencies: soloAgency(agentOf(resets)) })
+    server.provider.script([toolCall('look', { at: 'a' }), toolCall('look', { at: 'b' }), text('Done.')])
+
+    await server.post('/solo/get_response', { message: 'go' })
+
+    expect(server.provider.modelRequests.map(({ body }) => body['tool_choice'])).toEqual(choices)
+  }
+})
+
+test('an agent that stops at a tool answers with what the tool has returned', async () => {
+  const agencies = soloAgency({ tools: [look()], toolUseBehavior: 'stop_on_first_tool' })
+  const server = await startTestServer({ agencies })
+  server.provider.script([toolCall('look', { at: 'a' })])
+
+  const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+  expect(body.response).toBe('saw a')
+  expect(server.provider.modelRequests).toHaveLength(1)
+})
+
+test('the turns of all agents of a conversation are counted together', async () => {
+  const back = other({ tools: [look()] })
+  const solo = new Agent({ name: 'Solo', instructions: 'x', model: 'gpt-test', tools: [look()], handoffs: [back] })
+  const agency = new Agency({ entryPoint: solo, maxTurns: 4 })
+  const server = await startTestServer({ agencies: { solo: agency } })
+  let asked = 0
+  server.provider.respond(() => (asked++ === 1 ? toolCall('transfer_to_Other', {}) : toolCall('look', { at: 'a' })))
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'max_turns_exceeded' })
+  expect(server.provider.modelRequests).toHaveLength(4)
+})
+
+test('a handoff’s filter sees what was done before the handoff in this run, apart from the history', async () => {
+  const seen: number[][] = []
+  const filtered = handoff(other(), {
+    inputFilter: (data) => {
+      seen.push([(data.inputHistory as AgentInputItem[]).length, data.preHandoffItems.length, data.newItems.length])
+      return data
+    },
+  })
+  const server = await startTestServer({ agencies: soloAgency({ tools: [look()], handoffs: [filtered] }) })
+  server.provider.script([toolCall('look', { at: 'a' }), toolCall('transfer_to_Other', {}), text('Hello.')])
+
+  const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+  expect([body.response, seen]).toEqual(['Hello.', [[1, 2, 2]]])
+})
+
+test('an agent that takes over is asked for what its first turn begins with, and answers', async () => {
+  const calls: string[] = []
+  const guarded = other({
+    instructions: () => `These are instructions ${calls.push('instructions')}.`,
+    tools: [look(calls)],
+    inputGuardrails: [checkInput(calls, false)],
+  })
+  const solo = new Agent({ name: 'Solo', instructions: 'x', model: 'gpt-test', tools: [look()], handoffs: [guarded] })
+  const server = await startTestServer({ agencies: { solo: new Agency({ entryPoint: solo }) } })
+  server.provider.script([toolCall('transfer_to_Other', {}), toolCall('look', { at: 'a' }), text('Hello.')])
+
+  const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+  expect(body.response).toBe('Hello.')
+  // An input guardrail is for the agent that the user has addressed.
+  expect(calls).toEqual(['is tool enabled', 'instructions', 'is tool enabled', 'instructions'])
+})
+
+test.each([
+  ['the same', 'a'],
+  ['another', 'b'],
+])('%s call with the id of an earlier turn’s call fails the run: nothing is done twice', async (_which, at) => {
+  const server = await startTestServer({ agencies: soloAgency({ tools: [look()] }) })
+  server.provider.script([
+    toolCall('look', { at: 'a' }, { callId: 'call_0' }),
+    toolCall('look', { at }, { callId: 'call_0' }),
+  ])
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'upstream_invalid_response' })
+  expect(stream.events.filter(({ name }) => name === 'tool_output')).toHaveLength(1)
+})
