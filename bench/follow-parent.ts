@@ -1,5 +1,5 @@
 /**
- * Ties a measured process to the benchmark that started it: it collects garbage on request, so that memory is read at
+ * Ties a measured process to the benchmark that started it: it collects garbage on request and says what is left of its heap, so that memory is read at
  * the same point everywhere, and ends when the benchmark is gone. Does nothing in a process that was started by hand.
  */
 export function followParent(): void {
@@ -8,7 +8,7 @@ export function followParent(): void {
     if (message !== 'collect garbage') return
     globalThis.gc?.()
     globalThis.gc?.()
-    process.send?.('collected')
+    process.send?.(process.memoryUsage().heapUsed)
   })
   process.once('disconnect', () => process.exit(0))
 }

@@ -8,8 +8,8 @@ export type Launched = {
   readonly port: number
   /** Milliseconds from spawning to the first accepted connection. */
   readonly startUpMs: number
-  /** Makes the process collect its garbage. */
-  collectGarbage(): Promise<void>
+  /** Makes the process collect its garbage. Returns the bytes of heap that are left. */
+  collectGarbage(): Promise<number>
   /** Sends the process a message and resolves with its next one. */
   ask(message: string): Promise<unknown>
   /** Everything that it has printed lately, both outputs. */
@@ -62,7 +62,7 @@ export async function launch({ script, core, environment = {} }: Program): Promi
     pid: child.pid ?? 0,
     port,
     startUpMs,
-    collectGarbage: async () => void (await ask(child, 'collect garbage')),
+    collectGarbage: async () => Number(await ask(child, 'collect garbage')),
     ask: (message) => ask(child, message),
     output,
     stop: () => stop(child),

@@ -29,7 +29,13 @@ export type Effort = {
 /** CPU per stream in milliseconds, one number per round. */
 export type CpuRounds = Readonly<Record<Candidate['name'], readonly number[]>>
 
-export type Fresh = { readonly startUpMs: number; readonly idleBytes: number; readonly bytesPerStream: number }
+export type Fresh = {
+  readonly startUpMs: number
+  readonly idleBytes: number
+  /** Of an open stream that is silent: resident, and of the heap alone. */
+  readonly bytesPerStream: number
+  readonly heapPerStream: number
+}
 
 const SERVER_CORE = 0
 const BODY = JSON.stringify({ message: 'What is the weather in Paris?' })
@@ -87,15 +93,15 @@ export async function measureFresh(
   const warm: Scenario = { ...FIRST_DELTA, concurrency: 8 }
   await loadOf({ ...candidate, launched }, warm, { warmUpMs: 0, measureMs: effort.measureMs })
   await setAnswering(upstream, HELD)
-  await launched.collectGarbage()
+  const heapBefore = await launched.collectGarbage()
   const before = residentBytes(launched.pid)
   const release = await holdStreams(targetOf({ ...candidate, launched }), effort.heldStreams)
   await pause(500)
-  await launched.collectGarbage()
+  const heapPerStream = ((await launched.collectGarbage()) - heapBefore) / effort.heldStreams
   const bytesPerStream = (residentBytes(launched.pid) - before) / effort.heldStreams
   release()
   await launched.stop()
-  return { startUpMs: launched.startUpMs, idleBytes, bytesPerStream }
+  return { startUpMs: launched.startUpMs, idleBytes, bytesPerStream, heapPerStream }
 }
 
 type Times = { readonly warmUpMs: number; readonly measureMs: number }

@@ -54,6 +54,7 @@ function otherTable({ firstDelta, fresh }: Results): readonly string[] {
     '|---|---|---|---|---|',
     row(['time to first delta, idle, p50', `${number(proxy)} ms`, `${number(server)} ms`, `${added} ms`, '3 / 1 ms']),
     line('memory per open idle stream', 'bytesPerStream', [1024, 'KB'], '60 / 25 KB'),
+    line('of that, heap', 'heapPerStream', [1024, 'KB']),
     line('spawn to ready', 'startUpMs', [1, 'ms']),
     line('resident when idle', 'idleBytes', [1024 * 1024, 'MB']),
   ]

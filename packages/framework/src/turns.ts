@@ -1,4 +1,5 @@
 import { type AgentInputItem, type AgentOutputItem, RunContext } from '#agents-core'
+import type { ConversationAgent } from './conversation-agent.ts'
 import type { ConversationAgents } from './conversation-agents.ts'
 import type { Conversation } from './conversation.ts'
 import { ModelError } from './models/transport.ts'
@@ -33,14 +34,22 @@ export async function takeTurns(conversation: Conversation, agents: Conversation
       requireNewCalls(answer.output, carriedOut)
       agent.beginWith(answer)
     }
-    const result = await runner.run(agent, input, { context, maxTurns, signal })
+    const output = await runSdk(agent, input, { context, maxTurns, signal })
     const kept = agents.takeKept()
-    // Waiting for an approval, the SDK has no answer, and complains when it is asked for one.
-    if (!kept) return result.interruptions?.length ? '' : (result.finalOutput ?? '')
+    if (!kept) return output
     agent = kept.agent
     request = kept.request
     input = kept.request.input
   }
+}
+
+type SdkRun = { readonly context: RunContext<AgencyContext>; readonly maxTurns: number; readonly signal: AbortSignal }
+
+/** A function of its own, because one that waits for a model would keep all that the run has come to. */
+async function runSdk(agent: ConversationAgent, input: string | AgentInputItem[], options: SdkRun): Promise<unknown> {
+  const result = await runner.run(agent, input, options)
+  // Waiting for an approval, the SDK has no answer, and complains when it is asked for one.
+  return result.interruptions?.length ? '' : (result.finalOutput ?? '')
 }
 
 /** The SDK knows the calls of its own run only. */
