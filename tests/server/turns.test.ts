@@ -1,4 +1,4 @@
-import { Agency, Agent, type AgentOptions } from '@bureau/framework'
+import { Agency, Agent, type AgentOptions, type FlowOption } from '@bureau/framework'
 import {
   type AgentInputItem,
   type Computer,
@@ -135,6 +135,27 @@ test('a tool that must be called must be called in the first turn, and in all tu
 
     expect(server.provider.modelRequests.map(({ body }) => body['tool_choice'])).toEqual(choices)
   }
+})
+
+test('an agent that is handed back to need not call again what it must call once', async () => {
+  const solo = new Agent({
+    name: 'Solo',
+    instructions: 'x',
+    model: 'gpt-test',
+    modelSettings: { toolChoice: 'required' },
+  })
+  const helper = other()
+  const flows: FlowOption[] = [
+    [solo, helper, 'handoff'],
+    [helper, solo, 'handoff'],
+  ]
+  const server = await startTestServer({ agencies: { solo: new Agency({ entryPoint: solo, flows }) } })
+  server.provider.script([toolCall('transfer_to_Other', {}), toolCall('transfer_to_Solo', {}), text('Done.')])
+
+  await server.post('/solo/get_response', { message: 'go' })
+
+  const choices = server.provider.modelRequests.map(({ body }) => body['tool_choice'])
+  expect(choices).toEqual(['required', undefined, undefined])
 })
 
 test('an agent that stops at a tool answers with what the tool has returned', async () => {

@@ -1,4 +1,4 @@
-import { type AgentInputItem, type AgentOutputItem, RunContext } from '#agents-core'
+import { type AgentInputItem, type AgentOutputItem, type ModelSettings, RunContext } from '#agents-core'
 import type { ConversationAgent } from './conversation-agent.ts'
 import type { ConversationAgents } from './conversation-agents.ts'
 import type { Conversation } from './conversation.ts'
@@ -25,13 +25,16 @@ export async function takeTurns(conversation: Conversation, agents: Conversation
   let input: string | AgentInputItem[] = conversation.sdkInput()
   let request = await firstRequest(agent, context)
   const carriedOut = new Set<string>()
+  const called = new Set<ConversationAgent>()
   for (let maxTurns = conversation.run.maxTurns; ; maxTurns--) {
     if (request) {
-      const answer = await agent.ask({ ...request, input, signal })
+      const modelSettings = called.has(agent) ? settingsAfterCall(agent) : request.modelSettings
+      const answer = await agent.ask({ ...request, modelSettings, input, signal })
       signal.throwIfAborted()
       const words = endsWithWords(agent) ? wordsOf(answer.output) : undefined
       if (words !== undefined) return words
       requireNewCalls(answer.output, carriedOut)
+      called.add(agent)
       agent.beginWith(answer)
     }
     const output = await runSdk(agent, input, { context, maxTurns, signal })
@@ -50,6 +53,12 @@ async function runSdk(agent: ConversationAgent, input: string | AgentInputItem[]
   const result = await runner.run(agent, input, options)
   // Waiting for an approval, the SDK has no answer, and complains when it is asked for one.
   return result.interruptions?.length ? '' : (result.finalOutput ?? '')
+}
+
+/** The SDK knows the calls of its own run only: an agent that another one has handed back to need not call again. */
+function settingsAfterCall({ modelSettings, resetToolChoice }: ConversationAgent): ModelSettings {
+  const { toolChoice, ...others } = modelSettings
+  return resetToolChoice && toolChoice !== 'none' ? others : modelSettings
 }
 
 /** The SDK knows the calls of its own run only. */
