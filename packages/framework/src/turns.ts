@@ -55,13 +55,13 @@ async function runSdk(agent: ConversationAgent, input: string | AgentInputItem[]
   return result.interruptions?.length ? '' : (result.finalOutput ?? '')
 }
 
-/** The SDK knows the calls of its own run only: an agent that another one has handed back to need not call again. */
+/** An agent that is handed back to need not call again what it must call once; the SDK knows its own run only. */
 function settingsAfterCall({ modelSettings, resetToolChoice }: ConversationAgent): ModelSettings {
   const { toolChoice, ...others } = modelSettings
   return resetToolChoice && toolChoice !== 'none' ? others : modelSettings
 }
 
-/** The SDK knows the calls of its own run only. */
+/** An id stands for one call in the whole conversation. */
 function requireNewCalls(output: readonly AgentOutputItem[], carriedOut: Set<string>): void {
   const ids = output.flatMap((item) => (item.type === 'function_call' ? [item.callId] : []))
   if (ids.some((id) => carriedOut.has(id))) {
