@@ -1,6 +1,7 @@
 /**
- * Ties a measured process to the benchmark that started it: it collects garbage on request and says what is left of its heap, so that memory is read at
- * the same point everywhere, and ends when the benchmark is gone. Does nothing in a process that was started by hand.
+ * Ties a measured process to the benchmark that started it: on request it collects garbage and says what is left of its
+ * heap, so that memory is read at the same point everywhere, and it ends when the benchmark is gone. Does nothing in a
+ * process that was started by hand.
  */
 export function followParent(): void {
   if (!process.send) return

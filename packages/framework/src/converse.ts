@@ -30,8 +30,12 @@ async function untilAnswered(conversation: Conversation): Promise<unknown> {
   conversation.announceAgent()
   for (let attempt = 0; ; attempt++) {
     try {
-      return await runOnce(conversation, agents)
-    } catch (error) {
+      const answer = await untilAborted(takeTurns(conversation, agents), conversation.signal)
+      conversation.endTurn()
+      return answer
+    } catch (thrown) {
+      // The SDK may wrap what an agent throws.
+      const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
       conversation.endTurn()
       if (error instanceof InputGuardrailTripwireTriggered) return answerGuardrail(conversation, first, error)
       const answering = conversation.run.agency.agents.get(conversation.agent)!
@@ -54,16 +58,6 @@ function answerGuardrail(conversation: Conversation, agent: Agent, error: InputG
 
 function systemNote(text: string): WireItem {
   return { role: 'system', content: text }
-}
-
-async function runOnce(conversation: Conversation, agents: ConversationAgents): Promise<unknown> {
-  const { signal } = conversation
-  const answer = await untilAborted(takeTurns(conversation, agents), signal).catch((error: unknown) => {
-    // The SDK may wrap what an agent throws.
-    throw conversation.mustStop ? new RunStopped('cancelled') : error
-  })
-  conversation.endTurn()
-  return answer
 }
 
 /** A tool may ignore its signal; the run does not wait for it. */
