@@ -2,12 +2,12 @@ import type { AgentOutputItem, AssistantMessageItem, ModelRequest, RunContext, T
 import type { ConversationAgent } from './conversation-agent.ts'
 import type { AgencyContext } from './run-scope.ts'
 
-/** False: what belongs to the request of a model goes beyond the request, and is the SDK's to do. */
+/** False: the agent has a model, a prompt or settings with which the SDK does more than make a request. */
 function isPlain({ bound, prompt, modelSettings: { retry, timeoutMs } }: ConversationAgent): boolean {
   return bound.isTransport && !prompt && !retry && timeoutMs === undefined
 }
 
-/** True when an answer in words is the end of the conversation: nobody checks or reads it. */
+/** True when an answer in words is the end of the conversation: it has no structure, and nobody checks it. */
 export function endsWithWords({ outputType, outputGuardrails }: ConversationAgent): boolean {
   return outputType === 'text' && outputGuardrails.length === 0
 }

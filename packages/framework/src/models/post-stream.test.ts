@@ -1,8 +1,12 @@
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { Agent } from 'undici'
+import { createServer as createHttpServer, type ServerResponse } from 'node:http'
+import { createServer as createHttp2Server } from 'node:http2'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { Agent, Client } from 'undici'
 import { afterEach, expect, test } from 'vitest'
-import { type AnswerReader, postStream } from './post-stream.ts'
+import { type AnswerReader, postStream, type StreamingPost } from './post-stream.ts'
 import { ModelError } from './transport.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
@@ -56,6 +60,52 @@ test('chunks that arrive together are handed on together, and a character that i
   await post(url, (text) => void texts.push(text))
 
   expect(texts).toEqual(['a: ä\n'])
+})
+
+type Reply = Pick<ServerResponse, 'write' | 'end'>
+type Answer = (request: Readable, response: Reply) => Promise<void>
+
+const overHttp1 = (answer: Answer): Server => createHttpServer((request, response) => void answer(request, response))
+const overHttp2 = (answer: Answer): Server =>
+  createHttp2Server((request, response) => void answer(request, response.stream as unknown as Reply))
+
+test.each<[string, (answer: Answer) => Server, Client.Options]>([
+  ['HTTP/1.1', overHttp1, {}],
+  ['HTTP/2', overHttp2, { h2Options: { useH2c: true } }],
+])('a long body arrives whole over %s, and is not kept while the answer comes', async (_version, start, options) => {
+  const received = Promise.withResolvers<string>()
+  const begun = Promise.withResolvers<Reply>()
+  const server = start(async (request, response) => {
+    received.resolve(await text(request))
+    response.write('one')
+    begun.resolve(response)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const dispatcher = new Client(origin, options)
+  closing.push(async () => {
+    await dispatcher.destroy()
+    server.close()
+  })
+  const body = JSON.stringify({ input: 'ä'.repeat(3_000_000) })
+  const first = Promise.withResolvers<void>()
+  const posting: StreamingPost = {
+    dispatcher,
+    url: new URL('/v1/responses', origin),
+    headers: {},
+    body,
+    signal: new AbortController().signal,
+    reader: { ended: true, push: () => first.resolve() as undefined },
+  }
+
+  const done = postStream(posting)
+  const response = await begun.promise
+  await first.promise
+
+  expect(posting.body).toBeUndefined()
+  response.end()
+  await done
+  expect((await received.promise) === body).toBe(true)
 })
 
 test.each([
