@@ -6,7 +6,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { PlatformEnvironment } from '@bureau/platform'
-import { ERRORS, RUN_ERRORS } from '@bureau/protocol'
+import { ERRORS, isRetryable, RUN_ERRORS } from '@bureau/protocol'
 import { ServerEnvironment } from '@bureau/server'
 import { z } from 'zod'
 
@@ -36,7 +36,9 @@ function errors(): string {
   const refusals = Object.entries(ERRORS).map(([code, { status, message }]) =>
     row([`\`${code}\``, String(status), message]),
   )
-  const failures = Object.entries(RUN_ERRORS).map(([code, of]) => row([`\`${code}\``, of.class, of.message]))
+  const failures = Object.entries(RUN_ERRORS).map(([code, of]) =>
+    row([`\`${code}\``, of.class, isRetryable(code, of.class) ? 'yes' : 'no', of.message]),
+  )
   return [
     '# Errors',
     '',
@@ -64,9 +66,10 @@ function errors(): string {
     '',
     'The run began and ended without an answer: an `error` event in the stream, then `messages` and `end`; 500 without a stream.',
     "`system` is our doing, `upstream` the model provider's or a tool server's, `caller` the request's, `limit` a bound that was set.",
+    'Retry: whether the same request may succeed when it is sent again (`retryable` on the platform).',
     '',
-    row(['Code', 'Class', 'Sentence']),
-    row(['---', '---', '---']),
+    row(['Code', 'Class', 'Retry', 'Sentence']),
+    row(['---', '---', '---', '---']),
     ...failures,
     '',
   ].join('\n')

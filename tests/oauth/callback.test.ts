@@ -150,9 +150,9 @@ test('a code that the provider does not accept is never called authorized', asyn
 })
 
 test.each([
-  { what: 'another issuer', iss: 'https://evil.example' },
-  { what: 'no issuer, from a provider that always says it', iss: undefined },
-])('a code with $what is not exchanged', async ({ iss }) => {
+  { what: 'another issuer', iss: 'https://evil.example', status: 'issuer_mismatch' },
+  { what: 'no issuer, from a provider that always says it', iss: undefined, status: 'exchange_failed' },
+])('a code with $what is not exchanged', async ({ iss, status }) => {
   const pending = await pendingRun()
   const url = new URL(await new Browser().callbackUrl(pending.authUrl, 'ada'))
   expect(url.searchParams.get('iss')).toBe(pending.idp.issuer)
@@ -160,7 +160,7 @@ test.each([
   else url.searchParams.set('iss', iss)
   expect((await fetch(url)).status).toBe(400)
   await pending.stream.all()
-  expect(statuses(pending.stream)).toEqual(['pending', 'error:exchange_failed'])
+  expect(statuses(pending.stream)).toEqual(['pending', `error:${status}`])
   expect(pending.idp.tokenRequests).toEqual([])
 })
 

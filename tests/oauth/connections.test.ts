@@ -95,7 +95,7 @@ test('a declared authorization server is used, whatever the tool server says', a
   const { idp, notes, address } = elsewhere
   const options = { name: 'notes', url: notes.url, redirectUri: address.callbackUrl, authServerUrl: idp.issuer }
   const solo = new Agent({ name: 'Solo', model: 'gpt-test', mcpServers: [new MCPServerOAuth(options)] })
-  const pinned = await startAnotherServer({ ...elsewhere, agency: new Agency({ entryPoint: solo }) })
+  const pinned = await startAnotherServer({ ...elsewhere, agency: new Agency({ entryPoint: solo }) }, { egress: {} })
   address.forwardTo(pinned.server.url)
 
   const stream = await pinned.run('ada')

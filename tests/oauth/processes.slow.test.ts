@@ -43,6 +43,7 @@ async function startCluster(): Promise<Cluster> {
     NOTES_URL: notes.url,
     TOKEN_FOLDER: await newTokenFolder(),
     OAUTH_CALLBACK_URL: address.callbackUrl,
+    BUREAU_ALLOWED_HOSTS: idp.host,
     REDIS_URL: TEST_REDIS_URL,
     OPENAI_API_KEY: 'sk-server',
     OPENAI_BASE_URL: provider.baseUrl,

@@ -182,31 +182,41 @@ test('AG-UI: the same OAuth frames stand between its events, and the run goes on
   expect(stream.text).toContain('RUN_FINISHED')
 })
 
-test('each agent asks for itself: what one has activated another does not get', async () => {
-  const { server, agency, run } = await startTwoAgents()
+test('the sign-in is the user’s: other agents of the run that declare the server have its tools, the others do not', async () => {
+  const { server, run } = await startWorkers()
   const stream = await run('ada')
   await new Browser().signIn((await untilRedirect(stream)).auth_url, 'ada')
   await stream.all()
   const workers = server.provider.modelRequests.filter(({ instructions }) => instructions.includes('worker'))
-  expect(workers.map(({ toolNames }) => toolNames)).toEqual([['authenticate_mcp_server']])
-  expect(agency.agents.size).toBe(2)
+  expect(workers.map(({ toolNames }) => toolNames)).toEqual([
+    ['read_notes', 'write_note', 'authenticate_mcp_server'],
+    [],
+  ])
 })
 
-/** A boss who signs in and asks a worker; both declare the server. */
-async function startTwoAgents(): ReturnType<typeof startOAuthSetUp> {
+/** A boss who signs in and asks two workers, of whom one declares the server as well. */
+async function startWorkers(): ReturnType<typeof startOAuthSetUp> {
   const setUp = await startOAuthSetUp({
     agentsOf: (notes) => {
       const worker = new Agent({ name: 'Worker', model: 'gpt-test', instructions: 'a worker', mcpServers: [notes] })
+      const other = new Agent({ name: 'Other', model: 'gpt-test', instructions: 'another worker' })
       const boss = new Agent({ name: 'Boss', model: 'gpt-test', instructions: 'a boss', mcpServers: [notes] })
-      return new Agency({ entryPoint: boss, flows: [[boss, worker]] })
+      return new Agency({
+        entryPoint: boss,
+        flows: [
+          [boss, worker],
+          [boss, other],
+        ],
+      })
     },
   })
   setUp.server.provider.respond((request) => {
     if (request.instructions.includes('worker')) return text('I have nothing')
     const { length } = request.toolOutputs
     if (length === 0) return toolCall('authenticate_mcp_server', { server_name: 'notes' })
-    const message = { recipient_agent: 'Worker', message: 'read', additional_instructions: '' }
-    return length === 1 ? toolCall('send_message', message) : text('done')
+    const name = ['Worker', 'Other'][length - 1]
+    const message = { recipient_agent: name, message: 'read', additional_instructions: '' }
+    return name ? toolCall('send_message', message) : text('done')
   })
   return setUp
 }
@@ -220,6 +230,7 @@ test('two servers with tools of one name: the second one is refused, and the run
     agencies: { solo: new Agency({ entryPoint: solo }) },
     oauthUserId: testUser,
     oauthTokenPath: first.tokenFolder,
+    egress: { allow: [first.idp.host] },
   })
   first.address.forwardTo(server.url)
   server.provider.respond((request) => {

@@ -95,19 +95,38 @@ test('tool calls of an activated server name it as their origin', async () => {
   ])
 })
 
-test('the second run uses the stored token, without any OAuth event, also after a restart', async () => {
+test('a sign-in lasts: later runs of the user have the tools at once, also after a restart; other users do not', async () => {
   const setUp = await startOAuthSetUp()
   await signedInRun(setUp, 'ada')
 
-  for (const run of [setUp.run, (await startAnotherServer(setUp)).run]) {
+  for (const { run, server } of [setUp, await startAnotherServer(setUp)]) {
     const stream = await (await run('ada')).all()
     expect(oauthFrames(stream)).toEqual([])
-    expect(toolOutputs(stream)).toEqual([
-      'Authenticated with "notes". Its tools are available now.',
-      expect.stringContaining('Notes of ada@idp'),
-    ])
+    expect(toolOutputs(stream)).toEqual([expect.stringContaining('Notes of ada@idp')])
+    const [first] = server.provider.modelRequests.slice(-2)
+    expect(first?.toolNames).toEqual(['read_notes', 'write_note', 'authenticate_mcp_server'])
   }
   expect(setUp.idp.tokenRequests).toHaveLength(1)
+
+  const { requests } = setUp.notes
+  const eve = await setUp.run('eve')
+  await untilRedirect(eve)
+  expect(setUp.server.provider.modelRequests.at(-1)?.toolNames).toEqual(['authenticate_mcp_server'])
+  expect(setUp.notes.requests).toBeGreaterThan(requests)
+  await eve.hangUp()
+})
+
+test('a server that has gone does not keep the runs of those who are signed in', async () => {
+  const setUp = await startOAuthSetUp()
+  await signedInRun(setUp, 'ada')
+  await setUp.notes.close()
+  const other = await startAnotherServer(setUp)
+
+  const stream = await (await other.run('ada')).all()
+  expect(other.server.provider.modelRequests[0]?.toolNames).toEqual(['authenticate_mcp_server'])
+  expect(toolOutputs(stream)).toEqual([
+    'Failed to authenticate "notes": the server or its provider could not be reached.',
+  ])
 })
 
 test('an expired token is refreshed silently at the start of a run', async () => {
@@ -191,21 +210,25 @@ test('a sign-in that ends within a run: the call says so, the model asks again, 
   await new Browser().signIn((await untilRedirect(stream)).auth_url, 'ada')
   await stream.all()
   expect(toolOutputs(stream)).toEqual([
-    'Authenticated with "notes". Its tools are available now.',
+    `The user's sign-in to "notes" was checked and renewed where needed. Retry the tool call.`,
     'Error: "notes" refused the call: the user must sign in again. Call authenticate_mcp_server, then retry.',
     `The user's sign-in to "notes" was checked and renewed where needed. Retry the tool call.`,
     expect.stringContaining('Notes of ada'),
   ])
 })
 
-test('a tool that needs more scopes: the user is asked for them, and the retry works', async () => {
-  const setUp = await startOAuthSetUp()
-  await signedInRun(setUp, 'ada')
-  setUp.server.provider.respond((request) => {
-    const { length } = request.toolOutputs
-    if (length % 2 === 0 && length < 4) return toolCall('authenticate_mcp_server', { server_name: 'notes' })
-    return length < 4 ? toolCall('write_note', {}) : text('done')
+/** The model writes, and once more after it has asked for what was missing. */
+function useWriting({ server }: OAuthSetUp): void {
+  server.provider.respond(({ toolOutputs: { length } }) => {
+    if (length === 1) return toolCall('authenticate_mcp_server', { server_name: 'notes' })
+    return length < 3 ? toolCall('write_note', {}) : text('done')
   })
+}
+
+test('a tool that needs more scopes: the user is asked for them, by the client that is registered, and the retry works', async () => {
+  const setUp = await startOAuthSetUp({ anyScopes: true })
+  await signedInRun(setUp, 'ada')
+  useWriting(setUp)
 
   const stream = await setUp.run('ada')
   const { auth_url: authUrl } = await untilRedirect(stream)
@@ -214,6 +237,28 @@ test('a tool that needs more scopes: the user is asked for them, and the retry w
   await new Browser().signIn(authUrl, 'ada')
   await stream.all()
   expect(toolOutputs(stream).at(-1)).toContain('Written of ada')
+  expect(setUp.idp.registrations).toHaveLength(1)
+})
+
+test('a provider that holds a client to its scopes: another one registers, and the user is asked again', async () => {
+  const setUp = await startOAuthSetUp()
+  await signedInRun(setUp, 'ada')
+  useWriting(setUp)
+
+  const stream = await setUp.run('ada')
+  const first = await untilRedirect(stream)
+  await new Browser().signIn(first.auth_url, 'ada')
+  const second = await stream.until(({ event, data }) => event === 'oauth_redirect' && !data.includes(first.state))
+  await new Browser().signIn(JSON.parse(second.data).auth_url, 'ada')
+  await stream.all()
+  expect(oauthFrames(stream).flatMap(({ status }) => status ?? [])).toEqual([
+    'pending',
+    expect.stringContaining('error:invalid_scope'),
+    'pending',
+    'authorized',
+  ])
+  expect(toolOutputs(stream).at(-1)).toContain('Written of ada')
+  expect(setUp.idp.registrations.map(({ scope }) => String(scope).includes('notes:write'))).toEqual([false, true])
 })
 
 test('scopes that the declaration fixes are asked for exactly, and never widened', async () => {

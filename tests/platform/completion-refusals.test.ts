@@ -284,6 +284,57 @@ describe.each(ENGINES)('refusals of POST /get_completion_v2 on %s', (engine) => 
     expect(answer.headers.has('x-agent-run-admitted')).toBe(false)
   })
 
+  test('without allowances: 429 for an inactive member; a consumer that is not registered is answered', async () => {
+    const client = await platform.client()
+    const members = `/v1/integrations/${client.integrationId}/members`
+    await client.post(members, { consumerId: 'u-1', status: 'inactive' })
+    platform.provider.respond(() => text('Hi.'))
+
+    expectRefused(await client.completeWhole({ consumerId: 'u-1' }), 429, 'consumer_inactive')
+    expect((await client.completeWhole({ consumerId: 'u-2' })).status).toBe(200)
+    expect((await client.completeWhole()).status).toBe(200)
+
+    await client.call('PATCH', `${members}/u-1`, { status: 'active' })
+    expect((await client.completeWhole({ consumerId: 'u-1' })).status).toBe(200)
+    await client.call('PATCH', `${members}/u-1`, { status: 'inactive' })
+    await client.call('DELETE', `${members}/u-1`)
+    expect((await client.completeWhole({ consumerId: 'u-1' })).status).toBe(200)
+  })
+
+  test('membersRequired: 404 for a consumer that is not registered, 400 for none, 429 for an inactive one', async () => {
+    const client = await platform.client()
+    const integration = `/v1/integrations/${client.integrationId}`
+    expect((await client.get(integration)).body.membersRequired).toBe(false)
+    const changed = await client.call('PATCH', integration, { membersRequired: true })
+    expect(changed.body).toMatchObject({ membersRequired: true, memberAllowancesEnabled: false })
+    await client.post(`${integration}/members/batch`, {
+      members: [{ consumerId: 'u-1' }, { consumerId: 'u-2', status: 'inactive' }],
+    })
+    platform.provider.respond(() => text('Hi.'))
+
+    const nobody = await client.completeWhole()
+    expectRefused(nobody, 400, 'allowance_attribution_required')
+    expect(nobody.body.error).toContain('consumerId')
+    expectRefused(await client.completeWhole({ consumerId: 'u-9' }), 404, 'member_not_found')
+    expectRefused(await client.completeWhole({ consumerId: 'u-2' }), 429, 'consumer_inactive')
+    expect((await client.completeWhole({ consumerId: 'u-1' })).status).toBe(200)
+
+    await client.call('PATCH', integration, { membersRequired: false })
+    expect((await client.completeWhole({ consumerId: 'u-9' })).status).toBe(200)
+  })
+
+  test('a retry of what was admitted is answered, although the consumer is inactive by now', async () => {
+    const client = await platform.client()
+    const members = `/v1/integrations/${client.integrationId}/members`
+    await client.post(members, { consumerId: 'u-1' })
+    platform.provider.respond(() => text('Hi.'))
+    const request = { consumerId: 'u-1', usageRequestId: randomUUID() }
+    await client.completeWhole(request)
+    await client.call('PATCH', `${members}/u-1`, { status: 'inactive' })
+
+    expect((await client.completeWhole(request)).headers.get('x-agent-run-replayed')).toBe('true')
+  })
+
   test('429 for a consumer that is inactive', async () => {
     const client = await allowanceClient()
     await client.call('PATCH', `/v1/integrations/${client.integrationId}/members/u-1`, { status: 'inactive' })

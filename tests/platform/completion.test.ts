@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import type { Json } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
 describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
@@ -128,6 +129,45 @@ describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
     })
     const history = await client.get(`/v1/chats/${stream.chatId}/messages`)
     expect(history.body.data.map((m: { status: string }) => m.status)).toEqual(['ok', 'failed'])
+  })
+
+  test('a failed message of the history says why, in public words', async () => {
+    const client = await platform.client()
+    platform.provider.script([text('Hello.'), status(401, { message: 'bad key sk-secret' }), text('Better.')])
+    const { chatId } = (await client.completeWhole()).stream
+    const failed = await client.completeWhole({ chatId })
+    await client.completeWhole({ chatId })
+
+    for (const order of ['asc', 'desc']) {
+      const { body, text: raw } = await client.get(`/v1/chats/${chatId}/messages?order=${order}`)
+      const errors = (body.data as Json[]).map((message) => message.error)
+      expect(order === 'asc' ? errors : errors.toReversed()).toEqual([
+        null,
+        null,
+        null,
+        failed.stream.result.error,
+        null,
+        null,
+      ])
+      expect(errors).toContainEqual(
+        expect.objectContaining({ code: 'upstream_auth_failed', message: expect.any(String) }),
+      )
+      expect(raw).not.toContain('sk-secret')
+    }
+  })
+
+  test.each([
+    [400, 'upstream_invalid_request'],
+    [403, 'upstream_auth_failed'],
+    [404, 'upstream_invalid_request'],
+  ])('a provider that answers %i ends the run as %s, which is not worth a retry', async (refusal, code) => {
+    const client = await platform.client()
+    platform.provider.respond(() => status(refusal, { message: 'no' }))
+
+    const { stream } = await client.completeWhole()
+
+    expect(stream.result.error).toMatchObject({ code, class: 'upstream', retryable: false })
+    expect((await client.get(`/v1/runs/${stream.runId}`)).body.error).toEqual(stream.result.error)
   })
 
   test('what the records promise holds', async () => {

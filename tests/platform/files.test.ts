@@ -153,14 +153,51 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
       anyone.call('PUT', place, content, { headers: { 'content-type': 'text/csv' } })
     const place = placeOf(body)
 
-    for (const wrong of [place.split('?')[0]!, `${place}x`, place.replace('upl_', 'upl_0')]) {
+    const apiKey = `${place.split('=')[0]}=${client.token}`
+    for (const wrong of [place.split('?')[0]!, `${place}x`, place.replace('upl_', 'upl_0'), apiKey]) {
       const refused = await put(wrong, REPORT)
       expect([refused.status, refused.body.code]).toEqual([401, 'invalid_upload_token'])
     }
     expect((await put(place, `${REPORT}more`)).status).toBe(413)
     expect((await put(place, REPORT.replace('40', '41'))).body.code).toBe('checksum_mismatch')
     expect((await put(place, REPORT)).status).toBe(200)
-    expect((await put(place, REPORT)).body.status).toBe('ready')
+  })
+
+  test('409 for anything that is sent to a finished upload; its content stays, and HEAD says that it is whole', async () => {
+    const client = await platform.client()
+    const { body } = await announce(client)
+    const anyone = await nobody()
+    const put = (content: string) =>
+      anyone.call('PUT', placeOf(body), content, { headers: { 'content-type': 'text/csv' } })
+    expect((await put(REPORT)).status).toBe(200)
+
+    const headers = { ...OFFSET, 'upload-offset': '31' }
+    const again = [await put(REPORT), await put('other'), await anyone.call('PATCH', placeOf(body), '', { headers })]
+    const head = await anyone.fetch('HEAD', placeOf(body))
+    const file = `/v1/integrations/${client.integrationId}/files/content?path=${encodeURIComponent(body.path)}`
+
+    for (const answer of again) expect([answer.status, answer.body.code]).toEqual([409, 'upload_complete'])
+    expect([head.status, head.headers.get('upload-offset')]).toEqual([200, '31'])
+    expect((await client.get(file)).text).toBe(REPORT)
+  })
+
+  test('of many that send an upload at the same moment one is taken, and the file is what that one sent', async () => {
+    const client = await platform.client()
+    const { body } = await announce(client)
+    const anyone = await nobody()
+    const contents = Array.from({ length: 6 }, (_, n) => REPORT.replace('40', String(41 + n)))
+
+    const answers = await Promise.all(
+      contents.map((content) =>
+        anyone.call('PUT', placeOf(body), content, { headers: { 'content-type': 'text/csv' } }),
+      ),
+    )
+    const file = `/v1/integrations/${client.integrationId}/files/content?path=${encodeURIComponent(body.path)}`
+    const stored = (await client.get(file)).text
+
+    expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 409, 409, 409, 409, 409])
+    const taken = answers.findIndex(({ status }) => status === 200)
+    expect([stored, sha256(stored)]).toEqual([contents[taken], answers[taken]!.body.sha256])
   })
 
   test('410 once the hour of an upload is over, and its room is free again', async () => {

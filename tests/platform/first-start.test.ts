@@ -8,7 +8,7 @@ import { closeAfterTest } from '../support/test-server.ts'
 import { TestClient } from './support/test-client.ts'
 import { startPlatform } from './support/test-platform.ts'
 
-test.each(['insertOwner', 'createIntegration', 'insertApiKey'])(
+test.each(['insertOwner', 'publishAgencies', 'insertApiKey'])(
   'a first start that was cut short at %s is done to the end by the next one: one owner, one integration, a key',
   async (operation) => {
     const cut = { short: true }

@@ -21,6 +21,8 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the sign-in on the platfo
       body: client.completion({ consumerId: 'ada' }),
     })
     const provider = await chat.openProvider()
+    expect(await provider.title()).toBe('Sign in to notes')
+    await provider.click('text=Continue')
     await signInAt(provider, 'ada@idp')
 
     expect(await provider.title()).toBe('Signed in')

@@ -62,13 +62,14 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await testRedisReachable()))(
     const there = here.with({ url: other.url })
     const stream = await here.complete()
     const { auth_url: authUrl } = await untilRedirect(stream)
-    const callbackUrl = await new Browser().callbackUrl(authUrl, 'ada')
+    const browser = new Browser()
+    const callbackUrl = await browser.callbackUrl(authUrl, 'ada')
 
     await there.post(`/v1/runs/${stream.runId}/cancel`)
     await stream.all()
 
     expect(stream.result.status).toBe('cancelled')
-    expect((await fetch(callbackUrl)).status).toBe(400)
+    expect((await browser.get(callbackUrl)).status).toBe(400)
     expect(await platform.violations()).toEqual([])
   })
 })

@@ -15,15 +15,21 @@ import { Agency, Agent, MCPServerOAuth } from '@bureau/framework'
 
 /** Both on one port, with one agency; without `protectedHost` only the platform serves it. */
 async function startBoth({ protectedHost }: { readonly protectedHost: boolean }) {
-  const notes = await startProtectedToolServer(await startIdentityProvider())
+  const idp = await startIdentityProvider()
+  const notes = await startProtectedToolServer(idp)
   const address = await startPublicAddress()
   const declared = new MCPServerOAuth({ name: 'notes', url: notes.url, redirectUri: address.callbackUrl })
   const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', model: 'gpt-test', mcpServers: [declared] }) })
-  const platform = await startPlatform('pglite', { agencies: { solo: agency } }, { listen: false })
+  const platform = await startPlatform(
+    'pglite',
+    { agencies: { solo: agency }, config: { allowedHosts: [idp.host] } },
+    { listen: false },
+  )
   const { provider } = platform
   provider.respond((request) => notesTurn(request))
   closeAfterTest(() => provider.close())
-  const config = loadConfig({ OPENAI_API_KEY: 'sk', OPENAI_BASE_URL: provider.baseUrl })
+  const keys = { OPENAI_API_KEY: 'sk', OPENAI_BASE_URL: provider.baseUrl }
+  const config = loadConfig({ ...keys, BUREAU_ALLOWED_HOSTS: idp.host })
   const own = { oauthUserId: testUser, oauthTokenPath: await newTokenFolder() }
   const host = protectedHost
     ? await createApp({ agencies: { solo: agency }, logLevel: 'silent', ...own }, config)

@@ -20,7 +20,8 @@ import { ENGINES } from './support/test-platform.ts'
 const FILE = fileURLToPath(new URL('support/notes-agency.ts', import.meta.url))
 
 test('kill -9 while a user signs in: the run is failed, its callback is refused, and the next run asks anew', async () => {
-  const notes = await startProtectedToolServer(await startIdentityProvider())
+  const idp = await startIdentityProvider()
+  const notes = await startProtectedToolServer(idp)
   const address = await startPublicAddress()
   const provider = await startFakeProvider()
   closeAfterTest(() => provider.close())
@@ -34,6 +35,7 @@ test('kill -9 while a user signs in: the run is failed, its callback is refused,
       OPENAI_BASE_URL: provider.baseUrl,
       NOTES_URL: notes.url,
       OAUTH_CALLBACK_URL: address.callbackUrl,
+      BUREAU_ALLOWED_HOSTS: idp.host,
       HOME: folder,
     })
     address.forwardTo(bureau.url)
@@ -48,13 +50,14 @@ test('kill -9 while a user signs in: the run is failed, its callback is refused,
   const killed = await start()
   const stream = await killed.client.complete()
   const { auth_url: authUrl } = await untilRedirect(stream)
-  const callbackUrl = await new Browser().callbackUrl(authUrl, 'ada')
+  const browser = new Browser()
+  const callbackUrl = await browser.callbackUrl(authUrl, 'ada')
   const broken = stream.all().catch(() => 'broken')
   killed.bureau.child.kill('SIGKILL')
   expect(await broken).toBe('broken')
 
   const { client } = await start()
-  expect((await fetch(callbackUrl)).status).toBe(400)
+  expect((await browser.get(callbackUrl)).status).toBe(400)
   expect((await client.get(`/v1/runs/${stream.runId}`)).body).toMatchObject({
     status: 'failed',
     error: { code: 'runner_lost' },
@@ -84,11 +87,13 @@ test.runIf(scaled)(
       OPENAI_BASE_URL: platform.provider.baseUrl,
       NOTES_URL: notes.url,
       OAUTH_CALLBACK_URL: address.callbackUrl,
+      BUREAU_ALLOWED_HOSTS: idp.host,
     })
     const client = await platform.client()
     const stream = await client.with({ url: killed.url }).complete()
     const { auth_url: authUrl } = await untilRedirect(stream)
-    const callbackUrl = await new Browser().callbackUrl(authUrl, 'ada')
+    const browser = new Browser()
+    const callbackUrl = await browser.callbackUrl(authUrl, 'ada')
     const broken = stream.all().catch(() => 'broken')
     killed.child.kill('SIGKILL')
     expect(await broken).toBe('broken')
@@ -98,7 +103,7 @@ test.runIf(scaled)(
       status: 'failed',
       error: { code: 'runner_lost' },
     })
-    const answer = await fetch(callbackUrl)
+    const answer = await browser.get(callbackUrl)
     expect(answer.status).toBe(400)
     expect(await answer.json()).toMatchObject({ error: expect.stringContaining('not awaited any more') })
     expect(idp.tokenRequests).toEqual([])

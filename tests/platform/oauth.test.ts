@@ -11,7 +11,7 @@ import {
   toolOutputs,
   untilRedirect,
 } from './support/sign-in-platform.ts'
-import type { CompletionStream, Json, TestClient } from './support/test-client.ts'
+import type { Answer, CompletionStream, Json, TestClient } from './support/test-client.ts'
 import { ENGINES } from './support/test-platform.ts'
 
 /** A run whose user signs in under this name. */
@@ -56,8 +56,9 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
     const client = await platform.client()
     const stream = await client.complete()
     const { state, auth_url: authUrl } = await untilRedirect(stream)
-    const callbackUrl = await new Browser().callbackUrl(authUrl, 'ada')
-    await fetch(callbackUrl)
+    const browser = new Browser()
+    const callbackUrl = await browser.callbackUrl(authUrl, 'ada')
+    await browser.get(callbackUrl)
     await stream.all()
 
     const secrets = [...idp.issuedTokens, new URL(callbackUrl).searchParams.get('code')!]
@@ -145,7 +146,7 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
     expect(stream.result.status).toBe('completed')
   })
 
-  test('nobody signs in within the limit: the run goes on without and completes; the late callback is refused', async () => {
+  test('nobody signs in within the limit: the run goes on without and completes; who comes late is told', async () => {
     const { platform } = await startSignInPlatform(engine, { config: { signInTimeoutMs: 300 } })
     const client = await platform.client()
     const stream = await client.complete()
@@ -154,7 +155,7 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
     expect(signInStatuses(stream)).toEqual(['pending', 'timeout'])
     expect(stream.result.status).toBe('completed')
 
-    const late = await new Browser().signIn(authUrl, 'ada')
+    const late = await new Browser().get(authUrl)
     expect(late.status).toBe(400)
     expect(await late.json()).toMatchObject({
       error: `OAuth flow for state ${state} is not pending (status: timeout)`,
@@ -166,14 +167,15 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
     const client = await platform.client()
     const stream = await client.complete()
     const { auth_url: authUrl } = await untilRedirect(stream)
-    const callbackUrl = await new Browser().callbackUrl(authUrl, 'ada')
+    const browser = new Browser()
+    const callbackUrl = await browser.callbackUrl(authUrl, 'ada')
 
     const cancelled = await client.post(`/v1/runs/${stream.runId}/cancel`, { cancel_mode: mode })
     await stream.all()
     expect(cancelled.body).toMatchObject({ cancelled: true, cancel_mode: mode })
     expect(stream.result).toMatchObject({ status: 'cancelled', cancelled: true })
     expect(signInStatuses(stream)).toEqual(['pending', 'error:cancelled'])
-    expect((await fetch(callbackUrl)).status).toBe(400)
+    expect((await browser.get(callbackUrl)).status).toBe(400)
     expect(idp.tokenRequests).toEqual([])
 
     platform.provider.script([text('Here I am.')])
@@ -249,6 +251,37 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
     expect(stream.text).not.toContain(idp.issuedTokens[0])
   })
 
+  test('the sign-in of a consumer can be ended, registered or not, and that of completions without one', async () => {
+    const { platform } = await startSignInPlatform(engine)
+    const client = await platform.client()
+    for (const consumerId of ['ada', 'ada2', 'é/ü', undefined]) await signedIn(client, 'login', { consumerId })
+    const isAsked = async (consumerId: string | undefined): Promise<boolean> => {
+      const stream = await client.complete({ consumerId })
+      const { event } = await stream.until(({ event: name }) => name === 'oauth_redirect' || name === 'messages')
+      if (event === 'messages') return false
+      await client.post(`/v1/runs/${stream.runId}/cancel`)
+      return true
+    }
+    const path = `/v1/integrations/${client.integrationId}/sign_ins`
+    const end = (consumerId: string): Promise<Answer> =>
+      client.call('DELETE', `${path}?consumerId=${encodeURIComponent(consumerId)}`)
+
+    expect([(await end('ada')).status, (await end('ada')).status, (await end('nobody')).status]).toEqual([
+      204, 204, 204,
+    ])
+    expect((await end('é/ü')).status).toBe(204)
+    expect([await isAsked('ada'), await isAsked('é/ü'), await isAsked('ada2'), await isAsked(undefined)]).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ])
+    expect((await client.call('DELETE', path)).status).toBe(400)
+
+    expect((await client.call('DELETE', '/v1/owner/sign_ins')).status).toBe(204)
+    expect([await isAsked('ada2'), await isAsked(undefined)]).toEqual([false, true])
+  })
+
   test('a member that is deleted leaves no tokens behind, nor does an integration', async () => {
     const { platform } = await startSignInPlatform(engine)
     const client = await platform.client({ memberAllowancesEnabled: true })
@@ -273,9 +306,10 @@ describe('the callback of the platform', () => {
     const { platform } = await startSignInPlatform('pglite')
     const stream = await (await platform.client()).complete()
     const { auth_url: authUrl } = await untilRedirect(stream)
-    const url = await new Browser().callbackUrl(authUrl, 'ada')
-    const first = await fetch(url, { headers: { accept: 'text/html' } })
-    const second = await fetch(url, { headers: { accept: 'text/html' } })
+    const browser = new Browser({ accept: 'text/html' })
+    const url = await browser.callbackUrl(authUrl, 'ada')
+    const first = await browser.get(url)
+    const second = await browser.get(url)
     await stream.all()
 
     expect([first.status, second.status]).toEqual([200, 400])
@@ -289,8 +323,9 @@ describe('the callback of the platform', () => {
   test('of two callbacks at the same moment one is taken, and the code is exchanged once', async () => {
     const { platform, idp } = await startSignInPlatform('pglite')
     const stream = await (await platform.client()).complete()
-    const url = await new Browser().callbackUrl((await untilRedirect(stream)).auth_url, 'ada')
-    const both = await Promise.all([fetch(url), fetch(url)])
+    const browser = new Browser()
+    const url = await browser.callbackUrl((await untilRedirect(stream)).auth_url, 'ada')
+    const both = await Promise.all([browser.get(url), browser.get(url)])
     await stream.all()
     expect(both.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 400])
     expect(idp.tokenRequests).toHaveLength(1)
@@ -314,8 +349,14 @@ describe('the callback of the platform', () => {
     })
     const client = await platform.client()
     const stream = await client.complete()
-    const { auth_url: authUrl } = await untilRedirect(stream)
-    expect(new URL(authUrl).searchParams.get('redirect_uri')).toBe('https://api.example.com/auth/callback')
+    const { state, auth_url: authUrl } = await untilRedirect(stream)
+    expect(authUrl).toBe(`https://api.example.com/auth/start/${state}`)
+    const begun = await fetch(`${platform.url}/auth/start/${state}`, { redirect: 'manual' })
+    const provider = new URL(begun.headers.get('location')!)
+    expect(provider.searchParams.get('redirect_uri')).toBe('https://api.example.com/auth/callback')
+    expect(begun.headers.getSetCookie()).toEqual([
+      expect.stringMatching(/^__Host-bureau-sign-in-.*; Path=\/; HttpOnly; SameSite=Lax; Secure$/),
+    ])
     await client.post(`/v1/runs/${stream.runId}/cancel`)
     await stream.all()
   })

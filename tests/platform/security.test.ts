@@ -4,13 +4,17 @@ import { connect } from 'node:net'
 import { decodeJwt, decodeProtectedHeader, importPKCS8, type JWTPayload, SignJWT } from 'jose'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { status, text } from '../support/fake-provider.ts'
-import type { Answer, TestClient } from './support/test-client.ts'
+import type { Answer, Json, TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
 /** What an attacker would do, one test for each. Tenants have a file of their own; so have SSRF and files. */
 describe.each(ENGINES)('security on %s', (engine) => {
   const platform = servePlatform(engine, {
-    config: { corsOrigins: ['https://app.example.com'], rates: { perMinute: 100_000, burst: 100_000 } },
+    config: {
+      corsOrigins: ['https://app.example.com'],
+      rates: { perMinute: 100_000, burst: 100_000 },
+      wrongKeysPerMinute: 100_000,
+    },
   })
   let client: TestClient
   beforeAll(async () => {
@@ -139,6 +143,36 @@ describe.each(ENGINES)('security on %s', (engine) => {
   })
 
   describe('bodies', () => {
+    test('a key for some integrations manages only the keys that reach no further', async () => {
+      const client = await platform.client()
+      const other = await platform.addIntegration(client.ownerId)
+      const own = client.integrationId
+      const issue = async (issuer: TestClient, integrationIds: readonly string[] | null): Promise<Json> =>
+        (await issuer.post('/v1/api_keys', { name: 'k', integrationIds })).body
+      const delegate = await issue(client, [own])
+      const restricted = client.with({ token: delegate.token })
+      const outside = [await issue(client, null), await issue(client, [other]), await issue(client, [own, other])]
+      const inside = await issue(restricted, [own])
+
+      const listed = async (caller: TestClient): Promise<string[]> =>
+        ((await caller.get('/v1/api_keys')).body.data as Json[]).map(({ id }) => id)
+      expect(await listed(restricted)).toEqual([inside.id, delegate.id])
+      expect(await listed(client)).toHaveLength(6)
+
+      for (const { id } of outside) {
+        const answers = [
+          await restricted.get(`/v1/api_keys/${id}`),
+          await restricted.post(`/v1/api_keys/${id}/rotate`, {}),
+          await restricted.call('DELETE', `/v1/api_keys/${id}`),
+        ]
+        expect(answers.map(({ body }) => body.code)).toEqual(answers.map(() => 'api_key_not_found'))
+      }
+      for (const { token } of outside) expect((await client.with({ token }).get('/v1/agencies')).status).toBe(200)
+
+      expect((await restricted.post(`/v1/api_keys/${inside.id}/rotate`, {})).status).toBe(201)
+      expect((await restricted.call('DELETE', `/v1/api_keys/${inside.id}`)).body.revokedAt).toEqual(expect.any(String))
+    })
+
     test('without a key nobody makes us read a body, not even after Expect: 100-continue', async () => {
       const head =
         'POST /get_completion_v2 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n'

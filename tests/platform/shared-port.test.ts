@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { get, type IncomingMessage } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { ensureFirstOwner, sharePort } from '@bureau/platform'
@@ -11,11 +12,11 @@ import { TestClient } from './support/test-client.ts'
 import { shopAgency, startPlatform } from './support/test-platform.ts'
 
 /** The self-hosted server and the platform on one port, as `npm start` has them. */
-async function startBoth() {
+async function startBoth(serverToken = 'server-token') {
   const platform = await startPlatform('pglite', {}, { listen: false })
   const { provider } = platform
   closeAfterTest(() => provider.close())
-  const config = loadConfig({ OPENAI_API_KEY: 'sk', OPENAI_BASE_URL: provider.baseUrl, APP_TOKEN: 'server-token' })
+  const config = loadConfig({ OPENAI_API_KEY: 'sk', OPENAI_BASE_URL: provider.baseUrl, APP_TOKEN: serverToken })
   const host = await createApp({ agencies: { shop: shopAgency() }, logLevel: 'silent' }, config)
   await sharePort(host, platform)
   await host.listen({ host: '127.0.0.1', port: 0 })
@@ -55,6 +56,19 @@ test('each answers its own paths, with its own keys and origins', async () => {
   for (const page of ['/v1/openapi.json', '/v1/docs']) expect((await fetch(url + page)).status).toBe(200)
   expect((await client.with({ token: 'server-token' }).fetch('GET', '/openapi.json')).status).toBe(200)
   expect((await fetch(`${url}/readyz`)).status).toBe(200)
+})
+
+test('without a server token a foreign host is refused, except for the platform, whose keys no page has', async () => {
+  const { platform, url } = await startBoth('')
+  const { key } = await platform.addTenant()
+  const ask = async (path: string, headers = {}): Promise<number | undefined> => {
+    const sent = get(url + path, { headers: { host: 'evil.example', ...headers }, agent: false })
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+    return answer.resume().statusCode
+  }
+  expect(await ask('/shop/get_metadata')).toBe(403)
+  expect(await ask('/v1/runs')).toBe(401)
+  expect(await ask('/v1/runs', { authorization: `Bearer ${key.token}` })).toBe(200)
 })
 
 test('closing lets runs finish; meanwhile no new run is taken, and what became of others can be asked', async () => {

@@ -123,9 +123,9 @@ type Stop = 'immediate' | 'after_turn' | 'after_turn, then immediate' | 'twice' 
 
 /** Stops the run. Resolves to the answers of the cancel route, when it was asked. */
 async function stopRun(server: TestServer, stream: TestStream, how: Stop): Promise<Json[]> {
-  if (how === 'hang up') return stream.hangUp().then(() => [])
   const cancel = (cancel_mode: string) =>
     server.post('/firm/cancel_response_stream', { run_id: stream.runId, cancel_mode })
+  if (how === 'hang up') return Promise.all([cancel('immediate'), stream.hangUp()]).then(([answer]) => [answer])
   const modes = { twice: ['immediate', 'immediate'], 'after_turn, then immediate': ['after_turn', 'immediate'] }
   return Promise.all((how in modes ? modes[how as 'twice'] : [how]).map(cancel))
 }

@@ -2,8 +2,9 @@ import { Agency, Agent, tool } from '@bureau/framework'
 import type { OutputGuardrail } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
 import { hold, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
-import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
+import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
 /** A tool that works until the test lets it finish. */
 function slowTool(options: { ignoresSignal?: boolean } = {}) {
@@ -233,7 +234,7 @@ describe('POST /<agency>/cancel_response_stream', () => {
     expect((await server.post('/solo/cancel_response_stream', { run_id: stream.runId })).body.cancelled).toBe(true)
   })
 
-  test('404 for unknown, finished and disconnected runs, and for runs of another agency', async () => {
+  test('404 for unknown and finished runs, and for runs of another agency', async () => {
     const server = await startTestServer({ agencies: { ...soloAgency(), other: soloAgency().solo } })
     server.provider.script([text('done'), textDeltas(['Half', hold(server.provider.gate())])])
     const finished = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
@@ -249,9 +250,6 @@ describe('POST /<agency>/cancel_response_stream', () => {
       expect(answer.status).toBe(404)
       expect(answer.body.detail).toBe(`Run '${runId}' not found or already completed`)
     }
-    await open.hangUp()
-    await server.provider.waitForAborts(1)
-    expect((await server.post('/solo/cancel_response_stream', { run_id: open.runId })).status).toBe(404)
   })
 
   test('422 for a missing run_id and for an unknown mode', async () => {
@@ -262,6 +260,71 @@ describe('POST /<agency>/cancel_response_stream', () => {
 
     expect(missing.body.detail[0]).toMatchObject({ type: 'missing', loc: ['body', 'run_id'] })
     expect(mode.body.detail[0]).toMatchObject({ type: 'literal_error', loc: ['body', 'cancel_mode'] })
+  })
+})
+
+describe('POST /<agency>/cancel_response_stream by a client that has gone away', () => {
+  const add = tool({
+    name: 'add',
+    description: 'Adds.',
+    parameters: z.object({ a: z.number(), b: z.number() }),
+    execute: ({ a, b }) => a + b,
+  })
+  const ANSWERS = { user: 'add', function_call: '{"a":1,"b":2}', function_call_output: '3' }
+
+  /** A run that has used a tool and is half through its answer. */
+  async function halfAnswered(server: TestServer) {
+    const gate = server.provider.gate()
+    const call = [toolCall('add', { a: 1, b: 2 }), usage({ input: 40, output: 4 })]
+    server.provider.script([call, textDeltas(['Half', hold(gate), ' done'])])
+    const stream = await server.stream('/solo/get_response_stream', { message: 'add' })
+    await stream.untilText('"delta":"Half"')
+    return { stream, cancel: { run_id: stream.runId } }
+  }
+
+  const textsOf = (items: Json[]): object =>
+    Object.fromEntries(items.map((item) => [item.role ?? item.type, item.content ?? item.arguments ?? item.output]))
+
+  test('200 in the same tick: the question and finished tools, as when it had stayed', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [add] }) })
+    const { stream, cancel } = await halfAnswered(server)
+
+    const [, answer] = await Promise.all([stream.hangUp(), server.post('/solo/cancel_response_stream', cancel)])
+
+    expect(answer.status).toBe(200)
+    expect(answer.body).toMatchObject({ ok: true, cancelled: true, cancel_mode: 'immediate', timed_out: false })
+    expect(textsOf(answer.body.new_messages)).toEqual(ANSWERS)
+    expect(answer.body.usage).toMatchObject({ request_count: 1, input_tokens: 40 })
+  })
+
+  test('200 after the run has been stopped by the hang-up, again and again, with one answer', async () => {
+    const server = await startTestServer({ agencies: { ...soloAgency({ tools: [add] }), other: soloAgency().solo } })
+    const { stream, cancel } = await halfAnswered(server)
+    await stream.hangUp()
+    await server.provider.waitForAborts(1)
+
+    const answer = await server.post('/solo/cancel_response_stream', cancel)
+    const again = await server.post('/solo/cancel_response_stream', { ...cancel, cancel_mode: 'after_turn' })
+
+    expect([answer.status, answer.body.cancelled]).toEqual([200, true])
+    expect(textsOf(answer.body.new_messages)).toEqual(ANSWERS)
+    expect(again.body).toEqual({ ...answer.body, cancel_mode: 'after_turn' })
+    expect((await server.post('/other/cancel_response_stream', cancel)).status).toBe(404)
+  })
+
+  test('200 from another process', async ({ skip }) => {
+    if (!(await testRedisReachable())) skip('needs Redis')
+    const env = { REDIS_URL: TEST_REDIS_URL }
+    const server = await startTestServer({ agencies: soloAgency({ tools: [add] }), env })
+    const elsewhere = await startTestServer({ agencies: soloAgency({ tools: [add] }), env })
+    const { stream, cancel } = await halfAnswered(server)
+    await stream.hangUp()
+    await server.provider.waitForAborts(1)
+
+    const { status, body } = await elsewhere.post('/solo/cancel_response_stream', cancel)
+
+    expect([status, body.cancelled]).toEqual([200, true])
+    expect(textsOf(body.new_messages)).toEqual(ANSWERS)
   })
 })
 

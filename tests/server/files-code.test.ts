@@ -20,12 +20,13 @@ const interpreterWith = (...file_ids: string[]): Json => ({
   container: { type: 'auto', file_ids },
 })
 
+const CODE_TYPES =
+  '.c .cs .cpp .csv .html .java .json .php .py .rb .css .js .sh .ts .pkl .tar .xlsx .xml .zip .doc .docx .md .pptx .tex .txt'.split(
+    ' ',
+  )
+
 describe('code, text and data files', () => {
-  test.each(
-    '.c .cs .cpp .csv .html .java .json .php .py .rb .css .js .sh .ts .pkl .tar .xlsx .xml .zip .doc .docx .md .pptx .tex .txt'.split(
-      ' ',
-    ),
-  )('%s goes to a code interpreter of this run', async (extension) => {
+  test.each(CODE_TYPES)('%s goes to a code interpreter of this run', async (extension) => {
     const server = await serverWith()
     const { id } = server.provider.files.add({ filename: `data${extension.toUpperCase()}`, content: 'x' })
 
@@ -60,6 +61,26 @@ describe('code, text and data files', () => {
 
     expect(toolsOf(server)).toBeUndefined()
     expect(server.provider.modelRequests.at(-1)!.bytes.toString()).not.toContain('/mnt/data')
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('in a later turn none of them is there, unless its id is sent again', async () => {
+    const files = await startFileServer(Object.fromEntries(CODE_TYPES.map((type) => [`/data${type}`, 'x'])))
+    const server = await serverWith({ egress: { allow: [files.host] } })
+    const file_urls = Object.fromEntries(CODE_TYPES.map((type) => [`data${type}`, `${files.url}/data${type}`]))
+    const { body } = await server.post('/solo/get_response', { message: 'look', file_urls })
+    const ids: string[] = Object.values(body.file_ids_map)
+    const later = { message: 'and now?', chat_history: body.new_messages }
+
+    await server.post('/solo/get_response', later)
+    await server.post('/solo/get_response', { ...later, file_ids: ids })
+
+    expect(ids).toHaveLength(25)
+    expect([0, 1, 2].map((request) => toolsOf(server, request))).toEqual([
+      [interpreterWith(...ids)],
+      undefined,
+      [interpreterWith(...ids)],
+    ])
     expect(server.provider.rejected).toEqual([])
   })
 

@@ -1,12 +1,13 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { Agency, Agent, type AgentOptions, messageTool, Tool, tool } from '@bureau/framework'
+import { Agency, Agent, type AgentOptions, MCPServerStreamableHttp, messageTool, Tool, tool } from '@bureau/framework'
 import { codeInterpreterTool, fileSearchTool, hostedMcpTool, webSearchTool } from '@openai/agents'
 import type { Model } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { closeAfterTest, type Json, soloAgency, startTestServer } from '../support/test-server.ts'
+import { startHttpToolServer } from '../support/tool-server.ts'
 
 const echo = tool({
   name: 'echo',
@@ -326,5 +327,42 @@ describe('GET /<agency>/get_metadata', () => {
     expect(answers.map((answer) => answer.body.metadata.agents)).toEqual([['Solo'], ['Solo']])
     expect((await server.get('/shop/get_metadata')).status).toBe(401)
     expect(made).toBe(1)
+  })
+})
+
+describe('tools of tool servers', () => {
+  test('200 has those of open servers, by their names, as a run gets them', async () => {
+    const tools = await startHttpToolServer(['get-sum', 'get-max'])
+    closeAfterTest(() => tools.close())
+    const toolFilter = { blockedToolNames: ['get-max'] }
+    const calculator = new MCPServerStreamableHttp({ name: 'calculator', url: tools.url, toolFilter })
+    const metadata = await metadataOf(
+      new Agency({ entryPoint: agent('Clerk', { tools: [echo], mcpServers: [calculator] }) }),
+    )
+
+    expect(metadata.metadata.totalTools).toBe(2)
+    const { data } = nodeOf(metadata, 'Clerk')
+    expect(data.toolCount).toBe(2)
+    expect(data.tools.map(({ name, type }: Json) => [name, type])).toEqual([
+      ['echo', 'function'],
+      ['get-sum', 'function'],
+    ])
+    expect(data.tools[1]).toMatchObject({ description: 'Is get-sum.', inputSchema: { type: 'object' } })
+    expect(nodeOf(metadata, 'Clerk_tool_1')).toMatchObject({
+      type: 'tool',
+      data: { label: 'get-sum', parentAgent: 'Clerk' },
+    })
+  })
+
+  test('200 without those of a server that cannot be reached, and with those of the others', async () => {
+    const tools = await startHttpToolServer(['get-sum'])
+    closeAfterTest(() => tools.close())
+    const absent = new MCPServerStreamableHttp({ name: 'absent', url: 'http://127.0.0.1:9/mcp' })
+    const calculator = new MCPServerStreamableHttp({ name: 'calculator', url: tools.url })
+    const agency = new Agency({ entryPoint: agent('Clerk', { mcpServers: [absent, calculator] }) })
+
+    const { data } = nodeOf(await metadataOf(agency), 'Clerk')
+
+    expect(data.tools.map(({ name }: Json) => name)).toEqual(['get-sum'])
   })
 })

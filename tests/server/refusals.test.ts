@@ -201,8 +201,8 @@ describe('what is no HTTP request', () => {
 })
 
 describe('CORS', () => {
-  test('any origin by default, without credentials, on refusals too', async () => {
-    const server = await startTestServer({ agencies: soloAgency() })
+  test('any origin with a token, without credentials, on refusals too', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
 
     const answer = await server.post('/solo/get_response', {}, { origin: 'https://app.example' })
 
@@ -253,6 +253,7 @@ describe('CORS', () => {
     const server = await startTestServer({
       agencies: { solo: new Agency({ entryPoint: agent }) },
       oauthTokenPath: tmpdir(),
+      corsOrigins: ['*'],
       oauthUserId: () => {
         throw new Error('the secret defect')
       },

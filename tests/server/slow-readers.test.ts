@@ -43,7 +43,7 @@ test('a client that does not read stops the model from being read: buffers stay 
   client.on('error', () => {})
   client.pause()
   client.write(
-    `POST /solo/get_response_stream HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    `POST /solo/get_response_stream HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
   )
 
   const takenBytes = await firehose.stalled

@@ -56,16 +56,6 @@ const loose = sdkTool({
   execute: async (input) => input,
 })
 
-const failing = (error: unknown) =>
-  tool({
-    name: 'failing',
-    description: 'Fails.',
-    parameters: z.object({}),
-    execute: () => {
-      throw error
-    },
-  })
-
 const entriesOf = (body: Json): [string, string][] =>
   body.detail.map((entry: Json) => [entry.type, entry.loc.join('.')])
 
@@ -97,6 +87,86 @@ describe('POST /tool/<name>', () => {
       { n: 7, other: [1, { deep: true }] },
     ])
   })
+
+  const typed = z.object({
+    count: z.number().int(),
+    ratio: z.number(),
+    sure: z.boolean(),
+    name: z.string(),
+    maybe: z.number().nullable(),
+    list: z.array(z.number()),
+    inner: z.object({ n: z.number(), word: z.string() }),
+    either: z.union([z.string(), z.number()]),
+    pair: z.union([z.object({ a: z.number() }), z.object({ a: z.string() })]),
+  })
+  const asText = {
+    count: '3',
+    ratio: ' -2.5e1 ',
+    sure: 'True',
+    name: '3',
+    maybe: '4',
+    list: ['1', 2, '3.5'],
+    inner: { n: '+7', word: 'true' },
+    either: '5',
+    pair: { a: '6' },
+  }
+  const asMeant = {
+    ...asText,
+    count: 3,
+    ratio: -25,
+    sure: true,
+    maybe: 4,
+    list: [1, 2, 3.5],
+    inner: { n: 7, word: 'true' },
+  }
+  class TypedTool extends Tool {
+    readonly description = 'Repeats its input.'
+    readonly parameters = typed
+    run = (input: unknown): unknown => input
+  }
+  const jsonSchema = {
+    type: 'object',
+    properties: {
+      count: { $ref: '#/$defs/count' },
+      next: { oneOf: [{ $ref: '#' }, { type: 'null' }] },
+      sizes: { type: 'object', additionalProperties: { type: 'number' } },
+    },
+    required: [],
+    additionalProperties: true,
+    $defs: { count: { type: ['integer', 'null'] } },
+  } as const
+
+  test.each([
+    ['ours', tool({ name: 'ours', description: '', parameters: typed, execute: (it) => it }), asText, asMeant],
+    ['of a class', TypedTool, asText, asMeant],
+    [
+      'of the agents SDK',
+      sdkTool({ name: 'sdk', description: '', parameters: typed, execute: async (it) => it }),
+      asText,
+      asMeant,
+    ],
+    [
+      'with a JSON Schema',
+      sdkTool({
+        name: 'schema',
+        description: '',
+        parameters: jsonSchema as never,
+        strict: false,
+        execute: async (it) => it,
+      }),
+      { count: '3', next: { count: '4', next: null }, sizes: { a: '1' }, unknown: '5' },
+      { count: 3, next: { count: 4, next: null }, sizes: { a: 1 }, unknown: '5' },
+    ],
+  ])(
+    '200 numbers and booleans that are sent as text are read as what the parameters want, by tools %s',
+    async (_, each, input, response) => {
+      const server = await startTestServer({ tools: [each] })
+
+      const answer = await server.post(`/tool/${each.name}`, input)
+
+      expect([answer.status, answer.body]).toEqual([200, { response }])
+    },
+  )
 
   test('200 a tool without parameters needs no body, and one without a result gives null', async () => {
     const noop = tool({
@@ -170,7 +240,10 @@ describe('POST /tool/<name>', () => {
     ['Greeting', { name: 'A', style: 'odd' }, [['literal_error', 'body.style']]],
     ['Greeting', { name: 'A', tags: ['x', 5] }, [['string_type', 'body.tags.1']]],
     ['Greeting', { name: 'A', times: 0 }, [['value_error', 'body.times']]],
-    ['add', { a: '3' }, [['float_type', 'body.a']]],
+    ['add', { a: 'three' }, [['float_type', 'body.a']]],
+    ['Greeting', { name: 'A', times: '1.5' }, [['int_type', 'body.times']]],
+    ['Greeting', { name: 'A', times: '0' }, [['value_error', 'body.times']]],
+    ['Greeting', { name: 'A', times: '' }, [['float_type', 'body.times']]],
     ['add', { a: 1, message: 5 }, [['union_error', 'body.message']]],
     [
       'sdk_add',
@@ -183,7 +256,7 @@ describe('POST /tool/<name>', () => {
     ],
     [
       'sdk_add',
-      { a: '1', nested: { b: null }, kind: 'z' },
+      { a: 'x', nested: { b: null }, kind: 'z' },
       [
         ['float_type', 'body.a'],
         ['float_type', 'body.nested.b'],
@@ -232,41 +305,46 @@ describe('POST /tool/<name>', () => {
   })
 
   test.each([
-    [new Error('no such customer'), 'no such customer'],
-    [
-      new Error("ENOENT: no such file or directory, open '/srv/app/private/keys.json'"),
-      "ENOENT: no such file or directory, open 'keys.json'",
-    ],
-    [new Error('cannot read C:\\Users\\me\\secret.txt'), 'cannot read secret.txt'],
-    [new Error('GET https://user:pass@api.example.com/v1/x?key=abc failed'), 'GET https://api.example.com/v1/x failed'],
-    [new Error('first line\n    at run (/srv/app/index.ts:5:1)'), 'first line'],
-    [new Error(''), 'The tool "failing" failed.'],
-    [{ secret: 'object' }, 'The tool "failing" failed.'],
-    ['just a text', 'The tool "failing" failed.'],
-  ])('500 when the tool fails with %s, in its own words and no more', async (error, message) => {
-    const server = await startTestServer({ tools: [failing(error)] })
+    [new Error("ENOENT: no such file or directory, open '/srv/app/private/keys.json'")],
+    [new Error('GET https://user:pass@api.example.com/v1/x?key=abc failed\n    at run (/srv/app/index.ts:5:1)')],
+    [new Error('')],
+    [{ secret: 'object' }],
+    ['just a text'],
+  ])('500 when a tool of any style fails with %s, whose words stay in the log', async (error: unknown) => {
+    const fail = (): never => {
+      throw error
+    }
+    const about = { description: 'Fails.', parameters: z.object({}), execute: fail }
+    class FailingTool extends Tool {
+      readonly description = 'Fails.'
+      readonly parameters = z.object({})
+      run = fail
+    }
+    const ours = tool({ ...about, name: 'ours' })
+    const sdk = sdkTool({ ...about, name: 'sdk' })
+    const throwing = sdkTool({ ...about, name: 'throwing', errorFunction: null })
+    const server = await startTestServer({ tools: [ours, FailingTool, sdk, throwing] })
 
-    const answer = await server.post('/tool/failing', {})
-
-    expect(answer.status).toBe(500)
-    expect(answer.body).toEqual({ Error: message, error: message })
+    for (const name of ['ours', 'FailingTool', 'sdk', 'throwing']) {
+      const { status, body } = await server.post(`/tool/${name}`, {})
+      const message = `The tool "${name}" failed.`
+      expect([status, body]).toEqual([500, { Error: message, error: message }])
+    }
   })
 
-  test('500 when a tool of the agents SDK fails, too', async () => {
+  test('200 when a tool of the agents SDK has words of its own for its failures: they are its result', async () => {
     const broken = sdkTool({
       name: 'broken',
       description: 'Fails.',
       parameters: z.object({}),
       execute: async () => {
-        throw new Error('no paper')
+        throw new Error('secret')
       },
+      errorFunction: () => 'There is no paper.',
     })
     const server = await startTestServer({ tools: [broken] })
 
-    const answer = await server.post('/tool/broken', {})
-
-    expect(answer.status).toBe(500)
-    expect(answer.body).toEqual({ Error: 'The tool "broken" failed.', error: 'The tool "broken" failed.' })
+    expect((await server.post('/tool/broken', {})).body).toEqual({ response: 'There is no paper.' })
   })
 
   test('500 when the result cannot be JSON, or takes longer than the tool may', async () => {
@@ -278,10 +356,23 @@ describe('POST /tool/<name>', () => {
       timeoutMs: 20,
       execute: () => new Promise(() => {}),
     })
-    const server = await startTestServer({ tools: [big, slow] })
+    const sdkSlow = sdkTool({
+      name: 'sdk_slow',
+      description: 'Waits.',
+      parameters: z.object({}),
+      timeoutMs: 20,
+      execute: () => new Promise<never>(() => {}),
+    })
+    const server = await startTestServer({ tools: [big, slow, sdkSlow] })
 
-    expect((await server.post('/tool/big', {})).body.error).toMatch(/BigInt/)
-    expect((await server.post('/tool/slow', {})).body.Error).toBe('The tool took longer than 20 ms.')
+    for (const [name, message] of [
+      ['big', 'The tool "big" failed.'],
+      ['slow', 'The tool "slow" took longer than 20 ms.'],
+      ['sdk_slow', 'The tool "sdk_slow" took longer than 20 ms.'],
+    ]) {
+      const { status, body } = await server.post(`/tool/${name}`, {})
+      expect([status, body]).toEqual([500, { Error: message, error: message }])
+    }
   })
 
   test('parameters may be checked and changed by code that waits', async () => {

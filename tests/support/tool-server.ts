@@ -4,9 +4,15 @@ import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node'
 import { McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 
-/** An MCP server with one tool: `greet({name})`. */
-export function greetingServer(): McpServer {
+/** An MCP server with the tool `greet({name})`, or with tools of these names that say who they are. */
+export function greetingServer(names?: readonly string[]): McpServer {
   const server = new McpServer({ name: 'greeter', version: '1.0.0' })
+  for (const name of names ?? []) {
+    server.registerTool(name, { description: `Is ${name}.`, inputSchema: z.object({}) }, async () => ({
+      content: [{ type: 'text', text: `I am ${name}` }],
+    }))
+  }
+  if (names) return server
   server.registerTool(
     'greet',
     { description: 'Greets somebody.', inputSchema: z.object({ name: z.string() }) },
@@ -18,12 +24,12 @@ export function greetingServer(): McpServer {
 export type HttpToolServer = { readonly url: string; readonly requests: number; close(): Promise<void> }
 
 /** The same over streamable HTTP on a free loopback port. */
-export async function startHttpToolServer(): Promise<HttpToolServer> {
+export async function startHttpToolServer(names?: readonly string[]): Promise<HttpToolServer> {
   let requests = 0
   const http = createServer((request, response) => {
     requests++
     const transport = new NodeStreamableHTTPServerTransport({})
-    void greetingServer()
+    void greetingServer(names)
       .connect(transport)
       .then(() => transport.handleRequest(request, response))
   })

@@ -11,6 +11,7 @@ import type { AgencyHandoff } from './agency.ts'
 import type { BoundModel } from './bound-model.ts'
 import { Conversation } from './conversation.ts'
 import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
+import { resumeSignIns } from './mcp/resume-sign-ins.ts'
 import { serverTools, toolServerOf } from './mcp/server-tools.ts'
 import { RunStopped } from './run-control.ts'
 import type { ToolFacts } from './run-items.ts'
@@ -105,9 +106,10 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
     return forModel(authorized, this.bound)
   }
 
-  /** The tools of open servers, and of protected ones that the run has activated for this agent. */
+  /** The tools of open servers, and of protected ones that the user is signed in to. */
   override async getMcpTools(runContext: RunContext<AgencyContext>): Promise<SdkTools> {
     const { run, signal } = conversationOf(runContext)
+    await resumeSignIns({ run, agent: run.agency.agents.get(this.name)!, runContext })
     await run.environment.mcp.connect(this.mcpServers, signal)
     const servers = [...this.mcpServers, ...run.toolServers.connectionsOf(this.name)]
     return serverTools({ agent: this, runContext, servers })

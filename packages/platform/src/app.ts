@@ -50,6 +50,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
+    trustProxy: [...platform.config.trustedProxies],
     forceCloseConnections: 'idle',
     // While runs finish, requests are still answered: with what became of runs, or that no new one is taken.
     return503OnClosing: false,

@@ -1,5 +1,5 @@
 import { ConfigError } from '@bureau/protocol'
-import type { LogLevel } from '@bureau/runtime'
+import { ClientEnvironment, type LogLevel } from '@bureau/runtime'
 import { z } from 'zod'
 import { parseMasterKey } from './security/master-key.ts'
 
@@ -37,6 +37,7 @@ export const PlatformEnvironment = z.object({
     .describe('Origins, by commas, that browsers may call from. Default: none.'),
   PLATFORM_REQUESTS_PER_MINUTE: whole(1, 1_000_000).default(30_000).describe('Requests a minute of one API key.'),
   PLATFORM_REQUEST_BURST: whole(1, 1_000_000).default(2_000).describe('Requests of one API key that may come at once.'),
+  ...ClientEnvironment,
   PLATFORM_MAX_ACTIVE_RUNS: whole(1, 100_000)
     .optional()
     .describe('Runs of one process at a time. Default: 300 on the embedded database, otherwise 500.'),
@@ -51,13 +52,22 @@ export const PlatformEnvironment = z.object({
   PLATFORM_SIGN_IN_SECONDS: whole(1, 600)
     .default(600)
     .describe('How long a user may take to sign in to a tool server.'),
+  PLATFORM_SIGN_IN_PAGE: z
+    .enum(['on', 'off'])
+    .default('on')
+    .describe(
+      'Whether sign-ins begin at `/auth/start/…` beside the callback, and end only in the browser that began them. ' +
+        'off: for a front that hands on nothing but the callback.',
+    ),
   OAUTH_CALLBACK_URL: address
     .optional()
     .describe('Where identity providers send users back to. Default: `/auth/callback` of PUBLIC_BASE_URL.'),
   BUREAU_ALLOWED_HOSTS: z
     .string()
     .optional()
-    .describe('Hosts or networks, by commas, that callers may name although they are not public addresses.'),
+    .describe(
+      'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
+    ),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
     .default('info')
@@ -77,6 +87,8 @@ export type PlatformConfig = {
   readonly masterKey: Uint8Array | undefined
   readonly corsOrigins: readonly string[]
   readonly rates: { readonly perMinute: number; readonly burst: number }
+  readonly trustedProxies: readonly string[]
+  readonly wrongKeysPerMinute: number
   readonly maxActiveRuns: number
   readonly maxLagMs: number
   readonly maxUploadBytes: number
@@ -86,6 +98,8 @@ export type PlatformConfig = {
   /** When connections are cut at the latest: after the drain, what it ended is still to be recorded and sent. */
   readonly closeMs: number
   readonly signInTimeoutMs: number
+  /** Sign-ins begin at a page of ours, and end in the browser that showed it. */
+  readonly signInPage: boolean
   readonly allowedHosts: readonly string[]
   readonly logLevel: LogLevel
   /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
@@ -115,6 +129,8 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     masterKey: env.PLATFORM_MASTER_KEY === undefined ? undefined : parseMasterKey(env.PLATFORM_MASTER_KEY),
     corsOrigins: listOf(env.PLATFORM_CORS_ORIGINS),
     rates: { perMinute: env.PLATFORM_REQUESTS_PER_MINUTE, burst: env.PLATFORM_REQUEST_BURST },
+    trustedProxies: env.BUREAU_TRUSTED_PROXIES,
+    wrongKeysPerMinute: env.BUREAU_WRONG_KEYS_PER_MINUTE,
     maxActiveRuns: env.PLATFORM_MAX_ACTIVE_RUNS ?? (isPostgres(databaseUrl) ? 500 : 300),
     maxLagMs: env.PLATFORM_MAX_LAG_MS,
     maxUploadBytes: env.PLATFORM_MAX_UPLOAD_BYTES,
@@ -122,6 +138,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
     closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
+    signInPage: env.PLATFORM_SIGN_IN_PAGE === 'on',
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
     logLevel: env.LOG_LEVEL,
     read: (name: string) => environment[name] || undefined,

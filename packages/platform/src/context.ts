@@ -1,12 +1,11 @@
 import type { Agency, RunEnvironment } from '@bureau/framework'
-import type { Logger } from '@bureau/runtime'
+import type { GuessLimiter, Logger, RateLimiter } from '@bureau/runtime'
 import type { AttachmentAccess } from './attachments/attachment-access.ts'
 import type { BlobStore } from './attachments/blob-store.ts'
 import type { RunExecutor } from './completions/run-executor.ts'
 import type { PlatformConfig } from './config.ts'
 import type { RunEventLogs } from './events/run-event-log.ts'
 import type { Overload } from './http/overload.ts'
-import type { RateLimiter } from './http/rate-limiter.ts'
 import type { AgencyMounts } from './mount/agency-mounts.ts'
 import type { StagedUploads } from './mount/staged-uploads.ts'
 import type { SignIns } from './oauth/open-sign-ins.ts'
@@ -36,6 +35,8 @@ export type Platform = {
   /** Uploads that are not complete. */
   readonly staged: StagedUploads
   readonly rates: RateLimiter
+  /** Slows whoever tries API keys and upload tokens. */
+  readonly guesses: GuessLimiter
   readonly overload: Overload
   readonly signIns: SignIns
   readonly log: Logger

@@ -1,18 +1,18 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 import type { Agency, RunEnvironment } from '@bureau/framework'
-import { createLogger, type Logger, openLocalFileStore } from '@bureau/runtime'
+import { createLogger, GuessLimiter, type Logger, openLocalFileStore, RateLimiter } from '@bureau/runtime'
 import type { FastifyInstance } from 'fastify'
 import { createApp } from './app.ts'
 import { type AttachmentAccess, createAttachmentAccess } from './attachments/attachment-access.ts'
 import { BlobStore } from './attachments/blob-store.ts'
 import { openBackends } from './backends.ts'
+import { closeToOthers } from './close-to-others.ts'
 import { RunExecutor } from './completions/run-executor.ts'
 import { executeCompletion } from './completions/start-completion.ts'
 import { loadPlatformConfig, type PlatformConfig } from './config.ts'
 import type { Platform } from './context.ts'
 import { Overload } from './http/overload.ts'
-import { RateLimiter } from './http/rate-limiter.ts'
 import { AgencyMounts } from './mount/agency-mounts.ts'
 import { StagedUploads } from './mount/staged-uploads.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
@@ -50,6 +50,7 @@ export async function openPlatform(options: PlatformOptions): Promise<OpenPlatfo
   const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
   const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
   try {
+    closeToOthers(config.dataFolder, log)
     const opened = await equipPlatform(store, { ...options, config, log })
     endWithDatabase(opened, log)
     return opened
@@ -123,6 +124,7 @@ export async function equipPlatform(
     signIns,
     log,
     rates: new RateLimiter(config.rates),
+    guesses: new GuessLimiter(config.wrongKeysPerMinute),
     overload: new Overload(config.maxLagMs),
   }
   const app = await createApp(platform)

@@ -43,6 +43,10 @@ export const RunResponse = z.object({
 })
 export type RunResponse = z.infer<typeof RunResponse>
 
+/** Body of a non-streaming answer, with status 200, when `file_urls` cannot be used: existing clients look for it. */
+export const FileUrlsError = z.object({ error: z.string().describe('Why file_urls cannot be used.') })
+export type FileUrlsError = z.infer<typeof FileUrlsError>
+
 export const CancelMode = z.enum(['immediate', 'after_turn'])
 
 /** Body of `cancel_response_stream`. */

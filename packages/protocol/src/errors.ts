@@ -19,6 +19,8 @@ export const ERRORS = {
   // Self-hosted server
   not_authenticated: { status: 401, message: 'Not authenticated' },
   unauthorized: { status: 401, message: 'Unauthorized' },
+  host_not_allowed: { status: 403, message: 'Without a token, this server does not answer under that host name.' },
+  origin_not_allowed: { status: 403, message: 'Pages of this origin may not call this server.' },
   user_not_resolved: { status: 401, message: 'The user of this request could not be determined.' },
   oauth_needs_streaming: {
     status: 400,
@@ -84,9 +86,10 @@ export const ERRORS = {
   storage_quota_exceeded: { status: 507, message: 'The storage of the integration is full.' },
   invalid_upload_token: { status: 401, message: 'The upload token is missing or not valid.' },
   upload_offset_mismatch: { status: 409, message: 'The upload continues at another offset.' },
+  upload_complete: { status: 409, message: 'The upload is complete. Create another one for other content.' },
   upload_expired: { status: 410, message: 'The upload has expired.' },
   checksum_mismatch: { status: 422, message: 'The content does not match its checksum.' },
-  unknown_agency: { status: 400, message: 'This deployment has no such agency.' },
+  unknown_agency: { status: 400, message: 'The agency is not part of this deployment.' },
   runs_active: { status: 409, message: 'Runs of the integration are still active.' },
   api_key_not_found: { status: 404, message: 'There is no such API key.' },
   webhook_not_found: { status: 404, message: 'There is no such webhook endpoint.' },

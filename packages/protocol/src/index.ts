@@ -3,6 +3,7 @@ export {
   CancelRequestBody,
   CancelResponse,
   ClientConfig,
+  FileUrlsError,
   RunRequest,
   RunResponse,
   ValidationEntry,
@@ -29,7 +30,7 @@ export type {
   RunItemName,
   RunStatus,
 } from './run-event.ts'
-export { RUN_ERRORS, type RunErrorClass, type RunErrorCode } from './run-errors.ts'
+export { isRetryable, RUN_ERRORS, type RunErrorClass, type RunErrorCode } from './run-errors.ts'
 export { SSE_END, type SseFrame, sseFrame, sseKeepalive, SseParser } from './sse.ts'
 export { addUsage, NO_USAGE, Usage, UsageByModel } from './usage.ts'
 export {

@@ -72,7 +72,9 @@ export const GetCompletionV2Request = z
       .min(1)
       .max(256)
       .optional()
-      .describe('The member that asks. Required when member allowances are enabled.'),
+      .describe(
+        'Who asks. A registered member when member allowances are enabled or members are required; never an inactive one.',
+      ),
     usageRequestId: Id.refine((id) => utf8Length(id) <= 255, 'must be at most 255 bytes')
       .optional()
       .describe('Unique per request; the same request with the same id attaches to the run it started.'),

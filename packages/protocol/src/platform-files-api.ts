@@ -26,7 +26,10 @@ export const AgencyUpload = z
     uploadId: z.string(),
     path: z.string().describe('For `sandboxFiles`, once the content is there.'),
     name: z.string(),
-    uploadUrl: z.string().describe('Carries its own token; send the content here.'),
+    uploadUrl: z
+      .string()
+      .nullable()
+      .describe('Carries its own token; send the content here. Null when an Idempotency-Key is repeated.'),
     method: z.literal('PUT'),
     headers: z.record(z.string(), z.string()),
     maxBytes: z.int(),
@@ -48,7 +51,8 @@ export const StoredUpload = z
   .meta({ id: 'StoredUpload' })
 export type StoredUpload = z.output<typeof StoredUpload>
 
-export const UploadQuery = z.object({ token: z.string().max(256).optional() })
+/** A token of any length is right or wrong (401), never malformed. */
+export const UploadQuery = z.object({ token: z.string().optional() })
 
 export const MountFile = z
   .object({ path: z.string(), name: z.string(), size: z.int(), modifiedAt: Time })

@@ -10,7 +10,14 @@ const settings = {
   agencyId: Id.describe('An agency of this deployment: see GET /v1/agencies.'),
   defaultAgent: z.string().min(1).max(128).optional().describe('Default: the first entry point of the agency.'),
   textOnlyMode: z.boolean().optional().describe('Completions answer in plain text.'),
-  memberAllowancesEnabled: z.boolean().optional(),
+  memberAllowancesEnabled: z
+    .boolean()
+    .optional()
+    .describe('Completions name a registered member and are charged to its allowance.'),
+  membersRequired: z
+    .boolean()
+    .optional()
+    .describe('Completions name a registered member, also without allowances. Default false.'),
   defaultAllowance: AllowancePolicy.optional(),
   onDisconnect: z
     .enum(['continue', 'cancel'])
@@ -38,9 +45,13 @@ export const Integration = z
     description: z.string().nullable(),
     agencyId: z.string(),
     defaultAgent: z.string(),
+    agencyDeployed: z
+      .boolean()
+      .describe('False: this deployment lacks the agency, and completions are refused with `unknown_agency`.'),
     agents: z.array(z.string()).describe('Entry-point agents; empty when this deployment lacks the agency.'),
     textOnlyMode: z.boolean(),
     memberAllowancesEnabled: z.boolean(),
+    membersRequired: z.boolean(),
     defaultAllowance: z.looseObject({ period: z.string() }),
     onDisconnect: z.enum(['continue', 'cancel']),
     chatBinding: z.enum(['none', 'consumer']),
@@ -125,6 +136,6 @@ export const ApiKey = z
   .meta({ id: 'ApiKey' })
 export type ApiKey = z.output<typeof ApiKey>
 
-export const IssuedApiKey = ApiKey.extend({ token: z.string().describe('Shown this once.') }).meta({
-  id: 'IssuedApiKey',
-})
+export const IssuedApiKey = ApiKey.extend({
+  token: z.string().nullable().describe('Shown this once: null when an Idempotency-Key is repeated.'),
+}).meta({ id: 'IssuedApiKey' })

@@ -153,6 +153,7 @@ export const ChatMessage = z
     seq: z.int(),
     role: z.enum(['user', 'assistant', 'system', 'tool']),
     status: z.enum(['ok', 'failed', 'cancelled', 'partial']).describe('Failed responses stay in the history.'),
+    error: PlatformRunError.nullable().describe('Why it failed; null unless `status` is `failed`.'),
     runId: z.string(),
     agent: z.string().nullable(),
     item: Message,

@@ -43,7 +43,10 @@ export const WebhookEndpoint = z
 export type WebhookEndpoint = z.output<typeof WebhookEndpoint>
 
 export const NewWebhookEndpoint = WebhookEndpoint.extend({
-  secret: z.string().describe('Signs the deliveries. Shown this once.'),
+  secret: z
+    .string()
+    .nullable()
+    .describe('Signs the deliveries. Shown this once: null when an Idempotency-Key is repeated.'),
 }).meta({ id: 'NewWebhookEndpoint' })
 
 export const WebhookDelivery = z

@@ -50,3 +50,18 @@ export const RUN_ERRORS = {
 } as const satisfies Record<string, { class: RunErrorClass; message: string }>
 
 export type RunErrorCode = keyof typeof RUN_ERRORS
+
+/** The same request meets the same end, until an operator changes something. */
+const LASTING: ReadonlySet<string> = new Set<RunErrorCode>([
+  'invalid_configuration',
+  'upstream_auth_failed',
+  'upstream_invalid_request',
+])
+
+/**
+ * Whether the same request may succeed when it is sent again (on the platform with a new usageRequestId): not when the
+ * request or a limit was the reason, nor when the provider refused it for what it is.
+ */
+export function isRetryable(code: string, errorClass: RunErrorClass): boolean {
+  return (errorClass === 'system' || errorClass === 'upstream') && !LASTING.has(code)
+}

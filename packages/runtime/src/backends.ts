@@ -6,11 +6,15 @@ import { connectRedis } from './redis/connect-redis.ts'
 import { MemoryRunRegistry } from './runs/run-registry.memory.ts'
 import { RedisRunRegistry } from './runs/run-registry.redis.ts'
 import type { RunRegistry } from './runs/run-registry.ts'
+import { MemoryTickets } from './tickets/tickets.memory.ts'
+import { RedisTickets } from './tickets/tickets.redis.ts'
+import type { Tickets } from './tickets/tickets.ts'
 
 /** Where a process keeps what other processes may have to know. */
 export type Backends = {
   readonly runs: RunRegistry
   readonly oauthStates: OAuthStateRegistry
+  readonly tickets: Tickets
   readonly close: () => Promise<void>
 }
 
@@ -32,6 +36,7 @@ export async function openBackends({
   return {
     runs,
     oauthStates,
+    tickets: redis ? new RedisTickets(redis) : new MemoryTickets(),
     close: async () => {
       await runs.close()
       await oauthStates.close()

@@ -1,7 +1,7 @@
 export { type Backends, openBackends } from './backends.ts'
 export { createEgressPolicy, type EgressPolicy, type EgressPolicyOptions } from './egress/address-policy.ts'
 export { ByteBudget } from './egress/byte-budget.ts'
-export { checkUrl, type UrlRules } from './egress/check-url.ts'
+export { checkUrl, isPrivateName, peerOf, type UrlRules } from './egress/check-url.ts'
 export { EgressError, type EgressReason } from './egress/egress-error.ts'
 export { GuardedDispatcher, type GuardedDispatcherOptions } from './egress/guarded-dispatcher.ts'
 export { safeFetch, type SafeFetchOptions } from './egress/safe-fetch.ts'
@@ -34,9 +34,14 @@ export {
 } from './files/upload-attachments.ts'
 export { type ApiDocs, apiDocsRoutes } from './http/api-docs.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
+export { ClientEnvironment } from './http/client-environment.ts'
+export { GuessLimiter } from './http/guess-limiter.ts'
 export { InvalidJson, parseJson, readJsonBodies } from './http/json-body.ts'
 export { listen, type ListenOptions } from './http/listen.ts'
+export { RateLimiter, rateLimited, type RateState } from './http/rate-limiter.ts'
 export { streamResponse, type StreamedResponse } from './http/stream-response.ts'
+export type { Tickets } from './tickets/tickets.ts'
+export { MemoryTickets } from './tickets/tickets.memory.ts'
 export { createLogger, type Logger, type LogLevel } from './log.ts'
 export {
   authorizeThrough,
@@ -45,7 +50,7 @@ export {
   receiveCallback,
   SIGN_IN_TIMEOUT_MS,
 } from './oauth/authorization.ts'
-export { callbackPage, PAGE_HEADERS, wantsPage } from './oauth/callback-page.ts'
+export { callbackPage, PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
 export { guardedFetch, type GuardedFetch } from './oauth/guarded-fetch.ts'
 export { logFailures } from './oauth/log-failure.ts'
 export type {
@@ -59,9 +64,15 @@ export type {
 } from './oauth/oauth-state-registry.ts'
 export { MemoryOAuthStateRegistry } from './oauth/oauth-state-registry.memory.ts'
 export { RedisOAuthStateRegistry } from './oauth/oauth-state-registry.redis.ts'
+export {
+  ANOTHER_BROWSER,
+  browserCookie,
+  expiredBrowserCookie,
+  isBeginningBrowser,
+  throughStartPage,
+} from './oauth/sign-in-browser.ts'
 export { type CallbackAnswer, tellCallback } from './oauth/tell-callback.ts'
 export { connectRedis, type ConnectRedisOptions, type RedisConnection } from './redis/connect-redis.ts'
-export { cancelAndWait } from './runs/cancel-and-wait.ts'
 export { RunLog, type RunEventBatches } from './runs/run-log.ts'
 export type { CancelOutcome, CancelRequest, LiveRun, RunRegistry } from './runs/run-registry.ts'
 export { MemoryRunRegistry } from './runs/run-registry.memory.ts'

@@ -5,6 +5,7 @@ import { ConfigError } from '@bureau/protocol'
 import {
   apiDocsRoutes,
   createLogger,
+  GuessLimiter,
   type Logger,
   openBackends,
   readJsonBodies,
@@ -15,7 +16,7 @@ import { agencyRoutes } from './agencies/agencies.routes.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { type ApiDescription, openApiDocument } from './docs/openapi.ts'
-import { authenticate } from './http/authenticate.ts'
+import { type Callers, callersOf } from './http/callers.ts'
 import { renderError, renderNotFound } from './http/render-error.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { refuseUnreadable } from './http/unreadable-request.ts'
@@ -26,7 +27,7 @@ import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
-import { readAgencies, type ServerOptions } from './options.ts'
+import { readAgencies, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
@@ -46,9 +47,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const tools = readTools(options.tools ?? [])
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
   const log = createLogger(options.logLevel ?? 'info')
-  const token = readToken(options, config, log)
-  const observability = await openObservability(options, config, { agencies, token, log })
-  const app = newFastify(options, log)
+  const callers = callersOf(options, config)
+  if (callers.token === undefined) warnOfOpenServer(options, log)
+  const observability = await openObservability(options, config, { agencies, callers, log })
+  const app = newFastify(options, config, log)
   const models = modelAccess(config, options.egress)
   const backends = await openBackends({ redisUrl: config.redisUrl, log })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
@@ -66,7 +68,9 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     runs: backends.runs,
     signIns,
     log,
-    metadataOptions: metadataOptions(options, config),
+    metadataOptions: { ...metadataOptions(options, config), toolServers: { mcp: environment.mcp, log } },
+    callerVendors: readVendors(options, agencies.values(), config.model.defaultModel),
+    aguiReasoning: options.aguiReasoning ?? true,
     files: fileSettings(options, models),
   }
   app.addHook('onClose', async () => {
@@ -76,9 +80,9 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     await models.close()
   })
   logRequests(app)
-  await allowOrigins(app, options.corsOrigins ?? ['*'])
+  await allowOrigins(app, callers.origins)
   const isOpen = openRoutes(options.publicDocs ?? false)
-  requireToken(app, token, isOpen)
+  checkCallers(app, callers, isOpen)
   if (options.enableLogging) await keepActivity(app, options.logsDir ?? 'activity-logs', isOpen)
   observability.install(app)
   readJsonBodies(app)
@@ -87,23 +91,23 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   for (const path of ['/healthz', '/readyz']) app.get(path, async () => ({ status: 'ok' }))
   const aguiRequest = await addAgencies(app, agencies, { options, context })
   if (signIns) oauthRoutes(app, signIns)
-  await addRealtime(app, agencies, { options, context, token })
+  await addRealtime(app, agencies, { options, context, callers, tickets: backends.tickets })
   toolRoutes(app, tools)
-  const features = { signIns: signIns !== undefined, aguiRequest }
-  const description = openApiDocument({ ...describe(options), ...features, agencies, tools })
+  const description = openApiDocument({ ...describe(options, callers), signIns, aguiRequest, agencies, tools })
   apiDocsRoutes(app, { prefix: '', document: () => description })
   return app
 }
 
 export const VERSION = '0.1.0'
 
-function newFastify(options: ServerOptions, log: Logger): FastifyInstance {
+function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): FastifyInstance {
   const loggerInstance: FastifyBaseLogger = log
   return fastify({
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: REQUEST_ID_LABEL }),
     bodyLimit: options.bodyLimitBytes ?? 32 * MIB,
     exposeHeadRoutes: false,
+    trustProxy: [...config.trustedProxies],
     schemaController: { compilersFactory: schemaCompilers },
     forceCloseConnections: 'idle',
     // Addresses that cannot be read never come as far as a route.
@@ -115,17 +119,20 @@ function newFastify(options: ServerOptions, log: Logger): FastifyInstance {
 
 type Watched = {
   readonly agencies: ReadonlyMap<string, Agency>
-  readonly token: string | undefined
+  readonly callers: Callers
   readonly log: Logger
 }
 
 function openObservability(options: ServerOptions, config: ServerConfig, watched: Watched): Promise<Observability> {
-  const { tracing, metrics, host = '0.0.0.0' } = options
+  const { tracing, metrics } = options
   const endpoint = config.read('OTEL_EXPORTER_OTLP_ENDPOINT')
-  return Observability.open({ tracing, metrics, host, endpoint, version: VERSION, ...watched })
+  return Observability.open({ tracing, metrics, endpoint, version: VERSION, ...watched })
 }
 
-function metadataOptions(options: ServerOptions, config: ServerConfig): ServerContext['metadataOptions'] {
+function metadataOptions(
+  options: ServerOptions,
+  config: ServerConfig,
+): Omit<ServerContext['metadataOptions'], 'toolServers'> {
   const localDirs = options.allowedLocalFileDirs ?? []
   return {
     exposeInstructions: options.exposeInstructions ?? false,
@@ -157,37 +164,39 @@ async function addAgencies(
   return agui?.AguiRequest
 }
 
-type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'token'>
+type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
 
 async function addRealtime(
   app: FastifyInstance,
   agencies: ReadonlyMap<string, Agency>,
-  { options, context, token }: RealtimeParts,
+  { options, ...setUp }: RealtimeParts,
 ): Promise<void> {
-  const { enableRealtime = false, realtimeOptions = {}, corsOrigins: origins = ['*'] } = options
+  const { enableRealtime = false, realtimeOptions = {} } = options
   if (!enableRealtime) return
   const { serveRealtime } = await import('./realtime/realtime.routes.ts')
-  await serveRealtime(app, agencies, { options: realtimeOptions, context, token, origins })
+  await serveRealtime(app, agencies, { options: realtimeOptions, ...setUp })
 }
 
 function describe(
   options: ServerOptions,
+  { host }: Callers,
 ): Pick<ApiDescription, 'title' | 'version' | 'serverUrl' | 'realtime' | 'logs'> {
   const { enableRealtime: realtime = false, enableLogging: logs = false } = options
-  return { title: 'Bureau agent server', version: VERSION, serverUrl: serverUrl(options), realtime, logs }
+  return { title: 'Bureau agent server', version: VERSION, serverUrl: serverUrl({ ...options, host }), realtime, logs }
 }
 
 /** The address in the API description. */
-function serverUrl({ serverUrl: url, host = '0.0.0.0', port = 8000 }: ServerOptions): string {
+function serverUrl({ serverUrl: url, host, port = 8000 }: ServerOptions): string {
   return url ?? `http://${host === '0.0.0.0' || host === '::' ? 'localhost' : host}:${port}`
 }
 
 /** Before anything else, so that refusals and failures carry the headers too. */
-async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
+async function allowOrigins(app: FastifyInstance, origins: Callers['origins']): Promise<void> {
   const any = origins.includes('*')
+  const areListed = origins.every((origin) => typeof origin === 'string')
   await app.register(cors, {
     origin: any ? '*' : [...origins],
-    credentials: !any,
+    credentials: areListed && !any,
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
     maxAge: 600,
     // OPTIONS requests that ask for nothing are answered like the others, not with a text of the library's.
@@ -196,21 +205,17 @@ async function allowOrigins(app: FastifyInstance, origins: readonly string[]): P
   })
 }
 
-/** Every route needs the token, before its body is read; only callbacks and health are open (seed, Authentication 1). */
-function requireToken(app: FastifyInstance, token: string | undefined, isOpen: IsOpen): void {
+/** Callers are checked before their bodies are read; only callbacks and health are open (seed, Authentication 1). */
+function checkCallers(app: FastifyInstance, { check }: Callers, isOpen: IsOpen): void {
   app.addHook('onRequest', async (request) => {
-    if (!isOpen(request)) authenticate(request, token)
+    if (!isOpen(request)) check(request)
   })
 }
 
-function readToken(
-  { appTokenEnv: name = 'APP_TOKEN' }: ServerOptions,
-  config: ServerConfig,
-  log: Logger,
-): string | undefined {
-  const token = config.read(name)
-  if (token === undefined) log.warn(`authentication is off: ${name} is not set`)
-  return token
+function warnOfOpenServer({ appTokenEnv: name = 'APP_TOKEN', host, corsOrigins }: ServerOptions, log: Logger): void {
+  const listens = host === undefined ? ', so runServer listens on 127.0.0.1 only (`host` changes that)' : ''
+  const answers = corsOrigins === undefined ? '; pages of other machines may not call (`corsOrigins` changes that)' : ''
+  log.warn(`authentication is off: ${name} is not set${listens}${answers}`)
 }
 
 type IsOpen = (request: FastifyRequest) => boolean

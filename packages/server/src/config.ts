@@ -1,5 +1,6 @@
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
+import { ClientEnvironment } from '@bureau/runtime'
 import { z } from 'zod'
 
 /** Everything the self-hosted server reads from its environment. */
@@ -17,7 +18,10 @@ export const ServerEnvironment = z.object({
   BUREAU_ALLOWED_HOSTS: z
     .string()
     .optional()
-    .describe('Hosts or networks, by commas, that callers may name although they are not public addresses.'),
+    .describe(
+      'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
+    ),
+  ...ClientEnvironment,
   REDIS_URL: z
     .url()
     .optional()
@@ -42,6 +46,8 @@ export type ServerConfig = {
     readonly defaultModel: string
   }
   readonly allowedHosts: readonly string[]
+  readonly trustedProxies: readonly string[]
+  readonly wrongKeysPerMinute: number
   readonly redisUrl: string | undefined
   readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
   /** Reads one variable: server tokens and keys of other providers have names of the operator's choosing. */
@@ -69,6 +75,8 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
       defaultModel: env.BUREAU_MODEL ?? (offline ? DEMO_MODEL : DEFAULT_MODEL),
     },
     allowedHosts: (env.BUREAU_ALLOWED_HOSTS ?? '').split(',').flatMap((host) => host.trim() || []),
+    trustedProxies: env.BUREAU_TRUSTED_PROXIES,
+    wrongKeysPerMinute: env.BUREAU_WRONG_KEYS_PER_MINUTE,
     redisUrl: env.REDIS_URL,
     oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
     read,

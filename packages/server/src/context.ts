@@ -28,6 +28,10 @@ export type ServerContext = {
   readonly signIns: SignIns | undefined
   readonly log: Logger
   readonly metadataOptions: MetadataOptions
+  /** False: AG-UI clients get no reasoning. */
+  readonly aguiReasoning: boolean
+  /** Vendors whose models requests may choose on the operator's keys. */
+  readonly callerVendors: ReadonlySet<string>
   /** How requests may attach files; each request's own log is used. */
   readonly files: Omit<FileSettings, 'log'>
 }

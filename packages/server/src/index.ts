@@ -7,3 +7,12 @@ export type { TracingOptions } from './observability/open-tracing.ts'
 export type { ServerOptions, ServerTool } from './options.ts'
 export type { RealtimeAudioFormat, RealtimeOptions, RealtimeProviderOptions } from './realtime/realtime-options.ts'
 export { type RunningServer, runServer } from './run-server.ts'
+export type {
+  AuthorizationFlow,
+  Completed,
+  FlowAnswer,
+  FlowStatus,
+  NewFlow,
+  OAuthStateRegistry,
+  Waited,
+} from '@bureau/runtime'

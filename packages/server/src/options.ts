@@ -1,4 +1,12 @@
-import { type AgencyContext, Agency, type SdkTool, type Tool, type ToolClass } from '@bureau/framework'
+import {
+  type AgencyContext,
+  Agency,
+  type SdkTool,
+  type Tool,
+  type ToolClass,
+  VENDORS,
+  vendorsOf,
+} from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/observability.ts'
@@ -14,18 +22,21 @@ export type ServerOptions = OAuthOptions & {
   readonly agencies?: Readonly<Record<string, Agency | (() => Agency)>>
   /** Tools served at `POST /tool/<name>`. */
   readonly tools?: readonly ServerTool[]
-  /** Default `0.0.0.0`. */
+  /** Where to listen. Default: `0.0.0.0` with a server token, `127.0.0.1` without one. */
   readonly host?: string
   /** Default 8000. 0 picks a free port. */
   readonly port?: number
-  /** The address in the API description. Default: made from host and port. */
+  /** The address by which callers know the server, for the API description. Default: made from host and port. */
   readonly serverUrl?: string
   /**
    * Name of the environment variable that holds the server token, or several with spaces between. Default `APP_TOKEN`.
-   * Unset: no authentication.
+   * Unset: no authentication; then only this machine may call, unless `host` and `corsOrigins` say otherwise.
    */
   readonly appTokenEnv?: string
-  /** Origins that browsers may call from. Default: any, without credentials. */
+  /**
+   * Origins of the pages that may call, `*` for any. Default, without credentials: any with a server token, those of this
+   * machine (`http://localhost:3000`) without one.
+   */
   readonly corsOrigins?: readonly string[]
   /** True: `/docs`, `/redoc` and `/openapi.json` need no token. Default false. */
   readonly publicDocs?: boolean
@@ -33,13 +44,16 @@ export type ServerOptions = OAuthOptions & {
   readonly exposeInstructions?: boolean
   /** True: `get_response_stream` speaks AG-UI, and `get_response` and `cancel_response_stream` are gone. */
   readonly enableAgui?: boolean
+  /** False: AG-UI clients get no reasoning, because those on `@ag-ui/client` 0.0.44 and older fail at it. Default true. */
+  readonly aguiReasoning?: boolean
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
   readonly enableRealtime?: boolean
   readonly realtimeOptions?: RealtimeOptions
   /** Directories from which `file_urls` may name local files. Default: none. */
   readonly allowedLocalFileDirs?: readonly string[]
   /**
-   * Addresses for `client_config.base_url` and `file_urls` besides public ones (`allow`, added to BUREAU_ALLOWED_HOSTS:
+   * Addresses besides public ones for `client_config.base_url`, `file_urls` and what tool servers name (`allow`, added to
+   * BUREAU_ALLOWED_HOSTS:
    * `10.1.0.0/16`, `localhost:11434`, `*.corp.example`), and addresses that are never called (`deny`).
    */
   readonly egress?: EgressPolicyOptions
@@ -48,6 +62,12 @@ export type ServerOptions = OAuthOptions & {
    * files by id, so histories with attachments then no longer work. Default false.
    */
   readonly deleteUploadsAfterRun?: boolean
+  /**
+   * Vendors whose models requests may choose in `client_config.model` on the operator's keys: `openai` (the default
+   * vendor), `anthropic`, `google`, `mistral`, `xai`, `openrouter`, `openai_compatible`. Others need a key in the request.
+   * Default: the vendors of the served agencies' own models.
+   */
+  readonly clientConfigVendors?: readonly string[]
   /** Largest request body, in bytes. Default 33_554_432 (32 MiB). */
   readonly bodyLimitBytes?: number
   /** Runs and voice sessions that the server works on at once; more are refused (503, or close code 1013). Default 10_000. */
@@ -107,4 +127,23 @@ export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency
   }
   if (problems.length > 0) throw new ConfigError(problems.join('\n'))
   return agencies
+}
+
+/**
+ * Vendors whose models requests may choose on the operator's keys.
+ *
+ * @throws ConfigError there is no such vendor.
+ */
+export function readVendors(
+  { clientConfigVendors: given }: ServerOptions,
+  agencies: Iterable<Agency>,
+  defaultModel: string,
+): ReadonlySet<string> {
+  const unknown = given?.filter((name) => !VENDORS.includes(name)) ?? []
+  if (unknown.length > 0) {
+    throw new ConfigError(
+      `clientConfigVendors: there is no vendor "${unknown.join('", "')}". Vendors: ${VENDORS.join(', ')}.`,
+    )
+  }
+  return new Set(given ?? [...agencies].flatMap((agency) => vendorsOf(agency, defaultModel)))
 }

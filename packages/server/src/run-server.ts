@@ -1,5 +1,7 @@
 import { listen } from '@bureau/runtime'
 import { createApp } from './app.ts'
+import { loadConfig } from './config.ts'
+import { callersOf } from './http/callers.ts'
 import type { Logger } from '@bureau/runtime'
 import type { ServerOptions } from './options.ts'
 
@@ -16,9 +18,10 @@ export type RunningServer = {
  * @throws ConfigError options or environment are not valid.
  */
 export async function runServer(options: ServerOptions): Promise<RunningServer> {
-  const app = await createApp(options)
+  const config = loadConfig()
+  const app = await createApp(options, config)
   const url = await listen(app, {
-    host: options.host ?? '0.0.0.0',
+    host: callersOf(options, config).host,
     port: options.port ?? 8000,
     drainMs: options.drainMs ?? 30_000,
     log: app.log as Logger,

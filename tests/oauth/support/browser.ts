@@ -35,8 +35,20 @@ export class Browser {
     return this.#send(await this.#walk(url, fill))
   }
 
+  /** Goes on from a page of the server to the provider, as the page's link or the server's redirect says. */
+  async toProvider(url: string): Promise<string> {
+    if (!new URL(url).pathname.includes('/auth/start/')) return url
+    const response = await this.#send(url)
+    const link = /<a href="([^"]+)"/.exec(await response.text())?.[1]
+    const led = link === undefined ? response : await this.#send(new URL(link, url).href)
+    const provider = led.headers.get('location')
+    if (!provider) throw new Error(`no way on from ${url} (${led.status})`)
+    return provider
+  }
+
   /** Walks through the provider's pages until it sends the browser to another host. */
-  async #walk(start: string, fill: (page: string) => Record<string, string> | 'abort'): Promise<string> {
+  async #walk(url: string, fill: (page: string) => Record<string, string> | 'abort'): Promise<string> {
+    const start = await this.toProvider(url)
     const provider = new URL(start).host
     let response = await this.#send(start)
     for (let step = 0; step < 20; step++) {

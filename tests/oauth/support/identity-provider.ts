@@ -6,6 +6,8 @@ import { closeAfterTest } from '../../support/test-server.ts'
 
 export type IdentityProvider = {
   readonly issuer: string
+  /** Its address and port, for the list of addresses that the operator allows. */
+  readonly host: string
   readonly provider: Provider
   /** `METHOD /path` of every request, in order. */
   readonly requests: readonly string[]
@@ -23,18 +25,22 @@ export type IdentityProvider = {
   forgetClients(): void
 }
 
+type ProviderOptions = {
+  readonly clients?: readonly object[]
+  /** True: clients may ask for other scopes than those that they have registered for. */
+  readonly anyScopes?: boolean
+}
+
 type Entry = { payload: Record<string, unknown>; expiresAt: number }
 
 /** An OAuth server with login and consent pages, on loopback: any login name is accepted. */
-export async function startIdentityProvider(
-  options: { readonly clients?: readonly object[] } = {},
-): Promise<IdentityProvider> {
+export async function startIdentityProvider(options: ProviderOptions = {}): Promise<IdentityProvider> {
   const http = createServer()
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')
   const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
   const storage = new Map<string, Entry>()
-  const provider = quietly(() => new Provider(issuer, configuration(storage, options.clients ?? [])))
+  const provider = quietly(() => new Provider(issuer, configuration(storage, options)))
   const listener = provider.callback()
   const requests: string[] = []
   const tokenRequests: URLSearchParams[] = []
@@ -69,6 +75,7 @@ export async function startIdentityProvider(
   }
   return {
     issuer,
+    host: new URL(issuer).host,
     provider,
     requests,
     tokenRequests,
@@ -80,9 +87,9 @@ export async function startIdentityProvider(
   }
 }
 
-function configuration(storage: Map<string, Entry>, clients: readonly object[]): object {
+function configuration(storage: Map<string, Entry>, { clients = [], anyScopes = false }: ProviderOptions): object {
   return {
-    adapter: adapterOver(storage),
+    adapter: adapterOver(storage, anyScopes),
     clients,
     cookies: { keys: ['test'] },
     findAccount: (_context: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id }) }),
@@ -115,14 +122,16 @@ function configuration(storage: Map<string, Entry>, clients: readonly object[]):
 }
 
 /** oidc-provider's memory adapter is one per process; this one belongs to the test. */
-function adapterOver(storage: Map<string, Entry>): new (kind: string) => object {
+function adapterOver(storage: Map<string, Entry>, anyScopes: boolean): new (kind: string) => object {
   return class {
     readonly #kind: string
     constructor(kind: string) {
       this.#kind = kind
     }
     async upsert(id: string, payload: Record<string, unknown>, expiresIn: number): Promise<void> {
-      storage.set(`${this.#kind}:${id}`, { payload, expiresAt: Date.now() + (expiresIn || 86_400) * 1000 })
+      const { scope: _, ...unlimited } = payload
+      const kept = anyScopes && this.#kind === 'Client' ? unlimited : payload
+      storage.set(`${this.#kind}:${id}`, { payload: kept, expiresAt: Date.now() + (expiresIn || 86_400) * 1000 })
     }
     async find(id: string): Promise<Record<string, unknown> | undefined> {
       return storage.get(`${this.#kind}:${id}`)?.payload

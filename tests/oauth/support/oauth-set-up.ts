@@ -43,6 +43,8 @@ export type SetUpOptions = Partial<ServerOptions> & {
   readonly env?: Record<string, string>
   /** True: the provider knows the client `known`, whose secret is `its-secret`. */
   readonly knownClient?: boolean
+  /** True: the provider's clients may ask for other scopes than those that they have registered for. */
+  readonly anyScopes?: boolean
   /** The host by which the tool server names its provider. Default: the one by which everybody does. */
   readonly metadataHost?: string
   /** What the tool server offers. Default: `read_notes` and `write_note`. */
@@ -51,13 +53,13 @@ export type SetUpOptions = Partial<ServerOptions> & {
 
 /** A provider, a protected tool server `notes`, and a server with one agent that may use it. */
 export async function startOAuthSetUp(options: SetUpOptions = {}): Promise<OAuthSetUp> {
-  const { oauth, agent, agentsOf, knownClient, metadataHost, offered, ...serverOptions } = options
+  const { oauth, agent, agentsOf, knownClient, anyScopes = false, metadataHost, offered, ...serverOptions } = options
   const tokenFolder = await newTokenFolder()
   const address = await startPublicAddress()
   const redirectUri = address.callbackUrl
   const client = { client_id: 'known', client_secret: 'its-secret', redirect_uris: [redirectUri] }
   const grants = { grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'] }
-  const idp = await startIdentityProvider({ clients: knownClient ? [{ ...client, ...grants }] : [] })
+  const idp = await startIdentityProvider({ clients: knownClient ? [{ ...client, ...grants }] : [], anyScopes })
   const notes = await startProtectedToolServer(idp, { metadataHost, ...(offered && { tools: offered }) })
   const declared = new MCPServerOAuth({
     name: 'notes',
@@ -71,6 +73,7 @@ export async function startOAuthSetUp(options: SetUpOptions = {}): Promise<OAuth
     agencies: { solo: agency },
     oauthUserId: testUser,
     oauthTokenPath: tokenFolder,
+    egress: { allow: [idp.host] },
     ...serverOptions,
   })
   address.forwardTo(server.url)
@@ -80,13 +83,14 @@ export async function startOAuthSetUp(options: SetUpOptions = {}): Promise<OAuth
 
 /** The same agency in a server of its own, as after a restart or in another process; the token files are shared. */
 export async function startAnotherServer(
-  { agency, tokenFolder }: OAuthSetUp,
+  { agency, idp, tokenFolder }: OAuthSetUp,
   options: Partial<ServerOptions> & { readonly env?: Record<string, string> } = {},
 ): Promise<Pick<OAuthSetUp, 'server' | 'run'>> {
   const server = await startTestServer({
     agencies: { solo: agency },
     oauthUserId: testUser,
     oauthTokenPath: tokenFolder,
+    egress: { allow: [idp.host] },
     ...options,
   })
   useNotes(server)
@@ -98,7 +102,7 @@ function runsOf(server: TestServer): OAuthSetUp['run'] {
     server.stream('/solo/get_response_stream', { message }, { headers: asUser(user) })
 }
 
-/** The model signs in, calls the tool that the message names, and repeats what it said. */
+/** The model calls the tool, after a sign-in where it does not have it, and repeats what it said. */
 export function useNotes(server: TestServer, tool = 'read_notes'): void {
   server.provider.respond((request) => notesTurn(request, tool))
 }
@@ -106,8 +110,9 @@ export function useNotes(server: TestServer, tool = 'read_notes'): void {
 export function notesTurn(request: RecordedRequest, tool = 'read_notes'): ReturnType<typeof text> {
   const outputs = request.toolOutputs
   const last = outputs.at(-1)
+  const isSignedIn = /^Authenticated|checked and renewed/.test(String(last?.output))
+  if (request.toolNames.includes(tool) && (!last || isSignedIn)) return toolCall(tool, {})
   if (!last) return toolCall('authenticate_mcp_server', { server_name: 'notes' })
-  if (request.toolNames.includes(tool) && outputs.length === 1) return toolCall(tool, {})
   return text(`It said: ${last.output}`)
 }
 

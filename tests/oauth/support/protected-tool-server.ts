@@ -25,6 +25,9 @@ export type ProtectedToolServer = {
   readonly requests: number
   /** Connections that are open now. */
   connections(): Promise<number>
+  close(): Promise<void>
+  /** From now on, it answers nothing. */
+  hang(): void
   /** From now on, access tokens from before are refused. */
   expireAccessTokens(): void
 }
@@ -72,8 +75,10 @@ export async function startProtectedToolServer(
   const found = await (await fetch(`${idp.issuer}/.well-known/openid-configuration`)).text()
   const metadata = JSON.parse(metadataHost === undefined ? found : found.replaceAll('127.0.0.1', metadataHost))
   const mcp = createMcpHandler(() => notesServer(tools, calls))
+  let hangs = false
   const handle = async (request: Request): Promise<Response> => {
     requests++
+    if (hangs) await new Promise(() => {})
     const document = oauthMetadataResponse(request, {
       oauthMetadata: metadata as never,
       resourceServerUrl: new URL(url),
@@ -88,16 +93,19 @@ export async function startProtectedToolServer(
   const listener = toNodeHandler({ fetch: handle })
   // Node's and the adapter's types differ in whether an absent method is `undefined`.
   http.on('request', (request, response) => void listener(request as never, response))
-  closeAfterTest(async () => {
+  const close = async (): Promise<void> => {
     http.closeAllConnections()
     await new Promise((resolve) => http.close(resolve))
-  })
+  }
+  closeAfterTest(close)
   return {
     url,
     calls,
     get requests() {
       return requests
     },
+    close,
+    hang: () => void (hangs = true),
     connections: promisify(http.getConnections.bind(http)),
     expireAccessTokens: () => seen.forEach((token) => expired.add(token)),
   }

@@ -16,13 +16,15 @@ export async function startPublicAddress(): Promise<PublicAddress> {
   const http = createServer((request, response) => {
     const headers = { ...(request.headers as Record<string, string>) }
     delete headers['connection']
-    fetch(target + request.url, { headers, method: request.method ?? 'GET' }).then(
+    fetch(target + request.url, { headers, method: request.method ?? 'GET', redirect: 'manual' }).then(
       async (answer) => {
         const names = [
           'content-type',
           'content-security-policy',
           'cache-control',
+          'location',
           'referrer-policy',
+          'set-cookie',
           'x-content-type-options',
         ]
         for (const name of names) if (answer.headers.has(name)) response.setHeader(name, answer.headers.get(name)!)

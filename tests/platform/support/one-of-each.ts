@@ -15,7 +15,8 @@ export type Ids = Readonly<
     | 'endpointId'
     | 'uploadId'
     | 'token'
-    | 'path',
+    | 'path'
+    | 'state',
     string
   >
 >
@@ -33,6 +34,7 @@ export const MISSING: Ids = {
   uploadId: `upl_${NOTHING}`,
   token: NOTHING,
   path: `/app/mnt/uploads/${NOTHING}/a.txt`,
+  state: 'nobody',
 }
 
 type MakeBody = (ids: Ids) => unknown
@@ -80,6 +82,7 @@ const QUERIES: Readonly<Record<string, (ids: Ids) => Record<string, string>>> = 
   }),
   summarizeUsage: ({ integrationId: apiIntegrationId }) => ({ groupBy: 'day', apiIntegrationId }),
   exportUsage: ({ integrationId: apiIntegrationId }) => ({ format: 'jsonl', apiIntegrationId }),
+  endSignIns: ({ consumerId }) => ({ consumerId }),
   getFileContent: ({ path }) => ({ path }),
   deleteFile: ({ path }) => ({ path }),
   putUploadContent: ({ token }) => ({ token }),
@@ -151,6 +154,7 @@ export async function addOneOfEach(platform: Served, name: string): Promise<{ cl
       uploadId: pending.uploadId,
       token: pending.token,
       path: stored.path,
+      state: MISSING.state,
     },
   }
 }

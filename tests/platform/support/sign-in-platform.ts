@@ -33,7 +33,7 @@ export async function startSignInPlatform(engine: Engine, options: Options = {})
   const start = async (more: Partial<TestPlatformOptions> = {}): Promise<Served> => {
     const platform = await startPlatform(engine, {
       agencies: { solo: agency },
-      config: { read, ...config },
+      config: { read, allowedHosts: [idp.host], ...config },
       ...platformOptions,
       ...more,
     })

@@ -51,6 +51,7 @@ async function checkAddress(host: string, port: number): Promise<string> {
 function checkToken({ read }: ServerConfig): Finding {
   const subject = 'Token'
   if (read('APP_TOKEN') !== undefined) return { subject, state: 'ok', text: 'APP_TOKEN is set' }
-  const text = 'APP_TOKEN is not set: the self-hosted server is open to everybody who reaches it'
+  const text =
+    'APP_TOKEN is not set: the self-hosted server is open to whoever reaches it, except for pages of other machines'
   return { subject, state: 'note', text }
 }

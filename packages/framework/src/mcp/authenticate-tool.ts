@@ -2,8 +2,9 @@ import { type FunctionTool, type RunContext, tool as sdkTool } from '#agents-cor
 import type { Agent } from '../agent.ts'
 import type { Run } from '../run.ts'
 import type { AgencyContext } from '../run-scope.ts'
-import { authenticate, type Caller } from './authenticate.ts'
+import { authenticate } from './authenticate.ts'
 import { AUTHENTICATE_TOOL } from './protected-servers.ts'
+import type { Caller } from './reach.ts'
 import { SignInFailed } from './sign-in.ts'
 
 const made = new WeakMap<Agent, FunctionTool<AgencyContext>>()

@@ -1,23 +1,8 @@
-import type { RunContext } from '#agents-core'
-import { ConfigError } from '@bureau/protocol'
-import type { Agent } from '../agent.ts'
-import type { Run } from '../run.ts'
-import type { AgencyContext } from '../run-scope.ts'
-import { type OAuthAccess, storeOf } from './oauth-access.ts'
-import { settingsOf } from './oauth-server.ts'
 import { ProtectedConnection } from './protected-connection.ts'
-import type { ConnectionKey } from './protected-connections.ts'
 import type { ProtectedServer } from './protected-servers.ts'
-import { serverTools } from './server-tools.ts'
+import { activateConnection, type Caller, connectionFor, type Reach, reachOf, reportFailure } from './reach.ts'
 import { type Authorize, SignInFailed } from './sign-in.ts'
-import type { AttemptOptions, SignInAttempt } from './sign-in-attempt.ts'
-
-/** An agent in a run, as the tool that it calls sees it. */
-export type Caller = {
-  readonly run: Run
-  readonly agent: Agent
-  readonly runContext: RunContext<AgencyContext>
-}
+import type { SignInAttempt } from './sign-in-attempt.ts'
 
 /**
  * Lets an agent use a protected server for the rest of the run, once its user has signed in.
@@ -25,84 +10,64 @@ export type Caller = {
  * @throws SignInFailed, or the reason of the run's signal.
  */
 export async function authenticate(caller: Caller, entry: ProtectedServer): Promise<void> {
-  const { run } = caller
-  const access = run.environment.oauth
-  const userId = run.input.userId
-  if (!access || userId === undefined) throw new SignInFailed('nobody_to_ask')
-  const { server } = entry
-  const settings = settingsOf(server, access.read)
-  const store = storeOf(server, settings, access, run.agency)
-  const attempts: AttemptOptions = {
-    settings,
-    store,
-    key: { userId, server: settings.storageName },
-    fetch: access.fetch?.(settings) ?? fetch,
-    now: run.environment.now,
-  }
-  const signIn = (attempt: SignInAttempt): Promise<void> => carryOut(attempt, { run, userId, attempts, access })
+  const reach = reachOf(caller, entry)
+  if (!reach) throw new SignInFailed('nobody_to_ask')
   try {
-    if (entry.hostedTool) await activateHosted(caller, server.name, attempts, signIn)
-    else await activate(caller, { userId, server, store }, attempts, signIn)
+    if (reach.isHosted) await activateHosted(caller, reach)
+    else await activate(caller, reach)
   } catch (error) {
-    run.control.signal.throwIfAborted()
-    const failure = error instanceof SignInFailed ? error : new SignInFailed('server_unavailable', { cause: error })
-    access.onFailure(failure, { server: server.name, runId: run.runId })
-    throw failure
+    caller.run.control.signal.throwIfAborted()
+    throw reportFailure(error, caller, reach)
   }
 }
 
-type SignIn = (attempt: SignInAttempt) => Promise<void>
-
 /** A server that we connect to: its tools join the agent's. */
-async function activate(caller: Caller, key: ConnectionKey, attempts: AttemptOptions, signIn: SignIn): Promise<void> {
-  const { run, agent, runContext } = caller
-  const connection = run.toolServers.lease(key, () => new ProtectedConnection(attempts))
+async function activate(caller: Caller, reach: Reach): Promise<void> {
+  const connection = connectionFor(caller, reach)
   const attempt = await connection.check()
   if (attempt) {
-    await signIn(attempt)
+    await signIn(attempt, caller, reach)
     if (await connection.check()) throw new SignInFailed('not_accepted')
   }
-  const others = run.toolServers.connectionsOf(agent.name).filter((other) => other !== connection)
-  try {
-    await serverTools({ agent, runContext, servers: [...agent.mcpServers, ...others, connection] })
-  } catch (cause) {
-    if (cause instanceof ConfigError) throw new SignInFailed('tool_names_taken', { cause })
-    throw cause
-  }
-  run.toolServers.activate(agent.name, connection.name, { connection })
+  await activateConnection(caller, connection)
 }
 
 /** A server that the model's provider connects to: all it needs is the token, which we try out. */
-async function activateHosted(caller: Caller, name: string, attempts: AttemptOptions, signIn: SignIn): Promise<void> {
-  const connection = new ProtectedConnection(attempts)
+async function activateHosted(caller: Caller, reach: Reach): Promise<void> {
+  const connection = new ProtectedConnection(reach.attempts)
   const { session } = connection
   try {
     const attempt = await connection.check()
     if (attempt) {
-      await signIn(attempt)
+      await signIn(attempt, caller, reach)
       if (await connection.check()) throw new SignInFailed('not_accepted')
     }
     if ((await session.token()) === undefined) {
       // A server that lists its tools to everybody: ask for a token all the same.
       await session.renew({}, undefined)
       const unasked = session.takeAttempt()
-      if (unasked) await signIn(unasked)
+      if (unasked) await signIn(unasked, caller, reach)
     }
     if ((await session.token()) === undefined) throw new SignInFailed('no_token')
   } finally {
     await connection.close().catch(() => {})
   }
-  caller.run.toolServers.activate(caller.agent.name, name, { hosted: session })
+  caller.run.toolServers.activate(caller.agent.name, reach.server.name, { hosted: session })
 }
 
-type SigningIn = {
-  readonly run: Run
-  readonly userId: string
-  readonly attempts: AttemptOptions
-  readonly access: OAuthAccess
+/** Asks the user, and a second time where the provider refuses the registered client the scopes that it asks for. */
+async function signIn(attempt: SignInAttempt, caller: Caller, reach: Reach): Promise<void> {
+  try {
+    await askUser(attempt, caller, reach)
+  } catch (error) {
+    const isForScopes = error instanceof SignInFailed && error.providerWord === 'invalid_scope'
+    const other = isForScopes ? await attempt.withNewClient() : undefined
+    if (!other) throw error
+    await askUser(other, caller, reach)
+  }
 }
 
-async function carryOut(attempt: SignInAttempt, { run, userId, attempts, access }: SigningIn): Promise<void> {
+async function askUser(attempt: SignInAttempt, { run }: Caller, { userId, attempts, access }: Reach): Promise<void> {
   const { settings, store, key } = attempts
   const { redirectHandler, callbackHandler } = settings.options
   const authorize = redirectHandler && callbackHandler ? byHandlers(redirectHandler, callbackHandler) : access.authorize

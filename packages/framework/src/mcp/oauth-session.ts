@@ -28,6 +28,11 @@ export class OAuthSession implements AuthProvider {
     return attempt
   }
 
+  /** Drops the attempt of an earlier request, which the stored tokens may have overtaken; one for more scopes stays. */
+  forgetRefusal(): void {
+    if (!this.#attempt?.wider) this.#attempt = undefined
+  }
+
   /** The stored token, whoever has stored it: another process may have refreshed it. */
   async token(): Promise<string | undefined> {
     const { tokens } = await this.#options.store.load(this.#options.key)

@@ -1,5 +1,6 @@
-import { InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
+import { type FetchLike, InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
 import { type MCPServer, MCPServerStreamableHttp } from '#agents-core'
+import { limitedResponse } from '../limited-response.ts'
 import { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
 import { AUTHENTICATE_TOOL } from './protected-servers.ts'
@@ -10,6 +11,8 @@ type McpTools = Awaited<ReturnType<MCPServer['listTools']>>
 
 const CONNECT_TIMEOUT_SECONDS = 20
 const TOOL_TIMEOUT_MS = 120_000
+/** Largest message of a server: an answer as JSON, or one event of a stream. */
+const MAX_MESSAGE_BYTES = 16_777_216
 
 /** The SDK would print every request that needs a sign-in as an error. */
 const SILENT = {
@@ -38,6 +41,8 @@ export class ProtectedConnection implements MCPServer {
 
   constructor(options: AttemptOptions) {
     const { name, url, options: declared } = options.settings
+    const limitedFetch: FetchLike = async (...request) =>
+      limitedResponse(await options.fetch(...request), MAX_MESSAGE_BYTES)
     this.name = name
     if (declared.toolFilter) this.toolFilter = declared.toolFilter
     this.session = new OAuthSession(options)
@@ -45,7 +50,7 @@ export class ProtectedConnection implements MCPServer {
       url,
       name,
       authProvider: this.session,
-      fetch: options.fetch,
+      fetch: limitedFetch,
       cacheToolsList: false,
       logger: SILENT,
       clientSessionTimeoutSeconds: CONNECT_TIMEOUT_SECONDS,
@@ -71,6 +76,18 @@ export class ProtectedConnection implements MCPServer {
         if (attempt) return attempt
         throw error
       }
+    })
+  }
+
+  /**
+   * Like `check`, as far as the stored tokens go: nobody is asked.
+   *
+   * @throws whatever keeps the server from answering; `session.needsUser` when it is the sign-in.
+   */
+  resume(): Promise<void> {
+    return this.#checks.run(() => {
+      this.session.forgetRefusal()
+      return this.#listOrReconnect()
     })
   }
 

@@ -11,12 +11,16 @@ const MIN_TOKEN_LIFE_MS = 60_000
 
 type Activated = { readonly connection: ProtectedConnection } | { readonly hosted: OAuthSession }
 
-/** Which protected servers the agents of one run may use: those that `authenticate_mcp_server` was called for. */
+/**
+ * Which protected servers the agents of one run may use: those that the user is signed in to already, and those that
+ * `authenticate_mcp_server` was called for.
+ */
 export class RunToolServers {
   /** Sign-ins of one run follow each other: a user can look at one page at a time. */
   readonly signIns = new OneAtATime()
   readonly #pool: ProtectedConnections
   readonly #leases: Lease[] = []
+  readonly #begun = new Map<string, Promise<void>>()
   readonly #activated = new Map<string, Map<string, Activated>>()
 
   constructor(pool: ProtectedConnections) {
@@ -28,6 +32,13 @@ export class RunToolServers {
     const lease = this.#pool.lease(key, open)
     this.#leases.push(lease)
     return lease.connection
+  }
+
+  /** Does something once for each agent of the run. */
+  once(agent: string, work: () => Promise<void>): Promise<void> {
+    const begun = this.#begun.get(agent) ?? work()
+    this.#begun.set(agent, begun)
+    return begun
   }
 
   activate(agent: string, server: string, activated: Activated): void {

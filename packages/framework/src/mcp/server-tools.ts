@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto'
 import {
   type Agent as SdkAgent,
   type AgentOutputType,
-  getAllMcpTools,
+  type FunctionTool,
   type MCPServer,
+  mcpToFunctionTool,
   type RunContext,
   type Tool as SdkTool,
 } from '#agents-core'
@@ -19,49 +21,82 @@ export function toolServerOf(tool: object): string | undefined {
 }
 
 export type ServerToolsOptions = {
-  readonly agent: SdkAgent<AgencyContext, AgentOutputType>
+  /** An agent of either kind: of runs, or of realtime sessions. */
+  readonly agent: Pick<SdkAgent<AgencyContext, AgentOutputType>, 'name' | 'mcpConfig'> & {
+    readonly tools: readonly { readonly name: string }[]
+  }
   readonly runContext: RunContext<AgencyContext>
   /** Connected servers, in order. */
   readonly servers: readonly MCPServer[]
 }
 
 /**
- * The tools of an agent's connected servers, made anew from what the servers list now.
+ * The tools of an agent's connected servers, made anew from what the servers list now, under the names that they have there.
  *
- * @throws ConfigError two servers have a tool of one name, or one has a tool named like a tool of the agent.
+ * @throws ConfigError two tools, of servers or of the agent, would have one name.
  */
 export async function serverTools(options: ServerToolsOptions): Promise<SdkTool<AgencyContext>[]> {
   const { agent } = options
+  const own = [...agent.tools.map((tool) => tool.name), AUTHENTICATE_TOOL]
+  const taken = new Map(own.map((name) => [name, `the agent's own tool "${name}"`]))
   const tools: SdkTool<AgencyContext>[] = []
-  const taken = new Set([...agent.tools.map((tool) => tool.name), AUTHENTICATE_TOOL])
   for (const server of options.servers) {
-    for (const tool of await toolsOf(server, taken, options)) {
-      if (taken.has(tool.name)) {
-        const clash = `The tool server "${server.name}" has a tool "${tool.name}", but the agent "${agent.name}" has one already.`
-        throw new ConfigError(`${clash} Set mcpConfig: { includeServerInToolNames: true }.`)
-      }
-      taken.add(tool.name)
-      origins.set(tool, server.name)
-      tools.push(tool)
+    for (const listed of await offeredTools(server, options)) {
+      const name = nameFor(listed, server, agent)
+      const what = `the tool "${listed.name}" of the tool server "${server.name}"`
+      const other = taken.get(name)
+      if (other !== undefined) throw clash(`${what} and ${other} have one name, "${name}"`, agent)
+      taken.set(name, what)
+      const made = asFunction(listed, { server, agent, name })
+      origins.set(made, server.name)
+      tools.push(made)
     }
   }
   return tools
 }
 
-/** In the way of the SDK's agents, one server at a time: so that it is known which tool is whose. */
-function toolsOf(
-  server: MCPServer,
-  taken: Set<string>,
-  options: ServerToolsOptions,
-): Promise<SdkTool<AgencyContext>[]> {
-  const { mcpConfig } = options.agent
-  return getAllMcpTools({
-    mcpServers: [withSharedListing(server)],
-    runContext: options.runContext,
-    agent: options.agent,
-    convertSchemasToStrict: mcpConfig.convertSchemasToStrict === true,
-    includeServerInToolNames: mcpConfig.includeServerInToolNames === true,
-    reservedToolNames: taken,
-    ...(mcpConfig.errorFunction !== undefined && { errorFunction: mcpConfig.errorFunction }),
-  })
+type Listed = Awaited<ReturnType<MCPServer['listTools']>>[number]
+type Owner = ServerToolsOptions['agent']
+
+/** What the server lists, less what its filter takes out. */
+async function offeredTools(server: MCPServer, { agent, runContext }: ServerToolsOptions): Promise<Listed[]> {
+  const { toolFilter: filter, name: serverName } = server
+  const listed = structuredClone(await withSharedListing(server).listTools())
+  if (typeof filter === 'function') {
+    const offered: Listed[] = []
+    // The type of a filter's agent is that of an agent with any context.
+    const context = { runContext, agent: agent as never, serverName }
+    for (const tool of listed) if (await filter(context, tool)) offered.push(tool)
+    return offered
+  }
+  const { allowedToolNames: allowed = [], blockedToolNames: blocked = [] } = filter ?? {}
+  return listed.filter(({ name }) => (allowed.length === 0 || allowed.includes(name)) && !blocked.includes(name))
+}
+
+/** The SDK's function, except for its name: in that the SDK replaces whatever is no letter or digit. */
+function asFunction(
+  listed: Listed,
+  { server, agent, name }: { readonly server: MCPServer; readonly agent: Owner; readonly name: string },
+): FunctionTool<AgencyContext> {
+  const { convertSchemasToStrict = false, errorFunction } = agent.mcpConfig
+  const options = errorFunction === undefined ? {} : { errorFunction }
+  const made = mcpToFunctionTool(listed, withSharedListing(server), convertSchemasToStrict, options)
+  return { ...(made as unknown as FunctionTool<AgencyContext>), name }
+}
+
+const MAX_NAME_LENGTH = 64
+
+/** The tool's own name, as far as model providers take it: letters, digits, `_` and `-`, at most 64 of them. */
+function nameFor({ name }: Listed, server: MCPServer, { mcpConfig }: Owner): string {
+  const full = mcpConfig.includeServerInToolNames === true ? `mcp_${server.name}__${name}` : name
+  const usable = full.replace(/[^A-Za-z0-9_-]/g, '_')
+  if (usable.length <= MAX_NAME_LENGTH) return usable
+  const digest = createHash('sha256').update(full).digest('hex').slice(0, 8)
+  return `${usable.slice(0, MAX_NAME_LENGTH - digest.length - 1)}_${digest}`
+}
+
+function clash(what: string, { name, mcpConfig }: Owner): ConfigError {
+  const choose = 'Leave one of them out with the toolFilter of its server'
+  const prefix = mcpConfig.includeServerInToolNames ? '' : ', or set mcpConfig: { includeServerInToolNames: true }'
+  return new ConfigError(`Agent "${name}": ${what}. ${choose}${prefix}.`)
 }

@@ -1,7 +1,10 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import {
   auth,
+  type AuthOptions,
+  type AuthResult,
   type FetchLike,
+  IssuerMismatchError,
   type OAuthClientInformationContext,
   type OAuthClientMetadata,
   type OAuthClientProvider,
@@ -9,12 +12,15 @@ import {
   type StoredOAuthClientInformation,
   type StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
+import { limitedResponse } from '../limited-response.ts'
 import type { OAuthServerSettings } from './oauth-server.ts'
 import { SignInFailed } from './sign-in.ts'
 import type { CredentialsKey, StoredCredentials, TokenStore } from './token-store.ts'
 
-/** Longest time one request to a provider may take. */
-const REQUEST_TIMEOUT_MS = 30_000
+/** Longest time that all requests of one step may take together: discovery, registration, tokens. */
+const STEP_TIMEOUT_MS = 30_000
+/** Largest answer of a provider: metadata, a registered client, tokens. */
+const MAX_ANSWER_BYTES = 1_048_576
 
 export type AttemptOptions = {
   readonly settings: OAuthServerSettings
@@ -31,6 +37,8 @@ export type Challenge = {
   readonly scope?: string | undefined
   /** True: the scope is wider than what the user has granted, so that a refresh cannot help. */
   readonly wider?: boolean
+  /** True: the client that has registered itself is not used; another one registers. */
+  readonly newClient?: boolean
 }
 
 /**
@@ -43,16 +51,16 @@ export class SignInAttempt implements OAuthClientProvider {
   readonly stateText = randomBytes(32).toString('base64url')
   /** Where the user has to go. Set when `begin` answers false. */
   authorizationUrl: URL | undefined
-  /** True: the stored token works, but not for everything. */
-  wider = false
   /** Absent for configured clients: they never register themselves. */
   readonly saveClientInformation?: (client: StoredOAuthClientInformation) => Promise<void>
   readonly #options: AttemptOptions
+  #challenge: Challenge = {}
   #credentials: StoredCredentials = {}
   #client: StoredOAuthClientInformation | undefined
   #discovery: OAuthDiscoveryState | undefined
   #verifier: string | undefined
   #finishing = false
+  #deadline: AbortSignal | undefined
 
   constructor(options: AttemptOptions) {
     this.#options = options
@@ -61,18 +69,23 @@ export class SignInAttempt implements OAuthClientProvider {
     if (authServerUrl !== undefined) this.#discovery = { authorizationServerUrl: authServerUrl }
   }
 
-  /** True: there are new tokens. False: the user must go to `authorizationUrl`. */
+  /** True: the stored token works, but not for everything. */
+  get wider(): boolean {
+    return this.#challenge.wider ?? false
+  }
+
+  /**
+   * True: there are new tokens. False: the user must go to `authorizationUrl`.
+   *
+   * @throws SignInFailed `issuer_mismatch`
+   */
   async begin(challenge: Challenge): Promise<boolean> {
     const { settings, store, key } = this.#options
+    this.#challenge = challenge
     this.#credentials = await store.load(key)
-    this.#client = this.#credentials.client
-    this.wider = challenge.wider ?? false
+    this.#client = challenge.newClient ? undefined : this.#credentials.client
     const scope = settings.scopes?.join(' ') ?? challenge.scope
-    // Providers refuse scopes that a client did not register for; one that did joins the tokens once there are any.
-    if (this.wider && !mayAskFor(this.#client, scope)) this.#client = undefined
-    const result = await auth(this, {
-      serverUrl: settings.url,
-      fetchFn: this.#fetch,
+    const result = await this.#authorize({
       ...(scope !== undefined && { scope }),
       ...(challenge.resourceMetadataUrl && { resourceMetadataUrl: challenge.resourceMetadataUrl }),
       ...(this.wider && { forceReauthorization: true }),
@@ -83,18 +96,30 @@ export class SignInAttempt implements OAuthClientProvider {
   /**
    * Exchanges the code of the provider's redirect. The redirect must bring the attempt's state and, where the provider
    * says who it is, the right issuer (RFC 9207).
+   *
+   * @throws SignInFailed `state_mismatch`, `issuer_mismatch`
    */
   async finish(callback: URLSearchParams): Promise<void> {
-    const { settings, store, key } = this.#options
+    const { store, key } = this.#options
     if (!sameText(callback.get('state') ?? '', this.stateText)) throw new SignInFailed('state_mismatch')
     this.#credentials = await store.load(key)
     this.#finishing = true
-    await auth(this, {
-      serverUrl: settings.url,
-      fetchFn: this.#fetch,
+    await this.#authorize({
       authorizationCode: callback.get('code') ?? '',
       ...(callback.has('iss') && { iss: callback.get('iss')! }),
     })
+  }
+
+  /**
+   * The same attempt with a client that registers for the scopes it asks for, because some providers hold a client to those
+   * that it has once registered for. It joins the tokens when there are any. Undefined: this client may ask for them already.
+   */
+  async withNewClient(): Promise<SignInAttempt | undefined> {
+    const { store, key } = this.#options
+    if (!this.wider || this.#challenge.newClient || !this.saveClientInformation) return undefined
+    const attempt = new SignInAttempt(this.#options)
+    await store.exclusive(key, () => attempt.begin({ ...this.#challenge, newClient: true }))
+    return attempt
   }
 
   /**
@@ -149,7 +174,11 @@ export class SignInAttempt implements OAuthClientProvider {
     await this.#save({ tokens, ...(expiresAt !== undefined && { expiresAt }), ...this.#clientPart() })
   }
 
+  /** @throws Error the page is not https, although the declaration is: a code that it sends back could be read on the way. */
   redirectToAuthorization(url: URL): void {
+    const { url: server, authServerUrl = server } = this.#options.settings
+    const isPlainDeclared = [server, authServerUrl].some((declared) => declared.startsWith('http:'))
+    if (url.protocol !== 'https:' && !isPlainDeclared) throw new Error(`the sign-in page is not https: ${url.origin}`)
     this.authorizationUrl = url
   }
 
@@ -182,8 +211,19 @@ export class SignInAttempt implements OAuthClientProvider {
     if (scope === 'all' || scope === 'tokens') await this.#save(this.#clientPart())
   }
 
-  readonly #fetch: FetchLike = (url, init) =>
-    this.#options.fetch(url, { ...init, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })
+  async #authorize(options: Partial<AuthOptions>): Promise<AuthResult> {
+    this.#deadline = AbortSignal.timeout(STEP_TIMEOUT_MS)
+    try {
+      return await auth(this, { ...options, serverUrl: this.#options.settings.url, fetchFn: this.#fetch })
+    } catch (error) {
+      throw error instanceof IssuerMismatchError && error.received !== undefined ? wrongIssuer(error) : error
+    }
+  }
+
+  readonly #fetch: FetchLike = async (url, init) => {
+    const response = await this.#options.fetch(url, { ...init, signal: this.#deadline ?? null })
+    return limitedResponse(response, MAX_ANSWER_BYTES)
+  }
 
   async #saveClient(client: StoredOAuthClientInformation): Promise<void> {
     this.#client = client
@@ -200,9 +240,11 @@ export class SignInAttempt implements OAuthClientProvider {
   }
 }
 
-function mayAskFor(client: StoredOAuthClientInformation | undefined, scope = ''): boolean {
-  const registered = client && 'scope' in client ? client.scope : undefined
-  return registered === undefined || scope.split(' ').every((word) => registered.split(' ').includes(word))
+/** Issuers are compared as texts (RFC 8414, 3.3; RFC 9207, 2.4), so that a slash at the end matters. */
+function wrongIssuer(error: IssuerMismatchError): SignInFailed {
+  const [expected, received] = [error.expected, error.received].map((issuer) => issuer?.replace(/\/$/, ''))
+  const detail = 'they differ only by a slash at the end; authServerUrl can be declared as the provider writes it'
+  return new SignInFailed('issuer_mismatch', { cause: error, ...(expected === received && { detail }) })
 }
 
 /** Compares in constant time, whatever the lengths. */

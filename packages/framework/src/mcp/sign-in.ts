@@ -7,6 +7,7 @@ export type SignInFailure =
   | 'cancelled'
   | 'user_mismatch'
   | 'state_mismatch'
+  | 'issuer_mismatch'
   | 'exchange_failed'
   | 'not_accepted'
   | 'server_unavailable'
@@ -20,6 +21,7 @@ const SENTENCES: Record<SignInFailure, string> = {
   cancelled: 'the run was stopped',
   user_mismatch: 'somebody else answered the sign-in',
   state_mismatch: 'the answer belongs to another sign-in',
+  issuer_mismatch: 'the provider names another issuer than the one that it was found under',
   exchange_failed: 'the provider did not accept the sign-in',
   not_accepted: 'the server refused the new token',
   server_unavailable: 'the server or its provider could not be reached',
@@ -42,6 +44,14 @@ const PROVIDER_WORDS = new Set([
   'unsupported_response_type',
 ])
 
+type SignInFailedOptions = {
+  /** What the provider said, as one of OAuth's words. */
+  readonly providerWord?: string
+  /** Follows the sentence. Must hold nothing that came from outside. */
+  readonly detail?: string
+  readonly cause?: unknown
+}
+
 /**
  * A sign-in that came to nothing. The message is fit for the model and for callers; what a provider said, beyond its
  * standard words, is in the cause.
@@ -49,12 +59,13 @@ const PROVIDER_WORDS = new Set([
 export class SignInFailed extends Error {
   override readonly name = 'SignInFailed'
   readonly reason: SignInFailure
+  readonly providerWord: string | undefined
 
-  constructor(reason: SignInFailure, options: { readonly providerWord?: string; readonly cause?: unknown } = {}) {
-    const word = options.providerWord
-    const known = word !== undefined && PROVIDER_WORDS.has(word) ? ` (${word})` : ''
-    super(`${SENTENCES[reason]}${known}`, { cause: options.cause })
+  constructor(reason: SignInFailure, { providerWord, detail, cause }: SignInFailedOptions = {}) {
+    const known = providerWord !== undefined && PROVIDER_WORDS.has(providerWord) ? providerWord : detail
+    super(`${SENTENCES[reason]}${known === undefined ? '' : ` (${known})`}`, { cause })
     this.reason = reason
+    this.providerWord = providerWord
   }
 }
 

@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, type RequestInit, fetch as undiciFetch } from 'undici'
+import { limitedResponse } from '../limited-response.ts'
 
 const MAX_ATTEMPTS = 3
 const MAX_RETRY_WAIT_MS = 10_000
+/** Largest answer that is not a good one: clients read it whole, and a caller may have named its sender. */
+const MAX_ERROR_BYTES = 1_048_576
 
 /**
  * A `fetch` for clients of model providers: over the given dispatcher, without redirects, and with retries.
@@ -18,7 +21,7 @@ export function providerFetch(dispatcher: Dispatcher): typeof fetch {
       const waitMs = retryAfterMs(answer) ?? 500 * 2 ** (attempt - 1)
       if (!isTransient(answer) || attempt === MAX_ATTEMPTS || waitMs > MAX_RETRY_WAIT_MS || init?.signal?.aborted) {
         if (answer instanceof Error) throw answer
-        return answer
+        return answer.ok ? answer : limitedResponse(answer, MAX_ERROR_BYTES)
       }
       if (!(answer instanceof Error)) await answer.body?.cancel()
       await sleep(waitMs, undefined, { signal: init?.signal ?? undefined })

@@ -104,7 +104,8 @@ function resolveName(own: string, config: ClientConfig, access: ModelAccess): Re
   return openAiModel(isForGateway ? name : name.replace(/^openai\//, ''), config, access)
 }
 
-const THIRD_PARTY = /^(?:thirdparty|litellm)\/(.+)$/
+/** A model of another vendor, `<provider>/<model>` behind the prefix. */
+export const THIRD_PARTY = /^(?:thirdparty|litellm)\/(.+)$/
 const OTHER_VENDOR = /^(?!openai\/|openrouter\/)[^/]+\//
 
 /** Whether a name without our own prefix names the model of another vendor than the default one. */
@@ -210,7 +211,8 @@ function thirdParty(name: string, config: ClientConfig, access: ModelAccess): Re
 const NAMES: Readonly<Record<string, string>> = { gemini: 'google', google: 'gemini' }
 const TAKES_API_KEY = new Set(['openai_compatible', 'openai-compatible'])
 
-function keyFor(provider: string, config: ClientConfig): string | undefined {
+/** The key that a request brings for a provider. */
+export function keyFor(provider: string, config: ClientConfig): string | undefined {
   const keys = config.thirdparty_keys ?? {}
   const other = NAMES[provider]
   const own = keys[provider] ?? (other === undefined ? undefined : keys[other]) ?? keys[provider.replace('-', '_')]

@@ -85,12 +85,22 @@ const PROVIDERS: readonly Provider[] = [
 
 const ALIASES: Readonly<Record<string, string>> = { gemini: 'google', 'openai-compatible': 'openai_compatible' }
 
+export const providerNames: readonly string[] = PROVIDERS.map(({ name }) => name)
+
+/** The first name of a provider that may be called by another one; undefined when there is no such provider. */
+export function providerNameOf(name: string): string | undefined {
+  return findProvider(name)?.name
+}
+
 /** @throws ConfigError when there is no such provider. */
 export function getProvider(name: string): Provider {
-  const provider = PROVIDERS.find((each) => each.name === (ALIASES[name] ?? name))
+  const provider = findProvider(name)
   if (provider) return provider
-  const known = PROVIDERS.map((each) => each.name).join(', ')
-  throw new ConfigError(`There is no model provider "${name}". Known providers: ${known}.`)
+  throw new ConfigError(`There is no model provider "${name}". Known providers: ${providerNames.join(', ')}.`)
+}
+
+function findProvider(name: string): Provider | undefined {
+  return PROVIDERS.find((each) => each.name === (ALIASES[name] ?? name))
 }
 
 function withKey({ apiKey, ...settings }: ProviderSettings): Omit<ProviderSettings, 'apiKey'> & { apiKey?: string } {

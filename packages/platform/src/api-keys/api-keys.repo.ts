@@ -25,6 +25,15 @@ export type ApiKeyView = {
 
 type Keyed = { readonly ownerId: string; readonly keyId: string }
 
+/**
+ * What the API key of the caller is restricted to; null: nothing. A restricted key manages the keys that reach no further
+ * than it does; for it there are no others.
+ */
+type Reach = { readonly integrationIds: readonly string[] | null }
+
+const isWithin = ({ integrationIds }: Reach) =>
+  integrationIds ? sql`${apiKeys.integrationIds} <@ ${sql.param(integrationIds, apiKeys.integrationIds)}` : undefined
+
 /** @throws ServiceError `integration_not_found`: the key is to be restricted to an integration that is not there. */
 export const insertApiKey = tenantOperation(
   { source: import.meta.url, name: 'insertApiKey', lane: 'interactive' },
@@ -74,14 +83,14 @@ export const replaceApiKey = tenantOperation(
 /** Ends a key for good. Repeating it changes nothing. @throws ServiceError `api_key_not_found` */
 export const revokeApiKey = tenantOperation(
   { source: import.meta.url, name: 'revokeApiKey', lane: 'interactive' },
-  async (tx, { ownerId, keyId, actor }: Keyed & { actor: string }): Promise<ApiKeyView> => {
-    const own = and(eq(apiKeys.ownerId, ownerId), eq(apiKeys.id, keyId))
+  async (tx, args: Keyed & Reach & { actor: string }): Promise<ApiKeyView> => {
+    const { ownerId, keyId, actor } = args
     const revoked = await tx
       .update(apiKeys)
       .set({ revokedAt: sql`now()` })
-      .where(and(own, isNull(apiKeys.revokedAt)))
+      .where(and(isManaged(args), isNull(apiKeys.revokedAt)))
       .returning({ id: apiKeys.id })
-    const view = await findView(tx, ownerId, keyId)
+    const view = await findView(tx, args)
     if (revoked.length > 0) {
       await appendAudit(tx, ownerId, { actor, action: 'api_key.revoked', target: keyId })
       await appendOutbox(tx, ownerId, 'api_key.revoked', view)
@@ -93,17 +102,18 @@ export const revokeApiKey = tenantOperation(
 /** @throws ServiceError `api_key_not_found` */
 export const getApiKey = tenantOperation(
   { source: import.meta.url, name: 'getApiKey', lane: 'interactive' },
-  (tx, { ownerId, keyId }: Keyed): Promise<ApiKeyView> => findView(tx, ownerId, keyId),
+  (tx, key: Keyed & Reach): Promise<ApiKeyView> => findView(tx, key),
 )
 
 /** Newest first. */
 export const listApiKeys = tenantOperation(
   { source: import.meta.url, name: 'listApiKeys', lane: 'interactive' },
-  async (tx, { ownerId, limit, after }: PageRequest & { ownerId: string }): Promise<Page<ApiKeyView>> => {
+  async (tx, args: PageRequest & Reach & { ownerId: string }): Promise<Page<ApiKeyView>> => {
+    const { ownerId, limit, after } = args
     const rows = await tx
       .select()
       .from(apiKeys)
-      .where(and(eq(apiKeys.ownerId, ownerId), olderThan(apiKeys.createdAt, apiKeys.id, after)))
+      .where(and(eq(apiKeys.ownerId, ownerId), isWithin(args), olderThan(apiKeys.createdAt, apiKeys.id, after)))
       .orderBy(desc(apiKeys.createdAt), desc(apiKeys.id))
       .limit(limit + 1)
     return toPage(rows, limit, apiKeyView, (row) => [row.createdAt.toISOString(), row.id])
@@ -138,11 +148,11 @@ const usable = (ownerId: string, keyId: string) =>
     sql`(${apiKeys.expiresAt} IS NULL OR ${apiKeys.expiresAt} > now())`,
   )
 
-async function findView(tx: Tx, ownerId: string, keyId: string): Promise<ApiKeyView> {
-  const [row] = await tx
-    .select()
-    .from(apiKeys)
-    .where(and(eq(apiKeys.ownerId, ownerId), eq(apiKeys.id, keyId)))
+const isManaged = (key: Keyed & Reach) =>
+  and(eq(apiKeys.ownerId, key.ownerId), eq(apiKeys.id, key.keyId), isWithin(key))
+
+async function findView(tx: Tx, key: Keyed & Reach): Promise<ApiKeyView> {
+  const [row] = await tx.select().from(apiKeys).where(isManaged(key))
   if (!row) throw new ServiceError('api_key_not_found')
   return apiKeyView(row)
 }

@@ -47,7 +47,12 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
   })
 
   test('neither the token nor its hash is ever listed', async () => {
-    const page = await platform.db.run(listApiKeys, { ownerId: tenant.ownerId, limit: 100, after: null })
+    const page = await platform.db.run(listApiKeys, {
+      ownerId: tenant.ownerId,
+      integrationIds: null,
+      limit: 100,
+      after: null,
+    })
     const listed = page.items.find((key) => key.id === first.id)
     expect(listed).toMatchObject({ object: 'api_key', name: 'first', hint: first.token.slice(-4), scopes: ['*'] })
     expect(Object.keys(listed ?? {})).not.toContain('token')
@@ -151,7 +156,13 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
     const ask = (where: Authenticator) => codeOf(where.authenticate(`Bearer ${key.token}`))
     expect([await ask(far), await ask(near)]).toEqual(['fine', 'fine'])
 
-    const revoke = () => platform.db.run(revokeApiKey, { ownerId: tenant.ownerId, keyId: key.id, actor: first.id })
+    const revoke = () =>
+      platform.db.run(revokeApiKey, {
+        ownerId: tenant.ownerId,
+        integrationIds: null,
+        keyId: key.id,
+        actor: first.id,
+      })
     const revoked = await revoke()
     await near.forget(key.id)
 
@@ -217,7 +228,7 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
 
   test("another owner's key does not exist", async () => {
     const stranger = await platform.addTenant()
-    const foreign = { ownerId: stranger.ownerId, keyId: first.id }
+    const foreign = { ownerId: stranger.ownerId, integrationIds: null, keyId: first.id }
     expect(await codeOf(platform.db.run(getApiKey, foreign))).toBe('api_key_not_found')
     expect(await codeOf(platform.db.run(revokeApiKey, { ...foreign, actor: 'x' }))).toBe('api_key_not_found')
   })

@@ -48,13 +48,14 @@ export async function rotateApiKey(
   keyId: string,
   overlapSeconds: number,
 ): Promise<IssuedApiKey> {
-  const old = await issuer.db.run(getApiKey, { ownerId: caller.ownerId, keyId })
+  const { ownerId, integrationIds } = caller
+  const old = await issuer.db.run(getApiKey, { ownerId, integrationIds, keyId })
   requireGrantable(caller, old.scopes, old.integrationIds)
   const expiresAt = old.expiresAt === null ? null : new Date(old.expiresAt)
   const usable = old.revokedAt === null && !isOver(expiresAt)
   if (!usable) throw new ServiceError('api_key_not_found')
-  return issue(issuer, caller.ownerId, { ...old, expiresAt }, (successor) =>
-    issuer.db.run(replaceApiKey, { ownerId: caller.ownerId, keyId, actor: caller.keyId, overlapSeconds, successor }),
+  return issue(issuer, ownerId, { ...old, expiresAt }, (successor) =>
+    issuer.db.run(replaceApiKey, { ownerId, keyId, actor: caller.keyId, overlapSeconds, successor }),
   )
 }
 

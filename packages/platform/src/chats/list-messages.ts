@@ -2,7 +2,8 @@ import type { Message } from '@bureau/protocol'
 import { and, asc, desc, eq, gt, inArray, lt } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
-import { messageAttachments, messages } from '../db/schema.ts'
+import { messageAttachments, messages, runs } from '../db/schema.ts'
+import { type RunErrorView, runErrorOf } from '../runs/run-view.ts'
 import { type AttachmentRow, type AttachmentView, attachmentView } from './attachments.repo.ts'
 import type { ChatKey } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
@@ -14,6 +15,8 @@ export type MessageView = {
   readonly seq: number
   readonly role: 'user' | 'assistant' | 'system' | 'tool'
   readonly status: 'ok' | 'failed' | 'cancelled' | 'partial'
+  /** Why the response that it belongs to failed; null for any other message. */
+  readonly error: RunErrorView | null
   readonly runId: string
   /** Who wrote it; null for the user. */
   readonly agent: string | null
@@ -22,7 +25,14 @@ export type MessageView = {
   readonly createdAt: string
 }
 
-type MessageRow = typeof messages.$inferSelect
+const columns = {
+  message: messages,
+  errorCode: runs.errorCode,
+  errorMessage: runs.errorMessage,
+  errorClass: runs.errorClass,
+}
+
+type MessageRow = Parameters<typeof runErrorOf>[0] & { readonly message: typeof messages.$inferSelect }
 
 /**
  * The messages of a chat by number, oldest first unless `order` is `desc`. The position of a page is that number.
@@ -39,8 +49,9 @@ export const listMessages = tenantOperation(
     await requireChat(tx, args)
     const position = after ? Number(after[1]) : undefined
     const rows = await tx
-      .select()
+      .select(columns)
       .from(messages)
+      .leftJoin(runs, and(eq(runs.id, messages.runId), eq(runs.ownerId, ownerId), eq(messages.status, 'failed')))
       .where(
         and(
           eq(messages.chatId, chatId),
@@ -55,8 +66,8 @@ export const listMessages = tenantOperation(
     return toPage(
       rows,
       limit,
-      (row) => messageView(row, attachments.get(row.seq) ?? []),
-      (row) => ['', String(row.seq)],
+      (row) => messageView(row, attachments.get(row.message.seq) ?? []),
+      ({ message }) => ['', String(message.seq)],
     )
   },
 )
@@ -76,7 +87,7 @@ async function attachmentsOf(
         eq(messageAttachments.ownerId, ownerId),
         inArray(
           messageAttachments.messageSeq,
-          rows.map((row) => row.seq),
+          rows.map(({ message }) => message.seq),
         ),
       ),
     )
@@ -84,13 +95,15 @@ async function attachmentsOf(
   return Map.groupBy(found, (row) => row.messageSeq)
 }
 
-function messageView(row: MessageRow, attachments: readonly AttachmentRow[]): MessageView {
+function messageView(found: MessageRow, attachments: readonly AttachmentRow[]): MessageView {
+  const { message: row } = found
   return {
     object: 'message',
     id: row.id,
     seq: row.seq,
     role: row.role,
     status: row.status,
+    error: runErrorOf(found),
     runId: row.runId,
     agent: row.role === 'user' ? null : (row.item.agent ?? null),
     item: row.item,

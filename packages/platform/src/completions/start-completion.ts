@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Agency, runAgency } from '@bureau/framework'
-import { ServiceError } from '@bureau/protocol'
+import { ERRORS, ServiceError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { AttachmentAccess } from '../attachments/attachment-access.ts'
 import { AttachmentFailure } from '../attachments/attachment-failure.ts'
@@ -34,6 +34,13 @@ const CANCELLED: Finish = { status: 'cancelled', usage: null, error: null }
 const BROKEN: Finish = { status: 'failed', usage: null, error: { code: 'internal_error' } }
 
 const NOT_BEGUN = { cancel_requested: CANCELLED, broken: BROKEN }
+
+/** It was there when the run was reserved, in another process. */
+const AGENCY_GONE: Finish = {
+  status: 'failed',
+  usage: null,
+  error: { code: 'invalid_configuration', message: ERRORS.unknown_agency.message },
+}
 
 /** It was there when the run was reserved. */
 const FILE_GONE: Finish = {
@@ -100,7 +107,7 @@ async function work(run: ActiveRun, context: RunContext, options: CompletionOpti
   const { ownerId, runId, settings } = run.reserved
   try {
     const agency = options.agencies.get(settings.agencyId)
-    if (!agency) return BROKEN
+    if (!agency) return AGENCY_GONE
     const mount = await options.mounts.of({ ownerId, integrationId: context.integrationId })
     if ((await mount.missing(context.input.sandboxFiles)).length > 0) return FILE_GONE
     const parts = await readAttachments(run, context, options)

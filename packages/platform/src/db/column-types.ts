@@ -17,6 +17,8 @@ export type IntegrationSettings = {
   readonly description: string | null
   readonly onDisconnect: 'continue' | 'cancel'
   readonly chatBinding: 'none' | 'consumer'
+  /** Completions are for registered consumers only. Absent in older records: false. */
+  readonly membersRequired?: boolean
   readonly runTimeoutSeconds: number
   readonly maxTurns: number
   readonly retentionDays: number | null

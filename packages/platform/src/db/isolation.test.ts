@@ -167,7 +167,8 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   await db.run(putSecret, { ownerId, scope: 'oauth', name: 'user-1/github', dataKey, secret: 'token-canary' })
   await db.run(takeLease, { ownerId, name: 'n', holder: 'h' })
   const work = () => Promise.resolve({ status: 200, body: 'canary' })
-  await oncePerKey(store, { ownerId, route: 'r', key: 'k' }, {}, { work, refuse: () => ({ status: 400, body: null }) })
+  const refuse = () => ({ status: 400, body: null })
+  await oncePerKey(store, { ownerId, apiKeyId: 'key_1', route: 'r', key: 'k' }, {}, { work, refuse, shownOnce: [] })
   const adjustment = { kind: 'grant', messages: 1, note: 'n' } as const
   const adjusting = {
     ownerId,

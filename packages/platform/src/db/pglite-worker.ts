@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { open, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { PGlite } from '@electric-sql/pglite'
 import { drizzle } from 'drizzle-orm/pglite'
@@ -65,6 +65,7 @@ async function openPglite({ recordsFolder, restoreFrom }: WorkerSetup): Promise<
     // A first start that was killed half-way must not leave something that looks like a database.
     const unfinished = `${recordsFolder}.new`
     await rm(unfinished, { recursive: true, force: true })
+    await mkdir(unfinished, { mode: 0o700 }) // the files in it are for everybody
     await (await PGlite.create({ dataDir: unfinished, ...image })).close()
     await rename(unfinished, recordsFolder)
   }

@@ -273,6 +273,7 @@ export const mountUsage = pgTable('mount_usage', {
 
 export const idempotencyKeys = pgTable('idempotency_keys', {
   ownerId: text().notNull(),
+  apiKeyId: text().notNull(),
   route: text().notNull(),
   key: text().notNull(),
   claim: text().notNull(),

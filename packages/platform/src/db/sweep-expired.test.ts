@@ -87,8 +87,8 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
   })
 
   test('more than a batch goes as well', async () => {
-    await platform.rows(`INSERT INTO idempotency_keys (owner_id, route, key, claim, fingerprint, expires_at)
-      SELECT '${tenant.ownerId}', 'r', n::text, 'c', 'f', now() - interval '1 hour' FROM generate_series(1, 1200) n`)
+    await platform.rows(`INSERT INTO idempotency_keys (owner_id, api_key_id, route, key, claim, fingerprint, expires_at)
+      SELECT '${tenant.ownerId}', 'key_1', 'r', n::text, 'c', 'f', now() - interval '1 hour' FROM generate_series(1, 1200) n`)
     await sweepAllExpired(platform.db)
     expect(await platform.rows('SELECT 1 FROM idempotency_keys')).toEqual([])
   })

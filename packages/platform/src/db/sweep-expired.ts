@@ -10,7 +10,7 @@ const BATCH = sql.raw(String(BATCH_SIZE))
 const SWEEPS: Readonly<Record<string, SQL>> = {
   eventChunks: sql`DELETE FROM run_event_chunks WHERE (run_id, first_seq) IN (SELECT c.run_id, c.first_seq
     FROM runs r JOIN run_event_chunks c ON c.run_id = r.id WHERE r.finished_at < now() - interval '24 hours' LIMIT ${BATCH})`,
-  idempotencyKeys: sql`DELETE FROM idempotency_keys WHERE (owner_id, route, key) IN (SELECT owner_id, route, key
+  idempotencyKeys: sql`DELETE FROM idempotency_keys WHERE (owner_id, api_key_id, route, key) IN (SELECT owner_id, api_key_id, route, key
     FROM idempotency_keys WHERE expires_at < now() LIMIT ${BATCH})`,
   announcements: sql`DELETE FROM outbox WHERE id IN (SELECT id FROM outbox
     WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,

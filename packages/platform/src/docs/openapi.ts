@@ -104,7 +104,9 @@ function queryParameters({ query }: Route, schemas: Schemas): Json[] {
 function headerParameters({ headers = {}, idempotent }: Route): Json[] {
   const all = {
     ...headers,
-    ...(idempotent && { 'Idempotency-Key': 'The first answer is kept for 24 hours and given again.' }),
+    ...(idempotent && {
+      'Idempotency-Key': 'The first answer to this API key is kept for 24 hours and given again, without its secrets.',
+    }),
   }
   return Object.entries(all).map(([name, description]) => ({
     name,
@@ -132,6 +134,7 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   201: 'Created',
   202: 'Not done yet',
   204: 'Done; there is no body.',
+  302: 'Go on at `Location`.',
   503: 'Not ready',
 }
 
@@ -168,7 +171,8 @@ function failures(route: Route, schemas: Schemas): Json {
   const asks = route.body || route.query ? (['invalid_request'] as const) : []
   const sends = route.body ? (['invalid_json', 'invalid_content_type', 'body_too_large'] as const) : []
   const common = route.scope === null ? [] : EVERYWHERE
-  const codes = new Set<ErrorCode>([...route.errors, ...asks, ...sends, ...common])
+  const repeats = route.idempotent ? (['idempotency_key_reused', 'idempotency_in_progress'] as const) : []
+  const codes = new Set<ErrorCode>([...route.errors, ...asks, ...sends, ...repeats, ...common])
   const byStatus = Map.groupBy(codes, (code) => ERRORS[code].status)
   const schema = schemaOf(route.errorBody ?? PlatformError, schemas)
   const answers = [...byStatus].map(([status, group]) => [

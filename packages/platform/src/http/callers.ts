@@ -1,8 +1,8 @@
 import { ServiceError } from '@bureau/protocol'
+import { rateLimited, type RateState } from '@bureau/runtime'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../api-keys/caller.ts'
 import type { Platform } from '../context.ts'
-import { rateHeaders } from './rate-limiter.ts'
 
 /** A look-up of something that is not there counts like this many requests, so that nobody searches for ids. */
 const FAILED_LOOKUP_COST = 9
@@ -13,12 +13,32 @@ const callers = new WeakMap<FastifyRequest, Caller>()
 export function authenticateCallers(app: FastifyInstance, platform: Platform): void {
   app.addHook('onRequest', async (request, reply) => {
     if ((request.routeOptions.config as { open?: boolean } | undefined)?.open) return
-    const caller = await platform.store.authenticator.authenticate(authorizationOf(request))
+    const caller = await authenticate(platform, request)
     callers.set(request, caller)
-    for (const [name, value] of Object.entries(rateHeaders(platform.rates.take(caller.keyId))))
-      reply.header(name, value)
+    const rate = platform.rates.take(caller.keyId)
+    reply.headers(rateHeaders(rate))
+    if (rate.retryAfterSeconds > 0) throw rateLimited(rate)
   })
   app.addHook('onResponse', async (request, reply) => countFailedLookup(platform, request, reply))
+}
+
+/** @throws ServiceError `invalid_api_key`; `rate_limited` for an address that has sent too many wrong keys */
+async function authenticate({ store, guesses }: Platform, request: FastifyRequest): Promise<Caller> {
+  try {
+    return await store.authenticator.authenticate(authorizationOf(request))
+  } catch (error) {
+    const isWrong = error instanceof ServiceError && error.code === 'invalid_api_key'
+    if (isWrong && request.headers.authorization !== undefined) guesses.count(request.ip)
+    throw error
+  }
+}
+
+/** `RateLimit-Policy` and `RateLimit` as structured fields (draft-ietf-httpapi-ratelimit-headers). */
+function rateHeaders({ limits, remaining, resetSeconds }: RateState): Record<string, string> {
+  return {
+    'RateLimit-Policy': `"key";q=${limits.perMinute};w=60`,
+    RateLimit: `"key";r=${remaining};t=${resetSeconds}`,
+  }
 }
 
 function countFailedLookup(platform: Platform, request: FastifyRequest, { statusCode }: FastifyReply): void {

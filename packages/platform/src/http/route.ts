@@ -48,6 +48,8 @@ type Spec<Query extends z.ZodType, Body extends z.ZodType> = {
   readonly errors: readonly ErrorCode[]
   /** Honours `Idempotency-Key`. */
   readonly idempotent?: true
+  /** Members of the answer that are secrets: null in the answer of a repeated `Idempotency-Key`. */
+  readonly shownOnce?: readonly string[]
   /** Request headers worth describing: name and meaning. */
   readonly headers?: Readonly<Record<string, string>>
   /** Examples for the API description. */

@@ -57,7 +57,7 @@ async function answerOf(route: Route, call: Call): Promise<Answered> {
   const asked = { url: request.url, body: request.body ?? null }
   const { replayed, ...answered } = await oncePerKey(
     platform.store,
-    { ownerId: caller.ownerId, route: route.id, key },
+    { ownerId: caller.ownerId, apiKeyId: caller.keyId, route: route.id, key },
     asked,
     {
       work: () => answer(call),
@@ -65,6 +65,7 @@ async function answerOf(route: Route, call: Call): Promise<Answered> {
         status: refusal.status,
         body: errorBody(route.surface ?? 'rest', refusal, request.id),
       }),
+      shownOnce: route.shownOnce ?? [],
     },
   )
   return replayed ? { ...answered, headers: { 'Idempotent-Replayed': 'true' } } : answered

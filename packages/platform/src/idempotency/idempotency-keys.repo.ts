@@ -3,13 +3,24 @@ import { and, eq, sql } from 'drizzle-orm'
 import { tenantOperation } from '../db/operation.ts'
 import { idempotencyKeys } from '../db/schema.ts'
 
-export type IdempotencyKey = { readonly ownerId: string; readonly route: string; readonly key: string }
+/** An `Idempotency-Key` of a route. It belongs to the API key that sent it: others may use the same words. */
+export type IdempotencyKey = {
+  readonly ownerId: string
+  readonly apiKeyId: string
+  readonly route: string
+  readonly key: string
+}
 
 /** What a first request was answered with; the response is sealed. */
 export type StoredAnswer = { readonly status: number; readonly responseEnc: Uint8Array }
 
-const isKey = ({ ownerId, route, key }: IdempotencyKey) =>
-  and(eq(idempotencyKeys.ownerId, ownerId), eq(idempotencyKeys.route, route), eq(idempotencyKeys.key, key))
+const isKey = ({ ownerId, apiKeyId, route, key }: IdempotencyKey) =>
+  and(
+    eq(idempotencyKeys.ownerId, ownerId),
+    eq(idempotencyKeys.apiKeyId, apiKeyId),
+    eq(idempotencyKeys.route, route),
+    eq(idempotencyKeys.key, key),
+  )
 
 /** A request that has not answered after this long is taken for lost, and its key may be tried again. */
 const ABANDONED = sql`interval '1 minute'`
@@ -22,13 +33,13 @@ const ABANDONED = sql`interval '1 minute'`
 export const claimIdempotencyKey = tenantOperation(
   { source: import.meta.url, name: 'claimIdempotencyKey', lane: 'interactive' },
   async (tx, args: IdempotencyKey & { claim: string; fingerprint: Uint8Array }): Promise<StoredAnswer | null> => {
-    const { ownerId, route, key, claim, fingerprint } = args
+    const { ownerId, apiKeyId, route, key, claim, fingerprint } = args
     const fresh = { claim, fingerprint, status: null, responseEnc: null, createdAt: sql`now()`, expiresAt: EXPIRY }
     const taken = await tx
       .insert(idempotencyKeys)
-      .values({ ownerId, route, key, ...fresh })
+      .values({ ownerId, apiKeyId, route, key, ...fresh })
       .onConflictDoUpdate({
-        target: [idempotencyKeys.ownerId, idempotencyKeys.route, idempotencyKeys.key],
+        target: [idempotencyKeys.ownerId, idempotencyKeys.apiKeyId, idempotencyKeys.route, idempotencyKeys.key],
         set: fresh,
         setWhere: sql`${idempotencyKeys.expiresAt} <= now()
           OR (${idempotencyKeys.status} IS NULL AND ${idempotencyKeys.createdAt} <= now() - ${ABANDONED}

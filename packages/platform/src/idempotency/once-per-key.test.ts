@@ -17,20 +17,31 @@ describe.each(ENGINES)('Idempotency-Key on %s', (engine) => {
   afterAll(() => platform.drop())
 
   const refuse = (refusal: ServiceError): Answer => ({ status: refusal.status, body: { code: refusal.code } })
-  const once = (key: string, request: unknown, work: () => Promise<Answer>, of = tenant) =>
-    oncePerKey(platform.store, { ownerId: of.ownerId, route: 'POST /v1/things', key }, request, { work, refuse })
+  const once = (key: string, request: unknown, work: () => Promise<Answer>, { ownerId, caller } = tenant) =>
+    oncePerKey(platform.store, { ownerId, apiKeyId: caller.keyId, route: 'POST /v1/things', key }, request, {
+      work,
+      refuse,
+      shownOnce: ['token'],
+    })
   const made = (id: string) => async (): Promise<Answer> => ({ status: 201, body: { id, token: 'token-canary' } })
 
-  test('repeats the first answer without doing the work again', async () => {
-    expect(await once('a', { n: 1 }, made('one'))).toMatchObject({ status: 201, body: { id: 'one' }, replayed: false })
-    expect(await once('a', { n: 1 }, made('two'))).toMatchObject({ status: 201, body: { id: 'one' }, replayed: true })
+  test('repeats the first answer, without its secrets, and does not do the work again', async () => {
+    const body = { id: 'one', token: 'token-canary' }
+    expect(await once('a', { n: 1 }, made('one'))).toEqual({ status: 201, body, replayed: false })
+    expect(await once('a', { n: 1 }, made('two'))).toEqual({
+      status: 201,
+      body: { ...body, token: null },
+      replayed: true,
+    })
     const kept = await platform.rows(`SELECT i::text || encode(response_enc, 'escape') AS all FROM idempotency_keys i`)
     expect(JSON.stringify(kept)).not.toContain('token-canary')
   })
 
-  test('another request with the key is refused; another owner has keys of its own', async () => {
+  test('another request with the key is refused; other API keys and other owners have keys of their own', async () => {
     await once('b', { n: 1 }, made('one'))
     await expect(once('b', { n: 2 }, made('two'))).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+    const colleague = { ...tenant, caller: { ...tenant.caller, keyId: 'key_other' } }
+    expect(await once('b', { n: 1 }, made('own'), colleague)).toMatchObject({ body: { id: 'own' }, replayed: false })
     expect(await once('b', { n: 2 }, made('own'), await platform.addTenant())).toMatchObject({ replayed: false })
   })
 

@@ -8,18 +8,28 @@ import { claimIdempotencyKey, type IdempotencyKey, keepAnswer, releaseIdempotenc
 /** An answer of a route: a status below 500 and a JSON body. */
 export type Answer = { readonly status: number; readonly body: unknown }
 
-const place = ({ ownerId, route, key }: IdempotencyKey): Place => ({
+const place = ({ ownerId, apiKeyId, route, key }: IdempotencyKey): Place => ({
   table: 'idempotency_keys',
   column: 'response_enc',
   owner: ownerId,
-  row: `${route}|${key}`,
+  row: `${apiKeyId}|${route}|${key}`,
 })
 
+export type Routine = {
+  /** Checks that the caller may do it, and does it. */
+  readonly work: () => Promise<Answer>
+  /** Renders a refusal. */
+  readonly refuse: (refusal: ServiceError) => Answer
+  /** Members of the body that are secrets. They are not kept: in a repetition they are null. */
+  readonly shownOnce: readonly string[]
+}
+
 /**
- * Does the work of a request once for each `Idempotency-Key`: a repetition gets the first answer, `replayed`.
+ * Does the work of a request once for each `Idempotency-Key` of an API key: a repetition gets the first answer,
+ * `replayed`. The rights of an API key never change, so whoever gets an answer again may have it.
  *
- * Kept for 24 hours. A refusal (ServiceError below 500) is an answer and is kept, by `refuse`, which renders it;
- * anything else thrown gives the key back.
+ * Kept for 24 hours. A refusal (ServiceError below 500) is an answer and is kept too; anything else thrown gives the key
+ * back.
  *
  * @throws ServiceError `idempotency_key_reused`, `idempotency_in_progress`
  */
@@ -27,7 +37,7 @@ export async function oncePerKey(
   store: PlatformStore,
   key: IdempotencyKey,
   request: unknown,
-  routine: { readonly work: () => Promise<Answer>; readonly refuse: (refusal: ServiceError) => Answer },
+  routine: Routine,
 ): Promise<Answer & { readonly replayed: boolean }> {
   const { db, dataKeys, serverKey } = store
   const dataKey = await dataKeys.of(key.ownerId)
@@ -39,7 +49,8 @@ export async function oncePerKey(
   }
   try {
     const answer = await answerOf(routine)
-    const responseEnc = seal(dataKey, place(key), JSON.stringify(answer.body ?? null))
+    const kept = withoutSecrets(answer.body, routine.shownOnce)
+    const responseEnc = seal(dataKey, place(key), JSON.stringify(kept ?? null))
     await db.run(keepAnswer, { ...key, claim, answer: { status: answer.status, responseEnc } })
     return { ...answer, replayed: false }
   } catch (error) {
@@ -48,7 +59,13 @@ export async function oncePerKey(
   }
 }
 
-async function answerOf(routine: Parameters<typeof oncePerKey>[3]): Promise<Answer> {
+function withoutSecrets(body: unknown, shownOnce: readonly string[]): unknown {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body
+  const secrets = shownOnce.filter((name) => Object.hasOwn(body, name))
+  return { ...body, ...Object.fromEntries(secrets.map((name) => [name, null])) }
+}
+
+async function answerOf(routine: Routine): Promise<Answer> {
   try {
     return await routine.work()
   } catch (error) {

@@ -10,7 +10,7 @@ import type { IntegrationChanges } from './manage-integrations.ts'
 /** An integration with the agents that only the deployment knows. */
 export function describeIntegration({ agencies }: Platform, view: IntegrationView): Integration {
   const agency = agencies.get(view.agencyId)
-  return { ...view, agents: agency ? entryAgentNames(agency) : [] }
+  return { ...view, agencyDeployed: agency !== undefined, agents: agency ? entryAgentNames(agency) : [] }
 }
 
 /** @throws ServiceError `integration_not_found`, the same for foreign ones. */

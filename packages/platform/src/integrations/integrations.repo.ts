@@ -9,7 +9,7 @@ import { requireTimeZone } from '../members/members.repo.ts'
 export type IntegrationRow = typeof integrations.$inferSelect
 
 /** An integration as its owner sees it; the route adds `agents`, which only the deployment knows. */
-export type IntegrationView = Omit<IntegrationSettings, 'disabled' | 'storageQuotaBytes'> & {
+export type IntegrationView = Required<Omit<IntegrationSettings, 'disabled' | 'storageQuotaBytes'>> & {
   readonly object: 'integration'
   readonly apiIntegrationId: string
   readonly name: string
@@ -124,7 +124,7 @@ const selectWithStorage = (tx: Tx) =>
     .leftJoin(mountUsage, eq(mountUsage.integrationId, integrations.id))
 
 function integrationView({ integration, storage }: Joined): IntegrationView {
-  const { disabled, storageQuotaBytes, ...settings } = integration.settings
+  const { disabled, storageQuotaBytes, membersRequired = false, ...settings } = integration.settings
   return {
     object: 'integration',
     apiIntegrationId: integration.id,
@@ -135,6 +135,7 @@ function integrationView({ integration, storage }: Joined): IntegrationView {
     memberAllowancesEnabled: integration.allowancesEnabled,
     defaultAllowance: integration.defaultAllowance,
     ...settings,
+    membersRequired,
     storage: {
       quotaBytes: storageQuotaBytes,
       usedBytes: storage?.usedBytes ?? 0,

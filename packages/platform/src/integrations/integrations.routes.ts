@@ -6,7 +6,6 @@ import {
   IntegrationPatch,
   listOf,
   PageQuery,
-  ServiceError,
 } from '@bureau/protocol'
 import type { z } from 'zod'
 import { entryAgentNames } from '../agencies.ts'
@@ -42,6 +41,7 @@ export const integrationRoutes: readonly Route[] = [
       tag: 'Integrations',
       summary: 'Publish an agency as an integration',
       scope: 'integrations:write',
+      everyIntegration: true, // a key that is restricted to some could not even see the new one
       idempotent: true,
       body: IntegrationCreate,
       codes: CODES,
@@ -124,8 +124,6 @@ async function create({
   caller,
   body,
 }: Call<unknown, z.output<typeof IntegrationCreate>>): Promise<Answered> {
-  // A key that is restricted to some integrations could not even see the new one.
-  if (caller.integrationIds) throw new ServiceError('insufficient_scope')
   const { name, agencyId, ...settings } = body
   const defaultAgent = chooseDefaultAgent(platform, { agencyId, ...present({ defaultAgent: body.defaultAgent }) })
   const integration = { ...changesOf(settings), name, agencyId, defaultAgent }

@@ -5,8 +5,7 @@ import type { AllowancePolicy } from '../db/column-types.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowancePeriods, members } from '../db/schema.ts'
-import { CREDENTIALS_SCOPE, credentialPrefix, signInUserOf } from '../oauth/credential-name.ts'
-import { deleteSecretsBelow } from '../security/secrets.ts'
+import { forgetTokens } from '../oauth/end-sign-ins.ts'
 import type { AllowanceView } from './allowance-policy.ts'
 import { changeMemberPolicy } from './change-policy.ts'
 import {
@@ -116,8 +115,7 @@ export const deleteMember = tenantOperation(
       .update(members)
       .set({ deletedAt: sql`now()` })
       .where(own)
-    const prefix = credentialPrefix(signInUserOf(args))
-    await deleteSecretsBelow(tx, { ownerId, scope: CREDENTIALS_SCOPE, prefix })
+    await forgetTokens(tx, args)
     await appendAudit(tx, ownerId, { actor, action: 'member.deleted', target: held.member.id })
   },
 )

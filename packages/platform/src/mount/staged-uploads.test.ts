@@ -58,9 +58,9 @@ test('an upload goes on where its record says, or not at all', async () => {
 
 test('of two requests at the same moment one adds', async () => {
   const { uploads } = await open()
-  const results = await Promise.allSettled(
-    ['aaaa', 'bbbb'].map((part) => uploads.append(ID, chunks(part), { offset: 0, maxBytes: 20 })),
-  )
+  const add = (part: string) =>
+    uploads.exclusively(ID, () => uploads.append(ID, chunks(part), { offset: 0, maxBytes: 20 }))
+  const results = await Promise.allSettled(['aaaa', 'bbbb'].map(add))
   expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   expect(['aaaa', 'bbbb']).toContain(await contentOf(uploads, 4))
 })

@@ -28,10 +28,25 @@ export class StagedUploads {
   }
 
   /**
-   * Adds to an upload, from the offset that its record has.
+   * Does the work of one request about an upload while no other request of this process works on the same one.
    *
-   * @throws ServiceError `upload_offset_mismatch` when less than that was kept, or another request is adding to it;
-   *   `upload_too_large`, nothing is kept of that request; `storage_quota_exceeded` when the disk is full.
+   * @throws ServiceError `upload_offset_mismatch` when another request is at work.
+   */
+  async exclusively<Result>(uploadId: string, work: () => Promise<Result>): Promise<Result> {
+    if (this.#busy.has(uploadId)) throw new ServiceError('upload_offset_mismatch')
+    this.#busy.add(uploadId)
+    try {
+      return await work()
+    } finally {
+      this.#busy.delete(uploadId)
+    }
+  }
+
+  /**
+   * Adds to an upload, from the offset that its record has. To be called `exclusively`.
+   *
+   * @throws ServiceError `upload_offset_mismatch` when less than that was kept; `upload_too_large`, nothing is kept of
+   *   that request; `storage_quota_exceeded` when the disk is full.
    */
   async append(
     uploadId: string,
@@ -39,8 +54,6 @@ export class StagedUploads {
     { offset, maxBytes }: { readonly offset: number; readonly maxBytes: number },
   ): Promise<Appended> {
     const path = this.#pathOf(uploadId)
-    if (this.#busy.has(uploadId)) throw new ServiceError('upload_offset_mismatch')
-    this.#busy.add(uploadId)
     try {
       await mkdir(this.#folder, { recursive: true, mode: 0o700 })
       await using file = await open(path, FLAGS, 0o600)
@@ -48,8 +61,6 @@ export class StagedUploads {
       return await write(file, body, { offset, maxBytes })
     } catch (error) {
       throw asUploadError(error)
-    } finally {
-      this.#busy.delete(uploadId)
     }
   }
 

@@ -1,7 +1,22 @@
 import { ServiceError } from '@bureau/protocol'
-import { callbackPage, PAGE_HEADERS, receiveCallback, tellCallback, wantsPage } from '@bureau/runtime'
+import {
+  ANOTHER_BROWSER,
+  type AuthorizationFlow,
+  browserCookie,
+  type CallbackAnswer,
+  callbackPage,
+  expiredBrowserCookie,
+  isBeginningBrowser,
+  PAGE_HEADERS,
+  receiveCallback,
+  startPage,
+  tellCallback,
+  wantsPage,
+} from '@bureau/runtime'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, NO_CONTENT, param, rawRoute, type Route } from '../http/route.ts'
+import { endOwnSignIns, endSignIns } from './end-sign-ins.ts'
 
 const Query = z.object({
   state: z.string().min(1).max(512).describe('Names the sign-in. It works once.'),
@@ -10,8 +25,33 @@ const Query = z.object({
   error_description: z.string().optional(),
 })
 
-/** Where identity providers send browsers back to. */
+const StartQuery = z.object({
+  continue: z.string().optional().describe('The click on the page: leads on to the identity provider.'),
+})
+
+const ConsumerQuery = z.object({
+  consumerId: z.string().min(1).max(256).describe('As in completions; registered as a member or not.'),
+})
+
+/** Where browsers begin a sign-in and come back from identity providers, and how sign-ins are ended. */
 export const oauthRoutes: readonly Route[] = [
+  rawRoute(
+    {
+      method: 'GET',
+      url: '/auth/start/:state',
+      id: 'startSignIn',
+      tag: 'Sign-ins',
+      summary: "Begin a sign-in, in a user's browser",
+      description:
+        'Browsers get a page, whose click sets the cookie by which `/auth/callback` knows them again and leads on to the ' +
+        'identity provider; programs are led on at once.',
+      scope: null,
+      query: StartQuery,
+      success: { 200: { contentType: 'text/html', description: 'A page with a link to the provider.' }, 302: null },
+      errors: ['oauth_callback_rejected'],
+    },
+    start,
+  ),
   rawRoute(
     {
       method: 'GET',
@@ -27,19 +67,98 @@ export const oauthRoutes: readonly Route[] = [
       success: { 200: { contentType: 'text/html', description: 'The user is signed in.' } },
       errors: ['oauth_callback_rejected'],
     },
-    async ({ platform, query, request }, reply) => {
-      const search = request.url.slice(request.url.indexOf('?') + 1)
-      // `state` alone decides: the platform has no session with the browsers of its owners' users.
-      const outcome = await receiveCallback(platform.signIns.registry, { query, search, userId: null })
-      const { result, title, text } = tellCallback(outcome, query.state)
-      const succeeded = 'status' in result
-      reply.header('referrer-policy', 'no-referrer').header('vary', 'accept')
-      if (wantsPage(request.headers.accept)) {
-        reply.code(succeeded ? 200 : 400).headers({ ...PAGE_HEADERS })
-        return reply.send(callbackPage({ succeeded, title, text }))
-      }
-      if (!succeeded) throw new ServiceError('oauth_callback_rejected', { message: result.detail })
-      return reply.send({ status: result.status, state: query.state, server_name: result.server })
+    receive,
+  ),
+  jsonRoute(
+    {
+      method: 'DELETE',
+      url: '/v1/integrations/:integrationId/sign_ins',
+      id: 'endSignIns',
+      tag: 'Sign-ins',
+      summary: 'End the sign-ins of a consumer: its tokens of tool servers are deleted',
+      scope: 'members:write',
+      query: ConsumerQuery,
+      success: { 204: null },
+      errors: ['integration_not_found'],
+    },
+    async (call: Call<z.output<typeof ConsumerQuery>>) => {
+      const { ownerId, keyId: actor } = call.caller
+      const consumer = { ownerId, integrationId: param(call, 'integrationId'), consumerId: call.query.consumerId }
+      await call.platform.store.db.run(endSignIns, { ...consumer, actor })
+      return NO_CONTENT
+    },
+  ),
+  jsonRoute(
+    {
+      method: 'DELETE',
+      url: '/v1/owner/sign_ins',
+      id: 'endOwnSignIns',
+      tag: 'Sign-ins',
+      summary: 'End the sign-ins of completions that named no consumer',
+      scope: 'members:write',
+      everyIntegration: true,
+      success: { 204: null },
+      errors: [],
+    },
+    async ({ platform, caller: { ownerId, keyId: actor } }) => {
+      await platform.store.db.run(endOwnSignIns, { ownerId, actor })
+      return NO_CONTENT
     },
   ),
 ]
+
+async function start(call: Call<z.output<typeof StartQuery>>, reply: FastifyReply): Promise<FastifyReply> {
+  const { platform, query, request } = call
+  const state = param(call, 'state')
+  const flow = await platform.signIns.registry.find(state)
+  if (flow?.status !== 'pending') return answer(request, reply, { ...tellClosed(flow, state), state })
+  reply.header('referrer-policy', 'no-referrer').header('vary', 'accept')
+  const site = request.headers['sec-fetch-site']
+  const isBrowser = site !== undefined || wantsPage(request.headers.accept)
+  // A page of somebody else's could lead here without the click. Older browsers do not say what page leads here.
+  const hasClicked = query.continue !== undefined && (site === undefined || site === 'same-origin')
+  if (isBrowser && !hasClicked) {
+    return reply.headers({ ...PAGE_HEADERS }).send(startPage({ ...flow, continueUrl: '?continue' }))
+  }
+  return reply.header('set-cookie', browserCookie(flow)).redirect(flow.authUrl, 302)
+}
+
+/** Why a sign-in cannot be begun any more. */
+function tellClosed(flow: AuthorizationFlow | undefined, state: string): CallbackAnswer {
+  if (!flow) return tellCallback({ kind: 'unknown' }, state)
+  return tellCallback({ kind: flow.status === 'error:abandoned' ? 'abandoned' : 'settled', flow }, state)
+}
+
+async function receive(call: Call<z.output<typeof Query>>, reply: FastifyReply): Promise<FastifyReply> {
+  const { platform, query, request } = call
+  const { registry } = platform.signIns
+  const { state } = query
+  if (platform.config.signInPage) {
+    const flow = await registry.find(state)
+    if (flow?.status === 'pending') {
+      if (!isBeginningBrowser(flow, request.headers.cookie))
+        return answer(request, reply, { ...ANOTHER_BROWSER, state })
+      reply.header('set-cookie', expiredBrowserCookie(flow))
+    }
+  }
+  const search = request.url.slice(request.url.indexOf('?') + 1)
+  // Who the user is, the platform does not know: it has no session with the browsers of its owners' users.
+  const outcome = await receiveCallback(registry, { query, search, userId: null })
+  return answer(request, reply, { ...tellCallback(outcome, state), state })
+}
+
+/** A page for browsers, JSON for programs. @throws ServiceError `oauth_callback_rejected` */
+function answer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { result, title, text, state }: CallbackAnswer & { readonly state: string },
+): FastifyReply {
+  const succeeded = 'status' in result
+  reply.header('referrer-policy', 'no-referrer').header('vary', 'accept')
+  if (wantsPage(request.headers.accept)) {
+    reply.code(succeeded ? 200 : 400).headers({ ...PAGE_HEADERS })
+    return reply.send(callbackPage({ succeeded, title, text }))
+  }
+  if (!succeeded) throw new ServiceError('oauth_callback_rejected', { message: result.detail })
+  return reply.send({ status: result.status, state, server_name: result.server })
+}

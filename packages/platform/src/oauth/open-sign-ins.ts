@@ -6,7 +6,14 @@ import {
   settingsOf,
   type TokenStore,
 } from '@bureau/framework'
-import { authorizeThrough, guardedFetch, logFailures, type Logger, type OAuthStateRegistry } from '@bureau/runtime'
+import {
+  authorizeThrough,
+  guardedFetch,
+  logFailures,
+  type Logger,
+  type OAuthStateRegistry,
+  throughStartPage,
+} from '@bureau/runtime'
 import type { PlatformConfig } from '../config.ts'
 
 /** How users of this platform sign in to protected tool servers. */
@@ -20,7 +27,7 @@ export type SignIns = {
 export type OpenSignIns = {
   readonly agencies: ReadonlyMap<string, Agency>
   readonly environment: RunEnvironment
-  readonly config: Pick<PlatformConfig, 'allowedHosts' | 'publicBaseUrl' | 'signInTimeoutMs' | 'read'>
+  readonly config: Pick<PlatformConfig, 'allowedHosts' | 'publicBaseUrl' | 'signInPage' | 'signInTimeoutMs' | 'read'>
   readonly registry: OAuthStateRegistry
   /** The tokens of an owner's users. */
   readonly openTokenStore: (ownerId: string) => TokenStore
@@ -33,14 +40,14 @@ const MAX_STORES = 10_000
 /** Contacts nobody. @throws ConfigError a declaration or the environment is not valid. */
 export function openSignIns({ agencies, environment, config, registry, openTokenStore, log }: OpenSignIns): SignIns {
   const needing = new Set([...agencies.values()].filter((agency) => oauthServersOf(agency).length > 0))
-  const declared = [...needing].flatMap((agency) => oauthServersOf(agency))
   const read = (name: string): string | undefined => config.read(name) ?? defaultOf(name, config)
-  for (const server of declared) settingsOf(server, read)
-  const requests = guardedFetch(declared, { allow: config.allowedHosts })
+  for (const server of [...needing].flatMap(oauthServersOf)) settingsOf(server, read)
+  const requests = guardedFetch({ allow: config.allowedHosts })
+  const authorize = authorizeThrough(registry, config.signInTimeoutMs)
   const shared: Omit<OAuthAccess, 'tokenStore'> = {
     read,
-    authorize: authorizeThrough(registry, config.signInTimeoutMs),
-    fetch: () => requests.fetch,
+    authorize: config.signInPage ? throughStartPage(authorize) : authorize,
+    fetch: requests.fetchFor,
     onFailure: logFailures(log),
   }
   const environments = new Map<string, RunEnvironment>()

@@ -4,8 +4,7 @@ import path from 'node:path'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
 import type { Platform } from '../context.ts'
 import { chooseDefaultAgent } from '../integrations/describe-integrations.ts'
-import { listIntegrations } from '../integrations/integrations.repo.ts'
-import { createIntegration } from '../integrations/manage-integrations.ts'
+import { publishAgencies } from '../integrations/publish-agencies.ts'
 import { createOwner } from './create-owner.ts'
 import { listOwners } from './owners.repo.ts'
 
@@ -20,12 +19,11 @@ export type FirstCredentials = {
 const FILE = 'credentials.json'
 /** Lies beside the file while the credentials are being made: what was cut short is done to the end by the next start. */
 const UNFINISHED = `${FILE}.new`
-/** Far more than anybody has in one process. */
-const MAX_AGENCIES = 1_000
 
 /**
  * On an installation without owners: creates one, publishes every agency as an integration and issues an API key that
  * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone.
+ * Later, agencies that are new in the deployment are published for that owner, and the log says so.
  *
  * @returns The credentials, to be shown this once; undefined when there is an owner already, or no agency to publish.
  */
@@ -34,7 +32,10 @@ export async function ensureFirstOwner(platform: Platform, baseUrl: string): Pro
   if (agencies.size === 0) return undefined
   const unfinished = path.join(config.dataFolder, UNFINISHED)
   const [known] = await store.db.run(listOwners, '')
-  if (known && !existsSync(unfinished)) return undefined
+  if (known && !existsSync(unfinished)) {
+    await publishAll(platform, known.id)
+    return undefined
+  }
   await writeFile(unfinished, '', { mode: 0o600, flush: true })
   const { id: ownerId } = known ?? (await createOwner(store.db, store.dataKeys, { name: 'First owner' }))
   const apiIntegrationId = await publishAll(platform, ownerId)
@@ -45,17 +46,16 @@ export async function ensureFirstOwner(platform: Platform, baseUrl: string): Pro
   return credentials
 }
 
-/** An integration of each agency that has none yet. @returns That of the first. */
-async function publishAll(platform: Platform, ownerId: string): Promise<string> {
-  const { db } = platform.store
-  const { items } = await db.run(listIntegrations, { ownerId, limit: MAX_AGENCIES, after: null })
-  const published = new Map(items.map(({ agencyId, apiIntegrationId }) => [agencyId, apiIntegrationId]))
-  for (const [agencyId, { name }] of platform.agencies) {
-    if (published.has(agencyId)) continue
-    const integration = { name, agencyId, defaultAgent: chooseDefaultAgent(platform, { agencyId }) }
-    const { apiIntegrationId } = await db.run(createIntegration, { ownerId, actor: 'operator', integration })
-    published.set(agencyId, apiIntegrationId)
+/** Publishes each agency that never was. @returns The integration of the first. */
+async function publishAll({ agencies, store, log }: Platform, ownerId: string): Promise<string> {
+  const wanted = [...agencies].map(([agencyId, { name }]) => ({
+    name,
+    agencyId,
+    defaultAgent: chooseDefaultAgent({ agencies }, { agencyId }),
+  }))
+  const published = await store.db.run(publishAgencies, { ownerId, agencies: wanted })
+  for (const { agencyId, apiIntegrationId, isNew } of published) {
+    if (isNew) log.info({ agencyId, apiIntegrationId }, 'published an agency as an integration of the first owner')
   }
-  const [first = ''] = platform.agencies.keys()
-  return published.get(first) ?? ''
+  return published[0]?.apiIntegrationId ?? ''
 }

@@ -14,8 +14,8 @@ import { newId } from '../ids.ts'
 import { remainingOf } from '../members/allowance-policy.ts'
 import { debitRun } from '../members/debit-allowance.ts'
 import { type Place, seal } from '../security/seal.ts'
+import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } from './admit-consumer.ts'
 import type { CompletionRequest } from './completion-request.ts'
-import { type HeldAllowance, holdAllowance } from './hold-allowance.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from './replicas.repo.ts'
 import type { RunRow } from './runs.repo.ts'
@@ -55,7 +55,7 @@ export type Admission = {
  * depends on the present state, and again after it: a retry never hears "refused" because of its own run.
  *
  * @throws ServiceError `integration_not_found`, `integration_forbidden`, `insufficient_scope`,
- *   `usage_request_id_reused`, `integration_disabled`, `allowance_attribution_required`, `invalid_agent`,
+ *   `usage_request_id_reused`, `integration_disabled`, `allowance_attribution_required`, `unknown_agency`, `invalid_agent`,
  *   `member_not_found`, `consumer_inactive`, `consumer_concurrency_exceeded`, `consumer_allowance_exhausted`,
  *   `chat_not_found`, `chat_alias_conflict`, `run_active`, `invalid_attachment_refresh`,
  *   `attachment_refresh_ambiguous`, `attachment_refresh_required`, `sandbox_file_not_found`, `server_draining`
@@ -77,23 +77,25 @@ export const admitRun = tenantOperation(
 )
 
 /** What a run is reserved for, and who will execute it. */
-type Reached = {
-  readonly integration: IntegrationRow
+type Reached = Asked & {
   /** Of the process that is to execute the run; null: nobody knows it. */
   readonly replicaState: ReplicaRow['state'] | null
   /** Whether the usageRequestId has a run. */
   readonly isKnown: boolean
 }
 
-type Reaching = Pick<RunRow, 'ownerId' | 'integrationId' | 'usageRequestId' | 'bootId'>
+type Reaching = Pick<RunRow, 'ownerId' | 'integrationId' | 'usageRequestId' | 'consumerId' | 'bootId'>
 
-const selectReached = prepared((tx, { ownerId, integrationId, usageRequestId, bootId }: Reaching) => {
+const selectReached = prepared((tx, { ownerId, integrationId, usageRequestId, consumerId, bootId }: Reaching) => {
   const known = sql`SELECT 1 FROM runs WHERE integration_id = ${integrationId} AND usage_request_id = ${usageRequestId}`
+  const member = sql`SELECT status FROM members
+    WHERE integration_id = ${integrationId} AND consumer_id = ${consumerId} AND deleted_at IS NULL`
   return tx
     .select({
       integration: integrations,
       replicaState: sql<Reached['replicaState']>`(SELECT state FROM replicas WHERE boot_id = ${bootId})`,
       isKnown: sql<boolean>`EXISTS (${known})`,
+      memberStatus: sql<Reached['memberStatus']>`(${member})`,
     })
     .from(integrations)
     .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId)))
@@ -101,8 +103,9 @@ const selectReached = prepared((tx, { ownerId, integrationId, usageRequestId, bo
 
 /** The integration, also a deleted one, if it is the caller's and within reach of the API key. */
 async function requireOwnership(tx: Tx, { ownerId, bootId, integrationIds, request }: AdmitRun): Promise<Reached> {
-  const { apiIntegrationId, usageRequestId } = request
-  const [reached] = await selectReached(tx, { ownerId, integrationId: apiIntegrationId, usageRequestId, bootId })
+  const { apiIntegrationId, usageRequestId, consumerId } = request
+  const key = { ownerId, integrationId: apiIntegrationId, usageRequestId, consumerId, bootId }
+  const [reached] = await selectReached(tx, key)
   if (!reached) {
     // Row level security hides what is somebody else's; this route has to tell it from what is not there.
     const { rows } = await tx.execute(sql`SELECT owner_id FROM resolve_integration(${apiIntegrationId})`)
@@ -137,18 +140,15 @@ async function findReplay(tx: Tx, args: AdmitRun): Promise<Admission | undefined
   return toAdmission('replayed', found.run, { view, aliasChatId: found.alias })
 }
 
-async function reserve(tx: Tx, args: AdmitRun, { integration, replicaState }: Reached): Promise<Admission> {
+async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admission> {
+  const { integration, replicaState } = reached
   const { ownerId, request } = args
-  const { allowancesEnabled, settings } = integration
+  const { settings } = integration
   if (integration.deletedAt) throw new ServiceError('integration_not_found')
   if (settings.disabled) throw new ServiceError('integration_disabled')
-  const { consumerId, usageRequestId } = request
-  if (allowancesEnabled && (consumerId === null || usageRequestId === null)) {
-    throw new ServiceError('allowance_attribution_required')
-  }
+  requireAttribution(request, integration)
   const agent = chooseAgent(args, integration)
-  const member = { ownerId, integrationId: integration.id, consumerId: consumerId ?? '' }
-  const allowance = allowancesEnabled ? await holdAllowance(tx, member) : null
+  const allowance = await admitConsumer(tx, request, reached)
   const chat = await namedChat(tx, args, settings)
   const refreshes = planAttachmentRefresh(await listAttachments(tx, chat), request.attachmentUrlRefreshes, Date.now())
   if (args.missingSandboxFiles.length > 0) throw new ServiceError('sandbox_file_not_found')
@@ -174,9 +174,12 @@ async function namedChat(
   return openChat(tx, { ownerId, integrationId, consumerId, chatId, aliasChatId, boundToConsumer })
 }
 
+/** @throws ServiceError `unknown_agency`, `invalid_agent` */
 function chooseAgent({ request, entryAgents }: AdmitRun, integration: IntegrationRow): string {
   const agent = request.agent ?? integration.defaultAgent
-  if (!entryAgents[integration.agencyId]?.includes(agent)) throw new ServiceError('invalid_agent')
+  const agents = entryAgents[integration.agencyId]
+  if (!agents) throw new ServiceError('unknown_agency')
+  if (!agents.includes(agent)) throw new ServiceError('invalid_agent')
   return agent
 }
 

@@ -1,6 +1,5 @@
-import { type Message, NO_USAGE, type Usage } from '@bureau/protocol'
+import { isRetryable, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
 import type { RunErrorClass } from '../db/column-types.ts'
-import { isRetryable } from './run-errors.ts'
 import type { RunRow } from './runs.repo.ts'
 
 /** A run as callers see it. */
@@ -55,7 +54,7 @@ export function runView(run: RunRow, spent: Usage | undefined): RunView {
       run.cancelMode && run.cancelRequestedAt
         ? { mode: run.cancelMode, requestedAt: run.cancelRequestedAt.toISOString() }
         : null,
-    error: errorOf(run),
+    error: runErrorOf(run),
     usage: run.usage ?? spent ?? (isActive(run) ? null : NO_USAGE),
     lastEventId: String(run.lastEventSeq),
   }
@@ -67,7 +66,12 @@ export function statusOf(run: RunRow): RunView['status'] {
   return run.state === 'reserved' ? 'queued' : 'running'
 }
 
-function errorOf({ errorCode, errorMessage, errorClass }: RunRow): RunErrorView | null {
+/** Why a run failed; null for one that did not. */
+export function runErrorOf({
+  errorCode,
+  errorMessage,
+  errorClass,
+}: Pick<RunRow, 'errorCode' | 'errorMessage' | 'errorClass'>): RunErrorView | null {
   if (errorCode === null || errorClass === null) return null
   return {
     code: errorCode,

@@ -1,4 +1,4 @@
-import type { Message, Usage } from '@bureau/protocol'
+import { type Message, RUN_ERRORS, type RunErrorCode, type Usage } from '@bureau/protocol'
 import { and, eq } from 'drizzle-orm'
 import type { AttachmentState } from '../db/column-types.ts'
 import type { Tx } from '../db/operation.ts'
@@ -8,7 +8,6 @@ import { refundRun } from '../members/debit-allowance.ts'
 import { chargeCalls } from './charge-calls.ts'
 import { updateEnded } from './ended-run.repo.ts'
 import type { HeldRun } from './hold-run.ts'
-import { RUN_ERRORS, type RunErrorCode } from './run-errors.ts'
 import {
   type ModelCall,
   outputValues,

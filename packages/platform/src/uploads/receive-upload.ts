@@ -6,28 +6,27 @@ import type { UploadView } from './uploads.repo.ts'
 
 export type Content = AsyncIterable<Uint8Array>
 
+/** What the address of an upload says. */
+export type UploadAddress = { readonly uploadId: string; readonly token: string | undefined }
+
 /**
  * The upload that an address names, if the token is the right one.
  *
  * @throws ServiceError `invalid_upload_token`, also for an upload that is not there; `upload_expired`
  */
-export async function findUpload(
-  { store }: Platform,
-  uploadId: string,
-  token: string | undefined,
-): Promise<UploadView> {
+export async function findUpload({ store }: Platform, { uploadId, token }: UploadAddress): Promise<UploadView> {
   if (token === undefined) throw new ServiceError('invalid_upload_token')
   return store.db.run(openUpload, { uploadId, tokenHash: hashToken(token) })
 }
 
 /**
- * Takes the whole content at once. An upload that is complete stays as it is.
+ * Takes the whole content at once.
  *
- * @throws ServiceError `upload_too_large`, `checksum_mismatch`, `upload_expired`, `storage_quota_exceeded`
+ * @throws ServiceError `upload_complete`, `upload_offset_mismatch` (another request is sending it), `upload_too_large`,
+ *   `checksum_mismatch`, `storage_quota_exceeded`, and what `findUpload` throws
  */
-export async function receiveWhole(platform: Platform, upload: UploadView, content: Content): Promise<StoredUpload> {
-  if (upload.status === 'ready') return storedView(upload)
-  return complete(platform, upload, content)
+export function receiveWhole(platform: Platform, address: UploadAddress, content: Content): Promise<StoredUpload> {
+  return whilePending(platform, address, (upload) => complete(platform, upload, content))
 }
 
 /**
@@ -37,20 +36,35 @@ export async function receiveWhole(platform: Platform, upload: UploadView, conte
  * @throws ServiceError `upload_offset_mismatch` and what `receiveWhole` throws; the error of `content` when it broke off:
  *   what came before is kept.
  */
-export async function receivePart(
+export function receivePart(
   platform: Platform,
-  upload: UploadView,
+  address: UploadAddress,
   { offset, content }: { readonly offset: number; readonly content: Content },
 ): Promise<number> {
-  const { uploadId, ownerId, declaredBytes } = upload
-  if (upload.status !== 'pending' || offset !== upload.receivedBytes) throw new ServiceError('upload_offset_mismatch')
-  const { staged, store } = platform
-  const { bytes, brokenOff } = await staged.append(uploadId, content, { offset, maxBytes: declaredBytes })
-  await store.db.run(advanceUpload, { ownerId, uploadId, offset, bytes })
-  if (brokenOff) throw brokenOff
-  const received = offset + bytes
-  if (received === declaredBytes) await complete(platform, upload, staged.read(uploadId, received))
-  return received
+  return whilePending(platform, address, async (upload) => {
+    const { uploadId, ownerId, declaredBytes, receivedBytes } = upload
+    if (offset !== receivedBytes) throw new ServiceError('upload_offset_mismatch')
+    const { staged, store } = platform
+    const { bytes, brokenOff } = await staged.append(uploadId, content, { offset, maxBytes: declaredBytes })
+    await store.db.run(advanceUpload, { ownerId, uploadId, offset, bytes })
+    if (brokenOff) throw brokenOff
+    const received = offset + bytes
+    if (received === declaredBytes) await complete(platform, upload, staged.read(uploadId, received))
+    return received
+  })
+}
+
+/** Of requests about one upload, one at a time changes it, and none once it is complete. */
+function whilePending<Result>(
+  platform: Platform,
+  address: UploadAddress,
+  change: (upload: UploadView) => Promise<Result>,
+): Promise<Result> {
+  return platform.staged.exclusively(address.uploadId, async () => {
+    const upload = await findUpload(platform, address)
+    if (upload.status === 'ready') throw new ServiceError('upload_complete')
+    return change(upload)
+  })
 }
 
 /** The content gets its name in the mount first: what the record calls ready is there. */

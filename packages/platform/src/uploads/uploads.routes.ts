@@ -7,7 +7,7 @@ import { baseUrlOf } from '../http/addresses.ts'
 import { requirePlain } from '../http/bodies.ts'
 import { type Answered, type Call, jsonRoute, ok, param, rawRoute, type Route } from '../http/route.ts'
 import { createUpload } from './create-upload.ts'
-import { type Content, findUpload, receivePart, receiveWhole } from './receive-upload.ts'
+import { type Content, findUpload, receivePart, receiveWhole, type UploadAddress } from './receive-upload.ts'
 
 const CONTENT = '/v1/upload_content/:uploadId'
 const PART_TYPE = 'application/offset+octet-stream'
@@ -25,6 +25,7 @@ export const uploadRoutes: readonly Route[] = [
       description: 'Reserves the room and answers where to send the content. The address is good for one hour.',
       scope: 'files:write',
       idempotent: true,
+      shownOnce: ['uploadUrl'],
       body: CreateAgencyUploadRequest,
       codes: { name: 'invalid_file_name', size: 'file_too_large' },
       success: { 200: AgencyUpload },
@@ -55,6 +56,9 @@ export const uploadRoutes: readonly Route[] = [
       success: { 200: StoredUpload },
       errors: [
         'invalid_upload_token',
+        'rate_limited',
+        'upload_complete',
+        'upload_offset_mismatch',
         'upload_expired',
         'upload_too_large',
         'checksum_mismatch',
@@ -78,6 +82,8 @@ export const uploadRoutes: readonly Route[] = [
       errors: [
         'invalid_content_type',
         'invalid_upload_token',
+        'rate_limited',
+        'upload_complete',
         'upload_offset_mismatch',
         'upload_expired',
         'upload_too_large',
@@ -97,7 +103,7 @@ export const uploadRoutes: readonly Route[] = [
       scope: null,
       query: UploadQuery,
       success: { 200: null },
-      errors: ['invalid_upload_token', 'upload_expired'],
+      errors: ['invalid_upload_token', 'rate_limited', 'upload_expired'],
     },
     head,
   ),
@@ -111,7 +117,22 @@ async function create(call: Call<unknown, z.output<typeof CreateAgencyUploadRequ
   return ok(await createUpload(platform, upload, baseUrlOf(platform, request)))
 }
 
-const find = (call: ContentCall) => findUpload(call.platform, param(call, 'uploadId'), call.query.token)
+const addressOf = (call: ContentCall): UploadAddress => ({
+  uploadId: param(call, 'uploadId'),
+  token: call.query.token,
+})
+
+/** @throws ServiceError what `findUpload` throws; `rate_limited` for a client that has sent too many wrong tokens */
+async function requireUpload(call: ContentCall): ReturnType<typeof findUpload> {
+  const { platform, query, request } = call
+  try {
+    return await findUpload(platform, addressOf(call))
+  } catch (error) {
+    const isWrong = error instanceof ServiceError && error.code === 'invalid_upload_token'
+    if (isWrong && query.token !== undefined) platform.guesses.count(request.ip)
+    throw error
+  }
+}
 
 /** The body as it comes; of a request without one, nothing. */
 const contentOf = ({ request }: ContentCall): Content => (request.body as Content | undefined) ?? NOTHING
@@ -119,20 +140,20 @@ const contentOf = ({ request }: ContentCall): Content => (request.body as Conten
 const NOTHING: Content = { async *[Symbol.asyncIterator]() {} }
 
 async function put(call: ContentCall, reply: FastifyReply): Promise<FastifyReply> {
-  const upload = await find(call)
+  await requireUpload(call)
   requirePlain(call.request)
-  return reply.send(await receiveWhole(call.platform, upload, contentOf(call)))
+  return reply.send(await receiveWhole(call.platform, addressOf(call), contentOf(call)))
 }
 
 async function patch(call: ContentCall, reply: FastifyReply): Promise<FastifyReply> {
-  const upload = await find(call)
+  await requireUpload(call)
   requirePlain(call.request)
   const { headers } = call.request
   if (headers['content-type'] !== PART_TYPE) {
     throw new ServiceError('invalid_content_type', { message: `Send the part as ${PART_TYPE}.` })
   }
   const offset = readOffset(headers['upload-offset'])
-  const received = await receivePart(call.platform, upload, { offset, content: contentOf(call) })
+  const received = await receivePart(call.platform, addressOf(call), { offset, content: contentOf(call) })
   return reply.code(204).header('Upload-Offset', received).send()
 }
 
@@ -143,6 +164,6 @@ function readOffset(header: string | string[] | undefined): number {
 }
 
 async function head(call: ContentCall, reply: FastifyReply): Promise<FastifyReply> {
-  const { receivedBytes, declaredBytes } = await find(call)
+  const { receivedBytes, declaredBytes } = await requireUpload(call)
   return reply.header('Upload-Offset', receivedBytes).header('Upload-Length', declaredBytes).send()
 }

@@ -42,6 +42,7 @@ export const webhookRoutes: readonly Route[] = [
       id: 'createWebhookEndpoint',
       summary: 'Have events delivered to an address; the secret that signs them is shown this once',
       idempotent: true,
+      shownOnce: ['secret'],
       body: WebhookCreate,
       codes: { url: 'invalid_webhook_url' },
       success: { 201: NewWebhookEndpoint },

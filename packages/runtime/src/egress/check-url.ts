@@ -60,6 +60,7 @@ function requirePeer(peer: EgressPeer, { policy, ports }: UrlRules): void {
   if (ports && !ports.includes(peer.port)) throw new EgressError('blocked', 'The port of the URL is not allowed.')
 }
 
-function isPrivateName(host: string): boolean {
+/** Whether a name (lower case, without the final dot) can only belong to a host of some private network. */
+export function isPrivateName(host: string): boolean {
   return !host.includes('.') || PRIVATE_SUFFIXES.some((suffix) => host.endsWith(suffix))
 }

@@ -10,13 +10,15 @@ const STYLE = `
   .mark { display: inline-grid; place-items: center; width: 3rem; height: 3rem; border-radius: 50%; font-size: 1.5rem;
     color: #fff; background: #1f883d }
   .failed .mark { background: #c93c37 }
+  .asking .mark, a { background: #0969da }
+  a { display: inline-block; margin-top: 1.5rem; padding: .6rem 1.2rem; border-radius: 6px; color: #fff; text-decoration: none }
   @media (prefers-color-scheme: dark) {
     body { background: #15181c; color: #e8eaed }
     main { background: #1f2429; box-shadow: none }
     p { color: #a5adb8 }
   }`
 
-/** Headers of the page: nothing but its own style is loaded, it cannot be framed, and its address is told to nobody. */
+/** Headers of the pages: nothing but their own style is loaded, they cannot be framed, and their addresses are told to nobody. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': [
@@ -32,6 +34,34 @@ export const PAGE_HEADERS: Readonly<Record<string, string>> = {
 
 /** The page that a browser shows after a sign-in. The texts may come from outside. */
 export function callbackPage({ succeeded, title, text }: { succeeded: boolean; title: string; text: string }): string {
+  return page({ look: succeeded ? 'succeeded' : 'failed', title, text })
+}
+
+/**
+ * The page that a browser shows before a sign-in. It goes on with a click, never by itself: whoever was brought here by
+ * somebody else's page can stop.
+ *
+ * @param page.continueUrl - Where the click leads, e.g. `?continue`.
+ */
+export function startPage({ server, authUrl, continueUrl }: StartPage): string {
+  const { host } = new URL(authUrl)
+  const text = `You will sign in at ${host}. Go on only if you have just asked for this in your own conversation.`
+  return page({ look: 'asking', title: `Sign in to ${server}`, text, link: { href: continueUrl, label: 'Continue' } })
+}
+
+type StartPage = { readonly server: string; readonly authUrl: string; readonly continueUrl: string }
+
+const MARKS = { succeeded: '&#10003;', failed: '!', asking: '?' } as const
+
+type Page = {
+  readonly look: keyof typeof MARKS
+  readonly title: string
+  readonly text: string
+  readonly link?: { readonly href: string; readonly label: string }
+}
+
+function page({ look, title, text, link }: Page): string {
+  const way = link ? `\n<a href="${escapeHtml(link.href)}">${escapeHtml(link.label)}</a>` : ''
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -41,10 +71,10 @@ export function callbackPage({ succeeded, title, text }: { succeeded: boolean; t
 <style>${STYLE}</style>
 </head>
 <body>
-<main${succeeded ? '' : ' class="failed"'}>
-<div class="mark" aria-hidden="true">${succeeded ? '&#10003;' : '!'}</div>
+<main class="${look}">
+<div class="mark" aria-hidden="true">${MARKS[look]}</div>
 <h1>${escapeHtml(title)}</h1>
-<p>${escapeHtml(text)}</p>
+<p>${escapeHtml(text)}</p>${way}
 </main>
 </body>
 </html>

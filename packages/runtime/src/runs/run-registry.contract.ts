@@ -135,6 +135,41 @@ export function describeRunRegistry(name: string, open: () => Promise<OpenedRunR
     )
 
     test.each(['registry', 'elsewhere'] as const)(
+      'a client that leaves stops its run, and a cancel by the %s that comes after it brings the end',
+      async (side) => {
+        const run = await begin()
+        opened.registry.abandon(run)
+        expect(run.modes).toEqual(['immediate'])
+        run.end(['half an answer'])
+        await run.ended
+        expect(await opened[side].cancel(cancelOf(run))).toEqual({ ended: await run.ended })
+        expect(await opened[side].cancel(cancelOf(run, { userId: 'eve' }))).toBeUndefined()
+      },
+    )
+
+    test.each(['registry', 'elsewhere'] as const)(
+      'a client that leaves while its run ends can cancel by the %s, and waits for the end',
+      async (side) => {
+        const run = await begin()
+        opened.registry.abandon(run)
+        const cancelling = opened[side].cancel(cancelOf(run))
+        run.end()
+        expect(await cancelling).toEqual({ ended: await run.ended })
+      },
+    )
+
+    test.each(['registry', 'elsewhere'] as const)(
+      'a client that leaves a run that has ended, before it has read the end, gets it from the %s',
+      async (side) => {
+        const run = await begin()
+        run.end(['a whole answer'])
+        await run.ended
+        opened.registry.abandon(run)
+        expect(await opened[side].cancel(cancelOf(run))).toEqual({ ended: await run.ended })
+      },
+    )
+
+    test.each(['registry', 'elsewhere'] as const)(
       'a cancel right after a cancel gets the same answer from the %s',
       async (side) => {
         const run = await begin()

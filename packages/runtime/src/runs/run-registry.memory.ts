@@ -1,33 +1,23 @@
-import { cancelAndWait } from './cancel-and-wait.ts'
-import { type CancelOutcome, type CancelRequest, type LiveRun, REPEAT_MS, type RunRegistry } from './run-registry.ts'
+import { ProcessRuns } from './process-runs.ts'
+import type { CancelOutcome, CancelRequest, LiveRun, RunRegistry } from './run-registry.ts'
 
 /** Embedded: the runs of this process. */
 export class MemoryRunRegistry implements RunRegistry {
-  readonly #runs = new Map<string, LiveRun>()
-  readonly #cancelled = new Set<string>()
+  readonly #runs = new ProcessRuns()
 
   async register(run: LiveRun): Promise<void> {
-    this.#runs.set(run.runId, run)
-    void run.ended.then(() => {
-      if (!this.#cancelled.has(run.runId)) return this.#forget(run.runId)
-      setTimeout(() => this.#forget(run.runId), REPEAT_MS).unref()
-    })
+    this.#runs.add(run)
   }
 
-  async cancel(request: CancelRequest): Promise<CancelOutcome | undefined> {
-    const run = this.#runs.get(request.runId)
-    if (!run || run.agency !== request.agency || run.userId !== request.userId) return undefined
-    this.#cancelled.add(run.runId)
-    return cancelAndWait(run, request)
+  abandon(run: LiveRun): void {
+    this.#runs.abandon(run)
+  }
+
+  cancel(request: CancelRequest): Promise<CancelOutcome | undefined> {
+    return this.#runs.cancel(request)
   }
 
   async close(): Promise<void> {
     this.#runs.clear()
-    this.#cancelled.clear()
-  }
-
-  #forget(runId: string): void {
-    this.#runs.delete(runId)
-    this.#cancelled.delete(runId)
   }
 }

@@ -2,8 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RunEnded } from '@bureau/protocol'
 import type { RedisConnection } from '../redis/connect-redis.ts'
-import { cancelAndWait } from './cancel-and-wait.ts'
-import { type CancelOutcome, type CancelRequest, type LiveRun, REPEAT_MS, type RunRegistry } from './run-registry.ts'
+import { ProcessRuns } from './process-runs.ts'
+import {
+  type CancelOutcome,
+  type CancelRequest,
+  isOwner,
+  type LiveRun,
+  type OwnedRun,
+  type RunRegistry,
+} from './run-registry.ts'
 
 /** Entries of a dead process disappear after this time. A live one renews them three times as often. */
 const LEASE_MS = 15_000
@@ -18,20 +25,18 @@ export type RedisRunRegistryOptions = {
   readonly leaseMs?: number
 }
 
-type Command = Pick<CancelRequest, 'runId' | 'mode' | 'timeoutMs'>
-
 /**
  * Scaled: an entry with an expiry for every run, a channel for every process.
  *
- * A cancel is published to the process that executes the run; the end comes back as a key, since it may be large.
+ * A cancel is published to the process that executes or has executed the run; the end comes back as a key, since it may
+ * be large.
  */
 export class RedisRunRegistry implements RunRegistry {
   readonly #redis: RedisConnection
   readonly #prefix: string
   readonly #leaseMs: number
   readonly #process = randomUUID()
-  readonly #runs = new Map<string, LiveRun>()
-  readonly #cancelled = new Set<string>()
+  readonly #here = new ProcessRuns({ onForgotten: (runId) => void this.#withdraw(runId) })
   #listening: Promise<void> | undefined
   #renewals: NodeJS.Timeout | undefined
 
@@ -44,57 +49,48 @@ export class RedisRunRegistry implements RunRegistry {
 
   async register(run: LiveRun): Promise<void> {
     await this.#listen()
-    const { commands } = this.#redis
-    this.#runs.set(run.runId, run)
-    try {
-      await commands.set(this.#entryOf(run.runId), this.#entry(run), {
-        expiration: { type: 'PX', value: this.#leaseMs },
-      })
-    } catch (error) {
-      this.#runs.delete(run.runId)
-      throw error
-    }
-    void run.ended.then(() => {
-      if (!this.#cancelled.has(run.runId)) return this.#forget(run.runId)
-      setTimeout(() => void this.#forget(run.runId), REPEAT_MS).unref()
-    })
+    await this.#announce(run)
+    this.#here.add(run)
+  }
+
+  abandon(run: LiveRun): void {
+    this.#here.abandon(run)
+    // Where it had ended, others no longer know it. When Redis is away, the next renewal makes up for this.
+    this.#announce(run).catch(() => {})
   }
 
   async cancel(request: CancelRequest): Promise<CancelOutcome | undefined> {
-    const run = this.#runs.get(request.runId)
-    if (run) return belongsTo(run, request) ? this.#cancelHere(run, request) : undefined
+    if (this.#here.has(request.runId)) return this.#here.cancel(request)
     const executing = await this.#executing(request)
     return executing === undefined ? undefined : this.#cancelElsewhere(executing, request)
   }
 
   async close(): Promise<void> {
     clearInterval(this.#renewals)
-    const ids = [...this.#runs.keys()]
-    this.#runs.clear()
-    this.#cancelled.clear()
+    const entries = this.#here.runs().map(({ runId }) => this.#entryOf(runId))
+    this.#here.clear()
     const { commands, subscriber } = this.#redis
-    if (commands.isReady && ids.length > 0) await commands.del(ids.map((id) => this.#entryOf(id)))
+    if (commands.isReady && entries.length > 0) await commands.del(entries)
     if (this.#listening && subscriber.isReady) await subscriber.unsubscribe(this.#channelOf(this.#process))
   }
 
-  #cancelHere(run: LiveRun, how: Pick<CancelRequest, 'mode' | 'timeoutMs'>): Promise<CancelOutcome> {
-    this.#cancelled.add(run.runId)
-    return cancelAndWait(run, how)
+  async #announce({ runId, agency, userId }: OwnedRun): Promise<void> {
+    const entry = JSON.stringify({ agency, userId, process: this.#process })
+    const expiration = { type: 'PX' as const, value: this.#leaseMs }
+    await this.#redis.commands.set(this.#entryOf(runId), entry, { expiration })
   }
 
-  async #forget(runId: string): Promise<void> {
-    this.#runs.delete(runId)
-    this.#cancelled.delete(runId)
+  async #withdraw(runId: string): Promise<void> {
     // When Redis is away the entry expires by itself.
     await this.#redis.commands.del(this.#entryOf(runId)).catch(() => {})
   }
 
-  /** The process that executes a run of this agency and user. */
+  /** The process that knows a run of this agency and user. */
   async #executing(request: CancelRequest): Promise<string | undefined> {
     const entry = await this.#redis.commands.get(this.#entryOf(request.runId))
     if (entry === null) return undefined
-    const run = JSON.parse(entry) as { agency: string; userId: string | null; process: string }
-    return belongsTo(run, request) ? run.process : undefined
+    const { process, ...owner } = JSON.parse(entry) as { agency: string; userId: string | null; process: string }
+    return isOwner({ runId: request.runId, ...owner }, request) ? process : undefined
   }
 
   /**
@@ -103,12 +99,11 @@ export class RedisRunRegistry implements RunRegistry {
    */
   async #cancelElsewhere(process: string, request: CancelRequest): Promise<CancelOutcome | undefined> {
     const { commands } = this.#redis
-    const { runId, mode, timeoutMs } = request
+    const { runId, timeoutMs } = request
     const deadline = performance.now() + timeoutMs
-    const command: Command = { runId, mode, timeoutMs }
     let heard = false
     while (performance.now() < deadline) {
-      heard ||= (await commands.publish(this.#channelOf(process), JSON.stringify(command))) > 0
+      heard ||= (await commands.publish(this.#channelOf(process), JSON.stringify(request))) > 0
       const [entry, end] = await commands.mGet([this.#entryOf(runId), this.#endOf(runId)])
       if (end) return { ended: JSON.parse(end) as RunEnded }
       if (!entry) return this.#lastWord(runId)
@@ -117,7 +112,7 @@ export class RedisRunRegistry implements RunRegistry {
     return { ended: null }
   }
 
-  /** The entry goes before the end is there when the run ends on its own at the very moment. */
+  /** The entry goes before the end is there when the end is too large to be kept. */
   async #lastWord(runId: string): Promise<CancelOutcome | undefined> {
     await sleep(4 * POLL_MS)
     const end = await this.#redis.commands.get(this.#endOf(runId))
@@ -134,27 +129,21 @@ export class RedisRunRegistry implements RunRegistry {
   }
 
   #obey(message: string): void {
-    const { runId, mode, timeoutMs } = JSON.parse(message) as Command
-    const run = this.#runs.get(runId)
-    if (!run) return
-    void this.#cancelHere(run, { mode, timeoutMs }).then(async ({ ended }) => {
-      if (!ended) return
+    const request = JSON.parse(message) as CancelRequest
+    void this.#here.cancel(request).then(async (outcome) => {
+      // Whoever asked sees from the missing entry that there is no such run any more.
+      if (!outcome) return this.#withdraw(request.runId)
+      if (!outcome.ended) return
       const expiration = { type: 'PX' as const, value: END_MS }
       // When Redis is away whoever asked is told that the run did not end in time.
-      await this.#redis.commands.set(this.#endOf(runId), JSON.stringify(ended), { expiration }).catch(() => {})
+      const end = this.#redis.commands.set(this.#endOf(request.runId), JSON.stringify(outcome.ended), { expiration })
+      await end.catch(() => {})
     })
   }
 
   #renew(): void {
-    for (const run of this.#runs.values()) {
-      const expiration = { type: 'PX' as const, value: this.#leaseMs }
-      // The next renewal makes up for a failed one.
-      this.#redis.commands.set(this.#entryOf(run.runId), this.#entry(run), { expiration }).catch(() => {})
-    }
-  }
-
-  #entry({ agency, userId }: LiveRun): string {
-    return JSON.stringify({ agency, userId, process: this.#process })
+    // The next renewal makes up for a failed one.
+    for (const run of this.#here.runs()) this.#announce(run).catch(() => {})
   }
 
   #entryOf(runId: string): string {
@@ -168,9 +157,4 @@ export class RedisRunRegistry implements RunRegistry {
   #channelOf(process: string): string {
     return `${this.#prefix}process:${process}`
   }
-}
-
-/** Others find no such run. */
-function belongsTo(run: Pick<LiveRun, 'agency' | 'userId'>, request: CancelRequest): boolean {
-  return run.agency === request.agency && run.userId === request.userId
 }

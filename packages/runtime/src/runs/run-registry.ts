@@ -1,13 +1,17 @@
 import type { RunControl } from '@bureau/framework'
 import type { CancelMode, Message, RunEnded } from '@bureau/protocol'
 
-/** A run that is being executed, and how to stop it. */
-export type LiveRun = {
+/** A run, and who may ask for it. */
+export type OwnedRun = {
   readonly runId: string
   /** The agency's name in the route prefix: a run can be cancelled only under its own agency. */
   readonly agency: string
   /** The user who began the run, where the server knows users. Others find no such run. */
   readonly userId: string | null
+}
+
+/** A run that is being executed, and how to stop it. */
+export type LiveRun = OwnedRun & {
   readonly control: RunControl
   /** Resolves when the run has ended; never rejects. */
   readonly ended: Promise<RunEnded>
@@ -15,10 +19,7 @@ export type LiveRun = {
   readonly soFar?: () => readonly Message[]
 }
 
-export type CancelRequest = {
-  readonly runId: string
-  readonly agency: string
-  readonly userId: string | null
+export type CancelRequest = OwnedRun & {
   readonly mode: CancelMode
   /** Longest wait for the run to end, in milliseconds. */
   readonly timeoutMs: number
@@ -30,17 +31,24 @@ export type CancelRequest = {
  */
 export type CancelOutcome = { readonly ended: RunEnded | null; readonly soFar?: readonly Message[] }
 
-/** A cancel that arrives this long after another one has ended the run gets the same answer. */
-export const REPEAT_MS = 5_000
-
 /** Finds the process that executes a run and tells it to stop. */
 export interface RunRegistry {
   /** Makes the run known until it ends. Called before anybody can learn the run's id. */
   register(run: LiveRun): Promise<void>
   /**
-   * Undefined: no such live run of this agency and user, in no process. Two cancels of one run get equal outcomes, also
-   * when the second comes up to `REPEAT_MS` after the end.
+   * Stops a registered run whose client has left before it had everything, and keeps its end for a minute: the client may
+   * have sent a cancel at the same moment, whose answer says what the run has produced.
+   */
+  abandon(run: LiveRun): void
+  /**
+   * Undefined: no such run of this agency and user is live in any process, nor was one cancelled or abandoned in the last
+   * minute. Two cancels of one run get equal outcomes, also when the second comes after the end.
    */
   cancel(request: CancelRequest): Promise<CancelOutcome | undefined>
   close(): Promise<void>
+}
+
+/** Whether a run is asked for under its own agency and by its own user. */
+export function isOwner(run: OwnedRun, asking: OwnedRun): boolean {
+  return run.agency === asking.agency && run.userId === asking.userId
 }

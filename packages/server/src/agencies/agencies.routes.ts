@@ -38,13 +38,13 @@ export function agencyRoutes(app: FastifyInstance, context: ServerContext, name:
       userId,
       sink: log,
     })
-    const stop = (): void => run.control.cancel('immediate')
-    if (isClientLost(reply)) return abandon(reply, stop)
+    if (isClientLost(reply)) return abandon(reply, () => run.control.cancel('immediate'))
     return streamResponse(reply, {
       contentType: 'text/event-stream; charset=utf-8',
       chunks: encodeAgencySse(log.read()),
       keepalive: true,
-      onClientLost: stop,
+      // Clients cancel and hang up in one go, and the hang-up may arrive first.
+      onClientLost: () => context.runs.abandon(run),
     })
   })
 
@@ -61,7 +61,7 @@ function readInput(context: ServerContext, agency: Agency, request: FastifyReque
   const body = readRunRequest(agency, request.body)
   const { models } = context.environment
   const log = request.log as ServerContext['log']
-  checkClientConfig(body.client_config, models)
+  checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
   const input = toRunInput(body)
   logSkippedOverrides(agency, input.clientConfig, { models, log })
   return withFiles(input, body, { ...context.files, log })

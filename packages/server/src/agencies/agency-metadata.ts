@@ -1,4 +1,5 @@
 import type { Agency, AgencyContext, Agent, SdkTool } from '@bureau/framework'
+import { listedTools, type ToolServers } from './listed-tools.ts'
 
 export type MetadataOptions = {
   readonly exposeInstructions: boolean
@@ -6,23 +7,27 @@ export type MetadataOptions = {
   readonly defaultModel: string
   /** The directories usable right now; null when local files are switched off. */
   readonly usableLocalDirs: () => Promise<readonly string[] | null>
+  readonly toolServers: ToolServers
 }
 
+type Tools = readonly SdkTool<AgencyContext>[]
+type ToolLists = ReadonlyMap<Agent, Tools>
 type Position = { readonly x: number; readonly y: number }
 
 /** The answer of `get_metadata`: the agency as a graph. Positions are cosmetic. */
 export async function agencyMetadata(agency: Agency, options: MetadataOptions): Promise<object> {
   const positions = layOut(agency)
+  const tools = await listedTools(agency, options.toolServers)
   const nodes: object[] = []
   const edges: object[] = []
   for (const agent of agency.agents.values()) {
     const position = positions.get(agent.name)!
-    agent.tools.forEach((tool, index) => {
+    tools.get(agent)!.forEach((tool, index) => {
       const id = `${agent.name}_tool_${index}`
       nodes.push(toolNode(id, agent, tool, { x: position.x - 60 + 120 * index, y: position.y + 115 }))
       edges.push({ id: `${agent.name}->${id}`, source: agent.name, target: id, type: 'owns' })
     })
-    nodes.push(agentNode(agency, agent, position, options))
+    nodes.push({ ...agentNode(agency, agent, tools.get(agent)!, options), position })
   }
   for (const [source, target] of connections(agency)) {
     const data = { label: `${source} → ${target}`, bidirectional: false }
@@ -31,7 +36,7 @@ export async function agencyMetadata(agency: Agency, options: MetadataOptions): 
   return {
     nodes,
     edges,
-    metadata: summary(agency, options),
+    metadata: summary(agency, tools, options),
     agency_swarm_version: COMPATIBLE_VERSION,
     bureau_version: options.version,
     allowed_local_file_dirs: await options.usableLocalDirs(),
@@ -41,13 +46,13 @@ export async function agencyMetadata(agency: Agency, options: MetadataOptions): 
 /** Clients switch features on by this version of the Python system, with which the routes are compatible. */
 const COMPATIBLE_VERSION = '1.11.0'
 
-function summary(agency: Agency, options: MetadataOptions): object {
+function summary(agency: Agency, tools: ToolLists, options: MetadataOptions): object {
   const agents = [...agency.agents.values()]
   const messageTools = agents.reduce((sum, agent) => sum + agency.messageToolsOf(agent.name).length, 0)
   return {
     agencyName: agency.name,
     totalAgents: agents.length,
-    totalTools: agents.reduce((sum, agent) => sum + agent.tools.length, messageTools),
+    totalTools: agents.reduce((sum, agent) => sum + tools.get(agent)!.length, messageTools),
     agents: agents.map((agent) => agent.name),
     entryPoints: agency.entryPoints.map((agent) => agent.name),
     sharedInstructions: options.exposeInstructions ? agency.sharedInstructions : '',
@@ -55,18 +60,17 @@ function summary(agency: Agency, options: MetadataOptions): object {
   }
 }
 
-function agentNode(agency: Agency, agent: Agent, position: Position, options: MetadataOptions): object {
+function agentNode(agency: Agency, agent: Agent, tools: Tools, options: MetadataOptions): object {
   const { conversationStarters, quickReplies } = agent
   return {
     id: agent.name,
     type: 'agent',
-    position,
     data: {
       label: agent.name,
       description: agent.description,
       isEntryPoint: agency.entryPoints.includes(agent),
-      toolCount: agent.tools.length,
-      tools: agent.tools.map(describeTool),
+      toolCount: tools.length,
+      tools: tools.map(describeTool),
       instructions: options.exposeInstructions ? instructionsOf(agency, agent) : '',
       model: modelOf(agent, options),
       hasSubagents: connections(agency).some(([source]) => source === agent.name),

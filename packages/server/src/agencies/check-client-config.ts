@@ -1,6 +1,7 @@
-import type { ModelAccess } from '@bureau/framework'
+import { chargedVendor, type ModelAccess } from '@bureau/framework'
 import type { ClientConfig, ValidationEntry } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
+import { toClientConfig } from './read-run-request.ts'
 
 /**
  * Providers of `thirdparty/...` models that a key can be sent for: those of the framework, their other names, and the
@@ -25,14 +26,22 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 /** A map of keys or headers may be as long as a body. */
 const MAX_PROBLEMS = 20
 
+/** What requests may choose. */
+type Limits = {
+  readonly models: ModelAccess
+  /** Vendors whose models may be used with the operator's keys. */
+  readonly vendors: ReadonlySet<string>
+}
+
 type Report = (path: readonly string[], message: string, input: unknown) => void
 
 /**
- * Checks of `client_config` what its schema cannot: addresses, provider names, headers and the settings that are read here.
+ * Checks of `client_config` what its schema cannot: addresses, provider names, headers, the settings that are read here, and
+ * whether the operator pays for models of the vendor that it chooses.
  *
  * @throws InvalidBody
  */
-export function checkClientConfig(config: ClientConfig | null | undefined, models: ModelAccess): void {
+export function checkClientConfig(config: ClientConfig | null | undefined, { models, vendors }: Limits): void {
   if (!config) return
   const entries: ValidationEntry[] = []
   const report: Report = (path, message, input) => {
@@ -41,6 +50,7 @@ export function checkClientConfig(config: ClientConfig | null | undefined, model
     entries.push({ type: 'value_error', loc, msg: `Value error, ${message}`, input, ctx: { error: {} } })
   }
   checkBaseUrl(config, models, report)
+  checkVendor(config, vendors, report)
   checkKeys(config, report)
   checkProviders(config, report)
   checkHeaders(config, report)
@@ -56,6 +66,18 @@ function checkBaseUrl({ base_url: url }: ClientConfig, models: ModelAccess, repo
     const reason = error instanceof Error ? error.message : 'The address is not allowed.'
     report(['base_url'], `client_config.base_url cannot be used. ${reason}`, url)
   }
+}
+
+function checkVendor(config: ClientConfig, vendors: ReadonlySet<string>, report: Report): void {
+  const vendor = chargedVendor(toClientConfig(config))
+  if (vendor === undefined || vendors.has(vendor)) return
+  const remedy = vendor === 'openai' ? 'api_key' : `thirdparty_keys.${vendor}`
+  const offered = vendors.size > 0 ? `models of ${[...vendors].join(', ')}` : 'no other models'
+  report(
+    ['model'],
+    `this server offers ${offered}, but not of '${vendor}'. Send a key of your own in ${remedy}`,
+    config.model,
+  )
 }
 
 function checkProviders(config: ClientConfig, report: Report): void {

@@ -48,7 +48,8 @@ export function toRunInput(request: RunRequest): RunInput {
   }
 }
 
-function toClientConfig(config: NonNullable<RunRequest['client_config']>): ClientConfig {
+/** A request's override in the words of the framework: both names of the keys are one. */
+export function toClientConfig(config: NonNullable<RunRequest['client_config']>): ClientConfig {
   const { litellm_keys, thirdparty_keys, ...rest } = config
   return { ...rest, thirdparty_keys: { ...litellm_keys, ...thirdparty_keys } } as ClientConfig
 }

@@ -54,8 +54,18 @@ export type AguiRequest = z.infer<typeof AguiRequest>
 
 /** What the events of a run repeat or go on from. */
 export type AguiRun = Pick<AguiRequest, 'threadId' | 'runId' | 'parentRunId' | 'protocolVersion' | 'messages'> & {
+  /** False: reasoning is left out. Default true. */
+  readonly reasoning?: boolean
   /** The system item that says where this turn's files came from, once the run has read them. */
   readonly fileSources?: () => WireItem | undefined
+}
+
+/**
+ * Whether a client knows all of AG-UI 1.0. Those before it do not say which version they speak, so how old one is cannot be
+ * seen; they fail a run at events and values that are newer than they are.
+ */
+export function knowsAll({ protocolVersion }: AguiRun): boolean {
+  return protocolVersion !== undefined
 }
 
 /**

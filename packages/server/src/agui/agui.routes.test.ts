@@ -46,12 +46,13 @@ describe('routes in AG-UI mode', () => {
     const server = await startAguiServer({ agencies: soloAgency() })
     server.provider.script([text('Hello')])
 
-    const { response, text: body } = await (await server.stream(STREAM, aguiBody())).all()
+    const headers = { origin: 'http://localhost:3000' }
+    const { response, text: body } = await (await server.stream(STREAM, aguiBody(), { headers })).all()
 
     expect(response.headers.get('content-type')).toBe('text/event-stream')
     expect(response.headers.get('cache-control')).toBe('no-cache')
     expect(response.headers.get('x-accel-buffering')).toBe('no')
-    expect(response.headers.get('access-control-allow-origin')).toBe('*')
+    expect(response.headers.get('access-control-allow-origin')).toBe('http://localhost:3000')
     expect(body).not.toMatch(/event: (?:meta|messages|end)/)
   })
 })

@@ -21,7 +21,7 @@ export { AguiRequest } from './agui-request.ts'
 export function aguiRoutes(app: FastifyInstance, context: ServerContext, name: string, agency: Agency): void {
   app.post(`/${name}/get_response_stream`, async (request, reply) => {
     const body = readAguiRequest(request.body)
-    checkClientConfig(body.client_config, context.environment.models)
+    checkClientConfig(body.client_config, { models: context.environment.models, vendors: context.callerVendors })
     const userId = await runUser(context.signIns, agency, request)
     if (isClientLost(reply)) return abandon(reply)
     const asked = readInput(body, context, request)
@@ -43,7 +43,7 @@ export function aguiRoutes(app: FastifyInstance, context: ServerContext, name: s
     if (isClientLost(reply)) return abandon(reply, stop)
     return streamResponse(reply, {
       ...STREAM,
-      chunks: encodeAgui(events.read(), { ...body, fileSources: asked.fileSources }),
+      chunks: encodeAgui(events.read(), { ...body, fileSources: asked.fileSources, reasoning: context.aguiReasoning }),
       onClientLost: stop,
     })
   })

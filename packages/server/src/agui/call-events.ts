@@ -1,6 +1,6 @@
 import { type AssistantMessage, EventType } from '@ag-ui/core'
 import type { WireItem } from '@bureau/protocol'
-import { toAguiContent } from './content-parts.ts'
+import type { toAguiContent } from './content-parts.ts'
 import { frame } from './frame.ts'
 import { argumentsOf, hostedResult, toolNameOf } from './hosted-calls.ts'
 import type { Entry, Transcript } from './transcript.ts'
@@ -26,14 +26,17 @@ type Call = Caller & {
 export class CallEvents {
   readonly #transcript: Transcript
   readonly #ids: UniqueIds
+  readonly #contentOf: typeof toAguiContent
   /** By the item. */
   readonly #calls = new Map<string, Call>()
   /** By conversation and `call_id`: some model servers count calls from one in each answer. */
   readonly #byCallId = new Map<string, Call>()
 
-  constructor(transcript: Transcript, ids: UniqueIds) {
+  /** @param contentOf - How results are shown to this client. */
+  constructor(transcript: Transcript, ids: UniqueIds, contentOf: typeof toAguiContent) {
     this.#transcript = transcript
     this.#ids = ids
+    this.#contentOf = contentOf
   }
 
   /** The call by which an agent asked for something, as the client knows it. */
@@ -95,7 +98,7 @@ export class CallEvents {
   /** Undefined: the output belongs to no call that the client knows. */
   answer({ call_id: callId, output }: WireItem, tag: Tag): string | undefined {
     const call = callId === undefined ? undefined : this.#byCallId.get(placeOf(callId, tag))
-    return call && !call.answered ? this.#answer(call, toAguiContent(output)) : undefined
+    return call && !call.answered ? this.#answer(call, this.#contentOf(output)) : undefined
   }
 
   /** Closes what the run has left open. For the transcript it stays unfinished. */

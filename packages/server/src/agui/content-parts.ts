@@ -92,6 +92,17 @@ export function toAguiContent(output: unknown): string | ContentPart[] {
   return parts as ContentPart[]
 }
 
+/** A tool's output as text, for clients that know no parts in results: an image or a file is named by what it is. */
+export function toAguiText(output: unknown): string {
+  const content = toAguiContent(output)
+  return typeof content === 'string' ? content : content.map(textOf).join('\n')
+}
+
+function textOf(part: ContentPart): string {
+  if (part.type === 'text') return part.text
+  return part.source.type === 'url' ? `[${part.type}: ${part.source.value}]` : `[${part.type}]`
+}
+
 function toAguiPart(part: WireItem | null): ContentPart | undefined {
   if (part?.type === 'input_text' && typeof part['text'] === 'string') return { type: 'text', text: part['text'] }
   if (part?.type === 'input_image') return mediaPart('image', part['image_url'], part['file_id'])

@@ -1,6 +1,6 @@
 import { aggregateTokenUsage, EventType, PROTOCOL_VERSION, type TokenUsage } from '@ag-ui/core'
 import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByModel } from '@bureau/protocol'
-import type { AguiRun } from './agui-request.ts'
+import { type AguiRun, knowsAll } from './agui-request.ts'
 import { frame } from './frame.ts'
 import { ItemEvents } from './item-events.ts'
 
@@ -67,12 +67,19 @@ function runStarted({ threadId, runId, parentRunId }: AguiRun): string {
   return frame({ type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION, ...parent })
 }
 
-/** The last event: a failed run has no `RUN_FINISHED`. */
-function runEnded(ended: RunEnded, { threadId, runId }: AguiRun): string {
+/**
+ * The last event: a failed run has no `RUN_FINISHED`, nor has a cancelled one for clients that do not know this outcome. For
+ * them it would be a success, or not legal.
+ */
+function runEnded(ended: RunEnded, run: AguiRun): string {
+  const { threadId, runId } = run
   const usage = ended.usage && { usage: tokenUsage(ended.usage_by_model) }
   if (ended.status === 'failed') {
     const { message, code } = ended.error ?? { message: 'The run failed.', code: 'run_failed' }
     return frame({ type: EventType.RUN_ERROR, message, code, ...usage })
+  }
+  if (ended.status === 'cancelled' && !knowsAll(run)) {
+    return frame({ type: EventType.RUN_ERROR, message: 'The run was cancelled.', code: 'cancelled', ...usage })
   }
   const result = ended.output === null || ended.output === undefined ? {} : { result: ended.output }
   const outcome = { type: ended.status === 'cancelled' ? 'cancelled' : 'success' } as const

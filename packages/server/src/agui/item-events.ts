@@ -6,8 +6,9 @@ import {
   type RunEvent,
   type WireItem,
 } from '@bureau/protocol'
-import type { AguiRun } from './agui-request.ts'
+import { type AguiRun, knowsAll } from './agui-request.ts'
 import { CallEvents } from './call-events.ts'
+import { toAguiContent, toAguiText } from './content-parts.ts'
 import { withFileSources } from './file-sources.ts'
 import { toolNameOf } from './hosted-calls.ts'
 import { ReasoningEvents } from './reasoning-events.ts'
@@ -36,7 +37,7 @@ export class ItemEvents {
   readonly #transcript: Transcript
   readonly #texts: TextEvents
   readonly #calls: CallEvents
-  readonly #reasoning: ReasoningEvents
+  readonly #reasoning: ReasoningEvents | undefined
   readonly #subagents: Subagents
   /** The items by their place, for model servers that give their deltas no item id. */
   readonly #places = new Map<string, string>()
@@ -45,9 +46,9 @@ export class ItemEvents {
     const ids = new UniqueIds(run.messages.flatMap((message) => [message.id, ...callIdsOf(message)]))
     this.#transcript = new Transcript(() => withFileSources(run.messages, run.fileSources?.()))
     this.#texts = new TextEvents(this.#transcript, ids)
-    this.#calls = new CallEvents(this.#transcript, ids)
-    this.#reasoning = new ReasoningEvents(this.#transcript, ids)
-    this.#subagents = new Subagents(ids, { announces: run.protocolVersion !== undefined })
+    this.#calls = new CallEvents(this.#transcript, ids, knowsAll(run) ? toAguiContent : toAguiText)
+    this.#reasoning = run.reasoning === false ? undefined : new ReasoningEvents(this.#transcript, ids)
+    this.#subagents = new Subagents(ids, { announces: knowsAll(run) })
   }
 
   onAgentUpdated(source: EventSource): string {
@@ -71,10 +72,10 @@ export class ItemEvents {
         return this.#onDelta(event, (key, delta) => this.#calls.delta(key, delta))
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
-        return this.#onDelta(event, (key, delta, tag) => this.#reasoning.delta(key, delta, tag))
+        return this.#onDelta(event, (key, delta, tag) => this.#reasoning?.delta(key, delta, tag) ?? '')
       case 'response.reasoning_summary_part.done':
       case 'response.reasoning_text.done':
-        return this.#reasoning.endPart(this.#keyOf(event.source, readData(event)))
+        return this.#reasoning?.endPart(this.#keyOf(event.source, readData(event))) ?? ''
       default:
         return undefined
     }
@@ -103,7 +104,7 @@ export class ItemEvents {
    * that did not complete also calls that were never answered.
    */
   settle(status: RunEnded['status']): string {
-    const closed = this.#texts.endAll() + this.#calls.endAll() + this.#reasoning.endAll()
+    const closed = this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')
     const left = this.#subagents.failAll('The agent was stopped before it had an answer.')
     const completed = status === 'completed'
     const dropped = this.#transcript.drop((entry) => entry.open || (!completed && this.#calls.isUnanswered(entry)))
@@ -119,7 +120,7 @@ export class ItemEvents {
     const added = event.kind === 'response.output_item.added'
     if (item.type === 'message') return added ? this.#texts.start(key, item.id, tag) : this.#texts.end(key, item, tag)
     if (item.type === 'reasoning') {
-      return added ? this.#reasoning.start(key, item.id, tag) : this.#reasoning.end(key, item, tag)
+      return (added ? this.#reasoning?.start(key, item.id, tag) : this.#reasoning?.end(key, item, tag)) ?? ''
     }
     if (toolNameOf(item) === undefined) return undefined
     const caller = this.#caller(event.source)

@@ -1,15 +1,18 @@
 import type { Agency, AgencyContext, FunctionTool } from '@bureau/framework'
 import type { z } from 'zod'
+import type { SignIns } from '../oauth/open-sign-ins.ts'
 import { METADATA_SCHEMA } from './metadata-schema.ts'
 import {
   aguiSchemas,
   errorSchemas,
   json,
+  type Operation,
   operation,
   ref,
   requestSchemas,
   responseSchemas,
   type Schemas,
+  USER_CHECK,
 } from './operations.ts'
 import { realtimePaths } from './realtime-paths.ts'
 import { SIGN_IN_PATHS } from './sign-in-paths.ts'
@@ -27,8 +30,8 @@ export type ApiDescription = {
   readonly aguiRequest?: z.ZodType | undefined
   /** True: agencies have voice sessions. */
   readonly realtime?: boolean
-  /** True: users sign in to tool servers. */
-  readonly signIns?: boolean
+  /** Given when users sign in to tool servers. */
+  readonly signIns?: Pick<SignIns, 'agencies'> | undefined
 }
 
 /** The OpenAPI 3.1 document of a server, made from the schemas that check its requests. */
@@ -39,8 +42,10 @@ export function openApiDocument(api: ApiDescription): object {
   if (aguiRequest) Object.assign(schemas, aguiSchemas(aguiRequest))
   if (agencies.size > 0) schemas['AgencyMetadata'] = METADATA_SCHEMA
   const paths: Record<string, object> = {}
-  for (const name of agencies.keys()) {
-    Object.assign(paths, aguiRequest ? aguiPaths(name) : agencyPaths(name), api.realtime && realtimePaths(name))
+  for (const [name, agency] of agencies) {
+    const needsUser = api.signIns?.agencies.has(agency) ?? false
+    const about = { name, needsUser }
+    Object.assign(paths, aguiRequest ? aguiPaths(about) : agencyPaths(about), api.realtime && realtimePaths(name))
   }
   Object.assign(paths, toolPaths(api.tools, schemas), api.logs && LOGS_PATHS, api.signIns && SIGN_IN_PATHS)
   return apiDocument({ title: api.title, version: api.version, url: api.serverUrl, paths, schemas })
@@ -65,35 +70,54 @@ export function apiDocument({ title, version, description, url, paths, schemas }
   }
 }
 
+type AgencyRoutes = {
+  readonly name: string
+  /** True: requests must come from a user. */
+  readonly needsUser: boolean
+}
+
 /** Clients find the agencies by the paths that end in `/get_metadata`. */
-function agencyPaths(name: string): Record<string, object> {
-  const post = (route: string, request: string, success: object): object => ({
-    post: operation(`handler_${name}_${route}_post`, { success, request: ref(request), tag: name }),
-  })
+function agencyPaths(agency: AgencyRoutes): Record<string, object> {
+  const needsStreaming = agency.needsUser ? (['oauth_needs_streaming'] as const) : []
   return {
-    [`/${name}/get_response`]: post('get_response', 'RunRequest', json(ref('RunResponse'))),
-    [`/${name}/get_response_stream`]: post(
-      'get_response_stream',
-      'RunRequest',
-      eventStream('Server-sent events: meta, data, messages, end.'),
-    ),
-    [`/${name}/cancel_response_stream`]: post('cancel_response_stream', 'CancelRequest', json(ref('CancelResponse'))),
-    ...metadataPath(name),
+    ...postPath(agency, 'get_response', {
+      request: ref('RunRequest'),
+      success: json({ oneOf: [ref('RunResponse'), ref('FileUrlsError')] }),
+      refusals: ['run_failed', 'overloaded', ...needsStreaming],
+    }),
+    ...postPath(agency, 'get_response_stream', {
+      request: ref('RunRequest'),
+      success: eventStream('Server-sent events: meta, data, messages, end.'),
+      refusals: ['overloaded'],
+    }),
+    ...postPath(agency, 'cancel_response_stream', {
+      request: ref('CancelRequest'),
+      success: json(ref('CancelResponse')),
+      refusals: ['run_not_found'],
+    }),
+    ...metadataPath(agency.name),
   }
 }
 
-function aguiPaths(name: string): Record<string, object> {
-  const success = eventStream('The events of the AG-UI protocol.')
+function aguiPaths(agency: AgencyRoutes): Record<string, object> {
   return {
-    [`/${name}/get_response_stream`]: {
-      post: operation(`handler_${name}_get_response_stream_post`, {
-        success,
-        request: ref('RunAgentInput'),
-        tag: name,
-      }),
-    },
-    ...metadataPath(name),
+    ...postPath(agency, 'get_response_stream', {
+      request: ref('RunAgentInput'),
+      success: eventStream('The events of the AG-UI protocol.'),
+      refusals: ['overloaded'],
+    }),
+    ...metadataPath(agency.name),
   }
+}
+
+function postPath(
+  { name, needsUser }: AgencyRoutes,
+  route: string,
+  { refusals = [], ...about }: Omit<Operation, 'tag'>,
+): Record<string, object> {
+  const ofUsers = needsUser ? { refusals: [...refusals, ...USER_CHECK.refusals], responses: USER_CHECK.responses } : {}
+  const post = operation(`handler_${name}_${route}_post`, { refusals, ...about, ...ofUsers, tag: name })
+  return { [`/${name}/${route}`]: { post } }
 }
 
 function metadataPath(name: string): Record<string, object> {
@@ -114,8 +138,14 @@ const LOGS_PATHS = {
     get: operation('handler_get_logs_get', {
       success: LOGS,
       parameters: [{ name: 'log_id', in: 'query', required: true, schema: LOG_ID }],
+      refusals: ['log_id_required', 'log_not_found'],
       tag: 'logs',
     }),
-    post: operation('handler_get_logs_post', { success: LOGS, request: LOGS_REQUEST, tag: 'logs' }),
+    post: operation('handler_get_logs_post', {
+      success: LOGS,
+      request: LOGS_REQUEST,
+      refusals: ['log_id_required', 'log_not_found'],
+      tag: 'logs',
+    }),
   },
 }

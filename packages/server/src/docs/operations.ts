@@ -1,13 +1,16 @@
 import {
-  RunRequest,
-  RunResponse,
   CancelRequestBody,
   CancelResponse,
   ClientConfig,
+  type ErrorCode,
+  ERRORS,
+  FileUrlsError,
+  Message,
+  RunRequest,
+  RunResponse,
+  Usage,
   ValidationEntry,
   ValidationErrorBody,
-  Message,
-  Usage,
 } from '@bureau/protocol'
 import { z } from 'zod'
 
@@ -19,7 +22,7 @@ export function requestSchemas(): Schemas {
 }
 
 export function responseSchemas(): Schemas {
-  return { ...schemasOf({ RunResponse, CancelResponse, Message, Usage }, 'output'), ...errorSchemas() }
+  return { ...schemasOf({ RunResponse, FileUrlsError, CancelResponse, Message, Usage }, 'output'), ...errorSchemas() }
 }
 
 /** `RunAgentInput` is the protocol's run input with fields of ours. */
@@ -51,14 +54,17 @@ type Endpoint = {
   readonly request?: object
   /** False: the request may have no body. */
   readonly bodyRequired?: boolean
-  /** By status. */
+  /** By status. They replace what is said of refusals with the same status. */
   readonly responses: Readonly<Record<string, object>>
+  /** What the route itself refuses; what all routes of its kind refuse need not be named. */
+  readonly refusals?: readonly ErrorCode[]
   /** True: the route needs no token. */
   readonly open?: boolean
 }
 
 export function endpoint(id: string, about: Endpoint): object {
-  const { tag, description, parameters, request, bodyRequired = true, responses, open = false } = about
+  const { tag, description, parameters, request, bodyRequired = true, responses, refusals = [], open = false } = about
+  const codes = [...refusals, ...(open ? [] : OF_TOKENS), ...(request ? OF_BODIES : []), ...OF_ALL]
   return {
     operationId: id,
     summary: titleCased(id),
@@ -67,28 +73,51 @@ export function endpoint(id: string, about: Endpoint): object {
     security: open ? [] : [{ HTTPBearer: [] }],
     ...(parameters && { parameters }),
     ...(request && { requestBody: { required: bodyRequired, content: json(request) } }),
-    responses,
+    responses: { ...refusalsOf(codes), ...(request && { 422: invalidRequest() }), ...responses },
   }
 }
 
-type Operation = Omit<Endpoint, 'responses'> & { readonly success: object }
+const OF_TOKENS: readonly ErrorCode[] = ['not_authenticated', 'unauthorized', 'rate_limited']
+const OF_BODIES: readonly ErrorCode[] = ['invalid_content_type', 'body_too_large']
+const OF_ALL: readonly ErrorCode[] = ['internal_error', 'server_draining']
 
-/** An endpoint that checks its input and then answers. */
-export function operation(id: string, { success, ...about }: Operation): object {
+/** Refusals by status, each with the sentences of its codes. */
+function refusalsOf(codes: readonly ErrorCode[]): Record<string, object> {
+  const byStatus = Map.groupBy(new Set(codes), (code) => ERRORS[code].status)
+  return Object.fromEntries(
+    [...byStatus].map(([status, group]) => {
+      return [status, refusal(group.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join(' '))]
+    }),
+  )
+}
+
+export type Operation = Omit<Endpoint, 'responses'> & {
+  readonly success: object
+  readonly responses?: Endpoint['responses']
+}
+
+/** An endpoint that answers with status 200. */
+export function operation(id: string, { success, responses, ...about }: Operation): object {
   return endpoint(id, {
     ...about,
-    responses: { 200: { description: 'Successful Response', content: success }, 422: invalidRequest() },
+    responses: { 200: { description: 'Successful Response', content: success }, ...responses },
   })
 }
+
+/** Of routes that ask `oauthUserId` who sends the request. */
+export const USER_CHECK = {
+  refusals: ['user_not_resolved'],
+  responses: { '4XX': refusal("What the server's own check of its users refuses.") },
+} as const
 
 export function invalidRequest(): object {
   return { description: 'Validation Error', content: json(ref('HTTPValidationError')) }
 }
 
-/** Of refusals that are no validation errors. */
+/** Of refusals that are no validation errors. `detail` says the same as `error`; some clients read that. */
 export function refusal(description: string): object {
   const text = { type: 'string' }
-  const schema = { type: 'object', properties: { detail: text, error: text }, required: ['detail', 'error'] }
+  const schema = { type: 'object', properties: { detail: text, error: text }, required: ['error'] }
   return { description, content: json(schema) }
 }
 

@@ -21,7 +21,9 @@ export function realtimePaths(name: string): Record<string, object> {
           'Clients that cannot set headers offer the `protocols` of a ticket instead of the token.',
         responses: {
           101: { description: 'Switching Protocols' },
-          401: refusal('No valid token or ticket, or a page of another origin.'),
+          400: { description: 'The handshake was not a valid one.' },
+          401: refusal('No valid token or ticket.'),
+          403: refusal('A page of an origin, or a host name, that is not allowed.'),
           404: refusal('The request was not a WebSocket handshake.'),
         },
       }),
@@ -32,7 +34,6 @@ export function realtimePaths(name: string): Record<string, object> {
         description: 'A ticket for one connection within a minute.',
         responses: {
           200: { description: 'Successful Response', content: json(TICKET) },
-          401: refusal('No valid token.'),
         },
       }),
     },

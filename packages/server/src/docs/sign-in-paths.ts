@@ -1,4 +1,4 @@
-import { endpoint, invalidRequest, json, refusal } from './operations.ts'
+import { endpoint, invalidRequest, json, USER_CHECK } from './operations.ts'
 
 const text = { type: 'string' }
 
@@ -41,10 +41,10 @@ export const SIGN_IN_PATHS = {
           description: 'Signed in; browsers get a page.',
           content: { ...json(SIGNED_IN), 'text/html': { schema: text } },
         },
-        400: refusal('Not signed in, and why.'),
-        401: refusal('The browser belongs to no user, where that is verified.'),
         422: invalidRequest(),
+        ...USER_CHECK.responses,
       },
+      refusals: ['oauth_callback_rejected', ...USER_CHECK.refusals],
       open: true,
     }),
   },
@@ -55,9 +55,9 @@ export const SIGN_IN_PATHS = {
       parameters: [{ name: 'state', in: 'path', required: true, schema: text }],
       responses: {
         200: { description: 'Successful Response', content: json(SIGN_IN) },
-        401: refusal('No token, or no user.'),
-        404: refusal('No sign-in of this user has this state.'),
+        ...USER_CHECK.responses,
       },
+      refusals: ['unknown_oauth_state', ...USER_CHECK.refusals],
     }),
   },
 }

@@ -7,6 +7,14 @@ export function toolPaths(tools: readonly FunctionTool<AgencyContext>[], schemas
   return Object.fromEntries(tools.map((tool) => [`/tool/${tool.name}`, { post: toolOperation(tool, schemas) }]))
 }
 
+const text = { type: 'string' }
+
+/** `Error`, with a capital, is what clients of the Python system read. */
+const TOOL_FAILED = {
+  description: 'The tool failed, or took longer than it may.',
+  content: json({ type: 'object', properties: { Error: text, error: text }, required: ['error'] }),
+}
+
 function toolOperation(tool: FunctionTool<AgencyContext>, schemas: Schemas): object {
   const definition = definitionOf(tool)
   const name = freeName(definition?.kind === 'class' ? tool.name : `${tool.name}Request`, schemas)
@@ -14,6 +22,7 @@ function toolOperation(tool: FunctionTool<AgencyContext>, schemas: Schemas): obj
   schemas[name] = rebased(schema, pointerTo(name)) as object
   return operation(tool.name, {
     success: json({ type: 'object', properties: { response: {} }, required: ['response'] }),
+    responses: { 500: TOOL_FAILED },
     request: ref(name),
     bodyRequired: Array.isArray(tool.parameters.required) && tool.parameters.required.length > 0,
     tag: 'tools',

@@ -1,13 +1,24 @@
 import type { FastifyRequest } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
-import { readBearer, sameSecret } from '@bureau/runtime'
+import { type GuessLimiter, readBearer, sameSecret } from '@bureau/runtime'
 
-/** @throws ServiceError `not_authenticated` without a bearer token, `unauthorized` with a wrong one. */
-export function authenticate(request: FastifyRequest, expected: string | undefined): void {
-  if (expected === undefined) return
+/** What a server lets its callers in by. */
+export type ServerAccess = {
+  readonly token: string
+  /** Slows whoever tries tokens. */
+  readonly guesses: GuessLimiter
+}
+
+/**
+ * @throws ServiceError `not_authenticated` without a bearer token, `unauthorized` with a wrong one, `rate_limited` for a
+ *   client that has sent too many wrong ones.
+ */
+export function authenticate(request: FastifyRequest, { token, guesses }: ServerAccess): void {
   const given = readBearer(request.headers.authorization)
   if (given === undefined) throw new ServiceError('not_authenticated')
-  if (!isServerToken(given, expected)) throw new ServiceError('unauthorized')
+  if (isServerToken(given, token)) return
+  guesses.count(request.ip)
+  throw new ServiceError('unauthorized')
 }
 
 /**

@@ -55,17 +55,16 @@ export function openSignIns({ options, config, agencies, registry, log }: OpenSi
     throw new ConfigError('oauthUserId is missing: agencies with OAuth-protected tool servers must know their users.')
   }
   if (needing.size === 0 && !options.oauthRegistry) return undefined
-  const declared = [...servers.values()].flat()
-  for (const server of declared) settingsOf(server, config.read)
+  for (const server of [...servers.values()].flat()) settingsOf(server, config.read)
   const allow = [...config.allowedHosts, ...(options.egress?.allow ?? [])]
-  const requests = guardedFetch(declared, { ...options.egress, allow })
+  const requests = guardedFetch({ ...options.egress, allow })
   const chosen = options.oauthRegistry ?? registry
   return {
     access: {
       read: config.read,
       tokenStore: tokenStores(options, { config, agencies, log }),
       authorize: authorizeThrough(chosen, options.oauthTimeoutMs),
-      fetch: () => requests.fetch,
+      fetch: requests.fetchFor,
       onFailure: logFailures(log),
     },
     registry: chosen,

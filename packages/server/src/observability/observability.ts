@@ -3,7 +3,8 @@ import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type { Agency, RunObserver } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
-import { authenticate } from '../http/authenticate.ts'
+import type { Callers } from '../http/callers.ts'
+import { renderError } from '../http/render-error.ts'
 import { countRuns } from './count-runs.ts'
 import { countSession, type SessionObserver } from './count-sessions.ts'
 import { logSteps } from './log-steps.ts'
@@ -23,12 +24,11 @@ export type MetricsOptions = {
 export type ObservabilityOptions = {
   readonly tracing: boolean | TracingOptions | undefined
   readonly metrics: boolean | MetricsOptions | undefined
-  readonly host: string
   readonly version: string
   /** The standard OTEL_EXPORTER_OTLP_ENDPOINT of the environment: switches tracing on where no option says otherwise. */
   readonly endpoint: string | undefined
   /** Whoever reads metrics needs it, like everywhere. */
-  readonly token: string | undefined
+  readonly callers: Callers
   readonly agencies: ReadonlyMap<string, Agency>
   readonly log: Logger
 }
@@ -100,12 +100,13 @@ export class Observability {
   }
 
   #listen(app: FastifyInstance, { metrics, path, port }: { metrics: Metrics; path: string; port: number }): void {
-    const { host, token, log } = this.#options
+    const { callers, log } = this.#options
     const separate = fastify({ forceCloseConnections: true })
-    separate.addHook('onRequest', async (request) => authenticate(request, token))
+    separate.setErrorHandler(renderError)
+    separate.addHook('onRequest', async (request) => callers.check(request))
     metricsRoute(separate, metrics, path)
     app.addHook('onReady', async () => {
-      const url = await separate.listen({ host, port })
+      const url = await separate.listen({ host: callers.host, port })
       log.info({ url: `${url}${path}` }, 'metrics are served')
     })
     app.addHook('onClose', () => separate.close())

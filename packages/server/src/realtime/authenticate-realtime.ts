@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
-import { readBearer } from '@bureau/runtime'
+import { readBearer, type Tickets } from '@bureau/runtime'
 import { isServerToken } from '../http/authenticate.ts'
-import type { RealtimeTickets } from './realtime-tickets.ts'
+import { type Callers, requireOrigin } from '../http/callers.ts'
 
 /** The protocol that a connection agrees on with a client that offers it. */
 export const SUBPROTOCOL = 'bureau.realtime'
@@ -11,10 +11,20 @@ export const SUBPROTOCOL = 'bureau.realtime'
 const TOKEN_PROTOCOL = 'bureau.token.'
 
 export type RealtimeAccess = {
-  /** Undefined: no authentication. */
-  readonly token: string | undefined
-  readonly origins: readonly string[]
-  readonly tickets: RealtimeTickets
+  readonly callers: Callers
+  readonly tickets: Tickets
+}
+
+/** How long a ticket is good for, in milliseconds. */
+export const TICKET_LIFE_MS = 60_000
+
+/** A ticket with which a browser connects to an agency once, instead of the server token. */
+export function issueTicket(tickets: Tickets, agency: string): Promise<string> {
+  return tickets.issue(purposeOf(agency), TICKET_LIFE_MS)
+}
+
+function purposeOf(agency: string): string {
+  return `realtime ${agency}`
 }
 
 /** What a browser passes as the protocols of its `WebSocket`. */
@@ -25,20 +35,24 @@ export function subprotocolsOf(credential: string): string[] {
 /**
  * Checks a handshake before it is accepted: the page's origin, then the server token or a ticket.
  *
- * @throws ServiceError `unauthorized`, or `not_authenticated` without any credential.
+ * @throws ServiceError `origin_not_allowed`; `unauthorized`, or `not_authenticated` without any credential, or
+ *   `rate_limited` for a client that has sent too many wrong ones; without a server token what `Callers` refuses.
  */
-export function authenticateRealtime(request: FastifyRequest, agency: string, access: RealtimeAccess): void {
-  const { origin, authorization } = request.headers
+export async function authenticateRealtime(
+  request: FastifyRequest,
+  agency: string,
+  access: RealtimeAccess,
+): Promise<void> {
+  const { callers, tickets } = access
+  if (callers.token === undefined) return callers.check(request)
   // Browsers apply no CORS to WebSockets: any page could connect with whatever the browser holds.
-  if (origin !== undefined && !access.origins.includes('*') && !access.origins.includes(origin)) {
-    throw new ServiceError('unauthorized', { message: 'Pages of this origin may not connect.' })
-  }
-  if (access.token === undefined) return
-  const given = readBearer(authorization) ?? offeredCredential(request.headers['sec-websocket-protocol'])
+  requireOrigin(request, callers.origins)
+  const { authorization, 'sec-websocket-protocol': protocols } = request.headers
+  const given = readBearer(authorization) ?? offeredCredential(protocols)
   if (given === undefined) throw new ServiceError('not_authenticated')
-  if (!isServerToken(given, access.token) && !access.tickets.redeem(agency, given)) {
-    throw new ServiceError('unauthorized')
-  }
+  if (isServerToken(given, callers.token) || (await tickets.redeem(purposeOf(agency), given))) return
+  callers.guesses.count(request.ip)
+  throw new ServiceError('unauthorized')
 }
 
 function offeredCredential(header: string | undefined): string | undefined {

@@ -1,5 +1,6 @@
 import type { RunToolApprovalItem } from '@bureau/framework'
 import { InvalidJson, parseJson } from '@bureau/runtime'
+import { ClientEvent, refusalOf } from './client-events.ts'
 import type { VoiceSession } from './voice-session.ts'
 
 /** What a client wants, or why it is not understood. */
@@ -8,7 +9,7 @@ export type ClientMessage =
   | { readonly kind: 'commit' }
   | { readonly kind: 'interrupt' }
   | { readonly kind: 'approval'; readonly callId: string; readonly approve: boolean }
-  | { readonly kind: 'raw'; readonly event: { readonly type: string; readonly [key: string]: unknown } }
+  | { readonly kind: 'event'; readonly event: ClientEvent }
   | { readonly kind: 'ignored'; readonly because: string }
 
 /** Reads one frame of a client: JSON text with a `type`, or raw audio in a binary frame. Never throws. */
@@ -28,11 +29,17 @@ export function readClientMessage(data: Buffer, isBinary: boolean): ClientMessag
     case 'tool_approval':
       return readApproval(message)
     default:
-      return { kind: 'raw', event: { ...message, type } }
+      return readEvent(message, type)
   }
 }
 
 type Fields = Readonly<Record<string, unknown>>
+
+function readEvent(message: Fields, type: string): ClientMessage {
+  const parsed = ClientEvent.safeParse(message)
+  if (parsed.success) return { kind: 'event', event: parsed.data }
+  return { kind: 'ignored', because: refusalOf(parsed.error, type) }
+}
 
 function readObject(text: string): Fields | undefined {
   try {
@@ -72,7 +79,7 @@ export async function applyClientMessage(
       return voice.requestResponse() as undefined
     case 'interrupt':
       return voice.interrupt() as undefined
-    case 'raw':
+    case 'event':
       return voice.send(message.event) as undefined
     case 'approval': {
       const item = approvals.get(message.callId)

@@ -85,7 +85,9 @@ test('clients that leave at any moment leave nothing behind', async () => {
       const socket = connectTcp(Number(port), hostname)
       await once(socket, 'connect')
       const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'
-      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n${upgrade}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`)
+      socket.write(
+        `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${upgrade}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
+      )
       socket.destroySoon()
       await once(socket, 'close')
     },

@@ -5,7 +5,7 @@ const MAX_UNREAD_BYTES = 8_388_608
 /** How long a client may take to answer a closing handshake. */
 const CLOSE_TIMEOUT_MS = 2_000
 
-export const CLOSE = { goingAway: 1001, tooSlow: 1008, failed: 1011, overloaded: 1013 } as const
+export const CLOSE = { goingAway: 1001, limit: 1008, failed: 1011, overloaded: 1013 } as const
 
 /** The open connections of a server: pinged together, and closed together. */
 export class LiveConnections {
@@ -52,6 +52,6 @@ export function closeSocket(socket: WebSocket, code: number, reason: string): vo
 /** Sends JSON to a client that still listens. */
 export function sendJson(socket: WebSocket, message: object): void {
   if (socket.readyState !== socket.OPEN) return
-  if (socket.bufferedAmount > MAX_UNREAD_BYTES) return closeSocket(socket, CLOSE.tooSlow, 'client reads too slowly')
+  if (socket.bufferedAmount > MAX_UNREAD_BYTES) return closeSocket(socket, CLOSE.limit, 'client reads too slowly')
   socket.send(JSON.stringify(message))
 }

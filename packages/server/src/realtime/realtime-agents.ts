@@ -1,4 +1,4 @@
-import type { Agency, AgencyContext, Agent, RunEnvironment } from '@bureau/framework'
+import { type Agency, type AgencyContext, type Agent, type RunEnvironment, serverTools } from '@bureau/framework'
 import type { RealtimeAgent, RealtimeOutputGuardrail } from '@openai/agents-realtime'
 import type { RealtimeSdk } from './load-realtime-sdk.ts'
 
@@ -41,9 +41,11 @@ export function realtimeEntryAgent(agency: Agency, binding: AgentBinding): Voice
 /** Connects an agent's tool servers when the agent takes over, as in a run. */
 function voiceAgentClass({ sdk, environment, signal }: AgentBinding): new (options: VoiceAgentOptions) => VoiceAgent {
   return class extends sdk.RealtimeAgent<AgencyContext> {
-    override async getAllTools(...given: Parameters<VoiceAgent['getAllTools']>): ReturnType<VoiceAgent['getAllTools']> {
+    override async getMcpTools(
+      ...[runContext]: Parameters<VoiceAgent['getMcpTools']>
+    ): ReturnType<VoiceAgent['getMcpTools']> {
       await environment.mcp.connect(this.mcpServers, signal)
-      return super.getAllTools(...given)
+      return serverTools({ agent: this, runContext, servers: this.mcpServers })
     }
   }
 }

@@ -7,12 +7,13 @@ import { CLOSE, closeSocket, sendJson } from './live-connections.ts'
 import type { RealtimeSdk } from './load-realtime-sdk.ts'
 import type { RealtimeSettings } from './realtime-options.ts'
 import { relayEvents, type ServerMessage } from './relay-events.ts'
+import { SessionLimits } from './session-limits.ts'
 import { SessionUsage } from './session-usage.ts'
 import { VoiceSession } from './voice-session.ts'
 
 /** A provider this many bytes behind stops the server from reading its client further. */
 const MAX_UNSENT_BYTES = 1_048_576
-const UNSENT_CHECK_MS = 20
+const HELD_BACK_CHECK_MS = 20
 /** Messages that are not understood are logged so many times per connection. */
 const MAX_LOGGED_MISTAKES = 20
 
@@ -40,7 +41,12 @@ export async function serveRealtimeConnection(options: RealtimeConnectionOptions
   } catch {
     return closeSocket(socket, CLOSE.overloaded, 'server at its limit')
   }
-  const send = (message: ServerMessage): void => sendJson(socket, message)
+  const limits = new SessionLimits(options.settings, (reason) => closeSocket(socket, CLOSE.limit, reason))
+  socket.once('close', () => limits.close())
+  const send = (message: ServerMessage): void => {
+    limits.touch()
+    sendJson(socket, message)
+  }
   const approvals = new Map<string, RunToolApprovalItem>()
   let voice: VoiceSession
   try {
@@ -60,7 +66,7 @@ export async function serveRealtimeConnection(options: RealtimeConnectionOptions
     return voice.close()
   }
   void voice.left.then(() => closeSocket(socket, CLOSE.failed, 'session error'))
-  listen(options, voice, approvals)
+  listen(options, { voice, approvals, limits, send })
   socket.resume()
 }
 
@@ -81,34 +87,43 @@ function meter({ socket, agencyName, settings, context, log }: RealtimeConnectio
   })
 }
 
-/** Carries out what the client says, in order, and no faster than the provider takes it. */
-function listen(
-  { socket, log }: RealtimeConnectionOptions,
-  voice: VoiceSession,
-  approvals: Map<string, RunToolApprovalItem>,
-): void {
+type Session = {
+  readonly voice: VoiceSession
+  readonly approvals: Map<string, RunToolApprovalItem>
+  readonly limits: SessionLimits
+  readonly send: (message: ServerMessage) => void
+}
+
+/** Carries out what the client sends, in order, no faster than it may send and than the provider takes it. */
+function listen({ socket, log }: RealtimeConnectionOptions, session: Session): void {
+  const { voice, approvals, limits, send } = session
   let mistakes = 0
   socket.on('message', (data: Buffer, isBinary) => {
+    if (socket.readyState === socket.OPEN) limits.count(data.byteLength)
+    if (socket.readyState !== socket.OPEN) return
     const message = readClientMessage(data, isBinary)
     applyClientMessage(message, voice, approvals).then(
       (ignored) => {
-        if (ignored === undefined || ++mistakes > MAX_LOGGED_MISTAKES) return
-        log.warn({ reason: ignored }, 'realtime message ignored')
+        if (ignored === undefined) return
+        send({ type: 'error', error: `The message is ignored: ${ignored}.` })
+        if (++mistakes <= MAX_LOGGED_MISTAKES) log.warn({ reason: ignored }, 'realtime message ignored')
       },
       (error: unknown) => {
         log.warn({ err: error }, 'realtime session failed')
         closeSocket(socket, CLOSE.failed, 'session error')
       },
     )
-    if (voice.unsentBytes > MAX_UNSENT_BYTES && !socket.isPaused) waitForProvider(socket, voice)
+    if ((voice.unsentBytes > MAX_UNSENT_BYTES || !limits.mayGoOn) && !socket.isPaused) holdBack(socket, session)
   })
 }
 
-function waitForProvider(socket: WebSocket, voice: VoiceSession): void {
+/** Reads nothing more from the client until the provider has caught up and the client may send again. */
+function holdBack(socket: WebSocket, { voice, limits }: Session): void {
   socket.pause()
   const timer = setInterval(() => {
-    if (voice.unsentBytes > MAX_UNSENT_BYTES / 2 && socket.readyState === socket.OPEN) return
+    const mustWait = voice.unsentBytes > MAX_UNSENT_BYTES / 2 || !limits.mayGoOn
+    if (mustWait && socket.readyState === socket.OPEN) return
     clearInterval(timer)
     socket.resume()
-  }, UNSENT_CHECK_MS)
+  }, HELD_BACK_CHECK_MS)
 }

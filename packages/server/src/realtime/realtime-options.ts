@@ -35,6 +35,14 @@ export type RealtimeOptions = RealtimeProviderOptions & {
   readonly inputAudioNoiseReduction?: { readonly type: string } | null
   /** Largest message of a client, in bytes. Default 1_048_576 (1 MiB). A larger one closes the connection (1009). */
   readonly maxMessageBytes?: number
+  /** Messages of a client in one second; a faster client is read more slowly. Default 200, four times what 20 ms of audio need. */
+  readonly maxMessagesPerSecond?: number
+  /** All messages of a client together, in bytes. Default 268_435_456 (256 MiB), an hour of PCM16. More ends the session (1008). */
+  readonly maxSessionBytes?: number
+  /** Longest session, in milliseconds. Default 3_600_000 (an hour). Then it ends (1008). */
+  readonly maxSessionMs?: number
+  /** Longest time in which neither the client nor the model sends anything, in milliseconds. Default 600_000. Then 1008. */
+  readonly idleMs?: number
   /** How often clients are pinged; one that has not answered until the next time is cut off. Default 30_000. */
   readonly heartbeatMs?: number
 }
@@ -52,6 +60,10 @@ export type RealtimeSettings = {
   readonly turnDetection: Readonly<Record<string, unknown>> | null | undefined
   readonly inputAudioNoiseReduction: { readonly type: string } | null | undefined
   readonly maxMessageBytes: number
+  readonly maxMessagesPerSecond: number
+  readonly maxSessionBytes: number
+  readonly maxSessionMs: number
+  readonly idleMs: number
   readonly heartbeatMs: number
 }
 
@@ -73,6 +85,8 @@ const PROVIDERS = {
 } as const
 
 const url = z.url({ protocol: /^(?:wss?|https?)$/, error: 'must be a ws:, wss:, http: or https: address' })
+/** Timers of Node take no more. */
+const milliseconds = z.int().positive().max(2_147_483_647)
 const audioFormat = z.union([
   z.enum(['pcm16', 'g711_ulaw', 'g711_alaw']),
   z.looseObject({ type: z.string(), rate: z.number().positive().optional() }),
@@ -95,7 +109,11 @@ const Options = z.strictObject({
   turnDetection: z.record(z.string(), z.unknown()).nullish(),
   inputAudioNoiseReduction: z.looseObject({ type: z.string() }).nullish(),
   maxMessageBytes: z.int().positive().default(1_048_576),
-  heartbeatMs: z.int().positive().default(30_000),
+  maxMessagesPerSecond: z.int().positive().default(200),
+  maxSessionBytes: z.int().positive().default(268_435_456),
+  maxSessionMs: milliseconds.default(3_600_000),
+  idleMs: milliseconds.default(600_000),
+  heartbeatMs: milliseconds.default(30_000),
 })
 
 /**
@@ -127,6 +145,10 @@ export function readRealtimeOptions(options: RealtimeOptions, models: ModelAcces
     turnDetection: rest.turnDetection,
     inputAudioNoiseReduction: rest.inputAudioNoiseReduction,
     maxMessageBytes: rest.maxMessageBytes,
+    maxMessagesPerSecond: rest.maxMessagesPerSecond,
+    maxSessionBytes: rest.maxSessionBytes,
+    maxSessionMs: rest.maxSessionMs,
+    idleMs: rest.idleMs,
     heartbeatMs: rest.heartbeatMs,
   }
 }

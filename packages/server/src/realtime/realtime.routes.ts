@@ -2,15 +2,22 @@ import websocket from '@fastify/websocket'
 import type { FastifyInstance } from 'fastify'
 import type { Agency } from '@bureau/framework'
 import { ServiceError } from '@bureau/protocol'
-import type { Logger } from '@bureau/runtime'
+import type { Logger, Tickets } from '@bureau/runtime'
 import type { ServerContext } from '../context.ts'
-import { authenticateRealtime, type RealtimeAccess, SUBPROTOCOL, subprotocolsOf } from './authenticate-realtime.ts'
+import type { Callers } from '../http/callers.ts'
+import {
+  authenticateRealtime,
+  issueTicket,
+  type RealtimeAccess,
+  SUBPROTOCOL,
+  subprotocolsOf,
+  TICKET_LIFE_MS,
+} from './authenticate-realtime.ts'
 import { LiveConnections } from './live-connections.ts'
 import { loadRealtimeSdk, type RealtimeSdk } from './load-realtime-sdk.ts'
 import { realtimeLimits } from './realtime-agents.ts'
 import { serveRealtimeConnection } from './realtime-connection.ts'
 import { checkVoice, readRealtimeOptions, type RealtimeOptions, type RealtimeSettings } from './realtime-options.ts'
-import { RealtimeTickets } from './realtime-tickets.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -31,10 +38,8 @@ type Realtime = {
 export type RealtimeSetUp = {
   readonly options: RealtimeOptions
   readonly context: ServerContext
-  /** The server token; undefined: no authentication. */
-  readonly token: string | undefined
-  /** Origins whose pages may connect; `*` for any. */
-  readonly origins: readonly string[]
+  readonly callers: Callers
+  readonly tickets: Tickets
 }
 
 /** @throws ConfigError the options are not valid, or the package for realtime sessions is not installed. */
@@ -55,9 +60,7 @@ async function openRealtime(app: FastifyInstance, setUp: RealtimeSetUp): Promise
       done()
     },
   })
-  const tickets = new RealtimeTickets(setUp.token, environment.now)
-  const access = { token: setUp.token, origins: setUp.origins, tickets }
-  return { sdk, settings, context: setUp.context, access, connections }
+  return { sdk, settings, context: setUp.context, access: setUp, connections }
 }
 
 /**
@@ -98,7 +101,7 @@ function realtimeRoutes(app: FastifyInstance, name: string, agency: Agency, real
   })
 
   app.post(`/${name}/realtime_ticket`, async () => {
-    const { ticket, expiresInSeconds } = access.tickets.issue(name)
-    return { ticket, expires_in: expiresInSeconds, protocols: subprotocolsOf(ticket) }
+    const ticket = await issueTicket(access.tickets, name)
+    return { ticket, expires_in: TICKET_LIFE_MS / 1000, protocols: subprotocolsOf(ticket) }
   })
 }

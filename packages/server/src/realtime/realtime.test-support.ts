@@ -1,12 +1,14 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { type Agency, McpConnections } from '@bureau/framework'
+import { MemoryTickets } from '@bureau/runtime'
 import fastify, { type FastifyInstance } from 'fastify'
 import { type ClientOptions, WebSocket } from 'ws'
 import { closeAfterTest, type Json } from '../../../../tests/support/test-server.ts'
 import { createApp } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import type { ServerContext } from '../context.ts'
+import { callersOf } from '../http/callers.ts'
 import { modelAccess } from '../model-access.ts'
 import type { ServerOptions } from '../options.ts'
 import { type FakeRealtimeProvider, startRealtimeProvider } from './fake-realtime-provider.test-support.ts'
@@ -66,7 +68,12 @@ export async function startLoggedServer({ agencies }: Pick<SetUp, 'agencies'>): 
   const environment = { models, mcp: new McpConnections(), now: Date.now }
   const parts = { environment, log: app.log, observeSession: () => undefined, takeSlot: () => () => {} }
   const context = parts as unknown as ServerContext
-  const setUp = { options: { url: provider.url }, context, token: undefined, origins: ['*'] }
+  const setUp = {
+    options: { url: provider.url },
+    context,
+    callers: callersOf({}, loadConfig({})),
+    tickets: new MemoryTickets(),
+  }
   await serveRealtime(app, new Map(Object.entries(agencies)), setUp)
   return listen(app, provider, logged)
 }

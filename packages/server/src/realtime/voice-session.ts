@@ -141,6 +141,15 @@ function createTransport(
       // A session that was never told to trace does not trace.
     }
 
+    /** What the SDK cannot read would otherwise be an uncaught exception, and the end of the process. */
+    override _onMessage(...[event]: Parameters<Transport['_onMessage']>): void {
+      try {
+        super._onMessage(event)
+      } catch (error) {
+        this.emit('error', { type: 'error', error })
+      }
+    }
+
     override buildSessionPayload(config: Partial<RealtimeSessionConfig>): ReturnType<Transport['buildSessionPayload']> {
       const payload = super.buildSessionPayload(config)
       return settings.provider === 'xai' ? xaiPayload(payload, settings) : payload

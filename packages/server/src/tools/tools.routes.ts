@@ -8,29 +8,30 @@ import {
   ToolInputError,
 } from '@bureau/framework'
 import { InvalidBody } from '../http/invalid-body.ts'
-import { failureMessage, requireSuccess } from './tool-failure.ts'
+import { lenientInput } from './lenient-input.ts'
+import { requireSuccess, ToolTimeout } from './tool-failure.ts'
 import { inputEntries, schemaCheck, toolInputOf } from './tool-input.ts'
 
 type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
 
 /**
- * `POST /tool/<name>`: the body is the tool's input, the answer `{"response": <result>}`.
+ * `POST /tool/<name>`: the body is the tool's input, the answer `{"response": <result>}`. A tool that fails is a 500 in
+ * every style, and why it failed is for the log: what tools throw is not written for callers.
  *
- * Input is taken as it is: `"3"` is no number, because the description of the API says so too. Tools run on the server's
- * own thread: one that computes for long without awaiting anything holds up everybody.
+ * Tools run on the server's own thread: one that computes for long without awaiting anything holds up everybody.
  */
 export function toolRoutes(app: FastifyInstance, tools: readonly FunctionTool<AgencyContext>[]): void {
   for (const tool of tools) {
     const call = callOf(tool)
     app.post(`/tool/${tool.name}`, async (request, reply) => {
-      const input = toolInputOf(request.body)
+      const input = lenientInput(toolInputOf(request.body), tool.parameters)
       try {
-        const response = (await withinTime(call(input), tool)) ?? null
+        const response = (await withinTime(() => call(input), tool)) ?? null
         return await reply.type('application/json; charset=utf-8').send(JSON.stringify({ response }))
       } catch (error) {
         if (error instanceof InvalidBody) throw error
         request.log.warn({ err: error, tool: tool.name }, 'tool failed')
-        const message = failureMessage(tool.name, error)
+        const message = error instanceof ToolTimeout ? error.message : `The tool "${tool.name}" failed.`
         return reply.code(500).send({ Error: message, error: message })
       }
     })
@@ -59,11 +60,16 @@ function sdkCallOf(tool: FunctionTool<AgencyContext>): ToolCall {
   }
 }
 
-async function withinTime(result: Promise<unknown>, { timeoutMs }: FunctionTool<AgencyContext>): Promise<unknown> {
-  if (timeoutMs === undefined) return result
+/** @throws ToolTimeout */
+async function withinTime(
+  call: () => Promise<unknown>,
+  { name, timeoutMs }: FunctionTool<AgencyContext>,
+): Promise<unknown> {
+  if (timeoutMs === undefined) return call()
   const { promise: tooLate, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`The tool took longer than ${timeoutMs} ms.`)), timeoutMs)
-  return Promise.race([result, tooLate]).finally(() => clearTimeout(timer))
+  // Before the call: a tool of the agents SDK has a clock of its own, and its answer would pass for a result.
+  const timer = setTimeout(() => reject(new ToolTimeout(name, timeoutMs)), timeoutMs)
+  return Promise.race([call(), tooLate]).finally(() => clearTimeout(timer))
 }
 
 /** What a tool of the agents SDK sees as its run when it is called on its own. */

@@ -12,13 +12,15 @@ export type RateState = {
   readonly remaining: number
   /** Seconds until the bucket is full again. */
   readonly resetSeconds: number
+  /** Seconds until one more may come; 0: this one was taken. */
+  readonly retryAfterSeconds: number
 }
 
 type Bucket = { tokens: number; atMs: number }
 
 const MAX_BUCKETS = 50_000
 
-/** A token bucket for each API key, in this process. */
+/** A token bucket for each key (an API key, a client's address), in this process. The least recently used are forgotten. */
 export class RateLimiter {
   readonly #limits: RateLimits
   readonly #now: () => number
@@ -30,17 +32,19 @@ export class RateLimiter {
     this.#now = now
   }
 
-  /** Takes one request. @throws ServiceError `rate_limited`, with the seconds after which one more may come. */
+  /** Takes one request, if there is one left: see `retryAfterSeconds`. */
   take(key: string): RateState {
     const bucket = this.#refilled(key)
-    if (bucket.tokens < 1) {
-      const seconds = Math.ceil(((1 - bucket.tokens) * 60) / this.#limits.perMinute)
-      throw new ServiceError('rate_limited', {
-        headers: { 'Retry-After': String(Math.max(1, seconds)), ...rateHeaders(this.#stateOf(bucket)) },
-      })
+    const taken = bucket.tokens >= 1
+    const missing = 1 - bucket.tokens
+    if (taken) bucket.tokens -= 1
+    const { perMinute, burst } = this.#limits
+    return {
+      limits: this.#limits,
+      remaining: Math.max(0, Math.floor(bucket.tokens)),
+      resetSeconds: Math.ceil(((burst - bucket.tokens) * 60) / perMinute),
+      retryAfterSeconds: taken ? 0 : Math.max(1, Math.ceil((missing * 60) / perMinute)),
     }
-    bucket.tokens -= 1
-    return this.#stateOf(bucket)
   }
 
   /** Counts more against a key: failed look-ups, so that nobody searches for ids. Never below one burst of debt. */
@@ -61,21 +65,9 @@ export class RateLimiter {
     if (this.#buckets.size > MAX_BUCKETS && !oldest.done) this.#buckets.delete(oldest.value)
     return known
   }
-
-  #stateOf({ tokens }: Bucket): RateState {
-    const { perMinute, burst } = this.#limits
-    return {
-      limits: this.#limits,
-      remaining: Math.max(0, Math.floor(tokens)),
-      resetSeconds: Math.ceil(((burst - tokens) * 60) / perMinute),
-    }
-  }
 }
 
-/** `RateLimit-Policy` and `RateLimit` as structured fields (draft-ietf-httpapi-ratelimit-headers). */
-export function rateHeaders({ limits, remaining, resetSeconds }: RateState): Record<string, string> {
-  return {
-    'RateLimit-Policy': `"key";q=${limits.perMinute};w=60`,
-    RateLimit: `"key";r=${remaining};t=${resetSeconds}`,
-  }
+/** The refusal of a request that was not taken. */
+export function rateLimited({ retryAfterSeconds }: RateState): ServiceError {
+  return new ServiceError('rate_limited', { headers: { 'Retry-After': String(retryAfterSeconds) } })
 }

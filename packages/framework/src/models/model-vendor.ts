@@ -1,0 +1,42 @@
+import type { Agency } from '../agency.ts'
+import type { ClientConfig } from './client-config.ts'
+import { DEMO_MODEL, keyFor, THIRD_PARTY } from './resolve-model.ts'
+import { readStockModel } from './stock-model.ts'
+import { providerNames, providerNameOf } from './third-party-providers.ts'
+
+/** The default vendor, by its name in `thirdparty/openai/…`. */
+const DEFAULT_VENDOR = 'openai'
+
+/** Every vendor for whose models an operator can have a key. */
+export const VENDORS: readonly string[] = [DEFAULT_VENDOR, ...providerNames]
+
+/** The vendors of the models that the agents of an agency have, as far as a request can choose others of them. */
+export function vendorsOf({ agents }: Pick<Agency, 'agents'>, defaultModel: string): string[] {
+  return [...agents.values()].flatMap(({ model }) => {
+    if (typeof model === 'string') return vendorOf(model || defaultModel) ?? []
+    return readStockModel(model) ? DEFAULT_VENDOR : []
+  })
+}
+
+/**
+ * The vendor whose model a request has chosen by `client_config.model` and would use with the operator's key.
+ *
+ * Undefined when it has chosen none, brings a key of its own for that vendor, or asks at an address of its own, where the
+ * operator's keys are never sent. Unknown providers are undefined too: no key of the operator belongs to them.
+ */
+export function chargedVendor(config: ClientConfig): string | undefined {
+  const { model, base_url: url, api_key: key, thirdparty_keys: keys } = config
+  if (model == null || url != null) return undefined
+  const vendor = vendorOf(model)
+  if (vendor === undefined) return undefined
+  const named = THIRD_PARTY.exec(model)?.[1]?.split('/')[0]
+  const own = vendor === DEFAULT_VENDOR ? ((named && keys?.[named]) ?? key) : keyFor(named!, config)
+  return own == null ? vendor : undefined
+}
+
+/** The vendor of the model with this name. Undefined: the demo model, or a provider that is not known. */
+function vendorOf(name: string): string | undefined {
+  if (name === DEMO_MODEL) return undefined
+  const provider = THIRD_PARTY.exec(name)?.[1]?.split('/')[0]
+  return provider === undefined || provider === DEFAULT_VENDOR ? DEFAULT_VENDOR : providerNameOf(provider)
+}

@@ -1,0 +1,38 @@
+import { BlockList, isIP } from 'node:net'
+import { z } from 'zod'
+
+const listOf = (text: string): string[] => text.split(',').flatMap((part) => part.trim() || [])
+
+/** An address or a network like `10.0.0.0/8`. */
+function isNetwork(text: string): boolean {
+  const [address = '', prefix, ...rest] = text.split('/')
+  const family = isIP(address)
+  if (family === 0 || rest.length > 0) return false
+  if (prefix === undefined) return true
+  try {
+    new BlockList().addSubnet(address, Number(/^\d+$/.test(prefix) ? prefix : Number.NaN), `ipv${family as 4 | 6}`)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What both servers read of the environment to tell their clients apart. */
+export const ClientEnvironment = {
+  BUREAU_TRUSTED_PROXIES: z
+    .string()
+    .default('')
+    .transform(listOf)
+    .refine((networks) => networks.every(isNetwork), 'must be addresses or networks like 10.0.0.0/8, by commas')
+    .describe(
+      'Reverse proxies, as addresses or networks by commas, whose X-Forwarded-* headers say who the client is. ' +
+        'Default: none, the client is whoever connects.',
+    ),
+  BUREAU_WRONG_KEYS_PER_MINUTE: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(20)
+    .describe('Wrong API keys or tokens of one client address a minute that are answered with 401; the rest get 429.'),
+}

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest'
+import { describeTickets } from './tickets.contract.ts'
+import { MemoryTickets } from './tickets.memory.ts'
+
+describeTickets('memory', async () => {
+  let now = 1_800_000_000_000
+  const tickets = new MemoryTickets({ now: () => now })
+  return { tickets, elsewhere: tickets, advance: async (ms) => void (now += ms), close: async () => {} }
+})
+
+test('tickets that nobody redeems take no more than a bounded memory: the oldest is forgotten', async () => {
+  const tickets = new MemoryTickets()
+  const first = await tickets.issue('shop', 60_000)
+  const second = await tickets.issue('shop', 60_000)
+  for (let number = 2; number < 10_001; number++) await tickets.issue('shop', 60_000)
+  expect(await tickets.redeem('shop', first)).toBe(false)
+  expect(await tickets.redeem('shop', second)).toBe(true)
+})
