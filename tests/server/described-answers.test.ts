@@ -125,6 +125,7 @@ const PLAIN: Provoked = {
     [101, 'a handshake', ({ server }) => handshake(server, { 'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==' })],
     [400, 'a handshake without a key', ({ server }) => handshake(server)],
     ...withoutToken('/solo/realtime', 'GET'),
+    [403, 'a page of another origin', ({ server }) => handshake(server, { origin: 'https://evil.test' })],
     [404, 'a request that is not a handshake', ({ send }) => send('/solo/realtime', get())],
   ],
   'POST /solo/realtime_ticket': [
@@ -237,7 +238,17 @@ async function startSignIns(): Promise<Partial<ServerOptions>> {
 }
 
 const KINDS: readonly [string, Provoked, () => Promise<Partial<ServerOptions>>][] = [
-  ['plain', PLAIN, async () => ({ agencies: soloAgency(), enableRealtime: true, enableLogging: true, tools: [half] })],
+  [
+    'plain',
+    PLAIN,
+    async () => ({
+      agencies: soloAgency(),
+      enableRealtime: true,
+      enableLogging: true,
+      tools: [half],
+      corsOrigins: ['https://shop.test'],
+    }),
+  ],
   ['AG-UI', AGUI, async () => ({ agencies: soloAgency(), enableAgui: true })],
   ['sign-ins', SIGN_INS, startSignIns],
 ]

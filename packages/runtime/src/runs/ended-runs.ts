@@ -15,7 +15,8 @@ export type EndedRunsOptions = {
   readonly maxBytes?: number
 }
 
-type EndedRun = OwnedRun & { readonly json: Buffer; readonly expiry: NodeJS.Timeout }
+/** `keptUntil` is on the clock of `performance.now()`. */
+type EndedRun = OwnedRun & { readonly json: Buffer; readonly keptUntil: number }
 
 /**
  * The ends of runs that somebody stopped or left, for a minute: a cancel that comes too late still gets the messages.
@@ -28,6 +29,8 @@ export class EndedRuns {
   readonly #maxRuns: number
   readonly #maxBytes: number
   #bytes = 0
+  /** For the oldest, because all are kept for the same time: thousands of timers would cost more than their runs. */
+  #expiry: NodeJS.Timeout | undefined
 
   constructor({ onForgotten = () => {}, maxRuns = MAX_RUNS, maxBytes = MAX_BYTES }: EndedRunsOptions = {}) {
     this.#onForgotten = onForgotten
@@ -41,13 +44,13 @@ export class EndedRuns {
     // As text, because objects would hold on to what the run was made of, and their size is not known.
     const json = Buffer.from(JSON.stringify(ended))
     if (json.length > this.#maxBytes) return this.#onForgotten(runId)
-    const expiry = setTimeout(() => this.#forget(runId), KEPT_MS).unref()
-    this.#runs.set(runId, { runId, agency, userId, json, expiry })
+    this.#runs.set(runId, { runId, agency, userId, json, keptUntil: performance.now() + KEPT_MS })
     this.#bytes += json.length
     for (const oldest of this.#runs.keys()) {
       if (this.#runs.size <= this.#maxRuns && this.#bytes <= this.#maxBytes) break
       this.#forget(oldest)
     }
+    this.#expiry ??= setTimeout(() => this.#forgetOld(), KEPT_MS).unref()
   }
 
   /** Undefined: no end of this run is kept, or the run is somebody else's. */
@@ -67,14 +70,26 @@ export class EndedRuns {
 
   /** Without `onForgotten`. */
   clear(): void {
-    for (const { expiry } of this.#runs.values()) clearTimeout(expiry)
+    clearTimeout(this.#expiry)
+    this.#expiry = undefined
     this.#runs.clear()
     this.#bytes = 0
   }
 
+  #forgetOld(): void {
+    this.#expiry = undefined
+    for (const [runId, { keptUntil }] of this.#runs) {
+      const remainingMs = keptUntil - performance.now()
+      if (remainingMs > 0) {
+        this.#expiry = setTimeout(() => this.#forgetOld(), remainingMs).unref()
+        return
+      }
+      this.#forget(runId)
+    }
+  }
+
   #forget(runId: string): void {
-    const { json, expiry } = this.#runs.get(runId)!
-    clearTimeout(expiry)
+    const { json } = this.#runs.get(runId)!
     this.#runs.delete(runId)
     this.#bytes -= json.length
     this.#onForgotten(runId)
