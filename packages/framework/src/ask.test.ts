@@ -3,11 +3,11 @@ import { fileURLToPath } from 'node:url'
 import { MCPServerStdio } from '@openai/agents-core'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { Agency } from './agency.ts'
-import { Agent } from './agent.ts'
+import { Agency } from './agency/agency.ts'
+import { Agent } from './agency/agent.ts'
 import { ask, askStreamed } from './ask.ts'
 import { assistantMessage, functionCall, modelError, modelResponder, ScriptedModel } from './testing.ts'
-import { tool } from './tool.ts'
+import { tool } from './agency/tool.ts'
 
 const greet = tool({
   name: 'greet',

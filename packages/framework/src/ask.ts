@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { Message, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
 import { Agent as HttpAgent } from 'undici'
-import type { Agency } from './agency.ts'
+import type { Agency } from './agency/agency.ts'
 import { McpConnections } from './mcp/connections.ts'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
-import type { RunEnvironment, RunSink } from './run.ts'
+import type { RunEnvironment, RunSink } from './run/run.ts'
 import { runAgency } from './run-agency.ts'
-import { RunControl } from './run-control.ts'
-import type { RunInput } from './run-input.ts'
+import { RunControl } from './run/run-control.ts'
+import type { RunInput } from './run/run-input.ts'
 
 export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'userContext'> & {
   /** The `new_messages` of earlier answers, in order. */

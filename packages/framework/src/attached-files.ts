@@ -1,9 +1,9 @@
 import type { RunError } from '@bureau/protocol'
-import type { Agency } from './agency.ts'
+import type { Agency } from './agency/agency.ts'
 import { resolveModel } from './models/resolve-model.ts'
-import type { RunEnvironment } from './run.ts'
-import type { RunControl } from './run-control.ts'
-import type { RunInput } from './run-input.ts'
+import type { RunEnvironment } from './run/run.ts'
+import type { RunControl } from './run/run-control.ts'
+import type { RunInput } from './run/run-input.ts'
 
 /** Files of a request that cannot be used. */
 export class UnusableFiles extends Error {

@@ -1,11 +1,11 @@
 import { type Message, type WireItem, withoutMetadata } from '@bureau/protocol'
-import type { Agent } from './agent.ts'
+import type { Agent } from './agency/agent.ts'
 import { requestHeaders } from './models/request-body.ts'
 import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
 import { ObservedModel } from './models/sdk-model.ts'
 import type { ResponsesResponse } from './models/transport.ts'
-import type { Run } from './run.ts'
-import type { ModelStep } from './trace-step.ts'
+import type { Run } from './run/run.ts'
+import type { ModelStep } from './trace/trace-step.ts'
 
 const MAX_ATTEMPTS = 3
 const MAX_INPUT_CHARACTERS = 1_000

@@ -7,15 +7,15 @@ import {
   Agent as SdkAgent,
   type Tool as SdkTool,
 } from '#agents-core'
-import type { AgencyHandoff } from './agency.ts'
-import type { BoundModel } from './bound-model.ts'
-import { Conversation } from './conversation.ts'
-import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
+import type { AgencyHandoff } from './agency/agency.ts'
+import type { BoundModel } from './loop/bound-model.ts'
+import { Conversation } from './loop/conversation.ts'
+import { withCodeFiles, withoutHostedTools } from './agency/hosted-tools.ts'
 import { resumeSignIns } from './mcp/resume-sign-ins.ts'
 import { serverTools, toolServerOf } from './mcp/server-tools.ts'
-import { RunStopped } from './run-control.ts'
-import type { ToolFacts } from './run-items.ts'
-import type { AgencyContext } from './run-scope.ts'
+import { RunStopped } from './run/run-control.ts'
+import type { ToolFacts } from './loop/item-events.ts'
+import type { AgencyContext } from './agency/run-context.ts'
 
 type SdkTools = SdkTool<AgencyContext>[]
 

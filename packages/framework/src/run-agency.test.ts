@@ -2,13 +2,13 @@ import type { Message, RunEvent, UsageByModel } from '@bureau/protocol'
 import { Agent as HttpAgent } from 'undici'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { Agency } from './agency.ts'
-import { Agent } from './agent.ts'
+import { Agency } from './agency/agency.ts'
+import { Agent } from './agency/agent.ts'
 import { McpConnections } from './mcp/connections.ts'
-import type { RunEnvironment } from './run.ts'
+import type { RunEnvironment } from './run/run.ts'
 import { runAgency, type RunOptions } from './run-agency.ts'
-import { RunControl } from './run-control.ts'
-import { tool } from './tool.ts'
+import { RunControl } from './run/run-control.ts'
+import { tool } from './agency/tool.ts'
 
 const environment: RunEnvironment = {
   models: {

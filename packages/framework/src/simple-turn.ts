@@ -1,6 +1,6 @@
 import type { AgentOutputItem, AssistantMessageItem, ModelRequest, RunContext, Tool as SdkTool } from '#agents-core'
 import type { ConversationAgent } from './conversation-agent.ts'
-import type { AgencyContext } from './run-scope.ts'
+import type { AgencyContext } from './agency/run-context.ts'
 
 /** False: the agent has a model, a prompt or settings with which the SDK does more than make a request. */
 function isPlain({ bound, prompt, modelSettings: { retry, timeoutMs } }: ConversationAgent): boolean {

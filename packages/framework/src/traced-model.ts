@@ -1,6 +1,6 @@
 import type { Model, ModelRequest, ModelResponse, ModelRetryAdvice, ModelRetryAdviceRequest } from '#agents-core'
-import type { Agent } from './agent.ts'
-import type { Conversation } from './conversation.ts'
+import type { Agent } from './agency/agent.ts'
+import type { Conversation } from './loop/conversation.ts'
 import { toWireItem } from './wire-items.ts'
 
 /** The agent's model, each of its requests a step of the run's trace. The model itself when nobody watches the run. */

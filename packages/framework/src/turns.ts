@@ -1,9 +1,9 @@
 import { type AgentInputItem, type AgentOutputItem, type ModelSettings, RunContext } from '#agents-core'
 import type { ConversationAgent } from './conversation-agent.ts'
-import type { ConversationAgents } from './conversation-agents.ts'
-import type { Conversation } from './conversation.ts'
+import type { ConversationAgents } from './loop/prepare-turn.ts'
+import type { Conversation } from './loop/conversation.ts'
 import { ModelError } from './models/transport.ts'
-import type { AgencyContext } from './run-scope.ts'
+import type { AgencyContext } from './agency/run-context.ts'
 import { runner } from './sdk-runner.ts'
 import { endsWithWords, firstRequest, wordsOf } from './simple-turn.ts'
 

@@ -1,9 +1,9 @@
 import { type FunctionTool, type RunContext, tool as sdkTool } from '#agents-core'
-import type { Agent } from '../agent.ts'
-import type { Run } from '../run.ts'
-import type { AgencyContext } from '../run-scope.ts'
+import type { Agent } from '../agency/agent.ts'
+import type { Run } from '../run/run.ts'
+import type { AgencyContext } from '../agency/run-context.ts'
 import { authenticate } from './authenticate.ts'
-import { AUTHENTICATE_TOOL } from './protected-servers.ts'
+import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import type { Caller } from './reach.ts'
 import { SignInFailed } from './sign-in.ts'
 

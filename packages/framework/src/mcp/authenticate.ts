@@ -1,5 +1,5 @@
 import { ProtectedConnection } from './protected-connection.ts'
-import type { ProtectedServer } from './protected-servers.ts'
+import type { ProtectedServer } from '../agency/protected-servers.ts'
 import { activateConnection, type Caller, connectionFor, type Reach, reachOf, reportFailure } from './reach.ts'
 import { type Authorize, SignInFailed } from './sign-in.ts'
 import type { SignInAttempt } from './sign-in-attempt.ts'

@@ -1,8 +1,8 @@
 import type { FetchLike } from '@modelcontextprotocol/client'
-import type { Agency } from '../agency.ts'
-import type { MCPServerOAuth, OAuthServerSettings } from './oauth-server.ts'
+import type { Agency } from '../agency/agency.ts'
+import type { MCPServerOAuth, OAuthServerSettings } from '../agency/oauth-server.ts'
 import type { Authorize, SignInFailed } from './sign-in.ts'
-import type { TokenStore } from './token-store.ts'
+import type { TokenStore } from '../tokens/token-store.ts'
 
 /** How the runs of a process sign their users in to protected tool servers. */
 export type OAuthAccess = {

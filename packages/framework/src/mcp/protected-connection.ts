@@ -1,9 +1,9 @@
 import { type FetchLike, InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
 import { type MCPServer, MCPServerStreamableHttp } from '#agents-core'
-import { limitedResponse } from '../limited-response.ts'
+import { limitedResponse } from './limited-response.ts'
 import { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
-import { AUTHENTICATE_TOOL } from './protected-servers.ts'
+import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import { SharedListing } from './shared-listing.ts'
 import type { AttemptOptions, SignInAttempt } from './sign-in-attempt.ts'
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { MCPServerOAuth } from './oauth-server.ts'
+import { MCPServerOAuth } from '../agency/oauth-server.ts'
 import type { ProtectedConnection } from './protected-connection.ts'
 import { type ConnectionKey, ProtectedConnections } from './protected-connections.ts'
-import type { TokenStore } from './token-store.ts'
+import type { TokenStore } from '../tokens/token-store.ts'
 
 const IDLE_MS = 300_000
 const server = new MCPServerOAuth({ name: 'notes', url: 'https://notes.example/mcp' })

@@ -1,6 +1,6 @@
-import type { MCPServerOAuth } from './oauth-server.ts'
+import type { MCPServerOAuth } from '../agency/oauth-server.ts'
 import type { ProtectedConnection } from './protected-connection.ts'
-import type { TokenStore } from './token-store.ts'
+import type { TokenStore } from '../tokens/token-store.ts'
 
 /** A connection that nobody has used for this long is closed. */
 const IDLE_MS = 300_000

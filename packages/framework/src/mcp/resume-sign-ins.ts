@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ProtectedConnection } from './protected-connection.ts'
-import type { ProtectedServer } from './protected-servers.ts'
+import type { ProtectedServer } from '../agency/protected-servers.ts'
 import { activateConnection, type Caller, connectionFor, type Reach, reachOf, reportFailure } from './reach.ts'
 
 /** Longest time that a server may take before the run goes on without it, in milliseconds. */

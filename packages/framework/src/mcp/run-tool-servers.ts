@@ -1,6 +1,6 @@
 import type { MCPServer, Tool as SdkTool } from '#agents-core'
-import type { AgencyContext } from '../run-scope.ts'
-import { protectedServerOf, withAuthorization } from './hosted-tool-oauth.ts'
+import type { AgencyContext } from '../agency/run-context.ts'
+import { protectedServerOf, withAuthorization } from '../agency/hosted-tool-oauth.ts'
 import type { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
 import type { ProtectedConnection } from './protected-connection.ts'

@@ -9,8 +9,8 @@ import {
   type Tool as SdkTool,
 } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
-import type { AgencyContext } from '../run-scope.ts'
-import { AUTHENTICATE_TOOL } from './protected-servers.ts'
+import type { AgencyContext } from '../agency/run-context.ts'
+import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import { withSharedListing } from './shared-listing.ts'
 
 const origins = new WeakMap<object, string>()

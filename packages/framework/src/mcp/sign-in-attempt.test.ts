@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { MCPServerOAuth, settingsOf } from './oauth-server.ts'
+import { MCPServerOAuth, settingsOf } from '../agency/oauth-server.ts'
 import { SignInAttempt } from './sign-in-attempt.ts'
-import type { TokenStore } from './token-store.ts'
+import type { TokenStore } from '../tokens/token-store.ts'
 
 const SERVER = 'https://notes.example.com/mcp'
 const PROVIDER = 'https://login.example.com'

@@ -12,10 +12,10 @@ import {
   type StoredOAuthClientInformation,
   type StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
-import { limitedResponse } from '../limited-response.ts'
-import type { OAuthServerSettings } from './oauth-server.ts'
+import { limitedResponse } from './limited-response.ts'
+import type { OAuthServerSettings } from '../agency/oauth-server.ts'
 import { SignInFailed } from './sign-in.ts'
-import type { CredentialsKey, StoredCredentials, TokenStore } from './token-store.ts'
+import type { CredentialsKey, StoredCredentials, TokenStore } from '../tokens/token-store.ts'
 
 /** Longest time that all requests of one step may take together: discovery, registration, tokens. */
 const STEP_TIMEOUT_MS = 30_000

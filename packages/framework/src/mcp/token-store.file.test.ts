@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { ConfigError } from '@bureau/protocol'
-import { describeTokenStore } from './token-store.contract.ts'
-import { FileTokenStore } from './token-store.file.ts'
+import { describeTokenStore } from '../tokens/token-store.contract.ts'
+import { FileTokenStore } from '../tokens/token-store.file.ts'
 
 const KEY = 'ab'.repeat(32)
 const SAVED = {

@@ -1,4 +1,4 @@
-import type { Agency } from '../agency.ts'
+import type { Agency } from '../agency/agency.ts'
 import type { ClientConfig } from './client-config.ts'
 import { DEMO_MODEL, keyFor, THIRD_PARTY } from './resolve-model.ts'
 import { readStockModel } from './stock-model.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, type RequestInit, fetch as undiciFetch } from 'undici'
-import { limitedResponse } from '../limited-response.ts'
+import { limitedResponse } from '../mcp/limited-response.ts'
 
 const MAX_ATTEMPTS = 3
 const MAX_RETRY_WAIT_MS = 10_000

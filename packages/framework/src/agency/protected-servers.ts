@@ -1,6 +1,6 @@
 import type { MCPServer, Tool as SdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
-import type { AgencyContext } from '../run-scope.ts'
+import type { AgencyContext } from './run-context.ts'
 import { hostedLabelOf, protectedServerOf } from './hosted-tool-oauth.ts'
 import { MCPServerOAuth } from './oauth-server.ts'
 

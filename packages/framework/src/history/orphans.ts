@@ -1,5 +1,5 @@
 import type { Message } from '@bureau/protocol'
-import { isPlaceholder } from './history.ids.ts'
+import { isPlaceholder } from './ids.ts'
 
 /**
  * Removes what a provider refuses because its other half is missing: calls without an output, outputs without a call,

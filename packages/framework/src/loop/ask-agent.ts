@@ -1,8 +1,8 @@
 import { withoutMetadata } from '@bureau/protocol'
-import { storage } from './agent.ts'
+import { storage } from '../agency/agent.ts'
 import { Conversation } from './conversation.ts'
-import { forModel, pairThread } from './history.ts'
-import { describeFailure } from './run-failure.ts'
+import { forModel, pairThread } from '../history/history.ts'
+import { describeFailure } from '../run/run-failure.ts'
 import type { AgentMessage } from './send-message.ts'
 
 /** Agents that ask each other in a circle are stopped here; each conversation has its own limit of turns besides. */

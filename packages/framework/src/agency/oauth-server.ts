@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { MCPToolFilterCallable, MCPToolFilterStatic } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
-import type { TokenStore } from './token-store.ts'
+import type { TokenStore } from '../tokens/token-store.ts'
 
 /** Dynamic client registration metadata (RFC 7591), member by member; given ones win over those that are built. */
 export type ClientMetadata = Readonly<Record<string, unknown>>

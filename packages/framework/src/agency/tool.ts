@@ -1,7 +1,7 @@
 import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
-import type { AgencyContext } from './run-scope.ts'
+import type { AgencyContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
 
 /** What a tool may know of the run that called it. */

@@ -1,12 +1,12 @@
 import { type FunctionTool, type RunContext, tool as sdkTool } from '#agents-core'
 import { z } from 'zod'
-import type { Agency } from './agency.ts'
-import type { Agent } from './agent.ts'
+import type { Agency } from '../agency/agency.ts'
+import type { Agent } from '../agency/agent.ts'
 import { askAgent } from './ask-agent.ts'
-import { conversationOf } from './conversation-agent.ts'
-import { MESSAGE_PARAMETERS, type MessageTool } from './message-tool.ts'
-import type { AgencyContext } from './run-scope.ts'
-import { functionSchema } from './tool-schema.ts'
+import { conversationOf } from '../conversation-agent.ts'
+import { MESSAGE_PARAMETERS, type MessageTool } from '../agency/message-tool.ts'
+import type { AgencyContext } from '../agency/run-context.ts'
+import { functionSchema } from '../agency/tool-schema.ts'
 
 type Tools = readonly FunctionTool<AgencyContext>[]
 

@@ -1,5 +1,5 @@
 import type { AgentOutputItem, ModelRequest } from '#agents-core'
-import { ModelError } from './models/transport.ts'
+import { ModelError } from '../models/transport.ts'
 
 /**
  * The output of a response, fit for the loop of the agents SDK.

@@ -1,6 +1,6 @@
 import { type Message, type RunError, type WireItem, withoutMetadata } from '@bureau/protocol'
-import type { ClientConfig } from './models/client-config.ts'
-import type { FileService } from './models/resolve-model.ts'
+import type { ClientConfig } from '../models/client-config.ts'
+import type { FileService } from '../models/resolve-model.ts'
 
 /** A file that a model provider stores. `name` is untrusted. */
 export type StoredFile = { readonly id: string; readonly name: string }

@@ -2,7 +2,7 @@ import { codeInterpreterTool, fileSearchTool, hostedMcpTool, type Tool as SdkToo
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
-import type { AgencyContext } from './run-scope.ts'
+import type { AgencyContext } from './run-context.ts'
 import { tool } from './tool.ts'
 
 const own = tool({ name: 'web_search', description: 'My own.', parameters: z.object({}), execute: () => 'mine' })

@@ -6,10 +6,10 @@ import {
   OutputGuardrailTripwireTriggered,
 } from '#agents-core'
 import { ConfigError, RUN_ERRORS, type RunError, type RunErrorCode } from '@bureau/protocol'
-import { guidanceOf } from './guardrail-guidance.ts'
-import { HistoryError } from './history.ts'
-import { ToolServerError } from './mcp/connections.ts'
-import { ModelError } from './models/transport.ts'
+import { guidanceOf } from '../loop/guardrails.ts'
+import { HistoryError } from '../history/history.ts'
+import { ToolServerError } from '../mcp/connections.ts'
+import { ModelError } from '../models/transport.ts'
 import { RunStopped } from './run-control.ts'
 
 /** Why a run failed, in a code and a sentence fit for the caller. Never the text of a foreign error. */

@@ -1,6 +1,6 @@
 import { type Tool as SdkTool, tool as sdkTool } from '#agents-core'
-import type { StoredFile } from './run-input.ts'
-import type { AgencyContext } from './run-scope.ts'
+import type { StoredFile } from '../run/run-input.ts'
+import type { AgencyContext } from './run-context.ts'
 
 type AnyTool = SdkTool<AgencyContext>
 

@@ -3,7 +3,7 @@ import { ConfigError } from '@bureau/protocol'
 import { Agent } from './agent.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'
 import type { MessageTool } from './message-tool.ts'
-import type { AgencyContext } from './run-scope.ts'
+import type { AgencyContext } from './run-context.ts'
 import { requireUsableToolNames } from './tool-names.ts'
 
 export type AgencyOptions = {

@@ -1,5 +1,5 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
-import { isToolCall } from './run-items.ts'
+import { isToolCall } from './item-events.ts'
 
 /** An item of the running turn, not stored yet. */
 export type TurnItem = {

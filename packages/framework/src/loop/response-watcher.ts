@@ -1,8 +1,8 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import type { Conversation } from './conversation.ts'
-import { isToolCall, itemCreated, publicItem } from './run-items.ts'
-import { modelErrorOfCode } from './models/model-failure.ts'
-import { type ModelCallObserver, ModelError, type ResponsesResponse } from './models/transport.ts'
+import { isToolCall, itemCreated, publicItem } from './item-events.ts'
+import { modelErrorOfCode } from '../models/model-failure.ts'
+import { type ModelCallObserver, ModelError, type ResponsesResponse } from '../models/transport.ts'
 
 /**
  * Watches the events of one model request: passes each on as the text it came in, and parses only the few that carry a

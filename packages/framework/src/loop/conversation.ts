@@ -1,13 +1,13 @@
 import type { AgentInputItem } from '#agents-core'
 import type { EventSource, WireItem } from '@bureau/protocol'
-import { preservationItem, timestampMicros } from './history.ts'
-import { randomHex } from './random-hex.ts'
-import type { Run } from './run.ts'
-import { type ToolFacts, toolOutputCreated } from './run-items.ts'
-import type { AgencyContext } from './run-scope.ts'
-import type { ConversationTrace } from './run-trace.ts'
+import { preservationItem, timestampMicros } from '../history/history.ts'
+import { randomHex } from '../random-hex.ts'
+import type { Run } from '../run/run.ts'
+import { type ToolFacts, toolOutputCreated } from './item-events.ts'
+import type { AgencyContext } from '../agency/run-context.ts'
+import type { ConversationTrace } from '../trace/run-trace.ts'
 import { holdsMedia, isOutput, keyOf, outputsInCallOrder, type TurnItem } from './turn-items.ts'
-import { toSdkItems, toWireItem } from './wire-items.ts'
+import { toSdkItems, toWireItem } from '../wire-items.ts'
 
 export type ConversationOptions = {
   /** The agent that receives the first message. */

@@ -1,11 +1,11 @@
 import type { RunEvent } from '@bureau/protocol'
 import { Agent as HttpAgent, Dispatcher } from 'undici'
 import { expect, test } from 'vitest'
-import { Agency } from './agency.ts'
-import { Agent } from './agent.ts'
-import { McpConnections } from './mcp/connections.ts'
-import { runAgency } from './run-agency.ts'
-import { RunControl } from './run-control.ts'
+import { Agency } from '../agency/agency.ts'
+import { Agent } from '../agency/agent.ts'
+import { McpConnections } from '../mcp/connections.ts'
+import { runAgency } from '../run-agency.ts'
+import { RunControl } from '../run/run-control.ts'
 
 /** Refuses every connection as an egress guard does that resolves a name to a private address. */
 class RefusingDispatcher extends Dispatcher {

@@ -1,11 +1,11 @@
 import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
-import type { Agent } from './agent.ts'
+import type { Agent } from '../agency/agent.ts'
 import type { Conversation } from './conversation.ts'
-import { ConversationAgents } from './conversation-agents.ts'
-import { guidanceOf, sayGuidance } from './guardrail-guidance.ts'
-import { RunStopped } from './run-control.ts'
-import { takeTurns } from './turns.ts'
+import { ConversationAgents } from './prepare-turn.ts'
+import { guidanceOf, sayGuidance } from './guardrails.ts'
+import { RunStopped } from '../run/run-control.ts'
+import { takeTurns } from '../turns.ts'
 
 /**
  * Lets a conversation's agent work on what it has received until it has an answer.

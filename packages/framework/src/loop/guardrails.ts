@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
 import type { Conversation } from './conversation.ts'
-import { itemCreated } from './run-items.ts'
+import { itemCreated } from './item-events.ts'
 
 /** What a tripped guardrail says: its `outputInfo`, which is meant for the conversation. */
 export function guidanceOf(error: InputGuardrailTripwireTriggered | OutputGuardrailTripwireTriggered<never>): string {

@@ -1,7 +1,7 @@
 import type { RunEvent } from '@bureau/protocol'
 import { expect, test } from 'vitest'
 import type { Conversation } from './conversation.ts'
-import { ModelCall } from './model-call.ts'
+import { ModelCall } from './response-watcher.ts'
 
 /** What a client gets of these events. */
 function shown(...events: (readonly [kind: string, json: string])[]): unknown[] {

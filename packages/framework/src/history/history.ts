@@ -1,9 +1,9 @@
 import type { Message, WireItem } from '@bureau/protocol'
-import { idIsOptional, withClientIds, withoutId, withRealId, withUniqueIds } from './history.ids.ts'
-import { withoutOrphans } from './history.orphans.ts'
+import { idIsOptional, withClientIds, withoutId, withRealId, withUniqueIds } from './ids.ts'
+import { withoutOrphans } from './orphans.ts'
 
-export { type Preservation, preservationItem } from './history.preservation.ts'
-export { type Citation, citationsOf, type Stamp, stamp, timestampMicros } from './history.stamp.ts'
+export { type Preservation, preservationItem } from './preservation.ts'
+export { type Citation, citationsOf, type Stamp, stamp, timestampMicros } from './stamp.ts'
 
 /** A history that cannot be continued. The message is fit for the caller. */
 export class HistoryError extends Error {

@@ -6,18 +6,18 @@ import {
   type RunContext,
   Usage,
 } from '#agents-core'
-import type { AgencyHandoff } from './agency.ts'
-import type { Agent } from './agent.ts'
+import type { AgencyHandoff } from '../agency/agency.ts'
+import type { Agent } from '../agency/agent.ts'
 import { boundModel } from './bound-model.ts'
-import { ConversationAgent, conversationOf } from './conversation-agent.ts'
+import { ConversationAgent, conversationOf } from '../conversation-agent.ts'
 import type { Conversation } from './conversation.ts'
-import { NOTHING_SAID } from './final-answer.ts'
-import { authenticateTool } from './mcp/authenticate-tool.ts'
-import type { Run } from './run.ts'
-import type { AgencyContext } from './run-scope.ts'
+import { NOTHING_SAID } from './read-response.ts'
+import { authenticateTool } from '../mcp/authenticate-tool.ts'
+import type { Run } from '../run/run.ts'
+import type { AgencyContext } from '../agency/run-context.ts'
 import { sendMessageTools } from './send-message.ts'
-import { canBeKept, learnFormat } from './simple-turn.ts'
-import { tracedModel } from './traced-model.ts'
+import { canBeKept, learnFormat } from '../simple-turn.ts'
+import { tracedModel } from '../traced-model.ts'
 
 /** A request of the SDK that is made without it. */
 export type KeptRequest = { readonly agent: ConversationAgent; readonly request: ModelRequest }

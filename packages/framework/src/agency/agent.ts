@@ -5,9 +5,9 @@ import {
   type MCPServer,
   type Tool as SdkTool,
 } from '#agents-core'
-import type { MCPServerOAuth } from './mcp/oauth-server.ts'
-import { type ProtectedServer, protectedServersOf, splitServers } from './mcp/protected-servers.ts'
-import type { AgencyContext } from './run-scope.ts'
+import type { MCPServerOAuth } from './oauth-server.ts'
+import { type ProtectedServer, protectedServersOf, splitServers } from './protected-servers.ts'
+import type { AgencyContext } from './run-context.ts'
 import { type Tool, type ToolClass, toSdkTools } from './tool.ts'
 
 export type AgentOptions = Omit<SdkAgentOptions<AgencyContext, AgentOutputType>, 'tools' | 'mcpServers'> & {

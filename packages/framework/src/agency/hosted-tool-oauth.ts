@@ -1,6 +1,6 @@
 import type { Tool as SdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
-import type { AgencyContext } from '../run-scope.ts'
+import type { AgencyContext } from './run-context.ts'
 import { MCPServerOAuth } from './oauth-server.ts'
 
 type HostedTool = Extract<SdkTool<AgencyContext>, { type: 'hosted_tool' }>
