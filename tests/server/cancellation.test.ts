@@ -1,5 +1,4 @@
-import { Agency, Agent, tool } from '@bureau/framework'
-import type { OutputGuardrail } from '@openai/agents-core'
+import { Agency, Agent, tool, type OutputGuardrail } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'

@@ -1,5 +1,4 @@
-import { Agency, Agent, tool } from '@bureau/framework'
-import type { InputGuardrail, OutputGuardrail } from '@openai/agents-core'
+import { Agency, Agent, tool, type InputGuardrail, type OutputGuardrail } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text, toolCall, usage } from '../support/fake-provider.ts'

@@ -1,5 +1,5 @@
-import { Agency, Agent } from '@bureau/framework'
-import { type AgentInputItem, handoff, type InputGuardrail } from '@openai/agents-core'
+import { Agency, Agent, handoff, type InputGuardrail } from '@bureau/framework'
+import type { WireItem } from '@bureau/protocol'
 import { expect, test } from 'vitest'
 import { text, toolCall } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
@@ -10,7 +10,7 @@ const history = [
 ]
 
 test('an input guardrail sees the history and the message', async () => {
-  const seen: (string | AgentInputItem[])[] = []
+  const seen: (readonly WireItem[])[] = []
   const look: InputGuardrail = {
     name: 'look',
     execute: async ({ input }) => {
@@ -40,7 +40,7 @@ test('what a handoff filter leaves of the history is what the next agent’s mod
     model: 'gpt-test',
     handoffs: [
       handoff(support, {
-        inputFilter: (data) => ({ ...data, inputHistory: (data.inputHistory as AgentInputItem[]).slice(-1) }),
+        inputFilter: (data) => ({ ...data, inputHistory: data.inputHistory.slice(-1) }),
       }),
     ],
   })
@@ -60,7 +60,7 @@ test('what a handoff filter leaves of the history is what the next agent’s mod
   ])
 })
 
-test('tools that an earlier turn has found stay known to the next one', async () => {
+test('the items of a tool search that an earlier turn has made are sent on', async () => {
   const found = {
     type: 'tool_search_output',
     id: 'tso_1',

@@ -1,5 +1,7 @@
-import { Agency, Agent, tool, Tool } from '@bureau/framework'
+import { Agency, Agent, type AnyTool, tool, Tool } from '@bureau/framework'
+import { ConfigError } from '@bureau/protocol'
 import {
+  Agent as SdkAgent,
   applyPatchTool,
   type Computer,
   computerTool,
@@ -7,6 +9,8 @@ import {
   type Shell,
   shellTool,
   tool as sdkTool,
+  toolNamespace,
+  toolSearchTool,
 } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -196,10 +200,10 @@ describe('a tool that returns a picture', () => {
   })
 })
 
-describe('the tools of a computer', () => {
+describe('tools that Bureau does not carry out', () => {
   const done = async (): Promise<void> => {}
   const acts = { click: done, doubleClick: done, scroll: done, type: done, wait: done, move: done, keypress: done }
-  const computer: Computer = {
+  const screen: Computer = {
     ...acts,
     drag: done,
     environment: 'browser',
@@ -210,38 +214,29 @@ describe('the tools of a computer', () => {
   const shell: Shell = { run: async () => ({ output: [{ stdout: 'hi', stderr: '', outcome }] }) }
   const edited = async () => ({ status: 'completed' as const, output: 'made' })
   const editor: Editor = { createFile: edited, updateFile: edited, deleteFile: edited }
+  const late = sdkTool({
+    name: 'late',
+    description: 'Late.',
+    parameters: z.object({}),
+    deferLoading: true,
+    execute: () => '',
+  })
+  const quick = sdkTool({ name: 'quick', description: 'Quick.', parameters: z.object({}), execute: () => '' })
+  const asked = new SdkAgent({ name: 'Asked' }).asTool({ toolName: 'ask', toolDescription: 'Asks.' })
 
-  test.each([
-    [
-      'a screen',
-      computerTool({ computer }),
-      { type: 'computer_call', pending_safety_checks: [], action: { type: 'click', x: 1, y: 2, button: 'left' } },
-      { output: { type: 'computer_screenshot', image_url: 'data:image/png;base64,iVBORw0KGgo=' } },
-    ],
-    [
-      'a shell',
-      shellTool({ shell }),
-      { type: 'shell_call', action: { commands: ['echo hi'] } },
-      { output: [{ stdout: 'hi', stderr: '', outcome: { type: 'exit', exit_code: 0 } }] },
-    ],
-    [
-      'an editor',
-      applyPatchTool({ editor }),
-      { type: 'apply_patch_call', operation: { type: 'create_file', path: 'a.txt', diff: '+hi' } },
-      { status: 'completed', output: 'made' },
-    ],
-  ])('%s: what it returns is sent and told as the provider has it', async (_, sdk, call, returned) => {
-    const server = await startTestServer({ agencies: soloAgency({ tools: [sdk] }), provider: { validate: false } })
-    server.provider.script([unknownItem({ call_id: 'call_1', status: 'completed', ...call }), text('ok')])
+  test.each<[string, unknown, string]>([
+    ['a computer', computerTool({ computer: screen }), 'needs computer use'],
+    ['a shell', shellTool({ shell }), 'needs a shell'],
+    ['an editor', applyPatchTool({ editor }), 'needs patches'],
+    ['deferred loading', late, 'the tool "late" defers its loading'],
+    ['a namespace', toolNamespace({ name: 'space', description: 'A space.', tools: [quick] })[0], 'is in a namespace'],
+    ['a tool search', toolSearchTool(), 'is a tool search'],
+    ['an agent as a tool', asked, 'is an agent as a tool'],
+  ])('%s is refused by name when the agent is made', (_, refused, message) => {
+    const make = (): Agent => new Agent({ name: 'Solo', tools: [refused as AnyTool] })
 
-    const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
-
-    const output = { type: `${call.type}_output`, call_id: 'call_1', ...returned }
-    expect(server.provider.modelRequests[1]!.items.at(-1)).toMatchObject(output)
-    expect(stream.result.new_messages[2]).toMatchObject(output)
-    const events = stream.events.filter(({ name }) => name === 'tool_output')
-    expect(events).toMatchObject([{ call_id: 'call_1', item: { raw_item: output } }])
-    expect(stream.outline).not.toContain('error')
+    expect(make).toThrow(ConfigError)
+    expect(make).toThrow(message)
   })
 })
 

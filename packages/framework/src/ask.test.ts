@@ -1,6 +1,5 @@
 import { getEventListeners, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { MCPServerStdio } from '@openai/agents-core'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { Agency } from './agency/agency.ts'
@@ -8,6 +7,7 @@ import { Agent } from './agency/agent.ts'
 import { ask, askStreamed } from './ask.ts'
 import { assistantMessage, functionCall, modelError, modelResponder, ScriptedModel } from './testing.ts'
 import { tool } from './agency/tool.ts'
+import { MCPServerStdio } from './mcp/mcp-servers.ts'
 
 const greet = tool({
   name: 'greet',
@@ -43,7 +43,7 @@ test('a scripted model gets the conversation, the tools and what they returned',
   expect([first.output, second.output]).toEqual(['Done.', 'Still here.'])
   expect(JSON.stringify(model.calls[1]!.request.input)).toContain('Good night, Ada.')
   expect(JSON.stringify(model.lastCall!.request.input)).toMatch(/Greet Ada.*Done.*And now/)
-  expect(model.firstCall!.request.tools.map(({ name }) => name)).toEqual(['greet'])
+  expect(model.firstCall!.request.tools?.map(({ name }) => name)).toEqual(['greet'])
   model.assertComplete()
 })
 
@@ -81,9 +81,9 @@ test('events come in order, and the reader gets all of them', async () => {
 test('leaving the loop cancels the run, its model request too', async () => {
   const { promise: asked, resolve } = Promise.withResolvers<AbortSignal>()
   const model = new ScriptedModel([
-    modelResponder(async ({ request }) => {
-      resolve(request.signal!)
-      await once(request.signal!, 'abort')
+    modelResponder(async ({ signal }) => {
+      resolve(signal)
+      await once(signal, 'abort')
       return [assistantMessage('too late')]
     }),
   ])

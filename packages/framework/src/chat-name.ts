@@ -2,7 +2,6 @@ import { type Message, type WireItem, withoutMetadata } from '@bureau/protocol'
 import type { Agent } from './agency/agent.ts'
 import { requestHeaders } from './models/request-body.ts'
 import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
-import { ObservedModel } from './models/sdk-model.ts'
 import type { ResponsesResponse } from './models/transport.ts'
 import type { Run } from './run/run.ts'
 import type { ModelStep } from './trace/trace-step.ts'
@@ -68,24 +67,10 @@ async function ask({ run, agent, model, signal, text }: Question): Promise<strin
     content,
   })
   const observer = new TitleAnswer(step)
-  const headers = requestHeaders(agent.modelSettings)
+  const headers = requestHeaders(agent.modelSettings ?? {})
   try {
-    if (model.kind === 'transport') {
-      const request = { model: model.name, instructions: INSTRUCTIONS, input, store: false }
-      await model.transport(request, { observer, signal, headers })
-    } else {
-      await new ObservedModel(model.model, { observe: () => observer, name: model.name }).getResponse({
-        systemInstructions: INSTRUCTIONS,
-        input: text,
-        modelSettings: { store: false },
-        tools: [],
-        toolsExplicitlyProvided: true,
-        outputType: 'text',
-        handoffs: [],
-        tracing: false,
-        signal,
-      })
-    }
+    const request = { model: model.name, instructions: INSTRUCTIONS, input, store: false }
+    await model.transport(request, { observer, signal, headers })
     step?.answered(() => observer.text)
   } catch (error) {
     step?.failed(error)

@@ -1,21 +1,36 @@
-export {
-  type FunctionTool,
-  MCPServerStdio,
-  MCPServerStreamableHttp,
-  ModelBehaviorError,
-  RunContext,
-  type RunToolApprovalItem,
-  type Tool as SdkTool,
-} from '#agents-core'
+export type { AgencyHandoff } from './agents-sdk/adopt-handoff.ts'
 export { Agency, type AgencyOptions } from './agency/agency.ts'
-export { Agent, type AgentOptions } from './agency/agent.ts'
+export { Agent } from './agency/agent.ts'
+export type { AgentOptions, Prompt, ToolResult, ToolUseBehavior } from './agency/agent-options.ts'
+export type {
+  GuardrailResult,
+  InputGuardrail,
+  InputGuardrailArguments,
+  OutputGuardrail,
+  OutputGuardrailArguments,
+} from './agency/guardrail.ts'
+export { Handoff, handoff, type HandoffInput, type HandoffOptions, removeAllTools } from './agency/handoff.ts'
+export type { ModelSettings } from './agency/model-settings.ts'
+export type { JsonSchemaOutput } from './agency/output-format.ts'
+export type { ListedTool, ToolFilter, ToolServer } from './agency/tool-server.ts'
 export { ask, type AskOptions, askStreamed } from './ask.ts'
 export { chain, type Flow, type FlowKind, type FlowOption } from './agency/flow.ts'
 export { newMessagesForClient } from './history/history.ts'
+export {
+  MCPServerStdio,
+  type MCPServerStdioOptions,
+  MCPServerStreamableHttp,
+  type MCPServerStreamableHttpOptions,
+} from './mcp/mcp-servers.ts'
 export { McpConnections, ToolServerError } from './mcp/connections.ts'
 export { enableHostedMcpToolOAuth } from './agency/hosted-tool-oauth.ts'
 export type { OAuthAccess } from './mcp/oauth-access.ts'
-export { MCPServerOAuth, type MCPServerOAuthOptions, type OAuthServerSettings, settingsOf } from './agency/oauth-server.ts'
+export {
+  MCPServerOAuth,
+  type MCPServerOAuthOptions,
+  type OAuthServerSettings,
+  settingsOf,
+} from './agency/oauth-server.ts'
 export { oauthServersOf, type ProtectedServer } from './agency/protected-servers.ts'
 export { serverTools } from './mcp/server-tools.ts'
 export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFailure } from './mcp/sign-in.ts'
@@ -27,22 +42,35 @@ export { chargedVendor, VENDORS, vendorsOf } from './models/model-vendor.ts'
 export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
 export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
-export { ModelError, type ModelErrorCode } from './models/transport.ts'
+export {
+  type LanguageModelObject,
+  type ModelCallObserver,
+  type ModelCallOptions,
+  ModelError,
+  type ModelErrorCode,
+  type ModelTransport,
+  type ResponsesRequest,
+} from './models/transport.ts'
+export { ResponseEventWriter, type ResponseUsage } from './models/response-events.ts'
 export { usageOfRealtimeResponse } from './models/pricing.ts'
 export type { RunEnvironment, RunJournal, RunSink } from './run/run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl, RunStopped } from './run/run-control.ts'
 export type { RunInput } from './run/run-input.ts'
-export type { AgencyContext } from './agency/run-context.ts'
+export { type AgencyContext, createRunContext, type RunContext } from './agency/run-context.ts'
 export {
+  type AgentTool,
+  type AnyTool,
   callTool,
   definitionOf,
+  type FunctionTool,
+  type HostedTool,
   tool,
   Tool,
   type ToolClass,
   type ToolContext,
   type ToolDefinition,
   ToolInputError,
-  toSdkTools,
+  toAgentTools,
 } from './agency/tool.ts'
 export type { Content, ResponseFacts, RunObserver, RunSpan, RunStep, StepEnd } from './trace/trace-step.ts'

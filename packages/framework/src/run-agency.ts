@@ -1,20 +1,25 @@
-import type { Tool as SdkTool } from '#agents-core'
 import { type Message, type RunEnded, withoutMetadata } from '@bureau/protocol'
 import type { Agency } from './agency/agency.ts'
 import { storage } from './agency/agent.ts'
 import { type LoadedInput, loadFiles, UnusableFiles } from './attached-files.ts'
 import { nameChat } from './chat-name.ts'
 import { Conversation } from './loop/conversation.ts'
-import { converse } from './loop/run-conversation.ts'
-import { checkHistory, forModel, newMessagesForClient, recipientReminder, traceIdOf, userThread } from './history/history.ts'
+import { runConversation } from './loop/run-conversation.ts'
+import {
+  checkHistory,
+  forModel,
+  newMessagesForClient,
+  recipientReminder,
+  traceIdOf,
+  userThread,
+} from './history/history.ts'
 import { randomHex } from './random-hex.ts'
 import { Run, type RunEnvironment, type RunJournal, type RunSink } from './run/run.ts'
 import { type RunControl, RunStopped } from './run/run-control.ts'
 import { describeFailure } from './run/run-failure.ts'
 import { inputItems, type RunInput } from './run/run-input.ts'
-import type { AgencyContext } from './agency/run-context.ts'
 import { RunTrace } from './trace/run-trace.ts'
-import { type Tool, type ToolClass, toSdkTools } from './agency/tool.ts'
+import { type AnyTool, toAgentTools } from './agency/tool.ts'
 
 export type RunOptions = {
   readonly runId: string
@@ -23,7 +28,7 @@ export type RunOptions = {
   readonly environment: RunEnvironment
   readonly journal?: RunJournal
   /** Tools that every agent has in this run, besides its own; an agent's own tool of the same name wins. */
-  readonly tools?: readonly (SdkTool<AgencyContext> | Tool | ToolClass)[]
+  readonly tools?: readonly AnyTool[]
   /** Turns of one agent's conversation. Default: the agency's. */
   readonly maxTurns?: number
   /** Longest time that the run may take, in milliseconds. Default: the agency's. */
@@ -93,7 +98,7 @@ async function work(
 
 function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
   const { runId, sink, control, environment, journal, maxTurns } = options
-  const tools = toSdkTools(options.tools ?? [])
+  const tools = toAgentTools(options.tools ?? [])
   const agent = input.agent ?? agency.entryPoint.name
   const traceId = traceIdOf(input.history) ?? `trace_${randomHex()}`
   const root = environment.observer?.({ kind: 'run', runId, agency, agent, content: () => input.message })
@@ -110,7 +115,7 @@ function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
     journal,
     maxTurns,
     tools,
-    converse,
+    converse: runConversation,
   })
 }
 
@@ -121,7 +126,6 @@ async function answerUser(run: Run, agent: string): Promise<unknown> {
   const next = inputItems(input)
   const conversation = new Conversation(run, {
     agent,
-    callerAgent: null,
     additionalInstructions: input.additionalInstructions,
     history: forModel(thread, { ...storage(run.agency.agents.get(agent)!), next }).map(withoutMetadata),
   })
@@ -131,7 +135,7 @@ async function answerUser(run: Run, agent: string): Promise<unknown> {
   if (reminder) conversation.receive([reminder], 'recipient_reminder')
   conversation.receive(next)
   try {
-    return await converse(conversation)
+    return await runConversation(conversation)
   } finally {
     run.lastSource = conversation.source
     conversation.endTurn()

@@ -9,6 +9,7 @@ export {
   modelResponder,
   type RecordedModelCall,
   ScriptedModel,
+  type ScriptedStep,
   UnconsumedModelStepsError,
   UnexpectedModelCallError,
-} from '#agents-core/testing'
+} from './models/scripted-model.ts'

@@ -1,12 +1,4 @@
-import {
-  type AgencyContext,
-  Agency,
-  type SdkTool,
-  type Tool,
-  type ToolClass,
-  VENDORS,
-  vendorsOf,
-} from '@bureau/framework'
+import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/observability.ts'
@@ -14,8 +6,8 @@ import type { TracingOptions } from './observability/open-tracing.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 
-/** A tool in any style: made by `tool()`, a tool class, or a function tool of the agents SDK. */
-export type ServerTool = SdkTool<AgencyContext> | Tool | ToolClass
+/** A tool in any style: made by `tool()`, a tool class, or a function tool of `@openai/agents`. */
+export type ServerTool = AnyTool
 
 export type ServerOptions = OAuthOptions & {
   /** Agencies by the name in their routes, or functions that make them (called once, at start). */

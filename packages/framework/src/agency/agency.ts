@@ -1,9 +1,10 @@
-import { type AgentOutputType, getHandoff, type Handoff, handoff } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
+import { adoptHandoff, type AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
+import type { ForeignAgent, ForeignHandoff } from './agent-options.ts'
 import { Agent } from './agent.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'
 import type { MessageTool } from './message-tool.ts'
-import type { AgencyContext } from './run-context.ts'
+import { Handoff } from './handoff.ts'
 import { requireUsableToolNames } from './tool-names.ts'
 
 export type AgencyOptions = {
@@ -24,9 +25,6 @@ export type AgencyOptions = {
   readonly runTimeoutMs?: number
 }
 
-/** A handoff an agent may make, as the agents SDK describes it, and the name of the agent it leads to. */
-export type AgencyHandoff = Handoff<AgencyContext, AgentOutputType>
-
 /**
  * A group of agents with an entry point. A definition only: whatever differs between requests belongs to the run, so one
  * agency serves any number of runs at once.
@@ -40,8 +38,6 @@ export class Agency {
   readonly userContext: Readonly<Record<string, unknown>>
   readonly maxTurns: number
   readonly runTimeoutMs: number
-  /** True when a handoff's filter or an output guardrail looks at a whole run, as the agents SDK keeps it. */
-  readonly looksBack: boolean
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
 
   /** @throws ConfigError two agents, or two tools of an agent, share a name, or a flow is not valid. */
@@ -60,9 +56,6 @@ export class Agency {
     this.maxTurns = options.maxTurns ?? 50
     this.runTimeoutMs = options.runTimeoutMs ?? 1_800_000
     this.#handoffs = new Map([...this.agents.values()].map((agent) => [agent.name, handoffsOf(agent, this.flows)]))
-    this.looksBack =
-      [...this.#handoffs.values()].flat().some(({ inputFilter }) => inputFilter !== undefined) ||
-      [...this.agents.values()].some(({ outputGuardrails }) => outputGuardrails.length > 0)
     for (const agent of this.agents.values()) {
       const added = { messageTools: this.messageToolsOf(agent.name), handoffs: this.handoffsFrom(agent.name) }
       requireUsableToolNames(agent, added)
@@ -105,7 +98,7 @@ function collectAgents(roots: readonly Agent[]): ReadonlyMap<string, Agent> {
       throw new ConfigError(`agents: ${JSON.stringify(agent.name)} is not fit for a name.`)
     if (known) throw new ConfigError(`agents: two agents are named "${agent.name}".`)
     agents.set(agent.name, agent)
-    for (const target of agent.handoffs) visit(Agent.from(getHandoff(target).agent))
+    for (const target of agent.handoffs) visit(toHandoff(target).agent)
   }
   roots.forEach(visit)
   return agents
@@ -115,9 +108,13 @@ function collectAgents(roots: readonly Agent[]): ReadonlyMap<string, Agent> {
 const AGENT_NAME = /^(?=\S)[^\p{Cc}\p{Zl}\p{Zp}]{1,128}(?<=\S)$/u
 
 function handoffsOf(agent: Agent, flows: readonly Flow[]): readonly AgencyHandoff[] {
-  const own = agent.handoffs.map((target) => getHandoff(target) as AgencyHandoff)
   const byFlow = flows
     .filter((flow) => flow.kind === 'handoff' && flow.sender === agent)
-    .map((flow) => handoff(flow.recipient) as AgencyHandoff)
-  return Object.freeze([...own, ...byFlow])
+    .map((flow) => new Handoff(flow.recipient))
+  return Object.freeze([...agent.handoffs.map(toHandoff), ...byFlow])
+}
+
+function toHandoff(target: Agent | Handoff | ForeignAgent | ForeignHandoff): AgencyHandoff {
+  if (target instanceof Handoff) return target
+  return 'onInvokeHandoff' in target ? adoptHandoff(target, Agent.from(target.agent)) : new Handoff(Agent.from(target))
 }

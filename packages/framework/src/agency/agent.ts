@@ -1,43 +1,45 @@
-import {
-  type AgentOptions as SdkAgentOptions,
-  type AgentOutputType,
-  Agent as SdkAgent,
-  type MCPServer,
-  type Tool as SdkTool,
-} from '#agents-core'
-import type { MCPServerOAuth } from './oauth-server.ts'
+import { foreignOptions } from '../agents-sdk/adopt-agent.ts'
+import type { ModelObject } from '../models/transport.ts'
+import type {
+  AgentOptions,
+  DynamicPrompt,
+  DynamicText,
+  ForeignAgent,
+  ForeignHandoff,
+  Prompt,
+  ToolUseBehavior,
+} from './agent-options.ts'
+import type { InputGuardrail, OutputGuardrail } from './guardrail.ts'
+import type { Handoff } from './handoff.ts'
+import type { ModelSettings } from './model-settings.ts'
+import { type OutputType, requireOutputType } from './output-format.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './protected-servers.ts'
-import type { AgencyContext } from './run-context.ts'
-import { type Tool, type ToolClass, toSdkTools } from './tool.ts'
+import { requireUsableTools } from './refused-definitions.ts'
+import { type AgentTool, toAgentTools } from './tool.ts'
+import type { McpConfig, ToolServer } from './tool-server.ts'
 
-export type AgentOptions = Omit<SdkAgentOptions<AgencyContext, AgentOutputType>, 'tools' | 'mcpServers'> & {
-  /** What the agent is for: shown to other agents and to people. */
-  readonly description?: string
-  readonly tools?: readonly (SdkTool<AgencyContext> | Tool | ToolClass)[]
-  /** Tool servers; those that users must sign in to are declared by `new MCPServerOAuth({...})`. */
-  readonly mcpServers?: readonly (MCPServer | MCPServerOAuth)[]
-  /** Questions a front end may offer before the first message. */
-  readonly conversationStarters?: readonly string[]
-  /** Answers a front end may offer during the conversation. */
-  readonly quickReplies?: readonly string[]
-  /** False: answers of runs addressed to this agent carry no `usage`. Default true. */
-  readonly includeUsage?: boolean
-  /** How often an answer refused by an output guardrail is tried again. Default 1. */
-  readonly validationAttempts?: number
-  /**
-   * True: a tripped input guardrail fails the run. Default false: its guidance becomes the answer and the model is not
-   * asked.
-   */
-  readonly raiseInputGuardrailError?: boolean
-  /** Replaces the system message that tells the next agent that a handoff is complete. */
-  readonly handoffReminder?: string
-  /** Of realtime sessions that begin with this agent. */
-  readonly voice?: string
-}
-
-/** The agents SDK's agent plus what an agency server needs to know of it. Frozen when built. */
-export class Agent extends SdkAgent<AgencyContext, AgentOutputType> {
+/**
+ * What one agent is, does and may do: a definition, frozen when built. Whatever differs between runs belongs to the run.
+ */
+export class Agent {
+  readonly name: string
+  readonly instructions: string | DynamicText
+  readonly prompt: Prompt | DynamicPrompt | undefined
   readonly description: string
+  readonly handoffDescription: string
+  readonly handoffs: readonly (Agent | Handoff | ForeignAgent | ForeignHandoff)[]
+  /** `''`: the server's model. */
+  readonly model: string | ModelObject
+  /** Undefined: the defaults of the model in use. */
+  readonly modelSettings: ModelSettings | undefined
+  readonly tools: readonly AgentTool[]
+  readonly mcpServers: readonly ToolServer[]
+  readonly mcpConfig: McpConfig
+  readonly inputGuardrails: readonly InputGuardrail[]
+  readonly outputGuardrails: readonly OutputGuardrail[]
+  readonly outputType: OutputType
+  readonly toolUseBehavior: ToolUseBehavior
+  readonly resetToolChoice: boolean
   readonly conversationStarters: readonly string[]
   readonly quickReplies: readonly string[]
   readonly includeUsage: boolean
@@ -48,64 +50,56 @@ export class Agent extends SdkAgent<AgencyContext, AgentOutputType> {
   /** Servers that the agent may use once its user has signed in, by name. */
   readonly protectedServers: ReadonlyMap<string, ProtectedServer>
 
+  /** @throws ConfigError an option cannot be used; the message names it. */
   constructor(options: AgentOptions) {
-    const { description, tools, conversationStarters, quickReplies, includeUsage, ...sdk } = options
-    const { validationAttempts, raiseInputGuardrailError, handoffReminder, voice, ...sdkOptions } = sdk
+    const { name, outputType = 'text' } = options
     const { open, declared } = splitServers(options.mcpServers ?? [])
-    super({
-      handoffOutputTypeWarningEnabled: false,
-      ...(description !== undefined && { handoffDescription: description }),
-      ...sdkOptions,
-      tools: toSdkTools(tools ?? []),
-      mcpServers: open,
-    })
-    this.description = description ?? options.handoffDescription ?? ''
-    this.conversationStarters = Object.freeze([...(conversationStarters ?? [])])
-    this.quickReplies = Object.freeze([...(quickReplies ?? [])])
-    this.includeUsage = includeUsage ?? true
-    this.validationAttempts = validationAttempts ?? 1
-    this.raiseInputGuardrailError = raiseInputGuardrailError ?? false
-    this.handoffReminder = handoffReminder
-    this.voice = voice
+    requireOutputType(outputType, name)
+    this.name = name
+    this.instructions = options.instructions ?? ''
+    this.prompt = options.prompt
+    this.description = options.description ?? options.handoffDescription ?? ''
+    this.handoffDescription = options.handoffDescription ?? options.description ?? ''
+    this.handoffs = Object.freeze([...(options.handoffs ?? [])])
+    this.model = options.model ?? ''
+    this.modelSettings = options.modelSettings
+    this.tools = Object.freeze(toAgentTools(options.tools ?? []))
+    this.mcpServers = Object.freeze(open)
+    this.mcpConfig = Object.freeze({ ...options.mcpConfig })
+    this.inputGuardrails = Object.freeze([...(options.inputGuardrails ?? [])])
+    this.outputGuardrails = Object.freeze([...(options.outputGuardrails ?? [])])
+    this.outputType = outputType
+    this.toolUseBehavior = options.toolUseBehavior ?? 'run_llm_again'
+    this.resetToolChoice = options.resetToolChoice ?? true
+    this.conversationStarters = Object.freeze([...(options.conversationStarters ?? [])])
+    this.quickReplies = Object.freeze([...(options.quickReplies ?? [])])
+    this.includeUsage = options.includeUsage ?? true
+    this.validationAttempts = options.validationAttempts ?? 1
+    this.raiseInputGuardrailError = options.raiseInputGuardrailError ?? false
+    this.handoffReminder = options.handoffReminder
+    this.voice = options.voice
+    requireUsableTools(this)
     this.protectedServers = protectedServersOf(this, declared)
-    Object.freeze(this.tools)
-    Object.freeze(this.handoffs)
-    Object.freeze(this.mcpServers)
-    Object.freeze(this.inputGuardrails)
-    Object.freeze(this.outputGuardrails)
     Object.freeze(this)
   }
 
-  /** An agent of the agents SDK, with the defaults of the fields that it does not have. */
-  static from(agent: SdkAgent<AgencyContext, AgentOutputType>): Agent {
+  /**
+   * An agent of `@openai/agents`, with the defaults of the fields that it does not have. Its callbacks go on to get that
+   * SDK's items.
+   *
+   * @throws ConfigError it has something that Bureau cannot carry out.
+   */
+  static from(agent: Agent | ForeignAgent): Agent {
     if (agent instanceof Agent) return agent
-    const known = adopted.get(agent)
-    if (known) return known
-    const made = new Agent({
-      name: agent.name,
-      instructions: agent.instructions,
-      handoffDescription: agent.handoffDescription,
-      handoffs: agent.handoffs,
-      model: agent.model,
-      modelSettings: agent.modelSettings,
-      tools: agent.tools,
-      mcpServers: agent.mcpServers,
-      mcpConfig: agent.mcpConfig,
-      inputGuardrails: agent.inputGuardrails,
-      outputGuardrails: agent.outputGuardrails,
-      outputType: agent.outputType,
-      toolUseBehavior: agent.toolUseBehavior,
-      resetToolChoice: agent.resetToolChoice,
-      ...(agent.prompt !== undefined && { prompt: agent.prompt }),
-    })
-    adopted.set(agent, made)
-    return made
+    const known = adopted.get(agent) ?? new Agent(foreignOptions(agent))
+    adopted.set(agent, known)
+    return known
   }
 }
 
 /** Whether the provider keeps this agent's items; what it does not keep cannot be referred to by id later. */
-export function storage(agent: Agent): { store: boolean } {
-  return { store: agent.modelSettings.store ?? true }
+export function storage({ modelSettings }: Agent): { store: boolean } {
+  return { store: modelSettings?.store ?? true }
 }
 
 /** An SDK agent that several handoffs lead to is one agent. */

@@ -1,9 +1,6 @@
-import type { Tool as SdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
-import type { AgencyContext } from './run-context.ts'
 import { MCPServerOAuth } from './oauth-server.ts'
-
-type HostedTool = Extract<SdkTool<AgencyContext>, { type: 'hosted_tool' }>
+import type { AgentTool, HostedTool } from './tool.ts'
 
 const protectedTools = new WeakMap<object, MCPServerOAuth>()
 
@@ -18,7 +15,8 @@ const protectedTools = new WeakMap<object, MCPServerOAuth>()
 export function enableHostedMcpToolOAuth<Hosted extends HostedTool>(tool: Hosted): Hosted {
   const { type, server_label: label, server_url: url, authorization } = tool.providerData ?? {}
   if (type !== 'mcp') throw new ConfigError('enableHostedMcpToolOAuth: give it a tool made by hostedMcpTool().')
-  if (!label || !url) throw new ConfigError('enableHostedMcpToolOAuth: the tool needs a serverLabel and a serverUrl.')
+  if (typeof label !== 'string' || typeof url !== 'string' || !label || !url)
+    throw new ConfigError('enableHostedMcpToolOAuth: the tool needs a serverLabel and a serverUrl.')
   if (authorization) {
     throw new ConfigError(`enableHostedMcpToolOAuth: leave the authorization of the hosted tool "${label}" empty.`)
   }
@@ -28,18 +26,18 @@ export function enableHostedMcpToolOAuth<Hosted extends HostedTool>(tool: Hosted
 }
 
 /** The server behind a marked hosted tool; undefined for every other tool. */
-export function protectedServerOf(tool: SdkTool<AgencyContext>): MCPServerOAuth | undefined {
+export function protectedServerOf(tool: AgentTool): MCPServerOAuth | undefined {
   return protectedTools.get(tool)
 }
 
 /** A copy for one request that carries the user's access token. */
-export function withAuthorization(tool: SdkTool<AgencyContext>, accessToken: string): SdkTool<AgencyContext> {
+export function withAuthorization(tool: AgentTool, accessToken: string): AgentTool {
   if (tool.type !== 'hosted_tool') return tool
   return { ...tool, providerData: { ...tool.providerData, authorization: accessToken } }
 }
 
 /** The label of any provider-hosted MCP tool; undefined for every other tool. */
-export function hostedLabelOf(tool: SdkTool<AgencyContext>): string | undefined {
+export function hostedLabelOf(tool: AgentTool): string | undefined {
   if (tool.type !== 'hosted_tool' || tool.providerData?.['type'] !== 'mcp') return undefined
   return String(tool.providerData['server_label'])
 }

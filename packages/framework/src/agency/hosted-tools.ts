@@ -1,32 +1,31 @@
-import { type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import type { StoredFile } from '../run/run-input.ts'
-import type { AgencyContext } from './run-context.ts'
-
-type AnyTool = SdkTool<AgencyContext>
+import { type AgentTool, functionTool, type HostedTool } from './tool.ts'
 
 /**
  * The tools for a model that runs function tools only: tools that the default vendor runs are replaced by tools of the
  * same name that say they are not available, so that the model can tell the user instead of failing.
  */
-export function withoutHostedTools(tools: readonly AnyTool[]): AnyTool[] {
+export function withoutHostedTools(tools: readonly AgentTool[]): AgentTool[] {
   const taken = new Set(tools.flatMap((tool) => (tool.type === 'function' ? [tool.name] : [])))
   return tools.map((tool) => (tool.type === 'function' || isOfAdapter(tool) ? tool : standIn(tool, taken)))
 }
 
-function standIn(tool: AnyTool, taken: Set<string>): AnyTool {
+function standIn(tool: AgentTool, taken: Set<string>): AgentTool {
   const name = freeName(nameOf(tool), taken)
   taken.add(name)
-  return sdkTool({
+  const notice = `The tool ${name} is not available for this request: the model in use cannot run it.`
+  return functionTool({
     name,
     description: `Not available for this request: the model in use cannot run ${name}.`,
     parameters: { type: 'object', properties: {}, required: [], additionalProperties: false },
     strict: true,
-    execute: () => `The tool ${name} is not available for this request: the model in use cannot run it.`,
+    whenFailed: () => notice,
+    execute: async () => notice,
   })
 }
 
 /** Tool servers all have one tool name; their labels tell them apart. */
-function nameOf(tool: AnyTool): string {
+function nameOf(tool: AgentTool): string {
   const { server_label: label } = ('providerData' in tool ? (tool.providerData ?? {}) : {}) as Record<string, unknown>
   const name = typeof label === 'string' ? `${tool.name}_${label}` : tool.name
   return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 60)
@@ -39,7 +38,7 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
 }
 
 /** Provider tools of the AI SDK are run by the model's own vendor. */
-function isOfAdapter(tool: AnyTool): boolean {
+function isOfAdapter(tool: AgentTool): boolean {
   return tool.type === 'hosted_tool' && (tool.providerData ?? {})['aiSdkProviderTool'] !== undefined
 }
 
@@ -47,16 +46,14 @@ function isOfAdapter(tool: AnyTool): boolean {
  * The tools with a code interpreter that has these files, for one request: the agent's own one with the files added, or
  * one more. A container that the agent names by its id is replaced, because files cannot be added to it in a request.
  */
-export function withCodeFiles(tools: readonly AnyTool[], files: readonly StoredFile[]): AnyTool[] {
+export function withCodeFiles(tools: readonly AgentTool[], files: readonly StoredFile[]): AgentTool[] {
   const ids = files.map(({ id }) => id)
   const own = tools.find(isCodeInterpreter)
   if (!own) return [...tools, codeInterpreter({ type: 'code_interpreter' }, ids)]
   return tools.map((tool) => (tool === own ? codeInterpreter(own.providerData ?? {}, ids) : tool))
 }
 
-type HostedTool = Extract<AnyTool, { type: 'hosted_tool' }>
-
-function isCodeInterpreter(tool: AnyTool): tool is HostedTool {
+function isCodeInterpreter(tool: AgentTool): tool is HostedTool {
   return tool.type === 'hosted_tool' && (tool.providerData ?? {})['type'] === 'code_interpreter'
 }
 

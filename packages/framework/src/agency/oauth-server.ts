@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { MCPToolFilterCallable, MCPToolFilterStatic } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { TokenStore } from '../tokens/token-store.ts'
+import type { ToolFilter } from './tool-server.ts'
 
 /** Dynamic client registration metadata (RFC 7591), member by member; given ones win over those that are built. */
 export type ClientMetadata = Readonly<Record<string, unknown>>
@@ -38,7 +38,7 @@ export type MCPServerOAuthOptions = {
   /** Resolves with the query of the provider's redirect. */
   readonly callbackHandler?: (signal: AbortSignal) => Promise<URLSearchParams>
   /** Which of the server's tools the agent gets. Default: all. */
-  readonly toolFilter?: MCPToolFilterCallable | MCPToolFilterStatic
+  readonly toolFilter?: ToolFilter
   /** Longest time one tool call may take, in milliseconds. Default 120_000. */
   readonly toolTimeoutMs?: number
 }

@@ -1,8 +1,8 @@
-import type { MCPServer, Tool as SdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
-import type { AgencyContext } from './run-context.ts'
 import { hostedLabelOf, protectedServerOf } from './hosted-tool-oauth.ts'
 import { MCPServerOAuth } from './oauth-server.ts'
+import type { AgentTool, HostedTool } from './tool.ts'
+import type { ToolServer } from './tool-server.ts'
 
 export const AUTHENTICATE_TOOL = 'authenticate_mcp_server'
 
@@ -10,22 +10,22 @@ export const AUTHENTICATE_TOOL = 'authenticate_mcp_server'
 export type ProtectedServer = {
   readonly server: MCPServerOAuth
   /** The provider-hosted tool that waits for the token; undefined for servers that we connect to ourselves. */
-  readonly hostedTool: SdkTool<AgencyContext> | undefined
+  readonly hostedTool: HostedTool | undefined
 }
 
 /** What an agent has that may share a name with a protected server. */
 type OwnServers = {
   readonly name: string
-  readonly tools: readonly SdkTool<AgencyContext>[]
-  readonly mcpServers: readonly MCPServer[]
+  readonly tools: readonly AgentTool[]
+  readonly mcpServers: readonly ToolServer[]
 }
 
 /** What an agent lists under `mcpServers`, taken apart. */
-export function splitServers(servers: readonly (MCPServer | MCPServerOAuth)[]): {
-  open: MCPServer[]
+export function splitServers(servers: readonly (ToolServer | MCPServerOAuth)[]): {
+  open: ToolServer[]
   declared: MCPServerOAuth[]
 } {
-  const open: MCPServer[] = []
+  const open: ToolServer[] = []
   const declared: MCPServerOAuth[] = []
   for (const server of servers) {
     if (server instanceof MCPServerOAuth) declared.push(server)
@@ -46,9 +46,9 @@ export function protectedServersOf(
   if (agent.tools.some((tool) => tool.name === AUTHENTICATE_TOOL)) {
     throw new ConfigError(`Agent "${agent.name}": the tool name ${AUTHENTICATE_TOOL} is reserved.`)
   }
-  const hosted = agent.tools.flatMap((hostedTool) => {
-    const server = protectedServerOf(hostedTool)
-    return server ? [{ server, hostedTool }] : []
+  const hosted = agent.tools.flatMap((tool) => {
+    const server = protectedServerOf(tool)
+    return server && tool.type === 'hosted_tool' ? [{ server, hostedTool: tool }] : []
   })
   const all = [...declared.map((server) => ({ server, hostedTool: undefined })), ...hosted]
   const servers = new Map(all.map((entry) => [entry.server.name, entry]))

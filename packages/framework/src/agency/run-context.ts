@@ -1,3 +1,5 @@
+import type { Usage } from '@bureau/protocol'
+
 /** What tools, guardrails and dynamic instructions see as the context of their run (`runContext.context`). */
 export interface AgencyContext {
   readonly runId: string
@@ -11,4 +13,32 @@ export interface AgencyContext {
   readonly signal: AbortSignal
   /** Sends an event of the agency's own to whoever follows the run. It must have a `type` and be JSON. */
   emit(event: { readonly type: string; readonly [key: string]: unknown }): void
+}
+
+/**
+ * What every callback of an agency gets first: tools, guardrails, dynamic instructions, handoffs. It has the members of the
+ * run context of `@openai/agents` that its tools and guardrails read.
+ */
+export interface RunContext<Context = AgencyContext> {
+  readonly context: Context
+  /** The tokens of the run so far, in the words of `@openai/agents`. */
+  readonly usage: RunContextUsage
+}
+
+export type RunContextUsage = {
+  readonly requests: number
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly totalTokens: number
+}
+
+/** @param usage - Read when somebody asks. */
+export function createRunContext(context: AgencyContext, usage: () => Usage): RunContext {
+  return {
+    context,
+    get usage() {
+      const { request_count: requests, input_tokens, output_tokens, total_tokens } = usage()
+      return { requests, inputTokens: input_tokens, outputTokens: output_tokens, totalTokens: total_tokens }
+    },
+  }
 }

@@ -20,6 +20,12 @@ export function functionSchema(
   return { parameters: { ...schema, ...(strict && { additionalProperties: false }) }, strict }
 }
 
+/** The schema in the strict form, when it already keeps its rules but for objects that are not said to be closed. */
+export function strictSchema(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> | undefined {
+  const closed = { ...schema, additionalProperties: false }
+  return schema['additionalProperties'] !== true && isStrict(closed) ? closed : undefined
+}
+
 type Schema = Readonly<Record<string, unknown>>
 
 /**

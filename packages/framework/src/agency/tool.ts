@@ -1,8 +1,68 @@
-import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
-import type { AgencyContext } from './run-context.ts'
+import type { NamedAgent } from './guardrail.ts'
+import type { AgencyContext, RunContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
+
+/** One call of a function by a model. */
+export type ToolCallDetails = {
+  readonly toolCall?: { readonly callId: string; readonly name: string; readonly arguments: string }
+  /** Aborts when the run is stopped, or when another call of the same turn has ended it. */
+  readonly signal?: AbortSignal
+}
+
+/** A tool guardrail's verdict: go on, give the model this message in place of the output, or end the run. */
+export type ToolGuardrailVerdict =
+  | { readonly type: 'allow' }
+  | { readonly type: 'rejectContent'; readonly message: string }
+  | { readonly type: 'throwException' }
+
+/** Checks one call of a tool before it is carried out, or its output afterwards. */
+export type ToolGuardrail = {
+  readonly name: string
+  run(data: {
+    readonly context: RunContext<unknown>
+    readonly agent: NamedAgent
+    readonly toolCall: { readonly callId: string; readonly name: string; readonly arguments: string }
+    readonly output?: unknown
+  }): Promise<{ readonly behavior?: ToolGuardrailVerdict | undefined }>
+}
+
+/**
+ * A function that a model may call: what `tool()` makes. Function tools of `@openai/agents` have the same members and are
+ * taken as they are.
+ */
+export interface FunctionTool {
+  readonly type: 'function'
+  readonly name: string
+  readonly description: string
+  /** JSON Schema of an object. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly strict: boolean
+  /** True: it is offered only when a tool search has found it, which Bureau does not do. */
+  readonly deferLoading?: boolean | undefined
+  /** Longest time that one call may take, in milliseconds. `invoke` sees to it. */
+  readonly timeoutMs?: number | undefined
+  readonly inputGuardrails?: readonly ToolGuardrail[] | undefined
+  readonly outputGuardrails?: readonly ToolGuardrail[] | undefined
+  /** Checks the arguments and carries the call out. Rejects only where the run must fail. */
+  invoke(runContext: RunContext<unknown>, argumentsText: string, details?: ToolCallDetails): Promise<unknown>
+  isEnabled?(runContext: RunContext<unknown>, agent: NamedAgent): Promise<boolean>
+  needsApproval?(runContext: RunContext<unknown>, input: unknown, callId?: string): Promise<boolean>
+}
+
+/** A tool that the model's provider carries out. `providerData` is the tool on the wire. */
+export type HostedTool = {
+  readonly type: 'hosted_tool'
+  readonly name: string
+  readonly providerData?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** What an agent may have among its tools, once classes are made into functions. */
+export type AgentTool = FunctionTool | HostedTool
+
+/** A tool in any style. */
+export type AnyTool = AgentTool | Tool | ToolClass
 
 /** What a tool may know of the run that called it. */
 export type ToolContext = {
@@ -50,7 +110,7 @@ export type ToolClass = new () => Tool
 
 const definitions = new WeakMap<object, ToolDefinition>()
 
-/** The definition behind a tool made by `tool()` or a tool class; undefined for tools of the agents SDK. */
+/** The definition behind a tool made by `tool()` or a tool class; undefined for function tools of other making. */
 export function definitionOf(tool: object): ToolDefinition | undefined {
   return definitions.get(tool)
 }
@@ -58,8 +118,8 @@ export function definitionOf(tool: object): ToolDefinition | undefined {
 /**
  * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
  *
- * What `execute` returns goes to the model: a string as it is, `{ type: 'image' }` and `{ type: 'file' }` of the agents SDK
- * as pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
+ * What `execute` returns goes to the model: a string as it is, `{ type: 'image', image }` and `{ type: 'file', file }` as
+ * pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
  */
 export function tool<Parameters extends z.ZodObject>(options: {
   readonly name: string
@@ -72,8 +132,8 @@ export function tool<Parameters extends z.ZodObject>(options: {
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
-}): FunctionTool<AgencyContext> {
-  return toSdkTool(
+}): FunctionTool {
+  return makeTool(
     {
       name: options.name,
       description: options.description,
@@ -88,16 +148,16 @@ export function tool<Parameters extends z.ZodObject>(options: {
   )
 }
 
-/** Tools in any style, as the agents SDK wants them. */
-export function toSdkTools(tools: readonly (SdkTool<AgencyContext> | Tool | ToolClass)[]): SdkTool<AgencyContext>[] {
+/** Tools in any style, as agents have them. */
+export function toAgentTools(tools: readonly AnyTool[]): AgentTool[] {
   return tools.map((each) => {
     if (typeof each === 'function') return classTool(new each())
     return each instanceof Tool ? classTool(each) : each
   })
 }
 
-function classTool(instance: Tool): SdkTool<AgencyContext> {
-  return toSdkTool({
+function classTool(instance: Tool): FunctionTool {
+  return makeTool({
     name: instance.constructor.name,
     description: instance.description,
     kind: 'class',
@@ -108,29 +168,79 @@ function classTool(instance: Tool): SdkTool<AgencyContext> {
   })
 }
 
-function toSdkTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool<AgencyContext> {
+function makeTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool {
   requireUsable(definition)
-  const { parameters, strict } = functionSchema(definition.parameters)
+  const { name, description } = definition
   const busy = new Set<string>()
-  const made = sdkTool({
-    name: definition.name,
-    description: definition.description,
-    // The SDK's own zod support refuses optional members; the JSON Schema is made here and the input checked below.
-    parameters: parameters as never,
-    strict: strict as false,
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    errorFunction: (_context, error) =>
+  const made = functionTool({
+    name,
+    description,
+    ...functionSchema(definition.parameters),
+    timeoutMs,
+    whenFailed: (error) =>
       `An error occurred while running the tool. Please try again. Error: ${error instanceof Error ? error.message : String(error)}`,
-    execute: async (input: unknown, runContext?: RunContext<AgencyContext>, details?: { signal?: AbortSignal }) => {
+    execute: async (input, runContext, details) => {
       const run = runContext?.context ?? null
       const signal = details?.signal ?? run?.signal ?? null
       const call = (): Promise<unknown> =>
         callTool(definition, input, { userContext: run?.userContext ?? {}, run, signal })
-      return definition.oneAtATime && run ? callAlone(busy, run, { name: definition.name, call }) : call()
+      return definition.oneAtATime && run ? callAlone(busy, run, { name, call }) : call()
     },
-  }) as unknown as FunctionTool<AgencyContext>
+  })
   definitions.set(made, definition)
   return made
+}
+
+export type FunctionToolOptions = Pick<FunctionTool, 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs'> & {
+  /** What the model is told of a call that has failed. */
+  readonly whenFailed: (error: unknown) => string
+  readonly execute: (input: unknown, runContext: RunContext, details: ToolCallDetails) => Promise<unknown>
+}
+
+/** A function tool of the framework's own making: arguments are parsed, time is limited, and failures become text. */
+export function functionTool({ timeoutMs, whenFailed, execute, ...described }: FunctionToolOptions): FunctionTool {
+  return {
+    type: 'function',
+    ...described,
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    async invoke(anyContext, argumentsText, details = {}) {
+      // Whoever offers the tools of an agency gives them an agency's context.
+      const runContext = anyContext as RunContext
+      let input: unknown
+      try {
+        input = JSON.parse(argumentsText || '{}')
+      } catch {
+        return whenFailed(new SyntaxError('Invalid JSON input for tool'))
+      }
+      try {
+        if (timeoutMs === undefined) return await execute(input, runContext, details)
+        return await inTime(timeoutMs, details, (timed) => execute(input, runContext, timed), described.name)
+      } catch (error) {
+        return whenFailed(error)
+      }
+    },
+  }
+}
+
+/** The call goes on if it ignores its signal, but nobody waits for it. */
+async function inTime(
+  timeoutMs: number,
+  details: ToolCallDetails,
+  call: (details: ToolCallDetails) => Promise<unknown>,
+  name: string,
+): Promise<unknown> {
+  const late = new AbortController()
+  const signal = details.signal ? AbortSignal.any([details.signal, late.signal]) : late.signal
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const timer = setTimeout(() => {
+    late.abort(new Error('the call has taken too long'))
+    resolve(`Tool '${name}' timed out after ${timeoutMs}ms.`)
+  }, timeoutMs)
+  try {
+    return await Promise.race([call({ ...details, signal }), promise])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** One call of an agent at a time. The model is told of the others, and may repeat them. */

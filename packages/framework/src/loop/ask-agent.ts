@@ -8,9 +8,6 @@ import type { AgentMessage } from './send-message.ts'
 /** Agents that ask each other in a circle are stopped here; each conversation has its own limit of turns besides. */
 const MAX_DEPTH = 12
 
-/** How many messages lead from the user's conversation to this one. */
-const depths = new WeakMap<Conversation, number>()
-
 /**
  * Runs one agent on another agent's message, as a conversation of its own within the same run.
  *
@@ -18,8 +15,7 @@ const depths = new WeakMap<Conversation, number>()
  */
 export async function askAgent(sender: Conversation, request: AgentMessage): Promise<string> {
   const { recipient, message } = request
-  const depth = (depths.get(sender) ?? 0) + 1
-  if (depth > MAX_DEPTH) {
+  if (sender.state.depth >= MAX_DEPTH) {
     return `Error: ${recipient.name} was not asked. Agents have already asked each other ${MAX_DEPTH} times in a row. Answer yourself.`
   }
   if (!sender.claimRecipient(recipient.name)) {
@@ -27,14 +23,13 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
   }
   const nested = new Conversation(sender.run, {
     agent: recipient.name,
-    callerAgent: sender.agent,
+    sender,
     ...(request.callId !== undefined && { parentRunId: request.callId }),
     additionalInstructions: request.additionalInstructions,
     history: forModel(pairThread(sender.run.knownMessages, sender.agent, recipient.name), storage(recipient)).map(
       withoutMetadata,
     ),
   })
-  depths.set(nested, depth)
   try {
     nested.receive([{ role: 'user', content: message }])
     const answer = await sender.run.converse(nested)

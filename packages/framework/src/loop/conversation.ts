@@ -1,19 +1,20 @@
-import type { AgentInputItem } from '#agents-core'
 import type { EventSource, WireItem } from '@bureau/protocol'
+import type { Agent } from '../agency/agent.ts'
+import type { AgencyContext } from '../agency/run-context.ts'
 import { preservationItem, timestampMicros } from '../history/history.ts'
 import { randomHex } from '../random-hex.ts'
 import type { Run } from '../run/run.ts'
-import { type ToolFacts, toolOutputCreated } from './item-events.ts'
-import type { AgencyContext } from '../agency/run-context.ts'
+import type { ConversationEvent, ConversationState, InputPart } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
-import { holdsMedia, isOutput, keyOf, outputsInCallOrder, type TurnItem } from './turn-items.ts'
-import { toSdkItems, toWireItem } from '../wire-items.ts'
+import { type ToolFacts, toolOutputCreated } from './item-events.ts'
+import { outputsInCallOrder, type TurnItem } from './turn-items.ts'
 
 export type ConversationOptions = {
   /** The agent that receives the first message. */
   readonly agent: string
-  /** Null: the conversation with the user. */
-  readonly callerAgent: string | null
+  /** The conversation in which another agent asks. Undefined: the user does. */
+  readonly sender?: Conversation
+  /** The call by which it asks. */
   readonly parentRunId?: string
   /** Added to the first agent's instructions. */
   readonly additionalInstructions?: string | undefined
@@ -24,47 +25,63 @@ export type ConversationOptions = {
 /**
  * One thread of a run: the user's conversation, or one agent's message to another.
  *
- * It keeps the canonical items: what the model sent is stored, and sent again, exactly as it came. The items of the
- * agents SDK are a working copy from which only new tool outputs are taken.
+ * What the model has sent is stored, and sent again, exactly as it came. Where the conversation is stands in the run's
+ * state; here is what belongs to this process: the items, and those of the turn that is not stored yet.
  */
 export class Conversation implements AgencyContext {
   readonly run: Run
   readonly callerAgent: string | null
   readonly parentRunId: string | undefined
-  source: EventSource
   /** Undefined when nobody watches the run. */
   readonly trace: ConversationTrace | undefined
-  /** What the model has seen, in order. */
+  /** What was said and done, in order, fit for the model. */
   readonly items: WireItem[] = []
-  readonly #canonical = new Map<string, WireItem>()
-  /** Items of ours that follow another item, by the key of that item. */
-  readonly #followers = new Map<string, WireItem[]>()
-  #facts: ReadonlyMap<string, ToolFacts> | undefined
-  readonly #announced = new Set<string>()
-  readonly #busyRecipients = new Set<string>()
-  readonly #firstAgent: string
-  readonly #additionalInstructions: string | undefined
-  /** What the agents SDK knows as one item. */
-  #earlier: readonly WireItem[] = []
+  /** How many of them were there before the agents began to work. */
+  #given = 0
+  #state: ConversationState
+  #source: EventSource
+  #facts: ReadonlyMap<string, ToolFacts> = new Map()
   #turn: TurnItem[] = []
+  readonly #busyRecipients = new Set<string>()
+  readonly #additionalInstructions: string | undefined
 
-  constructor(run: Run, options: ConversationOptions) {
+  constructor(run: Run, { agent, sender, parentRunId, additionalInstructions, history }: ConversationOptions) {
     this.run = run
-    this.callerAgent = options.callerAgent
-    this.parentRunId = options.parentRunId
-    this.#firstAgent = options.agent
-    this.#additionalInstructions = options.additionalInstructions
-    this.source = this.#stayOf(options.agent)
-    this.trace = run.trace?.conversation(options.callerAgent, options.parentRunId)
-    for (const item of options.history) this.#remember(item)
+    this.callerAgent = sender?.agent ?? null
+    this.parentRunId = parentRunId
+    this.#additionalInstructions = additionalInstructions
+    this.#source = this.#stayOf(agent)
+    this.trace = run.trace?.conversation(this.callerAgent, parentRunId)
+    this.#state = run.advance(run.newConversationId(), {
+      type: 'opened',
+      parent: sender?.state.id ?? null,
+      call_id: parentRunId ?? null,
+      addressed: agent,
+      caller: this.callerAgent,
+      agent_run_id: this.#source.agent_run_id,
+    })
+    this.#remember(history)
+  }
+
+  get state(): ConversationState {
+    return this.#state
+  }
+
+  get source(): EventSource {
+    return this.#source
   }
 
   get runId(): string {
     return this.run.runId
   }
 
+  /** The name of the agent in control. */
   get agent(): string {
-    return this.source.agent
+    return this.#source.agent
+  }
+
+  get agentInControl(): Agent {
+    return this.run.agency.agents.get(this.agent)!
   }
 
   get userContext(): Record<string, unknown> {
@@ -80,12 +97,28 @@ export class Conversation implements AgencyContext {
     return this.callerAgent === null && this.run.control.stopAfterTurn
   }
 
+  /** What the next model request sends. */
+  get input(): WireItem[] {
+    return this.#state.input.flatMap((part) =>
+      isRange(part) ? this.items.slice(part[0], part[1]) : [part as WireItem],
+    )
+  }
+
+  /** What the agents have produced in this run so far. */
+  get produced(): readonly WireItem[] {
+    return [...this.items.slice(this.#given), ...this.#turn.map(({ item }) => item)]
+  }
+
   emit(data: { readonly type: string; readonly [key: string]: unknown }): void {
-    this.run.emit({ type: 'custom', source: this.source, data })
+    this.run.emit({ type: 'custom', source: this.#source, data })
+  }
+
+  advance(event: ConversationEvent): void {
+    this.#state = this.run.advance(this.#state.id, event)
   }
 
   additionalInstructionsFor(agent: string): string | undefined {
-    return agent === this.#firstAgent ? this.#additionalInstructions : undefined
+    return agent === this.#state.addressed ? this.#additionalInstructions : undefined
   }
 
   /** False while an earlier message to the same recipient is being worked on. */
@@ -101,22 +134,27 @@ export class Conversation implements AgencyContext {
 
   /** Says who is in control now. */
   announceAgent(): void {
-    this.run.emit({ type: 'agent.updated', source: this.source })
-    this.trace?.enter(this.source)
+    this.run.emit({ type: 'agent.updated', source: this.#source })
+    this.trace?.enter(this.#source)
   }
 
-  /** An agent takes control: a new stay with an id of its own. */
-  enter(agent: string): void {
-    this.source = this.#stayOf(agent)
+  /** The agents begin to work on what has come so far. */
+  begin(): void {
+    this.#given = this.items.length
+    this.announceAgent()
+  }
+
+  /** The agent in control tries again: a new stay with an id of its own. */
+  beginAgain(): void {
+    this.#source = this.#stayOf(this.agent)
+    this.advance({ type: 'answer.refused', agent_run_id: this.#source.agent_run_id })
     this.announceAgent()
   }
 
   /** Items of this turn that come from outside: the user's, another agent's, or the framework's. */
   receive(items: readonly WireItem[], origin?: string): void {
-    for (const item of items) {
-      this.run.store(item, this.source, timestampMicros(this.run.environment.now()), origin)
-      this.#remember(item)
-    }
+    for (const item of items) this.run.store(item, this.#source, timestampMicros(this.run.environment.now()), origin)
+    this.#remember(items)
   }
 
   /** What the tools of the turn that begins are, for the events of their calls. */
@@ -125,152 +163,90 @@ export class Conversation implements AgencyContext {
   }
 
   toolFacts(item: WireItem): ToolFacts | undefined {
-    return typeof item['name'] === 'string' ? this.#facts?.get(item['name']) : undefined
+    return typeof item['name'] === 'string' ? this.#facts.get(item['name']) : undefined
   }
 
-  /** A finished item of a model response. */
+  /** A finished item of a model response, and what is kept of a search for later turns. */
   modelProduced(item: WireItem): void {
     this.#addToTurn(item)
     const preserved = preservationItem(item)
-    if (!preserved) return
-    this.#addToTurn(preserved.item, preserved.origin)
-    this.#follow(item, preserved.item)
+    if (preserved) this.#addToTurn(preserved.item, preserved.origin)
   }
 
-  /** A function has returned: said at once, stored with its turn. What other tools return is no text: see below. */
-  toolReturned(callId: string, output: string): void {
-    const call = this.#turn.find(({ item }) => item.call_id === callId && item.type === 'function_call')
-    if (!call || this.#announced.has(callId)) return
-    this.#announced.add(callId)
-    const item = { type: 'function_call_output', call_id: callId, output }
-    this.#addToTurn(item)
-    this.run.emit(toolOutputCreated(item, call.source, this.toolFacts(call.item)))
+  /** A call has its output: shown at once, stored with its turn. */
+  callReturned(call: WireItem, output: WireItem): void {
+    this.#addToTurn(output)
+    this.run.emit(toolOutputCreated(output, this.#source, this.toolFacts(call)))
   }
 
-  /** Control moves within this conversation. Calls for other handoffs of the same turn are answered as not carried out. */
-  handedOver(from: string, to: string, reminder: string | undefined): void {
-    const names = new Set(this.run.agency.handoffsFrom(from).map((handoff) => handoff.toolName))
-    const transfers = this.#turn.filter(({ item }) => item.type === 'function_call' && names.has(String(item['name'])))
-    const [carriedOut, ...others] = transfers
-    if (!carriedOut) return
-    const call = carriedOut.item
+  /**
+   * Control moves to another agent of this conversation. Calls of other handoffs of the same turn are answered as not
+   * carried out.
+   */
+  handOver(call: WireItem, { to, others, reminder }: HandOver): void {
+    const from = { name: this.agent }
     this.run.emit({
       type: 'item.created',
-      source: this.source,
+      source: this.#source,
       name: 'handoff_requested',
-      item: { type: 'handoff_call_item', agent: { name: from }, raw_item: call },
+      item: { type: 'handoff_call_item', agent: from, raw_item: call },
     })
-    const output = { type: 'function_call_output', call_id: call.call_id!, output: JSON.stringify({ assistant: to }) }
-    this.#announced.add(call.call_id!)
+    const output = functionOutput(call, JSON.stringify({ assistant: to }))
     this.#addToTurn(output)
     for (const other of others) {
       const refusal = `Not carried out: the conversation was already handed over to ${to} in this turn.`
-      this.toolReturned(other.item.call_id!, refusal)
+      this.callReturned(other, functionOutput(other, refusal))
     }
-    const note = { role: 'system', type: 'message', content: reminder ?? handoffReminder(to) }
-    this.#addToTurn(note, 'handoff_reminder')
-    this.#follow(output, note)
-    this.source = this.#stayOf(to)
+    this.#addToTurn(systemNote(reminder ?? handoffReminder(to)), 'handoff_reminder')
+    this.#source = this.#stayOf(to)
+    this.advance({ type: 'handed_over', agent: to, agent_run_id: this.#source.agent_run_id })
     this.run.emit({
       type: 'item.created',
-      source: this.source,
+      source: this.#source,
       name: 'handoff_occured',
       item: {
         type: 'handoff_output_item',
-        agent: { name: from },
+        agent: from,
         raw_item: output,
-        source_agent: { name: from },
+        source_agent: from,
         target_agent: { name: to },
       },
     })
-    this.enter(to)
-  }
-
-  /**
-   * The conversation so far as the agents SDK gets it: one item in place of all. The SDK copies and compares its whole
-   * input several times in every turn, and has no use for what the items say: it only hands them to the model.
-   *
-   * Results of tool searches are the exception, because the SDK offers the tools that were found.
-   */
-  sdkInput(): AgentInputItem[] {
-    this.#earlier = [...this.items]
-    const hasFoundTools = this.items.some(({ type }) => type === 'tool_search_output')
-    return hasFoundTools ? toSdkItems(this.items) : [EARLIER]
-  }
-
-  /** The SDK's input with all items, for what the users of the SDK look into. */
-  allSdkItems(input: string | AgentInputItem[]): string | AgentInputItem[] {
-    if (typeof input === 'string') return input
-    return input.flatMap((item) => (item.id === EARLIER_TYPE ? toSdkItems(this.#earlier) : [item]))
-  }
-
-  /** The input of a model request: the SDK's list, with every item that is known here in its canonical form. */
-  requestInput(sdkInput: readonly AgentInputItem[]): WireItem[] {
-    return sdkInput.map(toWireItem).flatMap((item) => {
-      if (item.type === EARLIER_TYPE) return this.#earlier
-      const key = keyOf(item)
-      return key === undefined ? [item] : [this.#canonical.get(key) ?? item, ...(this.#followers.get(key) ?? [])]
-    })
-  }
-
-  /**
-   * The input of the next model request. What the turn before has produced is stored.
-   *
-   * Outputs that the SDK made and no hook announced (an unknown tool, a rejected call, the tools of a computer) are taken
-   * over on the way, and pictures and files, of which the hook knew a text.
-   */
-  nextRequestInput(sdkInput: readonly AgentInputItem[]): WireItem[] {
-    for (const item of sdkInput.map(toWireItem)) {
-      const key = keyOf(item)
-      if (!isOutput(item) || !key) continue
-      if (!this.#canonical.has(key)) this.#adoptOutput(item)
-      else if (holdsMedia(item)) this.#replaceOutput(key, item)
-    }
-    const input = this.requestInput(sdkInput)
-    this.endTurn()
-    return input
+    this.announceAgent()
   }
 
   /** Stores what the running turn has produced: calls before their outputs, outputs in the order of their calls. */
   endTurn(): void {
     const turn = outputsInCallOrder(this.#turn)
     this.#turn = []
-    for (const { item, source, timestamp, origin } of turn) {
-      this.run.store(item, source, timestamp, origin)
-      this.#remember(item)
-    }
+    if (turn.length === 0) return
+    for (const { item, source, timestamp, origin } of turn) this.run.store(item, source, timestamp, origin)
+    this.#remember(turn.map(({ item }) => item))
   }
 
-  #adoptOutput(item: WireItem): void {
-    const { type, output } = item
-    if (type === 'function_call_output' && typeof output === 'string') {
-      return this.toolReturned(item.call_id ?? '', output)
+  /** What the next request sends is chosen anew. Items that were kept are kept by their places. */
+  chooseInput(chosen: readonly WireItem[]): void {
+    const places = new Map(this.items.map((item, place) => [item, place]))
+    const input: InputPart[] = []
+    for (const item of chosen) {
+      const place = places.get(item)
+      const last = input.at(-1)
+      if (place === undefined) input.push(item as Record<string, unknown>)
+      else if (last !== undefined && isRange(last) && last[1] === place) input[input.length - 1] = [last[0], place + 1]
+      else input.push([place, place + 1])
     }
-    this.#addToTurn(item)
-    this.run.emit(toolOutputCreated(item, this.source))
-  }
-
-  #replaceOutput(key: string, item: WireItem): void {
-    this.#turn = this.#turn.map((entry) => (keyOf(entry.item) === key ? { ...entry, item } : entry))
-    if (this.#turn.some((entry) => entry.item === item)) this.#canonical.set(key, item)
+    this.advance({ type: 'input.chosen', input })
   }
 
   #addToTurn(item: WireItem, origin?: string): void {
     const timestamp = timestampMicros(this.run.environment.now())
-    this.#turn.push({ item, source: this.source, timestamp, ...(origin !== undefined && { origin }) })
-    const key = keyOf(item)
-    if (key) this.#canonical.set(key, item)
+    this.#turn.push({ item, source: this.#source, timestamp, ...(origin !== undefined && { origin }) })
   }
 
-  #follow(item: WireItem, follower: WireItem): void {
-    const key = keyOf(item)
-    if (key) this.#followers.set(key, [...(this.#followers.get(key) ?? []), follower])
-  }
-
-  #remember(item: WireItem): void {
-    this.items.push(item)
-    const key = keyOf(item)
-    if (key) this.#canonical.set(key, item)
+  #remember(items: readonly WireItem[]): void {
+    if (items.length === 0) return
+    this.items.push(...items)
+    this.advance({ type: 'items.added', count: items.length })
   }
 
   #stayOf(agent: string): EventSource {
@@ -283,9 +259,24 @@ export class Conversation implements AgencyContext {
   }
 }
 
-/** Stands for everything that the conversation has said before the SDK began to work on it. */
-const EARLIER_TYPE = 'bureau_earlier_items'
-const EARLIER: AgentInputItem = { type: 'unknown', id: EARLIER_TYPE, providerData: { type: EARLIER_TYPE } }
+export type HandOver = {
+  readonly to: string
+  /** Calls of other handoffs. */
+  readonly others: readonly WireItem[]
+  readonly reminder: string | undefined
+}
+
+export function functionOutput(call: WireItem, output: unknown): WireItem {
+  return { type: 'function_call_output', call_id: call.call_id!, output }
+}
+
+function systemNote(text: string): WireItem {
+  return { role: 'system', type: 'message', content: text }
+}
+
+function isRange(part: InputPart): part is [number, number] {
+  return Array.isArray(part)
+}
 
 function handoffReminder(to: string): string {
   return `The handoff is complete: you are ${to} now and answer the user directly.`

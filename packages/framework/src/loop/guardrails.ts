@@ -1,18 +1,68 @@
 import { randomUUID } from 'node:crypto'
-import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
+import type { GuardrailResult, InputGuardrail } from '../agency/guardrail.ts'
+import type { RunContext } from '../agency/run-context.ts'
+import { GuardrailTripped, RunFailed } from '../run/run-control.ts'
 import type { Conversation } from './conversation.ts'
 import { itemCreated } from './item-events.ts'
 
+/**
+ * Lets the addressed agent's guardrails look at what has come, once in a conversation. Those that do not ask otherwise run
+ * before the model is asked, because a refused message must not cost a request.
+ *
+ * @returns To be called once the model has answered: rejects when one of those that ran meanwhile has refused.
+ * @throws GuardrailTripped
+ */
+export async function checkInput(conversation: Conversation, context: RunContext): Promise<() => Promise<unknown>> {
+  const { input_checked: isChecked, addressed, agent } = conversation.state
+  const { inputGuardrails } = conversation.agentInControl
+  if (isChecked || agent !== addressed || inputGuardrails.length === 0) return async () => {}
+  conversation.advance({ type: 'input.checked' })
+  const args = { agent: conversation.agentInControl, input: [...conversation.items], context }
+  const check = (guardrail: InputGuardrail): Promise<void> => requirePassed('input', () => guardrail.execute(args))
+  const meanwhile = Promise.all(inputGuardrails.filter(({ runInParallel }) => runInParallel === true).map(check))
+  meanwhile.catch(() => {})
+  await Promise.all(inputGuardrails.filter(({ runInParallel }) => runInParallel !== true).map(check))
+  return () => meanwhile
+}
+
+/** @throws GuardrailTripped a guardrail of the answering agent refuses the answer. */
+export async function checkOutput(conversation: Conversation, context: RunContext, answer: unknown): Promise<void> {
+  const agent = conversation.agentInControl
+  if (agent.outputGuardrails.length === 0) return
+  const args = { agent, agentOutput: answer, context, details: { output: conversation.produced } }
+  await Promise.all(agent.outputGuardrails.map((guardrail) => requirePassed('output', () => guardrail.execute(args))))
+}
+
+/** @throws RunFailed the guardrail itself fails. */
+async function requirePassed(side: 'input' | 'output', check: () => Promise<GuardrailResult>): Promise<void> {
+  let result: GuardrailResult
+  try {
+    result = await check()
+  } catch (cause) {
+    throw new RunFailed('run_failed', { cause })
+  }
+  if (result.tripwireTriggered) throw new GuardrailTripped(side, guidanceOf(result))
+}
+
 /** What a tripped guardrail says: its `outputInfo`, which is meant for the conversation. */
-export function guidanceOf(error: InputGuardrailTripwireTriggered | OutputGuardrailTripwireTriggered<never>): string {
-  const info: unknown = error.result.output.outputInfo
+function guidanceOf({ outputInfo: info }: GuardrailResult): string {
   if (typeof info === 'string') return info
   return info === undefined || info === null ? 'The message was not accepted.' : JSON.stringify(info)
 }
 
-/** The guidance of an input guardrail becomes the answer; the model is not asked. */
-export function sayGuidance(conversation: Conversation, guidance: string): string {
+/**
+ * The guidance of an input guardrail becomes the answer.
+ *
+ * @throws GuardrailTripped the addressed agent asks for an error instead.
+ */
+export function answerWithGuidance(conversation: Conversation, tripped: GuardrailTripped): string {
+  const { guidance } = tripped
+  if (conversation.agentInControl.raiseInputGuardrailError) {
+    conversation.receive([{ role: 'system', content: guidance }], 'input_guardrail_error')
+    conversation.emit({ type: 'error', content: guidance })
+    throw tripped
+  }
   const item: WireItem = {
     id: `msg_${randomUUID().replaceAll('-', '')}`,
     type: 'message',

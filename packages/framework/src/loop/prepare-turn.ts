@@ -1,124 +1,114 @@
-import {
-  type GuardrailFunctionOutput,
-  type InputGuardrail,
-  type ModelRequest,
-  type ModelResponse,
-  type RunContext,
-  Usage,
-} from '#agents-core'
-import type { AgencyHandoff } from '../agency/agency.ts'
+import { outputFormatOf } from '../agency/output-format.ts'
 import type { Agent } from '../agency/agent.ts'
-import { boundModel } from './bound-model.ts'
-import { ConversationAgent, conversationOf } from '../conversation-agent.ts'
-import type { Conversation } from './conversation.ts'
-import { NOTHING_SAID } from './read-response.ts'
+import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
+import { withCodeFiles, withoutHostedTools } from '../agency/hosted-tools.ts'
+import { defaultSettingsFor, type ModelSettings } from '../agency/model-settings.ts'
+import type { RunContext } from '../agency/run-context.ts'
+import type { AgentTool } from '../agency/tool.ts'
 import { authenticateTool } from '../mcp/authenticate-tool.ts'
-import type { Run } from '../run/run.ts'
-import type { AgencyContext } from '../agency/run-context.ts'
+import { resumeSignIns } from '../mcp/resume-sign-ins.ts'
+import { serverTools, toolServerOf } from '../mcp/server-tools.ts'
+import type { TurnRequest } from '../models/request-body.ts'
+import { RunStopped } from '../run/run-control.ts'
+import { type BoundModel, boundModel } from './bound-model.ts'
+import { Conversation } from './conversation.ts'
+import type { ToolFacts } from './item-events.ts'
 import { sendMessageTools } from './send-message.ts'
-import { canBeKept, learnFormat } from '../simple-turn.ts'
-import { tracedModel } from '../traced-model.ts'
 
-/** A request of the SDK that is made without it. */
-export type KeptRequest = { readonly agent: ConversationAgent; readonly request: ModelRequest }
-
-/** Ends a run of the SDK. */
-const ASKED_LATER: ModelResponse = { usage: new Usage(), output: [NOTHING_SAID] }
-
-/** The agents of one conversation, made when they are first reached. */
-export class ConversationAgents {
-  readonly #conversation: Conversation
-  readonly #made = new Map<string, ConversationAgent>()
-  #kept: KeptRequest | undefined
-
-  constructor(conversation: Conversation) {
-    this.#conversation = conversation
-  }
-
-  get(name: string): ConversationAgent {
-    const made = this.#made.get(name) ?? this.#make(this.#conversation.run.agency.agents.get(name)!)
-    this.#made.set(name, made)
-    return made
-  }
-
-  /** The request with which a run of the SDK has ended, if it has ended with one. */
-  takeKept(): KeptRequest | undefined {
-    const kept = this.#kept
-    this.#kept = undefined
-    return kept
-  }
-
-  #keep(agent: ConversationAgent, request: ModelRequest): ModelResponse | undefined {
-    learnFormat(agent, request)
-    if (this.#conversation.run.agency.looksBack || !canBeKept(agent, request)) return undefined
-    this.#kept = { agent, request }
-    return ASKED_LATER
-  }
-
-  #make(agent: Agent): ConversationAgent {
-    const { agency } = this.#conversation.run
-    const bound = boundModel(this.#conversation, agent)
-    const added = [...sendMessageTools(agency, agent), authenticateTool(agent, runOf)]
-    const made: ConversationAgent = new ConversationAgent({
-      name: agent.name,
-      handoffDescription: agent.handoffDescription,
-      handoffOutputTypeWarningEnabled: false,
-      instructions: (runContext) => composeInstructions(agent, runContext),
-      bound: { ...bound, model: tracedModel(this.#conversation, agent, bound.model) },
-      intercept: (asking, request) => this.#keep(asking, request),
-      modelSettings: agent.modelSettings,
-      tools: [...agent.tools, ...added.filter((tool) => tool !== undefined)],
-      mcpServers: [...agent.mcpServers],
-      mcpConfig: agent.mcpConfig,
-      inputGuardrails: agent.inputGuardrails.map((guardrail) => guardInput(guardrail, () => made.isPrepared)),
-      outputGuardrails: agent.outputGuardrails,
-      outputType: agent.outputType,
-      toolUseBehavior: agent.toolUseBehavior,
-      resetToolChoice: agent.resetToolChoice,
-      handoffs: agency.handoffsFrom(agent.name).map((handoff) =>
-        handoff.clone({
-          onInvokeHandoff: async (runContext, args) => this.get((await handoff.onInvokeHandoff(runContext, args)).name),
-          ...(handoff.inputFilter && { inputFilter: filterInput(handoff.inputFilter) }),
-        }),
-      ),
-      ...(agent.prompt !== undefined && { prompt: agent.prompt }),
-    })
-    return made
-  }
+/** What an agent goes into a turn with. */
+export type PreparedTurn = Omit<TurnRequest, 'handoffs'> & {
+  readonly agent: Agent
+  readonly context: RunContext
+  readonly model: BoundModel
+  readonly handoffs: readonly AgencyHandoff[]
 }
 
 /**
- * A guardrail sees the items for which the SDK has one, once in a conversation. A refused message must not cost a model
- * request, so guardrails run before it unless they ask otherwise.
+ * Asks an agent's author for what its next turn begins with: handoffs, tools, instructions, in this order and once per turn,
+ * so that a tool may enable others within the run.
+ *
+ * @throws RunStopped there must be no further turn.
  */
-function guardInput(guardrail: InputGuardrail, hasPassed: () => boolean): InputGuardrail {
+export async function prepareTurn(conversation: Conversation, context: RunContext): Promise<PreparedTurn> {
+  const agent = conversation.agentInControl
+  const model = boundModel(conversation, agent)
+  const handoffs = await enabledHandoffs(conversation, context)
+  const tools = await offeredTools(conversation, context, model)
+  if (conversation.mustStop) throw new RunStopped('cancelled')
+  const instructions = await composeInstructions(conversation, context)
+  const prompt = typeof agent.prompt === 'function' ? await agent.prompt(context, agent) : agent.prompt
+  const settings = settingsOf(conversation, agent, model)
   return {
-    ...guardrail,
-    runInParallel: guardrail.runInParallel ?? false,
-    execute: async (args) =>
-      hasPassed()
-        ? PASSED
-        : guardrail.execute({ ...args, input: conversationOf(args.context).allSdkItems(args.input) }),
+    agent,
+    context,
+    model,
+    handoffs,
+    tools,
+    instructions,
+    prompt,
+    settings,
+    format: outputFormatOf(agent.outputType),
   }
 }
 
-const PASSED: GuardrailFunctionOutput = { tripwireTriggered: false, outputInfo: null }
-
-type HandoffFilter = NonNullable<AgencyHandoff['inputFilter']>
-
-/** A handoff's filter sees the items for which the SDK has one. */
-function filterInput(filter: HandoffFilter): HandoffFilter {
-  return (data) => {
-    const conversation = conversationOf(data.runContext!)
-    return filter({ ...data, inputHistory: conversation.allSdkItems(data.inputHistory) })
+async function enabledHandoffs(conversation: Conversation, runContext: RunContext): Promise<AgencyHandoff[]> {
+  const enabled: AgencyHandoff[] = []
+  const agent = conversation.agentInControl
+  for (const handoff of conversation.run.agency.handoffsFrom(agent.name)) {
+    if (await handoff.isEnabled({ runContext, agent })) enabled.push(handoff)
   }
+  return enabled
 }
 
-async function composeInstructions(agent: Agent, runContext: RunContext<AgencyContext>): Promise<string> {
-  const conversation = conversationOf(runContext)
+/** The tools of servers, the agent's own, those for messages and sign-ins, and those of the run. */
+async function offeredTools(conversation: Conversation, context: RunContext, model: BoundModel): Promise<AgentTool[]> {
+  const { run, agentInControl: agent } = conversation
+  const listed = await listServerTools(conversation, context)
+  const added = [...sendMessageTools(run.agency, agent), authenticateTool(agent, runOf)]
+  const enabled: AgentTool[] = []
+  for (const tool of [...agent.tools, ...added]) {
+    if (tool === undefined) continue
+    if (tool.type !== 'function' || !tool.isEnabled || (await tool.isEnabled(context, agent))) enabled.push(tool)
+  }
+  const names = new Set([...listed, ...enabled].map(({ name }) => name))
+  const tools = [...listed, ...enabled, ...run.tools.filter(({ name }) => !names.has(name))]
+  conversation.describeTools(factsOf(tools))
+  return forModel(await run.toolServers.authorize(agent.name, tools), model)
+}
+
+/** The tools of open servers, and of protected ones that the user is signed in to. */
+async function listServerTools(conversation: Conversation, runContext: RunContext): Promise<AgentTool[]> {
+  const { run, signal, agentInControl: agent } = conversation
+  if (agent.mcpServers.length === 0 && agent.protectedServers.size === 0) return []
+  await resumeSignIns({ run, agent, runContext })
+  await run.environment.mcp.connect(agent.mcpServers, signal)
+  return serverTools({
+    agent,
+    runContext,
+    servers: [...agent.mcpServers, ...run.toolServers.connectionsOf(agent.name)],
+  })
+}
+
+function forModel(tools: AgentTool[], { runsHostedTools, codeFiles }: BoundModel): AgentTool[] {
+  if (!runsHostedTools) return withoutHostedTools(tools)
+  return codeFiles.length > 0 ? withCodeFiles(tools, codeFiles) : tools
+}
+
+function factsOf(tools: readonly AgentTool[]): Map<string, ToolFacts> {
+  const facts = new Map<string, ToolFacts>()
+  for (const tool of tools) {
+    if (tool.type !== 'function') continue
+    const mcpServer = toolServerOf(tool)
+    facts.set(tool.name, { description: tool.description, ...(mcpServer !== undefined && { mcpServer }) })
+  }
+  return facts
+}
+
+async function composeInstructions(conversation: Conversation, context: RunContext): Promise<string> {
   const { agency, input } = conversation.run
+  const agent = conversation.agentInControl
   const { instructions } = agent
-  const own = typeof instructions === 'function' ? await instructions(runContext, agent) : instructions
+  const own = typeof instructions === 'function' ? await instructions(context, agent) : instructions
   const composed = [agency.sharedInstructions, own].filter((text) => text !== '').join('\n\n')
   const added = conversation.additionalInstructionsFor(agent.name)
   const parts = [composed, added].filter((text) => text !== undefined && text !== '')
@@ -127,6 +117,20 @@ async function composeInstructions(agent: Agent, runContext: RunContext<AgencyCo
   return hint === undefined ? withAdded : `${withAdded}\n\n${hint}`
 }
 
-function runOf(runContext: RunContext<AgencyContext>): Run {
+/** An agent that has called something once need not call again, unless it says so. */
+function settingsOf(conversation: Conversation, agent: Agent, model: BoundModel): ModelSettings {
+  const settings = agent.modelSettings ?? defaultSettingsFor(model.name)
+  const isSpent = agent.resetToolChoice && conversation.state.called.includes(agent.name)
+  if (!isSpent || settings.toolChoice === undefined || settings.toolChoice === 'none') return settings
+  const { toolChoice: _toolChoice, ...others } = settings
+  return others
+}
+
+export function conversationOf({ context }: { readonly context: unknown }): Conversation {
+  if (!(context instanceof Conversation)) throw new Error('a tool ran outside its conversation')
+  return context
+}
+
+function runOf(runContext: RunContext): Conversation['run'] {
   return conversationOf(runContext).run
 }

@@ -1,48 +1,88 @@
-import type { AgentOutputItem, ModelRequest } from '#agents-core'
+import type { WireItem } from '@bureau/protocol'
+import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
 import { ModelError } from '../models/transport.ts'
+import { RunFailed } from '../run/run-control.ts'
+import type { PreparedTurn } from './prepare-turn.ts'
+
+/** What a finished response asks for. */
+export type ReadResponse =
+  | { readonly kind: 'answer'; readonly text: string }
+  | {
+      readonly kind: 'calls'
+      /** Calls of functions, also of such as are not offered. */
+      readonly calls: readonly WireItem[]
+      /** Calls that hand over, in the model's order: the first one counts. */
+      readonly handoffs: readonly { readonly call: WireItem; readonly handoff: AgencyHandoff }[]
+    }
 
 /**
- * The output of a response, fit for the loop of the agents SDK.
+ * Finds out what the model wants. Words beside calls are never the answer. A response that says nothing and asks for
+ * nothing is an empty answer, because the same question would have the same end.
  *
- * A response that says nothing and has nothing done is an empty answer: the loop would ask for another one, with the same
- * input, until all turns are used. A refusal is an answer in words: the loop would fail.
- *
- * @throws ModelError `upstream_invalid_response` an answer with a structure is empty.
+ * @throws ModelError the response cannot be carried out: a call without an id, two calls with one id, work at a computer,
+ * or an empty answer where a structure was asked for.
+ * @throws RunFailed `content_refused` the model refuses to give the structure that was asked for.
  */
-export function finalAnswer(
-  output: readonly AgentOutputItem[],
-  { outputType }: Pick<ModelRequest, 'outputType'>,
-): AgentOutputItem[] {
-  if (output.some((item) => item.type !== 'message' && !isFinished(item))) return [...output]
-  if (outputType !== 'text' && !output.some(saysSomething)) {
+export function readResponse({ handoffs, format }: PreparedTurn, output: readonly WireItem[]): ReadResponse {
+  const calls = output.filter(({ type }) => type === 'function_call')
+  requireUsableCalls(output, calls)
+  if (calls.length > 0) {
+    const byName = new Map(handoffs.map((handoff) => [handoff.toolName, handoff]))
+    const chosen = calls.flatMap((call) => {
+      const handoff = byName.get(String(call['name']))
+      return handoff ? [{ call, handoff }] : []
+    })
+    return { kind: 'calls', calls: calls.filter(({ name }) => !byName.has(String(name))), handoffs: chosen }
+  }
+  // A server of the provider waits for the user's approval: the next message brings it.
+  if (output.some(({ type }) => type === 'mcp_approval_request')) return { kind: 'answer', text: '' }
+  const text = textOf(output)
+  if (format && text === '') {
+    if (output.some(holdsRefusal)) throw new RunFailed('content_refused')
     throw new ModelError('upstream_invalid_response', { detail: 'the structured answer is empty' })
   }
-  if (!output.some(({ type }) => type === 'message')) return [...output, NOTHING_SAID]
-  return outputType === 'text' ? output.map(withRefusalsAsText) : [...output]
+  return { kind: 'answer', text: text === '' && !format ? refusalIn(output) : text }
 }
 
-export const NOTHING_SAID: AgentOutputItem = {
-  type: 'message',
-  role: 'assistant',
-  status: 'completed',
-  content: [{ type: 'output_text', text: '' }],
+/** Work that only a machine of ours could do; nobody has offered it. */
+const LOCAL_CALLS = new Set<unknown>(['computer_call', 'apply_patch_call', 'local_shell_call'])
+
+function requireUsableCalls(output: readonly WireItem[], calls: readonly WireItem[]): void {
+  const local = output.find(({ type }) => LOCAL_CALLS.has(type))
+  if (local) throw invalid(`a ${local.type} that nobody has offered`)
+  const ids = calls.map(({ call_id: id }) => id)
+  if (ids.some((id) => typeof id !== 'string' || id === '')) throw invalid('a call has no id')
+  if (new Set(ids).size < ids.length) throw invalid('two calls have one id')
 }
 
-/** True for what needs nothing from us: thoughts, calls that the provider has carried out, items of kinds to come. */
-function isFinished(item: AgentOutputItem): boolean {
-  if (item.type === 'hosted_tool_call') return item.name !== 'mcp_approval_request'
-  return item.type === 'reasoning' || item.type === 'compaction' || item.type === 'unknown'
+function invalid(detail: string): ModelError {
+  return new ModelError('upstream_invalid_response', { detail })
 }
 
-function saysSomething(item: AgentOutputItem): boolean {
-  if (item.type !== 'message' || item.role !== 'assistant') return false
-  return item.content.some((part) => part.type !== 'output_text' || part.text !== '')
+/** Thoughts may stand between the parts of an answer; without them the last message is the answer. */
+function textOf(output: readonly WireItem[]): string {
+  const texts = output.filter(isAnswer).map((item) => joined(item, 'output_text', 'text'))
+  return output.some(({ type }) => type === 'reasoning') ? texts.join('') : (texts.at(-1) ?? '')
 }
 
-function withRefusalsAsText(item: AgentOutputItem): AgentOutputItem {
-  if (item.type !== 'message' || item.role !== 'assistant') return item
-  const content = item.content.map((part) =>
-    part.type === 'refusal' ? { type: 'output_text' as const, text: part.refusal } : part,
-  )
-  return { ...item, content }
+/** A refusal in words is an answer in words. */
+function refusalIn(output: readonly WireItem[]): string {
+  const last = output.findLast(isAnswer)
+  return last ? joined(last, 'refusal', 'refusal') : ''
+}
+
+function holdsRefusal(item: WireItem): boolean {
+  return isAnswer(item) && joined(item, 'refusal', 'refusal') !== ''
+}
+
+function isAnswer({ type, role }: WireItem): boolean {
+  return type === 'message' && role === 'assistant'
+}
+
+function joined({ content }: WireItem, type: string, member: string): string {
+  if (typeof content === 'string') return type === 'output_text' ? content : ''
+  if (!Array.isArray(content)) return ''
+  return (content as Readonly<Record<string, unknown>>[])
+    .map((part) => (part?.['type'] === type ? String(part[member] ?? '') : ''))
+    .join('')
 }

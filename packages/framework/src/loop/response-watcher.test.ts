@@ -1,7 +1,7 @@
 import type { RunEvent } from '@bureau/protocol'
 import { expect, test } from 'vitest'
 import type { Conversation } from './conversation.ts'
-import { ModelCall } from './response-watcher.ts'
+import { ResponseWatcher } from './response-watcher.ts'
 
 /** What a client gets of these events. */
 function shown(...events: (readonly [kind: string, json: string])[]): unknown[] {
@@ -9,7 +9,7 @@ function shown(...events: (readonly [kind: string, json: string])[]): unknown[] 
   const run = { emit: (event: RunEvent) => void emitted.push(event), ready: () => undefined }
   const source = { agent: 'Solo', callerAgent: null, agent_run_id: 'agent_run_1' }
   // A call needs no more of its conversation before its answer is finished.
-  const call = new ModelCall({ run, source } as unknown as Conversation, 'gpt-test')
+  const call = new ResponseWatcher({ run, source } as unknown as Conversation, 'gpt-test')
   for (const [kind, json] of events) call.onEvent(kind, json)
   return emitted.map((event) => (event.type === 'model.event' ? JSON.parse(event.json) : event))
 }

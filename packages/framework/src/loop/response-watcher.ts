@@ -8,12 +8,13 @@ import { type ModelCallObserver, ModelError, type ResponsesResponse } from '../m
  * Watches the events of one model request: passes each on as the text it came in, and parses only the few that carry a
  * finished item or the finished response.
  */
-export class ModelCall implements ModelCallObserver {
+export class ResponseWatcher implements ModelCallObserver {
   readonly #conversation: Conversation
   readonly #source: EventSource
   readonly #model: string
   readonly #items: WireItem[] = []
   readonly #seen = new Set<string>()
+  #shown = false
   #response: ResponsesResponse | undefined
   #failure: ModelError | undefined
   #counted = false
@@ -29,6 +30,7 @@ export class ModelCall implements ModelCallObserver {
   }
 
   onEvent(kind: string, json: string): void {
+    this.#shown = true
     if (kind.endsWith('.delta')) return this.#pass(kind, json)
     switch (kind) {
       case 'response.output_item.added':
@@ -49,12 +51,17 @@ export class ModelCall implements ModelCallObserver {
     }
   }
 
+  /** True once something of the answer has gone to whoever follows the run. */
+  get hasShown(): boolean {
+    return this.#shown
+  }
+
   onBatchEnd(): Promise<void> | undefined {
     return this.#conversation.run.ready()
   }
 
   /**
-   * The finished response, as the SDK may see it.
+   * The finished response.
    *
    * An incomplete response that holds an answer counts as finished: its text and its usage are real.
    *
@@ -72,12 +79,6 @@ export class ModelCall implements ModelCallObserver {
       throw new ModelError('response_incomplete', { detail: response.incomplete_details?.reason ?? 'unknown reason' })
     }
     return { ...response, output: usable, status: 'completed' }
-  }
-
-  /** Takes over an answer that did not come as events of this call (adapters of other model interfaces). */
-  accept(items: readonly WireItem[], rawUsage: unknown): void {
-    for (const item of items) this.#finish(item)
-    this.#count(rawUsage)
   }
 
   #pass(kind: string, json: string): void {

@@ -1,63 +1,114 @@
-import { InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
-import type { Agent } from '../agency/agent.ts'
+import { createRunContext, type RunContext } from '../agency/run-context.ts'
+import { parseOutput } from '../agency/output-format.ts'
+import { ModelError } from '../models/transport.ts'
+import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-control.ts'
+import type { CallBinding } from '../run/run-state.ts'
+import { carryOutCalls, functionNamed } from './carry-out-calls.ts'
 import type { Conversation } from './conversation.ts'
-import { ConversationAgents } from './prepare-turn.ts'
-import { guidanceOf, sayGuidance } from './guardrails.ts'
-import { RunStopped } from '../run/run-control.ts'
-import { takeTurns } from '../turns.ts'
+import { answerWithGuidance, checkInput, checkOutput } from './guardrails.ts'
+import { handOver } from './hand-over.ts'
+import { type PreparedTurn, prepareTurn } from './prepare-turn.ts'
+import { type ReadResponse, readResponse } from './read-response.ts'
+import { requestModel } from './request-model.ts'
 
 /**
- * Lets a conversation's agent work on what it has received until it has an answer.
+ * Lets the agents of a conversation take turns until one of them has answered.
  *
  * @returns The final output: text, or an object when the answering agent has a structured output type.
- * @throws ModelError, the guardrail and turn-limit errors of the agents SDK, or the reason of the run's signal.
+ * @throws ModelError, GuardrailTripped, RunFailed, or the reason of the run's signal.
  */
-export async function converse(conversation: Conversation): Promise<unknown> {
+export async function runConversation(conversation: Conversation): Promise<unknown> {
+  conversation.begin()
   try {
-    const answer = await untilAnswered(conversation)
+    const answer = await untilAborted(takeTurns(conversation), conversation.signal)
+    conversation.endTurn()
+    conversation.advance({ type: 'answered' })
     conversation.trace?.leave()
     return answer
-  } catch (error) {
+  } catch (thrown) {
+    const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
+    conversation.endTurn()
+    conversation.advance({ type: 'failed' })
     conversation.trace?.leave(error)
     throw error
   }
 }
 
-async function untilAnswered(conversation: Conversation): Promise<unknown> {
-  const first = conversation.run.agency.agents.get(conversation.agent)!
-  const agents = new ConversationAgents(conversation)
-  conversation.announceAgent()
-  for (let attempt = 0; ; attempt++) {
-    try {
-      const answer = await untilAborted(takeTurns(conversation, agents), conversation.signal)
-      conversation.endTurn()
-      return answer
-    } catch (thrown) {
-      // The SDK may wrap what an agent throws.
-      const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
-      conversation.endTurn()
-      if (error instanceof InputGuardrailTripwireTriggered) return answerGuardrail(conversation, first, error)
-      const answering = conversation.run.agency.agents.get(conversation.agent)!
-      const again = error instanceof OutputGuardrailTripwireTriggered && attempt < answering.validationAttempts
-      if (!again) throw error
-      conversation.receive([systemNote(guidanceOf(error))], 'output_guardrail_error')
-      conversation.enter(conversation.agent)
+async function takeTurns(conversation: Conversation): Promise<unknown> {
+  const context = createRunContext(conversation, () => conversation.run.usage)
+  try {
+    for (;;) {
+      const turn = await takeTurn(conversation, context)
+      if (turn.isAnswered) return turn.answer
     }
+  } catch (error) {
+    if (!(error instanceof GuardrailTripped) || error.side === 'output') throw error
+    conversation.endTurn()
+    return answerWithGuidance(conversation, error)
   }
 }
 
-/** The guidance becomes the answer, unless the agent asked for an error. */
-function answerGuardrail(conversation: Conversation, agent: Agent, error: InputGuardrailTripwireTriggered): string {
-  const guidance = guidanceOf(error)
-  if (!agent.raiseInputGuardrailError) return sayGuidance(conversation, guidance)
-  conversation.receive([systemNote(guidance)], 'input_guardrail_error')
-  conversation.emit({ type: 'error', content: guidance })
-  throw error
+type Turn = { readonly isAnswered: false } | { readonly isAnswered: true; readonly answer: unknown }
+
+const GO_ON: Turn = { isAnswered: false }
+
+/** One turn: the agent in control is asked once, and what it asks for is carried out. */
+async function takeTurn(conversation: Conversation, context: RunContext): Promise<Turn> {
+  if (conversation.state.turns >= conversation.run.maxTurns) throw new RunFailed('max_turns_exceeded')
+  const inputIsGood = await checkInput(conversation, context)
+  const turn = await prepareTurn(conversation, context)
+  conversation.advance({ type: 'asked' })
+  const response = readResponse(turn, await requestModel(conversation, turn))
+  await inputIsGood()
+  conversation.signal.throwIfAborted()
+  if (response.kind === 'answer') return acceptAnswer(conversation, context, response.text)
+  conversation.advance({ type: 'responded', calls: bindingsOf(turn, response) })
+  const outcome = await carryOutCalls(conversation, turn, response.calls)
+  if (response.handoffs.length > 0) await handOver(conversation, turn, response.handoffs)
+  else if (outcome.answer !== undefined) return acceptAnswer(conversation, context, outcome.answer)
+  else conversation.endTurn()
+  conversation.advance({ type: 'turn.ended' })
+  return GO_ON
 }
 
-function systemNote(text: string): WireItem {
-  return { role: 'system', content: text }
+/** Which of the agent's functions each call is for. */
+function bindingsOf(turn: PreparedTurn, { calls, handoffs }: ReadResponse & { readonly kind: 'calls' }): CallBinding[] {
+  const describe = ({ call_id: id, name }: WireItem, binding: CallBinding['binding']): CallBinding => ({
+    call_id: id!,
+    name: String(name),
+    binding,
+  })
+  return [
+    ...calls.map((call) => describe(call, functionNamed(turn, String(call['name'])) ? 'function' : 'none')),
+    ...handoffs.map(({ call }) => describe(call, 'handoff')),
+  ]
+}
+
+/** An answer that an output guardrail refuses is tried again, as often as the agent allows. */
+async function acceptAnswer(conversation: Conversation, context: RunContext, text: string): Promise<Turn> {
+  const agent = conversation.agentInControl
+  const answer = parsed(() => parseOutput(agent.outputType, text))
+  try {
+    await checkOutput(conversation, context, answer)
+    return { isAnswered: true, answer }
+  } catch (error) {
+    const mayTryAgain = conversation.state.refused_answers < agent.validationAttempts
+    if (!(error instanceof GuardrailTripped) || !mayTryAgain) throw error
+    conversation.endTurn()
+    conversation.receive([{ role: 'system', content: error.guidance }], 'output_guardrail_error')
+    conversation.beginAgain()
+    return GO_ON
+  }
+}
+
+/** @throws ModelError the answer does not have the structure that was asked for. */
+function parsed(parse: () => unknown): unknown {
+  try {
+    return parse()
+  } catch (cause) {
+    throw new ModelError('upstream_invalid_response', { detail: 'the answer does not fit its output type', cause })
+  }
 }
 
 /** A tool may ignore its signal; the run does not wait for it. */

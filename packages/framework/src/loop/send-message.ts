@@ -1,14 +1,13 @@
-import { type FunctionTool, type RunContext, tool as sdkTool } from '#agents-core'
 import { z } from 'zod'
 import type { Agency } from '../agency/agency.ts'
 import type { Agent } from '../agency/agent.ts'
 import { askAgent } from './ask-agent.ts'
-import { conversationOf } from '../conversation-agent.ts'
+import { Conversation } from './conversation.ts'
 import { MESSAGE_PARAMETERS, type MessageTool } from '../agency/message-tool.ts'
-import type { AgencyContext } from '../agency/run-context.ts'
+import { type FunctionTool, functionTool } from '../agency/tool.ts'
 import { functionSchema } from '../agency/tool-schema.ts'
 
-type Tools = readonly FunctionTool<AgencyContext>[]
+type Tools = readonly FunctionTool[]
 
 const made = new WeakMap<Agency, Map<string, Tools>>()
 
@@ -23,7 +22,7 @@ export function sendMessageTools(agency: Agency, sender: Agent): Tools {
   return tools
 }
 
-function makeTool(definition: MessageTool, recipients: readonly Agent[]): FunctionTool<AgencyContext> {
+function makeTool(definition: MessageTool, recipients: readonly Agent[]): FunctionTool {
   const { name, description } = definition
   const names = recipients.map((agent) => agent.name)
   const roles = recipients.map((agent) => `- ${agent.name}: ${agent.description || 'no description'}`).join('\n')
@@ -32,25 +31,23 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
     message: { type: 'string', description: MESSAGE_PARAMETERS.message },
     additional_instructions: { type: 'string', description: MESSAGE_PARAMETERS.additional_instructions },
   })
-  return sdkTool({
+  return functionTool({
     name,
     description: `${description} Recipients:\n${roles}`,
-    parameters: { ...parameters, additionalProperties: false } as never,
-    strict: strict as true,
-    errorFunction: (_context, error) =>
-      error instanceof SyntaxError || (error as Error).name === 'InvalidToolInputError'
+    parameters: { ...parameters, additionalProperties: false },
+    strict,
+    whenFailed: (error) =>
+      error instanceof SyntaxError
         ? `Error: the arguments of ${name} are not valid JSON.`
         : 'Error: the message could not be delivered.',
-    execute: async (input: unknown, runContext?: RunContext<AgencyContext>, details?: ToolCallDetails) => {
+    execute: async (input, { context }, { toolCall }) => {
       const request = await readArguments(input, definition, recipients)
       if (typeof request === 'string') return request
-      const callId = details?.toolCall?.callId
-      return askAgent(conversationOf(runContext!), { ...request, ...(callId !== undefined && { callId }) })
+      if (!(context instanceof Conversation)) throw new Error('a message was sent outside a conversation')
+      return askAgent(context, { ...request, ...(toolCall && { callId: toolCall.callId }) })
     },
   })
 }
-
-type ToolCallDetails = { readonly toolCall?: { readonly callId: string } }
 
 export type AgentMessage = {
   readonly recipient: Agent

@@ -18,17 +18,6 @@ export function outputsInCallOrder(turn: readonly TurnItem[]): TurnItem[] {
   return turn.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
 }
 
-export function isOutput(item: WireItem): boolean {
+function isOutput(item: WireItem): boolean {
   return item.type?.endsWith('_output') ?? false
-}
-
-/** True for an output that is more than a text. */
-export function holdsMedia({ output }: WireItem): boolean {
-  return Array.isArray(output) && output.some((part) => part?.type === 'input_image' || part?.type === 'input_file')
-}
-
-/** What identifies an item across the SDK's copies of it. Items without an id have no canonical form to look up. */
-export function keyOf(item: WireItem): string | undefined {
-  const id = item.call_id ?? item.id
-  return id === undefined ? undefined : `${item.type ?? 'message'} ${id}`
 }

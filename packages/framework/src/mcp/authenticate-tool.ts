@@ -1,28 +1,25 @@
-import { type FunctionTool, type RunContext, tool as sdkTool } from '#agents-core'
 import type { Agent } from '../agency/agent.ts'
 import type { Run } from '../run/run.ts'
-import type { AgencyContext } from '../agency/run-context.ts'
+import type { RunContext } from '../agency/run-context.ts'
+import { type FunctionTool, functionTool } from '../agency/tool.ts'
 import { authenticate } from './authenticate.ts'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import type { Caller } from './reach.ts'
 import { SignInFailed } from './sign-in.ts'
 
-const made = new WeakMap<Agent, FunctionTool<AgencyContext>>()
+const made = new WeakMap<Agent, FunctionTool>()
 
 /**
  * The tool with which an agent's model asks for a protected server; made once per agent. Undefined without such servers.
  *
  * `runOf` finds the run of a call: given here because agents and tools would import each other in a circle.
  */
-export function authenticateTool(
-  agent: Agent,
-  runOf: (runContext: RunContext<AgencyContext>) => Run,
-): FunctionTool<AgencyContext> | undefined {
+export function authenticateTool(agent: Agent, runOf: (runContext: RunContext) => Run): FunctionTool | undefined {
   if (agent.protectedServers.size === 0) return undefined
   const known = made.get(agent)
   if (known) return known
   const names = [...agent.protectedServers.keys()]
-  const tool = sdkTool({
+  const tool = functionTool({
     name: AUTHENTICATE_TOOL,
     description:
       'Signs the user in to a protected tool server and enables its tools. Call it before you use such a server, and ' +
@@ -34,13 +31,13 @@ export function authenticateTool(
       additionalProperties: false,
     },
     strict: true,
-    errorFunction: () => `Error: ${AUTHENTICATE_TOOL} could not be carried out. Check its arguments.`,
-    execute: (input: unknown, runContext?: RunContext<AgencyContext>) => {
-      const caller = { run: runOf(runContext!), agent, runContext: runContext! }
+    whenFailed: () => `Error: ${AUTHENTICATE_TOOL} could not be carried out. Check its arguments.`,
+    execute: (input, runContext) => {
+      const caller = { run: runOf(runContext), agent, runContext }
       const name = (input as { server_name?: unknown } | null)?.server_name
       return caller.run.toolServers.signIns.run(() => answer(caller, String(name)))
     },
-  }) as unknown as FunctionTool<AgencyContext>
+  })
   made.set(agent, tool)
   return tool
 }

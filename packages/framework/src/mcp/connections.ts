@@ -1,4 +1,4 @@
-import type { MCPServer } from '#agents-core'
+import type { ToolServer } from '../agency/tool-server.ts'
 import { ProtectedConnections } from './protected-connections.ts'
 
 /** A tool server that cannot be reached. */
@@ -15,7 +15,7 @@ export class ToolServerError extends Error {
 /** The connections of a process to tool servers: open ones are shared by all runs, protected ones belong to a user. */
 export class McpConnections {
   readonly protected: ProtectedConnections
-  readonly #connected = new Map<MCPServer, Promise<void>>()
+  readonly #connected = new Map<ToolServer, Promise<void>>()
 
   /** `idleMs`: a protected connection that no run uses is closed after this time. Default 300_000. */
   constructor(options: { readonly idleMs?: number } = {}) {
@@ -27,7 +27,7 @@ export class McpConnections {
    *
    * @throws ToolServerError a server could not be reached; the next call tries again.
    */
-  async connect(servers: readonly MCPServer[], signal: AbortSignal): Promise<void> {
+  async connect(servers: readonly ToolServer[], signal: AbortSignal): Promise<void> {
     if (servers.length === 0) return
     signal.throwIfAborted()
     await Promise.all(servers.map((server) => this.#connectOnce(server)))
@@ -40,7 +40,7 @@ export class McpConnections {
     await Promise.allSettled([this.protected.close(), ...servers.map((server) => server.close())])
   }
 
-  #connectOnce(server: MCPServer): Promise<void> {
+  #connectOnce(server: ToolServer): Promise<void> {
     const known = this.#connected.get(server)
     if (known) return known
     const connecting = server.connect().catch((error: unknown) => {

@@ -1,43 +1,30 @@
 import { type FetchLike, InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
-import { type MCPServer, MCPServerStreamableHttp } from '#agents-core'
+import type { ListedTool, ToolFilter, ToolServer } from '../agency/tool-server.ts'
 import { limitedResponse } from './limited-response.ts'
+import { MCPServerStreamableHttp } from './mcp-servers.ts'
 import { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import { SharedListing } from './shared-listing.ts'
 import type { AttemptOptions, SignInAttempt } from './sign-in-attempt.ts'
 
-type McpTools = Awaited<ReturnType<MCPServer['listTools']>>
-
-const CONNECT_TIMEOUT_SECONDS = 20
 const TOOL_TIMEOUT_MS = 120_000
 /** Largest message of a server: an answer as JSON, or one event of a stream. */
 const MAX_MESSAGE_BYTES = 16_777_216
 
-/** The SDK would print every request that needs a sign-in as an error. */
-const SILENT = {
-  namespace: 'bureau:mcp',
-  debug: () => {},
-  error: () => {},
-  warn: () => {},
-  dontLogModelData: true,
-  dontLogToolData: true,
-}
-
 /**
- * One user's connection to a protected server, as the agents SDK wants it. No tool list is cached: the SDK's cache knows
- * servers by name only, and users may see different tools.
+ * One user's connection to a protected server. No tool list is cached, because users may see different tools at different
+ * times.
  */
-export class ProtectedConnection implements MCPServer {
-  readonly cacheToolsList = false
+export class ProtectedConnection implements ToolServer {
   readonly name: string
-  readonly toolFilter?: NonNullable<MCPServer['toolFilter']>
+  readonly toolFilter?: ToolFilter
   readonly session: OAuthSession
   readonly #server: MCPServerStreamableHttp
   readonly #checks = new OneAtATime()
   readonly #listing = new SharedListing(() => this.#server.listTools())
   #connected = false
-  #tools: McpTools = []
+  #tools: readonly ListedTool[] = []
 
   constructor(options: AttemptOptions) {
     const { name, url, options: declared } = options.settings
@@ -51,9 +38,6 @@ export class ProtectedConnection implements MCPServer {
       name,
       authProvider: this.session,
       fetch: limitedFetch,
-      cacheToolsList: false,
-      logger: SILENT,
-      clientSessionTimeoutSeconds: CONNECT_TIMEOUT_SECONDS,
       timeout: declared.toolTimeoutMs ?? TOOL_TIMEOUT_MS,
     })
   }
@@ -102,7 +86,7 @@ export class ProtectedConnection implements MCPServer {
   }
 
   /** The tools as they are now; those of the last time when the server does not answer, so that a run can go on. */
-  async listTools(): Promise<McpTools> {
+  async listTools(): Promise<readonly ListedTool[]> {
     try {
       this.#tools = await this.#listing.next()
     } catch {
@@ -111,7 +95,7 @@ export class ProtectedConnection implements MCPServer {
     return this.#tools
   }
 
-  async callTool(...call: Parameters<MCPServer['callTool']>): ReturnType<MCPServer['callTool']> {
+  async callTool(...call: Parameters<ToolServer['callTool']>): Promise<readonly unknown[]> {
     try {
       return await this.#server.callTool(...call)
     } catch (error) {
@@ -129,10 +113,6 @@ export class ProtectedConnection implements MCPServer {
       return `Error: the user's sign-in to "${this.name}" does not permit this.`
     if (error instanceof ProtocolError) return `Error: "${this.name}" refused the call: ${error.message}`
     return `Error: the call to "${this.name}" failed.`
-  }
-
-  async invalidateToolsCache(): Promise<void> {
-    this.#tools = []
   }
 
   async #listOrReconnect(): Promise<void> {

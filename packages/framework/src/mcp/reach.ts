@@ -1,8 +1,7 @@
-import type { RunContext } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { Agent } from '../agency/agent.ts'
 import type { Run } from '../run/run.ts'
-import type { AgencyContext } from '../agency/run-context.ts'
+import type { RunContext } from '../agency/run-context.ts'
 import { type OAuthAccess, storeOf } from './oauth-access.ts'
 import { type MCPServerOAuth, settingsOf } from '../agency/oauth-server.ts'
 import { ProtectedConnection } from './protected-connection.ts'
@@ -15,7 +14,7 @@ import type { AttemptOptions } from './sign-in-attempt.ts'
 export type Caller = {
   readonly run: Run
   readonly agent: Agent
-  readonly runContext: RunContext<AgencyContext>
+  readonly runContext: RunContext
 }
 
 /** How the user of a run reaches a protected server. */

@@ -1,5 +1,5 @@
-import type { MCPServer, Tool as SdkTool } from '#agents-core'
-import type { AgencyContext } from '../agency/run-context.ts'
+import type { AgentTool } from '../agency/tool.ts'
+import type { ToolServer } from '../agency/tool-server.ts'
 import { protectedServerOf, withAuthorization } from '../agency/hosted-tool-oauth.ts'
 import type { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
@@ -50,13 +50,13 @@ export class RunToolServers {
     return this.#activated.get(agent)?.has(server) ?? false
   }
 
-  connectionsOf(agent: string): MCPServer[] {
+  connectionsOf(agent: string): ToolServer[] {
     const activated = [...(this.#activated.get(agent)?.values() ?? [])]
     return activated.flatMap((each) => ('connection' in each ? [each.connection] : []))
   }
 
   /** Withholds hosted tools that are not activated; the others become copies with the user's token. */
-  async authorize(agent: string, tools: readonly SdkTool<AgencyContext>[]): Promise<SdkTool<AgencyContext>[]> {
+  async authorize(agent: string, tools: readonly AgentTool[]): Promise<AgentTool[]> {
     const shown = await Promise.all(tools.map((tool) => this.#authorized(agent, tool)))
     return shown.filter((tool) => tool !== undefined)
   }
@@ -67,7 +67,7 @@ export class RunToolServers {
     this.#activated.clear()
   }
 
-  async #authorized(agent: string, tool: SdkTool<AgencyContext>): Promise<SdkTool<AgencyContext> | undefined> {
+  async #authorized(agent: string, tool: AgentTool): Promise<AgentTool | undefined> {
     const server = protectedServerOf(tool)
     if (!server) return tool
     const activated = this.#activated.get(agent)?.get(server.name)

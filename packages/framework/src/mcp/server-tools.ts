@@ -1,16 +1,11 @@
 import { createHash } from 'node:crypto'
-import {
-  type Agent as SdkAgent,
-  type AgentOutputType,
-  type FunctionTool,
-  type MCPServer,
-  mcpToFunctionTool,
-  type RunContext,
-  type Tool as SdkTool,
-} from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
-import type { AgencyContext } from '../agency/run-context.ts'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
+import type { RunContext } from '../agency/run-context.ts'
+import { type FunctionTool, functionTool } from '../agency/tool.ts'
+import type { ListedTool, McpConfig, ToolServer } from '../agency/tool-server.ts'
+import { strictSchema } from '../agency/tool-schema.ts'
+import { RunFailed } from '../run/run-control.ts'
 import { withSharedListing } from './shared-listing.ts'
 
 const origins = new WeakMap<object, string>()
@@ -22,12 +17,14 @@ export function toolServerOf(tool: object): string | undefined {
 
 export type ServerToolsOptions = {
   /** An agent of either kind: of runs, or of realtime sessions. */
-  readonly agent: Pick<SdkAgent<AgencyContext, AgentOutputType>, 'name' | 'mcpConfig'> & {
+  readonly agent: {
+    readonly name: string
+    readonly mcpConfig: McpConfig
     readonly tools: readonly { readonly name: string }[]
   }
-  readonly runContext: RunContext<AgencyContext>
+  readonly runContext: RunContext
   /** Connected servers, in order. */
-  readonly servers: readonly MCPServer[]
+  readonly servers: readonly ToolServer[]
 }
 
 /**
@@ -35,11 +32,11 @@ export type ServerToolsOptions = {
  *
  * @throws ConfigError two tools, of servers or of the agent, would have one name.
  */
-export async function serverTools(options: ServerToolsOptions): Promise<SdkTool<AgencyContext>[]> {
+export async function serverTools(options: ServerToolsOptions): Promise<FunctionTool[]> {
   const { agent } = options
   const own = [...agent.tools.map((tool) => tool.name), AUTHENTICATE_TOOL]
   const taken = new Map(own.map((name) => [name, `the agent's own tool "${name}"`]))
-  const tools: SdkTool<AgencyContext>[] = []
+  const tools: FunctionTool[] = []
   for (const server of options.servers) {
     for (const listed of await offeredTools(server, options)) {
       const name = nameFor(listed, server, agent)
@@ -55,17 +52,15 @@ export async function serverTools(options: ServerToolsOptions): Promise<SdkTool<
   return tools
 }
 
-type Listed = Awaited<ReturnType<MCPServer['listTools']>>[number]
 type Owner = ServerToolsOptions['agent']
 
 /** What the server lists, less what its filter takes out. */
-async function offeredTools(server: MCPServer, { agent, runContext }: ServerToolsOptions): Promise<Listed[]> {
+async function offeredTools(server: ToolServer, { agent, runContext }: ServerToolsOptions): Promise<ListedTool[]> {
   const { toolFilter: filter, name: serverName } = server
-  const listed = structuredClone(await withSharedListing(server).listTools())
+  const listed = await withSharedListing(server).listTools()
   if (typeof filter === 'function') {
-    const offered: Listed[] = []
-    // The type of a filter's agent is that of an agent with any context.
-    const context = { runContext, agent: agent as never, serverName }
+    const offered: ListedTool[] = []
+    const context = { runContext, agent, serverName }
     for (const tool of listed) if (await filter(context, tool)) offered.push(tool)
     return offered
   }
@@ -73,21 +68,74 @@ async function offeredTools(server: MCPServer, { agent, runContext }: ServerTool
   return listed.filter(({ name }) => (allowed.length === 0 || allowed.includes(name)) && !blocked.includes(name))
 }
 
-/** The SDK's function, except for its name: in that the SDK replaces whatever is no letter or digit. */
+/** The function by which a model calls the tool. */
 function asFunction(
-  listed: Listed,
-  { server, agent, name }: { readonly server: MCPServer; readonly agent: Owner; readonly name: string },
-): FunctionTool<AgencyContext> {
-  const { convertSchemasToStrict = false, errorFunction } = agent.mcpConfig
-  const options = errorFunction === undefined ? {} : { errorFunction }
-  const made = mcpToFunctionTool(listed, withSharedListing(server), convertSchemasToStrict, options)
-  return { ...(made as unknown as FunctionTool<AgencyContext>), name }
+  listed: ListedTool,
+  { server, agent, name }: { readonly server: ToolServer; readonly agent: Owner; readonly name: string },
+): FunctionTool {
+  const shared = withSharedListing(server)
+  const whenFailed = failureOf(
+    server.errorFunction === undefined ? agent.mcpConfig.errorFunction : server.errorFunction,
+  )
+  const { inputSchema, description = '' } = listed
+  const parameters = { ...inputSchema, type: 'object', properties: {}, required: [], ...without(inputSchema, 'type') }
+  const strict = agent.mcpConfig.convertSchemasToStrict === true ? strictSchema(parameters) : undefined
+  const made = functionTool({
+    name,
+    description,
+    parameters: strict ?? { additionalProperties: true, ...parameters },
+    strict: strict !== undefined,
+    whenFailed: () => CALL_FAILED,
+    execute: async (input, runContext, { signal }) => {
+      try {
+        return await call(shared, listed.name, { input: asFields(input), signal })
+      } catch (error) {
+        signal?.throwIfAborted()
+        return whenFailed(runContext, error)
+      }
+    },
+  })
+  const { toolInputGuardrails: inputGuardrails, toolOutputGuardrails: outputGuardrails } = server
+  return { ...made, inputGuardrails, outputGuardrails }
+}
+
+const CALL_FAILED = 'An error occurred while running the tool. Please try again.'
+
+type WhenFailed = (runContext: RunContext, error: unknown) => string | Promise<string>
+
+/** What the model is told: what the server's or the agent's own function says, or that the call has failed. */
+function failureOf(own: McpConfig['errorFunction']): WhenFailed {
+  if (own === undefined) return () => CALL_FAILED
+  if (own !== null) return (context, error) => own({ context, error })
+  return (_context, cause) => {
+    throw new RunFailed('run_failed', { cause })
+  }
+}
+
+async function call(
+  server: ToolServer,
+  name: string,
+  { input, signal }: { readonly input: Record<string, unknown>; readonly signal: AbortSignal | undefined },
+): Promise<unknown> {
+  const options = signal && { signal }
+  if (!server.useStructuredContent || !server.callToolResult) return server.callTool(name, input, undefined, options)
+  const { content, structuredContent, isError } = await server.callToolResult(name, input, undefined, options)
+  return structuredContent === undefined || isError === true ? content : JSON.stringify(structuredContent)
+}
+
+function without(fields: Readonly<Record<string, unknown>>, name: string): Record<string, unknown> {
+  const { [name]: _left, ...others } = fields
+  return others
+}
+
+function asFields(input: unknown): Record<string, unknown> {
+  return typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
 }
 
 const MAX_NAME_LENGTH = 64
 
 /** The tool's own name, as far as model providers take it: letters, digits, `_` and `-`, at most 64 of them. */
-function nameFor({ name }: Listed, server: MCPServer, { mcpConfig }: Owner): string {
+function nameFor({ name }: ListedTool, server: ToolServer, { mcpConfig }: Owner): string {
   const full = mcpConfig.includeServerInToolNames === true ? `mcp_${server.name}__${name}` : name
   const usable = full.replace(/[^A-Za-z0-9_-]/g, '_')
   if (usable.length <= MAX_NAME_LENGTH) return usable

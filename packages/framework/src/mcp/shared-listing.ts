@@ -1,8 +1,8 @@
-import type { MCPServer } from '#agents-core'
+import type { ListedTool, ToolServer } from '../agency/tool-server.ts'
 import { ToolServerError } from './connections.ts'
 
 /**
- * Lets concurrent runs ask one server for its tools. The SDK's servers call a listing stale when another one begins
+ * Lets concurrent runs ask one server for its tools. Servers of `@openai/agents` call a listing stale when another one begins
  * meanwhile, so one runs at a time; whoever comes during it shares the next one, and so never gets an outdated answer.
  */
 export class SharedListing<Result> {
@@ -25,10 +25,10 @@ export class SharedListing<Result> {
   }
 }
 
-const shared = new WeakMap<MCPServer, MCPServer>()
+const shared = new WeakMap<ToolServer, ToolServer>()
 
 /** The same server, except that its listings are shared and that a lost connection is opened again for them. */
-export function withSharedListing(server: MCPServer): MCPServer {
+export function withSharedListing(server: ToolServer): ToolServer {
   const known = shared.get(server)
   if (known) return known
   const listing = new SharedListing(() => listOrReconnect(server))
@@ -44,7 +44,7 @@ export function withSharedListing(server: MCPServer): MCPServer {
 }
 
 /** @throws ToolServerError the server does not answer over a new connection either. */
-async function listOrReconnect(server: MCPServer): ReturnType<MCPServer['listTools']> {
+async function listOrReconnect(server: ToolServer): Promise<readonly ListedTool[]> {
   try {
     return await server.listTools()
   } catch {

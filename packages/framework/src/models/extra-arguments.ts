@@ -1,4 +1,3 @@
-import type { ModelSettings } from '#agents-core'
 import type { ResponsesRequest } from './transport.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -39,18 +38,6 @@ export function applyExtraArguments(request: ResponsesRequest, extra: Fields): R
 export function extraHeaders(extra: Fields): Record<string, string> {
   const headers = Object.entries(asFields(extra['extra_headers']))
   return Object.fromEntries(headers.filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
-}
-
-/** The same arguments as settings of a stock model object, which adds `providerData` to the body that it sends. */
-export function extraBodySettings(settings: ModelSettings, extra: Fields): ModelSettings {
-  if (Object.keys(extra).length === 0) return settings
-  const { reasoning, max_tokens: maxTokens, ...rest } = readArguments(extra)
-  return {
-    ...settings,
-    ...(reasoning && { reasoning: { ...settings.reasoning, ...reasoning } }),
-    ...(typeof maxTokens === 'number' && { maxTokens }),
-    providerData: { ...settings.providerData, ...rest },
-  }
 }
 
 export type ExtraArguments = {

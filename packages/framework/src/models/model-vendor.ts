@@ -1,7 +1,6 @@
 import type { Agency } from '../agency/agency.ts'
 import type { ClientConfig } from './client-config.ts'
 import { DEMO_MODEL, keyFor, THIRD_PARTY } from './resolve-model.ts'
-import { readStockModel } from './stock-model.ts'
 import { providerNames, providerNameOf } from './third-party-providers.ts'
 
 /** The default vendor, by its name in `thirdparty/openai/…`. */
@@ -12,10 +11,9 @@ export const VENDORS: readonly string[] = [DEFAULT_VENDOR, ...providerNames]
 
 /** The vendors of the models that the agents of an agency have, as far as a request can choose others of them. */
 export function vendorsOf({ agents }: Pick<Agency, 'agents'>, defaultModel: string): string[] {
-  return [...agents.values()].flatMap(({ model }) => {
-    if (typeof model === 'string') return vendorOf(model || defaultModel) ?? []
-    return readStockModel(model) ? DEFAULT_VENDOR : []
-  })
+  return [...agents.values()].flatMap(({ model }) =>
+    typeof model === 'string' ? (vendorOf(model || defaultModel) ?? []) : [],
+  )
 }
 
 /**

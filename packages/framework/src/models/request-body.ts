@@ -1,33 +1,46 @@
-import type { ModelRequest, ModelSettings } from '#agents-core'
 import type { WireItem } from '@bureau/protocol'
-import { toWirePart } from '../wire-items.parts.ts'
-import { asJson, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
+import type { Prompt } from '../agency/agent-options.ts'
+import type { ModelSettings } from '../agency/model-settings.ts'
+import type { JsonSchemaOutput } from '../agency/output-format.ts'
+import type { AgentTool } from '../agency/tool.ts'
+import { asJson, type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
 import type { ResponsesRequest } from './transport.ts'
 
 type Json = Record<string, unknown>
 
+/** What an agent asks of its model in one turn. */
+export type TurnRequest = {
+  readonly instructions: string | undefined
+  readonly prompt: Prompt | undefined
+  readonly settings: ModelSettings
+  readonly tools: readonly AgentTool[]
+  readonly handoffs: readonly HandoffFunction[]
+  /** Undefined: text. */
+  readonly format: JsonSchemaOutput | undefined
+}
+
 /**
- * A Responses API request body for what the agents SDK asks of a model; `input` is given in wire form.
+ * The Responses API request body for a turn.
  *
- * The model of a prompt template counts unless the request says `overridePromptModel`.
+ * @param name - The model. Undefined: the one of the prompt template.
  */
-export function requestBody(request: ModelRequest, name: string, input: readonly WireItem[]): ResponsesRequest {
-  const settings = request.modelSettings
+export function requestBody(turn: TurnRequest, name: string | undefined, input: readonly WireItem[]): ResponsesRequest {
+  const { settings, prompt, format } = turn
   const { extra, text, reasoning, ...providerData } = splitProviderData(settings)
-  const model = request.prompt && !request.overridePromptModel ? undefined : name
+  const words = { ...settings.text, ...asJson(text), ...(format && { format }) }
   const body: Json = {
-    model,
-    instructions: request.systemInstructions?.trim() ? request.systemInstructions : undefined,
+    model: name,
+    instructions: turn.instructions?.trim() ? turn.instructions : undefined,
     input,
-    ...toolFields(request, model),
+    ...toolFields(turn),
     temperature: settings.temperature,
     top_p: settings.topP,
     truncation: settings.truncation,
     max_output_tokens: settings.maxTokens,
     reasoning: settings.reasoning || reasoning ? { ...settings.reasoning, ...asJson(reasoning) } : undefined,
-    text: textOf(request, asJson(text)),
+    text: Object.keys(words).length > 0 ? words : undefined,
     store: settings.store,
-    prompt: request.prompt ? promptOf(request.prompt) : undefined,
+    prompt: prompt && { id: prompt.promptId, version: prompt.version, variables: prompt.variables ?? {} },
     prompt_cache_retention: settings.promptCacheRetention?.replace('in-memory', 'in_memory'),
     prompt_cache_options: settings.promptCacheOptions,
     context_management: settings.contextManagement?.map((entry) => snakeCased(entry)),
@@ -47,15 +60,14 @@ export function requestHeaders(settings: ModelSettings): Record<string, string> 
 }
 
 /** Without tools nothing is said about them, unless a prompt template may have some. */
-function toolFields(request: ModelRequest, model: string | undefined): Json {
-  const { toolChoice, parallelToolCalls } = request.modelSettings
-  const tools = requestTools(request, model)
-  if (tools.length === 0 && !request.prompt) return {}
+function toolFields({ settings, tools, handoffs, prompt }: TurnRequest): Json {
+  if (tools.length === 0 && handoffs.length === 0 && !prompt) return {}
+  const described = requestTools(tools, handoffs)
   return {
-    tools: tools.length > 0 ? tools : undefined,
-    tool_choice: toolChoiceOf(toolChoice, model, tools),
-    parallel_tool_calls: parallelToolCalls,
-    include: includesOf(request.tools),
+    tools: described.length > 0 ? described : undefined,
+    tool_choice: toolChoiceOf(settings.toolChoice),
+    parallel_tool_calls: settings.parallelToolCalls,
+    include: includesOf(tools),
   }
 }
 
@@ -64,18 +76,4 @@ function splitProviderData(settings: ModelSettings): Json & { readonly extra: Js
   const { extra_body: snake, extraBody: camel, ...others } = asJson(settings.providerData)
   const { extraHeaders: _h, extra_headers: _hs, extraQuery: _q, extra_query: _qs, ...providerData } = others
   return { ...providerData, extra: asJson(snake ?? camel) }
-}
-
-function textOf(request: ModelRequest, providerText: Json): Json | undefined {
-  const text = {
-    ...request.modelSettings.text,
-    ...providerText,
-    ...(request.outputType !== 'text' && { format: request.outputType }),
-  }
-  return Object.keys(text).length > 0 ? text : undefined
-}
-
-function promptOf({ promptId, version, variables }: NonNullable<ModelRequest['prompt']>): Json {
-  const values = Object.entries(variables ?? {}).map(([name, value]) => [name, toWirePart(value)])
-  return { id: promptId, version, variables: Object.fromEntries(values) as Json }
 }

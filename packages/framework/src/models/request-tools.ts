@@ -1,35 +1,58 @@
-import type { ModelRequest, ModelSettings } from '#agents-core'
+import type { AgentTool, FunctionTool } from '../agency/tool.ts'
 
-type SerializedTool = ModelRequest['tools'][number]
-type FunctionTool = Extract<SerializedTool, { type: 'function' }>
 type Json = Record<string, unknown>
+
+/** A handoff as models see it: a function. */
+export type HandoffFunction = {
+  readonly toolName: string
+  readonly toolDescription: string
+  readonly inputJsonSchema: Readonly<Record<string, unknown>>
+  readonly strictJsonSchema: boolean
+}
 
 /**
  * The tools and handoffs of a request as the Responses API takes them. Of hosted tools only the members that the API
  * knows are sent, because it refuses others; a tool of a kind that is not known here is sent as it is.
- *
- * `model` is undefined when a prompt template chooses it.
  */
-export function requestTools(request: ModelRequest, model: string | undefined): Json[] {
-  const previewsComputer = usesComputerPreview(model, request.modelSettings.toolChoice)
-  const tools: Json[] = []
-  const namespaces = new Map<string, Json[]>()
-  for (const tool of request.tools) {
-    const namespace = tool.type === 'function' ? tool.namespace?.trim() : undefined
-    const members = namespace ? namespaces.get(namespace) : undefined
-    if (members) members.push(toolOf(tool, previewsComputer))
-    else if (namespace) {
-      const opened = [toolOf(tool, previewsComputer)]
-      namespaces.set(namespace, opened)
-      const description = (tool as FunctionTool).namespaceDescription?.trim()
-      tools.push({ type: 'namespace', name: namespace, description, tools: opened })
-    } else tools.push(toolOf(tool, previewsComputer))
+export function requestTools(tools: readonly AgentTool[], handoffs: readonly HandoffFunction[]): Json[] {
+  return [...tools.map(wireTool), ...handoffs.map(handoffTool)]
+}
+
+/** A tool is described once, however many requests offer it. */
+const described = new WeakMap<object, Json>()
+
+function wireTool(tool: AgentTool): Json {
+  const made =
+    described.get(tool) ?? (tool.type === 'function' ? functionTool(tool) : hostedTool(asJson(tool.providerData)))
+  described.set(tool, made)
+  return made
+}
+
+function functionTool(tool: FunctionTool): Json {
+  const { allowedCallers, outputSchema } = tool as { allowedCallers?: unknown; outputSchema?: unknown }
+  return given({
+    type: 'function',
+    name: tool.name,
+    description: tool.description,
+    parameters: tool.parameters,
+    strict: tool.strict,
+    allowed_callers: allowedCallers,
+    output_schema: outputSchema,
+  })
+}
+
+function handoffTool(handoff: HandoffFunction): Json {
+  return {
+    type: 'function',
+    name: handoff.toolName,
+    description: handoff.toolDescription,
+    parameters: handoff.inputJsonSchema,
+    strict: handoff.strictJsonSchema,
   }
-  return [...tools, ...request.handoffs.map(handoffTool)]
 }
 
 /** What the answer must carry besides its items, for the options of these tools. */
-export function includesOf(tools: readonly SerializedTool[]): string[] | undefined {
+export function includesOf(tools: readonly AgentTool[]): string[] | undefined {
   const includes = tools.flatMap((tool) => {
     if (tool.type !== 'hosted_tool') return []
     const data = asJson(tool.providerData)
@@ -49,75 +72,12 @@ const OWN_CHOICES = new Set([
   'code_interpreter',
   'image_generation',
   'mcp',
-  'programmatic_tool_calling',
-  'shell',
-  'apply_patch',
 ])
-const COMPUTER_TYPES = new Set(['computer', 'computer_use', 'computer_use_preview'])
 
 /** The tool that the model must or may call. A name that is no tool of the API's own is a function's. */
-export function toolChoiceOf(
-  choice: ModelSettings['toolChoice'],
-  model: string | undefined,
-  tools: readonly Json[],
-): unknown {
+export function toolChoiceOf(choice: string | undefined): unknown {
   if (choice === undefined || ['auto', 'required', 'none'].includes(choice)) return choice
-  if (COMPUTER_TYPES.has(choice) && tools.some(({ type }) => COMPUTER_TYPES.has(String(type)))) {
-    return { type: usesComputerPreview(model, choice) ? 'computer_use_preview' : choice.replace('_preview', '') }
-  }
-  if (OWN_CHOICES.has(choice) || choice === 'computer_use_preview') return { type: choice }
-  return { type: 'function', name: choice }
-}
-
-/** Models named so know only the preview of the computer tool; all others know only the tool itself. */
-function usesComputerPreview(model: string | undefined, choice: ModelSettings['toolChoice']): boolean {
-  if (model !== undefined) return model.startsWith('computer-use-preview')
-  return choice !== 'computer' && choice !== 'computer_use'
-}
-
-function toolOf(tool: SerializedTool, previewsComputer: boolean): Json {
-  switch (tool.type) {
-    case 'function':
-      return functionTool(tool)
-    case 'computer': {
-      const [display_width, display_height] = tool.dimensions ?? []
-      if (!previewsComputer) return { type: 'computer' }
-      return given({ type: 'computer_use_preview', environment: tool.environment, display_width, display_height })
-    }
-    case 'shell':
-      return given({
-        type: 'shell',
-        environment: shellEnvironment(asJson(tool.environment)),
-        allowed_callers: tool.allowedCallers,
-      })
-    case 'apply_patch':
-      return given({ type: 'apply_patch', allowed_callers: tool.allowedCallers })
-    case 'hosted_tool':
-      return hostedTool(asJson(tool.providerData))
-  }
-}
-
-function functionTool(tool: FunctionTool): Json {
-  return given({
-    type: 'function',
-    name: tool.name,
-    description: tool.description,
-    parameters: tool.parameters,
-    strict: tool.strict,
-    allowed_callers: tool.allowedCallers,
-    output_schema: tool.outputSchema,
-    defer_loading: tool.deferLoading || undefined,
-  })
-}
-
-function handoffTool(handoff: ModelRequest['handoffs'][number]): Json {
-  return {
-    type: 'function',
-    name: handoff.toolName,
-    description: handoff.toolDescription,
-    parameters: handoff.inputJsonSchema,
-    strict: handoff.strictJsonSchema,
-  }
+  return OWN_CHOICES.has(choice) ? { type: choice } : { type: 'function', name: choice }
 }
 
 /** Members of the API's hosted tools, besides their type. */
@@ -133,8 +93,6 @@ const HOSTED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
   web_search_preview: ['user_location', 'search_context_size', 'search_content_types'],
   file_search: ['vector_store_ids', 'max_num_results', 'ranking_options', 'filters'],
   code_interpreter: ['container', 'allowed_callers'],
-  tool_search: ['execution', 'description', 'parameters'],
-  programmatic_tool_calling: [],
   image_generation: [
     'action',
     'background',
@@ -180,8 +138,6 @@ function completed(type: string, data: Json): Json {
       const { vector_store_ids: ids, vector_store_id: id } = data
       return { vector_store_ids: ids || (typeof id === 'string' ? [id] : id) }
     }
-    case 'tool_search':
-      return data['execution'] === 'client' ? { ...CLIENT_SEARCH, ...given(data) } : {}
     case 'mcp':
       return {
         require_approval: approvalOf(data['require_approval']),
@@ -192,32 +148,9 @@ function completed(type: string, data: Json): Json {
   }
 }
 
-/** A search that the SDK carries out must say what it takes. */
-const CLIENT_SEARCH: Json = {
-  description: 'Load tools by namespace or tool name before calling them.',
-  parameters: {
-    type: 'object',
-    properties: { paths: { type: 'array', items: { type: 'string' } } },
-    required: ['paths'],
-    additionalProperties: false,
-  },
-}
-
 function approvalOf(policy: unknown): unknown {
   if (typeof policy !== 'object' || policy === null) return policy ?? 'never'
   return given(snakeCased(pick(policy as Json, ['never', 'always'])) as Json)
-}
-
-const ENVIRONMENT_MEMBERS: Readonly<Record<string, readonly string[]>> = {
-  local: ['type', 'skills'],
-  container_auto: ['type', 'file_ids', 'memory_limit', 'network_policy', 'skills'],
-  container_reference: ['type', 'container_id'],
-}
-
-function shellEnvironment(environment: Json): Json {
-  const known = snakeCased({ type: 'local', ...environment }) as Json
-  const members = ENVIRONMENT_MEMBERS[String(known['type'])]
-  return members ? given(pick(known, members)) : known
 }
 
 function pick(data: Json, members: readonly string[]): Json {

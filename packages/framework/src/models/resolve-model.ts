@@ -1,15 +1,17 @@
-import type { Model, ModelSettings } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { Dispatcher } from 'undici'
 import { chatCompletionsTransport } from './chat-completions.ts'
 import type { ClientConfig } from './client-config.ts'
 import { demoTransport } from './demo.ts'
-import { extraBodySettings, extraHeaders } from './extra-arguments.ts'
+import { extraHeaders } from './extra-arguments.ts'
 import { type ModelEndpoint, responsesTransport } from './responses.ts'
-import { learnName, readStockModel, type StockModel } from './stock-model.ts'
-import { thirdPartySettings } from './third-party-settings.ts'
-import { thirdPartyModel } from './third-party.ts'
-import { ModelError, type ResponsesTransport } from './transport.ts'
+import {
+  type LanguageModelObject,
+  ModelError,
+  type ModelObject,
+  type ModelTransport,
+  type ResponsesTransport,
+} from './transport.ts'
 
 /** Which wire protocol the default provider speaks. */
 export type ModelApi = 'responses' | 'chat_completions'
@@ -44,28 +46,23 @@ export type FileService = {
   readonly runsCode: boolean
 }
 
-/** A model for one conversation: a transport of ours, or a model object of the agents SDK. */
+/** A model for one conversation. */
 export type ResolvedModel = {
   readonly name: string
+  readonly transport: ResponsesTransport
   /** False: tools that only the default vendor can run are replaced. */
   readonly runsHostedTools: boolean
+  /** False: the request's `model_settings_extra_args` are not laid over its requests. */
+  readonly takesExtraArguments: boolean
   readonly files: FileService
-} & (
-  | { readonly kind: 'transport'; readonly transport: ResponsesTransport }
-  | {
-      readonly kind: 'sdk'
-      readonly model: Model
-      /** The settings of a request as this run wants them. */
-      readonly adjust: (settings: ModelSettings) => ModelSettings
-    }
-)
+}
 
 export const DEMO_MODEL = 'demo'
 
 /** Model of agents that name none, when a provider is configured and nobody says otherwise. */
 export const DEFAULT_MODEL = 'gpt-5-mini'
 
-type HasModel = { readonly name: string; readonly model: string | Model }
+type HasModel = { readonly name: string; readonly model: string | ModelObject }
 
 /**
  * Chooses an agent's model for one request: the agent's own, or what `client_config` makes of it.
@@ -79,8 +76,7 @@ type HasModel = { readonly name: string; readonly model: string | Model }
  */
 export function resolveModel({ model }: HasModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
   if (typeof model === 'string') return resolveName(model || access.defaultModel, config, access)
-  const stock = readStockModel(model)
-  return stock ? resolveStock(model, stock, { config, access }) : resolveObject(model, config, access)
+  return 'specificationVersion' in model ? resolveLanguageModel(model, access) : resolveTransport(model, access)
 }
 
 function resolveName(own: string, config: ClientConfig, access: ModelAccess): ResolvedModel {
@@ -93,7 +89,7 @@ function resolveName(own: string, config: ClientConfig, access: ModelAccess): Re
   if (thirdPartyName !== undefined) return thirdParty(thirdPartyName, config, access)
   if (name === DEMO_MODEL) {
     const files = { endpoint: findEndpoint(config, access), readsStoredFiles: false, runsCode: false }
-    return { kind: 'transport', name, transport: demoTransport, runsHostedTools: false, files }
+    return { name, transport: demoTransport, runsHostedTools: false, takesExtraArguments: true, files }
   }
   if (config.model == null && isOfOtherVendor(name)) {
     const { model_settings_extra_args: settings = null } = config
@@ -120,11 +116,11 @@ function openAiModel(name: string, config: ClientConfig, access: ModelAccess): R
   const isCallers = config.base_url != null
   const runsHostedTools = isResponses && (!isCallers || isVendor(endpoint.baseUrl))
   return {
-    kind: 'transport',
     name,
     // Headers of an agent's settings are the operator's and may hold keys.
     transport: isCallers ? (request, call) => transport(request, { ...call, headers: {} }) : transport,
     runsHostedTools,
+    takesExtraArguments: true,
     files: { endpoint, readsStoredFiles: isResponses, runsCode: runsHostedTools },
   }
 }
@@ -188,23 +184,20 @@ function thirdParty(name: string, config: ClientConfig, access: ModelAccess): Re
   const provider = name.slice(0, Math.max(0, name.indexOf('/')))
   const isCallers = config.base_url != null
   if (isCallers) requireCallerUrl(config.base_url, access)
-  const apiKey = keyFor(provider, config)
-  const model = thirdPartyModel(name, {
-    ...(apiKey !== undefined && { apiKey }),
-    ...(isCallers && { baseUrl: config.base_url }),
-    headers: readHeaders(config.default_headers ?? {}),
-    readKey: isCallers ? () => undefined : access.readKey,
-    dispatcher: isCallers ? access.callerDispatcher : access.dispatcher,
-  })
-  const extra = config.model_settings_extra_args ?? {}
+  void keyFor
   return {
-    kind: 'sdk',
     name,
-    model,
-    adjust: (settings) => thirdPartySettings(isCallers ? withoutHeaders(settings) : settings, extra, provider),
+    transport: async () => {
+      throw new Error('pending')
+    },
+    takesExtraArguments: false,
     runsHostedTools: false,
     files: { endpoint: findEndpoint(config, access), readsStoredFiles: false, runsCode: false },
   }
+}
+
+function resolveLanguageModel(model: LanguageModelObject, access: ModelAccess): ResolvedModel {
+  return resolveTransport({ name: model.modelId, request: async () => {} }, access)
 }
 
 /** A provider may be called by either of its names. */
@@ -219,49 +212,13 @@ export function keyFor(provider: string, config: ClientConfig): string | undefin
   return own ?? (TAKES_API_KEY.has(provider) ? (config.api_key ?? undefined) : undefined)
 }
 
-function withoutHeaders(settings: ModelSettings): ModelSettings {
-  const { extraHeaders: _extra, headers: _headers, ...providerData } = settings.providerData ?? {}
-  return { ...settings, providerData }
-}
-
-type Resolving = { readonly config: ClientConfig; readonly access: ModelAccess }
-
-/** A stock object keeps its transport; what it hides of its client cannot be changed, only replaced by an address. */
-function resolveStock(model: Model, stock: StockModel, { config, access }: Resolving): ResolvedModel {
-  const { api, client } = stock
-  if (config.model != null && (client || config.base_url != null || THIRD_PARTY.test(config.model))) {
-    return resolveName('', config, { ...access, api, ...client })
-  }
-  if (client) return openAiModel(stock.name ?? '', config, { ...access, api, ...client })
-  if (config.base_url == null) return resolveObject(model, config, access)
-  const replaced = openAiModel(stock.name ?? modelNameOf(model), config, { ...access, api })
-  if (stock.name !== undefined || replaced.kind !== 'transport') return replaced
+/** A model object is called as it is, and gets nothing of the request's `client_config`. */
+function resolveTransport(model: ModelTransport, access: ModelAccess): ResolvedModel {
   return {
-    ...replaced,
-    transport: async (request, call) => replaced.transport({ ...request, model: await learnName(model) }, call),
-  }
-}
-
-/** A model object as it is. Of `client_config` the SDK's own classes take what their requests can carry. */
-function resolveObject(model: Model, config: ClientConfig, access: ModelAccess): ResolvedModel {
-  const className = model.constructor.name
-  const isStock = readStockModel(model) !== undefined
-  const extra = config.model_settings_extra_args ?? {}
-  const overrides = { ...extra, ...(config.model != null && { model: config.model }) }
-  return {
-    kind: 'sdk',
-    name: modelNameOf(model),
-    model,
-    adjust: (settings) => {
-      if (isStock) return extraBodySettings(settings, overrides)
-      return className === 'AiSdkModel' ? thirdPartySettings(settings, extra) : settings
-    },
-    runsHostedTools: className !== 'OpenAIChatCompletionsModel',
+    name: model.name,
+    transport: (request, call) => model.request(request, call),
+    runsHostedTools: model.runsHostedTools ?? false,
+    takesExtraArguments: false,
     files: { endpoint: findEndpoint({}, access), readsStoredFiles: false, runsCode: false },
   }
-}
-
-function modelNameOf(model: Model): string {
-  const name = (model as { model?: unknown }).model ?? (model as { modelId?: unknown }).modelId
-  return typeof name === 'string' ? name : model.constructor.name
 }

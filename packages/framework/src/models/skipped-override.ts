@@ -1,23 +1,18 @@
-import type { Model } from '#agents-core'
 import type { ClientConfig } from './client-config.ts'
 import { DEMO_MODEL, isOfOtherVendor, type ModelAccess } from './resolve-model.ts'
-import { readStockModel } from './stock-model.ts'
+import type { ModelObject } from './transport.ts'
 
 /**
  * Why a request's `client_config` does not reach an agent's model, in a sentence for the log; undefined when it does, or
  * when it asks for nothing that this model could take.
  */
 export function skippedOverride(
-  { model }: { readonly model: string | Model },
+  { model }: { readonly model: string | ModelObject },
   config: ClientConfig,
   { defaultModel }: Pick<ModelAccess, 'defaultModel'>,
 ): string | undefined {
   if (typeof model === 'string') return config.model == null ? skippedByName(model || defaultModel, config) : undefined
-  const stock = readStockModel(model)
-  if (!stock) return asksForAnything(config) ? 'a model object of its own class is called as it is' : undefined
-  const isReplaced = stock.client !== undefined || config.base_url != null
-  if (isReplaced || (config.api_key == null && config.default_headers == null)) return undefined
-  return 'the model object hides its client, so that only base_url can take its place'
+  return asksForAnything(config) ? 'a model object is called as it is' : undefined
 }
 
 function skippedByName(name: string, config: ClientConfig): string | undefined {

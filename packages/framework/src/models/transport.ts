@@ -1,6 +1,6 @@
 import { RUN_ERRORS, type RunErrorCode, type WireItem } from '@bureau/protocol'
 
-/** A Responses API request body, as the agents SDK builds it. `input` is always a list here. */
+/** A Responses API request body. `input` is always a list here. */
 export type ResponsesRequest = {
   readonly model?: string
   readonly instructions?: string
@@ -47,6 +47,26 @@ export type ModelCallOptions = {
  * @throws ModelError the provider could not be reached, refused the request, or broke off.
  */
 export type ResponsesTransport = (request: ResponsesRequest, call: ModelCallOptions) => Promise<void>
+
+/** A model of one's own: give it to an agent as its `model`. */
+export interface ModelTransport {
+  /** Shown in usage and traces. */
+  readonly name: string
+  /** True: tools that a provider carries out itself are part of its requests. Default false: they are replaced. */
+  readonly runsHostedTools?: boolean
+  /** As `ResponsesTransport`. `ResponseEventWriter` writes the events of models that speak another language. */
+  request(request: ResponsesRequest, call: ModelCallOptions): Promise<void>
+}
+
+/** A language model of the AI SDK, by the members that all versions of its interface share. */
+export type LanguageModelObject = {
+  readonly specificationVersion: string
+  readonly provider: string
+  readonly modelId: string
+}
+
+/** What an agent may have as its model besides a name. */
+export type ModelObject = ModelTransport | LanguageModelObject
 
 /** Codes of a failed model request. */
 export type ModelErrorCode = Extract<

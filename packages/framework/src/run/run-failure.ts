@@ -1,16 +1,8 @@
-import {
-  AgentsError,
-  InputGuardrailTripwireTriggered,
-  MaxTurnsExceededError,
-  ModelBehaviorError,
-  OutputGuardrailTripwireTriggered,
-} from '#agents-core'
 import { ConfigError, RUN_ERRORS, type RunError, type RunErrorCode } from '@bureau/protocol'
-import { guidanceOf } from '../loop/guardrails.ts'
 import { HistoryError } from '../history/history.ts'
 import { ToolServerError } from '../mcp/connections.ts'
 import { ModelError } from '../models/transport.ts'
-import { RunStopped } from './run-control.ts'
+import { GuardrailTripped, RunFailed, RunStopped } from './run-control.ts'
 
 /** Why a run failed, in a code and a sentence fit for the caller. Never the text of a foreign error. */
 export function describeFailure(error: unknown): RunError {
@@ -19,16 +11,14 @@ export function describeFailure(error: unknown): RunError {
   if (error instanceof HistoryError) return { code: 'invalid_history', message: error.message }
   if (error instanceof ConfigError) return { code: 'invalid_configuration', message: error.message }
   if (error instanceof RunStopped) return plain('run_timeout')
-  if (error instanceof MaxTurnsExceededError) return plain('max_turns_exceeded')
-  if (error instanceof InputGuardrailTripwireTriggered) {
-    return { code: 'guardrail_tripped', message: 'Guardrail InputGuardrail triggered tripwire' }
-  }
-  if (error instanceof OutputGuardrailTripwireTriggered) {
-    return { code: 'guardrail_tripped', message: `Guardrail OutputGuardrail triggered tripwire: ${guidanceOf(error)}` }
-  }
-  if (error instanceof ModelBehaviorError) return plain('upstream_invalid_response')
-  if (error instanceof AgentsError) return plain('run_failed')
+  if (error instanceof RunFailed) return plain(error.code)
+  if (error instanceof GuardrailTripped) return { code: 'guardrail_tripped', message: sentenceOf(error) }
   return plain('internal_error')
+}
+
+function sentenceOf({ side, guidance }: GuardrailTripped): string {
+  if (side === 'input') return 'Guardrail InputGuardrail triggered tripwire'
+  return `Guardrail OutputGuardrail triggered tripwire: ${guidance}`
 }
 
 function plain(code: RunErrorCode): RunError {

@@ -8,8 +8,8 @@ import {
   type UsageByModel,
   type WireItem,
 } from '@bureau/protocol'
-import type { Tool } from '#agents-core'
 import type { Agency } from '../agency/agency.ts'
+import type { AgentTool } from '../agency/tool.ts'
 import type { Conversation } from '../loop/conversation.ts'
 import { stamp } from '../history/history.ts'
 import type { McpConnections } from '../mcp/connections.ts'
@@ -19,7 +19,7 @@ import type { ModelAccess } from '../models/resolve-model.ts'
 import { costOfResponse, usageOfResponse } from '../models/pricing.ts'
 import type { RunControl } from './run-control.ts'
 import type { RunInput } from './run-input.ts'
-import type { AgencyContext } from '../agency/run-context.ts'
+import { advance, type ConversationEvent, type ConversationState, newRunState, type RunState } from './run-state.ts'
 import type { RunTrace } from '../trace/run-trace.ts'
 import type { RunObserver } from '../trace/trace-step.ts'
 
@@ -75,10 +75,11 @@ export class Run {
   lastSource: EventSource | null = null
   readonly maxTurns: number
   /** Tools that every agent has in this run, besides its own. */
-  readonly tools: readonly Tool<AgencyContext>[]
+  readonly tools: readonly AgentTool[]
   readonly #sink: RunSink
   readonly #journal: RunJournal | undefined
   readonly #usage = new Map<string, UsageByModel>()
+  #state: RunState
   #closed = false
 
   constructor(options: {
@@ -92,7 +93,7 @@ export class Run {
     sink: RunSink
     journal: RunJournal | undefined
     maxTurns: number | undefined
-    tools: readonly Tool<AgencyContext>[]
+    tools: readonly AgentTool[]
     converse: Converse
   }) {
     this.runId = options.runId
@@ -107,8 +108,24 @@ export class Run {
     this.userContext = { ...options.agency.userContext, ...options.input.userContext }
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns
     this.tools = options.tools
+    this.#state = newRunState({ runId: this.runId, agency: this.agency.name, traceId: this.traceId })
     this.#sink = options.sink
     this.#journal = options.journal
+  }
+
+  /** How far the run has come. */
+  get state(): RunState {
+    return this.#state
+  }
+
+  newConversationId(): string {
+    return String(Object.keys(this.#state.conversations).length)
+  }
+
+  /** Takes a step in one of the run's conversations, and returns where that one is now. */
+  advance(conversation: string, event: ConversationEvent): ConversationState {
+    this.#state = advance(this.#state, conversation, event)
+    return this.#state.conversations[conversation]!
   }
 
   /** The history that came with the request and what the run has added. */

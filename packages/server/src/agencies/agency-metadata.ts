@@ -1,4 +1,4 @@
-import type { Agency, AgencyContext, Agent, SdkTool } from '@bureau/framework'
+import type { Agency, Agent, AgentTool } from '@bureau/framework'
 import { listedTools, type ToolServers } from './listed-tools.ts'
 
 export type MetadataOptions = {
@@ -10,7 +10,7 @@ export type MetadataOptions = {
   readonly toolServers: ToolServers
 }
 
-type Tools = readonly SdkTool<AgencyContext>[]
+type Tools = readonly AgentTool[]
 type ToolLists = ReadonlyMap<Agent, Tools>
 type Position = { readonly x: number; readonly y: number }
 
@@ -81,18 +81,18 @@ function agentNode(agency: Agency, agent: Agent, tools: Tools, options: Metadata
   }
 }
 
-function toolNode(id: string, agent: Agent, tool: SdkTool<AgencyContext>, position: Position): object {
+function toolNode(id: string, agent: Agent, tool: AgentTool, position: Position): object {
   const { name, description, type } = describeTool(tool)
   return { id, type: 'tool', data: { label: name, description, type, parentAgent: agent.name }, position }
 }
 
 type DescribedTool = { name: string; type: string; description: string; inputSchema?: unknown }
 
-function describeTool(tool: SdkTool<AgencyContext>): DescribedTool {
+function describeTool(tool: AgentTool): DescribedTool {
   if (tool.type === 'function') {
     return { name: tool.name, type: 'function', description: tool.description, inputSchema: tool.parameters }
   }
-  const data = (tool.type === 'hosted_tool' ? tool.providerData : undefined) as Record<string, unknown> | undefined
+  const data = tool.providerData
   const { server_label: label, type } = data ?? {}
   return {
     name: typeof label === 'string' ? label : tool.name,
@@ -114,7 +114,7 @@ function capabilitiesOf(agent: Agent): string[] {
   const hosted = Object.entries(HOSTED_CAPABILITIES).flatMap(([type, name]) => (types.includes(type) ? [name] : []))
   const ordered = [
     ...(types.includes('function') || agent.mcpServers.length > 0 ? ['tools'] : []),
-    ...(agent.modelSettings.reasoning ? ['reasoning'] : []),
+    ...(agent.modelSettings?.reasoning ? ['reasoning'] : []),
     ...hosted,
   ]
   return [...new Set(ordered)]
@@ -122,7 +122,7 @@ function capabilitiesOf(agent: Agent): string[] {
 
 function modelOf(agent: Agent, options: MetadataOptions): string {
   if (typeof agent.model === 'string') return agent.model || options.defaultModel
-  return agent.model.constructor.name
+  return 'name' in agent.model ? agent.model.name : agent.model.modelId
 }
 
 function instructionsOf(agency: Agency, agent: Agent): string {
@@ -137,7 +137,7 @@ function connections(agency: Agency): [string, string][] {
     pairs.set(`${sender.name}\n${recipient.name}`, [sender.name, recipient.name])
   for (const name of agency.agents.keys()) {
     for (const handoff of agency.handoffsFrom(name))
-      pairs.set(`${name}\n${handoff.agentName}`, [name, handoff.agentName])
+      pairs.set(`${name}\n${handoff.agent.name}`, [name, handoff.agent.name])
   }
   return [...pairs.values()]
 }

@@ -3,11 +3,12 @@ import {
   type Agency,
   type AgencyContext,
   type Agent,
+  type AgentTool,
+  createRunContext,
   type McpConnections,
-  RunContext,
-  type SdkTool,
   serverTools,
 } from '@bureau/framework'
+import { NO_USAGE } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 
 /** Longest time that tool servers may take, in milliseconds: whoever asks shows something to a person. */
@@ -20,19 +21,19 @@ export type ToolServers = { readonly mcp: McpConnections; readonly log: Logger }
  * Servers are connected like by a run; what one of them does not list in time is left out, and the log says so. Servers with a
  * sign-in are left out, because every user may see other tools.
  */
-export async function listedTools(agency: Agency, servers: ToolServers): Promise<Map<Agent, SdkTool<AgencyContext>[]>> {
+export async function listedTools(agency: Agency, servers: ToolServers): Promise<Map<Agent, AgentTool[]>> {
   const agents = [...agency.agents.values()]
   const lists = await Promise.all(agents.map((agent) => toolsOf(agency, agent, servers)))
   return new Map(agents.map((agent, index) => [agent, lists[index]!]))
 }
 
-async function toolsOf(agency: Agency, agent: Agent, { mcp, log }: ToolServers): Promise<SdkTool<AgencyContext>[]> {
+async function toolsOf(agency: Agency, agent: Agent, { mcp, log }: ToolServers): Promise<AgentTool[]> {
   const { signal } = new AbortController()
   const userContext = { ...agency.userContext }
   const context: AgencyContext = { runId: '', agent: agent.name, userContext, signal, emit: () => {} }
-  const runContext = new RunContext(context)
+  const runContext = createRunContext(context, () => NO_USAGE)
   const listed = agent.mcpServers.map(async (server) => {
-    const list = async (): Promise<SdkTool<AgencyContext>[]> => {
+    const list = async (): Promise<AgentTool[]> => {
       await mcp.connect([server], signal)
       return serverTools({ agent, runContext, servers: [server] })
     }

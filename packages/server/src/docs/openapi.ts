@@ -23,7 +23,7 @@ export type ApiDescription = {
   readonly version: string
   readonly serverUrl: string
   readonly agencies: ReadonlyMap<string, Agency>
-  readonly tools: readonly FunctionTool<AgencyContext>[]
+  readonly tools: readonly FunctionTool[]
   /** True: `/get_logs` is there. */
   readonly logs?: boolean
   /** Given when agencies speak AG-UI: the body of their requests. */

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { json, operation, pointerTo, ref, type Schemas, withoutIdentity } from './operations.ts'
 
 /** `/tool/<name>` of every tool; their parameters are added to `schemas`. */
-export function toolPaths(tools: readonly FunctionTool<AgencyContext>[], schemas: Schemas): Record<string, object> {
+export function toolPaths(tools: readonly FunctionTool[], schemas: Schemas): Record<string, object> {
   return Object.fromEntries(tools.map((tool) => [`/tool/${tool.name}`, { post: toolOperation(tool, schemas) }]))
 }
 
@@ -15,7 +15,7 @@ const TOOL_FAILED = {
   content: json({ type: 'object', properties: { Error: text, error: text }, required: ['error'] }),
 }
 
-function toolOperation(tool: FunctionTool<AgencyContext>, schemas: Schemas): object {
+function toolOperation(tool: FunctionTool, schemas: Schemas): object {
   const definition = definitionOf(tool)
   const name = freeName(definition?.kind === 'class' ? tool.name : `${tool.name}Request`, schemas)
   const schema = definition ? parametersOf(definition) : withoutIdentity(tool.parameters)

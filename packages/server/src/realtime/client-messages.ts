@@ -1,7 +1,6 @@
-import type { RunToolApprovalItem } from '@bureau/framework'
 import { InvalidJson, parseJson } from '@bureau/runtime'
 import { ClientEvent, refusalOf } from './client-events.ts'
-import type { VoiceSession } from './voice-session.ts'
+import type { ToolApproval, VoiceSession } from './voice-session.ts'
 
 /** What a client wants, or why it is not understood. */
 export type ClientMessage =
@@ -67,7 +66,7 @@ function readApproval({ call_id: callId, approve }: Fields): ClientMessage {
 export async function applyClientMessage(
   message: ClientMessage,
   voice: VoiceSession,
-  approvals: Map<string, RunToolApprovalItem>,
+  approvals: Map<string, ToolApproval>,
 ): Promise<string | undefined> {
   switch (message.kind) {
     case 'audio':

@@ -1,4 +1,13 @@
-import { type Agency, type AgencyContext, type Agent, type RunEnvironment, serverTools } from '@bureau/framework'
+import {
+  type Agency,
+  type AgencyContext,
+  type AgencyHandoff,
+  type Agent,
+  type RunContext,
+  type RunEnvironment,
+  serverTools,
+  type ToolServer,
+} from '@bureau/framework'
 import type { RealtimeAgent, RealtimeOutputGuardrail } from '@openai/agents-realtime'
 import type { RealtimeSdk } from './load-realtime-sdk.ts'
 
@@ -26,38 +35,71 @@ export function realtimeEntryAgent(agency: Agency, binding: AgentBinding): Voice
   if (!handoffs && agency.flows.length > 0) {
     throw new NoRealtimeFlow(`The agency "${agency.name}" has message flows only; realtime sessions need handoffs.`)
   }
-  const VoiceAgent = voiceAgentClass(binding)
+  const VoiceAgent = voiceAgentClass(binding, async (agent, runContext) => {
+    const enabled: object[] = []
+    for (const handoff of agency.handoffsFrom(agent)) {
+      if (await handoff.isEnabled({ runContext, agent: { name: agent } })) enabled.push(voiceHandoff(handoff, get))
+    }
+    return enabled as Handoffs
+  })
   const made = new Map<string, VoiceAgent>()
   const get = (name: string): VoiceAgent => {
     const known = made.get(name)
     if (known) return known
-    const agent = new VoiceAgent(configuration(agency, agency.agents.get(name)!, get))
+    const agent = new VoiceAgent(configuration(agency, agency.agents.get(name)!))
     made.set(name, agent)
     return agent
   }
   return get(agency.entryPoint.name)
 }
 
-/** Connects an agent's tool servers when the agent takes over, as in a run. */
-function voiceAgentClass({ sdk, environment, signal }: AgentBinding): new (options: VoiceAgentOptions) => VoiceAgent {
+type Handoffs = Awaited<ReturnType<VoiceAgent['getEnabledHandoffs']>>
+
+/** Connects an agent's tool servers when the agent takes over, as in a run, and offers the agency's own handoffs. */
+function voiceAgentClass(
+  { sdk, environment, signal }: AgentBinding,
+  handoffsFrom: (agent: string, runContext: RunContext) => Promise<Handoffs>,
+): new (options: VoiceAgentOptions) => VoiceAgent {
   return class extends sdk.RealtimeAgent<AgencyContext> {
     override async getMcpTools(
       ...[runContext]: Parameters<VoiceAgent['getMcpTools']>
     ): ReturnType<VoiceAgent['getMcpTools']> {
-      await environment.mcp.connect(this.mcpServers, signal)
-      return serverTools({ agent: this, runContext, servers: this.mcpServers })
+      const servers = this.mcpServers as unknown as readonly ToolServer[]
+      await environment.mcp.connect(servers, signal)
+      return (await serverTools({ agent: this, runContext, servers })) as unknown as Tools
+    }
+
+    override getEnabledHandoffs(runContext: Parameters<VoiceAgent['getEnabledHandoffs']>[0]): Promise<Handoffs> {
+      return handoffsFrom(this.name, runContext)
     }
   }
 }
 
+type Tools = Awaited<ReturnType<VoiceAgent['getMcpTools']>>
+
 type VoiceAgentOptions = ConstructorParameters<typeof RealtimeAgent<AgencyContext>>[0]
 
-function configuration(agency: Agency, agent: Agent, get: (name: string) => VoiceAgent): VoiceAgentOptions {
-  const handoffs = agency.handoffsFrom(agent.name).map((handoff) =>
-    handoff.clone({
-      onInvokeHandoff: async (context, args) => get((await handoff.onInvokeHandoff(context, args)).name) as never,
+/** A handoff by the members that a session reads. */
+function voiceHandoff(handoff: AgencyHandoff, get: (name: string) => VoiceAgent): object {
+  const { toolName, toolDescription, inputJsonSchema, strictJsonSchema, agent } = handoff
+  return {
+    ...{ toolName, toolDescription, inputJsonSchema, strictJsonSchema, agentName: agent.name, agent: get(agent.name) },
+    onInvokeHandoff: async (runContext: RunContext, argumentsText: string) => {
+      await handoff.invoke(runContext, argumentsText)
+      return get(agent.name)
+    },
+    isEnabled: async () => true,
+    getHandoffAsFunctionTool: () => ({
+      type: 'function',
+      name: toolName,
+      description: toolDescription,
+      parameters: inputJsonSchema,
+      strict: strictJsonSchema,
     }),
-  )
+  }
+}
+
+function configuration(agency: Agency, agent: Agent): VoiceAgentOptions {
   const instructions: VoiceAgentOptions['instructions'] = async (context) => {
     const own = agent.instructions
     const text = typeof own === 'function' ? await own(context, agent) : own
@@ -67,11 +109,10 @@ function configuration(agency: Agency, agent: Agent, get: (name: string) => Voic
     name: agent.name,
     handoffDescription: agent.handoffDescription,
     instructions,
-    // The SDK's type of a realtime context has the history too, which our tools and handoffs do not look at.
-    tools: agent.tools,
-    handoffs: handoffs as never,
-    mcpServers: [...agent.mcpServers],
-    mcpConfig: agent.mcpConfig,
+    // The SDK takes tools and servers by these members; its types ask for classes of its own.
+    tools: [...agent.tools] as never,
+    mcpServers: [...agent.mcpServers] as never,
+    mcpConfig: agent.mcpConfig as never,
     ...(agent.prompt !== undefined && { prompt: agent.prompt as NonNullable<VoiceAgentOptions['prompt']> }),
   }
 }
@@ -83,7 +124,7 @@ export function realtimeGuardrails(agency: Agency): RealtimeOutputGuardrail[] {
       name: guardrail.name,
       execute: async (args): ReturnType<RealtimeOutputGuardrail['execute']> =>
         args.agent.name === agent.name
-          ? guardrail.execute(args as never)
+          ? { outputInfo: null, ...(await guardrail.execute(args as never)) }
           : { tripwireTriggered: false, outputInfo: null },
     })),
   )

@@ -1,4 +1,4 @@
-import type { Agency, RunToolApprovalItem } from '@bureau/framework'
+import type { Agency } from '@bureau/framework'
 import type { Logger } from '@bureau/runtime'
 import type { WebSocket } from 'ws'
 import type { ServerContext } from '../context.ts'
@@ -9,7 +9,7 @@ import type { RealtimeSettings } from './realtime-options.ts'
 import { relayEvents, type ServerMessage } from './relay-events.ts'
 import { SessionLimits } from './session-limits.ts'
 import { SessionUsage } from './session-usage.ts'
-import { VoiceSession } from './voice-session.ts'
+import { type ToolApproval, VoiceSession } from './voice-session.ts'
 
 /** A provider this many bytes behind stops the server from reading its client further. */
 const MAX_UNSENT_BYTES = 1_048_576
@@ -47,7 +47,7 @@ export async function serveRealtimeConnection(options: RealtimeConnectionOptions
     limits.touch()
     sendJson(socket, message)
   }
-  const approvals = new Map<string, RunToolApprovalItem>()
+  const approvals = new Map<string, ToolApproval>()
   let voice: VoiceSession
   try {
     voice = startVoice(options, send)
@@ -89,7 +89,7 @@ function meter({ socket, agencyName, settings, context, log }: RealtimeConnectio
 
 type Session = {
   readonly voice: VoiceSession
-  readonly approvals: Map<string, RunToolApprovalItem>
+  readonly approvals: Map<string, ToolApproval>
   readonly limits: SessionLimits
   readonly send: (message: ServerMessage) => void
 }

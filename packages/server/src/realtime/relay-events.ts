@@ -1,7 +1,8 @@
-import { type AgencyContext, ModelBehaviorError, type RunToolApprovalItem } from '@bureau/framework'
+import type { AgencyContext } from '@bureau/framework'
 import type { Logger } from '@bureau/runtime'
 import type { RealtimeSession } from '@openai/agents-realtime'
 import { historyItem, publicEvent } from './public-events.ts'
+import type { ToolApproval } from './voice-session.ts'
 
 /** One message to the client, as the message protocol has it. */
 export type ServerMessage = { readonly type: string; readonly [key: string]: unknown }
@@ -11,7 +12,7 @@ export type Relay = {
   readonly send: (message: ServerMessage) => void
   readonly log: Logger
   /** Calls that wait for a decision, by `call_id`. */
-  readonly approvals: Map<string, RunToolApprovalItem>
+  readonly approvals: Map<string, ToolApproval>
 }
 
 /** A client can make its provider complain as often as it likes; so many complaints are logged. */
@@ -86,5 +87,6 @@ function errorText(error: unknown): string {
     readonly error?: { readonly message?: unknown }
   }
   if (type === 'error' && typeof told?.message === 'string') return told.message
-  return error instanceof ModelBehaviorError ? error.message : 'Something failed in the session.'
+  const isOfTheModel = error instanceof Error && error.constructor.name === 'ModelBehaviorError'
+  return isOfTheModel ? error.message : 'Something failed in the session.'
 }

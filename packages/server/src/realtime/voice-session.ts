@@ -10,6 +10,9 @@ const CONNECT_TIMEOUT_MS = 15_000
 /** How long a provider may take to confirm the session's settings before the client may speak anyway. */
 const CONFIRM_TIMEOUT_MS = 5_000
 
+/** A call that waits for the user's decision. */
+export type ToolApproval = Parameters<RealtimeSession<AgencyContext>['approve']>[0]
+
 export type VoiceSessionOptions = {
   readonly sdk: RealtimeSdk
   readonly agency: Agency

@@ -1,4 +1,4 @@
-import { type AgencyContext, type FunctionTool, toSdkTools } from '@bureau/framework'
+import { type FunctionTool, toAgentTools } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { ServerTool } from '../options.ts'
 
@@ -7,10 +7,10 @@ import type { ServerTool } from '../options.ts'
  *
  * @throws ConfigError two tools share a name, or a tool runs at the model provider; every problem is listed.
  */
-export function readTools(tools: readonly ServerTool[]): FunctionTool<AgencyContext>[] {
-  const served = new Map<string, FunctionTool<AgencyContext>>()
+export function readTools(tools: readonly ServerTool[]): FunctionTool[] {
+  const served = new Map<string, FunctionTool>()
   const problems: string[] = []
-  for (const tool of toSdkTools(tools)) {
+  for (const tool of toAgentTools(tools)) {
     if (tool.type !== 'function')
       problems.push(`tools: "${tool.name}" runs at the model provider and cannot be served.`)
     else if (served.has(tool.name)) problems.push(`tools: two tools are named "${tool.name}".`)

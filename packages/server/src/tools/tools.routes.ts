@@ -4,9 +4,10 @@ import {
   callTool,
   definitionOf,
   type FunctionTool,
-  RunContext,
+  createRunContext,
   ToolInputError,
 } from '@bureau/framework'
+import { NO_USAGE } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { lenientInput } from './lenient-input.ts'
 import { requireSuccess, ToolTimeout } from './tool-failure.ts'
@@ -20,7 +21,7 @@ type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
  *
  * Tools run on the server's own thread: one that computes for long without awaiting anything holds up everybody.
  */
-export function toolRoutes(app: FastifyInstance, tools: readonly FunctionTool<AgencyContext>[]): void {
+export function toolRoutes(app: FastifyInstance, tools: readonly FunctionTool[]): void {
   for (const tool of tools) {
     const call = callOf(tool)
     app.post(`/tool/${tool.name}`, async (request, reply) => {
@@ -38,7 +39,7 @@ export function toolRoutes(app: FastifyInstance, tools: readonly FunctionTool<Ag
   }
 }
 
-function callOf(tool: FunctionTool<AgencyContext>): ToolCall {
+function callOf(tool: FunctionTool): ToolCall {
   const definition = definitionOf(tool)
   if (!definition) return sdkCallOf(tool)
   return async (input) => {
@@ -52,19 +53,21 @@ function callOf(tool: FunctionTool<AgencyContext>): ToolCall {
 }
 
 /** Tools of the agents SDK would answer wrong input with a sentence for the model, so it is checked beforehand. */
-function sdkCallOf(tool: FunctionTool<AgencyContext>): ToolCall {
+function sdkCallOf(tool: FunctionTool): ToolCall {
   const check = schemaCheck(tool.name, tool.parameters)
   return async (input) => {
     check(input)
-    return requireSuccess(await tool.invoke(new RunContext(OUTSIDE_A_RUN), JSON.stringify(input)))
+    return requireSuccess(
+      await tool.invoke(
+        createRunContext(OUTSIDE_A_RUN, () => NO_USAGE),
+        JSON.stringify(input),
+      ),
+    )
   }
 }
 
 /** @throws ToolTimeout */
-async function withinTime(
-  call: () => Promise<unknown>,
-  { name, timeoutMs }: FunctionTool<AgencyContext>,
-): Promise<unknown> {
+async function withinTime(call: () => Promise<unknown>, { name, timeoutMs }: FunctionTool): Promise<unknown> {
   if (timeoutMs === undefined) return call()
   const { promise: tooLate, reject } = Promise.withResolvers<never>()
   // Before the call: a tool of the agents SDK has a clock of its own, and its answer would pass for a result.

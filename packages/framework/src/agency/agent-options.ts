@@ -1,0 +1,117 @@
+import type { z } from 'zod'
+import type { ModelObject } from '../models/transport.ts'
+import type { Agent } from './agent.ts'
+import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
+import type { Handoff } from './handoff.ts'
+import type { ModelSettings } from './model-settings.ts'
+import type { MCPServerOAuth } from './oauth-server.ts'
+import type { JsonSchemaOutput } from './output-format.ts'
+import type { RunContext } from './run-context.ts'
+import type { AnyTool } from './tool.ts'
+import type { McpConfig, ToolServer } from './tool-server.ts'
+
+/** A prompt template that the default vendor keeps. */
+export type Prompt = {
+  readonly promptId: string
+  readonly version?: string | undefined
+  readonly variables?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** A call that was carried out, as `toolUseBehavior` functions see it. */
+export type ToolResult = {
+  readonly type: 'function_output'
+  readonly tool: { readonly name: string }
+  /** What the tool has returned. */
+  readonly output: unknown
+  /** The output as a Responses API item. */
+  readonly item: Readonly<Record<string, unknown>>
+}
+
+/** Whether what the tools of a turn have returned is the answer. */
+export type ToolUseBehavior =
+  | 'run_llm_again'
+  | 'stop_on_first_tool'
+  | { readonly stopAtToolNames: readonly string[] }
+  | ToolUseFunction
+
+export type ToolUseFunction = {
+  bivariant(
+    context: RunContext<unknown>,
+    results: readonly ToolResult[],
+  ):
+    | { readonly isFinalOutput: boolean; readonly finalOutput?: string }
+    | Promise<{ readonly isFinalOutput: boolean; readonly finalOutput?: string }>
+}['bivariant']
+
+/** Text that is written for each turn. */
+export type DynamicText = {
+  bivariant(runContext: RunContext, agent: NamedAgent): Promise<string> | string
+}['bivariant']
+
+export type DynamicPrompt = {
+  bivariant(runContext: RunContext, agent: NamedAgent): Promise<Prompt> | Prompt
+}['bivariant']
+
+/** An agent of `@openai/agents`, by the members that are read of it. */
+export type ForeignAgent = {
+  readonly name: string
+  readonly instructions: unknown
+  readonly handoffs: readonly unknown[]
+  readonly tools: readonly unknown[]
+  readonly inputGuardrails: readonly unknown[]
+}
+
+/** A handoff of `@openai/agents`, by the members that are read of it. */
+export type ForeignHandoff = {
+  readonly toolName: string
+  readonly toolDescription: string
+  readonly inputJsonSchema: unknown
+  readonly agent: ForeignAgent | Agent
+  readonly onInvokeHandoff: unknown
+}
+
+export type AgentOptions = {
+  readonly name: string
+  /** Text, or a function that writes it for each turn. Default: none. */
+  readonly instructions?: string | DynamicText
+  /** A prompt template of the default vendor, or a function that chooses it for each turn. */
+  readonly prompt?: Prompt | DynamicPrompt
+  /** What the agent is for: shown to other agents and to people. */
+  readonly description?: string
+  /** What other agents are told of it when they may hand over to it. Default: the description. */
+  readonly handoffDescription?: string
+  /** Agents that it may hand the conversation over to; flows of the kind `handoff` add to them. */
+  readonly handoffs?: readonly (Agent | Handoff | ForeignAgent | ForeignHandoff)[]
+  /** A model's name, a language model of the AI SDK, or a model object of one's own. Default: the server's model. */
+  readonly model?: string | ModelObject
+  readonly modelSettings?: ModelSettings
+  readonly tools?: readonly AnyTool[]
+  /** Tool servers; those that users must sign in to are declared by `new MCPServerOAuth({...})`. */
+  readonly mcpServers?: readonly (ToolServer | MCPServerOAuth)[]
+  readonly mcpConfig?: McpConfig
+  readonly inputGuardrails?: readonly InputGuardrail[]
+  readonly outputGuardrails?: readonly OutputGuardrail[]
+  /** What an answer must be. Default: text. */
+  readonly outputType?: 'text' | z.ZodObject | JsonSchemaOutput
+  /** Default `run_llm_again`: the model sees what its tools have returned, and goes on. */
+  readonly toolUseBehavior?: ToolUseBehavior
+  /** True (default): once the agent has called a tool, `modelSettings.toolChoice` does not bind it any more. */
+  readonly resetToolChoice?: boolean
+  /** Questions a front end may offer before the first message. */
+  readonly conversationStarters?: readonly string[]
+  /** Answers a front end may offer during the conversation. */
+  readonly quickReplies?: readonly string[]
+  /** False: answers of runs addressed to this agent carry no `usage`. Default true. */
+  readonly includeUsage?: boolean
+  /** How often an answer refused by an output guardrail is tried again. Default 1. */
+  readonly validationAttempts?: number
+  /**
+   * True: a tripped input guardrail fails the run. Default false: its guidance becomes the answer and the model is not
+   * asked.
+   */
+  readonly raiseInputGuardrailError?: boolean
+  /** Replaces the system message that tells the next agent that a handoff is complete. */
+  readonly handoffReminder?: string
+  /** Of realtime sessions that begin with this agent. */
+  readonly voice?: string
+}

@@ -1,0 +1,70 @@
+import { ConfigError } from '@bureau/protocol'
+import { z } from 'zod'
+
+/** What an agent's final output is: text, a zod object, or a JSON Schema. */
+export type OutputType = 'text' | z.ZodObject | JsonSchemaOutput
+
+/** A structured output described by a JSON Schema; what comes back is not checked against it here. */
+export type JsonSchemaOutput = {
+  readonly type: 'json_schema'
+  readonly name: string
+  readonly strict: boolean
+  readonly schema: Readonly<Record<string, unknown>>
+}
+
+const formats = new WeakMap<object, JsonSchemaOutput>()
+
+/** The format that the model is asked for; undefined for text. Made once for each output type. */
+export function outputFormatOf(outputType: OutputType): JsonSchemaOutput | undefined {
+  if (outputType === 'text') return undefined
+  const made = formats.get(outputType) ?? makeFormat(outputType)
+  formats.set(outputType, made)
+  return made
+}
+
+function makeFormat(outputType: Exclude<OutputType, 'text'>): JsonSchemaOutput {
+  if (!(outputType instanceof z.ZodType)) return outputType
+  const { $schema: _schema, ...schema } = z.toJSONSchema(outputType, { target: 'draft-7', unrepresentable: 'any' })
+  return { type: 'json_schema', name: 'output', strict: true, schema: strictSchema(schema) }
+}
+
+/** Providers take a strict format only when every object is closed and has all its members required. */
+function strictSchema(node: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const entries = Object.entries(node).map(([keyword, value]): [string, unknown] => {
+    if (NAMED_SCHEMAS.has(keyword) && isObject(value)) {
+      return [keyword, Object.fromEntries(Object.entries(value).map(([name, member]) => [name, strictly(member)]))]
+    }
+    return [keyword, Array.isArray(value) ? value.map(strictly) : strictly(value)]
+  })
+  const closed = Object.fromEntries(entries)
+  if (!isObject(closed['properties'])) return closed
+  return { ...closed, required: Object.keys(closed['properties']), additionalProperties: false }
+}
+
+const NAMED_SCHEMAS = new Set(['properties', '$defs', 'definitions'])
+
+function strictly(value: unknown): unknown {
+  return isObject(value) ? strictSchema(value) : value
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/**
+ * The value that an answer in words stands for.
+ *
+ * @throws ZodError, SyntaxError the words do not fit the output type.
+ */
+export function parseOutput(outputType: OutputType, text: string): unknown {
+  if (outputType === 'text') return text
+  const parsed: unknown = JSON.parse(text)
+  return outputType instanceof z.ZodType ? outputType.parse(parsed) : parsed
+}
+
+/** @throws ConfigError */
+export function requireOutputType(outputType: unknown, agent: string): asserts outputType is OutputType {
+  if (outputType === 'text' || outputType instanceof z.ZodType) return
+  if (isObject(outputType) && outputType['type'] === 'json_schema' && isObject(outputType['schema'])) return
+  throw new ConfigError(`Agent "${agent}": outputType is "text", a zod object, or { type: "json_schema", … }.`)
+}

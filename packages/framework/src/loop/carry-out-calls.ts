@@ -1,0 +1,135 @@
+import type { WireItem } from '@bureau/protocol'
+import type { ToolResult } from '../agency/agent-options.ts'
+import type { FunctionTool, ToolGuardrail } from '../agency/tool.ts'
+import { RunFailed } from '../run/run-control.ts'
+import { type Conversation, functionOutput } from './conversation.ts'
+import type { PreparedTurn } from './prepare-turn.ts'
+import { toWireOutput, toText } from './tool-output.ts'
+
+/** `answer`: what the tools have returned is the agent's answer. */
+export type CallsOutcome = { readonly answer: string | undefined }
+
+/**
+ * Carries out all function calls of a turn at the same time, and waits for all of them.
+ *
+ * A call that fails tells the model so. One that must end the run aborts the others, and is thrown when they have ended.
+ *
+ * @throws RunFailed a tool without words for its failures has failed, a tool guardrail ends the run, or a call needs an
+ * approval that nobody can give.
+ */
+export async function carryOutCalls(
+  conversation: Conversation,
+  turn: PreparedTurn,
+  calls: readonly WireItem[],
+): Promise<CallsOutcome> {
+  const bindings = calls.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
+  await requireNoApproval(turn, bindings)
+  const stop = calls.length > 1 ? new AbortController() : undefined
+  const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
+  const working = bindings.map(async (binding) => {
+    try {
+      return await carryOut(conversation, turn, { ...binding, signal })
+    } catch (error) {
+      stop?.abort(error)
+      throw error
+    }
+  })
+  const settled = await Promise.allSettled(working)
+  const failed = settled.find((each) => each.status === 'rejected')
+  if (failed) throw failed.reason
+  return {
+    answer: await answerOf(
+      turn,
+      settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : [])),
+    ),
+  }
+}
+
+type Binding = { readonly call: WireItem; readonly tool: FunctionTool | undefined }
+
+export function functionNamed({ tools }: PreparedTurn, name: string): FunctionTool | undefined {
+  return tools.find((tool): tool is FunctionTool => tool.type === 'function' && tool.name === name)
+}
+
+/** Asked before anything is carried out, so that nothing is half done. */
+async function requireNoApproval({ context }: PreparedTurn, bindings: readonly Binding[]): Promise<void> {
+  for (const { call, tool } of bindings) {
+    if (await tool?.needsApproval?.(context, parsedArguments(call), call.call_id)) throw new RunFailed('run_failed')
+  }
+}
+
+function parsedArguments(call: WireItem): unknown {
+  try {
+    return JSON.parse(String(call['arguments'] ?? '{}'))
+  } catch {
+    return {}
+  }
+}
+
+/** Undefined: there is no such function, and the model was told so. */
+async function carryOut(
+  conversation: Conversation,
+  turn: PreparedTurn,
+  { call, tool, signal }: Binding & { readonly signal: AbortSignal },
+): Promise<ToolResult | undefined> {
+  const callId = call.call_id!
+  const name = String(call['name'])
+  if (!tool) {
+    conversation.callReturned(call, functionOutput(call, `Tool '${name}' not found.`))
+    return undefined
+  }
+  const { trace, agent } = conversation
+  conversation.advance({ type: 'call.started', call_id: callId })
+  trace?.toolStarted(agent, { tool: name, callId, content: () => call['arguments'] })
+  const output = await invoke(turn, tool, { call, signal })
+  const item = functionOutput(call, toWireOutput(output))
+  trace?.toolEnded(agent, callId, toText(output))
+  conversation.callReturned(call, item)
+  conversation.advance({ type: 'call.ended', call_id: callId })
+  return { type: 'function_output', tool, output, item }
+}
+
+async function invoke(
+  { context, agent }: PreparedTurn,
+  tool: FunctionTool,
+  { call, signal }: { readonly call: WireItem; readonly signal: AbortSignal },
+): Promise<unknown> {
+  const argumentsText = String(call['arguments'] ?? '')
+  const toolCall = { type: 'function_call', callId: call.call_id!, name: tool.name, arguments: argumentsText }
+  const data = { context, agent, toolCall }
+  try {
+    const refused = await checked(tool.inputGuardrails, data)
+    if (refused !== undefined) return refused
+    const output = await tool.invoke(context, argumentsText, { toolCall, signal })
+    return (await checked(tool.outputGuardrails, { ...data, output })) ?? output
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw cause instanceof RunFailed ? cause : new RunFailed('run_failed', { cause })
+  }
+}
+
+/** The message that the model gets in place of the output; undefined when all guardrails let the call pass. */
+async function checked(
+  guardrails: readonly ToolGuardrail[] = [],
+  data: Parameters<ToolGuardrail['run']>[0],
+): Promise<string | undefined> {
+  for (const guardrail of guardrails) {
+    const { behavior } = await guardrail.run(data)
+    if (behavior?.type === 'rejectContent') return behavior.message
+    if (behavior?.type === 'throwException') throw new RunFailed('guardrail_tripped')
+  }
+  return undefined
+}
+
+/** Whether the agent stops at its tools, and with which answer. */
+async function answerOf({ agent, context }: PreparedTurn, results: readonly ToolResult[]): Promise<string | undefined> {
+  const { toolUseBehavior: behavior } = agent
+  if (behavior === 'run_llm_again' || results.length === 0) return undefined
+  if (behavior === 'stop_on_first_tool') return toText(results[0]!.output)
+  if (typeof behavior === 'function') {
+    const { isFinalOutput, finalOutput } = await behavior(context, results)
+    return isFinalOutput ? (finalOutput ?? '') : undefined
+  }
+  const first = results.find(({ tool }) => behavior.stopAtToolNames.includes(tool.name))
+  return first && toText(first.output)
+}
