@@ -1,27 +1,26 @@
 /**
- * A model of one's own: any object with the two methods of the agents SDK's `Model`. This one counts what it is given.
+ * A model of one's own: an object with a name and `request()`. What it says is written with `ResponseEventWriter`; this one
+ * counts what it is given.
  * Run: npm run example -- 08
  */
-import { Agency, Agent, ask } from '@bureau/framework'
-import { type Model, type ModelRequest, type ModelResponse, type StreamEvent, Usage } from '@openai/agents-core'
+import { Agency, Agent, ask, type ModelTransport, ResponseEventWriter } from '@bureau/framework'
 
-class CountingModel implements Model {
-  async getResponse({ input, tools }: ModelRequest): Promise<ModelResponse> {
-    const items = typeof input === 'string' ? 1 : input.length
-    const text = `I have read ${items} items and may use ${tools.length} tools.`
-    return {
-      usage: new Usage({ inputTokens: items, outputTokens: 11, totalTokens: items + 11 }),
-      output: [{ type: 'message', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text }] }],
-    }
-  }
-
-  /** A model that cannot stream says so: it is then asked for the whole answer. */
-  getStreamedResponse(): AsyncIterable<StreamEvent> {
-    throw new Error('streaming is not supported')
-  }
+const counting: ModelTransport = {
+  name: 'counting',
+  async request({ input, tools = [] }, { observer }) {
+    const answer = new ResponseEventWriter(observer, { model: 'counting' })
+    answer.text(`I have read ${input.length} items and may use ${tools.length} tools.`)
+    answer.complete({
+      input_tokens: input.length,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens: 11,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: input.length + 11,
+    })
+  },
 }
 
-const clerk = new Agent({ name: 'Clerk', instructions: 'Count.', model: new CountingModel() })
+const clerk = new Agent({ name: 'Clerk', instructions: 'Count.', model: counting })
 const agency = new Agency({ entryPoint: clerk })
 
 const first = await ask(agency, 'Hello')

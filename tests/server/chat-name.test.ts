@@ -1,5 +1,4 @@
-import { Agency, Agent } from '@bureau/framework'
-import { type Model, type ModelRequest, type ModelResponse, Usage } from '@openai/agents-core'
+import { Agency, Agent, type ModelTransport, ResponseEventWriter, type ResponsesRequest } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { cut, hold, status, text, textDeltas, usage } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
@@ -162,24 +161,23 @@ describe('generate_chat_name', () => {
     expect(server.provider.aborted).toBe(1)
   })
 
-  test('is asked of a model object of the agents SDK too', async () => {
-    const asked: ModelRequest[] = []
-    const model = new (class OwnModel implements Model {
-      async getResponse(request: ModelRequest): Promise<ModelResponse> {
+  test('is asked of a model object too', async () => {
+    const asked: ResponsesRequest[] = []
+    const model: ModelTransport = {
+      name: 'own',
+      async request(request, { observer }) {
         asked.push(request)
-        const text = isTitleRequest({ instructions: request.systemInstructions ?? null })
-          ? 'Weather in Paris'
-          : 'Sunny.'
-        const usage = new Usage({ requests: 1, inputTokens: 5, outputTokens: 2, totalTokens: 7 })
-        const content = [{ type: 'output_text' as const, text }]
-        return { usage, output: [{ type: 'message', role: 'assistant', status: 'completed', content }] }
-      }
-
-      // oxlint-disable-next-line require-yield -- this model answers at once
-      async *getStreamedResponse(): AsyncGenerator<never> {
-        throw new Error('this model does not support streaming')
-      }
-    })()
+        const answer = new ResponseEventWriter(observer, request)
+        answer.text(isTitleRequest({ instructions: request.instructions ?? null }) ? 'Weather in Paris' : 'Sunny.')
+        answer.complete({
+          input_tokens: 5,
+          input_tokens_details: { cached_tokens: 0 },
+          output_tokens: 2,
+          output_tokens_details: { reasoning_tokens: 0 },
+          total_tokens: 7,
+        })
+      },
+    }
     const server = await startTestServer({ agencies: soloAgency({ model }) })
 
     const { body } = await server.post('/solo/get_response', ask)

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Agency, Agent, type AgentOptions, MCPServerStreamableHttp, messageTool, Tool, tool } from '@bureau/framework'
 import { codeInterpreterTool, fileSearchTool, hostedMcpTool, webSearchTool } from '@openai/agents'
-import type { Model } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { closeAfterTest, type Json, soloAgency, startTestServer } from '../support/test-server.ts'
@@ -256,21 +255,13 @@ describe('GET /<agency>/get_metadata', () => {
     expect(JSON.stringify(metadata)).not.toContain('private')
   })
 
-  test('names the model: its own name, the default, or the class of a model object', async () => {
-    class HouseModel {
-      readonly apiKey = 'sk-private'
-      getResponse(): never {
-        throw new Error('not asked in this test')
-      }
-      getStreamedResponse(): never {
-        throw new Error('not asked in this test')
-      }
+  test('names the model: its own name, the default, or that of a model object', async () => {
+    const house = {
+      name: 'House model',
+      apiKey: 'sk-private',
+      request: (): never => expect.unreachable('not asked in this test'),
     }
-    const [named, bare, own] = [
-      agent('Named'),
-      agent('Bare', { model: '' }),
-      agent('Own', { model: new HouseModel() as Model }),
-    ]
+    const [named, bare, own] = [agent('Named'), agent('Bare', { model: '' }), agent('Own', { model: house })]
 
     const metadata = await metadataOf(new Agency({ entryPoint: [named, bare, own] }), {
       env: { BUREAU_MODEL: 'gpt-house' },
@@ -279,7 +270,7 @@ describe('GET /<agency>/get_metadata', () => {
     expect(['Named', 'Bare', 'Own'].map((id) => nodeOf(metadata, id).data.model)).toEqual([
       'gpt-test',
       'gpt-house',
-      'HouseModel',
+      'House model',
     ])
     expect(JSON.stringify(metadata)).not.toContain('sk-private')
   })

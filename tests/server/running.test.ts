@@ -219,7 +219,7 @@ describe('guardrails', () => {
   const polite: OutputGuardrail = {
     name: 'polite',
     execute: async ({ agentOutput }) => ({
-      tripwireTriggered: !agentOutput.includes('please'),
+      tripwireTriggered: !String(agentOutput).includes('please'),
       outputInfo: 'Say please.',
     }),
   }

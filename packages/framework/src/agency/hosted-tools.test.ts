@@ -1,14 +1,11 @@
-import { codeInterpreterTool, fileSearchTool, hostedMcpTool, type Tool as SdkTool, webSearchTool } from '@openai/agents'
+import { codeInterpreterTool, fileSearchTool, hostedMcpTool, webSearchTool } from '@openai/agents'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
-import type { AgencyContext } from './run-context.ts'
-import { tool } from './tool.ts'
+import { type HostedTool, tool } from './tool.ts'
 
 const own = tool({ name: 'web_search', description: 'My own.', parameters: z.object({}), execute: () => 'mine' })
-const server = (serverLabel: string): SdkTool<AgencyContext> => {
-  return hostedMcpTool({ serverLabel, serverUrl: 'https://example.com' }) as SdkTool<AgencyContext>
-}
+const server = (serverLabel: string): HostedTool => hostedMcpTool({ serverLabel, serverUrl: 'https://example.com' })
 
 test('every stand-in has a name of its own that providers accept, and function tools stay as they are', () => {
   const tools = [webSearchTool(), own, server('my docs'), server('my.docs'), fileSearchTool('vs_1')]
