@@ -3,17 +3,23 @@ import {
   type AgentOutputType,
   Agent as SdkAgent,
   type MCPServer,
+  type Model,
   type Tool as SdkTool,
 } from '#agents-core'
 import type { MCPServerOAuth } from './mcp/oauth-server.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './mcp/protected-servers.ts'
+import { isLanguageModel, type LanguageModel } from './models/ai-sdk/language-model.ts'
+import type { ProviderTool } from './models/ai-sdk/provider-tools.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { type Tool, type ToolClass, toSdkTools } from './tool.ts'
 
-export type AgentOptions = Omit<SdkAgentOptions<AgencyContext, AgentOutputType>, 'tools' | 'mcpServers'> & {
+export type AgentOptions = Omit<SdkAgentOptions<AgencyContext, AgentOutputType>, 'model' | 'tools' | 'mcpServers'> & {
+  /** A name, a language model of the AI SDK, or a `Model` of `@openai/agents`. Default: the model of the process. */
+  readonly model?: string | LanguageModel | Model
   /** What the agent is for: shown to other agents and to people. */
   readonly description?: string
-  readonly tools?: readonly (SdkTool<AgencyContext> | Tool | ToolClass)[]
+  /** Of tools that a provider runs itself, such as `anthropic.tools.webSearch_20250305()`, only its own models know. */
+  readonly tools?: readonly (SdkTool<AgencyContext> | Tool | ToolClass | ProviderTool)[]
   /** Tool servers; those that users must sign in to are declared by `new MCPServerOAuth({...})`. */
   readonly mcpServers?: readonly (MCPServer | MCPServerOAuth)[]
   /** Questions a front end may offer before the first message. */
@@ -49,13 +55,14 @@ export class Agent extends SdkAgent<AgencyContext, AgentOutputType> {
   readonly protectedServers: ReadonlyMap<string, ProtectedServer>
 
   constructor(options: AgentOptions) {
-    const { description, tools, conversationStarters, quickReplies, includeUsage, ...sdk } = options
+    const { description, model, tools, conversationStarters, quickReplies, includeUsage, ...sdk } = options
     const { validationAttempts, raiseInputGuardrailError, handoffReminder, voice, ...sdkOptions } = sdk
     const { open, declared } = splitServers(options.mcpServers ?? [])
     super({
       handoffOutputTypeWarningEnabled: false,
       ...(description !== undefined && { handoffDescription: description }),
       ...sdkOptions,
+      ...(model !== undefined && { model: sdkModel(model) }),
       tools: toSdkTools(tools ?? []),
       mcpServers: open,
     })
@@ -101,6 +108,11 @@ export class Agent extends SdkAgent<AgencyContext, AgentOutputType> {
     adopted.set(agent, made)
     return made
   }
+}
+
+/** The SDK keeps an agent's model and never looks into it: models are resolved for each run. */
+function sdkModel(model: string | LanguageModel | Model): string | Model {
+  return isLanguageModel(model) ? (model as unknown as Model) : model
 }
 
 /** Whether the provider keeps this agent's items; what it does not keep cannot be referred to by id later. */

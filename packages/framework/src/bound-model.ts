@@ -15,7 +15,7 @@ import { finalAnswer } from './final-answer.ts'
 import { withoutStoredState } from './history.ts'
 import { codeFilesHint } from './hosted-tools.ts'
 import { ModelCall } from './model-call.ts'
-import { applyExtraArguments } from './models/extra-arguments.ts'
+import { applyExtraArguments, type ExtraArguments } from './models/extra-arguments.ts'
 import { requestBody, requestHeaders } from './models/request-body.ts'
 import { type ResolvedModel, resolveModel } from './models/resolve-model.ts'
 import { ObservedModel } from './models/sdk-model.ts'
@@ -81,7 +81,7 @@ class TransportModel implements Model {
   /** Keeps nothing of the body while the answer arrives: it repeats all instructions, tools and items. */
   #send(modelRequest: ModelRequest, observer: ModelCall): Promise<void> {
     const conversation = this.#conversation
-    const { name, runsHostedTools, transport, codeFiles } = this.#resolved
+    const { name, runsHostedTools, transport, codeFiles, adjust = withExtra } = this.#resolved
     const request = {
       ...modelRequest,
       modelSettings: settingsFor(name, this.#agent, modelRequest.modelSettings),
@@ -89,7 +89,7 @@ class TransportModel implements Model {
     }
     const body = requestBody(request, name, withHint(conversation.nextRequestInput(itemsOf(request)), codeFiles))
     const extra = conversation.run.input.clientConfig?.model_settings_extra_args ?? {}
-    const asked = applyExtraArguments(runsHostedTools ? body : withFunctionChoice(body), extra)
+    const asked = adjust(runsHostedTools ? body : withFunctionChoice(body), request.modelSettings, extra)
     // What this run has produced itself is not kept either.
     const sent = asked['store'] === false ? { ...asked, input: withoutStoredState(asked.input) } : asked
     return transport(sent, {
@@ -129,6 +129,10 @@ class AdaptedModel extends ObservedModel {
     const response = await super.getResponse({ ...request, modelSettings }).catch(rethrow)
     return { ...response, output: finalAnswer(response.output, request) }
   }
+}
+
+function withExtra(body: ResponsesRequest, _settings: ModelSettings, extra: ExtraArguments): ResponsesRequest {
+  return applyExtraArguments(body, extra)
 }
 
 /** What the agents SDK has set for the agent's model on its own is set anew for the model in use. */

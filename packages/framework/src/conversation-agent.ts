@@ -10,7 +10,7 @@ import {
 import type { AgencyHandoff } from './agency.ts'
 import type { BoundModel } from './bound-model.ts'
 import { Conversation } from './conversation.ts'
-import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
+import { withCodeFiles, withoutHostedTools, withoutProviderTools } from './hosted-tools.ts'
 import { resumeSignIns } from './mcp/resume-sign-ins.ts'
 import { serverTools, toolServerOf } from './mcp/server-tools.ts'
 import { RunStopped } from './run-control.ts'
@@ -125,7 +125,8 @@ export class ConversationAgent extends SdkAgent<AgencyContext, AgentOutputType> 
 
 function forModel(tools: SdkTools, model: BoundModel): SdkTools {
   if (!model.runsHostedTools) return withoutHostedTools(tools)
-  return model.codeFiles.length > 0 ? withCodeFiles(tools, model.codeFiles) : tools
+  const known = model.isTransport ? [...withoutProviderTools(tools)] : tools
+  return model.codeFiles.length > 0 ? withCodeFiles(known, model.codeFiles) : known
 }
 
 export function conversationOf(runContext: { readonly context: unknown }): Conversation {

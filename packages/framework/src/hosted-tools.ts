@@ -1,4 +1,5 @@
 import { type Tool as SdkTool, tool as sdkTool } from '#agents-core'
+import { isOfProvider } from './models/ai-sdk/provider-tools.ts'
 import type { StoredFile } from './run-input.ts'
 import type { AgencyContext } from './run-scope.ts'
 
@@ -10,7 +11,14 @@ type AnyTool = SdkTool<AgencyContext>
  */
 export function withoutHostedTools(tools: readonly AnyTool[]): AnyTool[] {
   const taken = new Set(tools.flatMap((tool) => (tool.type === 'function' ? [tool.name] : [])))
-  return tools.map((tool) => (tool.type === 'function' || isOfAdapter(tool) ? tool : standIn(tool, taken)))
+  return tools.map((tool) => (tool.type === 'function' || isOfProvider(tool) ? tool : standIn(tool, taken)))
+}
+
+/** The tools for a model of the default vendor, which has no tools of other vendors. */
+export function withoutProviderTools(tools: readonly AnyTool[]): readonly AnyTool[] {
+  if (!tools.some(isOfProvider)) return tools
+  const taken = new Set(tools.flatMap((tool) => (isOfProvider(tool) ? [] : [tool.name])))
+  return tools.map((tool) => (isOfProvider(tool) ? standIn(tool, taken) : tool))
 }
 
 function standIn(tool: AnyTool, taken: Set<string>): AnyTool {
@@ -36,11 +44,6 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
   let free = name
   for (let count = 2; taken.has(free); count++) free = `${name}_${count}`
   return free
-}
-
-/** Provider tools of the AI SDK are run by the model's own vendor. */
-function isOfAdapter(tool: AnyTool): boolean {
-  return tool.type === 'hosted_tool' && (tool.providerData ?? {})['aiSdkProviderTool'] !== undefined
 }
 
 /**

@@ -1,6 +1,7 @@
 import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { isProviderTool, type ProviderTool, toHostedTool } from './models/ai-sdk/provider-tools.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { functionSchema } from './tool-schema.ts'
 
@@ -89,9 +90,12 @@ export function tool<Parameters extends z.ZodObject>(options: {
 }
 
 /** Tools in any style, as the agents SDK wants them. */
-export function toSdkTools(tools: readonly (SdkTool<AgencyContext> | Tool | ToolClass)[]): SdkTool<AgencyContext>[] {
+export function toSdkTools(
+  tools: readonly (SdkTool<AgencyContext> | Tool | ToolClass | ProviderTool)[],
+): SdkTool<AgencyContext>[] {
   return tools.map((each) => {
     if (typeof each === 'function') return classTool(new each())
+    if (isProviderTool(each)) return toHostedTool(each)
     return each instanceof Tool ? classTool(each) : each
   })
 }

@@ -1,15 +1,19 @@
 import type { Model, ModelSettings } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { Dispatcher } from 'undici'
+import { aiSdkTransport } from './ai-sdk/ai-sdk-transport.ts'
+import type { FileAccess } from './ai-sdk/file-downloads.ts'
+import { isLanguageModel, type LanguageModel, languageModelName } from './ai-sdk/language-model.ts'
+import { withExtraArguments, withPenalties } from './ai-sdk/settings.ts'
 import { chatCompletionsTransport } from './chat-completions.ts'
 import type { ClientConfig } from './client-config.ts'
 import { demoTransport } from './demo.ts'
 import { extraBodySettings, extraHeaders } from './extra-arguments.ts'
 import { type ModelEndpoint, responsesTransport } from './responses.ts'
 import { learnName, readStockModel, type StockModel } from './stock-model.ts'
-import { thirdPartySettings } from './third-party-settings.ts'
-import { thirdPartyModel } from './third-party.ts'
-import { ModelError, type ResponsesTransport } from './transport.ts'
+import { adapterSettings } from './third-party-settings.ts'
+import { thirdPartyTransport } from './third-party.ts'
+import { ModelError, type ResponsesRequest, type ResponsesTransport } from './transport.ts'
 
 /** Which wire protocol the default provider speaks. */
 export type ModelApi = 'responses' | 'chat_completions'
@@ -51,7 +55,12 @@ export type ResolvedModel = {
   readonly runsHostedTools: boolean
   readonly files: FileService
 } & (
-  | { readonly kind: 'transport'; readonly transport: ResponsesTransport }
+  | {
+      readonly kind: 'transport'
+      readonly transport: ResponsesTransport
+      /** Settings of the agent and of this run that the Responses API has no member for. Absent: there are none. */
+      readonly adjust?: (request: ResponsesRequest, settings: ModelSettings, extra: ExtraArgs) => ResponsesRequest
+    }
   | {
       readonly kind: 'sdk'
       readonly model: Model
@@ -59,6 +68,8 @@ export type ResolvedModel = {
       readonly adjust: (settings: ModelSettings) => ModelSettings
     }
 )
+
+type ExtraArgs = Readonly<Record<string, unknown>>
 
 export const DEMO_MODEL = 'demo'
 
@@ -79,6 +90,7 @@ type HasModel = { readonly name: string; readonly model: string | Model }
  */
 export function resolveModel({ model }: HasModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
   if (typeof model === 'string') return resolveName(model || access.defaultModel, config, access)
+  if (isLanguageModel(model)) return resolveLanguageModel(model, config, access)
   const stock = readStockModel(model)
   return stock ? resolveStock(model, stock, { config, access }) : resolveObject(model, config, access)
 }
@@ -189,22 +201,44 @@ function thirdParty(name: string, config: ClientConfig, access: ModelAccess): Re
   const isCallers = config.base_url != null
   if (isCallers) requireCallerUrl(config.base_url, access)
   const apiKey = keyFor(provider, config)
-  const model = thirdPartyModel(name, {
+  const extraArgs = config.model_settings_extra_args ?? {}
+  const transport = thirdPartyTransport(name, {
     ...(apiKey !== undefined && { apiKey }),
     ...(isCallers && { baseUrl: config.base_url }),
     headers: readHeaders(config.default_headers ?? {}),
+    files: fileAccess(access),
     readKey: isCallers ? () => undefined : access.readKey,
     dispatcher: isCallers ? access.callerDispatcher : access.dispatcher,
   })
-  const extra = config.model_settings_extra_args ?? {}
+  const added = readHeaders(extraHeaders(extraArgs))
   return {
-    kind: 'sdk',
+    kind: 'transport',
     name,
-    model,
-    adjust: (settings) => thirdPartySettings(isCallers ? withoutHeaders(settings) : settings, extra, provider),
+    // Headers of an agent's settings are the operator's and may hold keys.
+    transport: (request, call) =>
+      transport(request, { ...call, headers: { ...(isCallers ? {} : call.headers), ...added } }),
+    adjust: (request, settings, extra) => withExtraArguments(withPenalties(request, settings), extra, provider),
     runsHostedTools: false,
     files: { endpoint: findEndpoint(config, access), readsStoredFiles: false, runsCode: false },
   }
+}
+
+/** A model of the AI SDK has its own address and key. Of `client_config` it takes the settings that all models have. */
+function resolveLanguageModel(model: LanguageModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
+  const transport = aiSdkTransport(model, fileAccess(access))
+  const added = readHeaders(extraHeaders(config.model_settings_extra_args ?? {}))
+  return {
+    kind: 'transport',
+    name: languageModelName(model),
+    transport: (request, call) => transport(request, { ...call, headers: { ...call.headers, ...added } }),
+    adjust: (request, settings, extra) => withExtraArguments(withPenalties(request, settings), extra),
+    runsHostedTools: false,
+    files: { endpoint: findEndpoint({}, access), readsStoredFiles: false, runsCode: false },
+  }
+}
+
+function fileAccess({ callerDispatcher: dispatcher, checkCallerUrl: checkUrl }: ModelAccess): FileAccess {
+  return { dispatcher, checkUrl }
 }
 
 /** A provider may be called by either of its names. */
@@ -217,11 +251,6 @@ export function keyFor(provider: string, config: ClientConfig): string | undefin
   const other = NAMES[provider]
   const own = keys[provider] ?? (other === undefined ? undefined : keys[other]) ?? keys[provider.replace('-', '_')]
   return own ?? (TAKES_API_KEY.has(provider) ? (config.api_key ?? undefined) : undefined)
-}
-
-function withoutHeaders(settings: ModelSettings): ModelSettings {
-  const { extraHeaders: _extra, headers: _headers, ...providerData } = settings.providerData ?? {}
-  return { ...settings, providerData }
 }
 
 type Resolving = { readonly config: ClientConfig; readonly access: ModelAccess }
@@ -254,7 +283,7 @@ function resolveObject(model: Model, config: ClientConfig, access: ModelAccess):
     model,
     adjust: (settings) => {
       if (isStock) return extraBodySettings(settings, overrides)
-      return className === 'AiSdkModel' ? thirdPartySettings(settings, extra) : settings
+      return className === 'AiSdkModel' ? adapterSettings(settings, extra) : settings
     },
     runsHostedTools: className !== 'OpenAIChatCompletionsModel',
     files: { endpoint: findEndpoint({}, access), readsStoredFiles: false, runsCode: false },

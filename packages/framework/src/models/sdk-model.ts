@@ -10,6 +10,7 @@ import {
 } from '#agents-core'
 import { toModelError } from './model-failure.ts'
 import { ObservedAnswer } from './observed-answer.ts'
+import { untilAborted } from './retries.ts'
 import { ModelError, type ModelCallObserver } from './transport.ts'
 
 export type ObservedModelOptions = {
@@ -121,18 +122,4 @@ function idsOf(input: ModelRequest['input']): Set<string> {
     if ('callId' in item && typeof item.callId === 'string') ids.add(item.callId)
   }
   return ids
-}
-
-/** Does not wait for a model that ignores its signal. */
-async function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
-  if (!signal) return work
-  const { promise, reject } = Promise.withResolvers<never>()
-  const abort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    signal.removeEventListener('abort', abort)
-  }
 }

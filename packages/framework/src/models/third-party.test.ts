@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { text as readText } from 'node:stream/consumers'
 import { LLMock } from '@copilotkit/aimock'
-import { Agent, type AgentInputItem, type Model, type ModelRequest, Runner, tool } from '@openai/agents'
+import type { WireItem } from '@bureau/protocol'
 import { Agent as Dispatcher } from 'undici'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -20,11 +20,14 @@ import {
   type Turn,
   usage,
 } from '../../../../tests/support/fake-provider.ts'
-import { toSdkItem, toWireItem } from '../wire-items.ts'
+import { Agency } from '../agency.ts'
+import { Agent } from '../agent.ts'
+import { askStreamed } from '../ask.ts'
+import { tool } from '../tool.ts'
 import { expectLegalSequence, RecordedCall } from './response-events.contract.ts'
-import { ObservedModel } from './sdk-model.ts'
 import { loadOptional } from './third-party-providers.ts'
-import { thirdPartyModel, type ThirdPartyOptions } from './third-party.ts'
+import { type ThirdPartyOptions, thirdPartyTransport } from './third-party.ts'
+import type { ResponsesRequest, ResponsesTransport } from './transport.ts'
 
 let dispatcher: Dispatcher
 
@@ -34,24 +37,24 @@ beforeEach(() => {
 
 afterEach(() => dispatcher.destroy())
 
-function open(name: string, baseUrl: string, options: Partial<ThirdPartyOptions> = {}): Model {
-  return thirdPartyModel(name, {
-    apiKey: 'key-1',
-    baseUrl,
-    headers: {},
-    readKey: () => undefined,
-    dispatcher,
-    ...options,
-  })
+function open(name: string, baseUrl: string, options: Partial<ThirdPartyOptions> = {}): ResponsesTransport {
+  return thirdPartyTransport(name, { ...base(), apiKey: 'key-1', baseUrl, ...options })
 }
 
-function requestOf(input: string | AgentInputItem[] = 'hi', more: Partial<ModelRequest> = {}): ModelRequest {
-  return { input, modelSettings: {}, tools: [], handoffs: [], outputType: 'text', tracing: false, ...more }
+function base(): ThirdPartyOptions {
+  return { headers: {}, readKey: () => undefined, dispatcher, files: { dispatcher, checkUrl: () => {} } }
 }
 
-async function ask(model: Model, request = requestOf()): Promise<RecordedCall> {
-  const call = new RecordedCall()
-  await new ObservedModel(model, { observe: () => call }).getResponse(request)
+function requestOf(input: string | WireItem[] = 'hi', more: Partial<ResponsesRequest> = {}): ResponsesRequest {
+  return { input: typeof input === 'string' ? [{ role: 'user', content: input }] : input, ...more }
+}
+
+async function ask(
+  transport: ResponsesTransport,
+  request = requestOf(),
+  { call = new RecordedCall(), signal = new AbortController().signal, headers = {} } = {},
+): Promise<RecordedCall> {
+  await transport(request, { observer: call, signal, headers })
   expectLegalSequence(call.events)
   return call
 }
@@ -100,17 +103,18 @@ describe('every provider', () => {
       parameters: z.object({ city: z.string() }),
       execute: ({ city }) => `fine in ${asked[asked.push(city) - 1]}`,
     })
+    const agent = new Agent({ name: 'A', instructions: 'Help.', model: `litellm/${name}`, tools: [weather] })
+    const readKey = (variable: string): string => (variable.endsWith('_BASE_URL') ? mock.url + path : 'key-1')
     const calls: RecordedCall[] = []
-    const model = new ObservedModel(open(`litellm/${name}`, mock.url + path), {
-      observe: () => calls[calls.push(new RecordedCall()) - 1]!,
-    })
-    const result = await new Runner({ tracingDisabled: true }).run(
-      new Agent({ name: 'A', model, tools: [weather] }),
-      'both cities',
-    )
+    for await (const event of askStreamed(new Agency({ entryPoint: agent }), 'both cities', { readKey })) {
+      if (event.type === 'run.ended') expect(event.output).toBe('Rain and sun.')
+      if (event.type !== 'model.event') continue
+      if (event.kind === 'response.created') calls.push(new RecordedCall())
+      calls.at(-1)!.onEvent(event.kind, event.json)
+    }
 
-    expect(result.finalOutput).toBe('Rain and sun.')
     expect(asked.toSorted()).toEqual(['Oslo', 'Rome'])
+    expect(calls).toHaveLength(2)
     for (const call of calls) expectLegalSequence(call.events)
     const ids = calls.flatMap((call) => [call.response.id, ...call.response.output.map((item) => item.id)])
     expect(new Set(ids).size).toBe(ids.length)
@@ -126,7 +130,7 @@ describe('providers that speak the APIs of the default vendor', () => {
 
   afterEach(() => provider.close())
 
-  async function answer(name: string, turn: Turn, request?: ModelRequest): Promise<RecordedCall> {
+  async function answer(name: string, turn: Turn, request?: ResponsesRequest): Promise<RecordedCall> {
     provider.script([turn])
     return ask(open(name, provider.baseUrl), request)
   }
@@ -207,10 +211,10 @@ describe('providers that speak the APIs of the default vendor', () => {
   })
 
   test('a call id that the server gives again is replaced', async () => {
-    const earlier: AgentInputItem[] = [
+    const earlier: WireItem[] = [
       { role: 'user', content: 'hi' },
-      { type: 'function_call', callId: 'call_0', name: 'f', arguments: '{}', status: 'completed' },
-      { type: 'function_call_result', callId: 'call_0', name: 'f', status: 'completed', output: 'done' },
+      { type: 'function_call', call_id: 'call_0', name: 'f', arguments: '{}', status: 'completed' },
+      { type: 'function_call_output', call_id: 'call_0', output: 'done' },
     ]
     const call = await answer('openai_compatible/local', toolCall('f', {}, { callId: 'call_0' }), requestOf(earlier))
 
@@ -218,20 +222,14 @@ describe('providers that speak the APIs of the default vendor', () => {
   })
 
   test('reasoning effort, headers and a schema reach the provider', async () => {
+    const schema = { type: 'object', properties: {}, required: [], additionalProperties: false }
     const request = requestOf('hi', {
-      modelSettings: {
-        reasoning: { effort: 'high' },
-        maxTokens: 20,
-        providerData: { extraHeaders: { 'x-team': 'blue' } },
-      },
-      outputType: {
-        type: 'json_schema',
-        name: 'out',
-        strict: true,
-        schema: { type: 'object', properties: {}, required: [], additionalProperties: false },
-      },
+      reasoning: { effort: 'high' },
+      max_output_tokens: 20,
+      text: { format: { type: 'json_schema', name: 'out', strict: true, schema } },
     })
-    await answer('openai_compatible/local', text('{}'), request)
+    provider.script([text('{}')])
+    await ask(open('openai_compatible/local', provider.baseUrl), request, { headers: { 'x-team': 'blue' } })
 
     expect(provider.modelRequests[0]?.body).toMatchObject({
       reasoning_effort: 'high',
@@ -243,26 +241,23 @@ describe('providers that speak the APIs of the default vendor', () => {
 
   // A chat may change its model at any time, and the adapter throws on items that it does not know.
   test('a conversation that other models have worked on is understood', async () => {
-    const history: AgentInputItem[] = [
+    const history: WireItem[] = [
       { role: 'system', content: 'Be kind.' },
       {
         role: 'user',
         content: [
-          { type: 'input_text', text: 'Look', providerData: { prompt_cache_breakpoint: {} } },
-          { type: 'input_image', image: { id: 'file-1' } },
-          { type: 'input_file', file: { id: 'file-2' }, filename: 'a.pdf' },
+          { type: 'input_text', text: 'Look', prompt_cache_breakpoint: {} },
+          { type: 'input_image', file_id: 'file-1' },
+          { type: 'input_file', file_id: 'file-2', filename: 'a.pdf' },
         ],
       },
-      { type: 'reasoning', id: 'rs_1', content: [], providerData: { encrypted_content: 'x' } },
-      { type: 'reasoning', id: 'rs_2', content: [{ type: 'input_text', text: 'Hm.' }] },
-      { type: 'hosted_tool_call', name: 'web_search_call', providerData: { type: 'web_search_call' } },
-      { type: 'unknown', providerData: { type: 'shiny_new_item' } },
-      {
-        type: 'unknown',
-        providerData: { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Seen.' }] },
-      },
-      { type: 'function_call', id: 'fc_1', callId: 'c1', name: 'f', arguments: '{}', status: 'completed' },
-      { type: 'function_call_result', callId: 'c1', name: 'f', status: 'completed', output: 'done' },
+      { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
+      { type: 'reasoning', id: 'rs_2', summary: [{ type: 'summary_text', text: 'Hm.' }] },
+      { type: 'web_search_call', id: 'ws_1', status: 'completed' },
+      { type: 'shiny_new_item' },
+      { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Seen.' }] },
+      { type: 'function_call', id: 'fc_1', call_id: 'c1', name: 'f', arguments: '{}', status: 'completed' },
+      { type: 'function_call_output', call_id: 'c1', output: 'done' },
       { role: 'user', content: 'And now?' },
     ]
     await answer('openai_compatible/local', text('ok'), requestOf(history))
@@ -277,16 +272,14 @@ describe('providers that speak the APIs of the default vendor', () => {
           { type: 'text', text: expect.stringContaining('a.pdf is not shown') },
         ],
       },
-      { role: 'assistant', content: 'Seen.' },
-      { role: 'assistant', tool_calls: [{ id: 'c1' }] },
+      { role: 'assistant', content: 'Seen.', tool_calls: [{ id: 'c1' }] },
       { role: 'tool', tool_call_id: 'c1', content: 'done' },
       { role: 'user', content: 'And now?' },
     ])
   })
 
   test('tools that only the default vendor runs are left out', async () => {
-    const hosted = { type: 'hosted_tool', name: 'web_search', providerData: { type: 'web_search' } } as const
-    await answer('openai_compatible/local', text('ok'), requestOf('hi', { tools: [hosted] }))
+    await answer('openai_compatible/local', text('ok'), requestOf('hi', { tools: [{ type: 'web_search' }] }))
 
     expect(provider.modelRequests[0]?.body).not.toHaveProperty('tools')
   })
@@ -296,9 +289,9 @@ describe('providers that speak the APIs of the default vendor', () => {
     provider.script([[text('One')]])
     const call = new RecordedCall()
     call.onFirst = (kind) => kind === 'response.output_text.delta' && stop.abort(new Error('enough'))
-    const model = new ObservedModel(open('xai/grok', provider.baseUrl), { observe: () => call })
+    const asked = ask(open('xai/grok', provider.baseUrl), requestOf(), { call, signal: stop.signal })
 
-    await expect(model.getResponse(requestOf('hi', { signal: stop.signal }))).rejects.toThrow('enough')
+    await expect(asked).rejects.toThrow('enough')
   })
 
   test('a server that is not there is upstream_unavailable', async () => {
@@ -395,7 +388,7 @@ describe('providers with an API of their own', () => {
     expect(call.kinds.filter((kind) => kind === 'response.function_call_arguments.delta').length).toBeGreaterThan(1)
     expect(call.response).toMatchObject({
       output: [
-        { type: 'reasoning', anthropic: { signature: 'sig-1' } },
+        { type: 'reasoning', provider: { metadata: { anthropic: { signature: 'sig-1' } } } },
         { type: 'function_call', call_id: 'toolu_1', name: 'f', arguments: '{"a":1}' },
       ],
       usage: {
@@ -409,18 +402,11 @@ describe('providers with an API of their own', () => {
   // Without its signature the vendor refuses a thinking block, and without the block the tool's result.
   test('Anthropic: its own thinking goes back with the signature, that of others does not', async () => {
     replyWith([claude.start, ...claude.thinking, ...claude.call, ...claude.stop('tool_use')])
-    const model = new ObservedModel(open('anthropic/claude-x', `${url}/v1`), { observe: () => new RecordedCall() })
-    const { output } = await model.getResponse(requestOf('hi', { modelSettings: { reasoning: { effort: 'low' } } }))
-    const stored = output.map(toWireItem).map(toSdkItem)
-    const foreign: AgentInputItem = { type: 'reasoning', content: [{ type: 'input_text', text: 'Foreign.' }] }
-    const result: AgentInputItem = {
-      type: 'function_call_result',
-      callId: 'toolu_1',
-      name: 'f',
-      status: 'completed',
-      output: '2',
-    }
-    await model.getResponse(requestOf([{ role: 'user', content: 'hi' }, foreign, ...stored, result]))
+    const model = open('anthropic/claude-x', `${url}/v1`)
+    const { output } = (await ask(model, requestOf('hi', { reasoning: { effort: 'low' } }))).response
+    const foreign: WireItem = { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'Foreign.' }] }
+    const result: WireItem = { type: 'function_call_output', call_id: 'toolu_1', output: '2' }
+    await ask(model, requestOf([{ role: 'user', content: 'hi' }, foreign, ...output, result]))
 
     expect(requests[1]?.body['messages']).toMatchObject([
       { role: 'user' },
@@ -481,7 +467,12 @@ describe('providers with an API of their own', () => {
     expect(call.response).toMatchObject({
       output: [
         { type: 'reasoning', summary: [{ text: 'Let me see.' }] },
-        { type: 'function_call', name: 'f', arguments: '{"a":1}', google: { thoughtSignature: 'sig-1' } },
+        {
+          type: 'function_call',
+          name: 'f',
+          arguments: '{"a":1}',
+          provider: { metadata: { google: { thoughtSignature: 'sig-1' } } },
+        },
         { type: 'function_call', name: 'f', arguments: '{"a":2}' },
       ],
       usage: {
@@ -521,15 +512,13 @@ describe('providers with an API of their own', () => {
 })
 
 describe('keys, addresses and packages', () => {
-  const base = (): ThirdPartyOptions => ({ headers: {}, readKey: () => undefined, dispatcher })
-
   test('the operator key is used at the usual address only', () => {
     const readKey = (name: string): string | undefined => (name.endsWith('_API_KEY') ? 'operator' : undefined)
 
-    expect(() => thirdPartyModel('anthropic/claude-x', { ...base(), readKey })).not.toThrow()
-    expect(() => thirdPartyModel('anthropic/claude-x', { ...base(), readKey, baseUrl: 'https://example.com' })).toThrow(
-      expect.objectContaining({ code: 'upstream_auth_failed' }),
-    )
+    expect(() => thirdPartyTransport('anthropic/claude-x', { ...base(), readKey })).not.toThrow()
+    expect(() =>
+      thirdPartyTransport('anthropic/claude-x', { ...base(), readKey, baseUrl: 'https://example.com' }),
+    ).toThrow(expect.objectContaining({ code: 'upstream_auth_failed' }))
   })
 
   test.each([
@@ -542,8 +531,8 @@ describe('keys, addresses and packages', () => {
   ])('%s takes its key from %s', (name, variable) => {
     const readKey = (asked: string): string | undefined => (asked === variable ? 'operator' : undefined)
 
-    expect(() => thirdPartyModel(name, { ...base(), readKey })).not.toThrow()
-    expect(() => thirdPartyModel(name, base())).toThrow(expect.objectContaining({ code: 'upstream_auth_failed' }))
+    expect(() => thirdPartyTransport(name, { ...base(), readKey })).not.toThrow()
+    expect(() => thirdPartyTransport(name, base())).toThrow(expect.objectContaining({ code: 'upstream_auth_failed' }))
   })
 
   test('a compatible server needs an address but no key', async () => {
@@ -551,22 +540,22 @@ describe('keys, addresses and packages', () => {
     provider.script([text('ok')])
     const readKey = (name: string): string | undefined =>
       name === 'OPENAI_COMPATIBLE_BASE_URL' ? provider.baseUrl : undefined
-    await ask(thirdPartyModel('openai_compatible/local', { ...base(), readKey }))
+    await ask(thirdPartyTransport('openai_compatible/local', { ...base(), readKey }))
     await provider.close()
 
     expect(provider.modelRequests[0]?.apiKey).toBeNull()
-    expect(() => thirdPartyModel('openai_compatible/local', base())).toThrow('has no address')
+    expect(() => thirdPartyTransport('openai_compatible/local', base())).toThrow('has no address')
   })
 
   test('an unknown provider or an empty model name is said clearly', () => {
-    expect(() => thirdPartyModel('thirdparty/nobody/x', base())).toThrow('There is no model provider "nobody"')
-    expect(() => thirdPartyModel('anthropic', base())).toThrow('names no model')
+    expect(() => thirdPartyTransport('thirdparty/nobody/x', base())).toThrow('There is no model provider "nobody"')
+    expect(() => thirdPartyTransport('anthropic', base())).toThrow('names no model')
   })
 
   test('a package that is not installed is named', async () => {
     const absent = '@bureau/not-installed'
 
-    const loaded = loadOptional(['@ai-sdk/anthropic', 'ai'], () => import(absent))
-    await expect(loaded).rejects.toThrow(/npm install @ai-sdk\/anthropic@\d+\.\d+\.\d+ ai@\d/)
+    const loaded = loadOptional(['@ai-sdk/anthropic'], () => import(absent))
+    await expect(loaded).rejects.toThrow(/npm install @ai-sdk\/anthropic@\^?\d+\.\d+\.\d+$/)
   })
 })

@@ -1,4 +1,11 @@
-import type { Agency, AgencyContext, Agent, SdkTool } from '@bureau/framework'
+import {
+  type Agency,
+  type AgencyContext,
+  type Agent,
+  isLanguageModel,
+  languageModelName,
+  type SdkTool,
+} from '@bureau/framework'
 import { listedTools, type ToolServers } from './listed-tools.ts'
 
 export type MetadataOptions = {
@@ -122,7 +129,7 @@ function capabilitiesOf(agent: Agent): string[] {
 
 function modelOf(agent: Agent, options: MetadataOptions): string {
   if (typeof agent.model === 'string') return agent.model || options.defaultModel
-  return agent.model.constructor.name
+  return isLanguageModel(agent.model) ? languageModelName(agent.model) : agent.model.constructor.name
 }
 
 function instructionsOf(agency: Agency, agent: Agent): string {
