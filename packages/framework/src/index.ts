@@ -37,13 +37,14 @@ export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFai
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'
+export { isLanguageModel, type LanguageModel, languageModelName } from './models/ai-sdk/language-model.ts'
+export type { ProviderTool } from './models/ai-sdk/provider-tools.ts'
 export type { ClientConfig } from './models/client-config.ts'
 export { chargedVendor, VENDORS, vendorsOf } from './models/model-vendor.ts'
 export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
 export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export {
-  type LanguageModelObject,
   type ModelCallObserver,
   type ModelCallOptions,
   ModelError,

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { ModelObject } from '../models/transport.ts'
+import type { ModelObject } from '../models/resolve-model.ts'
 import type { Agent } from './agent.ts'
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
 import type { Handoff } from './handoff.ts'

@@ -1,5 +1,5 @@
 import { foreignOptions } from '../agents-sdk/adopt-agent.ts'
-import type { ModelObject } from '../models/transport.ts'
+import type { ModelObject } from '../models/resolve-model.ts'
 import type {
   AgentOptions,
   DynamicPrompt,

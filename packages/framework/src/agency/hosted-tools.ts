@@ -1,3 +1,4 @@
+import { isOfProvider } from '../models/ai-sdk/provider-tools.ts'
 import type { StoredFile } from '../run/run-input.ts'
 import { type AgentTool, functionTool, type HostedTool } from './tool.ts'
 
@@ -7,7 +8,14 @@ import { type AgentTool, functionTool, type HostedTool } from './tool.ts'
  */
 export function withoutHostedTools(tools: readonly AgentTool[]): AgentTool[] {
   const taken = new Set(tools.flatMap((tool) => (tool.type === 'function' ? [tool.name] : [])))
-  return tools.map((tool) => (tool.type === 'function' || isOfAdapter(tool) ? tool : standIn(tool, taken)))
+  return tools.map((tool) => (tool.type === 'function' || isOfProvider(tool) ? tool : standIn(tool, taken)))
+}
+
+/** The tools for a model of the default vendor, which has no tools of other vendors. */
+export function withoutProviderTools(tools: readonly AgentTool[]): readonly AgentTool[] {
+  if (!tools.some(isOfProvider)) return tools
+  const taken = new Set(tools.flatMap((tool) => (isOfProvider(tool) ? [] : [tool.name])))
+  return tools.map((tool) => (isOfProvider(tool) ? standIn(tool, taken) : tool))
 }
 
 function standIn(tool: AgentTool, taken: Set<string>): AgentTool {
@@ -35,11 +43,6 @@ function freeName(name: string, taken: ReadonlySet<string>): string {
   let free = name
   for (let count = 2; taken.has(free); count++) free = `${name}_${count}`
   return free
-}
-
-/** Provider tools of the AI SDK are run by the model's own vendor. */
-function isOfAdapter(tool: AgentTool): boolean {
-  return tool.type === 'hosted_tool' && (tool.providerData ?? {})['aiSdkProviderTool'] !== undefined
 }
 
 /**

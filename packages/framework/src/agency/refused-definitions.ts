@@ -1,4 +1,5 @@
 import { ConfigError } from '@bureau/protocol'
+import { isLanguageModel } from '../models/ai-sdk/language-model.ts'
 import type { Agent } from './agent.ts'
 
 /** Members of a hosted tool's `providerData.type` that stand for work on the server's own machine. */
@@ -53,5 +54,5 @@ function problemOf(tool: unknown): string | undefined {
 }
 
 function isUsableModel(model: object): boolean {
-  return typeof (model as { request?: unknown }).request === 'function' || 'specificationVersion' in model
+  return typeof (model as { request?: unknown }).request === 'function' || isLanguageModel(model)
 }

@@ -1,5 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { isProviderTool, type ProviderTool, toHostedTool } from '../models/ai-sdk/provider-tools.ts'
 import type { NamedAgent } from './guardrail.ts'
 import type { AgencyContext, RunContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
@@ -61,8 +62,8 @@ export type HostedTool = {
 /** What an agent may have among its tools, once classes are made into functions. */
 export type AgentTool = FunctionTool | HostedTool
 
-/** A tool in any style. */
-export type AnyTool = AgentTool | Tool | ToolClass
+/** A tool in any style. Of tools that a provider's package describes, only that provider's models know. */
+export type AnyTool = AgentTool | Tool | ToolClass | ProviderTool
 
 /** What a tool may know of the run that called it. */
 export type ToolContext = {
@@ -152,6 +153,7 @@ export function tool<Parameters extends z.ZodObject>(options: {
 export function toAgentTools(tools: readonly AnyTool[]): AgentTool[] {
   return tools.map((each) => {
     if (typeof each === 'function') return classTool(new each())
+    if (isProviderTool(each)) return toHostedTool(each)
     return each instanceof Tool ? classTool(each) : each
   })
 }

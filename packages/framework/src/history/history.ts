@@ -100,7 +100,8 @@ function refersToSomething({ type, id }: Message): boolean {
 export function withoutStoredState<Item extends Message>(items: readonly Item[]): Item[] {
   return items.flatMap((item) => {
     if (item.type === 'item_reference') return []
-    if (item.type === 'reasoning' && !item['encrypted_content']) return []
+    // Models of the AI SDK have all that they need in the item itself.
+    if (item.type === 'reasoning' && !item['encrypted_content'] && !item['provider']) return []
     return [item.id !== undefined && idIsOptional(item) ? withoutId(item) : item]
   })
 }

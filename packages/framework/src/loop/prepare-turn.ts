@@ -1,7 +1,7 @@
 import { outputFormatOf } from '../agency/output-format.ts'
 import type { Agent } from '../agency/agent.ts'
 import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
-import { withCodeFiles, withoutHostedTools } from '../agency/hosted-tools.ts'
+import { withCodeFiles, withoutHostedTools, withoutProviderTools } from '../agency/hosted-tools.ts'
 import { defaultSettingsFor, type ModelSettings } from '../agency/model-settings.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import type { AgentTool } from '../agency/tool.ts'
@@ -91,7 +91,8 @@ async function listServerTools(conversation: Conversation, runContext: RunContex
 
 function forModel(tools: AgentTool[], { runsHostedTools, codeFiles }: BoundModel): AgentTool[] {
   if (!runsHostedTools) return withoutHostedTools(tools)
-  return codeFiles.length > 0 ? withCodeFiles(tools, codeFiles) : tools
+  const known = withoutProviderTools(tools)
+  return codeFiles.length > 0 ? withCodeFiles(known, codeFiles) : [...known]
 }
 
 function factsOf(tools: readonly AgentTool[]): Map<string, ToolFacts> {

@@ -4,7 +4,6 @@ import { storage } from '../agency/agent.ts'
 import { codeFilesHint } from '../agency/hosted-tools.ts'
 import type { ModelRetry } from '../agency/model-settings.ts'
 import { withoutStoredState } from '../history/history.ts'
-import { applyExtraArguments } from '../models/extra-arguments.ts'
 import { requestBody, requestHeaders } from '../models/request-body.ts'
 import { ModelError, type ResponsesRequest } from '../models/transport.ts'
 import type { StoredFile } from '../run/run-input.ts'
@@ -83,8 +82,8 @@ function bodyOf(conversation: Conversation, turn: PreparedTurn): ResponsesReques
     isNamed ? model.name : undefined,
     storage(agent).store ? input : withoutStoredState(input),
   )
-  const extra = model.takesExtraArguments ? (clientConfig?.model_settings_extra_args ?? {}) : {}
-  const asked = applyExtraArguments(model.runsHostedTools ? body : withFunctionChoice(body), extra)
+  const extra = clientConfig?.model_settings_extra_args ?? {}
+  const asked = model.adjust(model.runsHostedTools ? body : withFunctionChoice(body), turn.settings, extra)
   return asked['store'] === false ? { ...asked, input: withoutStoredState(asked.input) } : asked
 }
 

@@ -9,6 +9,7 @@ type Fields = Readonly<Record<string, unknown>>
  */
 export function toModelError(error: unknown): unknown {
   if (error instanceof ModelError || typeof error !== 'object' || error === null) return error
+  forgetRequest(error)
   const fields = error as Fields
   const detail = detailOf(fields)
   const codes = [fields['statusCode'], fields['status'], fields['code']].map(Number)
@@ -16,6 +17,17 @@ export function toModelError(error: unknown): unknown {
   if (status !== undefined) return withCause(modelErrorOfStatus(status, detail), error)
   const code = codeOfName(fields) ?? codeOfNetwork(error)
   return code === undefined ? error : new ModelError(code, { detail, cause: error })
+}
+
+/** Errors of the AI SDK carry the whole conversation, and errors are logged with their causes. */
+function forgetRequest(error: object): void {
+  for (let cause: unknown = error, depth = 0; isObject(cause) && depth < 8; cause = cause['cause'], depth++) {
+    for (const member of ['requestBodyValues', 'prompt']) Reflect.deleteProperty(cause, member)
+  }
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null
 }
 
 /** What the error code of a finished Responses response means. Gateways put the HTTP status there. */

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
+import { isTransient, parseRetryAfter, RetryableError, withRetries } from './retries.ts'
 import { ModelError, modelErrorOfStatus } from './transport.ts'
 
 export type StreamingPost = {
@@ -20,8 +21,6 @@ export interface AnswerReader {
   push(text: string): Promise<void> | undefined
 }
 
-const MAX_ATTEMPTS = 3
-const MAX_RETRY_WAIT_MS = 10_000
 const MAX_ERROR_BODY_BYTES = 16_384
 
 /**
@@ -33,30 +32,8 @@ const MAX_ERROR_BODY_BYTES = 16_384
  * @throws ModelError, the reason of `signal`, or what the reader throws.
  */
 export async function postStream(post: StreamingPost): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await postOnce(post)
-      break
-    } catch (error) {
-      post.signal.throwIfAborted()
-      if (!(error instanceof RetryableError)) throw error
-      const waitMs = error.retryAfterMs ?? 500 * 2 ** (attempt - 1)
-      if (attempt === MAX_ATTEMPTS || waitMs > MAX_RETRY_WAIT_MS) throw error.cause
-      await pause(waitMs, post.signal)
-    }
-  }
+  await withRetries(post.signal, () => postOnce(post))
   if (!post.reader.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
-}
-
-class RetryableError extends Error {
-  override readonly cause: ModelError
-  readonly retryAfterMs: number | undefined
-
-  constructor(cause: ModelError, retryAfterMs?: number) {
-    super(cause.message)
-    this.cause = cause
-    this.retryAfterMs = retryAfterMs
-  }
 }
 
 const ENCODER = new TextEncoder()
@@ -207,33 +184,8 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
   }
 }
 
-function isTransient(error: ModelError): boolean {
-  return error.code === 'upstream_unavailable' || error.code === 'upstream_rate_limited'
-}
-
 function modelErrorOfNetwork(error: Error, started: boolean): ModelError {
   const code = 'code' in error ? String(error.code) : ''
   if (code.endsWith('TIMEOUT')) return new ModelError('upstream_timeout', { cause: error })
   return new ModelError(started ? 'upstream_invalid_response' : 'upstream_unavailable', { cause: error })
-}
-
-/** `retry-after` in seconds or as an HTTP date (RFC 9110, section 10.2.3). */
-function parseRetryAfter(header: string | string[] | undefined): number | undefined {
-  if (typeof header !== 'string') return undefined
-  const seconds = Number(header)
-  const waitMs = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(header) - Date.now()
-  return Number.isFinite(waitMs) ? Math.max(0, waitMs) : undefined
-}
-
-async function pause(waitMs: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, waitMs)
-  const stop = (): void => reject(signal.reason)
-  signal.addEventListener('abort', stop, { once: true })
-  try {
-    await promise
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
-  }
 }

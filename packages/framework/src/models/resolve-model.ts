@@ -1,17 +1,17 @@
+import type { ModelSettings } from '../agency/model-settings.ts'
 import { ConfigError } from '@bureau/protocol'
 import type { Dispatcher } from 'undici'
+import { aiSdkTransport } from './ai-sdk/ai-sdk-transport.ts'
+import type { FileAccess } from './ai-sdk/file-downloads.ts'
+import { isLanguageModel, type LanguageModel, languageModelName } from './ai-sdk/language-model.ts'
+import { withExtraArguments, withPenalties } from './ai-sdk/settings.ts'
 import { chatCompletionsTransport } from './chat-completions.ts'
 import type { ClientConfig } from './client-config.ts'
 import { demoTransport } from './demo.ts'
-import { extraHeaders } from './extra-arguments.ts'
+import { applyExtraArguments, extraHeaders } from './extra-arguments.ts'
 import { type ModelEndpoint, responsesTransport } from './responses.ts'
-import {
-  type LanguageModelObject,
-  ModelError,
-  type ModelObject,
-  type ModelTransport,
-  type ResponsesTransport,
-} from './transport.ts'
+import { thirdPartyTransport } from './third-party.ts'
+import { ModelError, type ModelTransport, type ResponsesRequest, type ResponsesTransport } from './transport.ts'
 
 /** Which wire protocol the default provider speaks. */
 export type ModelApi = 'responses' | 'chat_completions'
@@ -50,12 +50,16 @@ export type FileService = {
 export type ResolvedModel = {
   readonly name: string
   readonly transport: ResponsesTransport
+  /** Lays the agent's settings that the Responses API has no member for, and those of the run, over a request. */
+  readonly adjust: (request: ResponsesRequest, settings: ModelSettings, extra: ExtraArgs) => ResponsesRequest
   /** False: tools that only the default vendor can run are replaced. */
   readonly runsHostedTools: boolean
-  /** False: the request's `model_settings_extra_args` are not laid over its requests. */
-  readonly takesExtraArguments: boolean
   readonly files: FileService
 }
+
+type ExtraArgs = Readonly<Record<string, unknown>>
+
+const withExtraBody: ResolvedModel['adjust'] = (request, _settings, extra) => applyExtraArguments(request, extra)
 
 export const DEMO_MODEL = 'demo'
 
@@ -63,6 +67,9 @@ export const DEMO_MODEL = 'demo'
 export const DEFAULT_MODEL = 'gpt-5-mini'
 
 type HasModel = { readonly name: string; readonly model: string | ModelObject }
+
+/** What an agent may have as its model besides a name. */
+export type ModelObject = ModelTransport | LanguageModel
 
 /**
  * Chooses an agent's model for one request: the agent's own, or what `client_config` makes of it.
@@ -76,7 +83,8 @@ type HasModel = { readonly name: string; readonly model: string | ModelObject }
  */
 export function resolveModel({ model }: HasModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
   if (typeof model === 'string') return resolveName(model || access.defaultModel, config, access)
-  return 'specificationVersion' in model ? resolveLanguageModel(model, access) : resolveTransport(model, access)
+  if (isLanguageModel(model)) return resolveLanguageModel(model, config, access)
+  return resolveTransport(model, access)
 }
 
 function resolveName(own: string, config: ClientConfig, access: ModelAccess): ResolvedModel {
@@ -89,7 +97,7 @@ function resolveName(own: string, config: ClientConfig, access: ModelAccess): Re
   if (thirdPartyName !== undefined) return thirdParty(thirdPartyName, config, access)
   if (name === DEMO_MODEL) {
     const files = { endpoint: findEndpoint(config, access), readsStoredFiles: false, runsCode: false }
-    return { name, transport: demoTransport, runsHostedTools: false, takesExtraArguments: true, files }
+    return { name, transport: demoTransport, adjust: withExtraBody, runsHostedTools: false, files }
   }
   if (config.model == null && isOfOtherVendor(name)) {
     const { model_settings_extra_args: settings = null } = config
@@ -117,10 +125,10 @@ function openAiModel(name: string, config: ClientConfig, access: ModelAccess): R
   const runsHostedTools = isResponses && (!isCallers || isVendor(endpoint.baseUrl))
   return {
     name,
+    adjust: withExtraBody,
     // Headers of an agent's settings are the operator's and may hold keys.
     transport: isCallers ? (request, call) => transport(request, { ...call, headers: {} }) : transport,
     runsHostedTools,
-    takesExtraArguments: true,
     files: { endpoint, readsStoredFiles: isResponses, runsCode: runsHostedTools },
   }
 }
@@ -184,20 +192,43 @@ function thirdParty(name: string, config: ClientConfig, access: ModelAccess): Re
   const provider = name.slice(0, Math.max(0, name.indexOf('/')))
   const isCallers = config.base_url != null
   if (isCallers) requireCallerUrl(config.base_url, access)
-  void keyFor
+  const apiKey = keyFor(provider, config)
+  const extraArgs = config.model_settings_extra_args ?? {}
+  const transport = thirdPartyTransport(name, {
+    ...(apiKey !== undefined && { apiKey }),
+    ...(isCallers && { baseUrl: config.base_url }),
+    headers: readHeaders(config.default_headers ?? {}),
+    files: fileAccess(access),
+    readKey: isCallers ? () => undefined : access.readKey,
+    dispatcher: isCallers ? access.callerDispatcher : access.dispatcher,
+  })
+  const added = readHeaders(extraHeaders(extraArgs))
   return {
     name,
-    transport: async () => {
-      throw new Error('pending')
-    },
-    takesExtraArguments: false,
+    // Headers of an agent's settings are the operator's and may hold keys.
+    transport: (request, call) =>
+      transport(request, { ...call, headers: { ...(isCallers ? {} : call.headers), ...added } }),
+    adjust: (request, settings, extra) => withExtraArguments(withPenalties(request, settings), extra, provider),
     runsHostedTools: false,
     files: { endpoint: findEndpoint(config, access), readsStoredFiles: false, runsCode: false },
   }
 }
 
-function resolveLanguageModel(model: LanguageModelObject, access: ModelAccess): ResolvedModel {
-  return resolveTransport({ name: model.modelId, request: async () => {} }, access)
+/** A model of the AI SDK has its own address and key. Of `client_config` it takes the settings that all models have. */
+function resolveLanguageModel(model: LanguageModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
+  const transport = aiSdkTransport(model, fileAccess(access))
+  const added = readHeaders(extraHeaders(config.model_settings_extra_args ?? {}))
+  return {
+    name: languageModelName(model),
+    transport: (request, call) => transport(request, { ...call, headers: { ...call.headers, ...added } }),
+    adjust: (request, settings, extra) => withExtraArguments(withPenalties(request, settings), extra),
+    runsHostedTools: false,
+    files: { endpoint: findEndpoint({}, access), readsStoredFiles: false, runsCode: false },
+  }
+}
+
+function fileAccess({ callerDispatcher: dispatcher, checkCallerUrl: checkUrl }: ModelAccess): FileAccess {
+  return { dispatcher, checkUrl }
 }
 
 /** A provider may be called by either of its names. */
@@ -217,8 +248,8 @@ function resolveTransport(model: ModelTransport, access: ModelAccess): ResolvedM
   return {
     name: model.name,
     transport: (request, call) => model.request(request, call),
+    adjust: (request) => request,
     runsHostedTools: model.runsHostedTools ?? false,
-    takesExtraArguments: false,
     files: { endpoint: findEndpoint({}, access), readsStoredFiles: false, runsCode: false },
   }
 }

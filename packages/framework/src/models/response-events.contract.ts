@@ -94,6 +94,7 @@ function applyToItem(items: Map<number, OpenItem>, event: Event): void {
 }
 
 function applyToPart(item: OpenItem, event: Event): void {
+  if (event.type.endsWith('.annotation.added')) return
   const index = (event['content_index'] ?? event['summary_index']) as number
   if (event.type.endsWith('_part.added')) {
     expect(index).toBe(item.parts.length)

@@ -8,7 +8,9 @@ import {
   openFunctionCall,
   openMessage,
   openReasoning,
+  openWholeItem,
   type ReasoningEvents,
+  type WholeItemEvents,
 } from './response-items.ts'
 import type { ModelCallObserver, ResponsesRequest, ResponsesResponse } from './transport.ts'
 
@@ -96,14 +98,16 @@ export class ResponseEventWriter {
   /** An item that the model gives at once, of any type. Its id, which is returned, is kept when it has one. */
   item(item: WireItem): string {
     this.#endCurrent()
+    const whole = this.openItem(item)
+    whole.done()
+    return whole.id
+  }
+
+  /** The same for an item that the provider still works on. */
+  openItem(item: WireItem): WholeItemEvents {
     this.#speechless &&= item.type === 'reasoning'
     const place = this.#place()
-    const id = item.id ?? newWireId('item')
-    const finished = { ...item, id }
-    this.#send({ type: 'response.output_item.added', output_index: place.outputIndex, item: finished })
-    this.#send({ type: 'response.output_item.done', output_index: place.outputIndex, item: finished })
-    place.close(finished)
-    return id
+    return this.#keep(place, openWholeItem(place, item))
   }
 
   openMessage(id?: string): MessageEvents {

@@ -18,8 +18,15 @@ export type MessageEvents = {
   readonly id: string
   text(delta: string): void
   refusal(delta: string): void
+  /** Adds a citation to the text so far, such as a `url_citation`. */
+  annotate(annotation: Annotation): void
   done(end?: ItemEnd): void
 }
+
+export type Annotation = { readonly type: string; readonly [key: string]: unknown }
+
+/** An item that is given whole, when it is finished. */
+export type WholeItemEvents = { readonly id: string; done(end?: ItemEnd): void }
 
 export type ReasoningEvents = {
   readonly id: string
@@ -66,6 +73,7 @@ export function openMessage(place: ItemPlace, id = newWireId('msg')): MessageEve
     id,
     text: (delta) => partOf('output_text').delta(delta),
     refusal: (delta) => partOf('refusal').delta(delta),
+    annotate: (annotation) => partOf('output_text').annotate(annotation),
     done({ status = 'completed', fields } = {}) {
       if (part) content.push(part.done())
       const finished = { ...item, content, ...fields, id, status }
@@ -75,7 +83,12 @@ export function openMessage(place: ItemPlace, id = newWireId('msg')): MessageEve
   }
 }
 
-type ContentEvents = { readonly type: Content['type']; delta(text: string): void; done(): Content }
+type ContentEvents = {
+  readonly type: Content['type']
+  delta(text: string): void
+  annotate(annotation: Annotation): void
+  done(): Content
+}
 
 type ContentPlace = { readonly type: Content['type']; readonly itemId: string; readonly contentIndex: number }
 
@@ -85,6 +98,7 @@ function openContent(place: ItemPlace, { type, itemId, contentIndex }: ContentPl
   const kind = type === 'output_text' ? 'response.output_text' : 'response.refusal'
   const member = type === 'output_text' ? 'text' : 'refusal'
   const head = deltaHead(`${kind}.delta`, { ...at, ...noLogprobs })
+  const annotations: Annotation[] = []
   let text = ''
   place.send({ type: 'response.content_part.added', ...at, part: contentOf(type, '') })
   return {
@@ -94,8 +108,12 @@ function openContent(place: ItemPlace, { type, itemId, contentIndex }: ContentPl
       text += more
       place.sendDelta(`${kind}.delta`, head, more)
     },
+    annotate(annotation) {
+      const annotationIndex = annotations.push(annotation) - 1
+      place.send({ type: `${kind}.annotation.added`, ...at, annotation_index: annotationIndex, annotation })
+    },
     done() {
-      const part = contentOf(type, text)
+      const part = contentOf(type, text, annotations)
       place.send({ type: `${kind}.done`, ...at, [member]: text, ...noLogprobs })
       place.send({ type: 'response.content_part.done', ...at, part })
       return part
@@ -103,8 +121,28 @@ function openContent(place: ItemPlace, { type, itemId, contentIndex }: ContentPl
   }
 }
 
-function contentOf(type: Content['type'], text: string): Content & { [key: string]: unknown } {
-  return type === 'refusal' ? { type, refusal: text } : { type, annotations: [], logprobs: [], text }
+function contentOf(
+  type: Content['type'],
+  text: string,
+  annotations: readonly Annotation[] = [],
+): Content & { [key: string]: unknown } {
+  return type === 'refusal' ? { type, refusal: text } : { type, annotations, logprobs: [], text }
+}
+
+/** An item of any type without events of its own. `end.fields` says what has been added to it. */
+export function openWholeItem(place: ItemPlace, begun: WireItem): WholeItemEvents {
+  const { outputIndex } = place
+  const id = begun.id ?? newWireId('item')
+  const item = { ...begun, id }
+  place.send({ type: 'response.output_item.added', output_index: outputIndex, item })
+  return {
+    id,
+    done({ fields } = {}) {
+      const finished = { ...item, ...fields, id }
+      place.send({ type: 'response.output_item.done', output_index: outputIndex, item: finished })
+      place.close(finished)
+    },
+  }
 }
 
 export function openReasoning(place: ItemPlace, id = newWireId('rs')): ReasoningEvents {

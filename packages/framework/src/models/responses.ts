@@ -137,11 +137,16 @@ const REPLAYED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
   function_call: ['type', 'id', 'call_id', 'name', 'arguments', 'status', 'namespace', 'caller'],
 }
 
-/** Items that another vendor's model produced: their reasoning cannot be looked up, and their own members are unknown. */
+/**
+ * Without what other vendors' models have left: their reasoning and the calls that their providers carried out cannot be
+ * looked up, and their own members are unknown. An item with a member `provider` is of the AI SDK, whatever its id.
+ */
 function replayable(items: readonly WireItem[]): WireItem[] {
   return items.flatMap((item) => {
-    if (item.type === 'reasoning' && isOwnId(item.id)) return []
-    const members = isOwnId(item.id) ? REPLAYED_MEMBERS[item.type ?? ''] : undefined
-    return members ? [Object.fromEntries(Object.entries(item).filter(([name]) => members.includes(name)))] : [item]
+    const isOfAiSdk = typeof item['provider'] === 'object' && item['provider'] !== null
+    if (!isOfAiSdk && !isOwnId(item.id)) return [item]
+    const members = REPLAYED_MEMBERS[item.type ?? '']
+    if (members) return [Object.fromEntries(Object.entries(item).filter(([name]) => members.includes(name)))]
+    return isOfAiSdk || item.type === 'reasoning' ? [] : [item]
   })
 }

@@ -1,8 +1,6 @@
 import { createRequire } from 'node:module'
 import { ConfigError } from '@bureau/protocol'
-import type { aisdk } from '@openai/agents-extensions/ai-sdk'
-
-export type AiSdkModel = Parameters<typeof aisdk>[0]
+import type { LanguageModel } from './ai-sdk/language-model.ts'
 
 export type ProviderSettings = {
   readonly baseURL: string
@@ -20,7 +18,7 @@ export type Provider = {
   readonly keyNames: readonly string[]
   readonly baseUrlName: string
   readonly keyless?: boolean
-  readonly open: (settings: ProviderSettings, model: string) => Promise<AiSdkModel>
+  readonly open: (settings: ProviderSettings, model: string) => Promise<LanguageModel>
 }
 
 /** The addresses are always handed over, because the packages would otherwise look them up in the environment. */

@@ -58,16 +58,6 @@ export interface ModelTransport {
   request(request: ResponsesRequest, call: ModelCallOptions): Promise<void>
 }
 
-/** A language model of the AI SDK, by the members that all versions of its interface share. */
-export type LanguageModelObject = {
-  readonly specificationVersion: string
-  readonly provider: string
-  readonly modelId: string
-}
-
-/** What an agent may have as its model besides a name. */
-export type ModelObject = ModelTransport | LanguageModelObject
-
 /** Codes of a failed model request. */
 export type ModelErrorCode = Extract<
   RunErrorCode,

@@ -1,4 +1,4 @@
-import type { Agency, Agent, AgentTool } from '@bureau/framework'
+import { type Agency, type Agent, type AgentTool, isLanguageModel, languageModelName } from '@bureau/framework'
 import { listedTools, type ToolServers } from './listed-tools.ts'
 
 export type MetadataOptions = {
@@ -122,7 +122,7 @@ function capabilitiesOf(agent: Agent): string[] {
 
 function modelOf(agent: Agent, options: MetadataOptions): string {
   if (typeof agent.model === 'string') return agent.model || options.defaultModel
-  return 'name' in agent.model ? agent.model.name : agent.model.modelId
+  return isLanguageModel(agent.model) ? languageModelName(agent.model) : agent.model.name
 }
 
 function instructionsOf(agency: Agency, agent: Agent): string {
