@@ -13,9 +13,8 @@ afterEach(() => {
 function messagesFor(files: Record<string, string>): string[] {
   const root = mkdtempSync(path.join(tmpdir(), 'boundaries-'))
   roots.push(root)
-  const peerDependencies = { react: '19', '@openai/agents-core': '1' }
-  const imports = { '#agents-core': './dist/x.js' }
-  const manifest = JSON.stringify({ dependencies: { zod: '4', fastify: '5' }, peerDependencies, imports })
+  const peerDependencies = { react: '19', '@openai/agents-realtime': '1' }
+  const manifest = JSON.stringify({ dependencies: { zod: '4', fastify: '5' }, peerDependencies })
   const manifests = Object.keys(PACKAGES).map((name) => [`packages/${name}/package.json`, manifest] as const)
   for (const [name, text] of [...manifests, ...Object.entries(files)]) {
     const file = path.join(root, name)
@@ -67,13 +66,12 @@ test('a package that package.json does not list is refused, a peer is not', () =
   ])
 })
 
-test('the agents SDK is imported as the copy that published packages hold', () => {
-  const of = (target: string): string[] => messagesFor({ 'packages/framework/src/a.ts': `import '${target}'\n` })
+test('only realtime sessions run on the agents SDK', () => {
+  const of = (folder: string): string[] =>
+    messagesFor({ [`packages/server/src/${folder}/a.ts`]: "import '@openai/agents-realtime'\n" })
 
-  expect(of('#agents-core')).toEqual([])
-  expect(of('#agents-core/x')).toEqual([])
-  expect(of('#other')).toEqual([expect.stringContaining('package.json does not list it')])
-  expect(of('@openai/agents-core')).toEqual([expect.stringContaining('#agents-core')])
+  expect(of('realtime')).toEqual([])
+  expect(of('agencies')).toEqual([expect.stringContaining('only realtime sessions run on it')])
 })
 
 test('another package is entered by its name, from tests as well', () => {

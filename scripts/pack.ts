@@ -2,7 +2,6 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, globSync, mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { bundleAgentsCore } from './bundle-agents-core.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 
@@ -30,14 +29,13 @@ export type Tarball = z.infer<typeof Tarballs>[number]
  *
  * @throws Error with what the compiler says.
  */
-export async function compile(project = 'tsconfig.build.json'): Promise<void> {
+export function compile(project = 'tsconfig.build.json'): void {
   for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
   const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
   const { status, stdout, error } = spawnSync(tsc, ['--build', project], { cwd: ROOT, encoding: 'utf8' })
   if (status !== 0) throw error ?? new Error(stdout)
-  await bundleAgentsCore(path.join(ROOT, 'packages/framework/dist/agents-core'))
   for (const [place, files] of Object.entries(COPIES)) {
     mkdirSync(path.join(ROOT, place), { recursive: true })
     for (const file of files) {
