@@ -22,6 +22,7 @@ import { Replica } from './runs/replica.ts'
 import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
+import { startError } from './start-error.ts'
 
 export type PlatformOptions = {
   /** The agencies that integrations can publish, by the id that they are named by. */
@@ -31,6 +32,8 @@ export type PlatformOptions = {
   /** Default: from the environment. */
   readonly config?: PlatformConfig
   readonly log?: Logger
+  /** True: `ensureFirstOwner` is going to be called. Until it has done its work, `/readyz` answers 503 `starting`. */
+  readonly makesFirstOwner?: boolean
 }
 
 /** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
@@ -41,18 +44,27 @@ export const VERSION = '0.1.0'
 /**
  * Opens the records, ends what an earlier process left behind, and makes the app. It does not listen yet.
  *
- * @throws ConfigError the environment or the data folder is not fit.
+ * @throws ConfigError the environment or the data folder is not fit. @throws StartError the data folder or the database
+ *   cannot be used.
  */
 export async function openPlatform(options: PlatformOptions): Promise<OpenPlatform> {
   const config = options.config ?? loadPlatformConfig()
   const log = options.log ?? createLogger(config.logLevel)
-  mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
-  const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
-  const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
   try {
-    closeToOthers(config.dataFolder, log)
-    const opened = await equipPlatform(store, { ...options, config, log })
-    endWithDatabase(opened, log)
+    mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
+    const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
+    const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
+    return await equipOrClose(store, { makesFirstOwner: false, ...options, config, log })
+  } catch (error) {
+    throw startError(error, config)
+  }
+}
+
+async function equipOrClose(store: PlatformStore, options: EquipOptions): Promise<OpenPlatform> {
+  try {
+    closeToOthers(options.config.dataFolder, options.log)
+    const opened = await equipPlatform(store, options)
+    endWithDatabase(opened, options.log)
     return opened
   } catch (error) {
     await store.db.close()
@@ -71,7 +83,9 @@ function endWithDatabase({ app, platform }: OpenPlatform, log: Logger): void {
   })
 }
 
-type EquipOptions = Required<PlatformOptions> & {
+type EquipOptions = Required<Omit<PlatformOptions, 'makesFirstOwner'>> & {
+  /** Default false. */
+  readonly makesFirstOwner?: boolean
   /** Default: from the configuration. */
   readonly access?: AttachmentAccess
 }
@@ -79,7 +93,7 @@ type EquipOptions = Required<PlatformOptions> & {
 /** A platform on records that are open already. */
 export async function equipPlatform(
   store: PlatformStore,
-  { agencies, environment, config, log, access }: EquipOptions,
+  { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
 ): Promise<OpenPlatform> {
   const backends = await openBackends(config, log, (message) => hear(message, { store, executor }))
   const { logs, control } = backends
@@ -126,6 +140,7 @@ export async function equipPlatform(
     rates: new RateLimiter(config.rates),
     guesses: new GuessLimiter(config.wrongKeysPerMinute),
     overload: new Overload(config.maxLagMs),
+    startUp: { isOver: !makesFirstOwner },
   }
   const app = await createApp(platform)
   const stopMaintenance = startMaintenance(platform)

@@ -16,6 +16,7 @@ export {
   type FieldProblem,
   ServiceError,
   type ServiceErrorOptions,
+  StartError,
 } from './errors.ts'
 export { HistoryItem, Message, type WireItem, withoutMetadata } from './message.ts'
 export { eventEnvelope } from './event-envelope.ts'
