@@ -11,7 +11,7 @@ import { type Logger, listen } from '@bureau/runtime'
 import { modelAccess, type ServerConfig } from '@bureau/server'
 import type { AgencyModule } from './load-agencies.ts'
 
-export { sharePort } from '@bureau/platform'
+export { loadPlatformConfig, sharePort } from '@bureau/platform'
 
 /** The hosted platform over the agencies of a module, with models and tool servers of its own. */
 export async function openPlatformFor(module: AgencyModule, config: ServerConfig): Promise<OpenPlatform> {
@@ -49,7 +49,7 @@ export async function servePlatform(
   { platform }: OpenPlatform,
   address: { readonly host: string; readonly port: number },
 ): Promise<Served> {
-  const url = await listen(app, { ...address, drainMs: platform.config.closeMs, log: app.log as Logger })
+  const url = await listen(app, { ...address, closeMs: platform.config.closeMs, log: app.log as Logger })
   try {
     return { url, credentials: await ensureFirstOwner(platform, url) }
   } catch (error) {

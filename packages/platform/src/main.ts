@@ -118,7 +118,11 @@ export async function equipPlatform(
     version: VERSION,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onReaped: (runs) => log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended'),
+    onReaped: (runs) => {
+      log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
+      // Whoever is not reached looks by itself a little later.
+      for (const { runId } of runs) logs.nudge(runId).catch(() => {})
+    },
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
   replica.startTimers()
@@ -166,10 +170,11 @@ function hear(message: ControlMessage, { store, executor }: Pick<Platform, 'stor
 
 /** @param end Ends what the routes do not know of. */
 function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<void>): void {
-  const { executor, replica, attachmentAccess, overload, store, config, log } = platform
-  app.addHook('preClose', async () => {
+  const { executor, replica, logs, attachmentAccess, overload, store, config, log } = platform
+  app.drains.push(async () => {
     await replica.drain().catch((error: unknown) => log.warn({ err: error }, 'draining could not be announced'))
     await executor.drain(config.drainMs, new AbortController().signal)
+    logs.sendReadersAway()
   })
   app.addHook('onClose', async () => {
     overload.close()

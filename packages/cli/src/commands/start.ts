@@ -13,15 +13,16 @@ export const startCommand = withListenOptions(new Command('start'))
     const module = await loadAgencies(file)
     const config = loadConfig()
     const address = readListenOptions(flags, process.env)
-    const server = await createApp({ ...module, ...address }, config)
-    const { openPlatformFor, servePlatform, sharePort } = await import('../open-platform.ts')
+    const { loadPlatformConfig, openPlatformFor, servePlatform, sharePort } = await import('../open-platform.ts')
+    const { drainMs, dataFolder } = loadPlatformConfig()
+    const server = await createApp({ ...module, ...address, drainMs }, config)
     const opened = await openPlatformFor(module, config)
     await sharePort(server, opened)
     const { url, credentials } = await servePlatform(server, opened, address)
     const parts = [
       describeReady(url),
       describeServer(url, module, config),
-      describePlatform(url, credentials, opened.platform.config.dataFolder),
+      describePlatform(url, credentials, dataFolder),
     ]
     console.log(parts.join('\n'))
   })

@@ -10,13 +10,16 @@ import type { Logger } from '../log.ts'
  */
 const MAX_WAITING_CONNECTIONS = 4_096
 
+/** How much later than its runs a server ends at the latest: what they ended with is still to be sent. */
+export const CLOSE_MARGIN_MS = 10_000
+
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 export type ListenOptions = {
   readonly host: string
   readonly port: number
-  /** Longest time that open streams may take to finish after a stop signal, in milliseconds. */
-  readonly drainMs: number
+  /** When what is still open after a stop signal is cut, in milliseconds: later than everything was told to end. */
+  readonly closeMs: number
   readonly log: Logger
 }
 
@@ -31,11 +34,11 @@ export async function listen(app: FastifyInstance, options: ListenOptions): Prom
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return void process.exit(1)
     stopping = true
-    options.log.info({ signal, drainMs: options.drainMs }, 'stopping: open streams may finish')
+    options.log.info({ signal, closeMs: options.closeMs }, 'stopping: open streams may finish')
     const hurry = setTimeout(() => {
-      options.log.warn('streams still open after the drain time are cut')
+      options.log.warn('what is still open is cut')
       app.server.closeAllConnections()
-    }, options.drainMs)
+    }, options.closeMs)
     app
       .close()
       .then(
