@@ -27,9 +27,10 @@ test('the bill of materials names what the packages use and hold, by the version
     const found = components.find((each) => each.purl === `pkg:npm/${name.replace('@', '%40')}@${version}`)
     expect([name, found?.version]).toEqual([name, version])
   }
-  const isDevelopment = (name: string): boolean =>
-    components
-      .find((each) => each.purl.includes(`/${name}@`))!
-      .properties.some(({ name: key }) => key.endsWith('development'))
+  const isDevelopment = (name: string): boolean => {
+    const purl = `pkg:npm/${name}@${lock.packages[`node_modules/${name}`].version}`
+    const { properties } = components.find((each) => each.purl === purl)!
+    return properties.some(({ name: property }) => property === 'cdx:npm:package:development')
+  }
   expect(['fastify', 'zod', 'vitest'].map(isDevelopment)).toEqual([false, false, true])
 })

@@ -125,7 +125,7 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
     await follower.untilText('One')
 
     const closing = second.app.close()
-    await expect(follower.all()).rejects.toThrow()
+    await expect(follower.all()).rejects.toThrow('terminated')
     await closing
     gate.release()
     await stream.all()

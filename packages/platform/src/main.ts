@@ -19,6 +19,7 @@ import { openSignIns } from './oauth/open-sign-ins.ts'
 import { SqlTokenStore } from './oauth/token-store.sql.ts'
 import { openPlatformStore, type PlatformStore } from './platform-store.ts'
 import { Replica } from './runs/replica.ts'
+import type { RunView } from './runs/run-view.ts'
 import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
@@ -102,10 +103,7 @@ export async function equipPlatform(
   const mounts = new AgencyMounts({ dataFolder: config.dataFolder, openStore: openLocalFileStore })
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
-  const openTokenStore = (ownerId: string): SqlTokenStore => {
-    const onUnreadable = (error: Error): void => log.warn({ err: error, ownerId }, 'stored tokens cannot be read')
-    return new SqlTokenStore({ ...store, ownerId, onUnreadable })
-  }
+  const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
   const signIns = openSignIns({ agencies, environment, config, registry: backends.oauthStates, openTokenStore, log })
   const executor: RunExecutor = new RunExecutor({
     store,
@@ -118,11 +116,7 @@ export async function equipPlatform(
     version: VERSION,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onReaped: (runs) => {
-      log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
-      // Whoever is not reached looks by itself a little later.
-      for (const { runId } of runs) logs.nudge(runId).catch(() => {})
-    },
+    onReaped: (runs) => tellOfLostRuns(runs, { logs, log }),
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
   replica.startTimers()
@@ -154,6 +148,17 @@ export async function equipPlatform(
     await backends.close()
   })
   return { platform, app }
+}
+
+function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; log: Logger }): SqlTokenStore {
+  const onUnreadable = (error: Error): void => log.warn({ err: error, ownerId }, 'stored tokens cannot be read')
+  return new SqlTokenStore({ ...store, ownerId, onUnreadable })
+}
+
+function tellOfLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
+  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
+  // Whoever is not reached looks by itself a little later.
+  for (const { runId } of runs) logs.nudge(runId).catch(() => {})
 }
 
 /** On the data folder: with several processes, a volume that they share. */

@@ -6,7 +6,6 @@ import {
   answerCompletely,
   apiDocsRoutes,
   createLogger,
-  GuessLimiter,
   type Logger,
   NO_SNIFFING,
   openBackends,
