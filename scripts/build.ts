@@ -1,7 +1,8 @@
 /**
  * Builds what is published: JavaScript and declarations of every package, and proof that the packed result works.
  *
- * Each package is packed, checked by publint and attw, and imported by a plain Node outside the workspace.
+ * Each package is packed, checked by publint and attw, and imported by a plain Node outside the workspace. What all of it
+ * is made of stands in `dist/sbom.cdx.json`.
  */
 import { spawnSync } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
@@ -10,6 +11,7 @@ import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import { z } from 'zod'
 import { compile, pack } from './pack.ts'
+import { writeSbom } from './sbom.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 
@@ -33,6 +35,7 @@ for (const { name, filename, unpackedSize } of pack(PACKED)) {
   console.log(`${name}  ${Math.ceil(unpackedSize / 1000)} kB  publint and attw pass`)
 }
 importEverything()
+console.log(`${writeSbom(path.join(ROOT, 'dist/sbom.cdx.json'))} components in dist/sbom.cdx.json`)
 
 type Entry = { readonly path: string; readonly isPublished: boolean }
 

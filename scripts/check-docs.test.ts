@@ -70,3 +70,29 @@ test('links are read from the place of their document', () => {
 test('a changelog may name what is gone', () => {
   expect(messagesFor({ 'CHANGELOG.md': 'Removed `packages/server/src/gone.ts`.' })).toEqual([])
 })
+
+test.each([
+  ['a file by its path', '// As in packages/server/src/app.ts.'],
+  ['a file of the package', '/** See src/app.ts. */'],
+  ['a file of the folder', '/**\n * See ../src/app.ts.\n */'],
+  ['a file by its name alone', '  // `app.ts` does the rest.'],
+  ['what is no file of ours', '// https://example.com/a.ts, `*.repo.ts`, @scope/package/x.d.ts, <name>.ts'],
+  ['code', "import './gone.ts'"],
+])('a comment that names %s passes', (_name, text) => {
+  expect(messagesFor({ 'packages/server/bin/x.ts': text })).toEqual([])
+})
+
+test.each([
+  ['a path', '\n// As in packages/server/src/gone.ts.', '2 packages/server/src/gone.ts'],
+  ['a name', '/**\n * See gone.ts.\n */', '2 gone.ts'],
+])('a comment that names %s which is gone is told with its line', (_name, text, message) => {
+  expect(messagesFor({ 'packages/server/src/x.ts': text })).toEqual([
+    `packages/server/src/x.ts:${message} does not exist`,
+  ])
+})
+
+test('a command that runs tests names a place that has some', () => {
+  const files = { 'packages/server/src/app.test.ts': '', 'packages/cli/src/main.ts': '' }
+  const text = 'Type `npx vitest run packages/server`.\nType `npx vitest run packages/cli`.'
+  expect(messagesFor({ ...files, 'README.md': text })).toEqual(['README.md:2 packages/cli has no tests'])
+})

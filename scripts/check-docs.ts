@@ -1,5 +1,6 @@
 /**
- * What the documentation says must be true: the paths, links and scripts that it names exist.
+ * What the documentation says must be true: the paths, links and scripts that it names exist, and so do the files that
+ * comments name.
  *
  * `node scripts/check-docs.ts [root]` prints every untrue statement and exits with 1 when there is one.
  */
@@ -27,19 +28,59 @@ type Document = {
 
 type Check = (root: string, document: Document) => { index: number; message: string }[]
 
-const CHECKS: readonly Check[] = [missingPaths, brokenLinks, missingScripts]
+const CHECKS: readonly Check[] = [missingPaths, brokenLinks, missingScripts, testRunsWithoutTests]
 
-/** Every statement of the documents under `root` that is not true. A document that does not exist is no problem. */
+/** Every statement of the documents and comments under `root` that is not true. A document that does not exist is no problem. */
 export function checkDocs(root: string): Problem[] {
   const files = globSync(DOCUMENTS, { cwd: root, exclude: HISTORY }).toSorted()
-  return files.flatMap((file) => {
+  return [...files.flatMap((file) => checkDocument(root, file)), ...checkComments(root)]
+}
+
+function checkDocument(root: string, file: string): Problem[] {
+  const text = readFileSync(path.join(root, file), 'utf8')
+  const document = { file, text, prose: withoutFences(text) }
+  return CHECKS.flatMap((check) => check(root, document)).map(({ index, message }) => ({
+    file,
+    line: lineOf(text, index),
+    message,
+  }))
+}
+
+const lineOf = (text: string, index: number): number => text.slice(0, index).split('\n').length
+
+const SOURCES = '{packages,scripts,tests,bench,examples}/**/*.{ts,mjs}'
+
+/** Comments that stand alone, by lines or as a block. */
+const COMMENT = /^[ \t]*(?:\/\/.*|\/\*[^]*?\*\/)/gm
+
+/** With a folder, read from the root, the package or the comment's own file; without one, any file of that name. */
+const FILE_NAME = /(?<![\w/@.:<*-])[\w.-]*\w(?:\/[\w@.-]+)*\.(?:ts|mjs|md)(?![\w*/-])/g
+
+/** Files of users, which the repository does not hold. */
+const OF_USERS: ReadonlySet<string> = new Set(['agency.ts'])
+
+function checkComments(root: string): Problem[] {
+  const sources = globSync(SOURCES, { cwd: root, exclude: HISTORY })
+  const names = new Set([...sources, ...globSync(DOCUMENTS, { cwd: root })].map((file) => path.basename(file)))
+  const isThere = (name: string, file: string): boolean => {
+    if (!name.includes('/')) return names.has(name) || OF_USERS.has(name)
+    const [, , ...inPackage] = file.split('/')
+    const packageFolder = file.slice(0, -inPackage.join('/').length)
+    return [root, path.join(root, packageFolder), path.join(root, path.dirname(file))].some((from) =>
+      existsSync(path.join(from, name)),
+    )
+  }
+  return sources.toSorted().flatMap((file) => {
     const text = readFileSync(path.join(root, file), 'utf8')
-    const document = { file, text, prose: withoutFences(text) }
-    return CHECKS.flatMap((check) => check(root, document)).map(({ index, message }) => ({
-      file,
-      line: text.slice(0, index).split('\n').length,
-      message,
-    }))
+    return [...text.matchAll(COMMENT)].flatMap((comment) =>
+      [...comment[0].matchAll(FILE_NAME)]
+        .filter(([name]) => !isThere(name, file))
+        .map((match) => ({
+          file,
+          line: lineOf(text, comment.index + match.index),
+          message: `${match[0]} does not exist`,
+        })),
+    )
   })
 }
 
@@ -100,6 +141,15 @@ function missingScripts(root: string, { text }: Document): { index: number; mess
   return [...text.matchAll(/\bnpm (?:run +([a-z][\w:-]*)|(test|start)\b)/g)].flatMap((match) => {
     const name = match[1] ?? match[2] ?? ''
     return name in scripts ? [] : [{ index: match.index, message: `package.json has no script "${name}"` }]
+  })
+}
+
+/** `npx vitest run <path>` finds nothing to run where no test lies. */
+function testRunsWithoutTests(root: string, { text }: Document): { index: number; message: string }[] {
+  return [...text.matchAll(/\bvitest run ((?:packages|tests|scripts)\/[\w./-]+)/g)].flatMap((match) => {
+    const [, name = ''] = match
+    const found = name.endsWith('.test.ts') ? [name] : globSync(`${name}/**/*.test.ts`, { cwd: root })
+    return found.length > 0 ? [] : [{ index: match.index, message: `${name} has no tests` }]
   })
 }
 

@@ -39,4 +39,4 @@ process.on('message', (message) => {
 })
 followParent()
 process.channel?.unref() // after its last run the process ends, whether or not the benchmark is there
-await listen(app, { port, host: '127.0.0.1', drainMs: 5_000, log: app.log as Logger })
+await listen(app, { port, host: '127.0.0.1', closeMs: 5_000, log: app.log as Logger })

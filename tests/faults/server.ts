@@ -43,7 +43,7 @@ void db.failed.then((error) => {
 await ensureFirstOwner(platform, 'http://127.0.0.1')
 
 process.on('message', (message: ToServer) => void hear(message))
-const url = await listen(app, { host: '127.0.0.1', port: 0, drainMs: config.closeMs, log })
+const url = await listen(app, { host: '127.0.0.1', port: 0, closeMs: config.closeMs, log })
 send({ type: 'ready', url })
 process.channel?.unref() // asked to end, it ends, whether or not its parent is there
 

@@ -37,3 +37,22 @@ test.each(['insertOwner', 'publishAgencies', 'insertApiKey'])(
     expect(await ensureFirstOwner(platform.platform, platform.url)).toBeUndefined()
   },
 )
+
+test('a first start is ready only when its credentials are written', async () => {
+  const platform = await startPlatform('pglite', { makesFirstOwner: true })
+  closeAfterTest(async () => {
+    await platform.close()
+    await platform.provider.close()
+  })
+  const ask = async (path: string) => {
+    const response = await fetch(platform.url + path)
+    return { status: response.status, body: await response.json() }
+  }
+
+  expect(await ask('/readyz')).toEqual({ status: 503, body: { status: 'starting' } })
+  expect((await ask('/healthz')).status).toBe(200)
+  await ensureFirstOwner(platform.platform, platform.url)
+
+  expect(existsSync(path.join(platform.dataFolder, 'credentials.json'))).toBe(true)
+  expect(await ask('/readyz')).toEqual({ status: 200, body: { status: 'ok' } })
+})

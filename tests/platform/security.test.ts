@@ -372,6 +372,7 @@ describe.each(ENGINES)('security on %s', (engine) => {
       const allowed = await preflight('https://app.example.com')
       const denied = await preflight('https://evil.example.com')
 
+      expect(allowed.status).toBe(200)
       expect(allowed.headers.get('access-control-allow-origin')).toBe('https://app.example.com')
       expect(allowed.headers.get('access-control-allow-credentials')).toBe('true')
       expect(denied.headers.get('access-control-allow-origin')).not.toBe('*')

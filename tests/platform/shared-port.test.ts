@@ -58,6 +58,33 @@ test('each answers its own paths, with its own keys and origins', async () => {
   expect((await fetch(`${url}/readyz`)).status).toBe(200)
 })
 
+test('browsers guess no type of any answer, whoever gives it', async () => {
+  const { platform, provider, url } = await startBoth()
+  provider.respond(() => text('Hello.'))
+  const { ownerId, key } = await platform.addTenant()
+  const integrationId = await platform.addIntegration(ownerId)
+  const client = new TestClient({ url, token: key.token, ownerId, integrationId })
+  const stream = await (await client.complete()).all()
+  const paths = [
+    '/readyz',
+    '/v1/runs',
+    '/v1/nothing',
+    '/v1/%zz',
+    '/v1/docs',
+    '/v1/docs/assets/swagger-ui.css',
+    '/nothing',
+  ]
+
+  const answers = await Promise.all(paths.map((path) => client.fetch('GET', path)))
+  answers.push(
+    stream.response,
+    await client.fetch('POST', '/get_completion_v2', '{'),
+    await client.fetch('OPTIONS', '/v1/runs'),
+  )
+
+  expect(answers.map(({ headers }) => headers.get('x-content-type-options'))).toEqual(answers.map(() => 'nosniff'))
+})
+
 test('without a server token a foreign host is refused, except for the platform, whose keys no page has', async () => {
   const { platform, url } = await startBoth('')
   const { key } = await platform.addTenant()
@@ -143,5 +170,6 @@ test('what is not HTTP is refused with the header of the completion', async () =
     const answer = await send(bytes)
     expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
     expect(answer).toContain('X-Agent-Run-Admitted: false')
+    expect(answer).toContain('x-content-type-options: nosniff')
   }
 })

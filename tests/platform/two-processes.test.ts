@@ -88,4 +88,48 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
     }
     expect(await first.violations()).toEqual([])
   })
+
+  test('whoever follows a run of a process that has died is told of its error and end as soon as the record has them', async () => {
+    const [first, second] = await startTwo()
+    const here = await first.client()
+    const there = here.with({ url: second.url })
+    const gate = first.provider.gate()
+    first.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    const stream = await here.complete()
+    await stream.untilText('One')
+    const follower = await there.follow(stream.runId)
+    await follower.untilText('One')
+
+    await first.rows(`UPDATE replicas SET state = 'gone' WHERE boot_id = '${first.platform.replica.bootId}'`)
+    await second.platform.replica.sweep()
+    await follower.all()
+
+    const recorded = (await there.get(`/v1/runs/${stream.runId}`)).body
+    expect([recorded.status, recorded.error.code]).toEqual(['failed', 'runner_lost'])
+    expect(follower.frames.slice(-3).map(({ event, data }) => [event, data])).toEqual([
+      [null, expect.stringContaining('"code":"runner_lost"')],
+      ['messages', expect.stringContaining('"status":"failed"')],
+      ['end', '[DONE]'],
+    ])
+    gate.release()
+  })
+
+  test('a process that stops leaves the runs of others to them: its own close does not wait for their ends', async () => {
+    const [first, second] = await startTwo()
+    const here = await first.client()
+    const gate = first.provider.gate()
+    first.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    const stream = await here.complete()
+    await stream.untilText('One')
+    const follower = await here.with({ url: second.url }).follow(stream.runId)
+    await follower.untilText('One')
+
+    const closing = second.app.close()
+    await expect(follower.all()).rejects.toThrow('terminated')
+    await closing
+    gate.release()
+    await stream.all()
+
+    expect(stream.spoken).toBe('One two.')
+  })
 })

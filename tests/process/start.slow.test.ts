@@ -34,6 +34,17 @@ test('start says what is served, that the demo model answers, and a curl line th
   expect(curl.stdout).toMatch(/event: end\ndata: \[DONE\]\n\n$/)
 })
 
+test('with a token the printed curl line works where the token is set, and does not hold it', async () => {
+  const bureau = await startBureau(['serve', DEMO], { APP_TOKEN: 'a-long-enough-token' })
+  const line = /^ {2}(curl .*)$/m.exec(bureau.output())![1]!
+  const env = { ...process.env, APP_TOKEN: 'a-long-enough-token' }
+  const curl = spawnSync('bash', ['-c', line], { encoding: 'utf8', env })
+
+  expect(line).toContain('-H "Authorization: Bearer $APP_TOKEN"')
+  expect(curl.stdout).toContain('It is 18 °C and sunny in Paris.')
+  expect(bureau.output()).not.toContain('a-long-enough-token')
+})
+
 test('start serves the platform too, with a first owner whose credentials are shown once and work', async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'bureau-first-'))
   closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))

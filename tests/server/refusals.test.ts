@@ -43,6 +43,7 @@ describe.each(BOTH)('POST %s', (path) => {
       [{ type: 'dict_type', loc: ['body', 'user_context'] }],
     ],
     ['malformed JSON', '{"message": "hi"', [{ type: 'json_invalid', loc: ['body', 16] }]],
+    ['a byte order mark', '\ufeff{"message":"hi"}', [{ type: 'json_invalid', loc: ['body', 0] }]],
     ['a prototype member', '{"message":"hi","user_context":{"__proto__":{"x":1}}}', [{ type: 'json_invalid' }]],
     ...['\\u005f', '\\u005F'].map((low): [string, string, object[]] => [
       `a prototype member that is written ${low}`,
@@ -244,7 +245,7 @@ describe('CORS', () => {
 
     const answer = await fetch(`${server.url}/solo/get_response`, { method: 'OPTIONS' })
 
-    expect([answer.status, await answer.text()]).toEqual([204, ''])
+    expect([answer.status, await answer.text()]).toEqual([200, ''])
   })
 
   test('defects of the server carry the headers too, and tell nothing of themselves', async () => {
@@ -282,7 +283,7 @@ describe('CORS', () => {
     })
 
     expect((await stream.all()).response.headers.get('access-control-allow-origin')).toBe('*')
-    expect(preflight.status).toBeLessThan(300)
+    expect(preflight.status).toBe(200)
     expect(preflight.headers.get('access-control-allow-headers')).toContain('x-anything')
     expect(preflight.headers.get('access-control-max-age')).toBe('600')
   })

@@ -22,7 +22,9 @@ export function describeServer(url: string, module: AgencyModule, config: Server
   ])
   const [first] = agencies
   if (first === undefined) return rows
-  return `${rows}\n${attempt(`${url}/${first}/get_response_stream`, { message: MESSAGE })}`
+  // The shell that the line is pasted into has the token; what is printed may end up in a log.
+  const token = config.read('APP_TOKEN') && '$APP_TOKEN'
+  return `${rows}\n${attempt(`${url}/${first}/get_response_stream`, { message: MESSAGE }, token)}`
 }
 
 /** The same for the platform. Its first credentials are shown this once. */
@@ -49,7 +51,7 @@ function table(rows: readonly (readonly [string, string])[]): string {
 }
 
 function attempt(url: string, body: object, key?: string): string {
-  const authorization = key === undefined ? '' : ` -H 'authorization: Bearer ${key}'`
+  const authorization = key === undefined ? '' : ` -H "Authorization: Bearer ${key}"`
   const line = `curl -N ${url}${authorization} -H 'content-type: application/json' -d '${JSON.stringify(body)}'`
   return `Try it:\n\n  ${line}\n`
 }

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, StartError } from '@bureau/protocol'
 import { CommandError } from './command-error.ts'
 import { backupCommand, restoreCommand } from './commands/backup.ts'
 import { chatCommand } from './commands/chat.ts'
@@ -26,6 +26,8 @@ const bureau = new Command('bureau')
 try {
   await bureau.parseAsync()
 } catch (error) {
-  console.error(error instanceof ConfigError || error instanceof CommandError ? error.message : error)
-  process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1
+  const isExpected = [ConfigError, StartError, CommandError].some((known) => error instanceof known)
+  console.error(isExpected ? (error as Error).message : error)
+  // Timers of the module that was to be served would keep a process that can do nothing.
+  process.exit(error instanceof ConfigError ? CONFIG_EXIT_CODE : 1)
 }

@@ -1,10 +1,17 @@
 // Loaded by the commands that need it: a self-hosted server must not carry a database.
 import { McpConnections } from '@bureau/framework'
-import { loadPlatformConfig, type OpenPlatform, openPlatform } from '@bureau/platform'
+import {
+  ensureFirstOwner,
+  type FirstCredentials,
+  loadPlatformConfig,
+  type OpenPlatform,
+  openPlatform,
+} from '@bureau/platform'
+import { type Logger, listen } from '@bureau/runtime'
 import { modelAccess, type ServerConfig } from '@bureau/server'
 import type { AgencyModule } from './load-agencies.ts'
 
-export { ensureFirstOwner, sharePort } from '@bureau/platform'
+export { loadPlatformConfig, sharePort } from '@bureau/platform'
 
 /** The hosted platform over the agencies of a module, with models and tool servers of its own. */
 export async function openPlatformFor(module: AgencyModule, config: ServerConfig): Promise<OpenPlatform> {
@@ -20,10 +27,33 @@ export async function openPlatformFor(module: AgencyModule, config: ServerConfig
     agencies,
     environment: { models, mcp, now: Date.now },
     config: loadPlatformConfig(),
+    makesFirstOwner: true,
   })
   opened.app.addHook('onClose', async () => {
     await mcp.close()
     await models.close()
   })
   return opened
+}
+
+type Served = { readonly url: string; readonly credentials: FirstCredentials | undefined }
+
+/**
+ * Listens with the platform's app, or with one that shares its port, and makes the first owner. When one of them fails
+ * everything is closed.
+ *
+ * @throws StartError the address cannot be listened on.
+ */
+export async function servePlatform(
+  app: OpenPlatform['app'],
+  { platform }: OpenPlatform,
+  address: { readonly host: string; readonly port: number },
+): Promise<Served> {
+  const url = await listen(app, { ...address, closeMs: platform.config.closeMs, log: app.log as Logger })
+  try {
+    return { url, credentials: await ensureFirstOwner(platform, url) }
+  } catch (error) {
+    await app.close()
+    throw error
+  }
 }

@@ -1,4 +1,4 @@
-import { apiDocsRoutes } from '@bureau/runtime'
+import { answerCompletely, apiDocsRoutes, NO_SNIFFING } from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
@@ -51,18 +51,21 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
     trustProxy: [...platform.config.trustedProxies],
-    forceCloseConnections: 'idle',
+    forceCloseConnections: true,
+    // Else 10 s, for hooks as well: a closing server would not wait any longer for its streams.
+    pluginTimeout: 0,
     // While runs finish, requests are still answered: with what became of runs, or that no new one is taken.
     return503OnClosing: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
     clientErrorHandler: (error, socket) => answerClientError(error, socket),
-    frameworkErrors: (error, request, reply) => void renderError(error, request, reply),
+    frameworkErrors: (error, request, reply) => void renderError(error, request, reply.header(...NO_SNIFFING)),
     routerOptions: { maxParamLength: 1_024 },
     requestTimeout: 5 * MINUTE_MS,
     keepAliveTimeout: 75_000,
     maxRequestsPerSocket: 1_000,
     http: { maxHeaderSize: 16_384, headersTimeout: 10_000 },
   })
+  answerCompletely(app)
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id).header('cache-control', 'no-store')
   })

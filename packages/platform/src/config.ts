@@ -1,10 +1,9 @@
 import { ConfigError } from '@bureau/protocol'
-import { ClientEnvironment, type LogLevel } from '@bureau/runtime'
+import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel } from '@bureau/runtime'
 import { z } from 'zod'
 import { parseMasterKey } from './security/master-key.ts'
 
 const MIB = 1_048_576
-const CLOSE_MARGIN_MS = 10_000
 
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
 const address = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))

@@ -39,5 +39,7 @@ export type Platform = {
   readonly guesses: GuessLimiter
   readonly overload: Overload
   readonly signIns: SignIns
+  /** Not over: the first owner is still being made. */
+  readonly startUp: { isOver: boolean }
   readonly log: Logger
 }

@@ -19,9 +19,11 @@ import { openSignIns } from './oauth/open-sign-ins.ts'
 import { SqlTokenStore } from './oauth/token-store.sql.ts'
 import { openPlatformStore, type PlatformStore } from './platform-store.ts'
 import { Replica } from './runs/replica.ts'
+import type { RunView } from './runs/run-view.ts'
 import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
+import { startError } from './start-error.ts'
 
 export type PlatformOptions = {
   /** The agencies that integrations can publish, by the id that they are named by. */
@@ -31,6 +33,8 @@ export type PlatformOptions = {
   /** Default: from the environment. */
   readonly config?: PlatformConfig
   readonly log?: Logger
+  /** True: `ensureFirstOwner` is going to be called. Until it has done its work, `/readyz` answers 503 `starting`. */
+  readonly makesFirstOwner?: boolean
 }
 
 /** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
@@ -41,18 +45,27 @@ export const VERSION = '0.1.0'
 /**
  * Opens the records, ends what an earlier process left behind, and makes the app. It does not listen yet.
  *
- * @throws ConfigError the environment or the data folder is not fit.
+ * @throws ConfigError the environment or the data folder is not fit. @throws StartError the data folder or the database
+ *   cannot be used.
  */
 export async function openPlatform(options: PlatformOptions): Promise<OpenPlatform> {
   const config = options.config ?? loadPlatformConfig()
   const log = options.log ?? createLogger(config.logLevel)
-  mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
-  const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
-  const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
   try {
-    closeToOthers(config.dataFolder, log)
-    const opened = await equipPlatform(store, { ...options, config, log })
-    endWithDatabase(opened, log)
+    mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
+    const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
+    const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
+    return await equipOrClose(store, { makesFirstOwner: false, ...options, config, log })
+  } catch (error) {
+    throw startError(error, config)
+  }
+}
+
+async function equipOrClose(store: PlatformStore, options: EquipOptions): Promise<OpenPlatform> {
+  try {
+    closeToOthers(options.config.dataFolder, options.log)
+    const opened = await equipPlatform(store, options)
+    endWithDatabase(opened, options.log)
     return opened
   } catch (error) {
     await store.db.close()
@@ -71,7 +84,9 @@ function endWithDatabase({ app, platform }: OpenPlatform, log: Logger): void {
   })
 }
 
-type EquipOptions = Required<PlatformOptions> & {
+type EquipOptions = Required<Omit<PlatformOptions, 'makesFirstOwner'>> & {
+  /** Default false. */
+  readonly makesFirstOwner?: boolean
   /** Default: from the configuration. */
   readonly access?: AttachmentAccess
 }
@@ -79,7 +94,7 @@ type EquipOptions = Required<PlatformOptions> & {
 /** A platform on records that are open already. */
 export async function equipPlatform(
   store: PlatformStore,
-  { agencies, environment, config, log, access }: EquipOptions,
+  { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
 ): Promise<OpenPlatform> {
   const backends = await openBackends(config, log, (message) => hear(message, { store, executor }))
   const { logs, control } = backends
@@ -88,10 +103,7 @@ export async function equipPlatform(
   const mounts = new AgencyMounts({ dataFolder: config.dataFolder, openStore: openLocalFileStore })
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
-  const openTokenStore = (ownerId: string): SqlTokenStore => {
-    const onUnreadable = (error: Error): void => log.warn({ err: error, ownerId }, 'stored tokens cannot be read')
-    return new SqlTokenStore({ ...store, ownerId, onUnreadable })
-  }
+  const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
   const signIns = openSignIns({ agencies, environment, config, registry: backends.oauthStates, openTokenStore, log })
   const executor: RunExecutor = new RunExecutor({
     store,
@@ -104,7 +116,7 @@ export async function equipPlatform(
     version: VERSION,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onReaped: (runs) => log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended'),
+    onReaped: (runs) => tellOfLostRuns(runs, { logs, log }),
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
   replica.startTimers()
@@ -126,6 +138,7 @@ export async function equipPlatform(
     rates: new RateLimiter(config.rates),
     guesses: new GuessLimiter(config.wrongKeysPerMinute),
     overload: new Overload(config.maxLagMs),
+    startUp: { isOver: !makesFirstOwner },
   }
   const app = await createApp(platform)
   const stopMaintenance = startMaintenance(platform)
@@ -135,6 +148,17 @@ export async function equipPlatform(
     await backends.close()
   })
   return { platform, app }
+}
+
+function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; log: Logger }): SqlTokenStore {
+  const onUnreadable = (error: Error): void => log.warn({ err: error, ownerId }, 'stored tokens cannot be read')
+  return new SqlTokenStore({ ...store, ownerId, onUnreadable })
+}
+
+function tellOfLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
+  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
+  // Whoever is not reached looks by itself a little later.
+  for (const { runId } of runs) logs.nudge(runId).catch(() => {})
 }
 
 /** On the data folder: with several processes, a volume that they share. */
@@ -151,10 +175,11 @@ function hear(message: ControlMessage, { store, executor }: Pick<Platform, 'stor
 
 /** @param end Ends what the routes do not know of. */
 function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<void>): void {
-  const { executor, replica, attachmentAccess, overload, store, config, log } = platform
-  app.addHook('preClose', async () => {
+  const { executor, replica, logs, attachmentAccess, overload, store, config, log } = platform
+  app.drains.push(async () => {
     await replica.drain().catch((error: unknown) => log.warn({ err: error }, 'draining could not be announced'))
     await executor.drain(config.drainMs, new AbortController().signal)
+    logs.sendReadersAway()
   })
   app.addHook('onClose', async () => {
     overload.close()

@@ -43,6 +43,8 @@ export type TestPlatformOptions = {
   readonly intercept?: (operation: string) => Error | undefined
   /** Default: nothing. */
   readonly logLevel?: LogLevel
+  /** As of `openPlatform`. */
+  readonly makesFirstOwner?: boolean
 }
 
 export type TestTenant = { readonly ownerId: string; readonly key: IssuedApiKey }
@@ -89,6 +91,7 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
     environment: options.environment,
     config,
     log: createLogger(options.logLevel ?? 'silent'),
+    makesFirstOwner: options.makesFirstOwner ?? false,
     ...(options.access && { access: createAttachmentAccess(options.access) }),
   })
   return {

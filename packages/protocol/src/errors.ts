@@ -136,8 +136,3 @@ export class ServiceError extends Error {
     this.detail = options.detail
   }
 }
-
-/** A mistake of the operator or developer. The process does not start; every problem is listed at once. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError'
-}

@@ -9,14 +9,8 @@ export {
   ValidationEntry,
   ValidationErrorBody,
 } from './agency-api.ts'
-export {
-  ConfigError,
-  type ErrorCode,
-  ERRORS,
-  type FieldProblem,
-  ServiceError,
-  type ServiceErrorOptions,
-} from './errors.ts'
+export { type ErrorCode, ERRORS, type FieldProblem, ServiceError, type ServiceErrorOptions } from './errors.ts'
+export { ConfigError, StartError } from './start-errors.ts'
 export { HistoryItem, Message, type WireItem, withoutMetadata } from './message.ts'
 export { eventEnvelope } from './event-envelope.ts'
 export type {

@@ -32,12 +32,13 @@ export {
   uploadAttachments,
   type UploadedAttachment,
 } from './files/upload-attachments.ts'
+export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
 export { type ApiDocs, apiDocsRoutes } from './http/api-docs.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
 export { ClientEnvironment } from './http/client-environment.ts'
 export { GuessLimiter } from './http/guess-limiter.ts'
 export { InvalidJson, parseJson, readJsonBodies } from './http/json-body.ts'
-export { listen, type ListenOptions } from './http/listen.ts'
+export { checkAddress, CLOSE_MARGIN_MS, listen, type ListenOptions } from './http/listen.ts'
 export { RateLimiter, rateLimited, type RateState } from './http/rate-limiter.ts'
 export { streamResponse, type StreamedResponse } from './http/stream-response.ts'
 export type { Tickets } from './tickets/tickets.ts'

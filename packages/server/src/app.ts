@@ -3,10 +3,11 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequ
 import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import {
+  answerCompletely,
   apiDocsRoutes,
   createLogger,
-  GuessLimiter,
   type Logger,
+  NO_SNIFFING,
   openBackends,
   readJsonBodies,
   startRun,
@@ -17,6 +18,7 @@ import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { type ApiDescription, openApiDocument } from './docs/openapi.ts'
 import { type Callers, callersOf } from './http/callers.ts'
+import { finishRunsBeforeClosing } from './http/closing.ts'
 import { renderError, renderNotFound } from './http/render-error.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { refuseUnreadable } from './http/unreadable-request.ts'
@@ -27,7 +29,7 @@ import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
-import { readAgencies, readVendors, type ServerOptions } from './options.ts'
+import { drainMsOf, readAgencies, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
@@ -51,6 +53,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   if (callers.token === undefined) warnOfOpenServer(options, log)
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
+  answerCompletely(app)
   const models = modelAccess(config, options.egress)
   const backends = await openBackends({ redisUrl: config.redisUrl, log })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
@@ -81,6 +84,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   })
   logRequests(app)
   await allowOrigins(app, callers.origins)
+  finishRunsBeforeClosing(app, { runs: backends.runs, drainMs: drainMsOf(options) })
   const isOpen = openRoutes(options.publicDocs ?? false)
   checkCallers(app, callers, isOpen)
   if (options.enableLogging) await keepActivity(app, options.logsDir ?? 'activity-logs', isOpen)
@@ -109,9 +113,12 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
     exposeHeadRoutes: false,
     trustProxy: [...config.trustedProxies],
     schemaController: { compilersFactory: schemaCompilers },
-    forceCloseConnections: 'idle',
+    forceCloseConnections: true,
+    // Else 10 s, for hooks as well: a closing server would not wait any longer for its streams.
+    pluginTimeout: 0,
+    return503OnClosing: false,
     // Addresses that cannot be read never come as far as a route.
-    frameworkErrors: (...refused) => void renderError(...refused),
+    frameworkErrors: (error, request, reply) => void renderError(error, request, reply.header(...NO_SNIFFING)),
     clientErrorHandler: refuseUnreadable,
     genReqId: requestIdOf,
   })
@@ -201,6 +208,7 @@ async function allowOrigins(app: FastifyInstance, origins: Callers['origins']): 
     maxAge: 600,
     // OPTIONS requests that ask for nothing are answered like the others, not with a text of the library's.
     strictPreflight: false,
+    optionsSuccessStatus: 200,
     exposedHeaders: ['x-request-id'],
   })
 }

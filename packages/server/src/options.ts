@@ -139,3 +139,6 @@ export function readVendors(
   }
   return new Set(given ?? [...agencies].flatMap((agency) => vendorsOf(agency, defaultModel)))
 }
+
+/** How long runs may go on after a stop signal, in milliseconds. */
+export const drainMsOf = ({ drainMs = 30_000 }: ServerOptions): number => drainMs

@@ -1,9 +1,9 @@
-import { listen } from '@bureau/runtime'
+import { CLOSE_MARGIN_MS, listen } from '@bureau/runtime'
 import { createApp } from './app.ts'
 import { loadConfig } from './config.ts'
 import { callersOf } from './http/callers.ts'
 import type { Logger } from '@bureau/runtime'
-import type { ServerOptions } from './options.ts'
+import { drainMsOf, type ServerOptions } from './options.ts'
 
 export type RunningServer = {
   /** Where the server answers, e.g. `http://127.0.0.1:8000`. */
@@ -23,7 +23,7 @@ export async function runServer(options: ServerOptions): Promise<RunningServer> 
   const url = await listen(app, {
     host: callersOf(options, config).host,
     port: options.port ?? 8000,
-    drainMs: options.drainMs ?? 30_000,
+    closeMs: drainMsOf(options) + CLOSE_MARGIN_MS,
     log: app.log as Logger,
   })
   return { url, close: () => app.close() }

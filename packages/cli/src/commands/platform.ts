@@ -1,5 +1,4 @@
 import { Command } from 'commander'
-import { type Logger, listen } from '@bureau/runtime'
 import { loadConfig } from '@bureau/server'
 import { describePlatform, describeReady } from '../describe-served.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
@@ -11,11 +10,9 @@ export const platformCommand = withListenOptions(new Command('platform'))
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
   .addHelpText('after', '\nExample:\n  $ DATABASE_URL=postgres://localhost/bureau bureau platform agency.ts')
   .action(async (file: string | undefined, flags: ListenFlags) => {
-    const { ensureFirstOwner, openPlatformFor } = await import('../open-platform.ts')
-    const { platform, app } = await openPlatformFor(await loadAgencies(file), loadConfig())
-    const { closeMs: drainMs, dataFolder } = platform.config
-    const log = app.log as Logger
-    const url = await listen(app, { ...readListenOptions(flags, process.env), drainMs, log })
-    const credentials = await ensureFirstOwner(platform, url)
+    const { openPlatformFor, servePlatform } = await import('../open-platform.ts')
+    const opened = await openPlatformFor(await loadAgencies(file), loadConfig())
+    const { url, credentials } = await servePlatform(opened.app, opened, readListenOptions(flags, process.env))
+    const { dataFolder } = opened.platform.config
     console.log([describeReady(url), describePlatform(url, credentials, dataFolder)].join('\n'))
   })

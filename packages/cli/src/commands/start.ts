@@ -1,5 +1,4 @@
 import { Command } from 'commander'
-import { type Logger, listen } from '@bureau/runtime'
 import { createApp, loadConfig } from '@bureau/server'
 import { describePlatform, describeReady, describeServer } from '../describe-served.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
@@ -14,14 +13,12 @@ export const startCommand = withListenOptions(new Command('start'))
     const module = await loadAgencies(file)
     const config = loadConfig()
     const address = readListenOptions(flags, process.env)
-    const server = await createApp({ ...module, ...address }, config)
-    const { ensureFirstOwner, openPlatformFor, sharePort } = await import('../open-platform.ts')
+    const { loadPlatformConfig, openPlatformFor, servePlatform, sharePort } = await import('../open-platform.ts')
+    const { drainMs, dataFolder } = loadPlatformConfig()
+    const server = await createApp({ ...module, ...address, drainMs }, config)
     const opened = await openPlatformFor(module, config)
-    const { platform } = opened
     await sharePort(server, opened)
-    const { closeMs: drainMs, dataFolder } = platform.config
-    const url = await listen(server, { ...address, drainMs, log: server.log as Logger })
-    const credentials = await ensureFirstOwner(platform, url)
+    const { url, credentials } = await servePlatform(server, opened, address)
     const parts = [
       describeReady(url),
       describeServer(url, module, config),

@@ -1,6 +1,5 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import type { PlatformConfig } from '@bureau/platform'
+import { checkAddress } from '@bureau/runtime'
 import { loadConfig, type ServerConfig } from '@bureau/server'
 import { loadAgencies } from '../load-agencies.ts'
 import { checkModel } from './check-model.ts'
@@ -17,7 +16,10 @@ export type Examined = {
 export async function* examine({ file, host, port }: Examined): AsyncGenerator<Finding> {
   yield { subject: 'Node.js', state: 'ok', text: process.versions.node }
   yield checked('Agencies', () => checkAgencies(file))
-  yield checked('Address', () => checkAddress(host, port))
+  yield checked('Address', async () => {
+    await checkAddress({ host, port })
+    return `${host}:${port} is free`
+  })
   // Loaded here and not above, because it brings the database drivers.
   const { checkDatabase, checkDisk, checkRedis, loadPlatformConfig } = await import('./check-platform.ts')
   let settings: { readonly server: ServerConfig; readonly platform: PlatformConfig } | undefined
@@ -37,15 +39,6 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
 async function checkAgencies(file: string | undefined): Promise<string> {
   const { agencies = {}, tools = [] } = await loadAgencies(file)
   return [...Object.keys(agencies), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
-}
-
-async function checkAddress(host: string, port: number): Promise<string> {
-  const server = createServer().listen({ host, port })
-  await once(server, 'listening').catch((cause: unknown) => {
-    throw new Error(`${host}:${port} cannot be listened on; choose another --port or --host.`, { cause })
-  })
-  server.close()
-  return `${host}:${port} is free`
 }
 
 function checkToken({ read }: ServerConfig): Finding {

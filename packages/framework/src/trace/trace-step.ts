@@ -23,7 +23,7 @@ export type RunStep =
 
 /** How a step ended. */
 export type StepEnd = {
-  /** Null: it went well. Otherwise `cancelled`, `tool_failed` or a code of docs/events.md. */
+  /** Null: it went well. Otherwise `cancelled`, `tool_failed` or a code of docs/errors.md. */
   readonly errorCode: string | null
   /** Of model steps that were answered. */
   readonly response?: ResponseFacts

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newMessagesForClient } from '@bureau/framework'
 import { ServiceError } from '@bureau/protocol'
+import type { Frame } from '../events/frame.ts'
 import type { RunEventReader } from '../events/run-event-log.ts'
 import { StoredRunLog } from '../events/stored-run-log.ts'
+import { StreamBroken } from '../events/stream-broken.ts'
 import type { Platform } from '../context.ts'
 import { readEventChunks } from '../runs/event-chunks.ts'
 import { getRun } from '../runs/read-runs.ts'
@@ -34,13 +36,62 @@ export async function findRunStream(platform: Platform, wanted: Wanted): Promise
     const run = await store.db.run(getRun, { ...wanted, output: false })
     const reader = await logs.find(run.runId)
     const over = isEnded(run.status)
-    if (reader && (reader.ended || !over)) return { run, reader, isNew: false, hasAllAfter: async () => true }
+    if (reader && (reader.ended || !over)) {
+      return { run, reader: endedByRecord(reader, platform, wanted), isNew: false, hasAllAfter: async () => true }
+    }
     const late = performance.now() > until
     // A log without an end, of a run that has ended: its process has died.
     if (over && (!reader || late)) return storedStream(platform, wanted)
     if (late) throw new ServiceError('stream_unavailable', { headers: { 'Retry-After': '2' } })
     await sleep(PAUSE_MS)
   }
+}
+
+/** A log whose process has died ends as the record of the run says. */
+function endedByRecord(log: RunEventReader, platform: Platform, wanted: Wanted): RunEventReader {
+  const ending = async (): Promise<RunEventReader | undefined> => {
+    const { status } = await platform.store.db.run(getRun, { ...wanted, output: false })
+    return isEnded(status) ? (await storedStream(platform, wanted)).reader : undefined
+  }
+  return {
+    head: log.head,
+    ended: log.ended,
+    read: (after, signal) => readToEnd(log, { after, signal, ending }),
+  }
+}
+
+type Reading = {
+  readonly after: number
+  readonly signal: AbortSignal
+  /** What the record has instead of the log, when the run has ended. */
+  readonly ending: () => Promise<RunEventReader | undefined>
+}
+
+async function* readToEnd(log: RunEventReader, reading: Reading): AsyncGenerator<readonly Frame[], void> {
+  const { after, signal, ending } = reading
+  let position = after
+  let stored: RunEventReader | undefined
+  try {
+    for await (const frames of log.read(after, signal)) {
+      const last = frames.at(-1)
+      if (last) {
+        yield frames
+        position = last.seq
+      } else if ((stored = await orUnreachable(ending()))) break
+    }
+  } catch (error) {
+    if (!(error instanceof StreamBroken) || error.reason !== 'log_lost') throw error
+    stored = await orUnreachable(ending())
+    if (!stored) throw error
+  }
+  if (stored) yield* stored.read(position, signal)
+}
+
+/** The client comes again. */
+function orUnreachable<T>(answer: Promise<T>): Promise<T> {
+  return answer.catch((cause: unknown) => {
+    throw new StreamBroken('log_unreachable', { cause })
+  })
 }
 
 async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStream> {

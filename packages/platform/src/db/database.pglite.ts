@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { extname } from 'node:path'
+import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { ConfigError, ServiceError } from '@bureau/protocol'
+import { ConfigError, ServiceError, StartError } from '@bureau/protocol'
+import { folderError } from '../start-error.ts'
 import { unavailable } from './database-error.ts'
 import { CommitUnknownError, type Database, type RunOptions } from './database.ts'
 import { checkFolderFormat, recordsFolder, writeFolderFormat } from './folder-format.ts'
@@ -52,10 +53,12 @@ export class PgliteDatabase implements Database {
     })
   }
 
-  /** @throws ConfigError the folder is in use, was made by another version, or already holds a database to restore over. */
+  /** @throws ConfigError the folder is in use, was made by another version, or already holds a database to restore over.
+   *  @throws StartError the folder may not be written to, or its files are damaged. */
   static async open(options: PgliteOptions): Promise<PgliteDatabase> {
-    const unlock = options.folder === undefined ? () => {} : prepareFolder(options.folder, options.restoreFrom)
+    let unlock = (): void => {}
     try {
+      if (options.folder !== undefined) unlock = prepareFolder(options.folder, options.restoreFrom)
       const setup: WorkerSetup = {
         ...(options.folder !== undefined && { recordsFolder: recordsFolder(options.folder) }),
         ...(options.restoreFrom !== undefined && { restoreFrom: options.restoreFrom }),
@@ -63,7 +66,7 @@ export class PgliteDatabase implements Database {
       return new PgliteDatabase(await startWorker(setup), unlock)
     } catch (error) {
       unlock()
-      throw error
+      throw folderError(error, options.folder) ?? damaged(error, options)
     }
   }
 
@@ -140,6 +143,18 @@ function prepareFolder(folder: string, restoreFrom: string | undefined): () => v
     unlock()
     throw error
   }
+}
+
+/** The engine says little of what it found. It leaves a new folder empty when it fails, so its own files are the cause. */
+function damaged(error: unknown, { folder, restoreFrom }: PgliteOptions): unknown {
+  if (error instanceof ConfigError || error instanceof StartError || folder === undefined) return error
+  const cause = { cause: error }
+  if (restoreFrom !== undefined) return new StartError(`${restoreFrom} is not a copy that can be restored.`, cause)
+  return new StartError(
+    `The database in ${recordsFolder(folder)} cannot be opened: its files are damaged. Restore a copy, such as one of ` +
+      `${join(folder, 'backups')}, into a new data folder with "bureau restore".`,
+    cause,
+  )
 }
 
 async function startWorker(setup: WorkerSetup): Promise<Worker> {

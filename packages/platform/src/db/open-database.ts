@@ -1,4 +1,4 @@
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, StartError } from '@bureau/protocol'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { Client } from 'pg'
 import { PgliteDatabase } from './database.pglite.ts'
@@ -14,6 +14,7 @@ import { DRIZZLE } from './transaction.ts'
  *   process), `postgres://...` for several processes. `?pgbouncer=true` says that a pooler in between hands connections
  *   on after each transaction.
  * @throws ConfigError the URL is of another kind, the folder is in use, or the database is newer than this program.
+ * @throws StartError the folder or the server cannot be used.
  */
 export async function openDatabase(url: string): Promise<Database> {
   if (/^postgres(ql)?:\/\//.test(url)) {
@@ -29,11 +30,21 @@ export async function openDatabase(url: string): Promise<Database> {
 async function migratePostgres(url: string): Promise<void> {
   const client = new Client({ connectionString: url })
   client.on('error', () => {}) // the query in progress fails by itself
-  await client.connect()
+  await client.connect().catch((error: unknown) => {
+    throw new StartError(`DATABASE_URL: PostgreSQL at ${client.host}:${client.port} refuses: ${reasonOf(error)}.`, {
+      cause: error,
+    })
+  })
   try {
     const exec = async (statements: string): Promise<string> => (await client.query(statements)).command
     await migrate({ tx: drizzle(client, DRIZZLE), exec })
   } finally {
     await client.end()
   }
+}
+
+/** A name with several addresses fails once for each, and the whole then has no message. */
+function reasonOf(error: unknown): string {
+  const [first = error] = error instanceof AggregateError ? error.errors : []
+  return first instanceof Error ? first.message : String(first)
 }

@@ -3,33 +3,50 @@ import type { RedisStream } from './redis-stream.ts'
 import type { RunEventReader } from './run-event-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
-/** How often a reader looks without having been told: a word of Redis may get lost with a connection. */
-const LOOK_MS = 5_000
+export type RedisRunReaderOptions = {
+  /** The last frame that there is now. */
+  readonly last: Frame
+  /** Aborts when this process leaves its readers to others. */
+  readonly leaving: AbortSignal
+  /** How often a reader looks without having been told, in milliseconds: a word of Redis may get lost with a connection. */
+  readonly lookMs: number
+}
 
 /** Reads the log of a run that another process executes. */
 export class RedisRunReader implements RunEventReader {
   readonly head: number
   readonly ended: boolean
   readonly #stream: RedisStream
+  readonly #options: RedisRunReaderOptions
 
-  constructor(stream: RedisStream, last: Frame) {
+  constructor(stream: RedisStream, options: RedisRunReaderOptions) {
+    const { last } = options
     this.#stream = stream
+    this.#options = options
     this.head = last.seq
     this.ended = isEndFrame(last)
   }
 
   async *read(after: number, signal: AbortSignal): AsyncGenerator<readonly Frame[], void> {
-    const news = new News(signal)
+    const { leaving, lookMs } = this.#options
+    const news = new News(AbortSignal.any([signal, leaving]))
     const stop = await reach(this.#stream.watch(() => news.arrive()))
     try {
-      for (let position = after; ;) {
+      for (let position = after, silent = false; ;) {
         signal.throwIfAborted()
+        if (leaving.aborted) throw new StreamBroken('server_shutdown')
         const frames = await this.#after(position)
         yield* inParts(frames)
         const last = frames.at(-1)
         if (last ? isEndFrame(last) : this.ended) return
-        if (last) position = last.seq
-        else await news.wait(LOOK_MS)
+        if (last) {
+          position = last.seq
+          silent = false
+          continue
+        }
+        if (silent) yield []
+        silent = true
+        await news.wait(lookMs)
       }
     } finally {
       // Redis may be away; the subscription then means nothing any more.

@@ -32,6 +32,11 @@ export class RedisStream {
     })
   }
 
+  /** Lets readers look, though nothing was written. */
+  async nudge(): Promise<void> {
+    await this.#redis.commands.sPublish(this.#channel, '')
+  }
+
   async renew(): Promise<void> {
     await this.#redis.commands.expire(this.#key, STREAM_LIFETIME_SECONDS)
   }

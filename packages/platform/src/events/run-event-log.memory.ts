@@ -40,6 +40,10 @@ export class MemoryRunEventLogs implements RunEventLogs {
     return this.#logs.get(runId)
   }
 
+  async nudge(): Promise<void> {}
+
+  sendReadersAway(): void {}
+
   async close(): Promise<void> {
     for (const log of this.#logs.values()) log.abandon(new StreamBroken('server_shutdown'))
     this.#logs.clear()

@@ -14,6 +14,7 @@ const BATCH_MS = 200
 const BATCH_BYTES = 16 * 1024
 /** A stream lives four times as long without being renewed. */
 const RENEW_MS = 30_000
+const LOOK_MS = 5_000
 /** How long a log that has ended stays in memory; as long as Redis keeps it. */
 const LINGER_MS = 120_000
 
@@ -22,6 +23,8 @@ export type RedisRunEventLogsOptions = {
   readonly prefix?: string
   /** Frames that are in Redis may leave memory down to this many bytes. Default 4 MiB. */
   readonly windowBytes?: number
+  /** How often readers of other processes' runs look without having been told. Default 5,000. */
+  readonly lookMs?: number
 }
 
 /**
@@ -31,10 +34,11 @@ export type RedisRunEventLogsOptions = {
  */
 export class RedisRunEventLogs implements RunEventLogs {
   readonly #redis: RedisConnection
-  readonly #options: Required<Pick<RedisRunEventLogsOptions, 'prefix'>> & RedisRunEventLogsOptions
+  readonly #options: Required<Pick<RedisRunEventLogsOptions, 'prefix' | 'lookMs'>> & RedisRunEventLogsOptions
   readonly #logs = new Map<string, RedisRunEventLog>()
   readonly #timer = new FlushTimer(BATCH_MS)
   readonly #ended = new Lingering(LINGER_MS)
+  readonly #leaving = new AbortController()
   readonly #renewals: NodeJS.Timeout
   readonly #onReady = (): void => void this.#checkLife()
   #life: string | undefined
@@ -42,7 +46,7 @@ export class RedisRunEventLogs implements RunEventLogs {
 
   private constructor(redis: RedisConnection, options: RedisRunEventLogsOptions) {
     this.#redis = redis
-    this.#options = { prefix: 'bureau:', ...options }
+    this.#options = { prefix: 'bureau:', lookMs: LOOK_MS, ...options }
     redis.commands.on('ready', this.#onReady)
     this.#renewals = setInterval(() => this.#renew(), RENEW_MS).unref()
   }
@@ -76,10 +80,19 @@ export class RedisRunEventLogs implements RunEventLogs {
     const last = await stream.lastFrame().catch((cause: unknown) => {
       throw new ServiceError('stream_unavailable', { cause })
     })
-    return last && new RedisRunReader(stream, last)
+    return last && new RedisRunReader(stream, { last, leaving: this.#leaving.signal, lookMs: this.#options.lookMs })
+  }
+
+  async nudge(runId: string): Promise<void> {
+    await this.#streamOf(runId).nudge()
+  }
+
+  sendReadersAway(): void {
+    this.#leaving.abort()
   }
 
   async close(): Promise<void> {
+    this.sendReadersAway()
     this.#redis.commands.off('ready', this.#onReady)
     clearInterval(this.#renewals)
     for (const log of this.#logs.values()) log.abandon(new StreamBroken('server_shutdown'))

@@ -41,6 +41,9 @@ export interface RunEventReader {
    * Where frames are no longer kept, a `reset` frame stands for all of them; its number is that of the last one it
    * stands for.
    *
+   * A log that another process writes also yields empty batches, when it was looked at and nothing was new: the other
+   * process may have died, which its log does not say.
+   *
    * @throws StreamBroken. @throws The reason of `signal` when it aborts.
    */
   read(after: number, signal: AbortSignal): AsyncIterable<readonly Frame[]>
@@ -87,6 +90,12 @@ export interface RunEventLogs {
    * @throws ServiceError `stream_unavailable` when it cannot be known.
    */
   find(runId: string): Promise<RunEventReader | undefined>
+
+  /** Lets those who read the log elsewhere look at once: its run may have ended without a word in it. */
+  nudge(runId: string): Promise<void>
+
+  /** Breaks off whoever reads here what another process executes: it goes on there, and can be read at a third one. */
+  sendReadersAway(): void
 
   /** Abandons every log that has not ended. */
   close(): Promise<void>

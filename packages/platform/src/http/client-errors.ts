@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { NO_SNIFFING } from '@bureau/runtime'
 
 /**
  * Answers what is not HTTP, or has headers beyond the limit, before any route is known. Nothing was reserved by it, so
@@ -17,6 +18,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     'X-Agent-Run-Admitted: false',
     'Cache-Control: no-store',
     'Connection: close',
+    NO_SNIFFING.join(': '),
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }

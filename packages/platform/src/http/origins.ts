@@ -9,6 +9,7 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
     credentials: true,
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     maxAge: 600,
+    optionsSuccessStatus: 200,
     exposedHeaders: [
       'ETag',
       'Idempotent-Replayed',

@@ -18,7 +18,7 @@ type Sharing = { readonly app: FastifyInstance; readonly platform: Pick<Platform
  */
 export async function sharePort(host: FastifyInstance, { app, platform }: Sharing): Promise<void> {
   await app.ready()
-  host.addHook('preClose', () => app.close())
+  host.drains.push(() => app.close())
   await host.ready()
   const theirs = takeListeners(host, 'request')
   const hasCallback = host.hasRoute({ method: 'GET', url: '/auth/callback' })

@@ -1,6 +1,7 @@
 import { ServiceError } from '@bureau/protocol'
 
 const MAX_NESTING = 64
+const BYTE_ORDER_MARK = '\ufeff'
 /** Names that reach the prototype of an object where code is careless. */
 const PROTOTYPE_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
@@ -15,6 +16,7 @@ const DATA_MEMBER = 'user_context'
  */
 export function parseStrictJson(bytes: Uint8Array): Record<string, unknown> {
   const text = decodeUtf8(bytes)
+  if (text.startsWith(BYTE_ORDER_MARK)) throw invalid('The body begins with a byte order mark: send UTF-8 without one.')
   const duplicate = scan(text) // before parsing: the depth is bounded from here on
   const value = parse(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('The body must be one object.')
@@ -42,7 +44,7 @@ export function parseDataObject(text: string): Record<string, unknown> | undefin
 
 function decodeUtf8(bytes: Uint8Array): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes)
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
     throw invalid('The body is not valid UTF-8.')
   }

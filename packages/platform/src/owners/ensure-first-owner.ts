@@ -25,9 +25,17 @@ const UNFINISHED = `${FILE}.new`
  * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone.
  * Later, agencies that are new in the deployment are published for that owner, and the log says so.
  *
+ * From then on a platform that was opened for this (`makesFirstOwner`) is ready.
+ *
  * @returns The credentials, to be shown this once; undefined when there is an owner already, or no agency to publish.
  */
 export async function ensureFirstOwner(platform: Platform, baseUrl: string): Promise<FirstCredentials | undefined> {
+  const credentials = await makeFirstOwner(platform, baseUrl)
+  platform.startUp.isOver = true
+  return credentials
+}
+
+async function makeFirstOwner(platform: Platform, baseUrl: string): Promise<FirstCredentials | undefined> {
   const { store, agencies, config } = platform
   if (agencies.size === 0) return undefined
   const unfinished = path.join(config.dataFolder, UNFINISHED)

@@ -4,7 +4,7 @@ import type { Platform } from '../context.ts'
 import { systemOperation } from '../db/operation.ts'
 
 /** Why this process should get no requests now; null: it is ready. */
-export type Unready = 'draining' | 'database_unavailable' | 'disk_full' | null
+export type Unready = 'starting' | 'draining' | 'database_unavailable' | 'disk_full' | null
 
 const MIN_FREE = 0.05
 
@@ -15,7 +15,8 @@ export const pingDatabase = systemOperation(
   },
 )
 
-export async function checkReadiness({ executor, store, config }: Platform): Promise<Unready> {
+export async function checkReadiness({ executor, store, config, startUp }: Platform): Promise<Unready> {
+  if (!startUp.isOver) return 'starting'
   if (executor.draining) return 'draining'
   try {
     await store.db.run(pingDatabase, undefined)

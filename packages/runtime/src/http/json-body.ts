@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
 
 const MAX_NESTING = 64
+const BYTE_ORDER_MARK = '\ufeff'
 
 /** A body that is not JSON, and where it stops being so. */
 export class InvalidJson extends Error {
@@ -37,6 +38,8 @@ export function readJsonBodies(app: FastifyInstance): void {
 
 /** @throws InvalidJson */
 export function parseJson(text: string): unknown {
+  if (text.startsWith(BYTE_ORDER_MARK))
+    throw new InvalidJson('JSON begins with a byte order mark: send UTF-8 without one', 0)
   if (nestingOf(text) > MAX_NESTING) throw new InvalidJson(`JSON is nested deeper than ${MAX_NESTING} levels`)
   let value: unknown
   try {

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { StartError } from '@bureau/protocol'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from '../log.ts'
 
@@ -7,13 +10,16 @@ import type { Logger } from '../log.ts'
  */
 const MAX_WAITING_CONNECTIONS = 4_096
 
+/** How much later than its runs a server ends at the latest: what they ended with is still to be sent. */
+export const CLOSE_MARGIN_MS = 10_000
+
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 export type ListenOptions = {
   readonly host: string
   readonly port: number
-  /** Longest time that open streams may take to finish after a stop signal, in milliseconds. */
-  readonly drainMs: number
+  /** When what is still open after a stop signal is cut, in milliseconds: later than everything was told to end. */
+  readonly closeMs: number
   readonly log: Logger
 }
 
@@ -21,17 +27,18 @@ export type ListenOptions = {
  * Listens; on SIGTERM or SIGINT stops accepting, lets streams finish, and closes. A second signal closes at once.
  *
  * @returns The address that is served.
+ * @throws StartError the address cannot be listened on; the app is closed then.
  */
 export async function listen(app: FastifyInstance, options: ListenOptions): Promise<string> {
   let stopping = false
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return void process.exit(1)
     stopping = true
-    options.log.info({ signal, drainMs: options.drainMs }, 'stopping: open streams may finish')
+    options.log.info({ signal, closeMs: options.closeMs }, 'stopping: open streams may finish')
     const hurry = setTimeout(() => {
-      options.log.warn('streams still open after the drain time are cut')
+      options.log.warn('what is still open is cut')
       app.server.closeAllConnections()
-    }, options.drainMs)
+    }, options.closeMs)
     app
       .close()
       .then(
@@ -47,5 +54,35 @@ export async function listen(app: FastifyInstance, options: ListenOptions): Prom
   for (const signal of STOP_SIGNALS) process.on(signal, stop)
   // While it stops, the agents SDK would exit as soon as it found itself the only one that listens for the signal.
   app.server.once('close', () => stopping || ignoreSignals())
-  return app.listen({ host: options.host, port: options.port, backlog: MAX_WAITING_CONNECTIONS })
+  const { host, port } = options
+  try {
+    return await app.listen({ host, port, backlog: MAX_WAITING_CONNECTIONS })
+  } catch (error) {
+    ignoreSignals()
+    await app.close()
+    throw addressError(error, options)
+  }
+}
+
+type Address = Pick<ListenOptions, 'host' | 'port'>
+
+/** Whether a server could listen there now. @throws StartError it could not. */
+export async function checkAddress(address: Address): Promise<void> {
+  const server = createServer().listen({ host: address.host, port: address.port })
+  await once(server, 'listening').catch((error: unknown) => {
+    throw addressError(error, address)
+  })
+  server.close()
+  await once(server, 'close')
+}
+
+function addressError(error: unknown, { host, port }: Address): unknown {
+  const advice: Readonly<Record<string, string>> = {
+    EADDRINUSE: `Port ${port} is taken: something else listens on ${host}:${port}. Stop it, or choose another with --port (in code: port).`,
+    EACCES: `Port ${port} is not for this user: the system keeps it for others. Choose another with --port (in code: port).`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine. Choose another with --host.`,
+    ENOTFOUND: `${host} is not a host name that leads to this machine. Choose another with --host.`,
+  }
+  const message = advice[(error as NodeJS.ErrnoException).code ?? '']
+  return message === undefined ? error : new StartError(message, { cause: error })
 }

@@ -27,9 +27,9 @@ export async function streamResponse(reply: FastifyReply, response: StreamedResp
   reply.hijack()
   socket.writeHead(reply.statusCode, {
     'cache-control': 'no-cache',
+    connection: 'keep-alive',
     ...(reply.getHeaders() as Record<string, string>),
     'content-type': response.contentType,
-    connection: 'keep-alive',
     'x-accel-buffering': 'no',
   })
   let begun = false

@@ -46,6 +46,11 @@ export class ProcessRuns {
     return cancelAndWait(run, request)
   }
 
+  /** As in `RunRegistry`. */
+  cancelAll(): void {
+    for (const { control } of this.#live.values()) control.cancel('immediate')
+  }
+
   runs(): OwnedRun[] {
     return [...this.#live.values(), ...this.#ended.runs()]
   }

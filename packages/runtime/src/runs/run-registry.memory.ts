@@ -17,6 +17,10 @@ export class MemoryRunRegistry implements RunRegistry {
     return this.#runs.cancel(request)
   }
 
+  cancelAll(): void {
+    this.#runs.cancelAll()
+  }
+
   async close(): Promise<void> {
     this.#runs.clear()
   }

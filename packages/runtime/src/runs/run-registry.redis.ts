@@ -65,6 +65,10 @@ export class RedisRunRegistry implements RunRegistry {
     return executing === undefined ? undefined : this.#cancelElsewhere(executing, request)
   }
 
+  cancelAll(): void {
+    this.#here.cancelAll()
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#renewals)
     const entries = this.#here.runs().map(({ runId }) => this.#entryOf(runId))

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { NO_SNIFFING } from '@bureau/runtime'
 
 type ConnectionError = Error & { readonly code?: string }
 
@@ -15,6 +16,11 @@ export function refuseUnreadable(error: ConnectionError, socket: Socket): void {
   const status = STATUS[error.code ?? ''] ?? 400
   const reason = STATUS_CODES[status]!
   const body = JSON.stringify({ detail: reason, error: reason })
-  const headers = ['content-type: application/json', `content-length: ${body.length}`, 'connection: close']
+  const headers = [
+    'content-type: application/json',
+    `content-length: ${body.length}`,
+    'connection: close',
+    NO_SNIFFING.join(': '),
+  ]
   socket.end(`HTTP/1.1 ${status} ${reason}\r\n${headers.join('\r\n')}\r\n\r\n${body}`)
 }

@@ -1,0 +1,33 @@
+import { StartError } from '@bureau/protocol'
+import type { PlatformConfig } from './config.ts'
+import { SealError } from './security/seal.ts'
+
+/** Why the system refuses a file. */
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not write there',
+  EPERM: 'this user may not write there',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota is used up',
+  ENOTDIR: 'a part of its path is a file',
+  EEXIST: 'it is a file',
+  ENOENT: 'a part of its path does not exist',
+}
+
+/** What to say of a data folder that the system keeps from this process; undefined when the error is about something else. */
+export function folderError(error: unknown, folder: string | undefined): StartError | undefined {
+  const { code, syscall } = error as NodeJS.ErrnoException
+  const reason = REASONS[code ?? '']
+  if (folder === undefined || syscall === undefined || reason === undefined) return undefined
+  const advice = `Make it writable for this user (${syscall} failed with ${code}), or name another with BUREAU_DATA.`
+  return new StartError(`The data folder ${folder} cannot be used: ${reason}. ${advice}`, { cause: error })
+}
+
+/** What to tell whoever starts the platform, where there is something that they can do; otherwise the error itself. */
+export function startError(error: unknown, { dataFolder, masterKey }: PlatformConfig): unknown {
+  if (!(error instanceof SealError)) return folderError(error, dataFolder) ?? error
+  const key = masterKey === undefined ? `master.key in ${dataFolder}` : 'PLATFORM_MASTER_KEY'
+  return new StartError(`${key} is not the master key of this database. Use the one that it was made with.`, {
+    cause: error,
+  })
+}

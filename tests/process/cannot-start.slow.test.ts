@@ -1,0 +1,108 @@
+import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { startBureau } from '../support/bureau-process.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+
+const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
+const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
+
+function newFolder(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-start-'))
+  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Runs a command to its end. What it says on standard error, without the log, is what a user reads. */
+function runToEnd(args: readonly string[], env: Record<string, string>) {
+  const { status, stderr } = spawnSync(process.execPath, [BIN, ...args], {
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'], PORT: '0', ...env },
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  })
+  return { status, lines: stderr.trim().split('\n') }
+}
+
+async function takenPort(): Promise<string> {
+  const server = createServer().listen({ host: '127.0.0.1', port: 0 })
+  await once(server, 'listening')
+  closeAfterTest(async () => void server.close())
+  return String((server.address() as AddressInfo).port)
+}
+
+test.each(['start', 'platform', 'serve', 'dev'])(
+  '%s on a taken port says so in one line, ends with 1 and lets its data folder go',
+  async (command) => {
+    const port = await takenPort()
+    const BUREAU_DATA = newFolder()
+
+    const { status, lines } = runToEnd([command, DEMO, '--port', port], { BUREAU_DATA })
+
+    expect(lines).toEqual([expect.stringMatching(new RegExp(`^Port ${port} is taken: .* with --port`))])
+    expect(status).toBe(1)
+    if (command !== 'dev') await startBureau([command, DEMO], { BUREAU_DATA })
+  },
+)
+
+test.each(['start', 'platform'])('%s with a data folder that cannot be written to says so in one line', (command) => {
+  // Root may write everywhere, so the folder is one that nobody can make.
+  const file = path.join(newFolder(), 'file')
+  writeFileSync(file, '')
+
+  const { status, lines } = runToEnd([command, DEMO], { BUREAU_DATA: path.join(file, 'data') })
+
+  expect(lines).toEqual([expect.stringContaining(`The data folder ${file}/data cannot be used: a part of its path`)])
+  expect(lines[0]).toContain('BUREAU_DATA')
+  expect(status).toBe(1)
+})
+
+test('a damaged data folder is told in one line, and what helps', async () => {
+  const whole = newFolder()
+  const { child, exited } = await startBureau(['platform', DEMO], { BUREAU_DATA: whole })
+  child.kill('SIGTERM')
+  expect(await exited).toBe(0)
+  const startDamaged = (damage: (folder: string) => void) => {
+    const folder = newFolder()
+    cpSync(whole, folder, { recursive: true })
+    damage(folder)
+    return runToEnd(['platform', DEMO], { BUREAU_DATA: folder })
+  }
+  const noise = Buffer.alloc(8_192, 'noise')
+
+  const control = startDamaged((folder) => writeFileSync(path.join(folder, 'records/global/pg_control'), noise))
+  const tables = startDamaged((folder) => {
+    const base = path.join(folder, 'records/base')
+    for (const name of readdirSync(base, { recursive: true, withFileTypes: true })) {
+      if (name.isFile()) writeFileSync(path.join(name.parentPath, name.name), noise)
+    }
+  })
+  const lock = startDamaged((folder) => writeFileSync(path.join(folder, 'lock'), noise))
+  const key = startDamaged((folder) => writeFileSync(path.join(folder, 'master.key'), '0'.repeat(64)))
+
+  for (const { status, lines } of [control, tables]) {
+    expect(lines).toEqual([expect.stringMatching(/records cannot be opened: its files are damaged.*bureau restore/)])
+    expect(status).toBe(1)
+  }
+  expect([lock.status, ...lock.lines]).toEqual([1, expect.stringContaining('/lock cannot be locked')])
+  expect([key.status, ...key.lines]).toEqual([1, expect.stringContaining('is not the master key of this database')])
+})
+
+test('a PostgreSQL server that does not answer is told in one line, without its password', () => {
+  const env = {
+    BUREAU_DATA: newFolder(),
+    DATABASE_URL: 'postgres://user:secret-word@127.0.0.1:1/bureau',
+    PLATFORM_MASTER_KEY: '0'.repeat(64),
+  }
+
+  const { status, lines } = runToEnd(['platform', DEMO], env)
+
+  expect(lines).toEqual([expect.stringMatching(/^DATABASE_URL: PostgreSQL at 127.0.0.1:1 refuses: .*ECONNREFUSED/)])
+  expect(lines[0]).not.toContain('secret-word')
+  expect(status).toBe(1)
+})
