@@ -43,7 +43,7 @@ const withoutToken = (path: string, method = 'POST') =>
 
 const endlessBody = (): RequestInit => {
   const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode('{')) })
-  return { body, duplex: 'half' } as RequestInit
+  return { body, duplex: 'half' }
 }
 
 /** What becomes of a request when as much time has passed as the server waits for more of its body. */
