@@ -4,7 +4,7 @@ import { Agency, Agent, MCPServerOAuth, tool } from '@bureau/framework'
 import { MemoryOAuthStateRegistry } from '@bureau/runtime'
 import type { ServerOptions } from '@bureau/server'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { hold, status as failWith, text, textDeltas } from '../support/fake-provider.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -41,11 +41,30 @@ const withoutToken = (path: string, method = 'POST') =>
     ],
   ] as const satisfies Provoked[string]
 
+const endlessBody = (): RequestInit => {
+  const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode('{')) })
+  return { body, duplex: 'half' }
+}
+
+/** What becomes of a request when as much time has passed as the server waits for more of its body. */
+async function stalled(send: () => ReturnType<Send>): ReturnType<Send> {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const answer = send()
+    while (vi.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve))
+    vi.advanceTimersByTime(15_000)
+    return await answer
+  } finally {
+    vi.useRealTimers()
+  }
+}
+
 /** What every route with a body refuses. */
 const refusedBodies = (path: string) =>
   [
     [400, 'a body with an encoding', ({ send }) => send(path, post({}, { 'content-encoding': 'gzip' }))],
     ...withoutToken(path),
+    [408, 'a body that does not go on', ({ send }) => stalled(() => send(path, { ...post(''), ...endlessBody() }))],
     [413, 'a body that is too large', ({ send }) => send(path, post('x'.repeat(BODY_LIMIT + 1)))],
     [422, 'a body that is not an object', ({ send }) => send(path, post('[]'))],
   ] as const satisfies Provoked[string]

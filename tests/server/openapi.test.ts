@@ -233,7 +233,7 @@ describe('GET /openapi.json', () => {
         content: { 'application/json': { schema: { $ref: '#/components/schemas/RunRequest' } } },
       },
     })
-    expect(Object.keys(run.responses)).toEqual(['200', '400', '401', '413', '422', '429', '500', '503'])
+    expect(Object.keys(run.responses)).toEqual(['200', '400', '401', '408', '413', '422', '429', '500', '503'])
     expect(count).toMatchObject({ operationId: 'WordCount', summary: 'WordCount', description: 'Counts words.' })
     expect(body.components.schemas.WordCount.properties).toEqual({
       text: { type: 'string', description: 'What to count.' },

@@ -6,7 +6,6 @@ import { completionRoutes } from './completions/completions.routes.ts'
 import type { Platform } from './context.ts'
 import { platformDocument } from './docs/openapi.ts'
 import { refuseWhenFull } from './http/admission-gate.ts'
-import { boundBodies } from './http/body-budget.ts'
 import { passRawBodies, readStrictBodies } from './http/bodies.ts'
 import { authenticateCallers } from './http/callers.ts'
 import { answerClientError } from './http/client-errors.ts'
@@ -72,7 +71,6 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   await allowOrigins(app, platform.config.corsOrigins)
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
-  boundBodies(app)
   readStrictBodies(app)
   app.setErrorHandler((error: Error, request, reply) => renderError(error, request, reply))
   app.setNotFoundHandler(renderNotFound((path) => methodsOf(ROUTES, path)))

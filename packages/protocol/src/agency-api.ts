@@ -2,6 +2,9 @@ import { z } from 'zod'
 import { HistoryItem, Message } from './message.ts'
 import { Usage } from './usage.ts'
 
+/** What somebody else has named: repeated in answers, errors and logs. */
+const Identifier = z.string().max(256)
+
 /** Per-request model client override (seed, `client_config`). `litellm_keys` is an older name of `thirdparty_keys`. */
 export const ClientConfig = z.object({
   base_url: z.string().nullish().describe('Model API base URL for this request.'),
@@ -17,11 +20,11 @@ export type ClientConfig = z.infer<typeof ClientConfig>
 /** Body of `get_response` and `get_response_stream`. Unknown members are ignored. */
 export const RunRequest = z.object({
   message: z
-    .union([z.string(), z.array(z.record(z.string(), z.unknown()))])
+    .union([z.string(), z.array(z.record(z.string(), z.unknown())).max(1_000)])
     .describe('The user message: text, or a non-empty list of Responses API input items.'),
-  chat_history: z.array(HistoryItem).nullish().describe('Earlier new_messages, in order.'),
-  recipient_agent: z.string().nullish().describe('The agent to address. Default: the first entry point.'),
-  file_ids: z.array(z.string()).nullish().describe('Ids of files already uploaded to the model provider.'),
+  chat_history: z.array(HistoryItem).max(20_000).nullish().describe('Earlier new_messages, in order.'),
+  recipient_agent: Identifier.nullish().describe('The agent to address. Default: the first entry point.'),
+  file_ids: z.array(Identifier).nullish().describe('Ids of files already uploaded to the model provider.'),
   file_urls: z
     .union([z.record(z.string(), z.string()), z.array(z.string())])
     .nullish()
@@ -51,7 +54,7 @@ export const CancelMode = z.enum(['immediate', 'after_turn'])
 
 /** Body of `cancel_response_stream`. */
 export const CancelRequestBody = z.object({
-  run_id: z.string().describe('From the first event of the stream.'),
+  run_id: Identifier.describe('From the first event of the stream.'),
   cancel_mode: CancelMode.nullish().describe('Default: immediate.'),
 })
 export type CancelRequestBody = z.infer<typeof CancelRequestBody>

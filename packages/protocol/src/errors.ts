@@ -11,6 +11,7 @@ export const ERRORS = {
   route_not_found: { status: 404, message: 'There is no such route.' },
   method_not_allowed: { status: 405, message: 'This route does not accept that method.' },
   body_too_large: { status: 413, message: 'The body is too large.' },
+  body_too_slow: { status: 408, message: 'The body did not arrive in time.' },
   internal_error: { status: 500, message: 'Something failed on our side.' },
   overloaded: { status: 503, message: 'The server is at its limit. Try again shortly.' },
   server_draining: { status: 503, message: 'The server is shutting down. Try again shortly.' },

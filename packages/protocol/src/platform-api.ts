@@ -39,7 +39,12 @@ export type SandboxFile = z.output<typeof SandboxFile>
 const UserContext = z
   .union([z.record(z.string(), z.unknown()), z.string()], { error: 'must be an object, text or null' })
   .nullable()
-  .refine((context) => utf8Length(JSON.stringify(context)) <= MAX_CONTEXT_BYTES, 'must be at most 64 KiB of JSON')
+  .refine(
+    (context) =>
+      (typeof context !== 'string' || context.length <= MAX_CONTEXT_BYTES) && // what is far too long is not written out
+      utf8Length(JSON.stringify(context)) <= MAX_CONTEXT_BYTES,
+    'must be at most 64 KiB of JSON',
+  )
   .refine((context) => depthOf(context) <= MAX_CONTEXT_DEPTH, 'must not be nested deeper than 32 levels')
 
 /** Body of `POST /get_completion_v2`. Unknown members are ignored. */

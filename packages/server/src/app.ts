@@ -38,6 +38,7 @@ import { toolRoutes } from './tools/tools.routes.ts'
 const OPEN_ROUTES = new Set(['/healthz', '/readyz', '/auth/callback'])
 const DOCS_ROUTES = /^\/(?:docs|redoc|openapi\.json)(?:\/|$)/
 const MIB = 1_048_576
+const MINUTE_MS = 60_000
 
 /**
  * The server as a Fastify instance that does not listen yet: for embedding, and for tests without a socket.
@@ -112,6 +113,8 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
     bodyLimit: options.bodyLimitBytes ?? 32 * MIB,
     exposeHeadRoutes: false,
     trustProxy: [...config.trustedProxies],
+    // Of a whole request; what is too slow long before that is cut by whoever receives its body.
+    requestTimeout: 5 * MINUTE_MS,
     schemaController: { compilersFactory: schemaCompilers },
     forceCloseConnections: true,
     // Else 10 s, for hooks as well: a closing server would not wait any longer for its streams.

@@ -15,6 +15,7 @@ const EVERYWHERE: readonly string[] = [
   'method_not_allowed',
   'route_not_found',
   'body_too_large',
+  'body_too_slow',
   'internal_error',
   'overloaded',
   'server_draining',

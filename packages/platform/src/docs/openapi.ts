@@ -169,7 +169,7 @@ const EVERYWHERE: readonly ErrorCode[] = [
 
 function failures(route: Route, schemas: Schemas): Json {
   const asks = route.body || route.query ? (['invalid_request'] as const) : []
-  const sends = route.body ? (['invalid_json', 'invalid_content_type', 'body_too_large'] as const) : []
+  const sends = route.body ? (['invalid_json', 'invalid_content_type', 'body_too_large', 'body_too_slow'] as const) : []
   const common = route.scope === null ? [] : EVERYWHERE
   const repeats = route.idempotent ? (['idempotency_key_reused', 'idempotency_in_progress'] as const) : []
   const codes = new Set<ErrorCode>([...route.errors, ...asks, ...sends, ...repeats, ...common])

@@ -1,17 +1,18 @@
 import { ServiceError } from '@bureau/protocol'
+import { BodyReceiver } from '@bureau/runtime'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Readable } from 'node:stream'
+import { callerOf } from './callers.ts'
 import { parseStrictJson } from './strict-json.ts'
 
 /** JSON is all that is read; its bytes are checked before they are used. */
 export function readStrictBodies(app: FastifyInstance): void {
+  // The keys of an owner share what one owner may take.
+  const bodies = new BodyReceiver({ callerOf: (request) => callerOf(request, false).ownerId || request.ip })
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(/^application\/json\s*(?:;|$)/i, { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      done(null, readJson(request, body as Buffer))
-    } catch (error) {
-      done(error as Error)
-    }
-  })
+  app.addContentTypeParser(/^application\/json\s*(?:;|$)/i, async (request: FastifyRequest, payload: Readable) =>
+    readJson(request, await bodies.receive(request, payload)),
+  )
   app.addContentTypeParser('*', (_request, _payload, done) => done(new ServiceError('invalid_content_type')))
   continueWhenWelcome(app)
 }

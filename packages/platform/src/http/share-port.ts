@@ -39,6 +39,7 @@ export async function sharePort(host: FastifyInstance, { app, platform }: Sharin
   takeListeners(host, 'clientError')
   host.server.on('clientError', answerClientError)
   host.server.headersTimeout = app.server.headersTimeout
+  host.server.requestTimeout = app.server.requestTimeout
 }
 
 /** Whether the sign-in that a callback belongs to is the platform's. */

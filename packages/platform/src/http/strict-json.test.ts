@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { parseStrictJson } from './strict-json.ts'
 
 const parse = (text: string): Record<string, unknown> => parseStrictJson(Buffer.from(text))
-const codeOf = (text: string | Uint8Array): string => {
+const codeOf = (text: string | Buffer): string => {
   try {
-    parseStrictJson(typeof text === 'string' ? Buffer.from(text) : text)
+    parseStrictJson(Buffer.from(text))
     return 'accepted'
   } catch (error) {
     return (error as { code: string }).code

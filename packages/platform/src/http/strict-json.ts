@@ -1,7 +1,10 @@
 import { ServiceError } from '@bureau/protocol'
+import { checkJsonLimits, endOfString, InvalidJson, JsonLimitExceeded, type JsonLimits } from '@bureau/runtime'
+import { refusalOf } from './parse-input.ts'
 
-const MAX_NESTING = 64
-const BYTE_ORDER_MARK = '\ufeff'
+/** Several times what any request needs: contexts of runs are at most 64 KiB, lists have a few hundred entries. */
+const LIMITS: JsonLimits = { values: 100_000, names: 50_000, differentNames: 10_000 }
+
 /** Names that reach the prototype of an object where code is careless. */
 const PROTOTYPE_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
@@ -9,15 +12,15 @@ const PROTOTYPE_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor'
 const DATA_MEMBER = 'user_context'
 
 /**
- * Parses a JSON body that cannot harm: valid UTF-8, one object, bounded nesting, no name twice, no prototype names, no
- * text that a database cannot store.
+ * Parses a JSON body that cannot harm: valid UTF-8, one object, bounded nesting and counts, no name twice, no prototype
+ * names, no text that a database cannot store.
  *
- * @throws ServiceError `invalid_json`; `invalid_request` for U+0000 and unpaired surrogates.
+ * @throws ServiceError `invalid_json`; `invalid_request` for too many names or values, U+0000 and unpaired surrogates.
  */
-export function parseStrictJson(bytes: Uint8Array): Record<string, unknown> {
+export function parseStrictJson(bytes: Buffer): Record<string, unknown> {
+  checkLimits(bytes) // before anything is made of them: depth and counts are bounded from here on
   const text = decodeUtf8(bytes)
-  if (text.startsWith(BYTE_ORDER_MARK)) throw invalid('The body begins with a byte order mark: send UTF-8 without one.')
-  const duplicate = scan(text) // before parsing: the depth is bounded from here on
+  const duplicate = findDuplicate(bytes)
   const value = parse(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('The body must be one object.')
   if (duplicate !== undefined) throw invalid(`The name ${JSON.stringify(duplicate)} stands twice in one object.`)
@@ -42,6 +45,19 @@ export function parseDataObject(text: string): Record<string, unknown> | undefin
   }
 }
 
+function checkLimits(bytes: Uint8Array): void {
+  try {
+    checkJsonLimits(bytes, LIMITS)
+  } catch (error) {
+    if (error instanceof JsonLimitExceeded) {
+      const path = error.path.map((part) => `/${part}`).join('')
+      throw refusalOf([{ path, code: 'invalid_request', error: error.message }])
+    }
+    if (error instanceof InvalidJson) throw invalid(`${error.message}.`)
+    throw error
+  }
+}
+
 function decodeUtf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
@@ -58,29 +74,25 @@ function parse(text: string): unknown {
   }
 }
 
-/**
- * Walks through the text once without recursion and bounds its nesting. On valid JSON the answer is exact: a name that
- * stands twice in one object.
- */
-function scan(text: string): string | undefined {
+/** On valid JSON the answer is exact: a name that stands twice in one object. */
+function findDuplicate(bytes: Buffer): string | undefined {
   const names: (Set<string> | null)[] = []
   let expectsName = false
-  let duplicate: string | undefined
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
+  for (let at = 0; at < bytes.length; at++) {
+    const code = bytes[at]!
     if (code === QUOTE) {
-      const end = endOfString(text, at)
-      if (expectsName) duplicate ??= addName(names.at(-1), text.slice(at, end + 1))
+      const end = endOfString(bytes, at + 1)
+      const duplicate = expectsName ? addName(names.at(-1), bytes.toString('utf8', at, end + 1)) : undefined
+      if (duplicate !== undefined) return duplicate
       expectsName = false
       at = end
     } else if (code === OPEN_OBJECT || code === OPEN_LIST) {
-      if (names.push(code === OPEN_OBJECT ? new Set() : null) > MAX_NESTING)
-        throw invalid('The body is nested too deep.')
+      names.push(code === OPEN_OBJECT ? new Set() : null)
       expectsName = code === OPEN_OBJECT
     } else if (code === CLOSE_OBJECT || code === CLOSE_LIST) names.pop()
     else if (code === COMMA) expectsName = names.at(-1) instanceof Set
   }
-  return duplicate
+  return undefined
 }
 
 const QUOTE = 0x22
@@ -89,7 +101,6 @@ const OPEN_LIST = 0x5b
 const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
-const BACKSLASH = 0x5c
 
 /** Answers the name when it was there before. */
 function addName(names: Set<string> | null | undefined, literal: string): string | undefined {
@@ -105,17 +116,6 @@ function unescape(literal: string): string {
     return String(JSON.parse(literal))
   } catch {
     return literal
-  }
-}
-
-function endOfString(text: string, start: number): number {
-  for (let at = start + 1; ;) {
-    const quote = text.indexOf('"', at)
-    if (quote < 0) return text.length
-    let slashes = 0
-    while (text.charCodeAt(quote - 1 - slashes) === BACKSLASH) slashes++
-    if (slashes % 2 === 0) return quote
-    at = quote + 1
   }
 }
 

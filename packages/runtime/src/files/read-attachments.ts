@@ -58,9 +58,10 @@ export async function readAttachments(
   sources: AttachmentSources,
   options: ReadAttachmentsOptions,
 ): Promise<Attachment[]> {
-  const named = nameAttachments(sources)
   const { maxFiles = 50 } = options
-  if (named.length > maxFiles) throw new AttachmentError('too_many', `At most ${maxFiles} files are allowed.`)
+  const { length } = Object.keys(sources)
+  if (length > maxFiles) throw new AttachmentError('too_many', `At most ${maxFiles} files are allowed.`)
+  const named = nameAttachments(sources)
   const localFiles = new Map<NamedSource, LocalFile>()
   try {
     for (const entry of named) {

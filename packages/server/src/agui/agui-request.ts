@@ -17,7 +17,9 @@ import { parseBody } from '../http/invalid-body.ts'
 export const AguiPart = z.looseObject({ type: z.string() })
 export type AguiPart = z.infer<typeof AguiPart>
 
-const content = z.union([z.string(), z.array(AguiPart)])
+const content = z.union([z.string(), z.array(AguiPart).max(1_000)])
+
+const MAX_MESSAGES = 20_000
 
 export const AguiMessage = z.discriminatedUnion('role', [
   DeveloperMessageSchema,
@@ -29,6 +31,9 @@ export const AguiMessage = z.discriminatedUnion('role', [
   ReasoningMessageSchema,
 ])
 export type AguiMessage = z.infer<typeof AguiMessage>
+
+/** Repeated in the events of the run. */
+const Identifier = z.string().max(1_024)
 
 /** What the run takes beyond the protocol's own input. */
 const BUREAU_FIELDS = {
@@ -47,7 +52,10 @@ const BUREAU_FIELDS = {
  * `runId` and `messages` must be there.
  */
 export const AguiRequest = RunAgentInputSchema.extend({
-  messages: z.array(AguiMessage),
+  threadId: Identifier,
+  runId: Identifier,
+  parentRunId: Identifier.optional(),
+  messages: z.array(AguiMessage).max(MAX_MESSAGES),
   ...RunRequest.pick(BUREAU_FIELDS).shape,
 })
 export type AguiRequest = z.infer<typeof AguiRequest>
@@ -74,7 +82,7 @@ export function knowsAll({ protocolVersion }: AguiRun): boolean {
  * @throws InvalidBody the keys of the protocol are named in camelCase.
  */
 export function readAguiRequest(body: unknown): AguiRequest {
-  return parseBody(AguiRequest, isFields(body) ? withProtocolKeys(body) : body)
+  return parseBody(AguiRequest, isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body)
 }
 
 type Fields = Readonly<Record<string, unknown>>
@@ -117,8 +125,11 @@ function renamed(fields: Fields, names: ReadonlyMap<string, string>): Record<str
 
 /** Values that are not what they should be are left to the schema, which says so. */
 function eachOf(list: unknown, convert: (entry: Fields) => unknown): unknown {
-  return Array.isArray(list) ? list.map((entry) => (isFields(entry) ? convert(entry) : entry)) : list
+  if (!Array.isArray(list) || isTooLong(list)) return list
+  return list.map((entry) => (isFields(entry) ? convert(entry) : entry))
 }
+
+const isTooLong = (list: unknown): boolean => Array.isArray(list) && list.length > MAX_MESSAGES
 
 function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -78,7 +78,7 @@ export function endpoint(id: string, about: Endpoint): object {
 }
 
 const OF_TOKENS: readonly ErrorCode[] = ['not_authenticated', 'unauthorized', 'rate_limited']
-const OF_BODIES: readonly ErrorCode[] = ['invalid_content_type', 'body_too_large']
+const OF_BODIES: readonly ErrorCode[] = ['invalid_content_type', 'body_too_large', 'body_too_slow']
 const OF_ALL: readonly ErrorCode[] = ['internal_error', 'server_draining']
 
 /** Refusals by status, each with the sentences of its codes. */

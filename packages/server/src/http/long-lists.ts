@@ -16,11 +16,21 @@ export function issuesOfLongLists(schema: unknown, value: unknown): Issue[] {
   if (typeof value !== 'object' || value === null) return []
   const kind = chosen(unwrapped(schema), value)
   if (!holdsLists(kind)) return []
-  if (kind instanceof z.ZodArray) return Array.isArray(value) ? issuesOfList(kind.element, value) : []
+  if (kind instanceof z.ZodArray) return Array.isArray(value) ? issuesOfArray(kind, value) : []
+  if (Array.isArray(value)) return []
   if (kind instanceof z.ZodRecord) return issuesOfMap(kind.valueType, Object.entries(value))
   if (!(kind instanceof z.ZodObject)) return []
   const fields = value as Fields
   return Object.entries(kind.shape).flatMap(([name, member]) => within(name, issuesOfLongLists(member, fields[name])))
+}
+
+/** A list that is longer than it may be is not looked into. */
+function issuesOfArray({ element, def }: z.ZodArray, list: readonly unknown[]): Issue[] {
+  const checks = (def.checks ?? []).map((check) => check._zod.def as z.core.$ZodCheckMaxLengthDef)
+  const { maximum = Infinity } = checks.find(({ check }) => check === 'max_length') ?? {}
+  if (list.length <= maximum) return issuesOfList(element, list)
+  const message = `there may be at most ${maximum} entries, and there are ${list.length}`
+  return [{ code: 'too_big', origin: 'array', maximum, inclusive: true, path: [], message, input: list }]
 }
 
 function issuesOfMap(element: unknown, entries: readonly (readonly [string, unknown])[]): Issue[] {

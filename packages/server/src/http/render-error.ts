@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { ERRORS, ServiceError } from '@bureau/protocol'
-import { InvalidJson } from '@bureau/runtime'
+import { InvalidJson, JsonLimitExceeded } from '@bureau/runtime'
 import { InvalidBody, notAnObject } from './invalid-body.ts'
 
 /**
@@ -10,6 +10,10 @@ import { InvalidBody, notAnObject } from './invalid-body.ts'
 export function renderError(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof InvalidBody) {
     return reply.code(422).send({ detail: error.entries, error: `The request is not valid. ${error.message}` })
+  }
+  if (error instanceof JsonLimitExceeded) {
+    const entry = { type: 'limit_exceeded', loc: ['body', ...error.path], msg: error.message, input: null }
+    return renderError(new InvalidBody([entry]), request, reply)
   }
   if (error instanceof InvalidJson) {
     const loc = error.offset === undefined ? ['body'] : ['body', error.offset]

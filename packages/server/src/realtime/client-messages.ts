@@ -42,7 +42,7 @@ function readEvent(message: Fields, type: string): ClientMessage {
 
 function readObject(text: string): Fields | undefined {
   try {
-    const value = parseJson(text)
+    const value = parseJson(Buffer.from(text))
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
   } catch (error) {
     if (error instanceof InvalidJson) return undefined

@@ -41,20 +41,26 @@ export type InputCheck = (input: Record<string, unknown>) => void
  */
 export function schemaCheck(tool: string, schema: object): InputCheck {
   const { $schema: _, ...rules } = schema as Record<string, unknown>
-  const validate = compile(tool, rules)
+  const first = compile(tool, rules, { allErrors: false })
+  const all = compile(tool, rules, { allErrors: true })
   return (input) => {
-    if (!validate(input)) throw new InvalidBody((validate.errors ?? []).map((error) => entryOf(error, input)))
+    if (first(input)) return
+    // Of input that is long, everything that is wrong could be more than there is memory for.
+    const { errors } = JSON.stringify(input).length <= MAX_EXPLAINED_LENGTH && !all(input) ? all : first
+    throw new InvalidBody((errors ?? []).map((error) => entryOf(error, input)))
   }
 }
+
+const MAX_EXPLAINED_LENGTH = 65_536
 
 /** Loaded only for such tools: a tool of our own has a zod schema. */
 const load = createRequire(import.meta.url)
 
-function compile(tool: string, rules: object): ValidateFunction {
+function compile(tool: string, rules: object, { allErrors }: { allErrors: boolean }): ValidateFunction {
   const { Ajv } = load('ajv') as typeof import('ajv')
   try {
     return new Ajv({
-      allErrors: true,
+      allErrors,
       strict: false,
       useDefaults: true,
       validateFormats: false,

@@ -9,6 +9,7 @@ import {
 } from '@bureau/framework'
 import { NO_USAGE } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
+import { issuesOfLongLists } from '../http/long-lists.ts'
 import { lenientInput } from './lenient-input.ts'
 import { requireSuccess, ToolTimeout } from './tool-failure.ts'
 import { inputEntries, schemaCheck, toolInputOf } from './tool-input.ts'
@@ -43,6 +44,8 @@ function callOf(tool: FunctionTool): ToolCall {
   const definition = definitionOf(tool)
   if (!definition) return sdkCallOf(tool)
   return async (input) => {
+    const issues = issuesOfLongLists(definition.parameters, input)
+    if (issues.length > 0) throw new InvalidBody(inputEntries(issues, input))
     try {
       return await callTool(definition, input, { userContext: {}, run: null, signal: null })
     } catch (error) {

@@ -1,0 +1,153 @@
+import { ServiceError } from '@bureau/protocol'
+import type { FastifyRequest } from 'fastify'
+import type { Readable } from 'node:stream'
+
+const MIB = 1_048_576
+/** Each takes time and memory, whatever is in it. Packets of a slow network carry ten times as much as is needed for this. */
+const MAX_PIECES = 200_000
+
+export type BodyLimits = {
+  /** Bytes of bodies that are on their way, of all requests together. Default 512 MiB. */
+  readonly maxBytes?: number
+  /** Of the requests of one caller. Default: a quarter of it. */
+  readonly maxBytesOfCaller?: number
+  /** What must arrive of a body in each `windowMs`, unless it ends. Default 16 KiB in 15 seconds. */
+  readonly minBytes?: number
+  readonly windowMs?: number
+  /** Whose request it is; undefined: nobody's in particular, so that only `maxBytes` counts. */
+  readonly callerOf?: (request: FastifyRequest) => string | undefined
+}
+
+/**
+ * Receives bodies, and bounds what those that are still on their way hold in memory: bytes count from when they arrive
+ * until the last one has.
+ */
+export class BodyReceiver {
+  readonly #limits: Required<BodyLimits>
+  readonly #ofCallers = new Map<string, number>()
+  #total = 0
+
+  constructor({ maxBytes = 512 * MIB, ...limits }: BodyLimits = {}) {
+    const shares = { maxBytes, maxBytesOfCaller: maxBytes / 4, callerOf: () => undefined }
+    this.#limits = { ...shares, minBytes: 16_384, windowMs: 15_000, ...limits }
+  }
+
+  /**
+   * The whole body. What is refused for anything but its length is read to its end and thrown away: clients that are still
+   * writing would not see the answer.
+   *
+   * @throws ServiceError `body_too_large`; `body_too_slow`; `rate_limited`: this caller's share is taken; `overloaded`.
+   *   The error of the connection when it broke off.
+   */
+  receive(request: FastifyRequest, payload: Readable): Promise<Buffer> {
+    const { bodyLimit } = request.routeOptions
+    if (Number(request.headers['content-length']) > bodyLimit) {
+      return Promise.reject(new ServiceError('body_too_large'))
+    }
+    const body = new ArrivingBody(this.#holder(request), bodyLimit)
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+    const watch = this.#watch(body, reject)
+    const add = (chunk: Buffer): void => {
+      if (!body.add(chunk)) reject(new ServiceError('body_too_large'))
+    }
+    payload.on('data', add)
+    payload.once('end', () => body.settle(resolve, reject))
+    payload.once('error', (error: Error) => reject(brokenOff(error)))
+    payload.once('close', () => reject(brokenOff(new Error('the client has left'))))
+    return promise.finally(() => {
+      clearInterval(watch)
+      body.release()
+      payload.off('data', add).resume()
+    })
+  }
+
+  /** After a pause of this process, what waits at the door is let in before it counts as late. */
+  #watch(body: ArrivingBody, reject: (error: Error) => void): NodeJS.Timeout {
+    const { minBytes, windowMs } = this.#limits
+    let before = 0
+    const look = (): void => {
+      if (body.arrived - before < minBytes) reject(new ServiceError('body_too_slow'))
+      before = body.arrived
+    }
+    return setInterval(() => setImmediate(look), windowMs)
+  }
+
+  #holder(request: FastifyRequest): Holder {
+    const caller = this.#limits.callerOf(request)
+    return {
+      hold: (bytes) => this.#hold(caller, bytes),
+      release: (bytes) => this.#add(caller, -bytes),
+    }
+  }
+
+  #hold(caller: string | undefined, bytes: number): ServiceError | undefined {
+    const { maxBytes, maxBytesOfCaller } = this.#limits
+    const ofCaller = caller === undefined ? 0 : (this.#ofCallers.get(caller) ?? 0)
+    if (ofCaller + bytes > maxBytesOfCaller) return new ServiceError('rate_limited', { message: SHARE_TAKEN, ...SOON })
+    if (this.#total + bytes > maxBytes) return new ServiceError('overloaded', SOON)
+    this.#add(caller, bytes)
+    return undefined
+  }
+
+  #add(caller: string | undefined, bytes: number): void {
+    this.#total += bytes
+    if (caller === undefined) return
+    const left = (this.#ofCallers.get(caller) ?? 0) + bytes
+    if (left === 0) this.#ofCallers.delete(caller)
+    else this.#ofCallers.set(caller, left)
+  }
+}
+
+const SHARE_TAKEN = 'Too much is being sent at once. Wait for other requests of yours to arrive.'
+const SOON = { headers: { 'Retry-After': '1' } }
+
+type Holder = {
+  /** Why there is no room; undefined: they are held. */
+  readonly hold: (bytes: number) => ServiceError | undefined
+  readonly release: (bytes: number) => void
+}
+
+class ArrivingBody {
+  readonly #holder: Holder
+  readonly #maxBytes: number
+  #chunks: Buffer[] = []
+  #pieces = 0
+  #held = 0
+  #refusal: ServiceError | undefined
+  arrived = 0
+
+  constructor(holder: Holder, maxBytes: number) {
+    this.#holder = holder
+    this.#maxBytes = maxBytes
+  }
+
+  /** False: it is longer than it may be, or comes in too many pieces. */
+  add(chunk: Buffer): boolean {
+    this.arrived += chunk.length
+    if (this.arrived > this.#maxBytes || ++this.#pieces > MAX_PIECES) return false
+    if (this.#refusal) return true
+    this.#refusal = this.#holder.hold(chunk.length)
+    if (this.#refusal) this.release()
+    else {
+      this.#chunks.push(chunk)
+      this.#held += chunk.length
+    }
+    return true
+  }
+
+  settle(resolve: (body: Buffer) => void, reject: (error: Error) => void): void {
+    if (this.#refusal) reject(this.#refusal)
+    else resolve(this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#held))
+  }
+
+  release(): void {
+    this.#holder.release(this.#held)
+    this.#held = 0
+    this.#chunks = []
+  }
+}
+
+/** Fastify answers with the status; there is hardly anybody left to read it. */
+function brokenOff(error: Error): Error {
+  return Object.assign(error, { statusCode: 400 })
+}
