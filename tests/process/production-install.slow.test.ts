@@ -291,7 +291,7 @@ describe('a production install of @bureau/server', () => {
     const answer = await fetch(`${url}/demo/get_response`, post)
 
     expect(answer.status).toBe(500)
-    expect(await answer.text()).toMatch(/npm install .*ai@\d+\.\d+\.\d+ @ai-sdk\/anthropic@\d/)
+    expect(await answer.text()).toMatch(/npm install @ai-sdk\/anthropic@\^\d/)
   })
 })
 
