@@ -8,8 +8,7 @@ import {
 } from '#agents-core'
 import type { MCPServerOAuth } from './mcp/oauth-server.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './mcp/protected-servers.ts'
-import { isLanguageModel, type LanguageModel } from './models/ai-sdk/language-model.ts'
-import type { ProviderTool } from './models/ai-sdk/provider-tools.ts'
+import { isLanguageModel, type LanguageModel, type ProviderTool } from './models/ai-sdk/language-model.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { type Tool, type ToolClass, toSdkTools } from './tool.ts'
 

@@ -22,8 +22,12 @@ export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFai
 export { FileTokenStore, type FileTokenStoreOptions } from './mcp/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './mcp/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './message-tool.ts'
-export { isLanguageModel, type LanguageModel, languageModelName } from './models/ai-sdk/language-model.ts'
-export type { ProviderTool } from './models/ai-sdk/provider-tools.ts'
+export {
+  isLanguageModel,
+  type LanguageModel,
+  languageModelName,
+  type ProviderTool,
+} from './models/ai-sdk/language-model.ts'
 export type { ClientConfig } from './models/client-config.ts'
 export { chargedVendor, VENDORS, vendorsOf } from './models/model-vendor.ts'
 export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'

@@ -1,7 +1,8 @@
 import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
-import { isProviderTool, type ProviderTool, toHostedTool } from './models/ai-sdk/provider-tools.ts'
+import type { ProviderTool } from './models/ai-sdk/language-model.ts'
+import { isProviderTool, toHostedTool } from './models/ai-sdk/provider-tools.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { functionSchema } from './tool-schema.ts'
 
