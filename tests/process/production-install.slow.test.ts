@@ -145,7 +145,7 @@ let unreachable = ''
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'bureau-install-'))
-  await compile('packages/server/tsconfig.build.json')
+  compile('packages/server/tsconfig.build.json')
   const tarballs = pack(path.join(folder, 'tarballs'), PACKAGES).map(({ filename }) => filename)
   writeFileSync(path.join(folder, 'package.json'), '{ "name": "installed", "version": "1.0.0", "type": "module" }')
   writeFileSync(path.join(folder, 'server.mjs'), SERVER)
@@ -291,7 +291,7 @@ describe('a production install of @bureau/server', () => {
     const answer = await fetch(`${url}/demo/get_response`, post)
 
     expect(answer.status).toBe(500)
-    expect(await answer.text()).toMatch(/npm install .*ai@\d+\.\d+\.\d+ @ai-sdk\/anthropic@\d/)
+    expect(await answer.text()).toMatch(/npm install @ai-sdk\/anthropic@\^\d/)
   })
 })
 

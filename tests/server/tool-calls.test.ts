@@ -14,7 +14,7 @@ import {
 } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall, unknownItem } from '../support/fake-provider.ts'
+import { text, toolCall } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
 const outputsOf = (items: Json[]): string[] =>

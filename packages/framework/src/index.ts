@@ -37,8 +37,12 @@ export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFai
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'
-export { isLanguageModel, type LanguageModel, languageModelName } from './models/ai-sdk/language-model.ts'
-export type { ProviderTool } from './models/ai-sdk/provider-tools.ts'
+export {
+  isLanguageModel,
+  type LanguageModel,
+  languageModelName,
+  type ProviderTool,
+} from './models/ai-sdk/language-model.ts'
 export type { ClientConfig } from './models/client-config.ts'
 export { chargedVendor, VENDORS, vendorsOf } from './models/model-vendor.ts'
 export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
@@ -56,7 +60,8 @@ export { ResponseEventWriter, type ResponseUsage } from './models/response-event
 export { usageOfRealtimeResponse } from './models/pricing.ts'
 export type { RunEnvironment, RunJournal, RunSink } from './run/run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
-export { RunControl, RunStopped } from './run/run-control.ts'
+export { RunControl } from './run/run-control.ts'
+export { RunStopped } from './run/run-errors.ts'
 export type { RunInput } from './run/run-input.ts'
 export { type AgencyContext, createRunContext, type RunContext } from './agency/run-context.ts'
 export {

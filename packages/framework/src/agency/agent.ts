@@ -53,31 +53,32 @@ export class Agent {
   /** @throws ConfigError an option cannot be used; the message names it. */
   constructor(options: AgentOptions) {
     const { name, outputType = 'text' } = options
-    const { open, declared } = splitServers(options.mcpServers ?? [])
     requireOutputType(outputType, name)
+    const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...options }
     this.name = name
-    this.instructions = options.instructions ?? ''
-    this.prompt = options.prompt
-    this.description = options.description ?? options.handoffDescription ?? ''
-    this.handoffDescription = options.handoffDescription ?? options.description ?? ''
-    this.handoffs = Object.freeze([...(options.handoffs ?? [])])
-    this.model = options.model ?? ''
-    this.modelSettings = options.modelSettings
-    this.tools = Object.freeze(toAgentTools(options.tools ?? []))
+    this.instructions = given.instructions
+    this.prompt = given.prompt
+    this.description = description ?? handoffDescription ?? ''
+    this.handoffDescription = handoffDescription ?? description ?? ''
+    this.handoffs = Object.freeze([...given.handoffs])
+    this.model = given.model
+    this.modelSettings = given.modelSettings
+    this.tools = Object.freeze(toAgentTools(tools))
+    const { open, declared } = splitServers(mcpServers)
     this.mcpServers = Object.freeze(open)
-    this.mcpConfig = Object.freeze({ ...options.mcpConfig })
-    this.inputGuardrails = Object.freeze([...(options.inputGuardrails ?? [])])
-    this.outputGuardrails = Object.freeze([...(options.outputGuardrails ?? [])])
+    this.mcpConfig = Object.freeze({ ...given.mcpConfig })
+    this.inputGuardrails = Object.freeze([...given.inputGuardrails])
+    this.outputGuardrails = Object.freeze([...given.outputGuardrails])
     this.outputType = outputType
-    this.toolUseBehavior = options.toolUseBehavior ?? 'run_llm_again'
-    this.resetToolChoice = options.resetToolChoice ?? true
-    this.conversationStarters = Object.freeze([...(options.conversationStarters ?? [])])
-    this.quickReplies = Object.freeze([...(options.quickReplies ?? [])])
-    this.includeUsage = options.includeUsage ?? true
-    this.validationAttempts = options.validationAttempts ?? 1
-    this.raiseInputGuardrailError = options.raiseInputGuardrailError ?? false
-    this.handoffReminder = options.handoffReminder
-    this.voice = options.voice
+    this.toolUseBehavior = given.toolUseBehavior
+    this.resetToolChoice = given.resetToolChoice
+    this.conversationStarters = Object.freeze([...given.conversationStarters])
+    this.quickReplies = Object.freeze([...given.quickReplies])
+    this.includeUsage = given.includeUsage
+    this.validationAttempts = given.validationAttempts
+    this.raiseInputGuardrailError = given.raiseInputGuardrailError
+    this.handoffReminder = given.handoffReminder
+    this.voice = given.voice
     requireUsableTools(this)
     this.protectedServers = protectedServersOf(this, declared)
     Object.freeze(this)
@@ -96,6 +97,25 @@ export class Agent {
     return known
   }
 }
+
+/** What an agent is that says nothing else of itself. */
+const DEFAULTS = {
+  instructions: '',
+  handoffs: [],
+  model: '',
+  tools: [],
+  mcpServers: [],
+  mcpConfig: {},
+  inputGuardrails: [],
+  outputGuardrails: [],
+  toolUseBehavior: 'run_llm_again',
+  resetToolChoice: true,
+  conversationStarters: [],
+  quickReplies: [],
+  includeUsage: true,
+  validationAttempts: 1,
+  raiseInputGuardrailError: false,
+} as const
 
 /** Whether the provider keeps this agent's items; what it does not keep cannot be referred to by id later. */
 export function storage({ modelSettings }: Agent): { store: boolean } {

@@ -90,7 +90,7 @@ export class HandoffInputError extends Error {
 
 /** A handoff with options of its own. Without any, an agent in `handoffs` or a flow of the kind `handoff` is enough. */
 export function handoff<Input extends z.ZodObject>(agent: Agent, options: HandoffOptions<Input> = {}): Handoff {
-  return new Handoff(agent, options as HandoffOptions)
+  return new Handoff(agent, options)
 }
 
 /** A filter for handoffs: the next agent sees what was said, without calls, their outputs and reasoning. */

@@ -1,6 +1,7 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
-import { isProviderTool, type ProviderTool, toHostedTool } from '../models/ai-sdk/provider-tools.ts'
+import type { ProviderTool } from '../models/ai-sdk/language-model.ts'
+import { isProviderTool, toHostedTool } from '../models/ai-sdk/provider-tools.ts'
 import type { NamedAgent } from './guardrail.ts'
 import type { AgencyContext, RunContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'

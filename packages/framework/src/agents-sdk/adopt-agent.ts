@@ -61,7 +61,7 @@ function viewResults(behavior: ToolUseFunction): ToolUseFunction {
 }
 
 function resultView(result: ToolResult): ToolResult {
-  const rawItem = toViewItems([result.item as WireItem])[0]
+  const rawItem = toViewItems([result.item])[0]
   return Object.assign({ ...result }, { runItem: { type: 'tool_call_output_item', rawItem, output: result.output } })
 }
 

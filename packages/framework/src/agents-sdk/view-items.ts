@@ -92,7 +92,7 @@ function wireOf(view: ViewItem): WireItem {
   switch (type) {
     case undefined:
     case 'message':
-      return { ...ids, ...rest, type: 'message', content: contentWire(rest['content']) } as WireItem
+      return { ...ids, ...rest, type: 'message', content: contentWire(rest['content']) }
     case 'function_call':
       return { type, ...ids, name: rest['name'], arguments: rest['arguments'] }
     case 'function_call_result':

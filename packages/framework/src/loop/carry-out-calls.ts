@@ -1,9 +1,10 @@
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
 import type { FunctionTool, ToolGuardrail } from '../agency/tool.ts'
-import { RunFailed } from '../run/run-control.ts'
+import { RunFailed } from '../run/run-errors.ts'
 import { type Conversation, functionOutput } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
+import { argumentsOf } from './read-response.ts'
 import { toWireOutput, toText } from './tool-output.ts'
 
 /** `answer`: what the tools have returned is the agent's answer. */
@@ -60,7 +61,7 @@ async function requireNoApproval({ context }: PreparedTurn, bindings: readonly B
 
 function parsedArguments(call: WireItem): unknown {
   try {
-    return JSON.parse(String(call['arguments'] ?? '{}'))
+    return JSON.parse(argumentsOf(call) || '{}')
   } catch {
     return {}
   }
@@ -94,7 +95,7 @@ async function invoke(
   tool: FunctionTool,
   { call, signal }: { readonly call: WireItem; readonly signal: AbortSignal },
 ): Promise<unknown> {
-  const argumentsText = String(call['arguments'] ?? '')
+  const argumentsText = argumentsOf(call)
   const toolCall = { type: 'function_call', callId: call.call_id!, name: tool.name, arguments: argumentsText }
   const data = { context, agent, toolCall }
   try {

@@ -231,7 +231,7 @@ export class Conversation implements AgencyContext {
     for (const item of chosen) {
       const place = places.get(item)
       const last = input.at(-1)
-      if (place === undefined) input.push(item as Record<string, unknown>)
+      if (place === undefined) input.push(item)
       else if (last !== undefined && isRange(last) && last[1] === place) input[input.length - 1] = [last[0], place + 1]
       else input.push([place, place + 1])
     }

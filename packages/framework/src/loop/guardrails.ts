@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import type { GuardrailResult, InputGuardrail } from '../agency/guardrail.ts'
 import type { RunContext } from '../agency/run-context.ts'
-import { GuardrailTripped, RunFailed } from '../run/run-control.ts'
+import { GuardrailTripped, RunFailed } from '../run/run-errors.ts'
 import type { Conversation } from './conversation.ts'
 import { itemCreated } from './item-events.ts'
 

@@ -2,9 +2,10 @@ import type { WireItem } from '@bureau/protocol'
 import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
 import { HandoffInputError } from '../agency/handoff.ts'
 import { ModelError } from '../models/transport.ts'
-import { RunFailed } from '../run/run-control.ts'
+import { RunFailed } from '../run/run-errors.ts'
 import type { Conversation } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
+import { argumentsOf } from './read-response.ts'
 
 type Chosen = { readonly call: WireItem; readonly handoff: AgencyHandoff }
 
@@ -20,7 +21,7 @@ export async function handOver(
   [first, ...others]: readonly Chosen[],
 ): Promise<void> {
   const { call, handoff } = first!
-  await invoke(handoff, context, String(call['arguments'] ?? ''))
+  await invoke(handoff, context, argumentsOf(call))
   const input = conversation.input
   const turnBegins = conversation.items.length
   conversation.handOver(call, {

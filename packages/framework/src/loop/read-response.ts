@@ -1,7 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
 import { ModelError } from '../models/transport.ts'
-import { RunFailed } from '../run/run-control.ts'
+import { RunFailed } from '../run/run-errors.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 
 /** What a finished response asks for. */
@@ -83,6 +83,11 @@ function joined({ content }: WireItem, type: string, member: string): string {
   if (typeof content === 'string') return type === 'output_text' ? content : ''
   if (!Array.isArray(content)) return ''
   return (content as Readonly<Record<string, unknown>>[])
-    .map((part) => (part?.['type'] === type ? String(part[member] ?? '') : ''))
+    .map((part) => (part?.['type'] === type && typeof part[member] === 'string' ? part[member] : ''))
     .join('')
+}
+
+/** The arguments of a function call, as the text that they are. */
+export function argumentsOf({ arguments: text }: WireItem): string {
+  return typeof text === 'string' ? text : ''
 }

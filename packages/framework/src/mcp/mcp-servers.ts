@@ -1,109 +1,12 @@
 import {
   type AuthProvider,
-  Client,
   type FetchLike,
   StreamableHTTPClientTransport,
   type Transport,
 } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { ConfigError } from '@bureau/protocol'
-import type {
-  ListedTool,
-  ToolFilter,
-  ToolServer,
-  ToolServerErrorFunction,
-  ToolServerResult,
-} from '../agency/tool-server.ts'
-
-const CONNECT_TIMEOUT_MS = 20_000
-const CALL_TIMEOUT_MS = 60_000
-
-type ServerOptions = {
-  /** Shown in metadata and events, and part of tool names where the agent says so. */
-  readonly name?: string
-  /** True: the tools are listed once for all runs. Default false: each turn of a run lists them. */
-  readonly cacheToolsList?: boolean
-  /** Which of the server's tools an agent gets. Default: all. */
-  readonly toolFilter?: ToolFilter
-  /** What the model is told when a call fails. Null: the run fails. */
-  readonly errorFunction?: ToolServerErrorFunction | null
-  /** True: the model gets the structured content of answers that have one. Default false. */
-  readonly useStructuredContent?: boolean
-  /** Longest time that one call may take, in milliseconds. Default 60_000. */
-  readonly timeout?: number
-}
-
-/** A connection to an MCP server. It can be opened again after it was closed. */
-abstract class McpServer implements ToolServer {
-  readonly name: string
-  readonly toolFilter: ToolFilter | undefined
-  readonly errorFunction: ToolServerErrorFunction | null | undefined
-  readonly useStructuredContent: boolean
-  readonly #timeout: number
-  readonly #cacheToolsList: boolean
-  #client: Client | undefined
-  #listed: readonly ListedTool[] | undefined
-
-  constructor(defaultName: string, options: ServerOptions) {
-    this.name = options.name ?? defaultName
-    this.toolFilter = options.toolFilter
-    this.errorFunction = options.errorFunction
-    this.useStructuredContent = options.useStructuredContent ?? false
-    this.#timeout = options.timeout ?? CALL_TIMEOUT_MS
-    this.#cacheToolsList = options.cacheToolsList ?? false
-  }
-
-  protected abstract openTransport(): Transport
-
-  /** @throws what the transport throws when the server cannot be reached. */
-  async connect(): Promise<void> {
-    const client = new Client({ name: 'bureau', version: '0.1.0' })
-    try {
-      await client.connect(this.openTransport(), { timeout: CONNECT_TIMEOUT_MS })
-    } catch (error) {
-      await client.close().catch(() => {})
-      throw error
-    }
-    await this.#client?.close().catch(() => {})
-    this.#client = client
-    this.#listed = undefined
-  }
-
-  async close(): Promise<void> {
-    const client = this.#client
-    this.#client = undefined
-    this.#listed = undefined
-    await client?.close()
-  }
-
-  async listTools(): Promise<readonly ListedTool[]> {
-    if (this.#listed) return this.#listed
-    const tools: ListedTool[] = []
-    let cursor: string | undefined
-    do {
-      const page = await this.#connected.listTools(cursor === undefined ? {} : { cursor }, { timeout: this.#timeout })
-      tools.push(...page.tools)
-      cursor = page.nextCursor
-    } while (cursor !== undefined)
-    if (this.#cacheToolsList) this.#listed = tools
-    return tools
-  }
-
-  async callTool(...call: Parameters<ToolServer['callTool']>): Promise<readonly unknown[]> {
-    return (await this.callToolResult(...call)).content
-  }
-
-  async callToolResult(...[name, input, meta, options]: Parameters<ToolServer['callTool']>): Promise<ToolServerResult> {
-    const request = { name, arguments: input ?? {}, ...(meta && { _meta: meta }) }
-    const result = await this.#connected.callTool(request, { timeout: this.#timeout, ...options })
-    return result as ToolServerResult
-  }
-
-  get #connected(): Client {
-    if (!this.#client) throw new Error(`the tool server "${this.name}" is not connected`)
-    return this.#client
-  }
-}
+import { McpServer, type ServerOptions } from './mcp-server.ts'
 
 export type MCPServerStdioOptions = ServerOptions & {
   /** The program, or a whole command line with its arguments. */
@@ -165,6 +68,6 @@ export class MCPServerStreamableHttp extends McpServer {
   }
 
   protected override openTransport(): Transport {
-    return new StreamableHTTPClientTransport(this.#url, this.#options) as Transport
+    return new StreamableHTTPClientTransport(this.#url, this.#options)
   }
 }

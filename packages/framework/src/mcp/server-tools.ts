@@ -5,7 +5,7 @@ import type { RunContext } from '../agency/run-context.ts'
 import { type FunctionTool, functionTool } from '../agency/tool.ts'
 import type { ListedTool, McpConfig, ToolServer } from '../agency/tool-server.ts'
 import { strictSchema } from '../agency/tool-schema.ts'
-import { RunFailed } from '../run/run-control.ts'
+import { RunFailed } from '../run/run-errors.ts'
 import { withSharedListing } from './shared-listing.ts'
 
 const origins = new WeakMap<object, string>()

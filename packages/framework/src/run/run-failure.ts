@@ -2,7 +2,7 @@ import { ConfigError, RUN_ERRORS, type RunError, type RunErrorCode } from '@bure
 import { HistoryError } from '../history/history.ts'
 import { ToolServerError } from '../mcp/connections.ts'
 import { ModelError } from '../models/transport.ts'
-import { GuardrailTripped, RunFailed, RunStopped } from './run-control.ts'
+import { GuardrailTripped, RunFailed, RunStopped } from './run-errors.ts'
 
 /** Why a run failed, in a code and a sentence fit for the caller. Never the text of a foreign error. */
 export function describeFailure(error: unknown): RunError {

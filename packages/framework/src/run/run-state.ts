@@ -113,17 +113,22 @@ function opened(
   depth: number,
 ): ConversationState {
   return {
-    ...{ id, parent, call_id, depth, addressed, agent: addressed, caller, agent_run_id },
-    ...{
-      phase: 'asking',
-      turns: 0,
-      called: [],
-      refused_answers: 0,
-      input_checked: false,
-      items: 0,
-      input: [],
-      calls: [],
-    },
+    id,
+    parent,
+    call_id,
+    depth,
+    addressed,
+    agent: addressed,
+    caller,
+    agent_run_id,
+    phase: 'asking',
+    turns: 0,
+    called: [],
+    refused_answers: 0,
+    input_checked: false,
+    items: 0,
+    input: [],
+    calls: [],
   }
 }
 

@@ -1,7 +1,7 @@
 import type { ModelEvent, RunEnded, Usage } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
 import { usageOfResponse } from '../models/pricing.ts'
-import { RunStopped } from '../run/run-control.ts'
+import { RunStopped } from '../run/run-errors.ts'
 import { describeFailure } from '../run/run-failure.ts'
 
 /** Gives what people, models or tools have said. Worked out only for observers who were told to look. */

@@ -1,4 +1,4 @@
-import type { Agency, AgencyContext, FunctionTool } from '@bureau/framework'
+import type { Agency, FunctionTool } from '@bureau/framework'
 import type { z } from 'zod'
 import type { SignIns } from '../oauth/open-sign-ins.ts'
 import { METADATA_SCHEMA } from './metadata-schema.ts'

@@ -1,4 +1,4 @@
-import { type AgencyContext, definitionOf, type FunctionTool, type ToolDefinition } from '@bureau/framework'
+import { definitionOf, type FunctionTool, type ToolDefinition } from '@bureau/framework'
 import { z } from 'zod'
 import { json, operation, pointerTo, ref, type Schemas, withoutIdentity } from './operations.ts'
 

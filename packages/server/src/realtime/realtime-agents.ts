@@ -83,7 +83,12 @@ type VoiceAgentOptions = ConstructorParameters<typeof RealtimeAgent<AgencyContex
 function voiceHandoff(handoff: AgencyHandoff, get: (name: string) => VoiceAgent): object {
   const { toolName, toolDescription, inputJsonSchema, strictJsonSchema, agent } = handoff
   return {
-    ...{ toolName, toolDescription, inputJsonSchema, strictJsonSchema, agentName: agent.name, agent: get(agent.name) },
+    toolName,
+    toolDescription,
+    inputJsonSchema,
+    strictJsonSchema,
+    agentName: agent.name,
+    agent: get(agent.name),
     onInvokeHandoff: async (runContext: RunContext, argumentsText: string) => {
       await handoff.invoke(runContext, argumentsText)
       return get(agent.name)

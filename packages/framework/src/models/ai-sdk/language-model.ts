@@ -12,6 +12,13 @@ export type LanguageModel = {
   doStream(options: never): PromiseLike<unknown>
 }
 
+/** A tool of a provider's package that the provider itself runs: `anthropic.tools.webSearch_20250305()`. */
+export type ProviderTool = {
+  readonly type: 'provider' | 'provider-defined'
+  readonly id: string
+  readonly args?: Readonly<Record<string, unknown>>
+}
+
 const VERSIONS: readonly unknown[] = ['v2', 'v3', 'v4']
 
 /**

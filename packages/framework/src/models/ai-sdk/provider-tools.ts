@@ -1,14 +1,8 @@
 import type { LanguageModelV4ProviderTool } from '@ai-sdk/provider'
 import { ConfigError } from '@bureau/protocol'
 import type { HostedTool } from '../../agency/tool.ts'
+import type { ProviderTool } from './language-model.ts'
 import { fieldsOf } from './provider-data.ts'
-
-/** A tool of a provider's package that the provider itself runs: `anthropic.tools.webSearch_20250305()`. */
-export type ProviderTool = {
-  readonly type: 'provider' | 'provider-defined'
-  readonly id: string
-  readonly args?: Readonly<Record<string, unknown>>
-}
 
 export function isProviderTool(tool: object): tool is ProviderTool {
   const { type, id } = tool as Partial<ProviderTool>

@@ -1,0 +1,37 @@
+// oxlint-disable max-classes-per-file -- the three ways in which a run ends early
+import { RUN_ERRORS, type RunErrorCode } from '@bureau/protocol'
+
+/** Why a run was stopped from outside: cancelled, or longer than its agency allows. */
+export class RunStopped extends Error {
+  override readonly name = 'RunStopped'
+  readonly reason: 'cancelled' | 'timeout'
+
+  constructor(reason: RunStopped['reason']) {
+    super(reason === 'cancelled' ? 'The run was cancelled.' : 'The run took longer than it may.')
+    this.reason = reason
+  }
+}
+
+/** A run that cannot go on, for a reason of the run's own. `cause` is for the log. */
+export class RunFailed extends Error {
+  override readonly name = 'RunFailed'
+  readonly code: RunErrorCode
+
+  constructor(code: RunErrorCode, options: { readonly cause?: unknown } = {}) {
+    super(RUN_ERRORS[code].message, options)
+    this.code = code
+  }
+}
+
+/** A guardrail has refused what was said. Its guidance is meant for the conversation. */
+export class GuardrailTripped extends Error {
+  override readonly name = 'GuardrailTripped'
+  readonly side: 'input' | 'output'
+  readonly guidance: string
+
+  constructor(side: GuardrailTripped['side'], guidance: string) {
+    super(`A guardrail has refused the ${side}.`)
+    this.side = side
+    this.guidance = guidance
+  }
+}
