@@ -7,9 +7,9 @@ import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { compile, pack } from '../../scripts/pack.ts'
 
-const MAX_INSTALLED_MB = 60
+const MAX_INSTALLED_MB = 55
 /** Without source maps and type declarations, which no server reads. */
-const MAX_TRIMMED_MB = 40
+const MAX_TRIMMED_MB = 38
 const MAX_PACKAGES = 105
 const MAX_IDLE_MB = 140
 /** A machine that does other things at the same time is given four times what a quiet one needs. */
@@ -17,7 +17,7 @@ const MAX_START_MS = 2_000
 const MAX_START_CPU_MS = 800
 
 const PACKAGES = ['protocol', 'framework', 'runtime', 'server']
-const SDK = ['@openai/agents@0.20.0', '@openai/agents-realtime@0.20.0']
+const SDK = ['@openai/agents', '@openai/agents-realtime']
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 
 const run = promisify(execFile)
@@ -63,7 +63,7 @@ console.log('listening ' + JSON.stringify({ url, cpuMs: (user + system) / 1000 }
 
 /** What an application writes that takes everything from Bureau. */
 const OURS = `
-import { Agency, Agent, ask, RunContext, tool } from '@bureau/framework'
+import { Agency, Agent, ask, type RunContext, tool } from '@bureau/framework'
 import { assistantMessage, functionCall, ScriptedModel } from '@bureau/framework/testing'
 import type { ServerTool } from '@bureau/server'
 import { z } from 'zod'
@@ -78,62 +78,45 @@ const model = new ScriptedModel([
   [functionCall('look_up', { what: 'x' }, { callId: 'call_1' })],
   [assistantMessage('done')],
 ])
-const instructions = (context: RunContext<object>): string => String(context instanceof RunContext)
+const instructions = ({ context }: RunContext): string => 'I am ' + context.agent
 const entryPoint = new Agent({ name: 'A', instructions, model, tools: [look] })
 const served: readonly ServerTool[] = [look]
 const { output } = await ask(new Agency({ entryPoint }), 'hello')
 console.log(JSON.stringify({ output, served: served.length, seen: JSON.stringify(model.lastCall?.request.input).includes('seen: x') }))
 `
 
-/** The same with objects of the SDK that it has installed itself, and with its classes. */
+/** The same with objects of the agents SDK that it has installed itself. */
 const THEIRS = `
 import * as sdk from '@openai/agents'
 import { RealtimeAgent, RealtimeSession } from '@openai/agents-realtime'
 import * as bureau from '@bureau/framework'
-import { assistantMessage, functionCall, ScriptedModel } from '@openai/agents/testing'
+import { functionCall, ScriptedModel } from '@bureau/framework/testing'
 import type { ServerTool } from '@bureau/server'
 import { z } from 'zod'
 
-let context: sdk.RunContext<bureau.AgencyContext> | undefined
 const look = sdk.tool<z.ZodObject<{ what: z.ZodString }>, bureau.AgencyContext>({
   name: 'look_up',
   description: 'Looks something up.',
   parameters: z.object({ what: z.string() }),
-  execute: ({ what }, given) => {
-    context = given
-    return 'seen: ' + what
-  },
+  execute: ({ what }, context) => context?.context.agent + ' has seen: ' + what,
 })
-const refuse: sdk.OutputGuardrail<sdk.AgentOutputType> = {
-  name: 'refuse',
-  execute: async () => ({ tripwireTriggered: false, outputInfo: {} }),
-}
-const model = new ScriptedModel([
-  [functionCall('look_up', { what: 'x' }, { callId: 'call_1' })],
-  [assistantMessage('done')],
-])
-const server: sdk.MCPServer = new sdk.MCPServerStreamableHttp({ name: 'remote', url: 'http://127.0.0.1:9/' })
-const second = new bureau.Agent({ name: 'B', instructions: 'x', mcpServers: [server] })
-const entryPoint = new bureau.Agent({ name: 'A', instructions: 'x', model, tools: [look], outputGuardrails: [refuse] })
+const model = new ScriptedModel([[functionCall('transfer_to_B', {}, { callId: 'call_0' })]])
+const server: bureau.ToolServer = new sdk.MCPServerStreamableHttp({ name: 'remote', url: 'http://127.0.0.1:9/' })
+const third = new bureau.Agent({ name: 'C', instructions: 'x', mcpServers: [server] })
+const second = new sdk.Agent<bureau.AgencyContext>({ name: 'B', instructions: 'x', tools: [look] })
+const entryPoint = new bureau.Agent({ name: 'A', instructions: 'x', model, handoffs: [second] })
 const served: readonly ServerTool[] = [look]
-const { output } = await bureau.ask(new bureau.Agency({ entryPoint }), 'hello')
+const agency = new bureau.Agency({ entryPoint, agents: [third] })
+const { output } = await bureau.ask(agency, 'Look up Ada.')
 
 const voice = new RealtimeAgent<bureau.AgencyContext>({ name: 'Voice', instructions: 'x', tools: [look] })
 const session = new RealtimeSession<bureau.AgencyContext>(voice, { apiKey: 'none' })
-const bound = sdk.handoff(second)
 console.log(
   JSON.stringify({
     output,
     served: served.length,
-    seen: JSON.stringify(model.lastCall?.request.input).includes('seen: x'),
-    isTheirContext: context instanceof sdk.RunContext,
-    isTheirAgent: entryPoint instanceof sdk.Agent && bound instanceof sdk.Handoff,
-    isSame: [
-      bureau.RunContext === sdk.RunContext,
-      bureau.MCPServerStdio === sdk.MCPServerStdio,
-      bureau.ModelBehaviorError === sdk.ModelBehaviorError,
-      session.currentAgent instanceof sdk.Agent,
-    ],
+    agents: [...agency.agents.keys()],
+    voice: session.currentAgent.name,
   }),
 )
 `
@@ -277,7 +260,7 @@ describe('a production install of @bureau/server', () => {
 
   test('stops with the command to type when an option needs a package that is not there', async () => {
     const needs: [Wanted, string][] = [
-      [{ options: { enableRealtime: true } }, 'npm install @openai/agents-realtime@0.20.0'],
+      [{ options: { enableRealtime: true } }, 'npm install @openai/agents-realtime'],
       [{ options: { tracing: true } }, 'npm install @opentelemetry/sdk-trace@3.1.0'],
       [{ env: { REDIS_URL: 'redis://127.0.0.1:6379' } }, 'npm install @redis/client@6'],
     ]
@@ -295,7 +278,7 @@ describe('a production install of @bureau/server', () => {
   })
 })
 
-describe('the agents SDK inside the installed framework', () => {
+describe('the installed framework', () => {
   test('runs agents and tools, and is declared to the compiler', async () => {
     expect(await typeErrors('ours.ts')).toBe('')
     expect(JSON.parse(await node('ours.ts'))).toEqual({
@@ -317,15 +300,6 @@ describe('the agents SDK inside the installed framework', () => {
 
     expect(await node('--eval', program)).toBe('function function\n')
   })
-
-  test('carries the licences of everything in it', async () => {
-    const folders = path.join(folder, 'node_modules/@bureau/framework/dist/agents-core/licences')
-    const program = `console.log(require('fs').readdirSync(${JSON.stringify(folders)}).join(' '))`
-
-    expect(await node('--eval', program)).toMatch(
-      /@openai-agents-core\.txt debug\.txt ms\.txt .*zod-to-json-schema.* openai\.txt/,
-    )
-  })
 })
 
 describe('an application that installs the agents SDK too', () => {
@@ -334,35 +308,14 @@ describe('an application that installs the agents SDK too', () => {
     if (unreachable === '') await install(SDK)
   }, 240_000)
 
-  test('shares one copy with the framework: tools, models, guardrails, errors and voices of either work', async () => {
+  test('uses its tools, agents, tool servers and voices beside ours', async () => {
     expect(await typeErrors('theirs.ts')).toBe('')
     expect(JSON.parse(await node('theirs.ts'))).toEqual({
-      output: 'done',
+      output: 'B has seen: Ada',
       served: 1,
-      seen: true,
-      isTheirContext: true,
-      isTheirAgent: true,
-      isSame: [true, true, true, true],
+      agents: ['A', 'B', 'C'],
+      voice: 'Voice',
     })
-  })
-
-  test('does so whichever is loaded first, and from CommonJS', async () => {
-    const same = 'console.log(bureau.RunContext === sdk.RunContext)'
-    const [first, second] = ["import * as sdk from '@openai/agents'", "import * as bureau from '@bureau/framework'"]
-    const required = "const sdk = require('@bureau/framework'), bureau = sdk"
-    const awaited = "const bureau = await import('@bureau/framework'), sdk = await import('@openai/agents')"
-
-    for (const imports of [`${first}\n${second}`, `${second}\n${first}`, awaited]) {
-      expect(await node('--input-type=module', '--eval', `${imports}\n${same}`)).toBe('true\n')
-    }
-    const program = `${required}; import('@openai/agents').then((sdk) => { ${same} })`
-    expect(await node('--eval', program)).toBe('true\n')
-  })
-
-  test('is told how, when it imports both at the same moment', async () => {
-    const program = "await Promise.all([import('@bureau/framework'), import('@openai/agents-core')])"
-
-    await expect(node('--input-type=module', '--eval', program)).rejects.toThrow('imported at the same time')
   })
 
   test('keeps its programs that take everything from the framework', async () => {

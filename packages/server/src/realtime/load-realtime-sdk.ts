@@ -12,7 +12,7 @@ export async function loadRealtimeSdk(): Promise<RealtimeSdk> {
     return await import('@openai/agents-realtime')
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause
-    throw new ConfigError('enableRealtime: install the package for it: npm install @openai/agents-realtime@0.20.0', {
+    throw new ConfigError('enableRealtime: install the package for it: npm install @openai/agents-realtime', {
       cause,
     })
   }
