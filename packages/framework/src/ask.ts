@@ -1,6 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import type { Message, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import {
+  AnyFunction,
+  type Message,
+  type OptionChecks,
+  readOptions,
+  type RunEnded,
+  type RunEvent,
+  type WireItem,
+} from '@bureau/protocol'
 import { Agent as HttpAgent } from 'undici'
+import { z } from 'zod'
 import type { Agency } from './agency.ts'
 import { McpConnections } from './mcp/connections.ts'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
@@ -28,18 +37,37 @@ export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'us
   readonly onFailure?: (error: unknown) => void
 }
 
+const text = z.string().optional()
+
+const AskChecks = z.strictObject({
+  agent: text,
+  additionalInstructions: text,
+  userContext: z.record(z.string(), z.unknown()).optional(),
+  history: z.array(z.unknown()).optional(),
+  apiKey: text,
+  baseUrl: text,
+  api: z.enum(['responses', 'chat_completions']).optional(),
+  model: text,
+  readKey: AnyFunction.optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+  onFailure: AnyFunction.optional(),
+} satisfies OptionChecks<AskOptions>)
+
 /** A reader this many events behind holds the model back. */
 const MAX_UNREAD_EVENTS = 1_000
 
 /**
  * Runs an agency once in this process, without a server: for scripts and tests. A failed run is an answer too, with an
  * `error`. Connections to tool servers are closed when it returns.
+ *
+ * @throws ConfigError an option is not valid.
  */
 export async function ask(
   agency: Agency,
   message: string | readonly WireItem[],
   options: AskOptions = {},
 ): Promise<RunEnded> {
+  readOptions('ask', AskChecks, options)
   return execute(agency, message, { options, sink: NO_READER, control: new RunControl() })
 }
 
@@ -52,6 +80,7 @@ export async function* askStreamed(
   message: string | readonly WireItem[],
   options: AskOptions = {},
 ): AsyncGenerator<RunEvent, void> {
+  readOptions('askStreamed', AskChecks, options)
   const unread = new UnreadEvents()
   const control = new RunControl()
   const ended = execute(agency, message, { options, sink: unread, control })

@@ -1,5 +1,5 @@
 import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
-import { ConfigError } from '@bureau/protocol'
+import { AnyFunction, ConfigError, Milliseconds, type OptionChecks, readOptions } from '@bureau/protocol'
 import { z } from 'zod'
 import type { AgencyContext } from './run-scope.ts'
 import { functionSchema } from './tool-schema.ts'
@@ -55,13 +55,7 @@ export function definitionOf(tool: object): ToolDefinition | undefined {
   return definitions.get(tool)
 }
 
-/**
- * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
- *
- * What `execute` returns goes to the model: a string as it is, `{ type: 'image' }` and `{ type: 'file' }` of the agents SDK
- * as pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
- */
-export function tool<Parameters extends z.ZodObject>(options: {
+type ToolOptions<Parameters extends z.ZodObject> = {
   readonly name: string
   readonly description: string
   readonly parameters: Parameters
@@ -72,7 +66,28 @@ export function tool<Parameters extends z.ZodObject>(options: {
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
-}): FunctionTool<AgencyContext> {
+}
+
+const ToolChecks = z.strictObject({
+  name: z.string(),
+  description: z.string(),
+  parameters: z.unknown().optional(),
+  strict: z.boolean().optional(),
+  oneAtATime: z.boolean().optional(),
+  timeoutMs: Milliseconds.optional(),
+  execute: AnyFunction,
+} satisfies OptionChecks<ToolOptions<z.ZodObject>>)
+
+/**
+ * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
+ *
+ * What `execute` returns goes to the model: a string as it is, `{ type: 'image' }` and `{ type: 'file' }` of the agents SDK
+ * as pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
+ *
+ * @throws ConfigError an option is not valid.
+ */
+export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parameters>): FunctionTool<AgencyContext> {
+  readOptions(typeof options?.name === 'string' ? `tool "${options.name}"` : 'tool', ToolChecks, options)
   return toSdkTool(
     {
       name: options.name,
