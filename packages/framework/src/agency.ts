@@ -1,5 +1,6 @@
 import { type AgentOutputType, getHandoff, type Handoff, handoff } from '#agents-core'
-import { ConfigError, Milliseconds, type OptionChecks, readOptions } from '@bureau/protocol'
+import { ConfigError } from '@bureau/protocol'
+import { Milliseconds, type OptionChecks, readOptions } from './options.ts'
 import { z } from 'zod'
 import { Agent } from './agent.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'

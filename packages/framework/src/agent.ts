@@ -6,7 +6,7 @@ import {
   type ModelSettings,
   type Tool as SdkTool,
 } from '#agents-core'
-import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bureau/protocol'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'
 import { z } from 'zod'
 import type { MCPServerOAuth } from './mcp/oauth-server.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './mcp/protected-servers.ts'

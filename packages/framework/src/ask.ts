@@ -1,19 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import {
-  AnyFunction,
-  type Message,
-  type OptionChecks,
-  readOptions,
-  type RunEnded,
-  type RunEvent,
-  type WireItem,
-} from '@bureau/protocol'
+import { type Message, type RunEnded, type RunEvent, type WireItem } from '@bureau/protocol'
+import { AnyFunction, type OptionChecks, readOptions } from './options.ts'
 import { Agent as HttpAgent } from 'undici'
 import { z } from 'zod'
 import type { Agency } from './agency.ts'
 import { McpConnections } from './mcp/connections.ts'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
-import type { RunEnvironment, RunSink } from './run.ts'
+import type { OnToolFailure, RunEnvironment, RunSink } from './run.ts'
 import { runAgency } from './run-agency.ts'
 import { RunControl } from './run-control.ts'
 import type { RunInput } from './run-input.ts'
@@ -35,6 +28,8 @@ export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'us
   readonly signal?: AbortSignal
   /** Told of every failure with its cause, which the answer does not carry. */
   readonly onFailure?: (error: unknown) => void
+  /** Told why a tool has thrown; the run goes on. */
+  readonly onToolFailure?: OnToolFailure
 }
 
 const text = z.string().optional()
@@ -51,6 +46,7 @@ const AskChecks = z.strictObject({
   readKey: AnyFunction.optional(),
   signal: z.instanceof(AbortSignal).optional(),
   onFailure: AnyFunction.optional(),
+  onToolFailure: AnyFunction.optional(),
 } satisfies OptionChecks<AskOptions>)
 
 /** A reader this many events behind holds the model back. */
@@ -100,7 +96,7 @@ async function execute(
   message: string | readonly WireItem[],
   { options, sink, control }: Execution,
 ): Promise<RunEnded> {
-  const { history = [], agent, additionalInstructions, userContext, signal, onFailure } = options
+  const { history = [], agent, additionalInstructions, userContext, signal, onFailure, onToolFailure } = options
   const input: RunInput = {
     message,
     history,
@@ -112,7 +108,14 @@ async function execute(
   if (signal?.aborted) cancel()
   signal?.addEventListener('abort', cancel)
   await using environment = openEnvironment(options)
-  const ended = await runAgency(agency, input, { runId: randomUUID(), sink, control, environment, onFailure })
+  const ended = await runAgency(agency, input, {
+    runId: randomUUID(),
+    sink,
+    control,
+    environment,
+    onFailure,
+    onToolFailure,
+  })
   signal?.removeEventListener('abort', cancel)
   return ended
 }

@@ -1,4 +1,5 @@
-import { ConfigError, type OptionChecks, readOptions } from '@bureau/protocol'
+import { ConfigError } from '@bureau/protocol'
+import { type OptionChecks, readOptions } from './options.ts'
 import { z } from 'zod'
 import { TOOL_NAME } from './tool.ts'
 

@@ -1,5 +1,6 @@
 import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
-import { AnyFunction, ConfigError, Milliseconds, type OptionChecks, readOptions } from '@bureau/protocol'
+import { ConfigError } from '@bureau/protocol'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'
 import { z } from 'zod'
 import type { AgencyContext } from './run-scope.ts'
 import { functionSchema } from './tool-schema.ts'
@@ -47,6 +48,9 @@ export abstract class Tool {
 }
 
 export type ToolClass = new () => Tool
+
+/** What the agents SDK returns in place of a result when one of its tools has thrown. */
+export const SDK_TOOL_FAILURE = 'An error occurred while running the tool. Please try again.'
 
 const definitions = new WeakMap<object, ToolDefinition>()
 
@@ -134,8 +138,11 @@ function toSdkTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool
     parameters: parameters as never,
     strict: strict as false,
     ...(timeoutMs !== undefined && { timeoutMs }),
-    errorFunction: (_context, error) =>
-      `An error occurred while running the tool. Please try again. Error: ${error instanceof Error ? error.message : String(error)}`,
+    errorFunction: (runContext: RunContext<AgencyContext>, error) => {
+      // What the model got wrong, it is told; nothing has failed here.
+      if (!(error instanceof ToolInputError)) runContext.context?.toolFailed?.(definition.name, error)
+      return `${SDK_TOOL_FAILURE} Error: ${error instanceof Error ? error.message : String(error)}`
+    },
     execute: async (input: unknown, runContext?: RunContext<AgencyContext>, details?: { signal?: AbortSignal }) => {
       const run = runContext?.context ?? null
       const signal = details?.signal ?? run?.signal ?? null

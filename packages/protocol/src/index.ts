@@ -19,7 +19,6 @@ export {
 } from './errors.ts'
 export { HistoryItem, Message, type WireItem, withoutMetadata } from './message.ts'
 export { eventEnvelope } from './event-envelope.ts'
-export { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'
 export type {
   CancelMode,
   EventSource,

@@ -5,7 +5,6 @@ import { ConfigError } from '@bureau/protocol'
 import {
   apiDocsRoutes,
   createLogger,
-  GuessLimiter,
   type Logger,
   openBackends,
   readJsonBodies,

@@ -1,5 +1,5 @@
 import { Agency } from '@bureau/framework'
-import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bureau/protocol'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
 import type { EgressPolicyOptions } from '@bureau/runtime'
 import { z } from 'zod'
 import type { OAuthOptions } from './oauth/oauth-options.ts'

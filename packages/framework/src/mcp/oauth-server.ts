@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { MCPToolFilterCallable, MCPToolFilterStatic } from '#agents-core'
-import { AnyFunction, ConfigError, Milliseconds, type OptionChecks, readOptions } from '@bureau/protocol'
+import { ConfigError } from '@bureau/protocol'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { z } from 'zod'
 import type { TokenStore } from './token-store.ts'
 

@@ -1,5 +1,6 @@
 import type { ModelAccess } from '@bureau/framework'
-import { ConfigError, Milliseconds, type OptionChecks, readOptions } from '@bureau/protocol'
+import { ConfigError } from '@bureau/protocol'
+import { Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
 import { z } from 'zod'
 
 export type RealtimeProviderOptions = {

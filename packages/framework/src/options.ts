@@ -1,6 +1,6 @@
 import { distance } from 'fastest-levenshtein'
 import { z } from 'zod'
-import { ConfigError } from './errors.ts'
+import { ConfigError } from '@bureau/protocol'
 
 /** A check for each member of an options type: the compiler complains when one is missing. */
 export type OptionChecks<Options> = { readonly [Name in keyof Options]-?: z.ZodType }
