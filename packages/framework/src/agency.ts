@@ -1,5 +1,7 @@
 import { type AgentOutputType, getHandoff, type Handoff, handoff } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
+import { Milliseconds, type OptionChecks, readOptions } from './options.ts'
+import { z } from 'zod'
 import { Agent } from './agent.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'
 import type { MessageTool } from './message-tool.ts'
@@ -24,6 +26,19 @@ export type AgencyOptions = {
   readonly runTimeoutMs?: number
 }
 
+const AnAgent = z.custom<Agent>((value) => value instanceof Agent, { error: 'must be an Agent: new Agent({ … })' })
+
+const AgencyChecks = z.strictObject({
+  name: z.string().optional(),
+  entryPoint: z.union([AnAgent, z.array(AnAgent)], { error: 'must be an Agent, or a list of them' }),
+  agents: z.array(AnAgent).optional(),
+  flows: z.array(z.array(z.unknown())).optional(),
+  sharedInstructions: z.string().optional(),
+  userContext: z.record(z.string(), z.unknown()).optional(),
+  maxTurns: z.int().positive().optional(),
+  runTimeoutMs: Milliseconds.optional(),
+} satisfies OptionChecks<AgencyOptions>)
+
 /** A handoff an agent may make, as the agents SDK describes it, and the name of the agent it leads to. */
 export type AgencyHandoff = Handoff<AgencyContext, AgentOutputType>
 
@@ -44,8 +59,9 @@ export class Agency {
   readonly looksBack: boolean
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
 
-  /** @throws ConfigError two agents, or two tools of an agent, share a name, or a flow is not valid. */
+  /** @throws ConfigError an option is not valid, or two agents, or two tools of an agent, share a name. */
   constructor(options: AgencyOptions) {
+    readOptions('Agency', AgencyChecks, options)
     this.name = options.name ?? 'Unnamed Agency'
     this.entryPoints = Object.freeze([options.entryPoint].flat())
     if (this.entryPoints.length === 0) throw new ConfigError('entryPoint: name at least one agent.')

@@ -3,8 +3,11 @@ import {
   type AgentOutputType,
   Agent as SdkAgent,
   type MCPServer,
+  type ModelSettings,
   type Tool as SdkTool,
 } from '#agents-core'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'
+import { z } from 'zod'
 import type { MCPServerOAuth } from './mcp/oauth-server.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './mcp/protected-servers.ts'
 import type { AgencyContext } from './run-scope.ts'
@@ -35,6 +38,60 @@ export type AgentOptions = Omit<SdkAgentOptions<AgencyContext, AgentOutputType>,
   readonly voice?: string
 }
 
+/** The settings of the agents SDK, as far as it says what they are. */
+const ModelSettingsChecks = z.strictObject({
+  temperature: z.number().optional(),
+  topP: z.number().optional(),
+  frequencyPenalty: z.number().optional(),
+  presencePenalty: z.number().optional(),
+  toolChoice: z.unknown().optional(),
+  parallelToolCalls: z.boolean().optional(),
+  truncation: z.enum(['auto', 'disabled']).optional(),
+  maxTokens: z.int().positive().optional(),
+  store: z.boolean().optional(),
+  promptCacheRetention: z.unknown().optional(),
+  promptCacheOptions: z.unknown().optional(),
+  contextManagement: z.unknown().optional(),
+  reasoning: z.unknown().optional(),
+  text: z.unknown().optional(),
+  providerData: z.record(z.string(), z.unknown()).optional(),
+  retry: z.unknown().optional(),
+  preserveRawUsage: z.boolean().optional(),
+  timeoutMs: Milliseconds.optional(),
+} satisfies OptionChecks<ModelSettings>)
+
+const strings = z.array(z.string()).optional()
+const list = z.array(z.unknown()).optional()
+
+const AgentChecks = z.strictObject({
+  name: z.string(),
+  instructions: z.union([z.string(), AnyFunction]).optional(),
+  prompt: z.unknown().optional(),
+  description: z.string().optional(),
+  handoffDescription: z.string().optional(),
+  handoffs: list,
+  handoffOutputTypeWarningEnabled: z.boolean().optional(),
+  model: z
+    .union([z.string(), z.looseObject({})], { error: 'must be the name of a model, or a model object' })
+    .optional(),
+  modelSettings: ModelSettingsChecks.optional(),
+  tools: list,
+  mcpServers: list,
+  mcpConfig: z.looseObject({}).optional(),
+  inputGuardrails: list,
+  outputGuardrails: list,
+  outputType: z.unknown().optional(),
+  toolUseBehavior: z.unknown().optional(),
+  resetToolChoice: z.boolean().optional(),
+  conversationStarters: strings,
+  quickReplies: strings,
+  includeUsage: z.boolean().optional(),
+  validationAttempts: z.int().nonnegative().optional(),
+  raiseInputGuardrailError: z.boolean().optional(),
+  handoffReminder: z.string().optional(),
+  voice: z.string().optional(),
+} satisfies OptionChecks<AgentOptions>)
+
 /** The agents SDK's agent plus what an agency server needs to know of it. Frozen when built. */
 export class Agent extends SdkAgent<AgencyContext, AgentOutputType> {
   readonly description: string
@@ -48,7 +105,9 @@ export class Agent extends SdkAgent<AgencyContext, AgentOutputType> {
   /** Servers that the agent may use once its user has signed in, by name. */
   readonly protectedServers: ReadonlyMap<string, ProtectedServer>
 
+  /** @throws ConfigError an option is not valid. */
   constructor(options: AgentOptions) {
+    readOptions(typeof options?.name === 'string' ? `Agent "${options.name}"` : 'Agent', AgentChecks, options)
     const { description, tools, conversationStarters, quickReplies, includeUsage, ...sdk } = options
     const { validationAttempts, raiseInputGuardrailError, handoffReminder, voice, ...sdkOptions } = sdk
     const { open, declared } = splitServers(options.mcpServers ?? [])

@@ -71,8 +71,9 @@ class TransportModel implements Model {
   }
 
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
-    const call = new ModelCall(this.#conversation, this.#resolved.name)
-    await this.#send(request, call)
+    const call = new ModelCall(this.#conversation, { model: this.#resolved.name, renames: true })
+    const { signal = this.#conversation.signal } = request
+    await call.counted(this.#send(request, call), signal)
     const response = call.result()
     const output = finalAnswer(response.output.map(toSdkOutputItem), request)
     return { usage: new Usage(), output, responseId: response.id }
@@ -88,6 +89,7 @@ class TransportModel implements Model {
       overridePromptModel: this.#agent.model !== '' || conversation.run.input.clientConfig?.model != null,
     }
     const body = requestBody(request, name, withHint(conversation.nextRequestInput(itemsOf(request)), codeFiles))
+    observer.begin(promptOf(conversation, modelRequest))
     const extra = conversation.run.input.clientConfig?.model_settings_extra_args ?? {}
     const asked = applyExtraArguments(runsHostedTools ? body : withFunctionChoice(body), extra)
     // What this run has produced itself is not kept either.
@@ -105,20 +107,43 @@ class TransportModel implements Model {
   }
 }
 
+/** All that a model is told; looked at only when the request does not come to its end. */
+function promptOf(
+  { items }: Conversation,
+  { systemInstructions, tools }: Pick<ModelRequest, 'systemInstructions' | 'tools'>,
+): () => unknown {
+  const { length } = items
+  return () => [systemInstructions, tools, items.slice(0, length)]
+}
+
+/** The request that a model object works on. */
+type AskedModel = { request?: ModelRequest; call?: ModelCall }
+
 /** A model object of the agents SDK; only the settings of its requests are this run's. */
 class AdaptedModel extends ObservedModel {
   readonly #agent: Agent
   readonly #resolved: ResolvedModel & { readonly kind: 'sdk' }
+  readonly #asked: AskedModel
 
-  constructor(conversation: Conversation, agent: Agent, resolved: ResolvedModel & { kind: 'sdk' }) {
+  constructor(
+    conversation: Conversation,
+    agent: Agent,
+    resolved: ResolvedModel & { kind: 'sdk' },
+    asked: AskedModel = {},
+  ) {
     super(resolved.model, {
       beforeRequest: (items) => {
         const input = conversation.nextRequestInput(items)
         return toSdkItems(storage(agent).store ? input : withoutStoredState(input))
       },
       name: resolved.name,
-      observe: () => new ModelCall(conversation, resolved.name),
+      observe: () => {
+        asked.call = new ModelCall(conversation, { model: resolved.name, renames: false })
+        asked.call.begin(promptOf(conversation, asked.request!))
+        return asked.call
+      },
     })
+    this.#asked = asked
     this.#agent = agent
     this.#resolved = resolved
   }
@@ -126,7 +151,9 @@ class AdaptedModel extends ObservedModel {
   override async getResponse(request: ModelRequest): Promise<ModelResponse> {
     const { name, adjust } = this.#resolved
     const modelSettings = adjust(settingsFor(name, this.#agent, request.modelSettings))
-    const response = await super.getResponse({ ...request, modelSettings }).catch(rethrow)
+    this.#asked.request = request
+    const answer = super.getResponse({ ...request, modelSettings }).catch(rethrow)
+    const response = await (this.#asked.call?.counted(answer, request.signal) ?? answer)
     return { ...response, output: finalAnswer(response.output, request) }
   }
 }

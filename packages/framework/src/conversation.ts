@@ -1,5 +1,6 @@
 import type { AgentInputItem } from '#agents-core'
 import type { EventSource, WireItem } from '@bureau/protocol'
+import { limitedOutput, limitedText } from './limited-output.ts'
 import { preservationItem, timestampMicros } from './history.ts'
 import { randomHex } from './random-hex.ts'
 import type { Run } from './run.ts'
@@ -84,6 +85,10 @@ export class Conversation implements AgencyContext {
     this.run.emit({ type: 'custom', source: this.source, data })
   }
 
+  toolFailed(tool: string, error: unknown): void {
+    this.run.onToolFailure?.(error, { runId: this.runId, agent: this.agent, tool })
+  }
+
   additionalInstructionsFor(agent: string): string | undefined {
     return agent === this.#firstAgent ? this.#additionalInstructions : undefined
   }
@@ -128,6 +133,11 @@ export class Conversation implements AgencyContext {
     return typeof item['name'] === 'string' ? this.#facts?.get(item['name']) : undefined
   }
 
+  /** Whether an item of the conversation has this one's type and id. */
+  knows(item: WireItem): boolean {
+    return this.#canonical.has(keyOf(item) ?? '')
+  }
+
   /** A finished item of a model response. */
   modelProduced(item: WireItem): void {
     this.#addToTurn(item)
@@ -142,7 +152,7 @@ export class Conversation implements AgencyContext {
     const call = this.#turn.find(({ item }) => item.call_id === callId && item.type === 'function_call')
     if (!call || this.#announced.has(callId)) return
     this.#announced.add(callId)
-    const item = { type: 'function_call_output', call_id: callId, output }
+    const item = { type: 'function_call_output', call_id: callId, output: limitedText(output) }
     this.#addToTurn(item)
     this.run.emit(toolOutputCreated(item, call.source, this.toolFacts(call.item)))
   }
@@ -167,7 +177,8 @@ export class Conversation implements AgencyContext {
       const refusal = `Not carried out: the conversation was already handed over to ${to} in this turn.`
       this.toolReturned(other.item.call_id!, refusal)
     }
-    const note = { role: 'system', type: 'message', content: reminder ?? handoffReminder(to) }
+    const content = reminder ?? `The handoff is complete: you are ${to} now and answer the user directly.`
+    const note = { role: 'system', type: 'message', content }
     this.#addToTurn(note, 'handoff_reminder')
     this.#follow(output, note)
     this.source = this.#stayOf(to)
@@ -220,7 +231,7 @@ export class Conversation implements AgencyContext {
    * over on the way, and pictures and files, of which the hook knew a text.
    */
   nextRequestInput(sdkInput: readonly AgentInputItem[]): WireItem[] {
-    for (const item of sdkInput.map(toWireItem)) {
+    for (const item of sdkInput.map(toWireItem).map(limitedOutput)) {
       const key = keyOf(item)
       if (!isOutput(item) || !key) continue
       if (!this.#canonical.has(key)) this.#adoptOutput(item)
@@ -286,7 +297,3 @@ export class Conversation implements AgencyContext {
 /** Stands for everything that the conversation has said before the SDK began to work on it. */
 const EARLIER_TYPE = 'bureau_earlier_items'
 const EARLIER: AgentInputItem = { type: 'unknown', id: EARLIER_TYPE, providerData: { type: EARLIER_TYPE } }
-
-function handoffReminder(to: string): string {
-  return `The handoff is complete: you are ${to} now and answer the user directly.`
-}

@@ -23,11 +23,19 @@ export { FileTokenStore, type FileTokenStoreOptions } from './mcp/token-store.fi
 export type { CredentialsKey, StoredCredentials, TokenStore } from './mcp/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './message-tool.ts'
 export type { ClientConfig } from './models/client-config.ts'
-export { chargedVendor, VENDORS, vendorsOf } from './models/model-vendor.ts'
-export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
+export { chargedVendor, isProvider, unknownProvider, VENDORS, vendorsOf } from './models/model-vendor.ts'
+export {
+  DEFAULT_MODEL,
+  DEMO_MODEL,
+  lacksAddress,
+  type ModelAccess,
+  type ModelApi,
+  VENDOR_BASE_URL,
+} from './models/resolve-model.ts'
 export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export { ModelError, type ModelErrorCode } from './models/transport.ts'
+export { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'
 export { usageOfRealtimeResponse } from './pricing.ts'
 export type { RunEnvironment, RunJournal, RunSink } from './run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
@@ -37,6 +45,7 @@ export type { AgencyContext } from './run-scope.ts'
 export {
   callTool,
   definitionOf,
+  SDK_TOOL_FAILURE,
   tool,
   Tool,
   type ToolClass,

@@ -9,7 +9,7 @@ function shown(...events: (readonly [kind: string, json: string])[]): unknown[] 
   const run = { emit: (event: RunEvent) => void emitted.push(event), ready: () => undefined }
   const source = { agent: 'Solo', callerAgent: null, agent_run_id: 'agent_run_1' }
   // A call needs no more of its conversation before its answer is finished.
-  const call = new ModelCall({ run, source } as unknown as Conversation, 'gpt-test')
+  const call = new ModelCall({ run, source } as unknown as Conversation, { model: 'gpt-test', renames: false })
   for (const [kind, json] of events) call.onEvent(kind, json)
   return emitted.map((event) => (event.type === 'model.event' ? JSON.parse(event.json) : event))
 }

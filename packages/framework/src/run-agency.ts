@@ -8,7 +8,7 @@ import { Conversation } from './conversation.ts'
 import { converse } from './converse.ts'
 import { checkHistory, forModel, newMessagesForClient, recipientReminder, traceIdOf, userThread } from './history.ts'
 import { randomHex } from './random-hex.ts'
-import { Run, type RunEnvironment, type RunJournal, type RunSink } from './run.ts'
+import { type OnToolFailure, Run, type RunEnvironment, type RunJournal, type RunSink } from './run.ts'
 import { type RunControl, RunStopped } from './run-control.ts'
 import { describeFailure } from './run-failure.ts'
 import { inputItems, type RunInput } from './run-input.ts'
@@ -30,6 +30,7 @@ export type RunOptions = {
   readonly timeoutMs?: number
   /** Told of every failure with its cause, which no event carries. */
   readonly onFailure?: ((error: unknown) => void) | undefined
+  readonly onToolFailure?: OnToolFailure | undefined
 }
 
 /**
@@ -45,6 +46,7 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
   const run = openRun(agency, input, options)
   const outcome = await work(run, agent, { failure, onFailure: options.onFailure })
   clearTimeout(timer)
+  run.abandonCalls()
   const ended: RunEnded = {
     type: 'run.ended',
     run_id: runId,
@@ -110,6 +112,7 @@ function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
     journal,
     maxTurns,
     tools,
+    onToolFailure: options.onToolFailure,
     converse,
   })
 }

@@ -12,6 +12,15 @@ import { ToolServerError } from './mcp/connections.ts'
 import { ModelError } from './models/transport.ts'
 import { RunStopped } from './run-control.ts'
 
+/** A tool waits for an approval, and there is nobody who could give it. */
+export class ApprovalRequired extends Error {
+  override readonly name = 'ApprovalRequired'
+
+  constructor(tools: readonly string[]) {
+    super(`needsApproval is not supported in runs; tools that asked for it: ${tools.join(', ')}`)
+  }
+}
+
 /** Why a run failed, in a code and a sentence fit for the caller. Never the text of a foreign error. */
 export function describeFailure(error: unknown): RunError {
   if (error instanceof ModelError) return { code: error.code, message: error.message }
@@ -26,6 +35,7 @@ export function describeFailure(error: unknown): RunError {
   if (error instanceof OutputGuardrailTripwireTriggered) {
     return { code: 'guardrail_tripped', message: `Guardrail OutputGuardrail triggered tripwire: ${guidanceOf(error)}` }
   }
+  if (error instanceof ApprovalRequired) return plain('approval_required')
   if (error instanceof ModelBehaviorError) return plain('upstream_invalid_response')
   if (error instanceof AgentsError) return plain('run_failed')
   return plain('internal_error')

@@ -39,6 +39,12 @@ export interface RunJournal {
   counted(answer: UsageByModel): void
 }
 
+/** Told why a tool has failed, for the log: the run goes on, and neither client nor model learns more than that it failed. */
+export type OnToolFailure = (
+  error: unknown,
+  facts: { readonly runId: string; readonly agent: string; readonly tool: string },
+) => void
+
 /** What a process offers to all its runs. */
 export type RunEnvironment = {
   readonly models: ModelAccess
@@ -49,6 +55,20 @@ export type RunEnvironment = {
   readonly now: () => number
   /** Watches every run: for traces, metrics and logs. */
   readonly observer?: RunObserver | undefined
+}
+
+/** What a model says that a request has cost, in the words of the Responses API, or what we think. */
+type CountedRequest = {
+  readonly agent: string
+  readonly model: string
+  readonly rawUsage: unknown
+  readonly estimated: boolean
+}
+
+/** A model request that may still cost something. */
+export interface OpenCall {
+  /** The run ends without waiting for it. Called once at most. */
+  abandoned(): void
 }
 
 /** Lets a conversation's agent work on what it has received until it has an answer. */
@@ -76,9 +96,11 @@ export class Run {
   readonly maxTurns: number
   /** Tools that every agent has in this run, besides its own. */
   readonly tools: readonly Tool<AgencyContext>[]
+  readonly onToolFailure: OnToolFailure | undefined
   readonly #sink: RunSink
   readonly #journal: RunJournal | undefined
   readonly #usage = new Map<string, UsageByModel>()
+  readonly #openCalls = new Set<OpenCall>()
   #closed = false
 
   constructor(options: {
@@ -93,6 +115,7 @@ export class Run {
     journal: RunJournal | undefined
     maxTurns: number | undefined
     tools: readonly Tool<AgencyContext>[]
+    onToolFailure: OnToolFailure | undefined
     converse: Converse
   }) {
     this.runId = options.runId
@@ -107,6 +130,7 @@ export class Run {
     this.userContext = { ...options.agency.userContext, ...options.input.userContext }
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns
     this.tools = options.tools
+    this.onToolFailure = options.onToolFailure
     this.#sink = options.sink
     this.#journal = options.journal
   }
@@ -144,11 +168,24 @@ export class Run {
     this.#journal?.stored(message)
   }
 
-  /** Counts one answer of a model, whatever became of the run. */
-  count(agent: string, model: string, rawUsage: unknown): void {
+  open(call: OpenCall): void {
+    this.#openCalls.add(call)
+  }
+
+  closeCall(call: OpenCall): void {
+    this.#openCalls.delete(call)
+  }
+
+  /** What is still asked of models is given up, and counted. */
+  abandonCalls(): void {
+    for (const call of this.#openCalls) call.abandoned()
+  }
+
+  /** Counts one request to a model, whatever became of it and of the run. */
+  count({ agent, model, rawUsage, estimated }: CountedRequest): void {
     const tokens = usageOfResponse(rawUsage)
     const { costUsd, priced } = costOfResponse({ model, usage: tokens })
-    const usage = { ...tokens, request_count: 1, total_cost: costUsd }
+    const usage = { ...tokens, request_count: 1, total_cost: costUsd, ...(estimated && { estimated }) }
     const key = JSON.stringify([agent, model])
     const before = this.#usage.get(key)
     this.#journal?.counted({ agent, model, priced, usage })

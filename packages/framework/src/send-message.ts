@@ -37,10 +37,13 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
     description: `${description} Recipients:\n${roles}`,
     parameters: { ...parameters, additionalProperties: false } as never,
     strict: strict as true,
-    errorFunction: (_context, error) =>
-      error instanceof SyntaxError || (error as Error).name === 'InvalidToolInputError'
-        ? `Error: the arguments of ${name} are not valid JSON.`
-        : 'Error: the message could not be delivered.',
+    errorFunction: (runContext: RunContext<AgencyContext>, error) => {
+      if (error instanceof SyntaxError || (error as Error).name === 'InvalidToolInputError') {
+        return `Error: the arguments of ${name} are not valid JSON.`
+      }
+      runContext.context.toolFailed?.(name, error)
+      return 'Error: the message could not be delivered.'
+    },
     execute: async (input: unknown, runContext?: RunContext<AgencyContext>, details?: ToolCallDetails) => {
       const request = await readArguments(input, definition, recipients)
       if (typeof request === 'string') return request
@@ -53,6 +56,8 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
 type ToolCallDetails = { readonly toolCall?: { readonly callId: string } }
 
 export type AgentMessage = {
+  /** The tool by which it is sent. */
+  readonly tool: string
   readonly recipient: Agent
   readonly message: string
   readonly additionalInstructions: string
@@ -77,6 +82,7 @@ async function readArguments(
     return `Error: the arguments of ${toolName} are not valid.\n${z.prettifyError(parsed.error)}`
   }
   return {
+    tool: toolName,
     recipient,
     message: withParameters(message, parsed.data),
     additionalInstructions: typeof extra === 'string' ? extra : '',

@@ -1,5 +1,6 @@
 import { type FunctionTool, type RunContext, type Tool as SdkTool, tool as sdkTool } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'
 import { z } from 'zod'
 import type { AgencyContext } from './run-scope.ts'
 import { functionSchema } from './tool-schema.ts'
@@ -48,6 +49,9 @@ export abstract class Tool {
 
 export type ToolClass = new () => Tool
 
+/** What the agents SDK returns in place of a result when one of its tools has thrown. */
+export const SDK_TOOL_FAILURE = 'An error occurred while running the tool. Please try again.'
+
 const definitions = new WeakMap<object, ToolDefinition>()
 
 /** The definition behind a tool made by `tool()` or a tool class; undefined for tools of the agents SDK. */
@@ -55,13 +59,7 @@ export function definitionOf(tool: object): ToolDefinition | undefined {
   return definitions.get(tool)
 }
 
-/**
- * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
- *
- * What `execute` returns goes to the model: a string as it is, `{ type: 'image' }` and `{ type: 'file' }` of the agents SDK
- * as pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
- */
-export function tool<Parameters extends z.ZodObject>(options: {
+type ToolOptions<Parameters extends z.ZodObject> = {
   readonly name: string
   readonly description: string
   readonly parameters: Parameters
@@ -72,7 +70,28 @@ export function tool<Parameters extends z.ZodObject>(options: {
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
-}): FunctionTool<AgencyContext> {
+}
+
+const ToolChecks = z.strictObject({
+  name: z.string(),
+  description: z.string(),
+  parameters: z.unknown().optional(),
+  strict: z.boolean().optional(),
+  oneAtATime: z.boolean().optional(),
+  timeoutMs: Milliseconds.optional(),
+  execute: AnyFunction,
+} satisfies OptionChecks<ToolOptions<z.ZodObject>>)
+
+/**
+ * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
+ *
+ * What `execute` returns goes to the model: a string as it is, `{ type: 'image' }` and `{ type: 'file' }` of the agents SDK
+ * as pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
+ *
+ * @throws ConfigError an option is not valid.
+ */
+export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parameters>): FunctionTool<AgencyContext> {
+  readOptions(typeof options?.name === 'string' ? `tool "${options.name}"` : 'tool', ToolChecks, options)
   return toSdkTool(
     {
       name: options.name,
@@ -119,8 +138,11 @@ function toSdkTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool
     parameters: parameters as never,
     strict: strict as false,
     ...(timeoutMs !== undefined && { timeoutMs }),
-    errorFunction: (_context, error) =>
-      `An error occurred while running the tool. Please try again. Error: ${error instanceof Error ? error.message : String(error)}`,
+    errorFunction: (runContext: RunContext<AgencyContext>, error) => {
+      // What the model got wrong, it is told; nothing has failed here.
+      if (!(error instanceof ToolInputError)) runContext.context?.toolFailed?.(definition.name, error)
+      return `${SDK_TOOL_FAILURE} Error: ${error instanceof Error ? error.message : String(error)}`
+    },
     execute: async (input: unknown, runContext?: RunContext<AgencyContext>, details?: { signal?: AbortSignal }) => {
       const run = runContext?.context ?? null
       const signal = details?.signal ?? run?.signal ?? null

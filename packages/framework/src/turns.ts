@@ -1,8 +1,9 @@
-import { type AgentInputItem, type AgentOutputItem, type ModelSettings, RunContext } from '#agents-core'
+import { type AgentInputItem, type ModelSettings, RunContext } from '#agents-core'
 import type { ConversationAgent } from './conversation-agent.ts'
 import type { ConversationAgents } from './conversation-agents.ts'
 import type { Conversation } from './conversation.ts'
-import { ModelError } from './models/transport.ts'
+import { limitedText } from './limited-output.ts'
+import { ApprovalRequired } from './run-failure.ts'
 import type { AgencyContext } from './run-scope.ts'
 import { runner } from './sdk-runner.ts'
 import { endsWithWords, firstRequest, wordsOf } from './simple-turn.ts'
@@ -16,7 +17,7 @@ import { endsWithWords, firstRequest, wordsOf } from './simple-turn.ts'
  * do stays with the SDK (simple-turn.ts).
  *
  * @returns The final output.
- * @throws ModelError `upstream_invalid_response` a call has the id of an earlier one; it is not carried out.
+ * @throws ApprovalRequired a tool waits for an approval.
  */
 export async function takeTurns(conversation: Conversation, agents: ConversationAgents): Promise<unknown> {
   const { signal } = conversation
@@ -24,7 +25,6 @@ export async function takeTurns(conversation: Conversation, agents: Conversation
   let agent = agents.get(conversation.agent)
   let input: string | AgentInputItem[] = conversation.sdkInput()
   let request = await firstRequest(agent, context)
-  const carriedOut = new Set<string>()
   const called = new Set<ConversationAgent>()
   for (let maxTurns = conversation.run.maxTurns; ; maxTurns--) {
     if (request) {
@@ -33,7 +33,6 @@ export async function takeTurns(conversation: Conversation, agents: Conversation
       signal.throwIfAborted()
       const words = endsWithWords(agent) ? wordsOf(answer.output) : undefined
       if (words !== undefined) return words
-      requireNewCalls(answer.output, carriedOut)
       called.add(agent)
       agent.beginWith(answer)
     }
@@ -52,20 +51,15 @@ type SdkRun = { readonly context: RunContext<AgencyContext>; readonly maxTurns: 
 async function runSdk(agent: ConversationAgent, input: string | AgentInputItem[], options: SdkRun): Promise<unknown> {
   const result = await runner.run(agent, input, options)
   // Waiting for an approval, the SDK has no answer, and complains when it is asked for one.
-  return result.interruptions?.length ? '' : (result.finalOutput ?? '')
+  if (result.interruptions?.length) throw new ApprovalRequired(result.interruptions.map(({ name }) => name ?? ''))
+  const { finalOutput = '' } = result
+  // Then it is what a tool has returned.
+  const isOfTool = agent.toolUseBehavior !== 'run_llm_again'
+  return isOfTool && typeof finalOutput === 'string' ? limitedText(finalOutput) : finalOutput
 }
 
 /** An agent that is handed back to need not call again what it must call once; the SDK knows its own run only. */
 function settingsAfterCall({ modelSettings, resetToolChoice }: ConversationAgent): ModelSettings {
   const { toolChoice, ...others } = modelSettings
   return resetToolChoice && toolChoice !== 'none' ? others : modelSettings
-}
-
-/** An id stands for one call in the whole conversation. */
-function requireNewCalls(output: readonly AgentOutputItem[], carriedOut: Set<string>): void {
-  const ids = output.flatMap((item) => (item.type === 'function_call' ? [item.callId] : []))
-  if (ids.some((id) => carriedOut.has(id))) {
-    throw new ModelError('upstream_invalid_response', { detail: 'two calls have one id' })
-  }
-  for (const id of ids) carriedOut.add(id)
 }

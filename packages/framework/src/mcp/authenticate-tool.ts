@@ -34,7 +34,10 @@ export function authenticateTool(
       additionalProperties: false,
     },
     strict: true,
-    errorFunction: () => `Error: ${AUTHENTICATE_TOOL} could not be carried out. Check its arguments.`,
+    errorFunction: (runContext: RunContext<AgencyContext>, error) => {
+      runContext.context.toolFailed?.(AUTHENTICATE_TOOL, error)
+      return `Error: ${AUTHENTICATE_TOOL} could not be carried out. Check its arguments.`
+    },
     execute: (input: unknown, runContext?: RunContext<AgencyContext>) => {
       const caller = { run: runOf(runContext!), agent, runContext: runContext! }
       const name = (input as { server_name?: unknown } | null)?.server_name

@@ -10,6 +10,7 @@ import {
 } from '#agents-core'
 import { ConfigError } from '@bureau/protocol'
 import type { AgencyContext } from '../run-scope.ts'
+import { SDK_TOOL_FAILURE } from '../tool.ts'
 import { AUTHENTICATE_TOOL } from './protected-servers.ts'
 import { withSharedListing } from './shared-listing.ts'
 
@@ -78,10 +79,25 @@ function asFunction(
   listed: Listed,
   { server, agent, name }: { readonly server: MCPServer; readonly agent: Owner; readonly name: string },
 ): FunctionTool<AgencyContext> {
-  const { convertSchemasToStrict = false, errorFunction } = agent.mcpConfig
-  const options = errorFunction === undefined ? {} : { errorFunction }
+  const { convertSchemasToStrict = false, errorFunction = toolFailureText } = agent.mcpConfig
+  const options = {
+    errorFunction: errorFunction && reporting(name, errorFunction),
+  }
   const made = mcpToFunctionTool(listed, withSharedListing(server), convertSchemasToStrict, options)
   return { ...(made as unknown as FunctionTool<AgencyContext>), name }
+}
+
+type ErrorFunction = NonNullable<Owner['mcpConfig']['errorFunction']>
+
+/** As the SDK tells the model of it. */
+const toolFailureText: ErrorFunction = () => SDK_TOOL_FAILURE
+
+function reporting(tool: string, tell: ErrorFunction): ErrorFunction {
+  return (args) => {
+    const { toolFailed } = args.context.context as Partial<AgencyContext>
+    toolFailed?.call(args.context.context, tool, args.error)
+    return tell(args)
+  }
 }
 
 const MAX_NAME_LENGTH = 64

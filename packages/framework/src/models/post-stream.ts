@@ -18,6 +18,8 @@ export interface AnswerReader {
   readonly ended: boolean
   /** Receives decoded text as it arrives. A promise pauses the socket until it resolves. */
   push(text: string): Promise<void> | undefined
+  /** The answer has ended as HTTP wants it. Some servers say so in no other way. */
+  end(): void
 }
 
 const MAX_ATTEMPTS = 3
@@ -45,6 +47,7 @@ export async function postStream(post: StreamingPost): Promise<void> {
       await pause(waitMs, post.signal)
     }
   }
+  if (!post.reader.ended) post.reader.end()
   if (!post.reader.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, type RequestInit, fetch as undiciFetch } from 'undici'
 import { limitedResponse } from '../limited-response.ts'
+import { eventTooLarge, MAX_EVENT_SIZE } from './transport.ts'
 
 const MAX_ATTEMPTS = 3
 const MAX_RETRY_WAIT_MS = 10_000
@@ -21,7 +22,9 @@ export function providerFetch(dispatcher: Dispatcher): typeof fetch {
       const waitMs = retryAfterMs(answer) ?? 500 * 2 ** (attempt - 1)
       if (!isTransient(answer) || attempt === MAX_ATTEMPTS || waitMs > MAX_RETRY_WAIT_MS || init?.signal?.aborted) {
         if (answer instanceof Error) throw answer
-        return answer.ok ? answer : limitedResponse(answer, MAX_ERROR_BYTES)
+        return answer.ok
+          ? limitedResponse(answer, MAX_EVENT_SIZE, eventTooLarge)
+          : limitedResponse(answer, MAX_ERROR_BYTES)
       }
       if (!(answer instanceof Error)) await answer.body?.cancel()
       await sleep(waitMs, undefined, { signal: init?.signal ?? undefined })
