@@ -42,6 +42,31 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     expect((await client.get(`/v1/runs/${stream.runId}`)).body.cancel).toMatchObject({ mode: 'after_turn' })
   })
 
+  test('a cancelled run is charged to its member by what has arrived, and the records say that it is estimated', async () => {
+    const client = await platform.client({ memberAllowancesEnabled: true })
+    await client.post(membersOf(client), { consumerId: 'u', allowance: { tokens: 1_000 } })
+    const words = Array.from({ length: 42 }, (_, each) => `word${each} `)
+    platform.provider.script([textDeltas([...words, hold(platform.provider.gate()), 'more'])])
+    const asked = {
+      consumerId: 'u',
+      usageRequestId: randomUUID(),
+      message: 'It is a truth universally known. '.repeat(200),
+    }
+    const stream = await client.complete(asked)
+    await stream.untilText('word41')
+
+    await client.post(`/v1/runs/${stream.runId}/cancel`)
+    await stream.all()
+    const { body } = await client.get(`/v1/usage/records?usageRequestId=${asked.usageRequestId}`)
+    const next = await client.completeWhole({ consumerId: 'u', usageRequestId: randomUUID(), message: 'again' })
+
+    expect(stream.result).toMatchObject({ cancelled: true, usage: { request_count: 1, estimated: true } })
+    expect(stream.result.usage.input_tokens).toBeGreaterThan(1_000)
+    expect(stream.result.usage.output_tokens).toBeGreaterThanOrEqual(42)
+    expect(body.data).toMatchObject([{ usage: stream.result.usage, models: [{ usage: { estimated: true } }] }])
+    expect([next.status, next.body.code]).toEqual([429, 'consumer_allowance_exhausted'])
+  })
+
   test('a run that takes longer than its integration allows fails, and its chat is free', async () => {
     const { client, stream } = await withActiveRun({ runTimeoutSeconds: 1 })
 

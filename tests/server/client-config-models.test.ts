@@ -2,11 +2,17 @@ import { Agency, Agent, type ModelTransport, ResponseEventWriter, type Responses
 import { codeInterpreterTool, hostedMcpTool, OpenAIProvider, webSearchTool } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type FakeProvider, startFakeProvider, text, toolCall } from '../support/fake-provider.ts'
+import {
+  type FakeProvider,
+  type FakeProviderOptions,
+  startFakeProvider,
+  text,
+  toolCall,
+} from '../support/fake-provider.ts'
 import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
-async function otherProvider(): Promise<FakeProvider> {
-  const provider = await startFakeProvider()
+async function otherProvider(options?: FakeProviderOptions): Promise<FakeProvider> {
+  const provider = await startFakeProvider(options)
   closeAfterTest(() => provider.close())
   provider.respond(() => text('from the other provider'))
   return provider
@@ -175,16 +181,50 @@ describe('thirdparty/... models', () => {
     ])
   })
 
-  test('keys are accepted for every provider that the framework serves, and for no other', async () => {
-    const server = await startTestServer({ agencies: soloAgency({ model: 'thirdparty/nobody/x' }) })
+  test('422 for a model of an unknown provider, which names the others; its key alone does no harm', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.respond(() => text('ok'))
 
-    const known = /Known providers: (.*)\./.exec((await ask(server, null)).body.error)?.[1]?.split(', ') ?? []
-    const refused = await ask(server, { thirdparty_keys: { nobody: 'x' } })
+    const refused = await ask(server, { model: 'litellm/groq/llama', litellm_keys: { groq: 'gsk' } })
+    const answered = await ask(server, { litellm_keys: { groq: 'gsk' }, thirdparty_keys: { nobody: 'x' } })
 
-    expect(known).toContain('anthropic')
-    const valid: string[] = /Valid providers: (.*)/.exec(refused.body.detail[0].msg)![1]!.split(', ')
-    expect(valid.toSorted()).toEqual([...known, 'gemini', 'openai'].toSorted())
+    expect([refused.status, refused.body.detail[0].loc.at(-1)]).toEqual([422, 'model'])
+    expect(refused.body.detail[0].msg).toContain("there is no provider 'groq'. Providers: openai, anthropic")
+    expect([answered.status, answered.body.response]).toEqual([200, 'ok'])
   })
+
+  test('openrouter/… without a prefix is a model of OpenRouter: no key goes to the default vendor', async () => {
+    const router = await otherProvider({ validate: false })
+    const server = await startTestServer({ agencies: soloAgency(), env: { OPENROUTER_BASE_URL: router.baseUrl } })
+    const model = 'openrouter/meta/llama'
+
+    const { status, body } = await ask(server, { model, thirdparty_keys: { openrouter: 'sk-or' } })
+    const keyless = await ask(server, { model, api_key: 'sk-or' })
+
+    expect([status, body.response]).toEqual([200, 'from the other provider'])
+    expect(router.requests.map(({ model: asked, apiKey }) => [asked, apiKey])).toEqual([['meta/llama', 'sk-or']])
+    expect([keyless.status, keyless.body.detail[0].msg]).toEqual([
+      422,
+      expect.stringContaining('thirdparty_keys.openrouter'),
+    ])
+    expect(server.provider.requests).toEqual([])
+  })
+
+  test.each(['litellm/ollama_chat/llama3', 'litellm/ollama/llama3', 'litellm/lm_studio/llama3'])(
+    '%s is on a compatible server of the caller’s own',
+    async (model) => {
+      const own = await otherProvider()
+      const server = await startTestServer({ agencies: soloAgency(), egress: { allow: ['127.0.0.1'] } })
+
+      const { status, body } = await ask(server, { model, base_url: own.baseUrl, api_key: 'sk-own' })
+      const nowhere = await ask(server, { model })
+
+      expect([status, body.response]).toEqual([200, 'from the other provider'])
+      expect(own.requests.map(({ model: asked, apiKey }) => [asked, apiKey])).toEqual([['llama3', 'sk-own']])
+      expect([nowhere.status, nowhere.body.detail.map(({ loc }: Json) => loc.at(-1))]).toEqual([422, ['base_url']])
+      expect(server.provider.requests).toEqual([])
+    },
+  )
 })
 
 /** A model of the user's own. */

@@ -60,7 +60,7 @@ describe('a model that has nothing to say is asked once', () => {
     expect([status, body.response, body.usage.request_count]).toEqual([200, '', 2])
   })
 
-  test('an agent that waits for an approval has no answer', async () => {
+  test('but a hosted tool that waits for an approval fails the run', async () => {
     const docs = hostedMcpTool({
       serverLabel: 'docs',
       serverUrl: 'https://docs.example/mcp',
@@ -69,9 +69,9 @@ describe('a model that has nothing to say is asked once', () => {
     const server = await startTestServer({ agencies: soloAgency({ tools: [docs] }) })
     server.provider.script([mcpApprovalRequest('docs', 'delete')])
 
-    const { status, body } = await server.post('/solo/get_response', { message: 'hi' })
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
 
-    expect([status, body.response]).toEqual([200, ''])
+    expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'approval_required' })
     expect(server.provider.modelRequests).toHaveLength(1)
   })
 

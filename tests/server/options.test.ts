@@ -1,4 +1,5 @@
-import { Agency, Agent, chain, tool } from '@bureau/framework'
+import { Agency, Agent, ask, chain, FileTokenStore, MCPServerOAuth, messageTool, tool } from '@bureau/framework'
+import { ConfigError } from '@bureau/protocol'
 import { createApp, loadConfig, type ServerOptions } from '@bureau/server'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -43,6 +44,73 @@ describe('createApp', () => {
     expect((await server.get('/my_agency/get_metadata')).status).toBe(200)
     expect(made).toBe(1)
   })
+})
+
+describe('an option that is not known is refused, with the one that is meant', () => {
+  const { entryPoint } = solo
+
+  test.each<[string, object, string]>([
+    ['token', { app_token_env: 'X' }, 'runServer: there is no option "app_token_env". Did you mean "appTokenEnv"?'],
+    ['realtime', { realtimeOptions: { idle_ms: 1 } }, 'Did you mean "realtimeOptions.idleMs"?'],
+    ['AG-UI', { aguiReasonning: false }, 'Did you mean "aguiReasoning"?'],
+    ['egress', { egress: { allowed: [] } }, 'there is no option "egress.allowed"'],
+    ['metrics', { metrics: { pat: '/m' } }, 'Did you mean "metrics.path"?'],
+    ['OAuth', { oauthUserID: () => 'u' }, 'Did you mean "oauthUserId"?'],
+    ['a negative time', { drainMs: -1 }, 'runServer: drainMs: '],
+    ['a list that is none', { corsOrigins: '*' }, 'runServer: corsOrigins: '],
+    ['no agency', { agencies: { solo: entryPoint } }, 'runServer: agencies.solo: must be an Agency'],
+  ])('of a server: %s', async (_, options, message) => {
+    await expect(create({ agencies: { solo }, ...options })).rejects.toThrow(message)
+  })
+
+  const parameters = z.object({})
+  const execute = (): string => ''
+  const t = { name: 't', description: '', parameters, execute }
+  const options = { name: 'A', instructions: 'x' }
+
+  test.each<[string, () => unknown, string]>([
+    [
+      'an agent for options',
+      () => new Agency(entryPoint as never),
+      'Agency: expected an object of options ({ name, entry',
+    ],
+    ['agency', () => new Agency({ entrypoint: entryPoint } as never), 'Did you mean "entryPoint"?'],
+    ['agency time', () => new Agency({ entryPoint, runTimeoutMs: -5 }), 'Agency: runTimeoutMs: '],
+    ['agency turns', () => new Agency({ entryPoint, maxTurns: 0 }), 'Agency: maxTurns: '],
+    ['flow', () => new Agency({ entryPoint, flows: [[entryPoint, 'B' as never]] }), 'flows.0: must be [sender'],
+    [
+      'flow kind',
+      () => new Agency({ entryPoint, flows: [[entryPoint, new Agent(options), 'handof' as never]] }),
+      "flows.0: the third member is 'message'",
+    ],
+    [
+      'agent',
+      () => new Agent({ ...options, instruction: 'y' } as never),
+      'Agent "A": there is no option "instruction".',
+    ],
+    [
+      'model settings',
+      () => new Agent({ ...options, modelSettings: { includeUsage: true } as never }),
+      'there is no option "modelSettings.includeUsage". Did you mean "includeUsage"?',
+    ],
+    ['snake', () => new Agent({ ...options, modelSettings: { max_tokens: 1 } as never }), '"modelSettings.maxTokens"?'],
+    ['tool', () => tool({ ...t, timeout_ms: 1 } as never), 'tool "t": there is no option "timeout_ms". Did you mean'],
+    ['tool time', () => tool({ ...t, timeoutMs: -1 }), 'tool "t": timeoutMs: '],
+    ['message tool', () => messageTool({ parameter: parameters } as never), 'Did you mean "parameters"?'],
+    ['token files', () => new FileTokenStore({ dir: '/tmp' } as never), 'FileTokenStore: there is no option "dir"'],
+    [
+      'tool server',
+      () => new MCPServerOAuth({ name: 's', url: 'https://s.test', redirect_uri: '' } as never),
+      'Did you mean "redirectUri"?',
+    ],
+  ])('of the framework: %s', (_, make, message) => {
+    expect(make).toThrow(ConfigError)
+    expect(make).toThrow(message)
+  })
+})
+
+test('a script that asks an agency is told of unknown options too', async () => {
+  await expect(ask(solo, 'hi', { apikey: 'sk' } as never)).rejects.toThrow('Did you mean "apiKey"?')
 })
 
 describe('loadConfig', () => {

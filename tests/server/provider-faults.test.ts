@@ -8,6 +8,7 @@ import {
   framing,
   htmlPage,
   malformed,
+  raw,
   status,
   text,
   textDeltas,
@@ -183,5 +184,90 @@ describe('odd but valid answers', () => {
 
     expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'max_turns_exceeded' })
     expect(server.provider.modelRequests).toHaveLength(50)
+  })
+})
+
+describe('an answer is there once, whatever ids its provider gives', () => {
+  const call = { type: 'function_call', name: 'echo', arguments: '{}', status: 'completed' }
+  const said = {
+    type: 'message',
+    role: 'assistant',
+    status: 'completed',
+    content: [{ type: 'output_text', text: 'Hi' }],
+  }
+  const thought = { type: 'reasoning', summary: [] }
+  const done = (item: object, place: object): object => ({ type: 'response.output_item.done', ...place, item })
+
+  /** The items as they are streamed, and as they stand in the finished response. */
+  test.each<[string, (n: number) => object, (n: number) => object]>([
+    ['other ids in the response', (n) => ({ id: `a${n}` }), (n) => ({ id: `b${n}` })],
+    ['no ids at all', () => ({}), () => ({})],
+    ['ids in the response only', () => ({}), (n) => ({ id: `b${n}` })],
+    ['empty ids', () => ({ id: '' }), () => ({ id: '' })],
+    ['the same ids', (n) => ({ id: `a${n}` }), (n) => ({ id: `a${n}` })],
+  ])('%s', async (_, streamed, whole) => {
+    const echo = tool({ name: 'echo', description: 'Echoes.', parameters: z.object({}), execute: () => 'x' })
+    for (const hasPlaces of [true, false]) {
+      const server = await startTestServer({ agencies: soloAgency({ tools: [echo] }), provider: { validate: false } })
+      const place = (n: number): object => (hasPlaces ? { output_index: n } : {})
+      const calls = [
+        { ...call, call_id: 'call_a' },
+        { ...call, call_id: 'call_b' },
+      ]
+      server.provider.script([
+        frames(
+          ...calls.map((item, n) => done({ ...item, ...streamed(n) }, place(n))),
+          response({ output: calls.map((item, n) => ({ ...item, ...whole(n) })) }),
+        ),
+        frames(
+          done({ ...thought, ...streamed(2) }, place(0)),
+          done({ ...said, ...streamed(3) }, place(1)),
+          // Some leave out what was thought.
+          response({ output: [{ ...said, ...whole(3) }] }),
+        ),
+      ])
+
+      const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+      const kinds = stream.result.new_messages.map(({ type, role }: { type: string; role: string }) => type ?? role)
+      const outputs = ['function_call_output', 'function_call_output']
+      expect(kinds.slice(1)).toEqual(['function_call', 'function_call', ...outputs, 'reasoning', 'message'])
+      const events = stream.events.filter(({ name }) => name === 'tool_called' || name === 'message_output_created')
+      expect(events).toHaveLength(3)
+      expect(stream.result.usage).toMatchObject({ request_count: 2, total_tokens: 0 })
+    }
+  })
+})
+
+test.each(['responses', 'chat_completions'])('an event without an end is given up at 16 MiB, at %s', async (api) => {
+  const server = await startTestServer({ agencies: soloAgency(), env: { OPENAI_API: api } })
+  server.provider.script([raw(`data: {"delta":"${'x'.repeat(17 * 1_048_576)}`)])
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'upstream_event_too_large' })
+  expect(stream.text.length).toBeLessThan(10_000)
+})
+
+describe.each(['responses', 'chat_completions'])('half an answer at %s', (api) => {
+  const half = { type: 'message', id: 'm', role: 'assistant', status: 'incomplete', content: [] }
+  const reported = frames(
+    { type: 'response.output_text.delta', item_id: 'm', output_index: 0, content_index: 0, delta: 'Half' },
+    { type: 'response.failed', response: { id: 'resp_1', output: [half], error: { code: 'server_error' } } },
+  )
+
+  test.each<[string, Turn]>([
+    ['a failure that is reported', api === 'responses' ? reported : [textDeltas(['Ha', 'lf']), failed('server_error')]],
+    ['a connection that breaks', [textDeltas(['Ha', 'lf']), cut({ how: 'reset', after: 3 })]],
+  ])('is seen but not kept: %s', async (_, turn) => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { OPENAI_API: api } })
+    server.provider.script([turn])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+    expect(stream.outline.slice(-3)).toEqual(['error', 'messages', 'end'])
+    expect(stream.result.new_messages).toMatchObject([{ role: 'user' }])
+    expect(stream.result.usage).toMatchObject({ request_count: 1, estimated: true })
+    expect(stream.text).not.toContain('message_output_created')
   })
 })

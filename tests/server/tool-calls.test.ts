@@ -14,8 +14,9 @@ import {
 } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall } from '../support/fake-provider.ts'
-import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
+import { mcpCall, text, toolCall, type Turn } from '../support/fake-provider.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { type Json, soloAgency, startTestServer, type TestStream } from '../support/test-server.ts'
 
 const outputsOf = (items: Json[]): string[] =>
   items.filter((item) => item.type === 'function_call_output').map((item) => item.output)
@@ -294,4 +295,118 @@ describe('names of tools', () => {
       expect(() => new Agency({ entryPoint: new Agent({ name }) })).toThrow(/name/)
     },
   )
+})
+
+describe('a tool that fails', () => {
+  const failing = tool({
+    name: 'failing',
+    description: 'Fails.',
+    parameters: z.object({ at: z.string().optional() }),
+    execute: () => {
+      throw new Error('the database is gone', { cause: new Error('ECONNREFUSED') })
+    },
+  })
+  const sdkFailing = sdkTool({
+    name: 'sdk_failing',
+    description: 'Fails.',
+    parameters: z.object({}),
+    execute: () => {
+      throw new Error('the database is gone')
+    },
+  })
+
+  async function warningsOf(tools: (typeof failing)[], calls: Turn): Promise<{ warnings: Json[]; stream: TestStream }> {
+    const logsDir = await temporaryFolder()
+    const server = await startTestServer({ agencies: soloAgency({ tools }), enableLogging: true, logsDir })
+    server.provider.script([calls, text('Sorry.')])
+    const headers = { 'x-agency-log-id': 'run' }
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' }, { headers })).all()
+    const { body } = await server.get('/get_logs?log_id=run')
+    return { warnings: body.filter(({ details }: Json) => details.level === 'WARNING'), stream }
+  }
+
+  test('says why in the log, with its stack, and to no client', async () => {
+    const { warnings, stream } = await warningsOf([failing], toolCall('failing'))
+
+    expect(warnings).toMatchObject([
+      { message: 'tool failed', details: { fields: { agent: 'Solo', tool: 'failing' } } },
+    ])
+    expect(JSON.stringify(warnings)).toMatch(/the database is gone.*tool-calls\.test\.ts/)
+    expect(stream.text).not.toMatch(/tool-calls\.test\.ts|ECONNREFUSED/)
+    expect(stream.result.new_messages.at(-1).content[0].text).toBe('Sorry.')
+  })
+
+  test('is logged too when the agents SDK keeps its error', async () => {
+    const { warnings } = await warningsOf([sdkFailing], toolCall('sdk_failing'))
+
+    expect(warnings).toMatchObject([{ message: 'tool failed', details: { fields: { tool: 'sdk_failing' } } }])
+  })
+
+  test('but what the model has got wrong is for the model', async () => {
+    const { warnings } = await warningsOf([failing], toolCall('failing', { at: 5 }))
+
+    expect(warnings).toEqual([])
+  })
+})
+
+test('a tool that needs an approval fails the run, because nobody can give one', async () => {
+  const careful = sdkTool({
+    name: 'careful',
+    description: 'Asks first.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: () => 'done',
+  })
+  const server = await startTestServer({ agencies: soloAgency({ tools: [careful] }) })
+  server.provider.script([toolCall('careful')])
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+  server.provider.script([text('Hello again.')])
+  const next = { message: 'hi', chat_history: stream.result.new_messages }
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'approval_required' })
+  expect((await server.post('/solo/get_response', next)).body.response).toBe('Hello again.')
+})
+
+describe('an output of more than 1 MiB is cut, and says so', () => {
+  const MIB = 1_048_576
+  const note = `[Cut: the output has ${2 * MIB} characters; these are the first ${MIB}.]`
+  const options = { name: 'big', description: 'Big.', parameters: z.object({}), execute: () => 'x'.repeat(2 * MIB) }
+
+  test.each([
+    ['a function', tool(options)],
+    ['a tool of the agents SDK', sdkTool(options) as never],
+  ])('of %s: for the model, the client and the history', async (_, big) => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [big] }) })
+    server.provider.script([toolCall('big'), text('Read.')])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+
+    const [output] = outputsOf(stream.result.new_messages)
+    expect([output!.length, output!.endsWith(note)]).toEqual([MIB + 1 + note.length, true])
+    // Compared by hand: what a test runner says of two long texts takes minutes.
+    expect(server.provider.requests[1]!.toolOutputs[0]!.output === output).toBe(true)
+    expect(stream.events.find(({ name }) => name === 'tool_output').item.output === output).toBe(true)
+  })
+
+  test('of a tool that the provider runs', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([[mcpCall({ server: 's', name: 'big', output: 'x'.repeat(2 * MIB) }), text('Read.')]])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+
+    const { output } = stream.result.new_messages.find(({ type }: Json) => type === 'mcp_call')
+    expect([output.length, output.endsWith(note)]).toEqual([MIB + 1 + note.length, true])
+    expect(Math.max(...stream.frames.map(({ data }) => data.length))).toBeLessThan(1.1 * MIB)
+  })
+
+  test('of a tool whose output is the answer', async () => {
+    const agent = { tools: [tool(options)], toolUseBehavior: 'stop_on_first_tool' as const }
+    const server = await startTestServer({ agencies: soloAgency(agent) })
+    server.provider.script([toolCall('big')])
+
+    const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+    expect(body.response.length).toBe(MIB + 1 + note.length)
+  })
 })

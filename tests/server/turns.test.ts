@@ -2,8 +2,8 @@ import { Agency, Agent, type AgentOptions, type FlowOption, handoff, type InputG
 import { tool } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall } from '../support/fake-provider.ts'
-import { soloAgency, startTestServer } from '../support/test-server.ts'
+import { text, toolCall, type Turn } from '../support/fake-provider.ts'
+import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
 const passed = { tripwireTriggered: false, outputInfo: null }
 
@@ -192,15 +192,24 @@ test('an agent that takes over is asked for what its first turn begins with, and
 test.each([
   ['the same', 'a'],
   ['another', 'b'],
-])('%s call with the id of an earlier turn’s call fails the run: nothing is done twice', async (_which, at) => {
+])('%s call with the id of an earlier call gets an id of its own, and the run goes on', async (_which, at) => {
   const server = await startTestServer({ agencies: soloAgency({ tools: [look()] }) })
-  server.provider.script([
-    toolCall('look', { at: 'a' }, { callId: 'call_0' }),
-    toolCall('look', { at }, { callId: 'call_0' }),
-  ])
+  const call = (where: string): Turn => toolCall('look', { at: where }, { callId: 'call_0' })
+  server.provider.script([[call('a'), call('c')], call(at), text('Seen.')])
 
   const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+  server.provider.script([call('d'), text('Again.')])
+  const next = { message: 'more', chat_history: stream.result.new_messages }
+  const { body } = await server.post('/solo/get_response', next)
 
-  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'upstream_invalid_response' })
-  expect(stream.events.filter(({ name }) => name === 'tool_output')).toHaveLength(1)
+  expect(stream.events.filter(({ name }) => name === 'tool_output')).toHaveLength(3)
+  expect(body.response).toBe('Again.')
+  const items: Json[] = [...stream.result.new_messages, ...body.new_messages]
+  const idsOf = (type: string): string[] => items.flatMap((item) => (item.type === type ? [item.call_id] : []))
+  expect(idsOf('function_call')).toEqual(idsOf('function_call_output'))
+  expect(new Set(idsOf('function_call')).size).toBe(4)
+  const streamed = stream.events.flatMap(({ data }) => data?.response?.output ?? data?.item ?? [])
+  const shown = streamed.flatMap((item: Json) => (item.type === 'function_call' ? [item.call_id] : []))
+  expect(new Set(shown)).toEqual(new Set(idsOf('function_call').slice(0, 3)))
+  expect(server.provider.rejected).toEqual([])
 })

@@ -3,6 +3,9 @@ import { calcPrice, findProvider } from '@pydantic/genai-prices'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import {
+  cut,
+  errorEvent,
+  type Gate,
   hold,
   responseFields,
   status,
@@ -10,6 +13,7 @@ import {
   textDeltas,
   toolCall,
   type TokenUsage,
+  type Turn,
   usage,
 } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
@@ -185,7 +189,7 @@ describe('usage', () => {
 
     const spent = await usageOf(server, 'solo', () => server.provider.script([[text('Hello'), usage(null)]]))
 
-    expect(spent).toMatchObject({ input_tokens: 0, output_tokens: 0, total_tokens: 0, total_cost: 0 })
+    expect(spent).toMatchObject({ request_count: 1, input_tokens: 0, output_tokens: 0, total_tokens: 0, total_cost: 0 })
   })
 
   test("follows client_config: the request's model has the request's price", async () => {
@@ -246,7 +250,7 @@ describe('usage of a run that does not end well', () => {
     expect(stream.result.usage).toEqual(spent)
   })
 
-  test('cancelled at once: the same, in the stream and in the answer to the cancel', async () => {
+  test('cancelled at once: with an estimate of what was under way, in the stream and in the answer to the cancel', async () => {
     const server = await startTestServer({ agencies: { two } })
     const gate = server.provider.gate()
     server.provider.script([first, nested, textDeltas(['Half', hold(gate), ' done'])])
@@ -257,8 +261,72 @@ describe('usage of a run that does not end well', () => {
     await stream.all()
 
     expect(stream.result.cancelled).toBe(true)
-    expect(stream.result.usage).toEqual(spent)
-    expect(cancel.body.usage).toEqual(spent)
+    const { usage: counted } = stream.result
+    expect(counted).toMatchObject({ request_count: 3, estimated: true, cached_tokens: 200 })
+    expect(counted.input_tokens).toBeGreaterThan(3_000)
+    expect(counted.output_tokens).toBe(301)
+    expect(counted.total_cost).toBeGreaterThan(0.000825)
+    expect(cancel.body.usage).toEqual(counted)
+  })
+
+  /** About 1,000 and 42 tokens. */
+  const prompt = 'It is a truth universally acknowledged. '.repeat(160)
+  const words = Array.from({ length: 42 }, (_, each) => `word${each} `)
+  const half = (gate: Gate): Turn => textDeltas([...words, hold(gate), 'more'])
+  const ESTIMATE = { request_count: 1, estimated: true }
+
+  test.each(['responses', 'chat_completions'])('cancelled at %s: the prompt and what has arrived', async (api) => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { OPENAI_API: api } })
+    server.provider.script([half(server.provider.gate())])
+    const stream = await server.stream('/solo/get_response_stream', { message: prompt })
+    await stream.untilText('word41')
+
+    await server.post('/solo/cancel_response_stream', { run_id: stream.runId })
+    await stream.all()
+
+    expect(stream.result.usage).toMatchObject(ESTIMATE)
+    expect(stream.result.usage.input_tokens).toBeGreaterThan(800)
+    expect(stream.result.usage.input_tokens).toBeLessThan(2_000)
+    expect(stream.result.usage.output_tokens).toBeGreaterThanOrEqual(42)
+    expect(stream.result.usage.output_tokens).toBeLessThan(120)
+  })
+
+  test('cancelled before the first word: the prompt alone', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([[hold(server.provider.gate(), { before: 'headers' }), text('Hi')]])
+    const stream = await server.stream('/solo/get_response_stream', { message: prompt })
+    await server.provider.waitForRequests(1)
+    await stream.until(({ event }) => event === 'meta')
+
+    await server.post('/solo/cancel_response_stream', { run_id: stream.runId })
+    await stream.all()
+
+    expect(stream.result.usage).toMatchObject({ ...ESTIMATE, output_tokens: 0 })
+    expect(stream.result.usage.input_tokens).toBeGreaterThan(800)
+  })
+
+  test.each<[string, Turn]>([
+    ['breaks off', [textDeltas(words), cut({ how: 'reset', after: 20 })]],
+    ['reports a failure', [textDeltas(words), errorEvent('server_error')]],
+  ])('an answer that %s: the prompt and what has arrived', async (_, turn) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([turn])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: prompt })).all()
+
+    expect(stream.result.usage).toMatchObject(ESTIMATE)
+    expect(stream.result.usage.input_tokens).toBeGreaterThan(800)
+    expect(stream.result.usage.output_tokens).toBeGreaterThan(5)
+  })
+
+  test('a request that the provider refuses costs nothing', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([status(401)])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: prompt })).all()
+
+    expect(stream.result.usage).toMatchObject({ request_count: 0, input_tokens: 0 })
+    expect(stream.result.usage).not.toHaveProperty('estimated')
   })
 
   test('cancelled after the turn: with what the turn still cost', async () => {

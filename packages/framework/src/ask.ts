@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { Message, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import { type Message, type RunEnded, type RunEvent, type WireItem } from '@bureau/protocol'
+import { AnyFunction, type OptionChecks, readOptions } from './options.ts'
 import { Agent as HttpAgent } from 'undici'
+import { z } from 'zod'
 import type { Agency } from './agency/agency.ts'
 import { McpConnections } from './mcp/connections.ts'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
-import type { RunEnvironment, RunSink } from './run/run.ts'
+import type { OnToolFailure, RunEnvironment, RunSink } from './run/run.ts'
 import { runAgency } from './run-agency.ts'
 import { RunControl } from './run/run-control.ts'
 import type { RunInput } from './run/run-input.ts'
@@ -26,7 +28,26 @@ export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'us
   readonly signal?: AbortSignal
   /** Told of every failure with its cause, which the answer does not carry. */
   readonly onFailure?: (error: unknown) => void
+  /** Told why a tool has thrown; the run goes on. */
+  readonly onToolFailure?: OnToolFailure
 }
+
+const text = z.string().optional()
+
+const AskChecks = z.strictObject({
+  agent: text,
+  additionalInstructions: text,
+  userContext: z.record(z.string(), z.unknown()).optional(),
+  history: z.array(z.unknown()).optional(),
+  apiKey: text,
+  baseUrl: text,
+  api: z.enum(['responses', 'chat_completions']).optional(),
+  model: text,
+  readKey: AnyFunction.optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+  onFailure: AnyFunction.optional(),
+  onToolFailure: AnyFunction.optional(),
+} satisfies OptionChecks<AskOptions>)
 
 /** A reader this many events behind holds the model back. */
 const MAX_UNREAD_EVENTS = 1_000
@@ -34,12 +55,15 @@ const MAX_UNREAD_EVENTS = 1_000
 /**
  * Runs an agency once in this process, without a server: for scripts and tests. A failed run is an answer too, with an
  * `error`. Connections to tool servers are closed when it returns.
+ *
+ * @throws ConfigError an option is not valid.
  */
 export async function ask(
   agency: Agency,
   message: string | readonly WireItem[],
   options: AskOptions = {},
 ): Promise<RunEnded> {
+  readOptions('ask', AskChecks, options)
   return execute(agency, message, { options, sink: NO_READER, control: new RunControl() })
 }
 
@@ -52,6 +76,7 @@ export async function* askStreamed(
   message: string | readonly WireItem[],
   options: AskOptions = {},
 ): AsyncGenerator<RunEvent, void> {
+  readOptions('askStreamed', AskChecks, options)
   const unread = new UnreadEvents()
   const control = new RunControl()
   const ended = execute(agency, message, { options, sink: unread, control })
@@ -71,7 +96,7 @@ async function execute(
   message: string | readonly WireItem[],
   { options, sink, control }: Execution,
 ): Promise<RunEnded> {
-  const { history = [], agent, additionalInstructions, userContext, signal, onFailure } = options
+  const { history = [], agent, additionalInstructions, userContext, signal, onFailure, onToolFailure } = options
   const input: RunInput = {
     message,
     history,
@@ -83,7 +108,14 @@ async function execute(
   if (signal?.aborted) cancel()
   signal?.addEventListener('abort', cancel)
   await using environment = openEnvironment(options)
-  const ended = await runAgency(agency, input, { runId: randomUUID(), sink, control, environment, onFailure })
+  const ended = await runAgency(agency, input, {
+    runId: randomUUID(),
+    sink,
+    control,
+    environment,
+    onFailure,
+    onToolFailure,
+  })
   signal?.removeEventListener('abort', cancel)
   return ended
 }

@@ -2,6 +2,7 @@ import { type Message, type WireItem, withoutMetadata } from '@bureau/protocol'
 import type { Agent } from './agency/agent.ts'
 import { requestHeaders } from './models/request-body.ts'
 import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
+import { estimateTokens } from './models/estimate-tokens.ts'
 import type { ResponsesResponse } from './models/transport.ts'
 import type { Run } from './run/run.ts'
 import type { ModelStep } from './trace/trace-step.ts'
@@ -67,16 +68,26 @@ async function ask({ run, agent, model, signal, text }: Question): Promise<strin
     content,
   })
   const observer = new TitleAnswer(step)
+  let answered = false
   const headers = requestHeaders(agent.modelSettings ?? {})
   try {
     const request = { model: model.name, instructions: INSTRUCTIONS, input, store: false }
     await model.transport(request, { observer, signal, headers })
+    answered = true
     step?.answered(() => observer.text)
   } catch (error) {
     step?.failed(error)
     throw error
   } finally {
-    if (observer.usage) run.count(agent.name, observer.model ?? model.name, observer.usage)
+    const counted = { agent: agent.name, model: observer.model ?? model.name }
+    if (observer.usage || answered) run.count({ ...counted, rawUsage: observer.usage, estimated: false })
+    else if (signal.aborted) {
+      const rawUsage = {
+        input_tokens: estimateTokens([INSTRUCTIONS, text]),
+        output_tokens: estimateTokens(observer.text),
+      }
+      run.count({ ...counted, rawUsage, estimated: true })
+    }
   }
   return observer.text
 }

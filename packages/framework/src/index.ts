@@ -44,8 +44,15 @@ export {
   type ProviderTool,
 } from './models/ai-sdk/language-model.ts'
 export type { ClientConfig } from './models/client-config.ts'
-export { chargedVendor, VENDORS, vendorsOf } from './models/model-vendor.ts'
-export { DEFAULT_MODEL, DEMO_MODEL, type ModelAccess, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
+export { chargedVendor, isProvider, unknownProvider, VENDORS, vendorsOf } from './models/model-vendor.ts'
+export {
+  DEFAULT_MODEL,
+  DEMO_MODEL,
+  lacksAddress,
+  type ModelAccess,
+  type ModelApi,
+  VENDOR_BASE_URL,
+} from './models/resolve-model.ts'
 export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export {
@@ -64,19 +71,18 @@ export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'
 export type { RunInput } from './run/run-input.ts'
 export { type AgencyContext, createRunContext, type RunContext } from './agency/run-context.ts'
+export { type FunctionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './agency/function-tool.ts'
 export {
   type AgentTool,
   type AnyTool,
   callTool,
   definitionOf,
-  type FunctionTool,
-  type HostedTool,
   tool,
   Tool,
   type ToolClass,
   type ToolContext,
   type ToolDefinition,
-  ToolInputError,
   toAgentTools,
 } from './agency/tool.ts'
 export type { Content, ResponseFacts, RunObserver, RunSpan, RunStep, StepEnd } from './trace/trace-step.ts'
+export { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'

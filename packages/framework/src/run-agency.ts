@@ -14,7 +14,7 @@ import {
   userThread,
 } from './history/history.ts'
 import { randomHex } from './random-hex.ts'
-import { Run, type RunEnvironment, type RunJournal, type RunSink } from './run/run.ts'
+import { type OnToolFailure, Run, type RunEnvironment, type RunJournal, type RunSink } from './run/run.ts'
 import type { RunControl } from './run/run-control.ts'
 import { RunStopped } from './run/run-errors.ts'
 import { describeFailure } from './run/run-failure.ts'
@@ -36,6 +36,7 @@ export type RunOptions = {
   readonly timeoutMs?: number
   /** Told of every failure with its cause, which no event carries. */
   readonly onFailure?: ((error: unknown) => void) | undefined
+  readonly onToolFailure?: OnToolFailure | undefined
 }
 
 /**
@@ -51,6 +52,7 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
   const run = openRun(agency, input, options)
   const outcome = await work(run, agent, { failure, onFailure: options.onFailure })
   clearTimeout(timer)
+  run.abandonRequests()
   const ended: RunEnded = {
     type: 'run.ended',
     run_id: runId,
@@ -116,6 +118,7 @@ function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
     journal,
     maxTurns,
     tools,
+    onToolFailure: options.onToolFailure,
     converse: runConversation,
   })
 }

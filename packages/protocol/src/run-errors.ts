@@ -15,6 +15,7 @@ export const RUN_ERRORS = {
   internal_error: { class: 'system', message: 'Something failed on our side.' },
   invalid_configuration: { class: 'system', message: 'The agency is not set up completely.' },
   run_failed: { class: 'system', message: 'The agent could not complete the run.' },
+  approval_required: { class: 'system', message: 'A tool waits for an approval, which cannot be given in this run.' },
   sandbox_unavailable: { class: 'system', message: 'The sandbox of the agency is not available.' },
   storage_unavailable: { class: 'system', message: 'The storage of the agency is not available.' },
   upstream_unavailable: {
@@ -31,6 +32,10 @@ export const RUN_ERRORS = {
   upstream_invalid_response: {
     class: 'upstream',
     message: 'The model provider broke off or sent an answer that is not valid.',
+  },
+  upstream_event_too_large: {
+    class: 'upstream',
+    message: 'The model provider sent a single event that is larger than 16 MiB.',
   },
   tool_server_unavailable: { class: 'upstream', message: 'A tool server could not be reached.' },
   attachment_fetch_failed: { class: 'caller', message: 'An attachment could not be fetched.' },
@@ -54,8 +59,10 @@ export type RunErrorCode = keyof typeof RUN_ERRORS
 /** The same request meets the same end, until an operator changes something. */
 const LASTING: ReadonlySet<string> = new Set<RunErrorCode>([
   'invalid_configuration',
+  'approval_required',
   'upstream_auth_failed',
   'upstream_invalid_request',
+  'upstream_event_too_large',
 ])
 
 /**

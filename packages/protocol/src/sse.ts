@@ -25,6 +25,11 @@ export class SseParser {
   /** The end of what was read: a blank line may be cut anywhere. */
   #tail = ''
 
+  /** How many characters of an event that has not ended are kept. */
+  get pending(): number {
+    return this.#rest.length
+  }
+
   push(text: string): SseFrame[] {
     // A large event comes in many pieces, so only what is new is searched.
     const fresh = this.#tail + text

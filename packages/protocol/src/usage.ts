@@ -10,6 +10,7 @@ export const Usage = z.object({
   total_tokens: z.number().int(),
   total_cost: z.number().describe('Estimated cost in USD; 0 where the price of a model is unknown.'),
   reasoning_tokens: z.number().int().optional().describe('Reasoning tokens, when there were any.'),
+  estimated: z.boolean().optional().describe('True: a request did not come to its end, and what it cost is estimated.'),
 })
 export type Usage = z.infer<typeof Usage>
 
@@ -39,5 +40,6 @@ export function addUsage(a: Usage, b: Usage): Usage {
     total_tokens: a.total_tokens + b.total_tokens,
     total_cost: Math.round((a.total_cost + b.total_cost) * 1e10) / 1e10,
     ...(reasoning > 0 && { reasoning_tokens: reasoning }),
+    ...((a.estimated || b.estimated) && { estimated: true }),
   }
 }

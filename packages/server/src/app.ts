@@ -29,6 +29,7 @@ import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
+import { checkServerOptions } from './check-options.ts'
 import { drainMsOf, readAgencies, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RunSlots } from './run-slots.ts'
@@ -46,6 +47,7 @@ const MINUTE_MS = 60_000
  * @throws ConfigError options or environment are not valid.
  */
 export async function createApp(options: ServerOptions, config: ServerConfig = loadConfig()): Promise<FastifyInstance> {
+  checkServerOptions(options)
   const agencies = readAgencies(options)
   const tools = readTools(options.tools ?? [])
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')

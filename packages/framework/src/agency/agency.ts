@@ -1,6 +1,8 @@
 import { ConfigError } from '@bureau/protocol'
+import { z } from 'zod'
 import { adoptHandoff, type AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
 import type { ForeignAgent, ForeignHandoff } from './agent-options.ts'
+import { Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { Agent } from './agent.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'
 import type { MessageTool } from './message-tool.ts'
@@ -25,6 +27,19 @@ export type AgencyOptions = {
   readonly runTimeoutMs?: number
 }
 
+const AnAgent = z.custom<Agent>((value) => value instanceof Agent, { error: 'must be an Agent: new Agent({ … })' })
+
+const AgencyChecks = z.strictObject({
+  name: z.string().optional(),
+  entryPoint: z.union([AnAgent, z.array(AnAgent)], { error: 'must be an Agent, or a list of them' }),
+  agents: z.array(AnAgent).optional(),
+  flows: z.array(z.array(z.unknown())).optional(),
+  sharedInstructions: z.string().optional(),
+  userContext: z.record(z.string(), z.unknown()).optional(),
+  maxTurns: z.int().positive().optional(),
+  runTimeoutMs: Milliseconds.optional(),
+} satisfies OptionChecks<AgencyOptions>)
+
 /**
  * A group of agents with an entry point. A definition only: whatever differs between requests belongs to the run, so one
  * agency serves any number of runs at once.
@@ -40,8 +55,9 @@ export class Agency {
   readonly runTimeoutMs: number
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
 
-  /** @throws ConfigError two agents, or two tools of an agent, share a name, or a flow is not valid. */
+  /** @throws ConfigError an option is not valid, or two agents, or two tools of an agent, share a name. */
   constructor(options: AgencyOptions) {
+    readOptions('Agency', AgencyChecks, options)
     this.name = options.name ?? 'Unnamed Agency'
     this.entryPoints = Object.freeze([options.entryPoint].flat())
     if (this.entryPoints.length === 0) throw new ConfigError('entryPoint: name at least one agent.')

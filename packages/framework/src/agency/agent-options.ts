@@ -1,5 +1,6 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { ModelObject } from '../models/resolve-model.ts'
+import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
 import type { Agent } from './agent.ts'
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
 import type { Handoff } from './handoff.ts'
@@ -115,3 +116,55 @@ export type AgentOptions = {
   /** Of realtime sessions that begin with this agent. */
   readonly voice?: string
 }
+
+const ModelSettingsChecks = z.strictObject({
+  temperature: z.number().optional(),
+  topP: z.number().optional(),
+  frequencyPenalty: z.number().optional(),
+  presencePenalty: z.number().optional(),
+  toolChoice: z.unknown().optional(),
+  parallelToolCalls: z.boolean().optional(),
+  truncation: z.enum(['auto', 'disabled']).optional(),
+  maxTokens: z.int().positive().optional(),
+  store: z.boolean().optional(),
+  promptCacheRetention: z.unknown().optional(),
+  promptCacheOptions: z.unknown().optional(),
+  contextManagement: z.unknown().optional(),
+  reasoning: z.unknown().optional(),
+  text: z.unknown().optional(),
+  providerData: z.record(z.string(), z.unknown()).optional(),
+  retry: z.unknown().optional(),
+  timeoutMs: Milliseconds.optional(),
+} satisfies OptionChecks<ModelSettings>)
+
+const strings = z.array(z.string()).optional()
+const list = z.array(z.unknown()).optional()
+
+/** Checks what may be given to `new Agent`. */
+export const AgentChecks = z.strictObject({
+  name: z.string(),
+  instructions: z.union([z.string(), AnyFunction]).optional(),
+  prompt: z.unknown().optional(),
+  description: z.string().optional(),
+  handoffDescription: z.string().optional(),
+  handoffs: list,
+  model: z
+    .union([z.string(), z.looseObject({})], { error: 'must be the name of a model, or a model object' })
+    .optional(),
+  modelSettings: ModelSettingsChecks.optional(),
+  tools: list,
+  mcpServers: list,
+  mcpConfig: z.looseObject({}).optional(),
+  inputGuardrails: list,
+  outputGuardrails: list,
+  outputType: z.unknown().optional(),
+  toolUseBehavior: z.unknown().optional(),
+  resetToolChoice: z.boolean().optional(),
+  conversationStarters: strings,
+  quickReplies: strings,
+  includeUsage: z.boolean().optional(),
+  validationAttempts: z.int().nonnegative().optional(),
+  raiseInputGuardrailError: z.boolean().optional(),
+  handoffReminder: z.string().optional(),
+  voice: z.string().optional(),
+} satisfies OptionChecks<AgentOptions>)

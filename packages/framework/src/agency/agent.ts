@@ -1,13 +1,15 @@
 import { foreignOptions } from '../agents-sdk/adopt-agent.ts'
+import { readOptions } from '../options.ts'
 import type { ModelObject } from '../models/resolve-model.ts'
-import type {
-  AgentOptions,
-  DynamicPrompt,
-  DynamicText,
-  ForeignAgent,
-  ForeignHandoff,
-  Prompt,
-  ToolUseBehavior,
+import {
+  AgentChecks,
+  type AgentOptions,
+  type DynamicPrompt,
+  type DynamicText,
+  type ForeignAgent,
+  type ForeignHandoff,
+  type Prompt,
+  type ToolUseBehavior,
 } from './agent-options.ts'
 import type { InputGuardrail, OutputGuardrail } from './guardrail.ts'
 import type { Handoff } from './handoff.ts'
@@ -52,6 +54,7 @@ export class Agent {
 
   /** @throws ConfigError an option cannot be used; the message names it. */
   constructor(options: AgentOptions) {
+    readOptions(typeof options?.name === 'string' ? `Agent "${options.name}"` : 'Agent', AgentChecks, options)
     const { name, outputType = 'text' } = options
     requireOutputType(outputType, name)
     const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...options }

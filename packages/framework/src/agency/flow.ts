@@ -1,6 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
-import type { Agent } from './agent.ts'
-import { type MessageTool, SEND_MESSAGE } from './message-tool.ts'
+import { Agent } from './agent.ts'
+import { isMessageTool, type MessageTool, SEND_MESSAGE } from './message-tool.ts'
 
 /** `message`: the sender asks and gets an answer back. `handoff`: the recipient takes over the conversation. */
 export type FlowKind = 'message' | 'handoff'
@@ -22,10 +22,16 @@ export function chain(...agents: readonly Agent[]): FlowOption[] {
   return agents.slice(1).map((recipient, index) => [agents[index]!, recipient])
 }
 
-/** @throws ConfigError an agent would message itself, or a flow stands twice. */
+/** @throws ConfigError a flow is not valid, an agent would message itself, or a flow stands twice. */
 export function readFlows(options: readonly FlowOption[]): readonly Flow[] {
   const seen = new Set<string>()
-  return options.map(([sender, recipient, how = 'message']) => {
+  return options.map(([sender, recipient, how = 'message', ...others], index) => {
+    if (!(sender instanceof Agent && recipient instanceof Agent) || others.length > 0) {
+      throw new ConfigError(`flows.${index}: must be [sender, recipient] or [sender, recipient, how], with two Agents.`)
+    }
+    if (how !== 'message' && how !== 'handoff' && !isMessageTool(how)) {
+      throw new ConfigError(`flows.${index}: the third member is 'message', 'handoff' or a tool made by messageTool().`)
+    }
     const name = `${sender.name} -> ${recipient.name}`
     const label = typeof how === 'string' ? how : how.name
     if (sender === recipient) throw new ConfigError(`flows: "${name}" has the same agent on both ends.`)

@@ -4,6 +4,7 @@ import type { Agent } from './agent.ts'
 import type { NamedAgent } from './guardrail.ts'
 import type { RunContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
+import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
 
 /** What a handoff's filter decides about: Responses API items, in the order of the conversation. */
 export type HandoffInput = {
@@ -32,6 +33,15 @@ export type HandoffOptions<Input extends z.ZodObject = z.ZodObject> = {
   readonly isEnabled?: boolean | ((args: { runContext: RunContext; agent: NamedAgent }) => boolean | Promise<boolean>)
 }
 
+const HandoffChecks = z.strictObject({
+  toolNameOverride: z.string().optional(),
+  toolDescriptionOverride: z.string().optional(),
+  inputType: z.instanceof(z.ZodObject, { error: 'must be a zod object' }).optional(),
+  onHandoff: AnyFunction.optional(),
+  inputFilter: AnyFunction.optional(),
+  isEnabled: z.union([z.boolean(), AnyFunction]).optional(),
+} satisfies OptionChecks<HandoffOptions>)
+
 /** A permission to hand the conversation over to another agent, and the function by which a model does it. */
 export class Handoff {
   readonly agent: Agent
@@ -44,7 +54,9 @@ export class Handoff {
   readonly #inputType: z.ZodObject | undefined
   readonly #onHandoff: ((runContext: RunContext, input: never) => void | Promise<void>) | undefined
 
+  /** @throws ConfigError an option is not valid. */
   constructor(agent: Agent, options: HandoffOptions = {}) {
+    readOptions(`handoff to "${agent.name}"`, HandoffChecks, options)
     const { inputType, onHandoff, inputFilter, isEnabled = true } = options
     const { parameters, strict } = functionSchema(inputType ?? z.object({}))
     this.agent = agent

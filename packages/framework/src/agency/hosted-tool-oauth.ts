@@ -1,6 +1,7 @@
 import { ConfigError } from '@bureau/protocol'
 import { MCPServerOAuth } from './oauth-server.ts'
-import type { AgentTool, HostedTool } from './tool.ts'
+import type { HostedTool } from './function-tool.ts'
+import type { AgentTool } from './tool.ts'
 
 const protectedTools = new WeakMap<object, MCPServerOAuth>()
 

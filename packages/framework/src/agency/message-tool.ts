@@ -1,4 +1,5 @@
 import { ConfigError } from '@bureau/protocol'
+import { type OptionChecks, readOptions } from '../options.ts'
 import { z } from 'zod'
 import { TOOL_NAME } from './tool.ts'
 
@@ -13,6 +14,12 @@ export type MessageToolOptions = {
    */
   readonly parameters?: z.ZodObject
 }
+
+const MessageToolChecks = z.strictObject({
+  name: z.string().optional(),
+  description: z.string().optional(),
+  parameters: z.unknown().optional(),
+} satisfies OptionChecks<MessageToolOptions>)
 
 /** How an agent messages the recipients of some of its flows: the third member of a flow. */
 export type MessageTool = {
@@ -35,6 +42,7 @@ export const MESSAGE_PARAMETERS = {
  * @throws ConfigError the name or the parameters cannot be used.
  */
 export function messageTool(options: MessageToolOptions): MessageTool {
+  readOptions('messageTool', MessageToolChecks, options)
   const { name = 'send_message', description = 'Sends a message to another agent and waits for its answer.' } = options
   const parameters = options.parameters ?? z.object({})
   if (!TOOL_NAME.test(name)) throw new ConfigError(`messageTool "${name}": a name has 1 to 64 of A-Z a-z 0-9 _ -`)
@@ -43,7 +51,15 @@ export function messageTool(options: MessageToolOptions): MessageTool {
   }
   const taken = Object.keys(MESSAGE_PARAMETERS).find((parameter) => parameter in parameters.shape)
   if (taken) throw new ConfigError(`messageTool "${name}": every message has the parameter ${taken} already`)
-  return Object.freeze({ name, description, parameters })
+  const made = Object.freeze({ name, description, parameters })
+  messageTools.add(made)
+  return made
+}
+
+const messageTools = new WeakSet<object>()
+
+export function isMessageTool(value: object): boolean {
+  return messageTools.has(value)
 }
 
 export const SEND_MESSAGE = messageTool({})

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
 import { ConfigError } from '@bureau/protocol'
+import { z } from 'zod'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import type { TokenStore } from '../tokens/token-store.ts'
 import type { ToolFilter } from './tool-server.ts'
 
@@ -43,6 +45,27 @@ export type MCPServerOAuthOptions = {
   readonly toolTimeoutMs?: number
 }
 
+const text = z.string().optional()
+
+const MCPServerOAuthChecks = z.strictObject({
+  url: z.string(),
+  name: z.string(),
+  clientId: text,
+  clientSecret: text,
+  useEnvCredentials: z.boolean().optional(),
+  scopes: z.array(z.string()).optional(),
+  redirectUri: text,
+  cacheDir: text,
+  storage: z.looseObject({}).optional(),
+  storageFactory: AnyFunction.optional(),
+  clientMetadata: z.record(z.string(), z.unknown()).optional(),
+  authServerUrl: text,
+  redirectHandler: AnyFunction.optional(),
+  callbackHandler: AnyFunction.optional(),
+  toolFilter: z.union([AnyFunction, z.looseObject({})]).optional(),
+  toolTimeoutMs: Milliseconds.optional(),
+} satisfies OptionChecks<MCPServerOAuthOptions>)
+
 /**
  * A tool server that users must sign in to, for an agent's `mcpServers`. A declaration only: nothing is contacted before
  * the model calls `authenticate_mcp_server`, and each user gets a connection of their own.
@@ -54,6 +77,7 @@ export class MCPServerOAuth {
 
   /** @throws ConfigError the URL or the name cannot be used, or only one of the two handlers is given. */
   constructor(options: MCPServerOAuthOptions) {
+    readOptions('MCPServerOAuth', MCPServerOAuthChecks, options)
     const where = `MCPServerOAuth "${options.name}"`
     if (options.name.trim() === '') throw new ConfigError('MCPServerOAuth: name is missing.')
     requireHttpUrl(options.url, `${where}: url`)

@@ -1,7 +1,8 @@
 import { ConfigError } from '@bureau/protocol'
 import { hostedLabelOf, protectedServerOf } from './hosted-tool-oauth.ts'
 import { MCPServerOAuth } from './oauth-server.ts'
-import type { AgentTool, HostedTool } from './tool.ts'
+import type { HostedTool } from './function-tool.ts'
+import type { AgentTool } from './tool.ts'
 import type { ToolServer } from './tool-server.ts'
 
 export const AUTHENTICATE_TOOL = 'authenticate_mcp_server'

@@ -13,6 +13,8 @@ export interface AgencyContext {
   readonly signal: AbortSignal
   /** Sends an event of the agency's own to whoever follows the run. It must have a `type` and be JSON. */
   emit(event: { readonly type: string; readonly [key: string]: unknown }): void
+  /** Tells the server's log, and nobody else, why a tool failed. Called for tools that throw. */
+  toolFailed?(tool: string, error: unknown): void
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { NamedAgent } from './guardrail.ts'
 import type { RunContext } from './run-context.ts'
-import type { ToolGuardrail } from './tool.ts'
+import type { ToolGuardrail } from './function-tool.ts'
 
 /** A tool as an MCP server lists it. */
 export type ListedTool = {

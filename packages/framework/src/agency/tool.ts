@@ -2,63 +2,10 @@ import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 import type { ProviderTool } from '../models/ai-sdk/language-model.ts'
 import { isProviderTool, toHostedTool } from '../models/ai-sdk/provider-tools.ts'
-import type { NamedAgent } from './guardrail.ts'
-import type { AgencyContext, RunContext } from './run-context.ts'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
+import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
+import type { AgencyContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
-
-/** One call of a function by a model. */
-export type ToolCallDetails = {
-  readonly toolCall?: { readonly callId: string; readonly name: string; readonly arguments: string }
-  /** Aborts when the run is stopped, or when another call of the same turn has ended it. */
-  readonly signal?: AbortSignal
-}
-
-/** A tool guardrail's verdict: go on, give the model this message in place of the output, or end the run. */
-export type ToolGuardrailVerdict =
-  | { readonly type: 'allow' }
-  | { readonly type: 'rejectContent'; readonly message: string }
-  | { readonly type: 'throwException' }
-
-/** Checks one call of a tool before it is carried out, or its output afterwards. */
-export type ToolGuardrail = {
-  readonly name: string
-  run(data: {
-    readonly context: RunContext<unknown>
-    readonly agent: NamedAgent
-    readonly toolCall: { readonly callId: string; readonly name: string; readonly arguments: string }
-    readonly output?: unknown
-  }): Promise<{ readonly behavior?: ToolGuardrailVerdict | undefined }>
-}
-
-/**
- * A function that a model may call: what `tool()` makes. Function tools of `@openai/agents` have the same members and are
- * taken as they are.
- */
-export interface FunctionTool {
-  readonly type: 'function'
-  readonly name: string
-  readonly description: string
-  /** JSON Schema of an object. */
-  readonly parameters: Readonly<Record<string, unknown>>
-  readonly strict: boolean
-  /** True: it is offered only when a tool search has found it, which Bureau does not do. */
-  readonly deferLoading?: boolean | undefined
-  /** Longest time that one call may take, in milliseconds. `invoke` sees to it. */
-  readonly timeoutMs?: number | undefined
-  readonly inputGuardrails?: readonly ToolGuardrail[] | undefined
-  readonly outputGuardrails?: readonly ToolGuardrail[] | undefined
-  /** Checks the arguments and carries the call out. Rejects only where the run must fail. */
-  invoke(runContext: RunContext<unknown>, argumentsText: string, details?: ToolCallDetails): Promise<unknown>
-  isEnabled?(runContext: RunContext<unknown>, agent: NamedAgent): Promise<boolean>
-  needsApproval?(runContext: RunContext<unknown>, input: unknown, callId?: string): Promise<boolean>
-}
-
-/** A tool that the model's provider carries out. `providerData` is the tool on the wire. */
-export type HostedTool = {
-  readonly type: 'hosted_tool'
-  readonly name: string
-  readonly providerData?: Readonly<Record<string, unknown>> | undefined
-}
 
 /** What an agent may have among its tools, once classes are made into functions. */
 export type AgentTool = FunctionTool | HostedTool
@@ -117,13 +64,7 @@ export function definitionOf(tool: object): ToolDefinition | undefined {
   return definitions.get(tool)
 }
 
-/**
- * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
- *
- * What `execute` returns goes to the model: a string as it is, `{ type: 'image', image }` and `{ type: 'file', file }` as
- * pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
- */
-export function tool<Parameters extends z.ZodObject>(options: {
+type ToolOptions<Parameters extends z.ZodObject> = {
   readonly name: string
   readonly description: string
   readonly parameters: Parameters
@@ -134,7 +75,28 @@ export function tool<Parameters extends z.ZodObject>(options: {
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
-}): FunctionTool {
+}
+
+const ToolChecks = z.strictObject({
+  name: z.string(),
+  description: z.string(),
+  parameters: z.unknown().optional(),
+  strict: z.boolean().optional(),
+  oneAtATime: z.boolean().optional(),
+  timeoutMs: Milliseconds.optional(),
+  execute: AnyFunction,
+} satisfies OptionChecks<ToolOptions<z.ZodObject>>)
+
+/**
+ * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
+ *
+ * What `execute` returns goes to the model: a string as it is, `{ type: 'image', image }` and `{ type: 'file', file }` as
+ * pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
+ *
+ * @throws ConfigError an option is not valid.
+ */
+export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parameters>): FunctionTool {
+  readOptions(typeof options?.name === 'string' ? `tool "${options.name}"` : 'tool', ToolChecks, options)
   return makeTool(
     {
       name: options.name,
@@ -180,8 +142,7 @@ function makeTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool 
     description,
     ...functionSchema(definition.parameters),
     timeoutMs,
-    whenFailed: (error) =>
-      `An error occurred while running the tool. Please try again. Error: ${error instanceof Error ? error.message : String(error)}`,
+    whenFailed: (error) => `${TOOL_FAILURE} Error: ${error instanceof Error ? error.message : String(error)}`,
     execute: async (input, runContext, details) => {
       const run = runContext?.context ?? null
       const signal = details?.signal ?? run?.signal ?? null
@@ -192,58 +153,6 @@ function makeTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool 
   })
   definitions.set(made, definition)
   return made
-}
-
-export type FunctionToolOptions = Pick<FunctionTool, 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs'> & {
-  /** What the model is told of a call that has failed. */
-  readonly whenFailed: (error: unknown) => string
-  readonly execute: (input: unknown, runContext: RunContext, details: ToolCallDetails) => Promise<unknown>
-}
-
-/** A function tool of the framework's own making: arguments are parsed, time is limited, and failures become text. */
-export function functionTool({ timeoutMs, whenFailed, execute, ...described }: FunctionToolOptions): FunctionTool {
-  return {
-    type: 'function',
-    ...described,
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    async invoke(anyContext, argumentsText, details = {}) {
-      // Whoever offers the tools of an agency gives them an agency's context.
-      const runContext = anyContext as RunContext
-      let input: unknown
-      try {
-        input = JSON.parse(argumentsText || '{}')
-      } catch {
-        return whenFailed(new SyntaxError('Invalid JSON input for tool'))
-      }
-      try {
-        if (timeoutMs === undefined) return await execute(input, runContext, details)
-        return await inTime(timeoutMs, details, (timed) => execute(input, runContext, timed), described.name)
-      } catch (error) {
-        return whenFailed(error)
-      }
-    },
-  }
-}
-
-/** The call goes on if it ignores its signal, but nobody waits for it. */
-async function inTime(
-  timeoutMs: number,
-  details: ToolCallDetails,
-  call: (details: ToolCallDetails) => Promise<unknown>,
-  name: string,
-): Promise<unknown> {
-  const late = new AbortController()
-  const signal = details.signal ? AbortSignal.any([details.signal, late.signal]) : late.signal
-  const { promise, resolve } = Promise.withResolvers<string>()
-  const timer = setTimeout(() => {
-    late.abort(new Error('the call has taken too long'))
-    resolve(`Tool '${name}' timed out after ${timeoutMs}ms.`)
-  }, timeoutMs)
-  try {
-    return await Promise.race([call({ ...details, signal }), promise])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 /** One call of an agent at a time. The model is told of the others, and may repeat them. */
@@ -283,15 +192,4 @@ export async function callTool(definition: ToolDefinition, input: unknown, conte
   const parsed = await schema.safeParseAsync(input ?? {})
   if (!parsed.success) throw new ToolInputError(parsed.error)
   return definition.execute(parsed.data, context)
-}
-
-/** Input that does not fit a tool's parameters. */
-export class ToolInputError extends Error {
-  override readonly name = 'ToolInputError'
-  readonly issues: z.core.$ZodIssue[]
-
-  constructor(error: z.ZodError) {
-    super(z.prettifyError(error))
-    this.issues = error.issues
-  }
 }

@@ -30,7 +30,7 @@ export function foreignOptions(agent: ForeignAgent): AgentOptions {
     ...given({
       toolUseBehavior: typeof toolUseBehavior === 'function' ? viewResults(toolUseBehavior) : toolUseBehavior,
     }),
-  } as AgentOptions
+  }
 }
 
 function settingsOf({

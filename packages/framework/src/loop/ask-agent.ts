@@ -37,6 +37,7 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
   } catch (error) {
     sender.signal.throwIfAborted()
     const failure = describeFailure(error)
+    nested.toolFailed(request.tool, error)
     nested.run.emit({ type: 'custom', source: nested.source, data: { type: 'error', content: failure.message } })
     return `Error: ${recipient.name} could not answer. ${failure.message}`
   } finally {

@@ -1,11 +1,15 @@
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
-import type { FunctionTool, ToolGuardrail } from '../agency/tool.ts'
+import { type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
+import { definitionOf } from '../agency/tool.ts'
+import { toolServerOf } from '../mcp/server-tools.ts'
 import { RunFailed } from '../run/run-errors.ts'
-import { type Conversation, functionOutput } from './conversation.ts'
+import type { Conversation } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
+import { limitedOutput, limitedText } from './limited-output.ts'
 import { argumentsOf } from './read-response.ts'
-import { toWireOutput, toText } from './tool-output.ts'
+import { toText, toWireOutput } from './tool-output.ts'
+import { functionOutput } from './turn-items.ts'
 
 /** `answer`: what the tools have returned is the agent's answer. */
 export type CallsOutcome = { readonly answer: string | undefined }
@@ -46,6 +50,8 @@ export async function carryOutCalls(
   }
 }
 
+const UNKNOWN_FAILURE = new Error('The tool has thrown an error, which its maker does not pass on.')
+
 type Binding = { readonly call: WireItem; readonly tool: FunctionTool | undefined }
 
 export function functionNamed({ tools }: PreparedTurn, name: string): FunctionTool | undefined {
@@ -55,7 +61,9 @@ export function functionNamed({ tools }: PreparedTurn, name: string): FunctionTo
 /** Asked before anything is carried out, so that nothing is half done. */
 async function requireNoApproval({ context }: PreparedTurn, bindings: readonly Binding[]): Promise<void> {
   for (const { call, tool } of bindings) {
-    if (await tool?.needsApproval?.(context, parsedArguments(call), call.call_id)) throw new RunFailed('run_failed')
+    if (!(await tool?.needsApproval?.(context, parsedArguments(call), call.call_id))) continue
+    const cause = new Error(`needsApproval is not supported in runs; the tool ${tool?.name} asked for it`)
+    throw new RunFailed('approval_required', { cause })
   }
 }
 
@@ -83,7 +91,10 @@ async function carryOut(
   conversation.advance({ type: 'call.started', call_id: callId })
   trace?.toolStarted(agent, { tool: name, callId, content: () => call['arguments'] })
   const output = await invoke(turn, tool, { call, signal })
-  const item = functionOutput(call, toWireOutput(output))
+  const item = limitedOutput(functionOutput(call, toWireOutput(output)))
+  // Tools made by the `tool()` of `@openai/agents` return this text and keep what was thrown.
+  if (output === TOOL_FAILURE && !definitionOf(tool) && toolServerOf(tool) === undefined)
+    conversation.toolFailed(name, UNKNOWN_FAILURE)
   trace?.toolEnded(agent, callId, toText(output))
   conversation.callReturned(call, item)
   conversation.advance({ type: 'call.ended', call_id: callId })
@@ -126,11 +137,11 @@ async function checked(
 async function answerOf({ agent, context }: PreparedTurn, results: readonly ToolResult[]): Promise<string | undefined> {
   const { toolUseBehavior: behavior } = agent
   if (behavior === 'run_llm_again' || results.length === 0) return undefined
-  if (behavior === 'stop_on_first_tool') return toText(results[0]!.output)
+  if (behavior === 'stop_on_first_tool') return limitedText(toText(results[0]!.output))
   if (typeof behavior === 'function') {
     const { isFinalOutput, finalOutput } = await behavior(context, results)
     return isFinalOutput ? (finalOutput ?? '') : undefined
   }
   const first = results.find(({ tool }) => behavior.stopAtToolNames.includes(tool.name))
-  return first && toText(first.output)
+  return first && limitedText(toText(first.output))
 }

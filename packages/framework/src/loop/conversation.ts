@@ -7,7 +7,7 @@ import type { Run } from '../run/run.ts'
 import type { ConversationEvent, ConversationState, InputPart } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import { type ToolFacts, toolOutputCreated } from './item-events.ts'
-import { outputsInCallOrder, type TurnItem } from './turn-items.ts'
+import { functionOutput, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
 
 export type ConversationOptions = {
   /** The agent that receives the first message. */
@@ -42,6 +42,7 @@ export class Conversation implements AgencyContext {
   #source: EventSource
   #facts: ReadonlyMap<string, ToolFacts> = new Map()
   #turn: TurnItem[] = []
+  readonly #keys = new Set<string>()
   readonly #busyRecipients = new Set<string>()
   readonly #additionalInstructions: string | undefined
 
@@ -117,6 +118,10 @@ export class Conversation implements AgencyContext {
     this.#state = this.run.advance(this.#state.id, event)
   }
 
+  toolFailed(tool: string, error: unknown): void {
+    this.run.onToolFailure?.(error, { runId: this.runId, agent: this.agent, tool })
+  }
+
   additionalInstructionsFor(agent: string): string | undefined {
     return agent === this.#state.addressed ? this.#additionalInstructions : undefined
   }
@@ -164,6 +169,11 @@ export class Conversation implements AgencyContext {
 
   toolFacts(item: WireItem): ToolFacts | undefined {
     return typeof item['name'] === 'string' ? this.#facts.get(item['name']) : undefined
+  }
+
+  /** Whether an item of the conversation has this one's type and id. */
+  knows(item: WireItem): boolean {
+    return this.#keys.has(keyOf(item))
   }
 
   /** A finished item of a model response, and what is kept of a search for later turns. */
@@ -241,11 +251,15 @@ export class Conversation implements AgencyContext {
   #addToTurn(item: WireItem, origin?: string): void {
     const timestamp = timestampMicros(this.run.environment.now())
     this.#turn.push({ item, source: this.#source, timestamp, ...(origin !== undefined && { origin }) })
+    this.#keys.add(keyOf(item))
   }
 
   #remember(items: readonly WireItem[]): void {
     if (items.length === 0) return
-    this.items.push(...items)
+    for (const item of items) {
+      this.items.push(item)
+      this.#keys.add(keyOf(item))
+    }
     this.advance({ type: 'items.added', count: items.length })
   }
 
@@ -266,12 +280,8 @@ export type HandOver = {
   readonly reminder: string | undefined
 }
 
-export function functionOutput(call: WireItem, output: unknown): WireItem {
-  return { type: 'function_call_output', call_id: call.call_id!, output }
-}
-
-function systemNote(text: string): WireItem {
-  return { role: 'system', type: 'message', content: text }
+function keyOf({ type, call_id: callId, id }: WireItem): string {
+  return `${type ?? 'message'} ${callId ?? id ?? ''}`
 }
 
 function isRange(part: InputPart): part is [number, number] {

@@ -21,7 +21,7 @@ export type ReadResponse =
  *
  * @throws ModelError the response cannot be carried out: a call without an id, two calls with one id, work at a computer,
  * or an empty answer where a structure was asked for.
- * @throws RunFailed `content_refused` the model refuses to give the structure that was asked for.
+ * @throws RunFailed `approval_required` a hosted tool server waits for one; `content_refused` the model refuses to give the structure that was asked for.
  */
 export function readResponse({ handoffs, format }: PreparedTurn, output: readonly WireItem[]): ReadResponse {
   const calls = output.filter(({ type }) => type === 'function_call')
@@ -34,8 +34,8 @@ export function readResponse({ handoffs, format }: PreparedTurn, output: readonl
     })
     return { kind: 'calls', calls: calls.filter(({ name }) => !byName.has(String(name))), handoffs: chosen }
   }
-  // A server of the provider waits for the user's approval: the next message brings it.
-  if (output.some(({ type }) => type === 'mcp_approval_request')) return { kind: 'answer', text: '' }
+  // A server of the provider waits for an approval; the next message may bring it.
+  if (output.some(({ type }) => type === 'mcp_approval_request')) throw new RunFailed('approval_required')
   const text = textOf(output)
   if (format && text === '') {
     if (output.some(holdsRefusal)) throw new RunFailed('content_refused')

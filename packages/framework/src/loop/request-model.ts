@@ -37,7 +37,9 @@ async function untilAnswered(conversation: Conversation, turn: PreparedTurn): Pr
   for (let attempt = 0; ; attempt++) {
     const watcher = new ResponseWatcher(conversation, turn.model.name)
     try {
-      await send(conversation, turn, watcher)
+      const { length } = conversation.items
+      watcher.begin(() => [turn.instructions, turn.tools, conversation.items.slice(0, length)])
+      await watcher.counted(send(conversation, turn, watcher), conversation.signal)
       return watcher.result().output
     } catch (error) {
       conversation.signal.throwIfAborted()

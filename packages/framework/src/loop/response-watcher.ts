@@ -1,37 +1,59 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
+import { deltaCharacters, estimateTokens, tokensOfDeltas } from '../models/estimate-tokens.ts'
+import { type ModelCallObserver, ModelError, type ResponsesResponse } from '../models/transport.ts'
+import type { OpenRequest } from '../run/run.ts'
+import { AnswerItems, type Said } from './answer-items.ts'
 import type { Conversation } from './conversation.ts'
 import { isToolCall, itemCreated, publicItem } from './item-events.ts'
-import { modelErrorOfCode } from '../models/model-failure.ts'
-import { type ModelCallObserver, ModelError, type ResponsesResponse } from '../models/transport.ts'
+import { limitedOutput } from './limited-output.ts'
+import { failureOf, parseEvent, publicResponse, publicText, readResponse } from './public-response.ts'
 
 /**
  * Watches the events of one model request: passes each on as the text it came in, and parses only the few that carry a
  * finished item or the finished response.
  */
-export class ResponseWatcher implements ModelCallObserver {
+export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   readonly #conversation: Conversation
   readonly #source: EventSource
   readonly #model: string
-  readonly #items: WireItem[] = []
-  readonly #seen = new Set<string>()
-  #shown = false
+  readonly #items: AnswerItems
+  #prompt: (() => unknown) | undefined
+  #deltas = 0
+  #characters = 0
   #response: ResponsesResponse | undefined
   #failure: ModelError | undefined
+  #begun = false
   #counted = false
   #itemIdText = ' '
   #itemId = ''
   #echo: string | undefined
   #shownEcho: string | undefined
 
+  /** @param model - Its name, where the answer does not say another. */
   constructor(conversation: Conversation, model: string) {
     this.#conversation = conversation
     this.#source = conversation.source
     this.#model = model
+    this.#items = new AnswerItems((item) => conversation.knows(item))
+  }
+
+  /**
+   * The request is about to be sent. From now on it is counted, whatever becomes of it, unless the provider refuses it.
+   *
+   * @param prompt - All that the model is told, for an estimate in case that the answer does not come to its end.
+   */
+  begin(prompt: () => unknown): void {
+    this.#prompt = prompt
+    this.#conversation.run.open(this)
   }
 
   onEvent(kind: string, json: string): void {
-    this.#shown = true
-    if (kind.endsWith('.delta')) return this.#pass(kind, json)
+    this.#begun = true
+    if (kind.endsWith('.delta')) {
+      this.#deltas++
+      this.#characters += deltaCharacters(json)
+      return this.#pass(kind, json)
+    }
     switch (kind) {
       case 'response.output_item.added':
       case 'response.output_item.done':
@@ -53,7 +75,7 @@ export class ResponseWatcher implements ModelCallObserver {
 
   /** True once something of the answer has gone to whoever follows the run. */
   get hasShown(): boolean {
-    return this.#shown
+    return this.#begun
   }
 
   onBatchEnd(): Promise<void> | undefined {
@@ -72,13 +94,41 @@ export class ResponseWatcher implements ModelCallObserver {
     const response = this.#response
     if (!response) throw new ModelError('upstream_invalid_response', { detail: 'no response event' })
     // Some compatible servers stream the items but leave them out of the finished response.
-    const output = response.output.length === 0 ? this.#items : response.output
+    const output = response.output.length === 0 ? this.#items.finished : response.output
     if (response.status !== 'incomplete') return { ...response, output }
     const usable = output.filter((item) => !isToolCall(item) || item['status'] === 'completed')
     if (!usable.some((item) => item.type === 'message' || isToolCall(item))) {
       throw new ModelError('response_incomplete', { detail: response.incomplete_details?.reason ?? 'unknown reason' })
     }
     return { ...response, output: usable, status: 'completed' }
+  }
+
+  /**
+   * Counts the request when it has ended, even if the provider says nothing of its usage. One that was given up, or broke
+   * off, has cost something all the same; one that was refused has not.
+   */
+  async counted(answer: Promise<void>, signal: AbortSignal): Promise<void> {
+    try {
+      await answer
+      if (this.#failure) this.abandoned()
+      else this.#count({})
+    } catch (error) {
+      if (this.#begun || signal.aborted) this.abandoned()
+      else this.#close()
+      throw error
+    }
+  }
+
+  abandoned(): void {
+    if (this.#counted) return
+    const said = Math.max(tokensOfDeltas(this.#deltas, this.#characters), estimateTokens(this.#items.finished))
+    this.#count({ input_tokens: estimateTokens(this.#prompt?.()), output_tokens: said }, { estimated: true })
+  }
+
+  #close(): void {
+    this.#counted = true
+    this.#prompt = undefined
+    this.#conversation.run.closeRequest(this)
   }
 
   #pass(kind: string, json: string): void {
@@ -102,26 +152,24 @@ export class ResponseWatcher implements ModelCallObserver {
 
   #onItem(kind: string, json: string): void {
     this.#echo = this.#shownEcho = undefined
-    const event = parse(json) as { item?: WireItem }
-    const item = event.item
-    if (typeof item !== 'object' || item === null) return this.#pass(kind, json)
+    const event = parseEvent(json) as { item?: WireItem; output_index?: number }
+    const { item: said, output_index: place } = event
+    if (typeof said !== 'object' || said === null) return this.#pass(kind, json)
+    const item = limitedOutput(this.#items.named(said, place))
     const shown = publicItem(item)
     const callId = item.call_id ?? item.id
     this.#conversation.run.emit({
       type: 'model.event',
       source: this.#source,
       kind,
-      json: shown === item ? json : JSON.stringify({ ...event, item: shown }),
+      json: shown === said ? json : JSON.stringify({ ...event, item: shown }),
       ...(callId !== undefined && { call_id: callId }),
     })
-    if (kind === 'response.output_item.done') this.#finish(item)
+    if (kind === 'response.output_item.done' && !isHalf(item)) this.#finish(item, { place, callId: said.call_id })
   }
 
-  #finish(item: WireItem): void {
-    const key = `${item.type ?? ''} ${item.id ?? item.call_id ?? this.#items.length}`
-    if (this.#seen.has(key)) return
-    this.#seen.add(key)
-    this.#items.push(item)
+  #finish(item: WireItem, said: Said = {}): void {
+    if (!this.#items.finish(item, said)) return
     this.#conversation.modelProduced(item)
     if (item.type !== 'message') this.#announce(item)
   }
@@ -144,8 +192,9 @@ export class ResponseWatcher implements ModelCallObserver {
 
   /** Prompts, tool schemas and settings that the provider echoes stay in the process: an allow-list of fields goes out. */
   #showResponse(kind: string, json: string): ResponsesResponse | undefined {
-    const event = parse(json) as { response?: unknown }
-    const response = readResponse(event.response)
+    const event = parseEvent(json) as { response?: unknown }
+    const read = readResponse(event.response)
+    const response = read && { ...read, output: this.#items.settled(read.output).map(limitedOutput) }
     this.#emit(kind, JSON.stringify({ ...event, response: response && publicResponse(response) }))
     return response
   }
@@ -154,25 +203,31 @@ export class ResponseWatcher implements ModelCallObserver {
     const response = this.#showResponse(kind, json)
     if (!response) return
     this.#response = response
-    for (const item of response.output) this.#finish(item)
-    this.#count(response.usage)
-    if (kind === 'response.failed') this.#failure = failureOf(response.error ?? {})
-    else for (const item of this.#items) if (item.type === 'message') this.#announce(item)
+    const isFailed = kind === 'response.failed'
+    for (const item of response.output) if (!(isFailed && isHalf(item))) this.#finish(item)
+    if (response.usage) this.#count(response.usage)
+    if (isFailed) this.#failure = failureOf(response.error ?? {})
+    else for (const item of this.#items.finished) if (item.type === 'message') this.#announce(item)
   }
 
   #onError(json: string): void {
-    const event = parse(json) as { code?: string; message?: string; error?: { code?: string; message?: string } }
+    const event = parseEvent(json) as { code?: string; message?: string; error?: { code?: string; message?: string } }
     this.#failure = failureOf(event.error ?? event)
     const shown = { type: 'error', code: event.error?.code ?? event.code ?? null, message: this.#failure.message }
     this.#pass('error', JSON.stringify(shown))
   }
 
-  #count(rawUsage: unknown): void {
-    if (this.#counted || !rawUsage) return
-    this.#counted = true
+  #count(rawUsage: unknown, how: { readonly estimated: boolean } = { estimated: false }): void {
+    if (this.#counted) return
+    this.#close()
     const model = this.#response?.model ?? this.#model
-    this.#conversation.run.count(this.#source.agent, model, rawUsage)
+    this.#conversation.run.count({ agent: this.#source.agent, model, rawUsage, ...how })
   }
+}
+
+/** Nobody can go on from half an answer. One that was cut by a limit is as whole as it will be. */
+function isHalf({ status }: WireItem): boolean {
+  return status === 'incomplete' || status === 'in_progress'
 }
 
 /** An event that holds a response and nothing else of weight. */
@@ -185,62 +240,3 @@ function ownCopy(text: string): string {
 }
 
 const ITEM_ID = /"item_id"\s*:\s*"([^"\\]*)"/
-
-const PUBLIC_RESPONSE_FIELDS = [
-  'id',
-  'object',
-  'created_at',
-  'completed_at',
-  'status',
-  'incomplete_details',
-  'model',
-  'service_tier',
-  'usage',
-] as const
-
-function publicResponse(response: ResponsesResponse): Record<string, unknown> {
-  const shown: Record<string, unknown> = {}
-  for (const field of PUBLIC_RESPONSE_FIELDS) if (field in response) shown[field] = response[field]
-  if (response.error) shown['error'] = { code: response.error.code ?? null, message: failureOf(response.error).message }
-  else shown['error'] = null
-  shown['output'] = response.output.map(publicItem)
-  return shown
-}
-
-/**
- * A response as far as it can be relied on: a list of items, and the name of a model or none.
- *
- * @throws ModelError something in the list is no item.
- */
-function readResponse(value: unknown): ResponsesResponse | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
-  const { output, model, ...rest } = value as Partial<ResponsesResponse>
-  const items: readonly unknown[] = Array.isArray(output) ? output : []
-  if (!items.every(isItem)) throw new ModelError('upstream_invalid_response', { detail: 'an output item is no object' })
-  return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
-}
-
-function isItem(value: unknown): value is WireItem {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function publicText(response: string): string | undefined {
-  try {
-    const read = readResponse(JSON.parse(response))
-    return read && JSON.stringify(publicResponse(read))
-  } catch {
-    return undefined
-  }
-}
-
-function parse(json: string): unknown {
-  try {
-    return JSON.parse(json)
-  } catch (cause) {
-    throw new ModelError('upstream_invalid_response', { detail: 'an event of the stream is not valid JSON', cause })
-  }
-}
-
-function failureOf(error: { code?: string; message?: string }): ModelError {
-  return modelErrorOfCode(error.code, `${error.code ?? ''} ${error.message ?? ''}`.trim())
-}

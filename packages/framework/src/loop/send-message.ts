@@ -4,7 +4,7 @@ import type { Agent } from '../agency/agent.ts'
 import { askAgent } from './ask-agent.ts'
 import { Conversation } from './conversation.ts'
 import { MESSAGE_PARAMETERS, type MessageTool } from '../agency/message-tool.ts'
-import { type FunctionTool, functionTool } from '../agency/tool.ts'
+import { type FunctionTool, functionTool } from '../agency/function-tool.ts'
 import { functionSchema } from '../agency/tool-schema.ts'
 
 type Tools = readonly FunctionTool[]
@@ -50,6 +50,8 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
 }
 
 export type AgentMessage = {
+  /** The tool by which it is sent. */
+  readonly tool: string
   readonly recipient: Agent
   readonly message: string
   readonly additionalInstructions: string
@@ -74,6 +76,7 @@ async function readArguments(
     return `Error: the arguments of ${toolName} are not valid.\n${z.prettifyError(parsed.error)}`
   }
   return {
+    tool: toolName,
     recipient,
     message: withParameters(message, parsed.data),
     additionalInstructions: typeof extra === 'string' ? extra : '',

@@ -21,3 +21,13 @@ export function outputsInCallOrder(turn: readonly TurnItem[]): TurnItem[] {
 function isOutput(item: WireItem): boolean {
   return item.type?.endsWith('_output') ?? false
 }
+
+/** The item with which a call is answered. */
+export function functionOutput(call: WireItem, output: unknown): WireItem {
+  return { type: 'function_call_output', call_id: call.call_id!, output }
+}
+
+/** A note of the framework's for the agents of a conversation. */
+export function systemNote(text: string): WireItem {
+  return { role: 'system', type: 'message', content: text }
+}

@@ -1,7 +1,7 @@
 import type { Agent } from '../agency/agent.ts'
 import type { Run } from '../run/run.ts'
 import type { RunContext } from '../agency/run-context.ts'
-import { type FunctionTool, functionTool } from '../agency/tool.ts'
+import { type FunctionTool, functionTool } from '../agency/function-tool.ts'
 import { authenticate } from './authenticate.ts'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import type { Caller } from './reach.ts'

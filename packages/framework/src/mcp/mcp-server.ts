@@ -1,4 +1,5 @@
 import { Client, type Transport } from '@modelcontextprotocol/client'
+import { z } from 'zod'
 import type {
   ListedTool,
   ToolFilter,
@@ -6,6 +7,8 @@ import type {
   ToolServerErrorFunction,
   ToolServerResult,
 } from '../agency/tool-server.ts'
+
+import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
 
 const CONNECT_TIMEOUT_MS = 20_000
 const CALL_TIMEOUT_MS = 60_000
@@ -24,6 +27,16 @@ export type ServerOptions = {
   /** Longest time that one call may take, in milliseconds. Default 60_000. */
   readonly timeout?: number
 }
+
+/** Checks for the options of every server. */
+export const SERVER_CHECKS = {
+  name: z.string().optional(),
+  cacheToolsList: z.boolean().optional(),
+  toolFilter: z.union([AnyFunction, z.looseObject({})]).optional(),
+  errorFunction: AnyFunction.nullable().optional(),
+  useStructuredContent: z.boolean().optional(),
+  timeout: Milliseconds.optional(),
+} satisfies OptionChecks<ServerOptions>
 
 /** A connection to an MCP server. It can be opened again after it was closed. */
 export abstract class McpServer implements ToolServer {

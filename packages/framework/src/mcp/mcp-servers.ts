@@ -6,7 +6,9 @@ import {
 } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { ConfigError } from '@bureau/protocol'
-import { McpServer, type ServerOptions } from './mcp-server.ts'
+import { z } from 'zod'
+import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
+import { McpServer, SERVER_CHECKS, type ServerOptions } from './mcp-server.ts'
 
 export type MCPServerStdioOptions = ServerOptions & {
   /** The program, or a whole command line with its arguments. */
@@ -18,12 +20,22 @@ export type MCPServerStdioOptions = ServerOptions & {
   readonly cwd?: string
 }
 
+const StdioChecks = z.strictObject({
+  ...SERVER_CHECKS,
+  command: z.string().optional(),
+  fullCommand: z.string().optional(),
+  args: z.array(z.string()).optional(),
+  env: z.record(z.string(), z.string()).optional(),
+  cwd: z.string().optional(),
+} satisfies OptionChecks<MCPServerStdioOptions>)
+
 /** An MCP server that runs as a program of this machine and speaks over its standard input and output. */
 export class MCPServerStdio extends McpServer {
   readonly #program: { command: string; args: string[]; env?: Record<string, string>; cwd?: string }
 
-  /** @throws ConfigError no program is named. */
+  /** @throws ConfigError an option is not valid, or no program is named. */
   constructor(options: MCPServerStdioOptions) {
+    readOptions('MCPServerStdio', StdioChecks, options)
     const [first, ...rest] = (options.fullCommand ?? '').split(' ').filter((word) => word !== '')
     const command = options.command ?? first
     if (command === undefined) throw new ConfigError('MCPServerStdio: command is missing.')
@@ -48,13 +60,22 @@ export type MCPServerStreamableHttpOptions = ServerOptions & {
   readonly fetch?: FetchLike
 }
 
+const StreamableHttpChecks = z.strictObject({
+  ...SERVER_CHECKS,
+  url: z.string(),
+  requestInit: z.looseObject({}).optional(),
+  authProvider: z.looseObject({}).optional(),
+  fetch: AnyFunction.optional(),
+} satisfies OptionChecks<MCPServerStreamableHttpOptions>)
+
 /** An MCP server behind an address (Streamable HTTP). */
 export class MCPServerStreamableHttp extends McpServer {
   readonly #url: URL
   readonly #options: Pick<MCPServerStreamableHttpOptions, 'requestInit' | 'authProvider' | 'fetch'>
 
-  /** @throws ConfigError `url` is not a URL. */
+  /** @throws ConfigError an option is not valid. */
   constructor(options: MCPServerStreamableHttpOptions) {
+    readOptions('MCPServerStreamableHttp', StreamableHttpChecks, options)
     const url = URL.parse(options.url)
     if (!url) throw new ConfigError(`MCPServerStreamableHttp: url is not a URL: ${options.url}`)
     super(`streamable-http: ${options.url}`, options)

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { ConfigError } from '@bureau/protocol'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import type { RunContext } from '../agency/run-context.ts'
-import { type FunctionTool, functionTool } from '../agency/tool.ts'
+import { type FunctionTool, functionTool, TOOL_FAILURE } from '../agency/function-tool.ts'
 import type { ListedTool, McpConfig, ToolServer } from '../agency/tool-server.ts'
 import { strictSchema } from '../agency/tool-schema.ts'
 import { RunFailed } from '../run/run-errors.ts'
@@ -85,29 +85,20 @@ function asFunction(
     description,
     parameters: strict ?? { additionalProperties: true, ...parameters },
     strict: strict !== undefined,
-    whenFailed: () => CALL_FAILED,
-    execute: async (input, runContext, { signal }) => {
-      try {
-        return await call(shared, listed.name, { input: asFields(input), signal })
-      } catch (error) {
-        signal?.throwIfAborted()
-        return whenFailed(runContext, error)
-      }
-    },
+    whenFailed,
+    execute: (input, _runContext, { signal }) => call(shared, listed.name, { input: asFields(input), signal }),
   })
   const { toolInputGuardrails: inputGuardrails, toolOutputGuardrails: outputGuardrails } = server
   return { ...made, inputGuardrails, outputGuardrails }
 }
 
-const CALL_FAILED = 'An error occurred while running the tool. Please try again.'
-
-type WhenFailed = (runContext: RunContext, error: unknown) => string | Promise<string>
+type WhenFailed = (error: unknown, runContext: RunContext) => string | Promise<string>
 
 /** What the model is told: what the server's or the agent's own function says, or that the call has failed. */
 function failureOf(own: McpConfig['errorFunction']): WhenFailed {
-  if (own === undefined) return () => CALL_FAILED
-  if (own !== null) return (context, error) => own({ context, error })
-  return (_context, cause) => {
+  if (own === undefined) return () => TOOL_FAILURE
+  if (own !== null) return (error, context) => own({ context, error })
+  return (cause) => {
     throw new RunFailed('run_failed', { cause })
   }
 }

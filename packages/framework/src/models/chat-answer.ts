@@ -17,6 +17,7 @@ export class ChatAnswer {
   readonly #writer: ResponseEventWriter
   readonly #usedCallIds: Set<string>
   readonly #calls: PendingCall[] = []
+  #begun = false
   #finishReason: string | undefined
   #usage: ResponseUsage | null = null
   #ended = false
@@ -38,14 +39,20 @@ export class ChatAnswer {
    */
   read(data: string): void {
     if (this.#ended) return
-    if (data === '[DONE]') return this.#finish()
+    if (data === '[DONE]' && this.#begun) return this.#finish(this.#finishReason ?? 'stop')
     const chunk = parseChunk(data)
     if (chunk['error']) return this.#fail(chunk['error'])
     const choices = chunk['choices']
     if (!Array.isArray(choices)) throw invalid('a chunk has no choices')
+    this.#begun = true
     this.#writer.start(typeof chunk['model'] === 'string' && chunk['model'] !== '' ? chunk['model'] : undefined)
     if (chunk['usage']) this.#usage = readUsage(asFields(chunk['usage']))
     for (const choice of choices) this.#readChoice(asFields(choice))
+  }
+
+  /** There is nothing more to read. An answer with a reason for its end is whole without `[DONE]`. */
+  end(): void {
+    if (!this.#ended && this.#finishReason !== undefined) this.#finish(this.#finishReason)
   }
 
   #readChoice(choice: Fields): void {
@@ -95,10 +102,9 @@ export class ChatAnswer {
     return { callId }
   }
 
-  #finish(): void {
-    if (this.#finishReason === undefined) throw invalid('the stream has no finish_reason')
-    if (this.#finishReason === 'error') throw invalid('the model broke off')
-    const cutOff = INCOMPLETE[this.#finishReason]
+  #finish(reason: string): void {
+    if (reason === 'error') throw invalid('the model broke off')
+    const cutOff = INCOMPLETE[reason]
     this.#endCalls(cutOff)
     this.#ended = true
     if (cutOff) return this.#writer.incomplete(cutOff, this.#usage)

@@ -105,6 +105,18 @@ describe('answers', () => {
     ])
   })
 
+  const stop = `data: ${JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}\n\n`
+
+  test.each<[string, Turn]>([
+    ['[DONE] without a finish_reason', raw('data: [DONE]\n\n')],
+    ['a finish_reason without [DONE]', [raw(stop), cut({ how: 'end' })]],
+  ])('%s is the end of a whole answer', async (_, end) => {
+    const call = await ask([text('Whole.'), end])
+
+    expectLegalSequence(call.events)
+    expect(call.response).toMatchObject({ status: 'completed', output: [{ content: [{ text: 'Whole.' }] }] })
+  })
+
   test.each(['reasoning_content', 'reasoning'] as const)('%s becomes a reasoning item', async (chatField) => {
     const call = await ask([reasoning({ summary: ['Hm, ', 'easy.'], chatField }), text('4')])
 
@@ -282,7 +294,7 @@ describe('failures', () => {
     ['a call without a name', raw(chunk({ tool_calls: [{ index: 0, id: 'a', function: { arguments: '{}' } }] }))],
     ['a connection that breaks', [text('Half an'), cut({ how: 'reset' })]],
     ['an end without [DONE]', [text('Half an'), cut({ how: 'end' })]],
-    ['[DONE] without a finish_reason', [text('Half an'), raw('data: [DONE]\n\n')]],
+    ['[DONE] alone', status(200, 'data: [DONE]\n\n', { 'content-type': 'text/event-stream' })],
     ['a page of a proxy', htmlPage()],
   ] satisfies [string, Turn][])('%s is upstream_invalid_response', async (_, turn) => {
     await expect(ask(turn)).rejects.toMatchObject({ name: 'ModelError', code: 'upstream_invalid_response' })

@@ -4,7 +4,12 @@ import { toChatRequest } from './chat-request.ts'
 import { type AnswerReader, postStream } from './post-stream.ts'
 import { ResponseEventWriter } from './response-events.ts'
 import { authorization, endpointUrl, type ModelEndpoint } from './responses.ts'
-import type { ModelCallObserver, ResponsesRequest, ResponsesTransport } from './transport.ts'
+import {
+  type ModelCallObserver,
+  requireBoundedEvent,
+  type ResponsesRequest,
+  type ResponsesTransport,
+} from './transport.ts'
 
 /**
  * The Chat Completions API over HTTP, for servers that do not offer the Responses API.
@@ -41,6 +46,11 @@ class ChatAnswerReader implements AnswerReader {
 
   push(text: string): Promise<void> | undefined {
     for (const frame of this.#parser.push(text)) this.#answer.read(frame.data)
+    requireBoundedEvent(this.#parser.pending)
     return this.#observer.onBatchEnd()
+  }
+
+  end(): void {
+    this.#answer.end()
   }
 }

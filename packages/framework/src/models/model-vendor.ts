@@ -1,6 +1,6 @@
 import type { Agency } from '../agency/agency.ts'
 import type { ClientConfig } from './client-config.ts'
-import { DEMO_MODEL, keyFor, THIRD_PARTY } from './resolve-model.ts'
+import { chosenName, DEMO_MODEL, keyFor, lacksAddress, THIRD_PARTY } from './resolve-model.ts'
 import { providerNames, providerNameOf } from './third-party-providers.ts'
 
 /** The default vendor, by its name in `thirdparty/openai/…`. */
@@ -23,8 +23,10 @@ export function vendorsOf({ agents }: Pick<Agency, 'agents'>, defaultModel: stri
  * operator's keys are never sent. Unknown providers are undefined too: no key of the operator belongs to them.
  */
 export function chargedVendor(config: ClientConfig): string | undefined {
-  const { model, base_url: url, api_key: key, thirdparty_keys: keys } = config
-  if (model == null || url != null) return undefined
+  const { base_url: url, api_key: key, thirdparty_keys: keys } = config
+  if (url != null || lacksAddress(config)) return undefined
+  const model = chosenName(config)
+  if (model === undefined) return undefined
   const vendor = vendorOf(model)
   if (vendor === undefined) return undefined
   const named = THIRD_PARTY.exec(model)?.[1]?.split('/')[0]
@@ -37,4 +39,16 @@ function vendorOf(name: string): string | undefined {
   if (name === DEMO_MODEL) return undefined
   const provider = THIRD_PARTY.exec(name)?.[1]?.split('/')[0]
   return provider === undefined || provider === DEFAULT_VENDOR ? DEFAULT_VENDOR : providerNameOf(provider)
+}
+
+/** The provider that the chosen model names and that is not known. */
+export function unknownProvider(config: ClientConfig): string | undefined {
+  const name = lacksAddress(config) ? undefined : THIRD_PARTY.exec(chosenName(config) ?? '')?.[1]
+  const provider = name?.split('/')[0]
+  return provider === undefined || isProvider(provider) ? undefined : provider
+}
+
+/** Whether a request can bring keys for a provider of this name, which may be its other name. */
+export function isProvider(name: string): boolean {
+  return name === DEFAULT_VENDOR || providerNameOf(name) !== undefined
 }

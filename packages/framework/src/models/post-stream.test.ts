@@ -46,7 +46,14 @@ async function startProvider(
 function post(url: URL, onText: AnswerReader['push'], signal = new AbortController().signal): Promise<void> {
   const dispatcher = new Agent()
   closing.push(() => dispatcher.destroy())
-  return postStream({ dispatcher, url, headers: {}, body: '{}', signal, reader: { ended: true, push: onText } })
+  return postStream({
+    dispatcher,
+    url,
+    headers: {},
+    body: '{}',
+    signal,
+    reader: { ended: true, push: onText, end: () => {} },
+  })
 }
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
@@ -95,7 +102,7 @@ test.each<[string, (answer: Answer) => Server, Client.Options]>([
     headers: {},
     body,
     signal: new AbortController().signal,
-    reader: { ended: true, push: () => first.resolve() as undefined },
+    reader: { ended: true, push: () => first.resolve() as undefined, end: () => {} },
   }
 
   const done = postStream(posting)

@@ -19,6 +19,8 @@ export interface AnswerReader {
   readonly ended: boolean
   /** Receives decoded text as it arrives. A promise pauses the socket until it resolves. */
   push(text: string): Promise<void> | undefined
+  /** The answer has ended as HTTP wants it. Some servers say so in no other way. */
+  end(): void
 }
 
 const MAX_ERROR_BODY_BYTES = 16_384
@@ -33,6 +35,7 @@ const MAX_ERROR_BODY_BYTES = 16_384
  */
 export async function postStream(post: StreamingPost): Promise<void> {
   await withRetries(post.signal, () => postOnce(post))
+  if (!post.reader.ended) post.reader.end()
   if (!post.reader.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
 }
 

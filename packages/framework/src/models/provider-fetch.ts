@@ -1,5 +1,6 @@
 import { type Dispatcher, type RequestInit, fetch as undiciFetch } from 'undici'
 import { limitedResponse } from '../mcp/limited-response.ts'
+import { eventTooLarge, MAX_EVENT_SIZE } from './transport.ts'
 
 /** Largest answer that is not a good one: clients read it whole, and a caller may have named its sender. */
 const MAX_ERROR_BYTES = 1_048_576
@@ -11,6 +12,6 @@ const MAX_ERROR_BYTES = 1_048_576
 export function providerFetch(dispatcher: Dispatcher): typeof fetch {
   return async (url, init) => {
     const answer = await undiciFetch(url as string, { ...init, dispatcher, redirect: 'error' } as RequestInit)
-    return answer.ok ? answer : limitedResponse(answer, MAX_ERROR_BYTES)
+    return answer.ok ? limitedResponse(answer, MAX_EVENT_SIZE, eventTooLarge) : limitedResponse(answer, MAX_ERROR_BYTES)
   }
 }

@@ -1,4 +1,5 @@
-import type { AgentTool, FunctionTool } from '../agency/tool.ts'
+import type { FunctionTool } from '../agency/function-tool.ts'
+import type { AgentTool } from '../agency/tool.ts'
 
 type Json = Record<string, unknown>
 

@@ -78,7 +78,7 @@ export type ModelObject = ModelTransport | LanguageModel
  * changed, and names of other vendors stay where the operator has them, unless the request itself names the model.
  * The operator's keys and headers never go to an address that the caller named.
  *
- * @throws ConfigError `client_config.base_url` is not allowed, or the provider is not known.
+ * @throws ConfigError `client_config.base_url` is not allowed or missing, or the provider is not known.
  * @throws ModelError `upstream_auth_failed` when there is no key.
  */
 export function resolveModel({ model }: HasModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
@@ -88,7 +88,7 @@ export function resolveModel({ model }: HasModel, config: ClientConfig, access: 
 }
 
 function resolveName(own: string, config: ClientConfig, access: ModelAccess): ResolvedModel {
-  const name = config.model ?? own
+  const name = chosenName(config) ?? own
   const thirdPartyName = THIRD_PARTY.exec(name)?.[1]
   if (thirdPartyName?.startsWith('openai/')) {
     const apiKey = config.thirdparty_keys?.['openai'] ?? config.api_key ?? null
@@ -110,6 +110,28 @@ function resolveName(own: string, config: ClientConfig, access: ModelAccess): Re
 
 /** A model of another vendor, `<provider>/<model>` behind the prefix. */
 export const THIRD_PARTY = /^(?:thirdparty|litellm)\/(.+)$/
+/** Servers of the caller's own, by the names that LiteLLM has for them; they speak as the default vendor does. */
+const OWN_SERVER = /^(?:thirdparty|litellm)\/(?:ollama|ollama_chat|lm_studio)\/(.+)$/
+
+/** Whether a request's model is on a server of the caller's own, and the request does not say where that is. */
+export function lacksAddress({ model, base_url: url }: Pick<ClientConfig, 'model' | 'base_url'>): boolean {
+  return model != null && url == null && OWN_SERVER.test(model)
+}
+
+/**
+ * The name of the model that a request chooses, in the words of this file: models of OpenRouter may stand without a
+ * prefix, except at a gateway of the request's own. Undefined when it chooses none.
+ *
+ * @throws ConfigError the model needs a `base_url`.
+ */
+export function chosenName(config: ClientConfig): string | undefined {
+  const { model, base_url: url } = config
+  if (model == null) return undefined
+  if (lacksAddress(config)) throw new ConfigError(`client_config.base_url: say where the server for "${model}" is.`)
+  if (url == null && model.startsWith('openrouter/')) return `thirdparty/${model}`
+  return model.replace(OWN_SERVER, 'thirdparty/openai_compatible/$1')
+}
+
 const OTHER_VENDOR = /^(?!openai\/|openrouter\/)[^/]+\//
 
 /** Whether a name without our own prefix names the model of another vendor than the default one. */

@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici'
 import { SseParser, type WireItem } from '@bureau/protocol'
 import { type AnswerReader, postStream } from './post-stream.ts'
 import { isOwnId } from './response-items.ts'
-import { type ModelCallObserver, ModelError, type ResponsesTransport } from './transport.ts'
+import { type ModelCallObserver, ModelError, requireBoundedEvent, type ResponsesTransport } from './transport.ts'
 
 /** Where a model is served and with whose key. */
 export type ModelEndpoint = {
@@ -64,8 +64,12 @@ export class ResponsesEventCutter implements AnswerReader {
     if (this.#general) this.#pushGeneral(text)
     else if (this.#endsEvent(text)) this.#pushFast(this.#rest === '' ? text : this.#rest + text)
     else this.#rest += text
+    requireBoundedEvent(this.#general ? this.#general.pending : this.#rest.length)
     return this.#observer.onBatchEnd()
   }
+
+  /** Nothing but a terminal event ends a response. */
+  end(): void {}
 
   /** A large event comes in many pieces, so only what is new is searched. */
   #endsEvent(text: string): boolean {

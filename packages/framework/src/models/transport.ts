@@ -87,6 +87,18 @@ export class ModelError extends Error {
 /** How providers say that the input is too long. */
 const CONTEXT_LENGTH = /context_length_exceeded|maximum context length|prompt is too long|input is too long/i
 
+/** Longest event of a provider's stream, in characters or bytes, as its reader counts: pictures are the largest. */
+export const MAX_EVENT_SIZE = 16_777_216
+
+export function eventTooLarge(): ModelError {
+  return new ModelError('upstream_event_too_large')
+}
+
+/** @throws ModelError `upstream_event_too_large` so much has come of an event that has not ended. */
+export function requireBoundedEvent(pending: number): void {
+  if (pending > MAX_EVENT_SIZE) throw eventTooLarge()
+}
+
 /** Keys as vendors write them: some providers quote the one that they refuse, and details go to logs. */
 const KEYS = /\b(?:(?:sk|pk|rk|xai)-|gsk_|AIza|Bearer\s+)[\w.-]{8,}/g
 

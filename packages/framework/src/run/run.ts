@@ -39,6 +39,12 @@ export interface RunJournal {
   counted(answer: UsageByModel): void
 }
 
+/** Told why a tool has failed, for the log: the run goes on, and neither client nor model learns more than that it failed. */
+export type OnToolFailure = (
+  error: unknown,
+  facts: { readonly runId: string; readonly agent: string; readonly tool: string },
+) => void
+
 /** What a process offers to all its runs. */
 export type RunEnvironment = {
   readonly models: ModelAccess
@@ -49,6 +55,20 @@ export type RunEnvironment = {
   readonly now: () => number
   /** Watches every run: for traces, metrics and logs. */
   readonly observer?: RunObserver | undefined
+}
+
+/** What a model says that a request has cost, in the words of the Responses API, or what we think. */
+type CountedRequest = {
+  readonly agent: string
+  readonly model: string
+  readonly rawUsage: unknown
+  readonly estimated: boolean
+}
+
+/** A model request that may still cost something. */
+export interface OpenRequest {
+  /** The run ends without waiting for it. Called once at most. */
+  abandoned(): void
 }
 
 /** Lets a conversation's agent work on what it has received until it has an answer. */
@@ -76,9 +96,11 @@ export class Run {
   readonly maxTurns: number
   /** Tools that every agent has in this run, besides its own. */
   readonly tools: readonly AgentTool[]
+  readonly onToolFailure: OnToolFailure | undefined
   readonly #sink: RunSink
   readonly #journal: RunJournal | undefined
   readonly #usage = new Map<string, UsageByModel>()
+  readonly #openRequests = new Set<OpenRequest>()
   #state: RunState
   #closed = false
 
@@ -94,6 +116,7 @@ export class Run {
     journal: RunJournal | undefined
     maxTurns: number | undefined
     tools: readonly AgentTool[]
+    onToolFailure: OnToolFailure | undefined
     converse: Converse
   }) {
     this.runId = options.runId
@@ -109,6 +132,7 @@ export class Run {
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns
     this.tools = options.tools
     this.#state = newRunState({ runId: this.runId, agency: this.agency.name, traceId: this.traceId })
+    this.onToolFailure = options.onToolFailure
     this.#sink = options.sink
     this.#journal = options.journal
   }
@@ -161,11 +185,24 @@ export class Run {
     this.#journal?.stored(message)
   }
 
-  /** Counts one answer of a model, whatever became of the run. */
-  count(agent: string, model: string, rawUsage: unknown): void {
+  open(request: OpenRequest): void {
+    this.#openRequests.add(request)
+  }
+
+  closeRequest(request: OpenRequest): void {
+    this.#openRequests.delete(request)
+  }
+
+  /** What is still asked of models is given up, and counted. */
+  abandonRequests(): void {
+    for (const request of this.#openRequests) request.abandoned()
+  }
+
+  /** Counts one request to a model, whatever became of it and of the run. */
+  count({ agent, model, rawUsage, estimated }: CountedRequest): void {
     const tokens = usageOfResponse(rawUsage)
     const { costUsd, priced } = costOfResponse({ model, usage: tokens })
-    const usage = { ...tokens, request_count: 1, total_cost: costUsd }
+    const usage = { ...tokens, request_count: 1, total_cost: costUsd, ...(estimated && { estimated }) }
     const key = JSON.stringify([agent, model])
     const before = this.#usage.get(key)
     this.#journal?.counted({ agent, model, priced, usage })

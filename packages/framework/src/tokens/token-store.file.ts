@@ -3,6 +3,8 @@ import { link, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs
 import { join, resolve, sep } from 'node:path'
 import type { StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import { ConfigError } from '@bureau/protocol'
+import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
+import { z } from 'zod'
 import { lockFile } from './file-lock.ts'
 import { safeSegment } from './safe-segment.ts'
 import { newSealKey, readSealKey, sealText, UnreadableFile, unsealText } from './seal-file.ts'
@@ -23,6 +25,12 @@ export type FileTokenStoreOptions = {
   readonly onUnreadable?: (path: string, error: Error) => void
 }
 
+const FileTokenStoreChecks = z.strictObject({
+  directory: z.string(),
+  key: z.string().optional(),
+  onUnreadable: AnyFunction.optional(),
+} satisfies OptionChecks<FileTokenStoreOptions>)
+
 type TokensFile = { readonly tokens: StoredOAuthTokens; readonly expiresAt?: number }
 
 /**
@@ -35,8 +43,9 @@ export class FileTokenStore implements TokenStore {
   readonly #onUnreadable: (path: string, error: Error) => void
   #keys: Promise<readonly Uint8Array[]> | undefined
 
-  /** @throws ConfigError `key` is not made of keys of 32 bytes. */
+  /** @throws ConfigError an option is not valid, or `key` is not made of keys of 32 bytes. */
   constructor(options: FileTokenStoreOptions) {
+    readOptions('FileTokenStore', FileTokenStoreChecks, options)
     this.#directory = resolve(options.directory)
     this.#configuredKeys = options.key === undefined ? undefined : readKeys(options.key)
     this.#onUnreadable = options.onUnreadable ?? (() => {})

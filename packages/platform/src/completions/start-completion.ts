@@ -165,6 +165,7 @@ async function converse(run: ActiveRun, work: Work, options: CompletionOptions):
     maxTurns: settings.maxTurns,
     timeoutMs: settings.runTimeoutSeconds * 1_000,
     onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
+    onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
   })
   const { status, usage, error, file_ids_map: fileIdsMap } = ended
   return { status, usage, error, ...(fileIdsMap && { fileIdsMap }) }

@@ -235,6 +235,7 @@ export const usageEntries = pgTable('usage_entries', {
   reasoningTokens: count().notNull().default(0),
   costUsd: numeric({ precision: 20, scale: 10, mode: 'number' }).notNull().default(0),
   createdAt: time().notNull().defaultNow(),
+  estimated: boolean().notNull().default(false),
 })
 
 export const runEventChunks = pgTable('run_event_chunks', {

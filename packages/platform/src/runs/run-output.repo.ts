@@ -61,10 +61,10 @@ export function outputParts(tx: Tx, { ownerId, chatId, runId, status, items, cal
       .select(
         sql`
       SELECT ${runId}, call_seq, ${ownerId}, agent, model, priced,
-        input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, now()
+        input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, now(), estimated
       FROM jsonb_to_recordset(${calls}::jsonb) AS (call_seq integer, agent text, model text, priced boolean,
         input_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, output_tokens bigint,
-        reasoning_tokens bigint, cost_usd numeric)`,
+        reasoning_tokens bigint, cost_usd numeric, estimated boolean)`,
       )
       .onConflictDoNothing(),
   )
@@ -111,6 +111,7 @@ const entryOf = ({ callSeq, agent, model, priced, usage }: ModelCall): object =>
   output_tokens: usage.output_tokens,
   reasoning_tokens: usage.reasoning_tokens ?? 0,
   cost_usd: usage.total_cost,
+  estimated: usage.estimated ?? false,
 })
 
 function roleOf({ role, type }: Message): (typeof messages.$inferInsert)['role'] {

@@ -55,9 +55,14 @@ export const USAGE_SUMS = {
   output: sum(usageEntries.outputTokens),
   reasoning: sum(usageEntries.reasoningTokens),
   cost: sum(usageEntries.costUsd),
+  estimated: sql<boolean>`coalesce(bool_or(${usageEntries.estimated}), false)`,
 }
 
-export function toUsage(sums: { readonly [name in keyof typeof USAGE_SUMS]: number }): Usage {
+type UsageSums = { readonly [name in Exclude<keyof typeof USAGE_SUMS, 'estimated'>]: number } & {
+  readonly estimated: boolean
+}
+
+export function toUsage(sums: UsageSums): Usage {
   return {
     request_count: sums.requests,
     cached_tokens: sums.cached,
@@ -67,6 +72,7 @@ export function toUsage(sums: { readonly [name in keyof typeof USAGE_SUMS]: numb
     total_tokens: sums.input + sums.output,
     total_cost: sums.cost,
     ...(sums.reasoning > 0 && { reasoning_tokens: sums.reasoning }),
+    ...(sums.estimated && { estimated: true }),
   }
 }
 

@@ -39,6 +39,7 @@ export async function startRun(environment: RunEnvironment, registry: RunRegistr
     environment,
     journal: { stored: (message) => void stored.push(message), counted: () => {} },
     onFailure: (error) => start.log.warn({ err: error, runId }, 'run failed'),
+    onToolFailure: (error, facts) => start.log.warn({ err: error, ...facts }, 'tool failed'),
   }).then((end) => {
     const durationMs = Math.round(performance.now() - startedAt)
     start.log.info({ runId, agency: start.agencyName, status: end.status, durationMs, usage: end.usage }, 'run ended')

@@ -1,22 +1,7 @@
-import { chargedVendor, type ModelAccess } from '@bureau/framework'
+import { chargedVendor, lacksAddress, type ModelAccess, unknownProvider, VENDORS } from '@bureau/framework'
 import type { ClientConfig, ValidationEntry } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { toClientConfig } from './read-run-request.ts'
-
-/**
- * Providers of `thirdparty/...` models that a key can be sent for: those of the framework, their other names, and the
- * default vendor. A test compares the list with what the framework serves.
- */
-const PROVIDERS = [
-  'anthropic',
-  'gemini',
-  'google',
-  'mistral',
-  'openai',
-  'openai_compatible',
-  'openrouter',
-  'xai',
-] as const
 
 // RFC 9110: a token, and visible characters with spaces between.
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
@@ -52,7 +37,7 @@ export function checkClientConfig(config: ClientConfig | null | undefined, { mod
   checkBaseUrl(config, models, report)
   checkVendor(config, vendors, report)
   checkKeys(config, report)
-  checkProviders(config, report)
+  checkModel(config, report)
   checkHeaders(config, report)
   checkExtraArguments(config.model_settings_extra_args ?? {}, report)
   if (entries.length > 0) throw new InvalidBody(entries)
@@ -80,13 +65,15 @@ function checkVendor(config: ClientConfig, vendors: ReadonlySet<string>, report:
   )
 }
 
-function checkProviders(config: ClientConfig, report: Report): void {
-  for (const field of ['thirdparty_keys', 'litellm_keys'] as const) {
-    for (const name of Object.keys(config[field] ?? {})) {
-      if (PROVIDERS.some((known) => known === name)) continue
-      report([field, name], `there is no provider '${name}'. Valid providers: ${PROVIDERS.join(', ')}`, name)
-    }
+/** Keys of unknown providers are ignored: clients send all that their user has. A model of one cannot be. */
+function checkModel(config: ClientConfig, report: Report): void {
+  const asked = toClientConfig(config)
+  const provider = unknownProvider(asked)
+  if (provider !== undefined) {
+    const names = VENDORS.join(', ')
+    report(['model'], `there is no provider '${provider.slice(0, 64)}'. Providers: ${names}`, config.model)
   }
+  if (lacksAddress(asked)) report(['base_url'], 'this model is on a server of your own: say where in base_url', null)
 }
 
 /** Keys are sent in headers. */

@@ -71,8 +71,9 @@ export async function serveRealtimeConnection(options: RealtimeConnectionOptions
 }
 
 function startVoice(options: RealtimeConnectionOptions, send: (message: ServerMessage) => void): VoiceSession {
-  const { sdk, agency, settings, context } = options
-  return new VoiceSession({ sdk, agency, settings, environment: context.environment, emit: send })
+  const { sdk, agency, settings, context, log } = options
+  const toolFailed = (tool: string, error: unknown): void => log.warn({ err: error, tool }, 'tool failed')
+  return new VoiceSession({ sdk, agency, settings, environment: context.environment, emit: send, toolFailed })
 }
 
 /** Counts what the session spends, and logs it when the client's connection has ended. */

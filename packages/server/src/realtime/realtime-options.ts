@@ -1,5 +1,6 @@
 import type { ModelAccess } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
+import { Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
 import { z } from 'zod'
 
 export type RealtimeProviderOptions = {
@@ -85,8 +86,6 @@ const PROVIDERS = {
 } as const
 
 const url = z.url({ protocol: /^(?:wss?|https?)$/, error: 'must be a ws:, wss:, http: or https: address' })
-/** Timers of Node take no more. */
-const milliseconds = z.int().positive().max(2_147_483_647)
 const audioFormat = z.union([
   z.enum(['pcm16', 'g711_ulaw', 'g711_alaw']),
   z.looseObject({ type: z.string(), rate: z.number().positive().optional() }),
@@ -96,9 +95,9 @@ const ProviderOptions = z.strictObject({
   apiKey: z.string().min(1).optional(),
   apiKeyEnv: z.string().min(1).optional(),
   headers: z.record(z.string(), z.string()).optional(),
-})
+} satisfies OptionChecks<RealtimeProviderOptions>)
 
-const Options = z.strictObject({
+export const RealtimeChecks = z.strictObject({
   ...ProviderOptions.shape,
   provider: z.enum(['openai', 'xai']).default('openai'),
   providerOptions: ProviderOptions.optional(),
@@ -111,10 +110,10 @@ const Options = z.strictObject({
   maxMessageBytes: z.int().positive().default(1_048_576),
   maxMessagesPerSecond: z.int().positive().default(200),
   maxSessionBytes: z.int().positive().default(268_435_456),
-  maxSessionMs: milliseconds.default(3_600_000),
-  idleMs: milliseconds.default(600_000),
-  heartbeatMs: milliseconds.default(30_000),
-})
+  maxSessionMs: Milliseconds.default(3_600_000),
+  idleMs: Milliseconds.default(600_000),
+  heartbeatMs: Milliseconds.default(30_000),
+} satisfies OptionChecks<RealtimeOptions>)
 
 /**
  * Checks the options and fills them up from the environment.
@@ -122,14 +121,9 @@ const Options = z.strictObject({
  * @throws ConfigError with every problem, each under the name of its option.
  */
 export function readRealtimeOptions(options: RealtimeOptions, models: ModelAccess): RealtimeSettings {
-  const parsed = Options.safeParse(options)
-  if (!parsed.success) {
-    const problems = parsed.error.issues.map(
-      ({ path, message }) => `${['realtimeOptions', ...path].join('.')}: ${message}`,
-    )
-    throw new ConfigError(problems.join('\n'))
-  }
-  const { provider, providerOptions, voice, ...rest } = parsed.data
+  const checks = z.strictObject({ realtimeOptions: RealtimeChecks })
+  const { realtimeOptions } = readOptions('runServer', checks, { realtimeOptions: options })
+  const { provider, providerOptions, voice, ...rest } = realtimeOptions
   const given = { ...pick(rest), ...providerOptions }
   const model = rest.model ?? PROVIDERS[provider].model
   if (voice !== undefined) checkVoice(provider, voice, 'realtimeOptions.voice')

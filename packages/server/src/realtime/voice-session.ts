@@ -20,6 +20,7 @@ export type VoiceSessionOptions = {
   readonly environment: RunEnvironment
   /** Sends a message of the agency's own to the client. */
   readonly emit: AgencyContext['emit']
+  readonly toolFailed: NonNullable<AgencyContext['toolFailed']>
 }
 
 /** One conversation with a realtime model. Nothing is sent before `connect()`. */
@@ -33,13 +34,13 @@ export class VoiceSession {
   #responding = false
 
   /** @throws NoRealtimeFlow */
-  constructor({ sdk, agency, settings, environment, emit }: VoiceSessionOptions) {
+  constructor({ sdk, agency, settings, environment, ...told }: VoiceSessionOptions) {
     const { signal } = this.#ended
     this.#settings = settings
     const agent = realtimeEntryAgent(agency, { sdk, environment, signal })
     const transport = createTransport(sdk, settings, (headers) => this.#openSocket(headers))
     // The SDK copies the members of the context, so they must be the object's own.
-    const context = { runId: randomUUID(), agent: agent.name, userContext: { ...agency.userContext }, signal, emit }
+    const context = { runId: randomUUID(), agent: agent.name, userContext: { ...agency.userContext }, signal, ...told }
     this.session = new sdk.RealtimeSession<AgencyContext>(agent, {
       transport,
       apiKey: settings.apiKey ?? '',

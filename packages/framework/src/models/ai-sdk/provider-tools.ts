@@ -1,6 +1,6 @@
 import type { LanguageModelV4ProviderTool } from '@ai-sdk/provider'
 import { ConfigError } from '@bureau/protocol'
-import type { HostedTool } from '../../agency/tool.ts'
+import type { HostedTool } from '../../agency/function-tool.ts'
 import type { ProviderTool } from './language-model.ts'
 import { fieldsOf } from './provider-data.ts'
 

@@ -1,0 +1,125 @@
+import { z } from 'zod'
+import type { NamedAgent } from './guardrail.ts'
+import type { RunContext } from './run-context.ts'
+
+/** One call of a function by a model. */
+export type ToolCallDetails = {
+  readonly toolCall?: { readonly callId: string; readonly name: string; readonly arguments: string }
+  /** Aborts when the run is stopped, or when another call of the same turn has ended it. */
+  readonly signal?: AbortSignal
+}
+
+/** A tool guardrail's verdict: go on, give the model this message in place of the output, or end the run. */
+export type ToolGuardrailVerdict =
+  | { readonly type: 'allow' }
+  | { readonly type: 'rejectContent'; readonly message: string }
+  | { readonly type: 'throwException' }
+
+/** Checks one call of a tool before it is carried out, or its output afterwards. */
+export type ToolGuardrail = {
+  readonly name: string
+  run(data: {
+    readonly context: RunContext<unknown>
+    readonly agent: NamedAgent
+    readonly toolCall: { readonly callId: string; readonly name: string; readonly arguments: string }
+    readonly output?: unknown
+  }): Promise<{ readonly behavior?: ToolGuardrailVerdict | undefined }>
+}
+
+/**
+ * A function that a model may call: what `tool()` makes. Function tools of `@openai/agents` have the same members and are
+ * taken as they are.
+ */
+export interface FunctionTool {
+  readonly type: 'function'
+  readonly name: string
+  readonly description: string
+  /** JSON Schema of an object. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly strict: boolean
+  /** True: it is offered only when a tool search has found it, which Bureau does not do. */
+  readonly deferLoading?: boolean | undefined
+  /** Longest time that one call may take, in milliseconds. `invoke` sees to it. */
+  readonly timeoutMs?: number | undefined
+  readonly inputGuardrails?: readonly ToolGuardrail[] | undefined
+  readonly outputGuardrails?: readonly ToolGuardrail[] | undefined
+  /** Checks the arguments and carries the call out. Rejects only where the run must fail. */
+  invoke(runContext: RunContext<unknown>, argumentsText: string, details?: ToolCallDetails): Promise<unknown>
+  isEnabled?(runContext: RunContext<unknown>, agent: NamedAgent): Promise<boolean>
+  needsApproval?(runContext: RunContext<unknown>, input: unknown, callId?: string): Promise<boolean>
+}
+
+/** A tool that the model's provider carries out. `providerData` is the tool on the wire. */
+export type HostedTool = {
+  readonly type: 'hosted_tool'
+  readonly name: string
+  readonly providerData?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** What a model gets in place of a result when a tool has thrown. Function tools of `@openai/agents` say no more. */
+export const TOOL_FAILURE = 'An error occurred while running the tool. Please try again.'
+
+export type FunctionToolOptions = Pick<FunctionTool, 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs'> & {
+  /** What the model is told of a call that has failed. What it throws ends the run. */
+  readonly whenFailed: (error: unknown, runContext: RunContext) => string | Promise<string>
+  readonly execute: (input: unknown, runContext: RunContext, details: ToolCallDetails) => Promise<unknown>
+}
+
+/** A function tool of the framework's own making: arguments are parsed, time is limited, and failures become text. */
+export function functionTool({ timeoutMs, whenFailed, execute, ...described }: FunctionToolOptions): FunctionTool {
+  return {
+    type: 'function',
+    ...described,
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    async invoke(anyContext, argumentsText, details = {}) {
+      // Whoever offers the tools of an agency gives them an agency's context.
+      const runContext = anyContext as RunContext
+      let input: unknown
+      try {
+        input = JSON.parse(argumentsText || '{}')
+      } catch {
+        return whenFailed(new SyntaxError('Invalid JSON input for tool'), runContext)
+      }
+      try {
+        if (timeoutMs === undefined) return await execute(input, runContext, details)
+        return await inTime(timeoutMs, details, (timed) => execute(input, runContext, timed), described.name)
+      } catch (error) {
+        // What the model got wrong, it is told; nothing has failed here.
+        if (!(error instanceof ToolInputError)) runContext.context.toolFailed?.(described.name, error)
+        return whenFailed(error, runContext)
+      }
+    },
+  }
+}
+
+/** The call goes on if it ignores its signal, but nobody waits for it. */
+async function inTime(
+  timeoutMs: number,
+  details: ToolCallDetails,
+  call: (details: ToolCallDetails) => Promise<unknown>,
+  name: string,
+): Promise<unknown> {
+  const late = new AbortController()
+  const signal = details.signal ? AbortSignal.any([details.signal, late.signal]) : late.signal
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const timer = setTimeout(() => {
+    late.abort(new Error('the call has taken too long'))
+    resolve(`Tool '${name}' timed out after ${timeoutMs}ms.`)
+  }, timeoutMs)
+  try {
+    return await Promise.race([call({ ...details, signal }), promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Input that does not fit a tool's parameters. */
+export class ToolInputError extends Error {
+  override readonly name = 'ToolInputError'
+  readonly issues: z.core.$ZodIssue[]
+
+  constructor(error: z.ZodError) {
+    super(z.prettifyError(error))
+    this.issues = error.issues
+  }
+}

@@ -1,0 +1,34 @@
+import type { WireItem } from '@bureau/protocol'
+
+/** Longest text that a tool's output may have: it goes to the model, to the client and into every later request. */
+const MAX_CHARACTERS = 1_048_576
+
+/** The text, or its first 1,048,576 characters and a note that says so. */
+export function limitedText(text: string): string {
+  if (text.length <= MAX_CHARACTERS) return text
+  const kept = text.slice(0, MAX_CHARACTERS).toWellFormed()
+  return `${kept}\n[Cut: the output has ${text.length} characters; these are the first ${MAX_CHARACTERS}.]`
+}
+
+/** What tools of either side call their texts: `output`, the `logs` of `outputs`, the `text` of `results` and parts. */
+const TEXTS = ['output', 'logs', 'text', 'stdout', 'stderr']
+const LISTS = ['output', 'outputs', 'results']
+
+/** An item with the output of a tool, no text of it too long. The same item when none is; pictures stay whole. */
+export function limitedOutput(item: WireItem): WireItem {
+  if (!/_call$|_output$/.test(item.type ?? '')) return item
+  return limitedMembers(item)
+}
+
+function limitedMembers<Fields extends object>(fields: Fields): Fields {
+  const changed: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(fields)) {
+    if (typeof value === 'string' && value.length > MAX_CHARACTERS && TEXTS.includes(name)) {
+      changed[name] = limitedText(value)
+    } else if (Array.isArray(value) && LISTS.includes(name)) {
+      const members = value.map((each: unknown) => (typeof each === 'object' && each ? limitedMembers(each) : each))
+      if (members.some((each, at) => each !== value[at])) changed[name] = members
+    }
+  }
+  return Object.keys(changed).length === 0 ? fields : { ...fields, ...changed }
+}

@@ -1,0 +1,63 @@
+import type { WireItem } from '@bureau/protocol'
+import { modelErrorOfCode } from '../models/model-failure.ts'
+import { ModelError, type ResponsesResponse } from '../models/transport.ts'
+import { publicItem } from './item-events.ts'
+
+const PUBLIC_RESPONSE_FIELDS = [
+  'id',
+  'object',
+  'created_at',
+  'completed_at',
+  'status',
+  'incomplete_details',
+  'model',
+  'service_tier',
+  'usage',
+] as const
+
+export function publicResponse(response: ResponsesResponse): Record<string, unknown> {
+  const shown: Record<string, unknown> = {}
+  for (const field of PUBLIC_RESPONSE_FIELDS) if (field in response) shown[field] = response[field]
+  if (response.error) shown['error'] = { code: response.error.code ?? null, message: failureOf(response.error).message }
+  else shown['error'] = null
+  shown['output'] = response.output.map(publicItem)
+  return shown
+}
+
+/**
+ * A response as far as it can be relied on: a list of items, and the name of a model or none.
+ *
+ * @throws ModelError something in the list is no item.
+ */
+export function readResponse(value: unknown): ResponsesResponse | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const { output, model, ...rest } = value as Partial<ResponsesResponse>
+  const items: readonly unknown[] = Array.isArray(output) ? output : []
+  if (!items.every(isItem)) throw new ModelError('upstream_invalid_response', { detail: 'an output item is no object' })
+  return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
+}
+
+function isItem(value: unknown): value is WireItem {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function publicText(response: string): string | undefined {
+  try {
+    const read = readResponse(JSON.parse(response))
+    return read && JSON.stringify(publicResponse(read))
+  } catch {
+    return undefined
+  }
+}
+
+export function parseEvent(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch (cause) {
+    throw new ModelError('upstream_invalid_response', { detail: 'an event of the stream is not valid JSON', cause })
+  }
+}
+
+export function failureOf(error: { code?: string; message?: string }): ModelError {
+  return modelErrorOfCode(error.code, `${error.code ?? ''} ${error.message ?? ''}`.trim())
+}

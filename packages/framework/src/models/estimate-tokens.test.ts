@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest'
+import { deltaCharacters, estimateTokens } from './estimate-tokens.ts'
+
+test('a very long prompt is estimated by a part of it', () => {
+  const part = 'The quick brown fox jumps over the lazy dog. '.repeat(100)
+  const message = (text: string): unknown => [{ role: 'user', content: [{ type: 'input_text', text }] }]
+  const ofPart = estimateTokens(message(part))
+
+  const ofAll = estimateTokens(message(part.repeat(5_000)))
+
+  expect(ofPart).toBeGreaterThan(800)
+  expect(ofPart).toBeLessThan(1_400)
+  expect(ofAll / ofPart).toBeCloseTo(5_000, -2)
+})
+
+test('pictures count as pictures, and ids and what is encrypted do not count', () => {
+  const picture = `data:image/png;base64,${'A'.repeat(1_000_000)}`
+  expect(estimateTokens([{ content: [{ type: 'input_image', image_url: picture }] }])).toBe(1_000)
+  expect(estimateTokens([{ id: 'rs_1', type: 'reasoning', encrypted_content: 'A'.repeat(1_000) }])).toBe(0)
+  expect(estimateTokens(undefined)).toBe(0)
+})
+
+test('the characters of a delta, as JSON writes them', () => {
+  for (const delta of ['', 'word', 'a "quoted"\\ line\n']) {
+    expect(deltaCharacters(JSON.stringify({ type: 'x.delta', delta, obfuscation: 'abc' }))).toBe(delta.length)
+  }
+  expect(deltaCharacters('{"type":"x.delta","delta":{}}')).toBe(0)
+})

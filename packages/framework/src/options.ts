@@ -1,0 +1,94 @@
+import { distance } from 'fastest-levenshtein'
+import { z } from 'zod'
+import { ConfigError } from '@bureau/protocol'
+
+/** A check for each member of an options type: the compiler complains when one is missing. */
+export type OptionChecks<Options> = { readonly [Name in keyof Options]-?: z.ZodType }
+
+/** Milliseconds above 0, as far as Node's timers go. */
+export const Milliseconds = z.int().positive().max(2_147_483_647)
+
+/** A check for what TypeScript describes better: any function. */
+export const AnyFunction = z.custom<(...args: never[]) => unknown>((value) => typeof value === 'function', {
+  error: 'must be a function',
+})
+
+/**
+ * Checks what a developer has written as options, and fills in the defaults of the schema. A name that is not known is a
+ * mistake too: an option that is ignored may be the one that keeps strangers out.
+ *
+ * @param where - Whose options they are, for the message: `runServer`, `Agent "Support"`.
+ * @throws ConfigError with every problem, each under the name of its option, and the name that was probably meant.
+ */
+export function readOptions<Schema extends z.ZodObject>(
+  where: string,
+  schema: Schema,
+  options: unknown,
+): z.output<Schema> {
+  if (!isPlainObject(options)) {
+    const names = Object.keys(schema.shape).slice(0, 4).join(', ')
+    throw new ConfigError(`${where}: expected an object of options ({ ${names}, … }), but got ${described(options)}.`)
+  }
+  const parsed = schema.safeParse(options)
+  if (parsed.success) return parsed.data
+  const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, schema))
+  throw new ConfigError(problems.map((problem) => `${where}: ${problem}`).join('\n'))
+}
+
+/** An instance of a class is something else that was put in the place of the options. */
+function isPlainObject(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+function described(value: unknown): string {
+  if (value === null || value === undefined) return String(value)
+  const { name } = value.constructor
+  return `${/^[AEIOU]/.test(name) ? 'an' : 'a'} ${name}`
+}
+
+function problemsOf(issue: z.core.$ZodIssue, schema: z.ZodObject): string[] {
+  const path = issue.path.map(String)
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((name) => `there is no option "${[...path, name].join('.')}".${meant(name, path, schema)}`)
+  }
+  // Of several forms, what is wrong with the one that was begun.
+  const begun =
+    issue.code === 'invalid_union' &&
+    issue.errors.find(([first]) => (first?.path.length ?? 0) > 0 || first?.code === 'unrecognized_keys')
+  if (begun) return begun.flatMap((inner) => problemsOf({ ...inner, path: [...issue.path, ...inner.path] }, schema))
+  return [`${path.join('.')}: ${issue.message}`]
+}
+
+/** The option that a wrong name is nearest to: one of the same object first, then one of any. */
+function meant(name: string, path: readonly string[], schema: z.ZodObject): string {
+  const all = namesIn(schema)
+  const siblings = all.filter(({ parent }) => parent === path.join('.'))
+  const found = nearest(name, siblings) ?? nearest(name, all)
+  if (found) return ` Did you mean "${found}"?`
+  return ` Options: ${siblings.map((sibling) => sibling.name).join(', ')}.`
+}
+
+type OptionName = { readonly name: string; readonly parent: string }
+
+function nearest(name: string, options: readonly OptionName[]): string | undefined {
+  const plain = (text: string): string => text.replaceAll(/[_-]/g, '').toLowerCase()
+  const near = options
+    .map((option) => ({ ...option, edits: distance(plain(name), plain(option.name)) }))
+    .filter((option) => option.edits <= option.name.length / 4)
+    .toSorted((a, b) => a.edits - b.edits)[0]
+  return near && [near.parent, near.name].filter((part) => part !== '').join('.')
+}
+
+function namesIn(schema: z.core.$ZodType, parent = ''): OptionName[] {
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => namesIn(option, parent))
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault) {
+    return namesIn(schema.unwrap(), parent)
+  }
+  if (!(schema instanceof z.ZodObject)) return []
+  return Object.entries(schema.shape).flatMap(([name, member]) => [
+    { name, parent },
+    ...namesIn(member as z.core.$ZodType, parent === '' ? name : `${parent}.${name}`),
+  ])
+}

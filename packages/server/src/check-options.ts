@@ -1,0 +1,71 @@
+import { Agency } from '@bureau/framework'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
+import type { EgressPolicyOptions } from '@bureau/runtime'
+import { z } from 'zod'
+import type { OAuthOptions } from './oauth/oauth-options.ts'
+import type { MetricsOptions } from './observability/observability.ts'
+import type { TracingOptions } from './observability/open-tracing.ts'
+import type { ServerOptions } from './options.ts'
+import { RealtimeChecks } from './realtime/realtime-options.ts'
+
+const flag = z.boolean().optional()
+const text = z.string().optional()
+const texts = z.array(z.string()).optional()
+const count = z.int().positive().optional()
+const port = z.int().min(0).max(65_535).optional()
+const anAgency = z.custom<Agency>((value) => value instanceof Agency, { error: 'must be an Agency' })
+
+const OAuthChecks = {
+  oauthUserId: AnyFunction.optional(),
+  verifyOauthCallbackUser: flag,
+  oauthRegistry: z.unknown().optional(),
+  oauthTokenPath: z.union([z.string(), z.record(z.string(), z.string())]).optional(),
+  oauthTimeoutMs: Milliseconds.optional(),
+} satisfies OptionChecks<OAuthOptions>
+
+const ServerChecks = z.strictObject({
+  ...OAuthChecks,
+  agencies: z
+    .record(z.string(), z.union([anAgency, AnyFunction], { error: 'must be an Agency, or a function that makes one' }))
+    .optional(),
+  tools: z.array(z.unknown()).optional(),
+  host: text,
+  port,
+  serverUrl: text,
+  appTokenEnv: text,
+  corsOrigins: texts,
+  publicDocs: flag,
+  exposeInstructions: flag,
+  enableAgui: flag,
+  aguiReasoning: flag,
+  enableRealtime: flag,
+  realtimeOptions: RealtimeChecks.optional(),
+  allowedLocalFileDirs: texts,
+  egress: z.strictObject({ allow: texts, deny: texts } satisfies OptionChecks<EgressPolicyOptions>).optional(),
+  deleteUploadsAfterRun: flag,
+  clientConfigVendors: texts,
+  bodyLimitBytes: count,
+  maxConcurrentRuns: count,
+  drainMs: z.int().min(0).max(2_147_483_647).optional(),
+  logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
+  enableLogging: flag,
+  logsDir: text,
+  tracing: z
+    .union([
+      z.boolean(),
+      z.strictObject({
+        endpoint: text,
+        provider: z.unknown().optional(),
+        traceContent: flag,
+      } satisfies OptionChecks<TracingOptions>),
+    ])
+    .optional(),
+  metrics: z
+    .union([z.boolean(), z.strictObject({ path: text, port } satisfies OptionChecks<MetricsOptions>)])
+    .optional(),
+} satisfies OptionChecks<ServerOptions>)
+
+/** @throws ConfigError an option is not known, or has a value of the wrong kind; every problem is listed. */
+export function checkServerOptions(options: ServerOptions): void {
+  readOptions('runServer', ServerChecks, options)
+}
