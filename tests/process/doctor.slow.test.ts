@@ -83,7 +83,7 @@ test('everything that is at fault is told in one go, with what to do', async () 
 
   expect(code).toBe(1)
   expect(found.get('Agencies')).toEqual(['FAULT', 'There is no file no-such-file.ts.'])
-  expect(found.get('Address')![1]).toContain('choose another --port')
+  expect(found.get('Address')![1]).toContain('choose another with --port')
   expect(found.get('Model')![1]).toContain('cannot be reached: check OPENAI_BASE_URL')
   expect(found.get('Database')![1]).toMatch(/^DATABASE_URL: no database can be reached\./)
   expect(JSON.stringify([...found])).not.toContain('pg-secret')

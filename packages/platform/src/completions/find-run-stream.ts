@@ -47,11 +47,15 @@ export async function findRunStream(platform: Platform, wanted: Wanted): Promise
   }
 }
 
-/** A log whose process has died ends as the record of the run says. */
+/** A log whose process has died ends as the record of the run says. One whose process lives has an end of its own soon. */
 function endedByRecord(log: RunEventReader, platform: Platform, wanted: Wanted): RunEventReader {
-  const ending = async (): Promise<RunEventReader | undefined> => {
-    const { status } = await platform.store.db.run(getRun, { ...wanted, output: false })
-    return isEnded(status) ? (await storedStream(platform, wanted)).reader : undefined
+  let endedAt: number | undefined
+  const ending = async (isLogLost = false): Promise<RunEventReader | undefined> => {
+    const { status, error } = await platform.store.db.run(getRun, { ...wanted, output: false })
+    if (!isEnded(status)) return undefined
+    endedAt ??= performance.now()
+    const isLost = isLogLost || error?.code === 'runner_lost' || performance.now() - endedAt > PATIENCE_MS
+    return isLost ? (await storedStream(platform, wanted)).reader : undefined
   }
   return {
     head: log.head,
@@ -64,7 +68,7 @@ type Reading = {
   readonly after: number
   readonly signal: AbortSignal
   /** What the record has instead of the log, when the run has ended. */
-  readonly ending: () => Promise<RunEventReader | undefined>
+  readonly ending: (isLogLost?: boolean) => Promise<RunEventReader | undefined>
 }
 
 async function* readToEnd(log: RunEventReader, reading: Reading): AsyncGenerator<readonly Frame[], void> {
@@ -81,7 +85,7 @@ async function* readToEnd(log: RunEventReader, reading: Reading): AsyncGenerator
     }
   } catch (error) {
     if (!(error instanceof StreamBroken) || error.reason !== 'log_lost') throw error
-    stored = await orUnreachable(ending())
+    stored = await orUnreachable(ending(true))
     if (!stored) throw error
   }
   if (stored) yield* stored.read(position, signal)
