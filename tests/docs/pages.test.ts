@@ -71,9 +71,9 @@ test.each([
   ['packages/server/src/realtime/realtime-options.ts', 'docs/realtime.md'],
   ['packages/server/src/observability/open-tracing.ts', 'docs/observability.md'],
   ['packages/framework/src/ask.ts', 'docs/scripts-and-tests.md'],
-  ['packages/framework/src/agent.ts', 'docs/agencies.md'],
-  ['packages/framework/src/agency.ts', 'docs/agencies.md'],
-  ['packages/framework/src/mcp/oauth-server.ts', 'docs/tool-servers.md'],
+  ['packages/framework/src/agency/agent-options.ts', 'docs/agencies.md'],
+  ['packages/framework/src/agency/agency.ts', 'docs/agencies.md'],
+  ['packages/framework/src/agency/oauth-server.ts', 'docs/tool-servers.md'],
 ])('every option in %s is named in %s', (source, page) => {
   const [text, described] = [source, page].map((file) => readFileSync(path.join(ROOT, file), 'utf8'))
   const options = [...text!.matchAll(/^  readonly (\w+)\?: /gm)].map((match) => match[1]!)
@@ -96,7 +96,7 @@ describe('what can only be shown', () => {
 
   test.each([
     ['npm install left-pad', 'nothing of ours needs or is the package left-pad'],
-    ['npm install @openai/agents-realtime@0.19.0', '@openai/agents-realtime is at 0.20.0 here, not 0.19.0'],
+    ['npm install fastify@4.0.0', expect.stringMatching(/^fastify is at .* here, not 4.0.0$/)],
     ['npm run none', 'package.json has no script "none"'],
     ['export BUREAU_COLOUR=red', 'nothing reads the variable BUREAU_COLOUR'],
     ['curl http://127.0.0.1:8000', expect.stringContaining('let it run')],

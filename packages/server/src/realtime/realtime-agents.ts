@@ -3,6 +3,7 @@ import {
   type AgencyContext,
   type AgencyHandoff,
   type Agent,
+  type AgentTool,
   type RunContext,
   type RunEnvironment,
   serverTools,
@@ -66,7 +67,7 @@ function voiceAgentClass(
     ): ReturnType<VoiceAgent['getMcpTools']> {
       const servers = this.mcpServers as unknown as readonly ToolServer[]
       await environment.mcp.connect(servers, signal)
-      return (await serverTools({ agent: this, runContext, servers })) as unknown as Tools
+      return voiceTools(await serverTools({ agent: this, runContext, servers })) as unknown as Tools
     }
 
     override getEnabledHandoffs(runContext: Parameters<VoiceAgent['getEnabledHandoffs']>[0]): Promise<Handoffs> {
@@ -78,6 +79,13 @@ function voiceAgentClass(
 type Tools = Awaited<ReturnType<VoiceAgent['getMcpTools']>>
 
 type VoiceAgentOptions = ConstructorParameters<typeof RealtimeAgent<AgencyContext>>[0]
+
+/** Tools by the members that a session reads. */
+function voiceTools(tools: readonly AgentTool[]): object[] {
+  return tools.map((tool) =>
+    tool.type === 'function' ? { isEnabled: async () => true, needsApproval: async () => false, ...tool } : tool,
+  )
+}
 
 /** A handoff by the members that a session reads. */
 function voiceHandoff(handoff: AgencyHandoff, get: (name: string) => VoiceAgent): object {
@@ -115,7 +123,7 @@ function configuration(agency: Agency, agent: Agent): VoiceAgentOptions {
     handoffDescription: agent.handoffDescription,
     instructions,
     // The SDK takes tools and servers by these members; its types ask for classes of its own.
-    tools: [...agent.tools] as never,
+    tools: voiceTools(agent.tools) as never,
     mcpServers: [...agent.mcpServers] as never,
     mcpConfig: agent.mcpConfig as never,
     ...(agent.prompt !== undefined && { prompt: agent.prompt as NonNullable<VoiceAgentOptions['prompt']> }),
