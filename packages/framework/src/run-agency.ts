@@ -52,6 +52,7 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
   const run = openRun(agency, input, options)
   const outcome = await work(run, agent, { failure, onFailure: options.onFailure })
   clearTimeout(timer)
+  await run.toolServers.signInsEnded()
   run.abandonRequests()
   const ended: RunEnded = {
     type: 'run.ended',

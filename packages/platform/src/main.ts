@@ -178,7 +178,7 @@ function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<
   const { executor, replica, logs, attachmentAccess, overload, store, config, log } = platform
   app.drains.push(async () => {
     await replica.drain().catch((error: unknown) => log.warn({ err: error }, 'draining could not be announced'))
-    await executor.drain(config.drainMs, new AbortController().signal)
+    await executor.drain(config.drainMs)
     logs.sendReadersAway()
   })
   app.addHook('onClose', async () => {

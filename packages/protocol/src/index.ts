@@ -54,7 +54,6 @@ export {
   CreateAgencyUploadRequest,
   FileListQuery,
   FileQuery,
-  MAX_UPLOAD_BYTES,
   MountFile,
   StoredUpload,
   UploadQuery,

@@ -4,9 +4,6 @@ import { Usage } from './usage.ts'
 
 /** Files of the agency mount, and usage. */
 
-/** The largest file that can be announced; a deployment may allow less. */
-export const MAX_UPLOAD_BYTES = 536_870_912
-
 export const CreateAgencyUploadRequest = z
   .object({
     apiIntegrationId: Id,

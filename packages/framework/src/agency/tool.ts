@@ -23,9 +23,6 @@ export type ToolContext = {
   readonly signal: AbortSignal | null
 }
 
-/** JSON Schema of an object, for tools that do not use zod. */
-export type JsonObjectSchema = { readonly type: 'object'; readonly [key: string]: unknown }
-
 /** How a tool is called with checked input, wherever the call comes from. */
 export type ToolDefinition = {
   readonly name: string

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { AgentTool } from '../agency/tool.ts'
 import type { ToolServer } from '../agency/tool-server.ts'
 import { protectedServerOf, withAuthorization } from '../agency/hosted-tool-oauth.ts'
@@ -8,6 +9,8 @@ import type { ConnectionKey, Lease, ProtectedConnections } from './protected-con
 
 /** A hosted tool must not be sent with a token that ends during the request. */
 const MIN_TOKEN_LIFE_MS = 60_000
+/** Longest time that the end of a run waits for its sign-ins, in milliseconds. */
+const SIGN_IN_END_MS = 1_000
 
 type Activated = { readonly connection: ProtectedConnection } | { readonly hosted: OAuthSession }
 
@@ -59,6 +62,16 @@ export class RunToolServers {
   async authorize(agent: string, tools: readonly AgentTool[]): Promise<AgentTool[]> {
     const shown = await Promise.all(tools.map((tool) => this.#authorized(agent, tool)))
     return shown.filter((tool) => tool !== undefined)
+  }
+
+  /** Lets sign-ins of a run that was stopped say how they have ended. They end by themselves; nobody waits for long. */
+  async signInsEnded(): Promise<void> {
+    const working = this.signIns.idle()
+    if (!working) return
+    const done = new AbortController()
+    const late = sleep(SIGN_IN_END_MS, undefined, { ref: false, signal: done.signal }).catch(() => {})
+    await Promise.race([working, late])
+    done.abort()
   }
 
   /** The run has ended. */

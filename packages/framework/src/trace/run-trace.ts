@@ -106,7 +106,7 @@ export class ConversationTrace {
   }
 }
 
-/** The agents SDK hands a tool's exception on as text alone: its own words, ours for messages to agents. */
+/** Models are told of failures as text; these are the beginnings of such texts. */
 const FAILED_TOOL = /^(?:An error occurred while running the tool\.|Error: )/
 
 function toolKey(agent: string, callId: string): string {

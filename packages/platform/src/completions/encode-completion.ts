@@ -47,9 +47,6 @@ export async function* encodeCompletion(
   for await (const batch of frames) yield batch.map(({ text }) => text).join('')
 }
 
-/** The last text of a stream that ends here and is to be taken up elsewhere, soon: when a server shuts down. */
-export const RECONNECT_SOON = 'retry: 500\n\n'
-
 function encodeMeta(meta: StreamMeta): string {
   const data = {
     run_id: meta.runId,

@@ -86,15 +86,10 @@ export class RunExecutor {
     for (const run of this.#runs.values()) if (run.reserved.bootId === bootId) run.fence()
   }
 
-  /**
-   * Admits no more and lets runs finish, at most `drainMs`; what is left then fails with `server_shutdown`.
-   *
-   * @param hurry Aborts the wait.
-   */
-  async drain(drainMs: number, hurry: AbortSignal): Promise<void> {
+  /** Admits no more and lets runs finish, at most `drainMs`; what is left then fails with `server_shutdown`. */
+  async drain(drainMs: number): Promise<void> {
     this.#draining = true
-    const timeout = AbortSignal.any([hurry, AbortSignal.timeout(drainMs)])
-    await Promise.race([this.#allEnded(), aborted(timeout)])
+    await Promise.race([this.#allEnded(), aborted(AbortSignal.timeout(drainMs))])
     for (const run of this.#runs.values()) run.fail('server_shutdown')
     await this.#allEnded()
     clearInterval(this.#storing)

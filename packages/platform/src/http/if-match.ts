@@ -1,9 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
 
-/** The version of a resource as an entity tag. */
-export const etagOf = ({ version }: { readonly version: number }): { ETag: string } => ({ ETag: `"${version}"` })
-
 /**
  * The version that `If-Match` asks for, to be passed on as `ifVersion`; nothing without the header or with `*`.
  *

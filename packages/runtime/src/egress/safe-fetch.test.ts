@@ -11,7 +11,7 @@ import { createEgressPolicy } from './address-policy.ts'
 import { ByteBudget } from './byte-budget.ts'
 import type { EgressError } from './egress-error.ts'
 import { GuardedDispatcher } from './guarded-dispatcher.ts'
-import { safeFetch, safeFetchToFile, type SafeFetchOptions } from './safe-fetch.ts'
+import { safeFetch, type SafeFetchOptions } from './safe-fetch.ts'
 
 const cleanUp: (() => unknown)[] = []
 afterEach(async () => {
@@ -265,41 +265,5 @@ describe('safeFetch', () => {
       })
       await expect(safeFetch(url, limits({ signal: abort.signal }))).rejects.toThrow('the user left')
     })
-  })
-})
-
-describe('safeFetchToFile', () => {
-  async function directory(): Promise<string> {
-    const path = await mkdtemp(join(tmpdir(), 'bureau-fetch-'))
-    cleanUp.push(() => rm(path, { recursive: true }))
-    return path
-  }
-
-  test('writes the body into a file that only this user may read', async () => {
-    const bytes = randomBytes(300_000)
-    const url = await serve((_request, response) => response.end(bytes))
-    const path = join(await directory(), 'download')
-
-    const fetched = await safeFetchToFile(url, path, limits())
-
-    expect((await readFile(path)).equals(bytes)).toBe(true)
-    expect((await stat(path)).mode & 0o777).toBe(0o600)
-    expect(fetched.sizeBytes).toBe(300_000)
-  })
-
-  test('leaves nothing behind when it fails', async () => {
-    const url = await serve((_request, response) => response.end('x'.repeat(1000)))
-    const folder = await directory()
-    const attempt = safeFetchToFile(url, join(folder, 'download'), limits({ maxBytes: 10 }))
-    expect(await failureOf(attempt)).toMatchObject({ reason: 'too_large' })
-    expect(await readdir(folder)).toEqual([])
-  })
-
-  test('never writes into a file that exists', async () => {
-    const url = await serve((_request, response) => response.end('new'))
-    const path = join(await directory(), 'download')
-    await safeFetchToFile(url, path, limits())
-    await expect(safeFetchToFile(url, path, limits())).rejects.toMatchObject({ code: 'EEXIST' })
-    expect(await readFile(path, 'utf8')).toBe('new')
   })
 })

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { open, rm } from 'node:fs/promises'
 import { errors, request, type Dispatcher } from 'undici'
 import type { ByteBudget } from './byte-budget.ts'
 import { checkUrl, type UrlRules } from './check-url.ts'
@@ -54,24 +53,6 @@ export async function safeFetch(url: string, options: SafeFetchOptions): Promise
   const chunks: Uint8Array[] = []
   const fetched = await fetchInto(url, options, (chunk) => void chunks.push(chunk))
   return { ...fetched, bytes: Buffer.concat(chunks) }
-}
-
-/**
- * Like {@link safeFetch}, into a new file that only this user may read. On failure no file is left behind.
- *
- * @param path - Must not exist.
- */
-export async function safeFetchToFile(url: string, path: string, options: SafeFetchOptions): Promise<Fetched> {
-  const file = await open(path, 'wx', 0o600)
-  try {
-    const fetched = await fetchInto(url, options, (chunk) => file.writeFile(chunk))
-    await file.close()
-    return fetched
-  } catch (error) {
-    await file.close()
-    await rm(path, { force: true })
-    throw error
-  }
 }
 
 type Sink = (chunk: Uint8Array) => void | Promise<void>

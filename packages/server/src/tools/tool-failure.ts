@@ -9,8 +9,8 @@ export class ToolTimeout extends Error {
   }
 }
 
-/** @throws Error the result stands for a failure of a tool of the agents SDK. */
+/** @throws Error the result stands for a failure of such a tool. */
 export function requireSuccess(result: unknown): unknown {
-  if (result === TOOL_FAILURE) throw new Error('The tool has thrown an error, which the agents SDK does not pass on.')
+  if (result === TOOL_FAILURE) throw new Error('The tool has thrown an error, which its maker does not pass on.')
   return result
 }

@@ -55,7 +55,7 @@ function callOf(tool: FunctionTool): ToolCall {
   }
 }
 
-/** Tools of the agents SDK would answer wrong input with a sentence for the model, so it is checked beforehand. */
+/** Tools of `@openai/agents` would answer wrong input with a sentence for the model, so it is checked beforehand. */
 function sdkCallOf(tool: FunctionTool): ToolCall {
   const check = schemaCheck(tool.name, tool.parameters)
   return async (input) => {
@@ -73,12 +73,12 @@ function sdkCallOf(tool: FunctionTool): ToolCall {
 async function withinTime(call: () => Promise<unknown>, { name, timeoutMs }: FunctionTool): Promise<unknown> {
   if (timeoutMs === undefined) return call()
   const { promise: tooLate, reject } = Promise.withResolvers<never>()
-  // Before the call: a tool of the agents SDK has a clock of its own, and its answer would pass for a result.
+  // Before the call: a tool has a clock of its own, and its answer would pass for a result.
   const timer = setTimeout(() => reject(new ToolTimeout(name, timeoutMs)), timeoutMs)
   return Promise.race([call(), tooLate]).finally(() => clearTimeout(timer))
 }
 
-/** What a tool of the agents SDK sees as its run when it is called on its own. */
+/** What a tool sees as its run when it is called on its own. */
 const OUTSIDE_A_RUN: AgencyContext = {
   runId: '',
   agent: '',
