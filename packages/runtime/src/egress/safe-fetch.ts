@@ -55,7 +55,7 @@ export async function safeFetch(url: string, options: SafeFetchOptions): Promise
   return { ...fetched, bytes: Buffer.concat(chunks) }
 }
 
-type Sink = (chunk: Uint8Array) => void | Promise<void>
+type Sink = (chunk: Uint8Array) => void
 
 async function fetchInto(url: string, options: SafeFetchOptions, sink: Sink): Promise<Fetched> {
   const expired = new AbortController()
@@ -144,7 +144,7 @@ async function receive(
       sizeBytes += chunk.byteLength
       if (sizeBytes > maxBytes || budget?.take(chunk.byteLength) === false) throw tooLarge()
       hash.update(chunk)
-      await sink(chunk)
+      sink(chunk)
     }
     return { sizeBytes, sha256: hash.digest('hex') }
   } catch (error) {
