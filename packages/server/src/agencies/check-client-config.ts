@@ -57,12 +57,8 @@ function checkVendor(config: ClientConfig, vendors: ReadonlySet<string>, report:
   const vendor = chargedVendor(toClientConfig(config))
   if (vendor === undefined || vendors.has(vendor)) return
   const remedy = vendor === 'openai' ? 'api_key' : `thirdparty_keys.${vendor}`
-  const offered = vendors.size > 0 ? `models of ${[...vendors].join(', ')}` : 'no other models'
-  report(
-    ['model'],
-    `this server offers ${offered}, but not of '${vendor}'. Send a key of your own in ${remedy}`,
-    config.model,
-  )
+  const offered = vendors.size > 0 ? `offers models of ${[...vendors].join(', ')}, but not` : 'offers no models'
+  report(['model'], `this server ${offered} of '${vendor}'. Send a key of your own in ${remedy}`, config.model)
 }
 
 /** Keys of unknown providers are ignored: clients send all that their user has. A model of one cannot be. */
