@@ -9,7 +9,8 @@ const originals = new WeakMap<object, WireItem>()
 
 /** The items in the form of `@openai/agents`. Made only where a callback of that SDK asks for them. */
 export function toViewItems(items: readonly WireItem[]): ViewItem[] {
-  const names = new Map(items.map((item) => [item.call_id, item['name']]))
+  const calls = items.filter(({ type }) => type === 'function_call')
+  const names = new Map(calls.map((item) => [item.call_id, item['name']]))
   return items.map((item) => toViewItem(item, names.get(item.call_id)))
 }
 
@@ -94,13 +95,16 @@ function wireOf(view: ViewItem): WireItem {
     case 'message':
       return { ...ids, ...rest, type: 'message', content: contentWire(rest['content']) }
     case 'function_call':
-      return { type, ...ids, name: rest['name'], arguments: rest['arguments'] }
+      return { type, ...ids, name: rest['name'], arguments: rest['arguments'], status: rest['status'] }
     case 'function_call_result':
       return { type: 'function_call_output', ...ids, output: outputWire(rest['output']) }
     case 'reasoning': {
       const summary = listOf(rest['content']).map(({ text }) => ({ type: 'summary_text', text }))
       return { type, ...ids, summary, ...(providerData as object | undefined) }
     }
+    case 'hosted_tool_call':
+    case 'unknown':
+      return { ...(providerData as WireItem) }
     default:
       return { type: String(type), ...ids, ...rest, ...(providerData as object | undefined) }
   }
