@@ -18,6 +18,8 @@ import { ResponseWatcher } from './response-watcher.ts'
  * @throws ModelError, ConfigError, or the reason of the run's signal.
  */
 export async function requestModel(conversation: Conversation, turn: PreparedTurn): Promise<readonly WireItem[]> {
+  // What was stopped meanwhile must not be asked, nor counted.
+  conversation.signal.throwIfAborted()
   const { model, instructions = '' } = turn
   const { source, trace } = conversation
   const step = trace?.modelAsked(source, model.requested, () => ({ instructions, input: conversation.input }))

@@ -22,6 +22,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   #characters = 0
   #response: ResponsesResponse | undefined
   #failure: ModelError | undefined
+  #isSent = false
   #begun = false
   #counted = false
   #itemIdText = ' '
@@ -45,6 +46,10 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   begin(prompt: () => unknown): void {
     this.#prompt = prompt
     this.#conversation.run.open(this)
+  }
+
+  onSent(): void {
+    this.#isSent = true
   }
 
   onEvent(kind: string, json: string): void {
@@ -121,6 +126,8 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
 
   abandoned(): void {
     if (this.#counted) return
+    // What nobody has got costs nothing.
+    if (!this.#isSent && !this.#begun) return this.#close()
     const said = Math.max(tokensOfDeltas(this.#deltas, this.#characters), estimateTokens(this.#items.finished))
     this.#count({ input_tokens: estimateTokens(this.#prompt?.()), output_tokens: said }, { estimated: true })
   }

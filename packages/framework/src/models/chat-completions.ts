@@ -25,6 +25,7 @@ export function chatCompletionsTransport(endpoint: ModelEndpoint): ResponsesTran
       headers: { ...headers, ...authorization(endpoint), ...endpoint.headers },
       body: JSON.stringify(toChatRequest(request, url)),
       signal,
+      onSent: () => observer.onSent?.(),
       reader: new ChatAnswerReader(request, observer),
     })
 }

@@ -11,6 +11,8 @@ export type StreamingPost = {
   /** Removed once the answer has begun: prompts are long, and so are answers. */
   body?: string
   readonly signal: AbortSignal
+  /** Called when a connection takes the request. */
+  readonly onSent?: () => void
   readonly reader: AnswerReader
 }
 
@@ -109,6 +111,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#post.signal.aborted) this.abort()
+    else this.#post.onSent?.()
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, statusCode: number, headers: IncomingHttpHeaders): void {

@@ -23,6 +23,7 @@ export function responsesTransport(endpoint: ModelEndpoint): ResponsesTransport 
       headers: { ...headers, ...authorization(endpoint), ...endpoint.headers },
       body: JSON.stringify({ ...request, input: replayable(request.input), stream: true }),
       signal,
+      onSent: () => observer.onSent?.(),
       reader: new ResponsesEventCutter(observer),
     })
 }

@@ -23,6 +23,8 @@ export type ResponsesResponse = {
 
 /** Receives the streaming events of one model request, in order. */
 export interface ModelCallObserver {
+  /** The request is on its way: from now on it may cost something, even if nothing comes back. */
+  onSent?(): void
   /** One event: its `type` and the JSON text in which it arrived. Never waits. */
   onEvent(kind: string, json: string): void
   /**

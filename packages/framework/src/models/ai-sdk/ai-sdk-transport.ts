@@ -23,6 +23,7 @@ export function aiSdkTransport(object: LanguageModel, files: FileAccess): Respon
     const download = (url: URL): ReturnType<typeof downloadFile> => downloadFile(url, files, signal)
     const prompt = await withFiles(toPrompt(request, object), await model.supportedUrls, download)
     const options = { ...toCallOptions(request, object), prompt, headers: { ...headers }, abortSignal: signal }
+    observer.onSent?.()
     const stream = await withRetries(signal, () => openStream(model, options, signal))
     const usedCallIds = request.input.map((item) => item.call_id ?? '')
     const parts = new StreamParts(new ResponseEventWriter(observer, request), modelKey(object), usedCallIds)
