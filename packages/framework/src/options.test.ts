@@ -56,7 +56,7 @@ test.each([
   [[], 'an Array'],
   ['text', 'a String'],
   [undefined, 'undefined'],
-])('%s is no object of options', (options, called) => {
+])('%s is not an object of options', (options, called) => {
   expect(problem(options)).toBe(
     `ConfigError: serve: expected an object of options ({ appTokenEnv, includeUsage, drainMs, modelSettings, … }), but got ${called}.`,
   )

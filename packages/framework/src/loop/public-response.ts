@@ -27,13 +27,13 @@ export function publicResponse(response: ResponsesResponse): Record<string, unkn
 /**
  * A response as far as it can be relied on: a list of items, and the name of a model or none.
  *
- * @throws ModelError something in the list is no item.
+ * @throws ModelError an entry of the list is not an item.
  */
 export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { output, model, ...rest } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
-  if (!items.every(isItem)) throw new ModelError('upstream_invalid_response', { detail: 'an output item is no object' })
+  if (!items.every(isItem)) throw new ModelError('upstream_invalid_response', { detail: 'an output item is not an object' })
   return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
 }
 
