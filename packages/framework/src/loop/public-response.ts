@@ -33,7 +33,8 @@ export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { output, model, ...rest } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
-  if (!items.every(isItem)) throw new ModelError('upstream_invalid_response', { detail: 'an output item is not an object' })
+  if (!items.every(isItem))
+    throw new ModelError('upstream_invalid_response', { detail: 'an output item is not an object' })
   return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
 }
 
