@@ -67,3 +67,20 @@ test.each<[string, object, string[]]>([
 
   expect(new Set(skipped.flatMap(([, names]) => names.split(', ')))).toEqual(new Set(agents))
 })
+
+test('keys of providers that are not known are ignored with a warning, which does not repeat them', async () => {
+  const server = await serverWith({ Vendor: 'gpt-test' })
+  server.provider.respond(() => text('ok'))
+  const client_config = { litellm_keys: { anthropic: 'sk-a', cohere: 'sk-secret', groq: 'sk-secret' } }
+
+  const { status } = await server.post(
+    '/shop/get_response',
+    { message: 'hi', client_config },
+    { 'x-agency-log-id': 'run' },
+  )
+
+  const { body: records } = await server.get('/get_logs?log_id=run')
+  const told = records.filter(({ message }: Json) => message.includes('keys of unknown providers are ignored'))
+  expect([status, told.map(({ details }: Json) => details.level)]).toEqual([200, ['WARNING']])
+  expect(JSON.stringify(records)).not.toContain('sk-secret')
+})
