@@ -53,7 +53,7 @@ function problemsOf(issue: z.core.$ZodIssue, schema: z.ZodObject): string[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((name) => `there is no option "${[...path, name].join('.')}".${meant(name, path, schema)}`)
   }
-  // Of several forms, what is wrong with the one that was begun.
+  // Of several allowed forms, report the problems of the form that the options resemble.
   const begun =
     issue.code === 'invalid_union' &&
     issue.errors.find(([first]) => (first?.path.length ?? 0) > 0 || first?.code === 'unrecognized_keys')

@@ -79,7 +79,7 @@ export type AgentOptions = {
   readonly prompt?: Prompt | DynamicPrompt
   /** What the agent is for: shown to other agents and to people. */
   readonly description?: string
-  /** What other agents are told of it when they may hand over to it. Default: the description. */
+  /** Shown to agents that may hand over to it. Default: the description. */
   readonly handoffDescription?: string
   /** Agents that it may hand the conversation over to; flows of the kind `handoff` add to them. */
   readonly handoffs?: readonly (Agent | Handoff | ForeignAgent | ForeignHandoff)[]

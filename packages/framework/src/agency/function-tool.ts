@@ -60,7 +60,7 @@ export type HostedTool = {
 export const TOOL_FAILURE = 'An error occurred while running the tool. Please try again.'
 
 export type FunctionToolOptions = Pick<FunctionTool, 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs'> & {
-  /** What the model is told of a call that has failed. What it throws ends the run. */
+  /** Returns the error text for the model when a call fails. If it throws, the run fails. */
   readonly whenFailed: (error: unknown, runContext: RunContext) => string | Promise<string>
   readonly execute: (input: unknown, runContext: RunContext, details: ToolCallDetails) => Promise<unknown>
 }

@@ -109,8 +109,8 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   }
 
   /**
-   * Counts the request when it has ended, even if the provider says nothing of its usage. One that was given up, or broke
-   * off, has cost something all the same; one that was refused has not.
+   * Counts the request when it has ended, even if the provider reports no usage. An aborted or interrupted request is
+   * estimated, because it has cost something; a refused request is not counted.
    */
   async counted(answer: Promise<void>, signal: AbortSignal): Promise<void> {
     try {
@@ -232,7 +232,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   }
 }
 
-/** Nobody can go on from half an answer. One that was cut by a limit is as whole as it will be. */
+/** An unfinished item cannot be continued. An item that was cut by a limit will not get any longer, and is kept. */
 function isHalf({ status }: WireItem): boolean {
   return status === 'incomplete' || status === 'in_progress'
 }

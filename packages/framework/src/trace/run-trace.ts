@@ -106,7 +106,7 @@ export class ConversationTrace {
   }
 }
 
-/** Models are told of failures as text; these are the beginnings of such texts. */
+/** A failed call returns an error text to the model; these are the prefixes of such texts. */
 const FAILED_TOOL = /^(?:An error occurred while running the tool\.|Error: )/
 
 function toolKey(agent: string, callId: string): string {
