@@ -2,19 +2,19 @@ import {
   connectRedis,
   type Logger,
   MemoryOAuthStateRegistry,
+  MemoryRunLogs,
   type OAuthStateRegistry,
   RedisOAuthStateRegistry,
+  RedisRunLogs,
+  type RunLogs,
 } from '@bureau/runtime'
 import type { PlatformConfig } from './config.ts'
-import { MemoryRunEventLogs } from './events/run-event-log.memory.ts'
-import { RedisRunEventLogs } from './events/run-event-log.redis.ts'
-import type { RunEventLogs } from './events/run-event-log.ts'
 import { type ControlChannel, type ControlMessage, NO_OTHERS } from './system/control-channel.ts'
 import { RedisControlChannel } from './system/control-channel.redis.ts'
 
 /** What processes share besides the records. */
 export type Backends = {
-  readonly logs: RunEventLogs
+  readonly logs: RunLogs
   readonly control: ControlChannel
   /** Sign-ins under way. */
   readonly oauthStates: OAuthStateRegistry
@@ -32,12 +32,12 @@ export async function openBackends(
   hear: (message: ControlMessage) => void,
 ): Promise<Backends> {
   if (redisUrl === undefined) {
-    const logs = new MemoryRunEventLogs()
+    const logs = new MemoryRunLogs()
     return { logs, control: NO_OTHERS, oauthStates: new MemoryOAuthStateRegistry(), close: () => logs.close() }
   }
   const onError = (error: Error): void => log.error({ err: error }, 'Redis: connection lost')
   const redis = await connectRedis({ url: redisUrl, onError })
-  const logs = await RedisRunEventLogs.open(redis)
+  const logs = await RedisRunLogs.open(redis)
   const control = await RedisControlChannel.open(redis, hear)
   // Apart from those of a self-hosted server on the same Redis: a callback belongs to one of the two.
   const oauthStates = new RedisOAuthStateRegistry(redis, { prefix: 'bureau:platform:' })

@@ -1,10 +1,9 @@
 import type { Agency, RunEnvironment } from '@bureau/framework'
-import type { GuessLimiter, Logger, RateLimiter } from '@bureau/runtime'
+import type { GuessLimiter, Logger, RateLimiter, RunLogs } from '@bureau/runtime'
 import type { AttachmentAccess } from './attachments/attachment-access.ts'
 import type { BlobStore } from './attachments/blob-store.ts'
 import type { RunExecutor } from './completions/run-executor.ts'
 import type { PlatformConfig } from './config.ts'
-import type { RunEventLogs } from './events/run-event-log.ts'
 import type { Overload } from './http/overload.ts'
 import type { AgencyMounts } from './mount/agency-mounts.ts'
 import type { StagedUploads } from './mount/staged-uploads.ts'
@@ -21,7 +20,7 @@ export type Platform = {
   readonly agencies: ReadonlyMap<string, Agency>
   readonly environment: RunEnvironment
   readonly replica: Replica
-  readonly logs: RunEventLogs
+  readonly logs: RunLogs
   /** Tells other processes. */
   readonly control: ControlChannel
   /** The runs of this process. */

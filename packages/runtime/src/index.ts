@@ -77,7 +77,29 @@ export {
 } from './oauth/sign-in-browser.ts'
 export { type CallbackAnswer, tellCallback } from './oauth/tell-callback.ts'
 export { connectRedis, type ConnectRedisOptions, type RedisConnection } from './redis/connect-redis.ts'
-export { RunLog, type RunEventBatches } from './runs/run-log.ts'
+export { encodeBatches, type EncodeEvent } from './run-log/encode-batches.ts'
+export { FlushTimer } from './run-log/flush-timer.ts'
+export { MemoryRunLogs, type MemoryRunLogsOptions } from './run-log/run-log.memory.ts'
+export { RedisRunLogs, type RedisRunLogsOptions } from './run-log/run-log.redis.ts'
+export {
+  type ChunkStorage,
+  type EventBatch,
+  type EventChunk,
+  lastSeqOf,
+  type LogEnded,
+  type LogEvent,
+  type LogReset,
+  type NewRunLog,
+  type RunLog,
+  type RunLogReader,
+  type RunLogs,
+  type RunSnapshot,
+  type SealedLog,
+} from './run-log/run-log.ts'
+export { COALESCE_MS, RunRecorder, type RunRecorderOptions } from './run-log/run-recorder.ts'
+export { StoredRunLog, type StoredRun } from './run-log/stored-run-log.ts'
+export { type BreakReason, StreamBroken } from './run-log/stream-broken.ts'
+export { type EventBatches, UnkeptRunLog } from './run-log/unkept-run-log.ts'
 export type { CancelOutcome, CancelRequest, LiveRun, RunRegistry } from './runs/run-registry.ts'
 export { MemoryRunRegistry } from './runs/run-registry.memory.ts'
 export { RedisRunRegistry, type RedisRunRegistryOptions } from './runs/run-registry.redis.ts'

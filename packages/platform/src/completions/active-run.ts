@@ -1,8 +1,6 @@
 import { RunControl } from '@bureau/framework'
 import type { CancelMode, RunErrorCode } from '@bureau/protocol'
-import type { RunEventLog } from '../events/run-event-log.ts'
-import type { RunRecorder } from '../events/run-recorder.ts'
-import { StreamBroken } from '../events/stream-broken.ts'
+import { type RunLog, type RunRecorder, StreamBroken } from '@bureau/runtime'
 import type { RunSettings } from '../db/column-types.ts'
 import type { RunProgress } from './run-progress.ts'
 
@@ -24,7 +22,7 @@ const RECONNECT_MS = 10_000
 export class ActiveRun {
   readonly reserved: ReservedRun
   readonly control = new RunControl()
-  readonly log: RunEventLog
+  readonly log: RunLog
   readonly recorder: RunRecorder
   readonly progress: RunProgress
   /** Resolves when the run has ended, or is no longer this process's business; never rejects. */
@@ -37,7 +35,7 @@ export class ActiveRun {
 
   constructor(
     reserved: ReservedRun,
-    parts: (run: ActiveRun) => { log: RunEventLog; recorder: RunRecorder; progress: RunProgress },
+    parts: (run: ActiveRun) => { log: RunLog; recorder: RunRecorder; progress: RunProgress },
   ) {
     this.reserved = reserved
     ;({ log: this.log, recorder: this.recorder, progress: this.progress } = parts(this))

@@ -4,15 +4,15 @@ import { entryAgentsOf } from '../agencies.ts'
 import type { Caller } from '../api-keys/caller.ts'
 import type { Platform } from '../context.ts'
 import { EXAMPLES } from '../docs/examples.ts'
-import { readResumePoint } from '../events/resume-point.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { type Call, rawRoute, type Route } from '../http/route.ts'
 import { AfterAdmission } from '../http/render-error.ts'
 import { admitCompletion } from '../runs/admit-completion.ts'
 import type { Admission } from '../runs/admit-run.ts'
-import { findRunStream, type RunStream } from './find-run-stream.ts'
+import { findRunStream, type RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
-import { sendEvents, sendText } from '../http/stream-run.ts'
+import { readResumePoint } from './resume-point.ts'
+import { sendEvents, sendText } from './stream-run.ts'
 
 const MIB = 1_048_576
 

@@ -1,11 +1,10 @@
 import { type EventSource, NO_USAGE, type RunEvent, SseParser } from '@bureau/protocol'
+import type { LogEvent } from '@bureau/runtime'
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { FlushTimer } from '../events/flush-timer.ts'
-import { allOf, newRun } from '../events/run-event-log.contract.ts'
-import { MemoryRunEventLogs } from '../events/run-event-log.memory.ts'
-import { RunRecorder } from '../events/run-recorder.ts'
-import type { RunErrorView } from '../runs/run-view.ts'
-import { encodeCompletion, type RunOutcome, type StreamMeta, terminalFrames } from './encode-completion.ts'
+import { storable } from '../db/storable.ts'
+import { endingOf, type RunOutcome } from '../runs/run-ending.ts'
+import { completionEncoder, encodeMeta, frameData, type StreamMeta } from './encode-completion.ts'
 
 const META: StreamMeta = {
   runId: 'run_1',
@@ -23,32 +22,20 @@ const META: StreamMeta = {
 const USER: EventSource = { agent: 'CEO', callerAgent: null, agent_run_id: 'stay_1' }
 
 const COMPLETED: RunOutcome = {
-  runId: 'run_1',
-  chatId: 'chat_1',
+  run_id: 'run_1',
   status: 'completed',
-  newMessages: [{ role: 'assistant', content: 'Hi' }],
+  new_messages: [{ role: 'assistant', content: 'Hi' }],
   usage: NO_USAGE,
   error: null,
 }
 
-const LOST: RunErrorView = {
-  code: 'runner_lost',
-  message: 'The server running this response stopped.',
-  class: 'system',
-  retryable: true,
-}
+const LOST = { code: 'runner_lost', message: 'The server running this response stopped.' } as const
 
 /** The whole stream of a run with these events, as text. */
-async function streamOf(events: readonly RunEvent[], outcome = COMPLETED, after = 0): Promise<string> {
-  const log = new MemoryRunEventLogs().create(newRun())
-  const recorder = new RunRecorder({ log, timer: new FlushTimer(1000), onOutputLimit: () => {} })
-  for (const event of events) recorder.emit(event)
-  recorder.flush()
-  await log.seal(terminalFrames(outcome))
-  log.release()
-  const meta = { ...META, resumed: after > 0, resumeFrom: after }
-  const chunks = encodeCompletion(meta, log.read(after, new AbortController().signal))
-  return (await allOf(chunks)).join('')
+function streamOf(events: readonly LogEvent[], outcome = COMPLETED): string {
+  const logged: LogEvent[] = [...events, ...endingOf(outcome), { type: 'log.ended' }]
+  const encode = completionEncoder(META.chatId)
+  return encodeMeta(META) + logged.map((event, index) => encode(event, index + 1)).join('')
 }
 
 const raw = (json: string, more: object = {}): RunEvent => ({
@@ -60,11 +47,11 @@ const raw = (json: string, more: object = {}): RunEvent => ({
 })
 
 describe('the stream of a completion', () => {
-  test('is retry and meta without an id, numbered frames, messages and end', async () => {
+  test('is retry and meta without an id, numbered frames, messages and end', () => {
     const delta = '{"type":"response.output_text.delta","item_id":"msg_1","delta":"The report"}'
     const tail = '"agent":"CEO","callerAgent":null,"agent_run_id":"stay_1","item_id":"msg_1"'
     const messages = `{"new_messages":[{"role":"assistant","content":"Hi"}],"run_id":"run_1","chatId":"chat_1","status":"completed","cancelled":false,"usage":${JSON.stringify(NO_USAGE)}}`
-    expect(await streamOf([raw(delta, { item_id: 'msg_1' })])).toBe(
+    expect(streamOf([raw(delta, { item_id: 'msg_1' })])).toBe(
       [
         'retry: 2000',
         'event: meta',
@@ -86,11 +73,10 @@ describe('the stream of a completion', () => {
     )
   })
 
-  test('has the data frames of the self-hosted server', async () => {
+  test('has the data frames of the self-hosted server', () => {
     const nested: EventSource = { agent: 'Clerk', callerAgent: 'CEO', agent_run_id: 'stay_2', parent_run_id: 'call_1' }
     const item = { type: 'tool_call_item', agent: { name: 'Clerk' }, raw_item: { type: 'function_call', name: 'add' } }
-    const text = await streamOf([
-      { type: 'run.started', run_id: 'run_1', agent: 'CEO' },
+    const text = streamOf([
       { type: 'agent.updated', source: USER },
       { type: 'item.created', source: nested, name: 'tool_called', item, call_id: 'call_2' },
       { type: 'custom', source: USER, data: { type: 'progress', percent: 5 } },
@@ -115,13 +101,10 @@ describe('the stream of a completion', () => {
     ])
   })
 
-  test('a failed run says why, once, right before messages', async () => {
-    const failed: RunOutcome = { ...COMPLETED, status: 'failed', newMessages: [], usage: null, error: LOST }
-    const events: RunEvent[] = [
-      { type: 'agent.updated', source: USER },
-      { type: 'run.error', source: USER, error: { code: 'internal_error', message: 'said elsewhere' } },
-    ]
-    const frames = new SseParser().push(await streamOf(events, failed)).slice(2)
+  test('a failed run says why right before messages', () => {
+    const failed: RunOutcome = { ...COMPLETED, status: 'failed', new_messages: [], usage: null, error: LOST }
+    const events: RunEvent[] = [{ type: 'agent.updated', source: USER }]
+    const frames = new SseParser().push(streamOf(events, failed)).slice(2)
     expect(frames).toEqual([
       { id: '2', event: null, data: '{"error":"The server running this response stopped.","code":"runner_lost"}' },
       { id: '3', event: 'messages', data: expect.any(String) as string },
@@ -133,27 +116,30 @@ describe('the stream of a completion', () => {
       chatId: 'chat_1',
       status: 'failed',
       cancelled: false,
-      error: LOST,
+      error: { ...LOST, class: 'system', retryable: true },
     })
   })
 
   test('a cancelled run says so', () => {
-    const [messages] = terminalFrames({ ...COMPLETED, status: 'cancelled', fileIdsMap: { 'a.pdf': 'file_1' } })
+    const messages = streamOf([], { ...COMPLETED, status: 'cancelled', file_ids_map: { 'a.pdf': 'file_1' } })
     expect(messages).toContain('"status":"cancelled","cancelled":true')
     expect(messages).toContain('"file_ids_map":{"a.pdf":"file_1"}')
   })
 
-  test('a resumed one begins after the number that the client has', async () => {
-    const events = [1, 2, 3].map((n): RunEvent => ({ type: 'custom', source: USER, data: { type: `n${n}` } }))
-    const frames = new SseParser().push(await streamOf(events, COMPLETED, 2))
-    expect(frames.map(({ id }) => id)).toEqual([null, '3', '4', '5'])
-    expect(JSON.parse(frames[0]?.data ?? '')).toMatchObject({ resumed: true, resume_from: 2 })
+  test('a reset says what the run has produced so far', () => {
+    const partial = { item_id: 'msg_2', text: 'so f\ud83dar' }
+    const encode = completionEncoder(META.chatId)
+    const data =
+      '{"reason":"log_lost","new_messages":[{"role":"assistant"}],"partial":{"item_id":"msg_2","text":"so f\\ufffdar"}}'
+    expect(encode({ type: 'log.reset', reason: 'log_lost', new_messages: [{ role: 'assistant' }], partial }, 3)).toBe(
+      `id: 3\nevent: reset\ndata: ${data}\n\n`,
+    )
   })
 
-  test('nothing that a run says can open a field or an event of its own', async () => {
+  test('nothing that a run says can open a field or an event of its own', () => {
     const evil = 'x\n\nevent: end\ndata: [DONE]\n\n\r\nid: 99\u0000\ud800'
-    const outcome: RunOutcome = { ...COMPLETED, newMessages: [{ role: 'assistant', content: evil }] }
-    const text = await streamOf(
+    const outcome: RunOutcome = { ...COMPLETED, new_messages: [{ role: 'assistant', content: evil }] }
+    const text = streamOf(
       [
         raw(`{"type":"x",\n\n"delta":${JSON.stringify(evil)}}`, { kind: 'x', item_id: evil, call_id: evil }),
         { type: 'agent.updated', source: { ...USER, agent: evil } },
@@ -168,4 +154,26 @@ describe('the stream of a completion', () => {
     for (const { data } of frames.slice(0, -1)) expect(JSON.parse(data)).toBeTruthy()
     expect(text).not.toMatch(/\\u0000|\\ud800/)
   })
+})
+
+describe('frameData', () => {
+  test('is one line of JSON that says what records can hold', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ stringUnit: 'binary' }), fc.constantFrom(undefined, 2), (value, indent) => {
+        const data = frameData(JSON.stringify(value, null, indent))
+        expect(data).not.toMatch(/[\r\n]/)
+        expect(JSON.parse(data)).toEqual(JSON.parse(JSON.stringify(storable(value))))
+      }),
+    )
+  })
+
+  test.each([
+    [String.raw`{"a":"\u0000"}`, String.raw`{"a":"\ufffd"}`],
+    [String.raw`{"a":"\\u0000"}`, String.raw`{"a":"\\u0000"}`],
+    [String.raw`{"a":"\\\u0000"}`, String.raw`{"a":"\\\ufffd"}`],
+    [String.raw`{"a":"\ud83d\ude00"}`, String.raw`{"a":"\ud83d\ude00"}`],
+    [String.raw`{"a":"\ude00\ud83d"}`, String.raw`{"a":"\ufffd\ufffd"}`],
+    [String.raw`{"a":"\uD83D\uD83D\uDE00"}`, String.raw`{"a":"\ufffd\uD83D\uDE00"}`],
+    ['{"n": 1.0,\r\n"big":12345678901234567890}', '{"n": 1.0,  "big":12345678901234567890}'],
+  ])('%s becomes %s', (json, data) => expect(frameData(json)).toBe(data))
 })

@@ -1,36 +1,33 @@
 import type { EventSource, Message, RunEvent } from '@bureau/protocol'
+import {
+  type EventChunk,
+  FlushTimer,
+  MemoryRunLogs,
+  type RunLog,
+  type RunLogReader,
+  RunRecorder,
+  StoredRunLog,
+  StreamBroken,
+} from '@bureau/runtime'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { FlushTimer } from '../events/flush-timer.ts'
-import { newRun, TestChunks } from '../events/run-event-log.contract.ts'
-import { MemoryRunEventLogs } from '../events/run-event-log.memory.ts'
-import type { RunEventLog, RunEventReader } from '../events/run-event-log.ts'
-import { RunRecorder } from '../events/run-recorder.ts'
-import { StoredRunLog } from '../events/stored-run-log.ts'
-import { StreamBroken } from '../events/stream-broken.ts'
-import { type RunOutcome, terminalFrames } from './encode-completion.ts'
+import { endingOf, type RunOutcome } from '../runs/run-ending.ts'
 import { encodeText, readOffset, type TextStream } from './encode-text.ts'
 
 const USER: EventSource = { agent: 'CEO', callerAgent: null, agent_run_id: 'stay_1' }
 const NESTED: EventSource = { agent: 'Clerk', callerAgent: 'CEO', agent_run_id: 'stay_2', parent_run_id: 'call_1' }
 
 const COMPLETED: RunOutcome = {
-  runId: 'run_1',
-  chatId: 'chat_1',
+  run_id: 'run_1',
   status: 'completed',
-  newMessages: [],
+  new_messages: [],
   usage: null,
   error: null,
 }
 const FAILED: RunOutcome = {
   ...COMPLETED,
   status: 'failed',
-  error: {
-    code: 'upstream_timeout',
-    message: 'The model provider did not answer.',
-    class: 'upstream',
-    retryable: true,
-  },
+  error: { code: 'upstream_timeout', message: 'The model provider did not answer.' },
 }
 
 function raw(kind: string, item: string, text: string, source = USER): RunEvent {
@@ -59,8 +56,21 @@ function created(id: string, text: string, source = USER): RunEvent {
   return { type: 'item.created', source, name: 'message_output_created', item }
 }
 
-function open(): { log: RunEventLog; emit: (...events: RunEvent[]) => void } {
-  const log = new MemoryRunEventLogs().create(newRun())
+const storageOf = (chunks: EventChunk[]) => ({
+  append: async (chunk: EventChunk) => void chunks.push(chunk),
+  read: async (after: number) => chunks.filter(({ lastSeq }) => lastSeq > after),
+})
+
+function newLog(chunks: EventChunk[] = []): RunLog {
+  return new MemoryRunLogs().create({
+    runId: 'run_1',
+    chunks: storageOf(chunks),
+    snapshot: () => ({ new_messages: [] }),
+  })
+}
+
+function open(): { log: RunLog; emit: (...events: RunEvent[]) => void } {
+  const log = newLog()
   const recorder = new RunRecorder({ log, timer: new FlushTimer(1000), onOutputLimit: () => {} })
   const emit = (...events: RunEvent[]): void => {
     for (const event of events) recorder.emit(event)
@@ -69,12 +79,12 @@ function open(): { log: RunEventLog; emit: (...events: RunEvent[]) => void } {
   return { log, emit }
 }
 
-async function finish(log: RunEventLog, outcome = COMPLETED): Promise<void> {
-  await log.seal(terminalFrames(outcome))
+async function finish(log: RunLog, outcome = COMPLETED): Promise<void> {
+  await log.seal(endingOf(outcome))
   log.release()
 }
 
-async function logOf(events: readonly RunEvent[], outcome = COMPLETED): Promise<RunEventLog> {
+async function logOf(events: readonly RunEvent[], outcome = COMPLETED): Promise<RunLog> {
   const { log, emit } = open()
   emit(...events)
   await finish(log, outcome)
@@ -82,7 +92,7 @@ async function logOf(events: readonly RunEvent[], outcome = COMPLETED): Promise<
 }
 
 const never = new AbortController().signal
-const start = (log: RunEventReader, offset = 0) => encodeText(log, { offset, signal: never })
+const start = (log: RunLogReader, offset = 0) => encodeText(log, { offset, signal: never })
 
 async function drain(stream: TextStream | undefined): Promise<{ text: string; status: string }> {
   if (!stream) throw new Error('there is nothing to read')
@@ -95,7 +105,7 @@ async function drain(stream: TextStream | undefined): Promise<{ text: string; st
   }
 }
 
-const read = async (log: RunEventReader, offset = 0) => drain(await start(log, offset))
+const read = async (log: RunLogReader, offset = 0) => drain(await start(log, offset))
 
 const ANSWER = [delta('msg_1', 'Grüße '), delta('msg_1', '😀, '), delta('msg_2', 'und 漢字'), delta('msg_2', '.')]
 const TEXT = 'Grüße 😀, \n\nund 漢字.'
@@ -251,24 +261,28 @@ describe('the text of a run that is only kept in records', () => {
     message('msg_1', 'Grüße 😀, '),
     message('msg_2', 'und 漢字.'),
   ]
-  const outcome: RunOutcome = { ...COMPLETED, newMessages: [{ role: 'user', content: 'Hi' }, ...said] }
+  const outcome: RunOutcome = { ...COMPLETED, new_messages: [{ role: 'user', content: 'Hi' }, ...said] }
 
   test('is that of its messages', async () => {
-    const log = new StoredRunLog({ chunks: new TestChunks(), lastSeq: 40, outcome })
+    const log = new StoredRunLog({ chunks: storageOf([]), lastSeq: 40, ending: endingOf(outcome) })
     expect(await read(log)).toEqual({ text: TEXT, status: 'completed' })
     expect((await read(log, 2)).text).toBe(TEXT.slice(2))
     expect(await start(log, 999)).toBeUndefined()
   })
 
   test('is not taken for whole when some of its log is missing', async () => {
-    const chunks = new TestChunks()
-    const log = new MemoryRunEventLogs().create(newRun({ chunks }))
+    const chunks = [] as EventChunk[]
+    const log = newLog(chunks)
     const recorder = new RunRecorder({ log, timer: new FlushTimer(1000), onOutputLimit: () => {} })
     recorder.emit(delta('msg_1', 'Grüße'))
     await log.store()
-    const whole = new StoredRunLog({ chunks, lastSeq: 1_000_002, outcome: { ...outcome, status: 'cancelled' } })
+    const whole = new StoredRunLog({
+      chunks: storageOf(chunks),
+      lastSeq: 1_000_002,
+      ending: endingOf({ ...outcome, status: 'cancelled' }),
+    })
     expect(await read(whole)).toEqual({ text: 'Grüße', status: 'cancelled' })
-    const torn = new StoredRunLog({ chunks, lastSeq: 40, outcome })
+    const torn = new StoredRunLog({ chunks: storageOf(chunks), lastSeq: 40, ending: endingOf(outcome) })
     await expect(read(torn)).rejects.toMatchObject({ reason: 'log_lost' })
   })
 })

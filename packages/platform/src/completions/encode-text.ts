@@ -1,8 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
-import type { Frame } from '../events/frame.ts'
-import type { RunEventReader } from '../events/run-event-log.ts'
-import { SpokenText } from '../events/spoken-text.ts'
-import { StreamBroken } from '../events/stream-broken.ts'
+import { type EventBatch, type RunLogReader, StreamBroken } from '@bureau/runtime'
+import { RunText } from './run-text.ts'
 
 /** How a text that came to its end did so: the value of the trailer `X-Agent-Run-Status`. */
 export type TextStatus = 'completed' | 'cancelled'
@@ -24,7 +22,7 @@ export type TextStream = AsyncGenerator<string, TextStatus>
  *   what exists of it is read before this resolves.
  */
 export async function encodeText(
-  log: RunEventReader,
+  log: RunLogReader,
   { offset, signal }: { readonly offset: number; readonly signal: AbortSignal },
 ): Promise<TextStream | undefined> {
   const until = log.ended ? Infinity : log.head
@@ -49,16 +47,16 @@ export function readOffset(query: string | undefined): number {
 
 type Pieces = AsyncGenerator<{ readonly text: string; readonly seq: number }, TextStatus>
 
-/** One piece for each batch of frames, also where it holds no text. */
-async function* textOf(batches: AsyncIterable<readonly Frame[]>): Pieces {
-  const spoken = new SpokenText()
-  for await (const frames of batches) {
-    const text = frames.map((frame) => spoken.read(frame)).join('')
-    yield { text, seq: frames.at(-1)!.seq }
-    if (spoken.status === 'failed') throw new StreamBroken('run_failed')
+/** One piece for each batch of events, also where it holds no text. */
+async function* textOf(batches: AsyncIterable<EventBatch>): Pieces {
+  const runText = new RunText()
+  for await (const { first, events } of batches) {
+    const text = events.map((event, index) => runText.read(event, first + index)).join('')
+    yield { text, seq: first + events.length - 1 }
+    if (runText.status === 'failed') throw new StreamBroken('run_failed')
     // A run that recovery ended as cancelled has a gap in its numbers, and lost nothing that anybody waits for.
-    if (spoken.incomplete && spoken.status !== 'cancelled') throw new StreamBroken('log_lost')
-    if (spoken.status !== undefined) return spoken.status
+    if (runText.incomplete && runText.status !== 'cancelled') throw new StreamBroken('log_lost')
+    if (runText.status !== undefined) return runText.status
   }
   throw new StreamBroken('log_lost')
 }

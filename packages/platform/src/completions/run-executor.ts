@@ -1,19 +1,16 @@
 import type { CancelMode } from '@bureau/protocol'
-import type { Logger } from '@bureau/runtime'
-import { FlushTimer } from '../events/flush-timer.ts'
-import type { RunEventLogs } from '../events/run-event-log.ts'
-import { COALESCE_MS, RunRecorder } from '../events/run-recorder.ts'
+import { COALESCE_MS, type EventChunk, FlushTimer, type Logger, type RunLogs, RunRecorder } from '@bureau/runtime'
 import type { PlatformStore } from '../platform-store.ts'
 import { appendEventChunk, readEventChunks } from '../runs/event-chunks.ts'
 import { finalizeRun, RECOVERY_GAP } from '../runs/finalize-run.ts'
 import { listOwnRuns } from '../runs/list-own-runs.ts'
-import type { Ending, EventChunk } from '../runs/settle-run.ts'
+import type { Ending } from '../runs/settle-run.ts'
 import { ActiveRun, type ReservedRun } from './active-run.ts'
 import { RunProgress } from './run-progress.ts'
 
 export type RunExecutorOptions = {
   readonly store: PlatformStore
-  readonly logs: RunEventLogs
+  readonly logs: RunLogs
   readonly log: Logger
   /** Works on a run until it has ended and its end is recorded. Never throws. */
   readonly execute: (run: ActiveRun) => Promise<void>
@@ -137,7 +134,7 @@ export class RunExecutor {
   }
 }
 
-/** As of a run whose process died: its three last frames are made from the record. */
+/** As of a run whose process died: its last events are made from the record. */
 function lostEnding(lastEventSeq: number): Ending {
   return {
     state: 'failed',

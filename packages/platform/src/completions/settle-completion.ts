@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isRetryable, type Message, RUN_ERRORS, type RunEnded, type RunErrorCode } from '@bureau/protocol'
-import type { Logger } from '@bureau/runtime'
+import { type Message, RUN_ERRORS, type RunEnded, type RunErrorCode } from '@bureau/protocol'
+import type { LogEvent, Logger } from '@bureau/runtime'
 import { DatabaseError } from '../db/database.ts'
 import { newId } from '../ids.ts'
 import type { PlatformStore } from '../platform-store.ts'
 import { type FinalizeOutcome, finalizeRun } from '../runs/finalize-run.ts'
-import type { RunErrorView } from '../runs/run-view.ts'
+import { endingOf } from '../runs/run-ending.ts'
 import type { Ending } from '../runs/settle-run.ts'
 import type { ActiveRun } from './active-run.ts'
-import { terminalFrames } from './encode-completion.ts'
 
 /** How the work on a run came to its end. */
 export type Finish = Pick<RunEnded, 'status' | 'usage'> & {
@@ -23,7 +22,7 @@ const RETRY_MS = 500
 
 /**
  * Ends a run: everything that is not stored yet, its state, its charges, all in one transaction. Clients see the last
- * frames only when that has committed, however long the database takes.
+ * events only when that has committed, however long the database takes.
  */
 export async function settleCompletion(run: ActiveRun, finish: Finish, options: SettleOptions): Promise<void> {
   run.recorder.flush()
@@ -36,7 +35,7 @@ export async function settleCompletion(run: ActiveRun, finish: Finish, options: 
   }
   while (!run.fenced) {
     try {
-      const sealed = await run.log.seal(framesOf(run, ending, finish))
+      const sealed = await run.log.seal(eventsOf(run, ending, finish))
       const whole = { ...ending, lastEventSeq: sealed.lastSeq, eventChunk: sealed.chunk }
       const result = await options.store.db.run(finalizeRun, { ownerId, runId, bootId, ending: whole })
       if (isOurs(result, ending)) run.log.release()
@@ -85,19 +84,13 @@ function partialOf({ recorder: { partial }, reserved: { agent } }: ActiveRun): E
   return { id: newId('msg'), item }
 }
 
-function framesOf(run: ActiveRun, { state, error }: Outcome, { usage, fileIdsMap }: Finish): string[] {
-  return terminalFrames({
-    runId: run.reserved.runId,
-    chatId: run.reserved.chatId,
+function eventsOf(run: ActiveRun, { state, error }: Outcome, { usage, fileIdsMap }: Finish): LogEvent[] {
+  return endingOf({
+    run_id: run.reserved.runId,
     status: state,
-    newMessages: run.progress.messages,
+    new_messages: run.progress.messages,
     usage,
-    error: error && errorView(error),
-    ...(fileIdsMap && { fileIdsMap }),
+    error: error && { code: error.code, message: error.message ?? RUN_ERRORS[error.code].message },
+    ...(fileIdsMap && { file_ids_map: fileIdsMap }),
   })
-}
-
-function errorView({ code, message }: NonNullable<Outcome['error']>): RunErrorView {
-  const known = RUN_ERRORS[code]
-  return { code, message: message ?? known.message, class: known.class, retryable: isRetryable(code, known.class) }
 }

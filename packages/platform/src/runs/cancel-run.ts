@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CancelMode } from '@bureau/protocol'
-import { isEnded } from '../completions/find-run-stream.ts'
+import { isEnded } from './follow-run.ts'
 import type { Platform } from '../context.ts'
 import { getRun } from './read-runs.ts'
 import { requestCancel } from './request-cancel.ts'

@@ -1,4 +1,5 @@
 import { ServiceError } from '@bureau/protocol'
+import type { EventChunk } from '@bureau/runtime'
 import { and, asc, eq, gt, sql } from 'drizzle-orm'
 import { tenantOperation } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
@@ -7,7 +8,6 @@ import type { RunWriter, WriteOutcome } from './record-run-progress.ts'
 import { holdRunOnly } from './hold-run.ts'
 import { findRun, isRun, type RunKey } from './runs.repo.ts'
 import { isActive } from './run-view.ts'
-import type { EventChunk } from './settle-run.ts'
 
 /** Keeps a stretch of a run's event log. Repeated after a lost answer it is kept once. */
 export const appendEventChunk = tenantOperation(

@@ -1,4 +1,4 @@
-import { isRetryable, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
+import { isRetryable, type Message, NO_USAGE, RUN_ERRORS, type RunError, type Usage } from '@bureau/protocol'
 import type { RunErrorClass } from '../db/column-types.ts'
 import type { RunRow } from './runs.repo.ts'
 
@@ -79,6 +79,12 @@ export function runErrorOf({
     class: errorClass,
     retryable: isRetryable(errorCode, errorClass),
   }
+}
+
+/** The error with which a run ended, as callers see it. */
+export function runErrorView({ code, message }: RunError): RunErrorView {
+  const { class: errorClass } = RUN_ERRORS[code]
+  return { code, message, class: errorClass, retryable: isRetryable(code, errorClass) }
 }
 
 /** `items` are the run's messages in order, without the user's. */

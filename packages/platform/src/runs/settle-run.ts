@@ -1,4 +1,5 @@
 import { type Message, RUN_ERRORS, type RunErrorCode, type Usage } from '@bureau/protocol'
+import type { EventChunk } from '@bureau/runtime'
 import { and, eq } from 'drizzle-orm'
 import type { AttachmentState } from '../db/column-types.ts'
 import type { Tx } from '../db/operation.ts'
@@ -17,9 +18,6 @@ import {
 } from './run-output.repo.ts'
 import { isNotFromUser, type RunRow, sumCalls, sumRunUsage } from './runs.repo.ts'
 import { runView, type RunView } from './run-view.ts'
-
-/** A stretch of a run's event log, encoded and compressed by who writes it. */
-export type EventChunk = { readonly firstSeq: number; readonly lastSeq: number; readonly body: Uint8Array }
 
 /** How a run ends and what it did not store before. */
 export type Ending = {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Agency, RunInput } from '@bureau/framework'
 import { CancelRequestBody, type RunEnded, ServiceError } from '@bureau/protocol'
-import { RunLog, streamResponse } from '@bureau/runtime'
+import { encodeBatches, streamResponse, UnkeptRunLog } from '@bureau/runtime'
 import type { ServerContext } from '../context.ts'
 import { abandon, isClientLost, onClientLost } from '../http/client-lost.ts'
 import { parseBody } from '../http/invalid-body.ts'
@@ -9,7 +9,7 @@ import { asUser, runUser } from '../oauth/run-user.ts'
 import { agencyMetadata } from './agency-metadata.ts'
 import { isFileUrlsFailure } from './attachment-failure.ts'
 import { checkClientConfig } from './check-client-config.ts'
-import { encodeAgencySse } from './encode-agency-sse.ts'
+import { agencyEncoder } from './encode-agency-sse.ts'
 import { withFiles } from './read-files.ts'
 import { readRunRequest, toRunInput } from './read-run-request.ts'
 import { logSkippedOverrides } from './skipped-overrides.ts'
@@ -30,7 +30,7 @@ export function agencyRoutes(app: FastifyInstance, context: ServerContext, name:
     const input = readInput(context, agency, request)
     const userId = await runUser(context.signIns, agency, request)
     if (isClientLost(reply)) return abandon(reply)
-    const log = new RunLog()
+    const log = new UnkeptRunLog()
     const run = await context.startRun(request, {
       agency,
       agencyName: name,
@@ -41,7 +41,7 @@ export function agencyRoutes(app: FastifyInstance, context: ServerContext, name:
     if (isClientLost(reply)) return abandon(reply, () => run.control.cancel('immediate'))
     return streamResponse(reply, {
       contentType: 'text/event-stream; charset=utf-8',
-      chunks: encodeAgencySse(log.read()),
+      chunks: encodeBatches(log.read(), agencyEncoder()),
       keepalive: true,
       // Clients cancel and hang up in one go, and the hang-up may arrive first.
       onClientLost: () => context.runs.abandon(run),

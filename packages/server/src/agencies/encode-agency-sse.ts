@@ -1,51 +1,37 @@
-import type { RunEventBatches } from '@bureau/runtime'
-import { eventEnvelope, type RunEnded, type RunEvent, SSE_END, sseFrame } from '@bureau/protocol'
+import type { EncodeEvent, LogEvent } from '@bureau/runtime'
+import { eventEnvelope, type RunEnded, SSE_END, sseFrame } from '@bureau/protocol'
 import { isFileUrlsFailure } from './attachment-failure.ts'
 
 /**
- * Turns batches of run events into the frames of `get_response_stream`.
+ * The frames of `get_response_stream`.
  *
  * `meta` waits for the event after it, because a run whose `file_urls` cannot be used has neither `meta` nor `messages`.
- * No generator: one that waits keeps what it has yielded last.
  */
-export function encodeAgencySse(batches: RunEventBatches): AsyncIterableIterator<string, void> {
+export function agencyEncoder(): EncodeEvent {
   let meta = ''
   let isRefused = false
-  const encode = (batch: readonly RunEvent[]): string => {
-    let text = ''
-    for (const event of batch) {
-      if (event.type === 'run.started') meta = frameOf(event)
-      else if (event.type === 'run.error' && isFileUrlsFailure(event.error)) isRefused = true
-      else if (event.type === 'run.ended' && isRefused) text += refusalOf(event)
-      else {
-        text += meta + frameOf(event)
-        meta = ''
-      }
+  return (event) => {
+    if (event.type === 'run.started') {
+      meta = frameOf(event)
+      return ''
     }
+    if (event.type === 'run.error' && isFileUrlsFailure(event.error)) {
+      isRefused = true
+      return ''
+    }
+    if (event.type === 'run.ended' && isRefused) return refusalOf(event)
+    const text = meta + frameOf(event)
+    meta = ''
     return text
   }
-  return {
-    next: async () => {
-      for (;;) {
-        const { done, value } = await batches.next()
-        if (done) return { done, value }
-        const text = encode(value)
-        if (text !== '') return { done: false, value: text }
-      }
-    },
-    return: () => batches.return(),
-    [Symbol.asyncIterator]() {
-      return this
-    },
-  }
 }
 
-/** The whole stream of such a run. */
+/** All but the end of such a run's stream. */
 function refusalOf({ error }: RunEnded): string {
-  return sseFrame(JSON.stringify({ error: error?.message ?? 'The files cannot be used.' })) + SSE_END
+  return sseFrame(JSON.stringify({ error: error?.message ?? 'The files cannot be used.' }))
 }
 
-function frameOf(event: RunEvent): string {
+function frameOf(event: LogEvent): string {
   switch (event.type) {
     case 'run.started':
       return sseFrame(JSON.stringify({ run_id: event.run_id }), { event: 'meta' })
@@ -58,7 +44,11 @@ function frameOf(event: RunEvent): string {
       return sseFrame(JSON.stringify({ state, server, status }), { event: 'oauth_status' })
     }
     case 'run.ended':
-      return sseFrame(JSON.stringify(messagesPayload(event)), { event: 'messages' }) + SSE_END
+      return sseFrame(JSON.stringify(messagesPayload(event)), { event: 'messages' })
+    case 'log.ended':
+      return SSE_END
+    case 'log.reset': // of logs that are kept
+      return ''
     default: {
       const envelope = eventEnvelope(event)
       if (envelope !== undefined) return `data: {"data":${envelope}}\n\n`

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import { HttpAgent as Client1_0_0 } from '@ag-ui/client'
 import { Agency, Agent, tool } from '@bureau/framework'
 import type { EventSource, RunEvent, WireItem } from '@bureau/protocol'
@@ -27,7 +26,7 @@ import {
 } from '../../../../tests/support/test-server.ts'
 import { readAguiRequest } from './agui-request.ts'
 import { startAguiServer } from './agui.test-client.ts'
-import { encodeAgui } from './encode-agui.ts'
+import { aguiEncoder } from './encode-agui.ts'
 
 /** What the clients of all versions have in common. */
 type Client = {
@@ -79,10 +78,8 @@ function created(name: 'tool_called' | 'tool_output', item: WireItem): RunEvent 
 async function serveEvents(events: readonly RunEvent[]): Promise<string> {
   const app = fastify()
   app.post('/', async (request, reply) => {
-    const batches = (async function* () {
-      yield events
-    })()
-    return reply.type('text/event-stream').send(Readable.from(encodeAgui(batches, readAguiRequest(request.body))))
+    const encode = aguiEncoder(readAguiRequest(request.body))
+    return reply.type('text/event-stream').send(events.map((event, index) => encode(event, index + 1)).join(''))
   })
   closeAfterTest(() => app.close())
   return app.listen({ host: '127.0.0.1', port: 0 })

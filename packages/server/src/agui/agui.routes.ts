@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Agency, RunInput } from '@bureau/framework'
 import type { WireItem } from '@bureau/protocol'
-import { RunLog, streamResponse } from '@bureau/runtime'
+import { encodeBatches, streamResponse, UnkeptRunLog } from '@bureau/runtime'
 import { agencyMetadata } from '../agencies/agency-metadata.ts'
 import { checkClientConfig } from '../agencies/check-client-config.ts'
 import { withFiles } from '../agencies/read-files.ts'
@@ -12,7 +12,7 @@ import { abandon, isClientLost } from '../http/client-lost.ts'
 import { asUser, runUser } from '../oauth/run-user.ts'
 import { type AguiRequest, readAguiRequest } from './agui-request.ts'
 import { UnusableInput } from './content-parts.ts'
-import { encodeAgui, refusedRun } from './encode-agui.ts'
+import { aguiEncoder, refusedRun } from './encode-agui.ts'
 import { selectInput } from './select-input.ts'
 
 export { AguiRequest } from './agui-request.ts'
@@ -31,7 +31,7 @@ export function aguiRoutes(app: FastifyInstance, context: ServerContext, name: s
       return streamResponse(reply, { ...STREAM, chunks: oneChunk(refused), onClientLost: () => {} })
     }
     logSkippedOverrides(agency, asked.input.clientConfig, { models: context.environment.models, log })
-    const events = new RunLog()
+    const events = new UnkeptRunLog()
     const run = await context.startRun(request, {
       agency,
       agencyName: name,
@@ -39,11 +39,12 @@ export function aguiRoutes(app: FastifyInstance, context: ServerContext, name: s
       userId,
       sink: events,
     })
+    const asAsked = { ...body, fileSources: asked.fileSources, reasoning: context.aguiReasoning }
     const stop = (): void => run.control.cancel('immediate')
     if (isClientLost(reply)) return abandon(reply, stop)
     return streamResponse(reply, {
       ...STREAM,
-      chunks: encodeAgui(events.read(), { ...body, fileSources: asked.fileSources, reasoning: context.aguiReasoning }),
+      chunks: encodeBatches(events.read(), aguiEncoder(asAsked)),
       onClientLost: stop,
     })
   })

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Json } from '../../../../tests/support/test-server.ts'
 import type { AguiRun } from './agui-request.ts'
-import { encodeAgui } from './encode-agui.ts'
+import { aguiEncoder } from './encode-agui.ts'
 
 const SOLO: EventSource = { agent: 'Solo', callerAgent: null, agent_run_id: 'run_solo' }
 
@@ -38,18 +38,13 @@ function ended(status: RunEnded['status'], fields: Partial<RunEnded> = {}): RunE
 
 const started: RunEvent = { type: 'run.started', run_id: 'x', agent: 'Solo' }
 
-async function* batch(events: readonly RunEvent[]): AsyncGenerator<readonly RunEvent[]> {
-  yield events
-}
-
-async function encode(events: readonly RunEvent[], run: AguiRun = REQUEST): Promise<string> {
-  let text = ''
-  for await (const chunk of encodeAgui(batch(events), run)) text += chunk
-  return text
+function encode(events: readonly RunEvent[], run: AguiRun = REQUEST): string {
+  const encodeEvent = aguiEncoder(run)
+  return events.map((event, index) => encodeEvent(event, index + 1)).join('')
 }
 
 async function encoded(events: readonly RunEvent[], run?: AguiRun): Promise<Json[]> {
-  return new SseParser().push(await encode(events, run)).map(({ data }) => JSON.parse(data))
+  return new SseParser().push(encode(events, run)).map(({ data }) => JSON.parse(data))
 }
 
 /** The events as the official client sees them, over its own parser. */
@@ -57,7 +52,7 @@ async function seenByClient(
   events: readonly RunEvent[],
   { comment = '', run = REQUEST }: { comment?: string; run?: AguiRun } = {},
 ): Promise<{ seen: Json[]; agent: HttpAgent }> {
-  const body = comment + (await encode(events, run))
+  const body = comment + encode(events, run)
   const headers = { 'content-type': 'text/event-stream' }
   const fetch = async (): Promise<Response> => new Response(body, { headers })
   const agent = new HttpAgent({
@@ -83,7 +78,7 @@ describe('sign-in to tool servers', () => {
   const status = (value: string): RunEvent => ({ type: 'oauth.status', state: 's1', server: 'notes', status: value })
 
   test('named frames carry the members that plain clients read', async () => {
-    const frames = new SseParser().push(await encode([started, redirect, status('pending')]))
+    const frames = new SseParser().push(encode([started, redirect, status('pending')]))
     expect(frames.slice(1).map(({ event }) => event)).toEqual(['oauth_redirect', 'oauth_status'])
     expect(JSON.parse(frames[1]!.data)).toMatchObject({ state: 's1', server: 'notes', auth_url: 'https://id.test/a' })
     expect(JSON.parse(frames[2]!.data)).toMatchObject({ state: 's1', server: 'notes', status: 'pending' })

@@ -1,20 +1,14 @@
 import { aggregateTokenUsage, EventType, PROTOCOL_VERSION, type TokenUsage } from '@ag-ui/core'
+import type { EncodeEvent, LogEvent } from '@bureau/runtime'
 import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByModel } from '@bureau/protocol'
 import { type AguiRun, knowsAll } from './agui-request.ts'
 import { frame } from './frame.ts'
 import { ItemEvents } from './item-events.ts'
 
-/** Turns batches of run events into AG-UI 1.0 events, legal for the protocol's own client. */
-export async function* encodeAgui(
-  batches: AsyncIterable<readonly RunEvent[]>,
-  run: AguiRun,
-): AsyncGenerator<string, void> {
+/** AG-UI 1.0 events, legal for the protocol's own client. */
+export function aguiEncoder(run: AguiRun): EncodeEvent {
   const items = new ItemEvents(run)
-  for await (const batch of batches) {
-    let text = ''
-    for (const event of batch) text += framesOf(event, items, run)
-    yield text
-  }
+  return (event) => framesOf(event, items, run)
 }
 
 /** The whole stream of a request that cannot become a run. */
@@ -22,7 +16,7 @@ export function refusedRun(run: AguiRun, error: { readonly code: string; readonl
   return runStarted(run) + frame({ type: EventType.RUN_ERROR, message: error.message, code: error.code })
 }
 
-function framesOf(event: RunEvent, items: ItemEvents, run: AguiRun): string {
+function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
   switch (event.type) {
     case 'run.started':
       return runStarted(run)
@@ -46,6 +40,9 @@ function framesOf(event: RunEvent, items: ItemEvents, run: AguiRun): string {
       return rawFrame(event)
     case 'run.ended':
       return items.settle(event.status) + runEnded(event, run)
+    case 'log.ended':
+    case 'log.reset': // of logs that are kept
+      return ''
   }
 }
 

@@ -1,15 +1,24 @@
 import { ServiceError } from '@bureau/protocol'
-import type { RedisConnection } from '@bureau/runtime'
+import type { RedisConnection } from '../redis/connect-redis.ts'
 import { FlushTimer } from './flush-timer.ts'
-import { type Frame, type FrameBody, readablePart } from './frame.ts'
 import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
 import { RedisRunReader } from './redis-run-reader.ts'
 import { RedisStream, serverLife } from './redis-stream.ts'
-import type { NewRunLog, RunEventLog, RunEventLogs, RunEventReader, SealedLog } from './run-event-log.ts'
+import {
+  type EventBatch,
+  lastSeqOf,
+  type LogEvent,
+  type NewRunLog,
+  type RunLog,
+  type RunLogReader,
+  type RunLogs,
+  type SealedLog,
+  sizeOf,
+} from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
-/** Frames wait this long for others, unless there are more bytes of them than `BATCH_BYTES` or an item is complete. */
+/** Events wait this long for others, unless there are more bytes of them than `BATCH_BYTES` or an item is complete. */
 const BATCH_MS = 200
 const BATCH_BYTES = 16 * 1024
 /** A stream lives four times as long without being renewed. */
@@ -18,10 +27,10 @@ const LOOK_MS = 5_000
 /** How long a log that has ended stays in memory; as long as Redis keeps it. */
 const LINGER_MS = 120_000
 
-export type RedisRunEventLogsOptions = {
+export type RedisRunLogsOptions = {
   /** Keeps applications apart that share a Redis. Default `bureau:`. */
   readonly prefix?: string
-  /** Frames that are in Redis may leave memory down to this many bytes. Default 4 MiB. */
+  /** Events that are in Redis may leave memory down to this many bytes. Default 4 MiB. */
   readonly windowBytes?: number
   /** How often readers of other processes' runs look without having been told. Default 5,000. */
   readonly lookMs?: number
@@ -32,10 +41,10 @@ export type RedisRunEventLogsOptions = {
  *
  * A run never waits for Redis. When a Redis that lost everything is back, the logs are written again.
  */
-export class RedisRunEventLogs implements RunEventLogs {
+export class RedisRunLogs implements RunLogs {
   readonly #redis: RedisConnection
-  readonly #options: Required<Pick<RedisRunEventLogsOptions, 'prefix' | 'lookMs'>> & RedisRunEventLogsOptions
-  readonly #logs = new Map<string, RedisRunEventLog>()
+  readonly #options: Required<Pick<RedisRunLogsOptions, 'prefix' | 'lookMs'>> & RedisRunLogsOptions
+  readonly #logs = new Map<string, RedisRunLog>()
   readonly #timer = new FlushTimer(BATCH_MS)
   readonly #ended = new Lingering(LINGER_MS)
   readonly #leaving = new AbortController()
@@ -44,7 +53,7 @@ export class RedisRunEventLogs implements RunEventLogs {
   #life: string | undefined
   #isSameRedis = false
 
-  private constructor(redis: RedisConnection, options: RedisRunEventLogsOptions) {
+  private constructor(redis: RedisConnection, options: RedisRunLogsOptions) {
     this.#redis = redis
     this.#options = { prefix: 'bureau:', lookMs: LOOK_MS, ...options }
     redis.commands.on('ready', this.#onReady)
@@ -52,16 +61,16 @@ export class RedisRunEventLogs implements RunEventLogs {
   }
 
   /** `redis` stays its owner's to close. */
-  static async open(redis: RedisConnection, options: RedisRunEventLogsOptions = {}): Promise<RedisRunEventLogs> {
-    const logs = new RedisRunEventLogs(redis, options)
+  static async open(redis: RedisConnection, options: RedisRunLogsOptions = {}): Promise<RedisRunLogs> {
+    const logs = new RedisRunLogs(redis, options)
     await logs.#checkLife()
     return logs
   }
 
-  create({ runId, snapshot }: NewRunLog): RunEventLog {
+  create({ runId, snapshot }: NewRunLog): RunLog {
     if (this.#logs.has(runId)) throw new Error(`run ${runId} has a log already`)
     const { windowBytes } = this.#options
-    const log = new RedisRunEventLog({
+    const log = new RedisRunLog({
       stream: this.#streamOf(runId),
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
@@ -73,11 +82,11 @@ export class RedisRunEventLogs implements RunEventLogs {
     return log
   }
 
-  async find(runId: string): Promise<RunEventReader | undefined> {
+  async find(runId: string): Promise<RunLogReader | undefined> {
     const local = this.#logs.get(runId)
     if (local) return local
     const stream = this.#streamOf(runId)
-    const last = await stream.lastFrame().catch((cause: unknown) => {
+    const last = await stream.lastEvent().catch((cause: unknown) => {
       throw new ServiceError('stream_unavailable', { cause })
     })
     return last && new RedisRunReader(stream, { last, leaving: this.#leaving.signal, lookMs: this.#options.lookMs })
@@ -128,7 +137,7 @@ export class RedisRunEventLogs implements RunEventLogs {
   }
 }
 
-type RedisRunEventLogOptions = Pick<NewRunLog, 'snapshot'> & {
+type RedisRunLogOptions = Pick<NewRunLog, 'snapshot'> & {
   readonly stream: RedisStream
   /** False: writing now would fail, or spoil the stream. */
   readonly isReady: () => boolean
@@ -137,9 +146,9 @@ type RedisRunEventLogOptions = Pick<NewRunLog, 'snapshot'> & {
   readonly windowBytes?: number
 }
 
-class RedisRunEventLog implements RunEventLog {
+class RedisRunLog implements RunLog {
   readonly #live: LiveRunLog
-  readonly #options: RedisRunEventLogOptions
+  readonly #options: RedisRunLogOptions
   #writtenSeq = 0
   /** How often Redis lost everything. */
   #losses = 0
@@ -149,10 +158,11 @@ class RedisRunEventLog implements RunEventLog {
   #writing: Promise<void> | undefined
   #stopped = false
 
-  constructor(options: RedisRunEventLogOptions) {
+  constructor(options: RedisRunLogOptions) {
     const { stream, snapshot, windowBytes } = options
-    const older = async function* (after: number): AsyncGenerator<readonly Frame[], void> {
-      yield (await stream.read(after).catch(() => [])) ?? []
+    const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
+      const batch = await stream.read(after).catch(() => undefined)
+      if (batch) yield batch
     }
     this.#live = new LiveRunLog({ snapshot, older, ...(windowBytes !== undefined && { windowBytes }) })
     this.#options = options
@@ -166,22 +176,22 @@ class RedisRunEventLog implements RunEventLog {
     return this.#live.ended
   }
 
-  read(after: number, signal: AbortSignal): AsyncIterable<readonly Frame[]> {
+  read(after: number, signal: AbortSignal): AsyncIterable<EventBatch> {
     return this.#live.read(after, signal)
   }
 
-  append(body: FrameBody): void {
-    if (!this.#live.append(body)) return
-    this.#waitingBytes += body.length
-    if (this.#waitingBytes >= BATCH_BYTES || body.startsWith(COMPLETE_ITEM)) this.#write()
+  append(event: LogEvent): void {
+    if (!this.#live.append(event)) return
+    this.#waitingBytes += sizeOf(event)
+    if (this.#waitingBytes >= BATCH_BYTES || event.type === 'item.created') this.#write()
     else this.#writeSoon()
   }
 
   /** Redis is written to all the time. */
   async store(): Promise<void> {}
 
-  async seal(terminal: readonly FrameBody[]): Promise<SealedLog> {
-    return { lastSeq: this.#live.hold(terminal).at(-1)?.seq ?? this.#live.head, chunk: null }
+  async seal(ending: readonly LogEvent[]): Promise<SealedLog> {
+    return { lastSeq: lastSeqOf(this.#live.hold(ending)), chunk: null }
   }
 
   release(): void {
@@ -237,27 +247,26 @@ class RedisRunEventLog implements RunEventLog {
       .catch(() => {})
       .finally(() => {
         this.#writing = undefined
-        if (this.#unwritten().length > 0) this.#writeSoon()
+        if (this.#unwritten()) this.#writeSoon()
       })
   }
 
   async #writeAll(): Promise<void> {
     if (!this.#options.isReady()) return
-    for (let frames = this.#unwritten(); frames.length > 0; frames = this.#unwritten()) {
+    for (let part = this.#unwritten(); part; part = this.#unwritten()) {
       const losses = this.#losses
-      const part = readablePart(frames, 0)
       await this.#options.stream.write(part, { anew: this.#anew })
       if (losses !== this.#losses) continue
       this.#anew = false
-      this.#writtenSeq = part.at(-1)!.seq
-      this.#live.letGo(this.#writtenSeq)
+      this.#writtenSeq = lastSeqOf(part)
+      this.#live.forgetUpTo(this.#writtenSeq)
     }
   }
 
-  #unwritten(): readonly Frame[] {
-    if (this.#stopped || this.#writtenSeq === this.#live.head) return []
-    return this.#live.hasLeft(this.#writtenSeq + 1) ? [this.#live.resetFrame()] : this.#live.after(this.#writtenSeq)
+  /** The next part that Redis does not have. */
+  #unwritten(): EventBatch | undefined {
+    if (this.#stopped || this.#writtenSeq === this.#live.head) return undefined
+    if (this.#live.hasForgotten(this.#writtenSeq + 1)) return this.#live.reset()
+    return this.#live.partAfter(this.#writtenSeq)
   }
 }
-
-const COMPLETE_ITEM = 'data: {"data":{"type":"run_item_stream_event"'

@@ -1,9 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { SSE_END, sseFrame } from '@bureau/protocol'
+import type { RunEnded, RunEvent } from '@bureau/protocol'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { EventChunk } from '../runs/settle-run.ts'
-import type { Frame } from './frame.ts'
-import type { ChunkStorage, NewRunLog, RunEventLog, RunEventLogs, RunEventReader } from './run-event-log.ts'
+import type {
+  ChunkStorage,
+  EventBatch,
+  EventChunk,
+  LogEvent,
+  NewRunLog,
+  RunLog,
+  RunLogReader,
+  RunLogs,
+} from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
 /** Chunks as a database keeps them: by their first number, each once. */
@@ -24,8 +31,19 @@ export class TestChunks implements ChunkStorage {
   }
 }
 
-export const body = (text: string): string => sseFrame(JSON.stringify({ text }))
-export const TERMINAL = [sseFrame('{}', { event: 'messages' }), SSE_END]
+const source = { agent: 'Solo', callerAgent: null, agent_run_id: 'agent_run_1' }
+
+/** An event with this text in it. */
+export const event = (text: string): RunEvent => ({ type: 'custom', source, data: { text } })
+
+const NOTHING = { new_messages: [], usage: null, usage_by_model: [], output: null, error: null }
+const COMPLETED: RunEnded = { type: 'run.ended', run_id: 'run_1', status: 'completed', ...NOTHING }
+/** As `seal` is given it. */
+export const ENDING = [COMPLETED]
+/** As readers see it. */
+export const LAST: readonly LogEvent[] = [COMPLETED, { type: 'log.ended' }]
+
+export type Numbered = { readonly seq: number; readonly event: LogEvent }
 
 export function newRun(changes: Partial<NewRunLog> = {}): NewRunLog {
   return { runId: `run_${randomUUID()}`, chunks: new TestChunks(), snapshot: () => ({ new_messages: [] }), ...changes }
@@ -37,69 +55,70 @@ export async function allOf<T>(source: AsyncIterable<T>): Promise<T[]> {
   return items
 }
 
-/** The frames that are left to read, however they are numbered. */
-export async function framesOf(log: RunEventReader, after = 0): Promise<Frame[]> {
-  return (await allOf(log.read(after, new AbortController().signal))).flat()
+export function numbered(batches: readonly EventBatch[]): Numbered[] {
+  return batches.flatMap(({ first, events }) => events.map((each, index) => ({ seq: first + index, event: each })))
+}
+
+/** The events that are left to read, however they are numbered. */
+export async function eventsOf(log: RunLogReader, after = 0): Promise<Numbered[]> {
+  return numbered(await allOf(log.read(after, new AbortController().signal)))
 }
 
 /** Everything after `after`; legal as every reader may expect it: numbers without a gap, each once. */
-export async function readAll(log: RunEventReader, after = 0): Promise<Frame[]> {
-  const frames = await framesOf(log, after)
-  expect(frames.map(({ seq }) => seq)).toEqual(frames.map((_, index) => after + index + 1))
-  for (const { seq, text } of frames) expect(text.startsWith(`id: ${seq}\n`)).toBe(true)
-  return frames
+export async function readAll(log: RunLogReader, after = 0): Promise<Numbered[]> {
+  const events = await eventsOf(log, after)
+  expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => after + index + 1))
+  return events
 }
 
-const texts = (frames: readonly Frame[]): string[] => frames.map(({ text }) => text.slice(text.indexOf('\n') + 1))
-
-async function end(log: RunEventLog): Promise<void> {
-  await log.seal(TERMINAL)
+async function end(log: RunLog): Promise<void> {
+  await log.seal(ENDING)
   log.release()
 }
 
 /**
- * What every implementation of `RunEventLogs` promises.
+ * What every implementation of `RunLogs` promises.
  *
  * @param open - `elsewhere`: the logs as another process sees them; the same where there is only one.
  */
-export function describeRunEventLogs(
+export function describeRunLogs(
   title: string,
-  open: () => Promise<{ logs: RunEventLogs; elsewhere: RunEventLogs; close: () => Promise<void> }>,
+  open: () => Promise<{ logs: RunLogs; elsewhere: RunLogs; close: () => Promise<void> }>,
 ): void {
-  describe(`RunEventLogs: ${title}`, () => {
-    let logs: RunEventLogs
-    let elsewhere: RunEventLogs
+  describe(`RunLogs: ${title}`, () => {
+    let logs: RunLogs
+    let elsewhere: RunLogs
     let close: () => Promise<void>
     beforeEach(async () => ({ logs, elsewhere, close } = await open()))
     afterEach(() => close())
 
     /** The log, known elsewhere: asked for until it has something to show. */
-    async function found(runId: string): Promise<RunEventReader> {
+    async function found(runId: string): Promise<RunLogReader> {
       for (;;) {
         const reader = await elsewhere.find(runId)
         if (reader) return reader
       }
     }
 
-    test('numbers frames from 1 without a gap, and readers get them in order to the end', async () => {
+    test('numbers events from 1 without a gap, and readers get them in order to the end', async () => {
       const run = newRun()
       const log = logs.create(run)
-      const bodies = Array.from({ length: 500 }, (_, index) => body(String(index)))
-      for (const each of bodies.slice(0, 300)) log.append(each)
+      const events = Array.from({ length: 500 }, (_, index) => event(String(index)))
+      for (const each of events.slice(0, 300)) log.append(each)
       const reading = readAll(await found(run.runId))
-      for (const each of bodies.slice(300)) log.append(each)
+      for (const each of events.slice(300)) log.append(each)
       await end(log)
-      expect(texts(await reading)).toEqual([...bodies, ...TERMINAL])
+      expect((await reading).map((each) => each.event)).toEqual([...events, ...LAST])
       expect(log).toMatchObject({ ended: true, head: 502 })
     })
 
     test('resumes after any number, while the run goes on and after its end', async () => {
       const run = newRun()
       const log = logs.create(run)
-      for (let index = 1; index <= 20; index++) log.append(body(`${index}`))
+      for (let index = 1; index <= 20; index++) log.append(event(`${index}`))
       const reader = await found(run.runId)
       const early = [0, 1, 7, 19, 20, 21].map((after) => readAll(reader, after))
-      log.append(body('21'))
+      log.append(event('21'))
       await end(log)
       const all = await readAll(await found(run.runId))
       for (const [index, after] of [0, 1, 7, 19, 20, 21].entries()) {
@@ -110,20 +129,20 @@ export function describeRunEventLogs(
       expect(await readAll(log, 99)).toEqual([])
     })
 
-    test('shows terminal frames only when told that the run has ended for good', async () => {
+    test('shows the last events only when told that the run has ended for good', async () => {
       const run = newRun()
       const log = logs.create(run)
-      log.append(body('a'))
+      log.append(event('a'))
       const reader = await found(run.runId)
       const stop = new AbortController()
       const seen: number[] = []
       const reading = (async () => {
-        for await (const batch of reader.read(0, stop.signal)) seen.push(...batch.map(({ seq }) => seq))
+        for await (const batch of reader.read(0, stop.signal)) seen.push(...numbered([batch]).map(({ seq }) => seq))
       })()
-      expect(await log.seal(TERMINAL)).toMatchObject({ lastSeq: 3 })
-      log.append(body('too late'))
+      expect(await log.seal(ENDING)).toMatchObject({ lastSeq: 3 })
+      log.append(event('too late'))
       expect(log).toMatchObject({ head: 1, ended: false })
-      expect(await log.seal([body('error'), ...TERMINAL])).toMatchObject({ lastSeq: 4 })
+      expect(await log.seal([event('error'), ...ENDING])).toMatchObject({ lastSeq: 4 })
       log.release()
       await reading
       expect(seen).toEqual([1, 2, 3, 4])
@@ -132,10 +151,10 @@ export function describeRunEventLogs(
     test('a reader stops at once when its signal aborts, with the reason', async () => {
       const run = newRun()
       const log = logs.create(run)
-      log.append(body('a'))
+      log.append(event('a'))
       const stop = new AbortController()
       const iterator = (await found(run.runId)).read(0, stop.signal)[Symbol.asyncIterator]()
-      expect((await iterator.next()).value).toHaveLength(1)
+      expect(((await iterator.next()).value as EventBatch).events).toHaveLength(1)
       const next = iterator.next()
       stop.abort(new Error('gone'))
       await expect(next).rejects.toThrow('gone')
@@ -144,28 +163,28 @@ export function describeRunEventLogs(
     test('many readers at their own pace get the same, and one that stands still holds back nobody', async () => {
       const run = newRun()
       const log = logs.create(run)
-      log.append(body('first'))
+      log.append(event('first'))
       const reader = await found(run.runId)
       const still = reader.read(0, new AbortController().signal)[Symbol.asyncIterator]()
       await still.next()
       const readers = Array.from({ length: 30 }, () => readAll(reader))
-      for (let index = 0; index < 1000; index++) log.append(body('x'.repeat(1000)))
+      for (let index = 0; index < 1000; index++) log.append(event('x'.repeat(1000)))
       await end(log)
       for (const reading of readers) expect(await reading).toHaveLength(1003)
       // Its next piece is small: what it has not read waits in the log, not with the reader.
-      const { value } = (await still.next()) as { value: readonly Frame[] }
-      expect(value.length).toBeLessThan(200)
+      const { value } = (await still.next()) as { value: EventBatch }
+      expect(value.events.length).toBeLessThan(200)
     })
 
     test('an abandoned log breaks off its readers without an end', async () => {
       const run = newRun()
       const log = logs.create(run)
-      log.append(body('a'))
-      const reading = framesOf(log)
+      log.append(event('a'))
+      const reading = eventsOf(log)
       log.abandon(new StreamBroken('run_taken_away'))
       await expect(reading).rejects.toMatchObject({ name: 'StreamBroken', reason: 'run_taken_away' })
-      log.append(body('ignored'))
-      await log.seal(TERMINAL)
+      log.append(event('ignored'))
+      await log.seal(ENDING)
       log.release()
       expect(log).toMatchObject({ head: 1, ended: false })
     })
@@ -179,7 +198,7 @@ export function describeRunEventLogs(
 
     test('closing breaks off what has not ended', async () => {
       const log = logs.create(newRun())
-      const reading = framesOf(log)
+      const reading = eventsOf(log)
       await logs.close()
       await expect(reading).rejects.toMatchObject({ reason: 'server_shutdown' })
     })

@@ -1,76 +1,78 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { decodeChunk } from './event-chunk.ts'
-import type { Frame } from './frame.ts'
+import { decodeChunk } from './event-text.ts'
 import {
-  body,
-  describeRunEventLogs,
-  framesOf,
+  describeRunLogs,
+  ENDING,
+  event,
+  eventsOf,
+  LAST,
   newRun,
+  type Numbered,
+  numbered,
   readAll,
-  TERMINAL,
   TestChunks,
-} from './run-event-log.contract.ts'
-import { MemoryRunEventLogs } from './run-event-log.memory.ts'
-import type { RunEventLog } from './run-event-log.ts'
+} from './run-log.contract.ts'
+import { MemoryRunLogs } from './run-log.memory.ts'
+import type { RunLog } from './run-log.ts'
 
-describeRunEventLogs('memory', async () => {
-  const logs = new MemoryRunEventLogs()
+describeRunLogs('memory', async () => {
+  const logs = new MemoryRunLogs()
   return { logs, elsewhere: logs, close: () => logs.close() }
 })
 
 /** A log of which nothing that is stored stays in memory. */
-function openLog(): { log: RunEventLog; chunks: TestChunks } {
+function openLog(): { log: RunLog; chunks: TestChunks } {
   const chunks = new TestChunks()
   const snapshot = () => ({
     new_messages: [{ role: 'assistant' }],
-    partial: { item_id: 'msg_2', text: 'so f\ud83dar' },
+    partial: { item_id: 'msg_2', text: 'so far' },
   })
-  return { log: new MemoryRunEventLogs({ windowBytes: 0 }).create(newRun({ chunks, snapshot })), chunks }
+  return { log: new MemoryRunLogs({ windowBytes: 0 }).create(newRun({ chunks, snapshot })), chunks }
 }
 
-/** All frames that durable storage and the last transaction have. */
-async function durable(chunks: TestChunks, log: RunEventLog): Promise<Frame[]> {
-  const { chunk } = await log.seal(TERMINAL)
+/** All events that durable storage and the last transaction have. */
+async function durable(chunks: TestChunks, log: RunLog): Promise<Numbered[]> {
+  const { chunk } = await log.seal(ENDING)
   const rows = [...(await chunks.read(0)), ...(chunk ? [chunk] : [])]
   expect(new Set(rows.map(({ firstSeq }) => firstSeq)).size).toBe(rows.length)
-  return (await Promise.all(rows.map(decodeChunk))).flat()
+  return numbered(await Promise.all(rows.map(decodeChunk)))
 }
 
-describe('MemoryRunEventLogs', () => {
+describe('MemoryRunLogs', () => {
   test('what has left memory is read from the chunks', async () => {
     const { log } = openLog()
     for (let round = 0; round < 4; round++) {
-      for (let index = 0; index < 50; index++) log.append(body('x'.repeat(2000)))
+      for (let index = 0; index < 50; index++) log.append(event('x'.repeat(2000)))
       await log.store()
     }
-    log.append(body('last'))
+    log.append(event('last'))
     const reading = readAll(log, 30)
-    await log.seal(TERMINAL)
+    await log.seal(ENDING)
     log.release()
     expect(await reading).toHaveLength(173)
   })
 
-  test('every frame is stored once, whichever attempts fail', async () => {
+  test('every event is stored once, whichever attempts fail', async () => {
     const { log, chunks } = openLog()
     const faults = ['none', 'lost', 'lost', 'none', 'refused', 'none', 'lost'] as const
     for (const [index, fault] of faults.entries()) {
-      log.append(body(String(index)))
+      log.append(event(String(index)))
       chunks.fault = fault
       await log.store().catch(() => {})
     }
     chunks.fault = 'none'
-    log.append(body('rest'))
-    const frames = await durable(chunks, log)
-    expect(frames.map(({ seq }) => seq)).toEqual(frames.map((_, index) => index + 1))
-    expect(frames).toHaveLength(faults.length + 1 + TERMINAL.length)
+    log.append(event('rest'))
+    const events = await durable(chunks, log)
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1))
+    expect(events).toHaveLength(faults.length + 1 + LAST.length)
   })
 
   test('sealing waits for what is on its way to storage, and nothing is stored after it', async () => {
     const { log, chunks } = openLog()
-    log.append(body('1'))
+    log.append(event('1'))
     const storing = log.store()
-    log.append(body('2'))
+    log.append(event('2'))
     const sealing = durable(chunks, log)
     await Promise.all([storing, log.store()])
     expect((await sealing).map(({ seq }) => seq)).toEqual([1, 2, 3, 4])
@@ -80,53 +82,56 @@ describe('MemoryRunEventLogs', () => {
 
   test('sealing fails while storage is away, and succeeds later', async () => {
     const { log, chunks } = openLog()
-    log.append(body('1'))
+    log.append(event('1'))
     chunks.fault = 'refused'
     await log.store().catch(() => {})
-    await expect(log.seal(TERMINAL)).rejects.toThrow('cannot be reached')
+    await expect(log.seal(ENDING)).rejects.toThrow('cannot be reached')
     chunks.fault = 'none'
     expect(await durable(chunks, log)).toHaveLength(3)
   })
 
-  test('a reset stands for frames that nobody has any more', async () => {
+  test('a reset stands for events that nobody has any more', async () => {
     const { log, chunks } = openLog()
-    for (let index = 0; index < 3; index++) log.append(body(String(index)))
+    for (let index = 0; index < 3; index++) log.append(event(String(index)))
     await log.store()
     chunks.rows.clear()
-    const reading = framesOf(log, 1)
+    const reading = eventsOf(log, 1)
     await setImmediate()
-    log.append(body('next'))
-    await log.seal(TERMINAL)
+    log.append(event('next'))
+    await log.seal(ENDING)
     log.release()
-    const frames = await reading
-    expect(frames.map(({ seq }) => seq)).toEqual([3, 4, 5, 6])
-    const data =
-      '{"reason":"log_lost","new_messages":[{"role":"assistant"}],"partial":{"item_id":"msg_2","text":"so f\\ufffdar"}}'
-    expect(frames[0]?.text).toBe(`id: 3\nevent: reset\ndata: ${data}\n\n`)
-    const late = await framesOf(log, 1)
+    const events = await reading
+    expect(events.map(({ seq }) => seq)).toEqual([3, 4, 5, 6])
+    expect(events[0]?.event).toEqual({
+      type: 'log.reset',
+      reason: 'log_lost',
+      new_messages: [{ role: 'assistant' }],
+      partial: { item_id: 'msg_2', text: 'so far' },
+    })
+    const late = await eventsOf(log, 1)
     expect(late.map(({ seq }) => seq)).toEqual([4, 5, 6])
   })
 
   test('a reader breaks off while storage is away, and the run goes on', async () => {
     const { log, chunks } = openLog()
-    log.append(body('1'))
+    log.append(event('1'))
     await log.store()
     chunks.fault = 'refused'
-    await expect(framesOf(log)).rejects.toMatchObject({ name: 'StreamBroken', reason: 'log_unreachable' })
+    await expect(eventsOf(log)).rejects.toMatchObject({ name: 'StreamBroken', reason: 'log_unreachable' })
     chunks.fault = 'none'
     const reading = readAll(log)
-    await log.seal(TERMINAL)
+    await log.seal(ENDING)
     log.release()
     expect(await reading).toHaveLength(3)
   })
 
   test('memory holds no more than the window of what is stored', async () => {
-    const logs = new MemoryRunEventLogs({ windowBytes: 10_500 })
+    const logs = new MemoryRunLogs({ windowBytes: 11_500 })
     const chunks = new TestChunks()
     let reads = 0
     const counting = { append: chunks.append.bind(chunks), read: (after: number) => (reads++, chunks.read(after)) }
     const log = logs.create(newRun({ chunks: counting }))
-    for (let index = 0; index < 30; index++) log.append(body('x'.repeat(1000)))
+    for (let index = 0; index < 30; index++) log.append(event('x'.repeat(1000)))
     await log.store()
     const stop = new AbortController()
     await log.read(20, stop.signal)[Symbol.asyncIterator]().next()
@@ -136,10 +141,10 @@ describe('MemoryRunEventLogs', () => {
   })
 
   test('a log is forgotten some time after its end', async () => {
-    const logs = new MemoryRunEventLogs({ lingerMs: 0 })
+    const logs = new MemoryRunLogs({ lingerMs: 0 })
     const run = newRun()
     const log = logs.create(run)
-    await log.seal(TERMINAL)
+    await log.seal(ENDING)
     log.release()
     expect(await logs.find(run.runId)).toBe(log)
     while (await logs.find(run.runId)) await setImmediate()

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
-import { connectRedis, type RedisConnection } from '@bureau/runtime'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { body, describeRunEventLogs, framesOf, newRun, readAll, TERMINAL } from './run-event-log.contract.ts'
-import { RedisRunEventLogs } from './run-event-log.redis.ts'
-import type { RunEventReader } from './run-event-log.ts'
+import { connectRedis, type RedisConnection } from '../redis/connect-redis.ts'
+import { describeRunLogs, ENDING, event, eventsOf, newRun, readAll } from './run-log.contract.ts'
+import { RedisRunLogs } from './run-log.redis.ts'
+import type { RunLogReader } from './run-log.ts'
 
 const URL_OF_REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
 
@@ -50,7 +50,7 @@ async function startGate(): Promise<{ url: string; shut: () => void; open: () =>
   return { url: `redis://127.0.0.1:${(gate.address() as { port: number }).port}`, shut, open: () => (isOpen = true) }
 }
 
-async function found(logs: RedisRunEventLogs, runId: string, head = 1): Promise<RunEventReader> {
+async function found(logs: RedisRunLogs, runId: string, head = 1): Promise<RunLogReader> {
   for (;;) {
     const reader = await logs.find(runId)
     if (reader && reader.head >= head) return reader
@@ -58,10 +58,10 @@ async function found(logs: RedisRunEventLogs, runId: string, head = 1): Promise<
 }
 
 describe.runIf(await isReachable())('on Redis', () => {
-  describeRunEventLogs('redis', async () => {
+  describeRunLogs('redis', async () => {
     const prefix = `test:${randomUUID()}:`
     const connections = await Promise.all([0, 1].map(() => connectRedis({ url: URL_OF_REDIS, onError: () => {} })))
-    const [logs, elsewhere] = await Promise.all(connections.map((redis) => RedisRunEventLogs.open(redis, { prefix })))
+    const [logs, elsewhere] = await Promise.all(connections.map((redis) => RedisRunLogs.open(redis, { prefix })))
     return {
       logs: logs!,
       elsewhere: elsewhere!,
@@ -72,35 +72,35 @@ describe.runIf(await isReachable())('on Redis', () => {
     }
   })
 
-  test('frames that have left memory are read from Redis', async () => {
+  test('events that have left memory are read from Redis', async () => {
     const prefix = `test:${randomUUID()}:`
-    const logs = await RedisRunEventLogs.open(await connectTest(), { prefix, windowBytes: 0 })
-    const elsewhere = await RedisRunEventLogs.open(await connectTest(), { prefix })
+    const logs = await RedisRunLogs.open(await connectTest(), { prefix, windowBytes: 0 })
+    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
     const run = newRun()
     const log = logs.create(run)
-    for (let index = 0; index < 400; index++) log.append(body('x'.repeat(1000)))
+    for (let index = 0; index < 400; index++) log.append(event('x'.repeat(1000)))
     await found(elsewhere, run.runId, 400)
     const reading = [readAll(log), readAll(log, 399)]
-    await log.seal(TERMINAL)
+    await log.seal(ENDING)
     log.release()
-    expect((await Promise.all(reading)).map((frames) => frames.length)).toEqual([402, 3])
+    expect((await Promise.all(reading)).map((events) => events.length)).toEqual([402, 3])
   })
 
   test('a run goes on without Redis, and what others missed is there when Redis is back', async () => {
     const prefix = `test:${randomUUID()}:`
     const gate = await startGate()
     const redis = await connectTest(gate.url)
-    const logs = await RedisRunEventLogs.open(redis, { prefix })
-    const elsewhere = await RedisRunEventLogs.open(await connectTest(), { prefix })
+    const logs = await RedisRunLogs.open(redis, { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
     const run = newRun()
     const log = logs.create(run)
-    log.append(body('before'))
+    log.append(event('before'))
     const reading = readAll(await found(elsewhere, run.runId))
     const lost = once(redis.commands, 'error')
     gate.shut()
     await lost
-    for (let index = 0; index < 100; index++) log.append(body('meanwhile'))
-    await log.seal(TERMINAL)
+    for (let index = 0; index < 100; index++) log.append(event('meanwhile'))
+    await log.seal(ENDING)
     log.release()
     expect(await readAll(log)).toHaveLength(103)
     gate.open()
@@ -112,19 +112,19 @@ describe.runIf(await isReachable())('on Redis', () => {
     const gate = await startGate()
     const redis = await connectTest(gate.url)
     const direct = await connectTest()
-    const logs = await RedisRunEventLogs.open(withNewLives(redis), { prefix })
-    const elsewhere = await RedisRunEventLogs.open(direct, { prefix })
+    const logs = await RedisRunLogs.open(withNewLives(redis), { prefix })
+    const elsewhere = await RedisRunLogs.open(direct, { prefix })
     const run = newRun()
     const log = logs.create(run)
-    for (let index = 0; index < 10; index++) log.append(body(String(index)))
+    for (let index = 0; index < 10; index++) log.append(event(String(index)))
     await found(elsewhere, run.runId, 10)
     gate.shut()
-    await direct.commands.del(`${prefix}{${run.runId}}:log`)
-    log.append(body('meanwhile'))
+    await direct.commands.del(`${prefix}{${run.runId}}:events`)
+    log.append(event('meanwhile'))
     gate.open()
     const late = await found(elsewhere, run.runId, 11)
     const reading = readAll(late)
-    await log.seal(TERMINAL)
+    await log.seal(ENDING)
     log.release()
     expect(await reading).toHaveLength(13)
   })
@@ -134,35 +134,35 @@ describe.runIf(await isReachable())('on Redis', () => {
     const gate = await startGate()
     const redis = await connectTest(gate.url)
     const direct = await connectTest()
-    const logs = await RedisRunEventLogs.open(withNewLives(redis), { prefix, windowBytes: 0 })
-    const elsewhere = await RedisRunEventLogs.open(direct, { prefix })
+    const logs = await RedisRunLogs.open(withNewLives(redis), { prefix, windowBytes: 0 })
+    const elsewhere = await RedisRunLogs.open(direct, { prefix })
     const run = newRun({ snapshot: () => ({ new_messages: [{ role: 'assistant', content: 'all of it' }] }) })
     const log = logs.create(run)
-    for (let index = 0; index < 10; index++) log.append(body(String(index)))
+    for (let index = 0; index < 10; index++) log.append(event(String(index)))
     await found(elsewhere, run.runId, 10)
     // The answer to what was written is here before the answer to this.
     await redis.commands.ping()
     gate.shut()
-    await direct.commands.del(`${prefix}{${run.runId}}:log`)
+    await direct.commands.del(`${prefix}{${run.runId}}:events`)
     gate.open()
     const late = await found(elsewhere, run.runId, 10)
-    await log.seal(TERMINAL)
+    await log.seal(ENDING)
     log.release()
-    const frames = await framesOf(late)
-    expect(frames.map(({ seq }) => seq)).toEqual([10, 11, 12])
-    expect(frames[0]?.text).toContain('all of it')
+    const events = await eventsOf(late)
+    expect(events.map(({ seq }) => seq)).toEqual([10, 11, 12])
+    expect(JSON.stringify(events[0])).toContain('all of it')
   })
 
   test('a reader is broken off when the log disappears with the process that wrote it', async () => {
     const prefix = `test:${randomUUID()}:`
     const redis = await connectTest()
-    const elsewhere = await RedisRunEventLogs.open(redis, { prefix })
-    const logs = await RedisRunEventLogs.open(await connectTest(), { prefix })
+    const elsewhere = await RedisRunLogs.open(redis, { prefix })
+    const logs = await RedisRunLogs.open(await connectTest(), { prefix })
     const run = newRun()
-    logs.create(run).append(body('a'))
+    logs.create(run).append(event('a'))
     const iterator = (await found(elsewhere, run.runId)).read(0, new AbortController().signal)[Symbol.asyncIterator]()
     await iterator.next()
-    await redis.commands.del(`${prefix}{${run.runId}}:log`)
+    await redis.commands.del(`${prefix}{${run.runId}}:events`)
     await redis.commands.sPublish(`${prefix}{${run.runId}}:n`, '2')
     await expect(iterator.next()).rejects.toMatchObject({ name: 'StreamBroken', reason: 'log_lost' })
   })

@@ -1,11 +1,12 @@
-import type { RedisConnection } from '@bureau/runtime'
-import { type Frame, parseFrames } from './frame.ts'
+import type { RedisConnection } from '../redis/connect-redis.ts'
+import { decodeEvents, encodeEvents } from './event-text.ts'
+import { batchAfter, type EventBatch, lastSeqOf, type LogEvent } from './run-log.ts'
 
 /** A stream that nobody renews disappears after this time: after the end of its run, or the death of its process. */
 const STREAM_LIFETIME_SECONDS = 120
 
 /**
- * One run's log in Redis: a stream whose entries hold some frames each and have the number of the last one as their id,
+ * One run's log in Redis: a stream whose entries hold some events each and have the number of the last one as their id,
  * and a channel that tells of each new entry. Keys of a run share a hash tag, so that they live on one shard.
  */
 export class RedisStream {
@@ -15,16 +16,16 @@ export class RedisStream {
 
   constructor(redis: RedisConnection, { prefix, runId }: { readonly prefix: string; readonly runId: string }) {
     this.#redis = redis
-    this.#key = `${prefix}{${runId}}:log`
+    this.#key = `${prefix}{${runId}}:events`
     this.#channel = `${prefix}{${runId}}:n`
   }
 
-  /** Writes frames that follow on the last entry. Repeated with the same or more of them, nothing appears twice to readers. */
-  async write(frames: readonly Frame[], { anew }: { readonly anew: boolean }): Promise<void> {
-    const last = String(frames.at(-1)!.seq)
+  /** Writes events that follow on the last entry. Repeated with the same or more of them, nothing appears twice to readers. */
+  async write(batch: EventBatch, { anew }: { readonly anew: boolean }): Promise<void> {
+    const last = String(lastSeqOf(batch))
     const transaction = this.#redis.commands.multi()
     if (anew) transaction.del(this.#key)
-    transaction.xAdd(this.#key, `${last}-0`, { b: frames.map(({ text }) => text).join('') })
+    transaction.xAdd(this.#key, `${last}-0`, { events: encodeEvents(batch.events) })
     transaction.expire(this.#key, STREAM_LIFETIME_SECONDS).sPublish(this.#channel, last)
     await transaction.exec().catch((error: unknown) => {
       // The answer to an earlier attempt was lost.
@@ -41,17 +42,17 @@ export class RedisStream {
     await this.#redis.commands.expire(this.#key, STREAM_LIFETIME_SECONDS)
   }
 
-  /** The frames of the next entries after `after`; undefined when there is no stream. */
-  async read(after: number): Promise<Frame[] | undefined> {
+  /** The events of the next entries after `after`; undefined when there is no stream. */
+  async read(after: number): Promise<EventBatch | undefined> {
     const entries = (await this.#redis.commands.xRange(this.#key, `(${after}-0`, '+', { COUNT: 4 })) ?? []
     if (entries.length === 0 && (await this.#redis.commands.exists(this.#key)) === 0) return undefined
-    return entries.flatMap(({ message }) => parseFrames(message['b'] ?? '')).filter(({ seq }) => seq > after)
+    return joined(entries, after)
   }
 
   /** Undefined when there is no stream. */
-  async lastFrame(): Promise<Frame | undefined> {
+  async lastEvent(): Promise<{ readonly seq: number; readonly event: LogEvent } | undefined> {
     const [last] = (await this.#redis.commands.xRevRange(this.#key, '+', '-', { COUNT: 1 })) ?? []
-    return last && parseFrames(last.message['b'] ?? '').at(-1)
+    return last && { seq: seqOf(last), event: eventsOf(last).at(-1)! }
   }
 
   /** Calls `onEntry` for each new entry. @returns Ends that. */
@@ -62,6 +63,25 @@ export class RedisStream {
     return () => subscriber.sUnsubscribe(this.#channel, listener)
   }
 }
+
+type Entry = { readonly id: string; readonly message: Readonly<Record<string, string>> }
+
+/** The events after `after`, as far as they follow on each other. An entry may repeat what an earlier one holds. */
+function joined(entries: readonly Entry[], after: number): EventBatch {
+  let batch: EventBatch = { first: after + 1, events: [] }
+  for (const entry of entries) {
+    const events = eventsOf(entry)
+    const rest = batchAfter({ first: seqOf(entry) - events.length + 1, events }, lastSeqOf(batch))
+    if (batch.events.length === 0) batch = rest
+    else if (rest.first === lastSeqOf(batch) + 1) batch = { ...batch, events: [...batch.events, ...rest.events] }
+    else break
+  }
+  return batch
+}
+
+const seqOf = ({ id }: Entry): number => Number.parseInt(id, 10)
+
+const eventsOf = ({ message }: Entry): LogEvent[] => decodeEvents(message['events'] ?? '')
 
 function isDuplicate(error: unknown): boolean {
   const replies = (error as { replies?: unknown }).replies

@@ -1,21 +1,25 @@
 import type { RunSink } from '@bureau/framework'
 import type { RunEvent } from '@bureau/protocol'
+import type { EventBatch, LogEvent } from './run-log.ts'
 
 /** A reader this many bytes behind stops the run from reading its model further. */
 const MAX_UNREAD_BYTES = 1_048_576
+/** What an event is taken for that is not a model's: they are few, and to measure them would cost more than it tells. */
+const USUAL_BYTES = 512
 
 /** For one reader. */
-export interface RunEventBatches extends AsyncIterableIterator<readonly RunEvent[], void> {
+export interface EventBatches extends AsyncIterableIterator<EventBatch, void> {
   return(): Promise<IteratorReturnResult<void>>
 }
 
 /**
- * The events of one run on their way to its reader, in this process.
+ * The log of a run that nobody can resume, for its one reader in this process.
  *
- * What has been read is let go, so an open stream costs what its reader has not taken yet, at most about 1 MiB.
+ * What was read is forgotten, so an open stream costs what its reader has not taken yet, at most about 1 MiB.
  */
-export class RunLog implements RunSink {
-  #unread: RunEvent[] = []
+export class UnkeptRunLog implements RunSink {
+  #unread: LogEvent[] = []
+  #readSeq = 0
   #unreadBytes = 0
   #takenBytes = 0
   #ended = false
@@ -26,8 +30,11 @@ export class RunLog implements RunSink {
   emit(event: RunEvent): void {
     if (this.#abandoned) return
     this.#unread.push(event)
-    this.#unreadBytes += event.type === 'model.event' ? event.json.length : 512
-    if (event.type === 'run.ended') this.#ended = true
+    this.#unreadBytes += event.type === 'model.event' ? event.json.length : USUAL_BYTES
+    if (event.type === 'run.ended') {
+      this.#unread.push({ type: 'log.ended' })
+      this.#ended = true
+    }
     this.#wake?.()
   }
 
@@ -38,12 +45,12 @@ export class RunLog implements RunSink {
   }
 
   /**
-   * Yields the events in batches, each as large as what came since the last one, and returns after `run.ended`.
+   * Yields the events in batches, each as large as what came since the last one, and returns after `log.ended`.
    * For one reader. When it stops early the run is no longer held back and its events are dropped.
    *
    * No generator: one that waits keeps what it has yielded last.
    */
-  read(): RunEventBatches {
+  read(): EventBatches {
     return {
       next: () => this.#next(),
       return: async () => this.#abandon(),
@@ -53,7 +60,7 @@ export class RunLog implements RunSink {
     }
   }
 
-  async #next(): Promise<IteratorResult<readonly RunEvent[], void>> {
+  async #next(): Promise<IteratorResult<EventBatch, void>> {
     this.#release()
     if (this.#unread.length === 0 && !this.#ended && !this.#abandoned) {
       await new Promise<void>((resolve) => {
@@ -64,8 +71,9 @@ export class RunLog implements RunSink {
     return this.#unread.length === 0 ? this.#abandon() : { done: false, value: this.#take() }
   }
 
-  #take(): readonly RunEvent[] {
-    const batch = this.#unread
+  #take(): EventBatch {
+    const batch = { first: this.#readSeq + 1, events: this.#unread }
+    this.#readSeq += this.#unread.length
     this.#unread = []
     this.#takenBytes = this.#unreadBytes
     return batch

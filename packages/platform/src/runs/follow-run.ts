@@ -1,18 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newMessagesForClient } from '@bureau/framework'
-import { ServiceError } from '@bureau/protocol'
-import type { Frame } from '../events/frame.ts'
-import type { RunEventReader } from '../events/run-event-log.ts'
-import { StoredRunLog } from '../events/stored-run-log.ts'
-import { StreamBroken } from '../events/stream-broken.ts'
+import { type RunErrorCode, ServiceError } from '@bureau/protocol'
+import { type EventBatch, lastSeqOf, type RunLogReader, StoredRunLog, StreamBroken } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
-import { readEventChunks } from '../runs/event-chunks.ts'
-import { getRun } from '../runs/read-runs.ts'
-import type { RunOutput, RunView } from '../runs/run-view.ts'
+import { readEventChunks } from './event-chunks.ts'
+import { getRun } from './read-runs.ts'
+import { endingOf } from './run-ending.ts'
+import type { RunOutput, RunView } from './run-view.ts'
 
 export type RunStream = {
   readonly run: RunView
-  readonly reader: RunEventReader
+  readonly reader: RunLogReader
   /** True: the run begins with this request. */
   readonly isNew: boolean
   /** Whether a reader at this position is given everything that followed. */
@@ -48,9 +46,9 @@ export async function findRunStream(platform: Platform, wanted: Wanted): Promise
 }
 
 /** A log whose process has died ends as the record of the run says. One whose process lives has an end of its own soon. */
-function endedByRecord(log: RunEventReader, platform: Platform, wanted: Wanted): RunEventReader {
+function endedByRecord(log: RunLogReader, platform: Platform, wanted: Wanted): RunLogReader {
   let endedAt: number | undefined
-  const ending = async (isLogLost = false): Promise<RunEventReader | undefined> => {
+  const ending = async (isLogLost = false): Promise<RunLogReader | undefined> => {
     const { status, error } = await platform.store.db.run(getRun, { ...wanted, output: false })
     if (!isEnded(status)) return undefined
     endedAt ??= performance.now()
@@ -68,19 +66,18 @@ type Reading = {
   readonly after: number
   readonly signal: AbortSignal
   /** What the record has instead of the log, when the run has ended. */
-  readonly ending: (isLogLost?: boolean) => Promise<RunEventReader | undefined>
+  readonly ending: (isLogLost?: boolean) => Promise<RunLogReader | undefined>
 }
 
-async function* readToEnd(log: RunEventReader, reading: Reading): AsyncGenerator<readonly Frame[], void> {
+async function* readToEnd(log: RunLogReader, reading: Reading): AsyncGenerator<EventBatch, void> {
   const { after, signal, ending } = reading
   let position = after
-  let stored: RunEventReader | undefined
+  let stored: RunLogReader | undefined
   try {
-    for await (const frames of log.read(after, signal)) {
-      const last = frames.at(-1)
-      if (last) {
-        yield frames
-        position = last.seq
+    for await (const batch of log.read(after, signal)) {
+      if (batch.events.length > 0) {
+        yield batch
+        position = lastSeqOf(batch)
       } else if ((stored = await orUnreachable(ending()))) break
     }
   } catch (error) {
@@ -106,14 +103,13 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   const reader = new StoredRunLog({
     chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
     lastSeq: Number(run.lastEventId),
-    outcome: {
-      runId,
-      chatId: run.chatId,
+    ending: endingOf({
+      run_id: runId,
       status,
-      newMessages: publicOutput(run).newMessages ?? [],
+      new_messages: publicOutput(run).newMessages ?? [],
       usage: run.usage,
-      error: run.error,
-    },
+      error: run.error && { code: run.error.code as RunErrorCode, message: run.error.message },
+    }),
   })
   return { run, reader, isNew: false, hasAllAfter: (seq) => reader.hasAllAfter(seq) }
 }

@@ -1,11 +1,10 @@
-import { type Frame, inParts, isEndFrame, isResetFrame } from './frame.ts'
 import type { RedisStream } from './redis-stream.ts'
-import type { RunEventReader } from './run-event-log.ts'
+import { type EventBatch, inParts, isLastBatch, lastSeqOf, type LogEvent, type RunLogReader } from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
 export type RedisRunReaderOptions = {
-  /** The last frame that there is now. */
-  readonly last: Frame
+  /** The last event that there is now. */
+  readonly last: { readonly seq: number; readonly event: LogEvent }
   /** Aborts when this process leaves its readers to others. */
   readonly leaving: AbortSignal
   /** How often a reader looks without having been told, in milliseconds: a word of Redis may get lost with a connection. */
@@ -13,7 +12,7 @@ export type RedisRunReaderOptions = {
 }
 
 /** Reads the log of a run that another process executes. */
-export class RedisRunReader implements RunEventReader {
+export class RedisRunReader implements RunLogReader {
   readonly head: number
   readonly ended: boolean
   readonly #stream: RedisStream
@@ -24,10 +23,10 @@ export class RedisRunReader implements RunEventReader {
     this.#stream = stream
     this.#options = options
     this.head = last.seq
-    this.ended = isEndFrame(last)
+    this.ended = last.event.type === 'log.ended'
   }
 
-  async *read(after: number, signal: AbortSignal): AsyncGenerator<readonly Frame[], void> {
+  async *read(after: number, signal: AbortSignal): AsyncGenerator<EventBatch, void> {
     const { leaving, lookMs } = this.#options
     const news = new News(AbortSignal.any([signal, leaving]))
     const stop = await reach(this.#stream.watch(() => news.arrive()))
@@ -35,16 +34,16 @@ export class RedisRunReader implements RunEventReader {
       for (let position = after, silent = false; ;) {
         signal.throwIfAborted()
         if (leaving.aborted) throw new StreamBroken('server_shutdown')
-        const frames = await this.#after(position)
-        yield* inParts(frames)
-        const last = frames.at(-1)
-        if (last ? isEndFrame(last) : this.ended) return
-        if (last) {
-          position = last.seq
+        const batch = await this.#after(position)
+        yield* inParts(batch)
+        const isNew = batch.events.length > 0
+        if (isNew ? isLastBatch(batch) : this.ended) return
+        if (isNew) {
+          position = lastSeqOf(batch)
           silent = false
           continue
         }
-        if (silent) yield []
+        if (silent) yield batch
         silent = true
         await news.wait(lookMs)
       }
@@ -54,12 +53,11 @@ export class RedisRunReader implements RunEventReader {
     }
   }
 
-  async #after(position: number): Promise<readonly Frame[]> {
-    const frames = await reach(this.#stream.read(position))
-    const first = frames?.[0]
-    const isTorn = first && first.seq !== position + 1 && !isResetFrame(first)
-    if (!frames || isTorn) throw new StreamBroken('log_lost')
-    return frames
+  async #after(position: number): Promise<EventBatch> {
+    const batch = await reach(this.#stream.read(position))
+    const isWhole = batch && (batch.first === position + 1 || batch.events[0]?.type === 'log.reset')
+    if (!isWhole) throw new StreamBroken('log_lost')
+    return batch
   }
 }
 

@@ -1,9 +1,8 @@
 import type { FastifyReply } from 'fastify'
-import { streamResponse } from '@bureau/runtime'
-import { StreamBroken } from '../events/stream-broken.ts'
-import { encodeCompletion, type StreamMeta } from '../completions/encode-completion.ts'
-import { encodeText } from '../completions/encode-text.ts'
-import type { RunStream } from '../completions/find-run-stream.ts'
+import { encodeBatches, StreamBroken, streamResponse } from '@bureau/runtime'
+import type { RunStream } from '../runs/follow-run.ts'
+import { completionEncoder, encodeMeta, type StreamMeta } from './encode-completion.ts'
+import { encodeText } from './encode-text.ts'
 
 export type Followed = {
   readonly stream: RunStream
@@ -11,16 +10,17 @@ export type Followed = {
   readonly onLeft: () => void
 }
 
-/** Sends a run as server-sent events: `meta`, then the frames after `resumeFrom`. */
+/** Sends a run as server-sent events: `meta`, then the events after `resumeFrom`. */
 export async function sendEvents(reply: FastifyReply, followed: Followed, meta: StreamMeta): Promise<void> {
   const lost = new AbortController()
-  const frames = followed.stream.reader.read(meta.resumeFrom, lost.signal)
-  await send(reply, followed, {
-    lost,
-    contentType: 'text/event-stream',
-    chunks: encodeCompletion(meta, frames),
-    keepalive: true,
-  })
+  const events = followed.stream.reader.read(meta.resumeFrom, lost.signal)
+  const chunks = startingWith(encodeMeta(meta), encodeBatches(events, completionEncoder(meta.chatId)))
+  await send(reply, followed, { lost, contentType: 'text/event-stream', chunks, keepalive: true })
+}
+
+async function* startingWith(first: string, rest: AsyncIterable<string>): AsyncGenerator<string, void> {
+  yield first
+  yield* rest
 }
 
 /**

@@ -1,15 +1,23 @@
-import { decodeChunk, encodeChunk } from './event-chunk.ts'
-import type { Frame, FrameBody } from './frame.ts'
+import { decodeChunk, encodeChunk } from './event-text.ts'
 import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
-import type { ChunkStorage, NewRunLog, RunEventLog, RunEventLogs, SealedLog } from './run-event-log.ts'
-import type { EventChunk } from '../runs/settle-run.ts'
+import {
+  type ChunkStorage,
+  type EventBatch,
+  type EventChunk,
+  lastSeqOf,
+  type LogEvent,
+  type NewRunLog,
+  type RunLog,
+  type RunLogs,
+  type SealedLog,
+} from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
 /** How long a log that has ended stays in memory for those who come late; afterwards chunks answer. */
 const LINGER_MS = 1_000
 
-export type MemoryRunEventLogsOptions = {
+export type MemoryRunLogsOptions = {
   /** Default 1,000. */
   readonly lingerMs?: number
   /** Default 4 MiB. */
@@ -17,26 +25,26 @@ export type MemoryRunEventLogsOptions = {
 }
 
 /** Embedded: one process executes all runs. Logs are in memory and, in chunks of a second, in durable storage. */
-export class MemoryRunEventLogs implements RunEventLogs {
-  readonly #options: MemoryRunEventLogsOptions
-  readonly #logs = new Map<string, MemoryRunEventLog>()
+export class MemoryRunLogs implements RunLogs {
+  readonly #options: MemoryRunLogsOptions
+  readonly #logs = new Map<string, MemoryRunLog>()
   readonly #ended: Lingering
 
-  constructor(options: MemoryRunEventLogsOptions = {}) {
+  constructor(options: MemoryRunLogsOptions = {}) {
     this.#options = options
     this.#ended = new Lingering(options.lingerMs ?? LINGER_MS)
   }
 
-  create(run: NewRunLog): RunEventLog {
+  create(run: NewRunLog): RunLog {
     if (this.#logs.has(run.runId)) throw new Error(`run ${run.runId} has a log already`)
     const { windowBytes } = this.#options
     const onEnd = (): void => this.#ended.add(() => this.#logs.delete(run.runId))
-    const log = new MemoryRunEventLog(run, { onEnd, ...(windowBytes !== undefined && { windowBytes }) })
+    const log = new MemoryRunLog(run, { onEnd, ...(windowBytes !== undefined && { windowBytes }) })
     this.#logs.set(run.runId, log)
     return log
   }
 
-  async find(runId: string): Promise<MemoryRunEventLog | undefined> {
+  async find(runId: string): Promise<MemoryRunLog | undefined> {
     return this.#logs.get(runId)
   }
 
@@ -50,7 +58,7 @@ export class MemoryRunEventLogs implements RunEventLogs {
   }
 }
 
-class MemoryRunEventLog implements RunEventLog {
+class MemoryRunLog implements RunLog {
   readonly #live: LiveRunLog
   readonly #chunks: ChunkStorage
   readonly #onEnd: () => void
@@ -64,7 +72,7 @@ class MemoryRunEventLog implements RunEventLog {
     { chunks, snapshot }: NewRunLog,
     { onEnd, ...window }: { readonly onEnd: () => void; readonly windowBytes?: number },
   ) {
-    const older = async function* (after: number): AsyncGenerator<readonly Frame[], void> {
+    const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
       for (const chunk of await chunks.read(after)) yield decodeChunk(chunk)
     }
     this.#live = new LiveRunLog({ snapshot, older, ...window })
@@ -80,12 +88,12 @@ class MemoryRunEventLog implements RunEventLog {
     return this.#live.ended
   }
 
-  read(after: number, signal: AbortSignal): AsyncIterable<readonly Frame[]> {
+  read(after: number, signal: AbortSignal): AsyncIterable<EventBatch> {
     return this.#live.read(after, signal)
   }
 
-  append(body: FrameBody): void {
-    this.#live.append(body)
+  append(event: LogEvent): void {
+    this.#live.append(event)
   }
 
   store(): Promise<void> {
@@ -96,29 +104,29 @@ class MemoryRunEventLog implements RunEventLog {
   async #storeNext(): Promise<void> {
     if (!this.#unconfirmed) {
       // What a sealed log still has belongs to the transaction that ends the run.
-      const frames = this.#sealed ? [] : this.#live.after(this.#storedSeq)
-      if (frames.length === 0) return
-      this.#unconfirmed = await encodeChunk(frames)
+      const batch = this.#live.after(this.#storedSeq)
+      if (this.#sealed || batch.events.length === 0) return
+      this.#unconfirmed = await encodeChunk(batch)
     }
     await this.#chunks.append(this.#unconfirmed)
     this.#storedSeq = this.#unconfirmed.lastSeq
     this.#unconfirmed = undefined
-    this.#live.letGo(this.#storedSeq)
+    this.#live.forgetUpTo(this.#storedSeq)
   }
 
-  async seal(terminal: readonly FrameBody[]): Promise<SealedLog> {
-    const held = this.#live.hold(terminal)
+  async seal(ending: readonly LogEvent[]): Promise<SealedLog> {
+    const held = this.#live.hold(ending)
     this.#sealed = true
     await this.#storing?.catch(() => {})
     if (this.#unconfirmed) await this.store()
-    const rest = [...this.#live.after(this.#storedSeq), ...held]
-    return { lastSeq: held.at(-1)?.seq ?? this.#live.head, chunk: rest.length > 0 ? await encodeChunk(rest) : null }
+    const { first, events } = this.#live.after(this.#storedSeq)
+    return { lastSeq: lastSeqOf(held), chunk: await encodeChunk({ first, events: [...events, ...held.events] }) }
   }
 
   release(): void {
     this.#live.release()
     this.#storedSeq = this.#live.head
-    this.#live.letGo(this.#storedSeq)
+    this.#live.forgetUpTo(this.#storedSeq)
     this.#onEnd()
   }
 

@@ -1,19 +1,17 @@
 import type { RunSink } from '@bureau/framework'
 import type { RunEvent } from '@bureau/protocol'
-import { encodeEvent } from '../completions/encode-event.ts'
 import type { FlushTimer } from './flush-timer.ts'
-import type { FrameBody } from './frame.ts'
-import type { RunEventLog, RunSnapshot } from './run-event-log.ts'
+import { type RunLog, type RunSnapshot, sizeOf } from './run-log.ts'
 import { TextDelta } from './text-delta.ts'
 
 /** Longest time that text waits for more of it. */
 export const COALESCE_MS = 50
 
-/** A run may log this many bytes of frames, its terminal ones not counted. */
+/** A run may log this many bytes of events, its last ones not counted. */
 const MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 
 export type RunRecorderOptions = {
-  readonly log: RunEventLog
+  readonly log: RunLog
   /** One for all runs of the process, with an interval of `COALESCE_MS`. */
   readonly timer: FlushTimer
   /** Called once, when the run has logged all that it may: it is to fail with `output_limit_exceeded`. */
@@ -23,9 +21,10 @@ export type RunRecorderOptions = {
 }
 
 /**
- * Writes the events of one run to its log.
+ * Writes what happens in one run to its log. Its start is known to whoever reads the log, and how it fails and ends is
+ * for the transaction to say that ends it, so these events are left out.
  *
- * Text that follows on text of the same part within `COALESCE_MS` joins it in one frame; the first piece goes out at
+ * Text that follows on text of the same part within `COALESCE_MS` joins it in one event; the first piece goes out at
  * once. Every other event is written at once, after the text that came before it, so nothing changes its order.
  */
 export class RunRecorder implements RunSink {
@@ -54,7 +53,8 @@ export class RunRecorder implements RunSink {
       return
     }
     this.flush()
-    this.#write(encodeEvent(event))
+    const recorded = recordable(event)
+    if (recorded) this.#write(recorded)
     const finished = event.type === 'item.created' ? event.item.raw_item['id'] : undefined
     if (finished !== undefined && finished === this.#partial?.item_id) this.#partial = undefined
   }
@@ -101,19 +101,42 @@ export class RunRecorder implements RunSink {
 
   #writeText(delta: TextDelta): void {
     const { event, text } = delta
-    this.#write(encodeEvent(event))
+    this.#write(event)
     const { item_id, source } = event
     if (item_id === undefined || source.callerAgent !== null) return
     const before = this.#partial?.item_id === item_id ? this.#partial.text : ''
     this.#partial = { item_id, text: before + text }
   }
 
-  #write(body: FrameBody | undefined): void {
-    if (body === undefined || this.#full) return
+  #write(event: RunEvent): void {
+    if (this.#full) return
     const { log, maxOutputBytes = MAX_OUTPUT_BYTES, onOutputLimit } = this.#options
-    this.#bytes += Buffer.byteLength(body)
+    this.#bytes += sizeOf(event)
     this.#full = this.#bytes > maxOutputBytes
     if (this.#full) onOutputLimit()
-    else log.append(body)
+    else log.append(event)
+  }
+}
+
+/** The event as it is to be kept; undefined when it is left out, as an agency's own event that is not JSON. */
+function recordable(event: RunEvent): RunEvent | undefined {
+  switch (event.type) {
+    case 'run.started':
+    case 'run.error':
+    case 'run.ended':
+      return undefined
+    case 'custom':
+      return snapshotOf(event)
+    default:
+      return event
+  }
+}
+
+/** Tools make these, and may change or even break them later. */
+function snapshotOf(event: Extract<RunEvent, { type: 'custom' }>): RunEvent | undefined {
+  try {
+    return { ...event, data: JSON.parse(JSON.stringify(event.data)) as typeof event.data }
+  } catch {
+    return undefined
   }
 }

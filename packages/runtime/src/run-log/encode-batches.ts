@@ -1,0 +1,44 @@
+import type { EventBatch, LogEvent } from './run-log.ts'
+
+/**
+ * A wire format: the text of one event for one reader; empty for what the format does not show. Called for every event
+ * of a stream in order.
+ */
+export type EncodeEvent = (event: LogEvent, seq: number) => string
+
+/**
+ * The text of a stream: one piece for each batch that has any. Where the log is is not asked: a batch comes from the
+ * memory of this process, from another process or from storage.
+ *
+ * No generator: one that waits keeps what it has yielded last.
+ */
+export function encodeBatches(
+  batches: AsyncIterable<EventBatch>,
+  encode: EncodeEvent,
+): AsyncIterableIterator<string, void> {
+  const iterator = batches[Symbol.asyncIterator]()
+  return {
+    next: async () => {
+      for (;;) {
+        const { done, value } = await iterator.next()
+        if (done) return { done, value: undefined }
+        const text = encodeBatch(value, encode)
+        if (text !== '') return { done: false, value: text }
+      }
+    },
+    return: async () => {
+      await iterator.return?.()
+      return { done: true, value: undefined }
+    },
+    [Symbol.asyncIterator]() {
+      return this
+    },
+  }
+}
+
+function encodeBatch({ first, events }: EventBatch, encode: EncodeEvent): string {
+  let text = ''
+  let seq = first
+  for (const event of events) text += encode(event, seq++)
+  return text
+}

@@ -1,0 +1,70 @@
+import { decodeChunk } from './event-text.ts'
+import {
+  batchAfter,
+  type ChunkStorage,
+  type EventBatch,
+  inParts,
+  isLastBatch,
+  lastSeqOf,
+  type LogEvent,
+  type RunLogReader,
+} from './run-log.ts'
+import { orBreakOff } from './stream-broken.ts'
+
+export type StoredRun = {
+  readonly chunks: Pick<ChunkStorage, 'read'>
+  /** The number of `log.ended`, as the record of the run has it. */
+  readonly lastSeq: number
+  /** The last events before `log.ended`, made from the record. */
+  readonly ending: readonly LogEvent[]
+}
+
+/** What is left of the log of a run that has ended. */
+export class StoredRunLog implements RunLogReader {
+  readonly ended = true
+  readonly head: number
+  readonly #chunks: StoredRun['chunks']
+  readonly #ending: EventBatch
+
+  constructor({ chunks, lastSeq, ending }: StoredRun) {
+    this.head = lastSeq
+    this.#chunks = chunks
+    this.#ending = { first: Math.max(1, lastSeq - ending.length), events: [...ending, { type: 'log.ended' }] }
+  }
+
+  /** Whether a reader at `after` is given everything. Otherwise only the last events follow. */
+  async hasAllAfter(after: number): Promise<boolean> {
+    if (after >= this.head - this.#ending.events.length) return true
+    const [next] = await this.#chunks.read(after)
+    return next !== undefined && next.firstSeq <= after + 1
+  }
+
+  /**
+   * The events that were stored, as far as they follow on each other, and then the last ones: stored with them, or made
+   * from the record when the process that executed the run died, or when the stored ones are gone.
+   */
+  async *read(after: number, signal: AbortSignal): AsyncGenerator<EventBatch, void> {
+    let position = after
+    for await (const batch of orBreakOff(this.#stored(after))) {
+      signal.throwIfAborted()
+      yield batch
+      if (isLastBatch(batch)) return
+      position = lastSeqOf(batch)
+    }
+    signal.throwIfAborted()
+    const ending = batchAfter(this.#ending, position)
+    if (ending.events.length > 0) yield ending
+  }
+
+  async *#stored(after: number): AsyncGenerator<EventBatch, void> {
+    for (let position = after; ;) {
+      const chunks = await this.#chunks.read(position)
+      if (chunks.length === 0) return
+      for (const chunk of chunks) {
+        if (chunk.firstSeq > position + 1) return
+        yield* inParts(batchAfter(await decodeChunk(chunk), position))
+        position = Math.max(position, chunk.lastSeq)
+      }
+    }
+  }
+}
