@@ -44,15 +44,15 @@ const LAYERS: readonly LayerRule[] = [
     because: 'a route knows HTTP; rules and SQL are behind an operation',
   },
   {
-    files: /^packages\/platform\/src\/[^/]+\/[^./]+\.ts$/,
-    except: /\/src\/(db|http)\//,
+    files: /^packages\/platform\/src\/(?:[^/]+\/)+[^./]+\.ts$/,
+    except: /\/src\/(db|http|completions)\//,
     mustNotImport: /^@?fastify(\/|$)|\.routes\.ts$/,
     because: 'an operation knows the rules, not HTTP',
   },
   {
     files: /\.repo\.ts$/,
     mustNotImport:
-      /^@?fastify(\/|$)|\.routes\.ts$|^packages\/platform\/src\/(?!db\/)[^/]+\/(?!\S+-policy\.ts$)[^./]+\.ts$/,
+      /^@?fastify(\/|$)|\.routes\.ts$|^packages\/platform\/src\/(?!db\/)(?:[^/]+\/)+(?!\S+-policy\.ts$)[^./]+\.ts$/,
     because: 'a repository knows SQL, neither operations nor HTTP (pure rules that both need are a *-policy.ts)',
   },
   {

@@ -9,8 +9,8 @@ import { FaultRunner } from './run-faults.ts'
 /** What is killed and cut off here; `npm run faults` finds out what there is, and takes all of it. */
 const HARMED: readonly Occurring[] = [
   { operation: 'admitRun', when: 'serving', times: 1 },
-  { operation: 'finalizeRun', when: 'serving', times: 1 },
-  { operation: 'reapRun', when: 'start', times: 1 },
+  { operation: 'recordOutcome', when: 'serving', times: 1 },
+  { operation: 'recoverRun', when: 'start', times: 1 },
 ]
 
 const SAMPLE: readonly RegExp[] = [
@@ -18,8 +18,8 @@ const SAMPLE: readonly RegExp[] = [
   /^4 requests, each sent 32 times$/,
   /^20 messages allowed, 52 tried; /,
   /^kill -9 inside admitRun/,
-  /^kill -9 after finalizeRun/,
-  /^kill -9 inside reapRun/,
+  /^kill -9 after recordOutcome/,
+  /^kill -9 inside recoverRun/,
   /^the connection of admitRun breaks after COMMIT was sent, before its answer$/,
 ]
 

@@ -63,7 +63,7 @@ describe.each(ENGINES)('X-Agent-Run-Admitted when the records fail on %s', (engi
   test('a run whose end cannot be recorded at first ends all the same, and nobody sees an end before', async () => {
     const client = await platform.client()
     platform.provider.script([text('Hello.')])
-    faults.set('finalizeRun', new ServiceError('database_unavailable'))
+    faults.set('recordOutcome', new ServiceError('database_unavailable'))
 
     const { stream } = await client.completeWhole()
 

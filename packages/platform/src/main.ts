@@ -8,8 +8,8 @@ import { type AttachmentAccess, createAttachmentAccess } from './attachments/att
 import { BlobStore } from './attachments/blob-store.ts'
 import { openBackends } from './backends.ts'
 import { closeToOthers } from './close-to-others.ts'
-import { RunExecutor } from './completions/run-executor.ts'
-import { executeCompletion } from './completions/start-completion.ts'
+import { RunExecutor } from './runs/execute/run-executor.ts'
+import { executeRun } from './runs/execute/execute-run.ts'
 import { loadPlatformConfig, type PlatformConfig } from './config.ts'
 import type { Platform } from './context.ts'
 import { Overload } from './http/overload.ts'
@@ -18,8 +18,8 @@ import { StagedUploads } from './mount/staged-uploads.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { SqlTokenStore } from './oauth/token-store.sql.ts'
 import { openPlatformStore, type PlatformStore } from './platform-store.ts'
-import { Replica } from './runs/replica.ts'
-import type { RunView } from './runs/run-view.ts'
+import { Replica } from './runs/recover/replica.ts'
+import type { RunView } from './runs/records/run-view.ts'
 import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
@@ -109,14 +109,14 @@ export async function equipPlatform(
     store,
     logs,
     log,
-    execute: (run) => executeCompletion(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
+    execute: (run) => executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
   })
   const replica = await Replica.start({
     db: store.db,
     version: VERSION,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onReaped: (runs) => tellOfLostRuns(runs, { logs, log }),
+    onRecovered: (runs) => tellOfLostRuns(runs, { logs, log }),
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
   replica.startTimers()

@@ -4,7 +4,7 @@ import { createFirstApiKey } from './api-keys/create-api-key.ts'
 import { ENGINES, openTestDatabase } from './db/engines.contract.ts'
 import { createOwner } from './owners/create-owner.ts'
 import { equipStore, openPlatformStore } from './platform-store.ts'
-import { admitCompletion } from './runs/admit-completion.ts'
+import { admitCompletion } from './runs/admit/admit-completion.ts'
 import { AGENTS, completion, openTestStore } from './test-store.contract.ts'
 
 describe('the store', () => {

@@ -9,14 +9,14 @@ import { parseAllowancePolicy } from './members/allowance-policy.ts'
 import { registerMember } from './members/register-members.ts'
 import { createOwner } from './owners/create-owner.ts'
 import { equipStore, type PlatformStore } from './platform-store.ts'
-import { admitCompletion } from './runs/admit-completion.ts'
-import type { Admission } from './runs/admit-run.ts'
-import type { CompletionRequest } from './runs/completion-request.ts'
-import { finalizeRun } from './runs/finalize-run.ts'
-import { startRun } from './runs/start-run.ts'
-import { insertReplica } from './runs/replicas.repo.ts'
-import type { ModelCall } from './runs/run-output.repo.ts'
-import type { Ending } from './runs/settle-run.ts'
+import { admitCompletion } from './runs/admit/admit-completion.ts'
+import type { Admission } from './runs/admit/admit-run.ts'
+import type { CompletionRequest } from './runs/admit/completion-request.ts'
+import { recordOutcome } from './runs/settle/record-outcome.ts'
+import { startRun } from './runs/execute/start-run.ts'
+import { insertReplica } from './runs/recover/replicas.repo.ts'
+import type { ModelCall } from './runs/records/run-output.repo.ts'
+import type { Ending } from './runs/settle/write-outcome.ts'
 
 /** A tenant in a test: an owner with one integration, and short ways to do what callers and runners do. */
 export type TestTenant = {
@@ -104,7 +104,7 @@ export async function addTenant(
     },
     finish: async (admission, ending, boot = bootId) => {
       const complete: Ending = { ...COMPLETED, ...ending }
-      return (await db.run(finalizeRun, { ...writer(admission, boot), ending: complete })).outcome
+      return (await db.run(recordOutcome, { ...writer(admission, boot), ending: complete })).outcome
     },
   }
 }

@@ -1,7 +1,7 @@
 import { and, eq, inArray } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { runs } from '../db/schema.ts'
-import { isActive, type RunView, statusOf } from '../runs/run-view.ts'
+import { isActive, type RunView, statusOf } from '../runs/records/run-view.ts'
 import type { ChatRow } from './chats.repo.ts'
 
 /** A chat as its owner sees it. */

@@ -3,7 +3,7 @@ import type { LogEvent } from '@bureau/runtime'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { storable } from '../db/storable.ts'
-import { endingOf, type RunOutcome } from '../runs/run-ending.ts'
+import { endingOf, type RunOutcome } from '../runs/settle/ending-events.ts'
 import { completionEncoder, encodeMeta, frameData, type StreamMeta } from './encode-completion.ts'
 
 const META: StreamMeta = {

@@ -11,7 +11,7 @@ import {
 } from '@bureau/runtime'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { endingOf, type RunOutcome } from '../runs/run-ending.ts'
+import { endingOf, type RunOutcome } from '../runs/settle/ending-events.ts'
 import { encodeText, readOffset, type TextStream } from './encode-text.ts'
 
 const USER: EventSource = { agent: 'CEO', callerAgent: null, agent_run_id: 'stay_1' }

@@ -5,7 +5,7 @@ import type { Platform } from '../context.ts'
 import { readIntegration } from '../integrations/describe-integrations.ts'
 import { parseDataObject } from '../http/strict-json.ts'
 import { checkSandboxFiles } from '../mount/sandbox-files.ts'
-import type { CompletionRequest } from '../runs/completion-request.ts'
+import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 
 /** A request that was checked as far as that needs nothing but the request. */
 export type ReadCompletion = {

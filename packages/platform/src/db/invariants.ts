@@ -11,7 +11,7 @@ export type Violation = {
 /**
  * Checks what must hold at every moment, whatever was killed or raced. An empty answer is the good one.
  *
- * I6 (no active run of a dead process) holds once the reaper had its turn; `settled` says that it had.
+ * I6 (no active run of a dead process) holds once the recovery had its turn; `settled` says that it had.
  */
 export const checkInvariants = systemOperation(
   { source: import.meta.url, name: 'checkInvariants', lane: 'maintenance' },

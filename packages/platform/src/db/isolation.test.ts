@@ -5,7 +5,7 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { newId } from '../ids.ts'
 import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
-import { appendEventChunk } from '../runs/event-chunks.ts'
+import { appendEventChunk } from '../runs/records/event-chunks.ts'
 import { findSecret, putSecret } from '../security/secrets.ts'
 import { takeLease } from '../oauth/leases.ts'
 import { reserveUpload } from '../uploads/manage-uploads.ts'
@@ -14,7 +14,7 @@ import { addTenant, answer, modelCall, openTestStore, type TestTenant } from '..
 import { ENGINES, queryRows, queryRowsAs, SERVER } from './engines.contract.ts'
 import type { DatabaseError } from './database.ts'
 import { openDatabase } from './open-database.ts'
-import { insertReplica } from '../runs/replicas.repo.ts'
+import { insertReplica } from '../runs/recover/replicas.repo.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 

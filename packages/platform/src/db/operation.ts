@@ -38,7 +38,7 @@ export function tenantOperation<Args extends { readonly ownerId: string }, Resul
   return { ...declaration, access: 'tenant', work }
 }
 
-/** An operation of the platform itself, across owners: reaper, sweeps, start-up. Never for a caller's request. */
+/** An operation of the platform itself, across owners: recovery, sweeps, start-up. Never for a caller's request. */
 export function systemOperation<Args, Result>(
   declaration: Declaration,
   work: (tx: Tx, args: Args) => Promise<Result>,

@@ -1,6 +1,6 @@
 import { PgliteDatabase } from './database.pglite.ts'
 import { equipStore } from '../platform-store.ts'
-import { Replica } from '../runs/replica.ts'
+import { Replica } from '../runs/recover/replica.ts'
 import { addTenant, modelCall } from '../test-store.contract.ts'
 
 // A process for a test: admits and ends runs without pause, prints what was acknowledged, and waits to be killed.

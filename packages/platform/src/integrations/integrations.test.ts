@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
-import { beatReplica } from '../runs/replicas.repo.ts'
+import { beatReplica } from '../runs/recover/replicas.repo.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { getIntegration, listIntegrations } from './integrations.repo.ts'
 import { deleteIntegration, type IntegrationChanges, updateIntegration } from './manage-integrations.ts'

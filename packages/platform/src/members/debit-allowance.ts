@@ -2,7 +2,7 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { allowanceLedger } from '../db/schema.ts'
 import { appendOutbox } from '../outbox/outbox.repo.ts'
-import type { RunRow } from '../runs/runs.repo.ts'
+import type { RunRow } from '../runs/records/runs.repo.ts'
 import { type MemberRow, type PeriodRow, remainingOf } from './allowance-policy.ts'
 import { bookLedger } from './ledger.repo.ts'
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CancelMode } from '@bureau/protocol'
 import { isEnded } from './follow-run.ts'
 import type { Platform } from '../context.ts'
-import { getRun } from './read-runs.ts'
+import { getRun } from './records/read-runs.ts'
 import { requestCancel } from './request-cancel.ts'
 
 export type CancelRun = {

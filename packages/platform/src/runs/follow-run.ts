@@ -3,10 +3,10 @@ import { newMessagesForClient } from '@bureau/framework'
 import { type RunErrorCode, ServiceError } from '@bureau/protocol'
 import { type EventBatch, lastSeqOf, type RunLogReader, StoredRunLog, StreamBroken } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
-import { readEventChunks } from './event-chunks.ts'
-import { getRun } from './read-runs.ts'
-import { endingOf } from './run-ending.ts'
-import type { RunOutput, RunView } from './run-view.ts'
+import { readEventChunks } from './records/event-chunks.ts'
+import { getRun } from './records/read-runs.ts'
+import { endingOf } from './settle/ending-events.ts'
+import type { RunOutput, RunView } from './records/run-view.ts'
 
 export type RunStream = {
   readonly run: RunView

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
-import type { Admission } from './admit-run.ts'
-import { reapRun, RECOVERY_GAP } from './finalize-run.ts'
-import { recordRunProgress } from './record-run-progress.ts'
-import { declareDead, listPulses } from './replicas.repo.ts'
+import type { Admission } from './admit/admit-run.ts'
+import { recoverRun, RECOVERY_GAP } from './recover/recover-lost-runs.ts'
+import { recordRunProgress } from './records/record-run-progress.ts'
+import { declareDead, listPulses } from './recover/replicas.repo.ts'
 import { requestCancel } from './request-cancel.ts'
-import type { ModelCall, RunItemRecord } from './run-output.repo.ts'
+import type { ModelCall, RunItemRecord } from './records/run-output.repo.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 
@@ -55,7 +55,7 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
     const written = { items: [answer('Paris.')], calls: [modelCall(1)] }
     expect(await record(admission, tenant, written)).toBe('ok')
     expect(await tenant.finish(admission, { calls: [modelCall(2, { total_cost: 0.0000011 })], lastEventSeq: 9 })).toBe(
-      'finalized',
+      'settled',
     )
     const { runId, chatId } = admission.run
     const [run] = await platform.rows(`SELECT state, usage, last_event_seq::int AS seq FROM runs WHERE id = '${runId}'`)
@@ -159,7 +159,7 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
     const stranger = await platform.addReplica()
     expect(await record(admission, tenant, { items: [answer('x')], bootId: stranger })).toBe('fenced')
     expect(await tenant.finish(admission, {}, stranger)).toBe('fenced')
-    expect(await tenant.finish(admission)).toBe('finalized')
+    expect(await tenant.finish(admission)).toBe('settled')
     expect(await record(admission, tenant, { items: [answer('too late')], calls: [modelCall(1)] })).toBe('fenced')
   })
 
@@ -216,18 +216,18 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
       const doomed = await platform.addReplica()
       const admission = await admit(tenant, doomed)
       const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
-      expect(await platform.db.run(reapRun, key)).toEqual({ outcome: 'fenced' })
+      expect(await platform.db.run(recoverRun, key)).toEqual({ outcome: 'fenced' })
       await killReplica(doomed)
 
-      expect(await platform.db.run(reapRun, key)).toMatchObject({
-        outcome: 'finalized',
+      expect(await platform.db.run(recoverRun, key)).toMatchObject({
+        outcome: 'settled',
         run: {
           status: 'failed',
           error: { code: 'runner_lost', retryable: true },
           lastEventId: String(RECOVERY_GAP + 2),
         },
       })
-      expect(await platform.db.run(reapRun, key)).toMatchObject({ outcome: 'already_ended' })
+      expect(await platform.db.run(recoverRun, key)).toMatchObject({ outcome: 'already_ended' })
       expect(await spent(tenant)).toEqual({ messages: 0, tokens: 0, cost: 0 })
       expect(await record(admission, tenant, { calls: [modelCall(1)], bootId: doomed })).toBe('fenced')
       expect(await tenant.finish(admission, {}, doomed)).toBe('already_ended')
@@ -245,28 +245,28 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
       const key = { ownerId: tenant.ownerId, runId: run.runId }
       await platform.db.run(requestCancel, { ...key, mode: 'immediate' })
       await killReplica(doomed)
-      expect(await platform.db.run(reapRun, key)).toMatchObject({ run: { status: 'cancelled', error: null } })
+      expect(await platform.db.run(recoverRun, key)).toMatchObject({ run: { status: 'cancelled', error: null } })
     })
   })
 
-  // Runner, reaper and a late model call meet: exactly one ends the run, and nothing is charged twice or lost.
-  test('40 times, the runner completes while the reaper fails and a usage tick comes late', async () => {
+  // Runner, recovery and a late model call meet: exactly one ends the run, and nothing is charged twice or lost.
+  test('40 times, the runner completes while the recovery fails and a usage tick comes late', async () => {
     const tenant = await withMember({ maxConcurrentRuns: 1000 })
     const outcomes: string[] = []
     for (let round = 0; round < 40; round++) {
       const doomed = await platform.addReplica()
       const admission = await admit(tenant, doomed)
       const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
-      const [, runner, reaper] = await Promise.all([
+      const [, runner, recovery] = await Promise.all([
         killReplica(doomed).then(() => 'dead'),
         tenant.finish(admission, { calls: [modelCall(1)] }, doomed),
-        platform.db.run(reapRun, key).then((result) => result.outcome),
+        platform.db.run(recoverRun, key).then((result) => result.outcome),
         record(admission, tenant, { calls: [modelCall(2)], bootId: doomed }),
       ])
-      const swept = await platform.db.run(reapRun, key)
-      outcomes.push([runner, reaper, swept.outcome].filter((outcome) => outcome === 'finalized').join())
+      const swept = await platform.db.run(recoverRun, key)
+      outcomes.push([runner, recovery, swept.outcome].filter((outcome) => outcome === 'settled').join())
     }
-    expect(new Set(outcomes)).toEqual(new Set(['finalized']))
+    expect(new Set(outcomes)).toEqual(new Set(['settled']))
     expect(await platform.db.run(checkInvariants, { settled: false })).toEqual([])
   })
 })

@@ -7,8 +7,8 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { setAllowance, updateMember } from '../members/manage-members.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
-import { reapLostRuns } from './reap-lost-runs.ts'
-import { recordRunProgress } from './record-run-progress.ts'
+import { recoverLostRuns } from './recover/recover-lost-runs.ts'
+import { recordRunProgress } from './records/record-run-progress.ts'
 import { requestCancel } from './request-cancel.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
@@ -64,7 +64,7 @@ describe.each(ENGINES)('everything at once on %s', (engine) => {
           platform.rows(
             `UPDATE replicas SET state = 'dead' WHERE boot_id = '${boot}' AND boot_id <> '${platform.bootId}'`,
           ),
-        () => reapLostRuns(platform.db),
+        () => recoverLostRuns(platform.db),
         () => tenant.finish(admission, { calls: [modelCall(2)], items: [answer('y')] }, boot),
         () => tenant.finish(admission, { state: 'failed', error: { code: 'upstream_timeout' } }, boot),
         () => tenant.finish(admission, { state: 'cancelled' }, boot),
@@ -96,7 +96,7 @@ describe.each(ENGINES)('everything at once on %s', (engine) => {
       }
     }
     await Promise.all(Array.from({ length: 48 }, (_, worker) => work(worker)))
-    await reapLostRuns(platform.db)
+    await recoverLostRuns(platform.db)
 
     expect(refusals.filter((refusal) => !EXPECTED.test(refusal))).toEqual([])
     expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])

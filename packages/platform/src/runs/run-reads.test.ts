@@ -15,7 +15,7 @@ async function run(times: number): Promise<void> {
   for (let count = 0; count < times; count++) {
     const admission = await tenant.admit({ consumerId: 'u', usageRequestId: `r-${requests++}` })
     await tenant.start(admission)
-    expect(await tenant.finish(admission, { items: [answer('Paris.')], calls: [modelCall(1)] })).toBe('finalized')
+    expect(await tenant.finish(admission, { items: [answer('Paris.')], calls: [modelCall(1)] })).toBe('settled')
   }
 }
 

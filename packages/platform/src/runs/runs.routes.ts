@@ -23,7 +23,7 @@ import { present } from '../http/present.ts'
 import { type Answered, type Call, jsonRoute, ok, param, rawRoute, type Route } from '../http/route.ts'
 import { cancelRun } from './cancel-run.ts'
 import { findRunStream, publicOutput } from './follow-run.ts'
-import { getRun, listRuns } from './read-runs.ts'
+import { getRun, listRuns } from './records/read-runs.ts'
 
 export const runRoutes: readonly Route[] = [
   jsonRoute(

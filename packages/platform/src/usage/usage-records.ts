@@ -4,9 +4,9 @@ import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowanceLedger, runs, usageEntries } from '../db/schema.ts'
 import { toUsd } from '../members/allowance-policy.ts'
-import { runViews } from '../runs/run-views.ts'
-import { type RunRow, toUsage, USAGE_SUMS } from '../runs/runs.repo.ts'
-import type { RunView } from '../runs/run-view.ts'
+import { runViews } from '../runs/records/run-views.ts'
+import { type RunRow, toUsage, USAGE_SUMS } from '../runs/records/runs.repo.ts'
+import type { RunView } from '../runs/records/run-view.ts'
 
 /** What one run spent. */
 export type UsageRecord = {

@@ -1,0 +1,54 @@
+import { ServiceError } from '@bureau/protocol'
+import type { Caller } from '../../api-keys/caller.ts'
+import { CommitUnknownError } from '../../db/database.ts'
+import type { PlatformStore } from '../../platform-store.ts'
+import { type Admission, type AdmitRun, admitRun } from './admit-run.ts'
+import { completionFingerprint, type CompletionRequest } from './completion-request.ts'
+
+export type AdmitOptions = Pick<AdmitRun, 'bootId' | 'entryAgents' | 'missingSandboxFiles'> & {
+  /** Aborts when the client has left: then no run is reserved. */
+  readonly signal: AbortSignal
+}
+
+/** After this long nobody waits for an answer any more. */
+const DEADLINE_MS = 8_000
+
+/**
+ * Admits a completion.
+ *
+ * `unknown`: a run may or may not have been reserved; the caller has to look at the chat status. Everything thrown
+ * means that this attempt reserved nothing.
+ *
+ * @throws ServiceError what `admitRun` throws, `overloaded`, `database_unavailable`
+ * @throws The reason of `signal`, when it aborted before the reservation.
+ */
+export async function admitCompletion(
+  store: PlatformStore,
+  caller: Caller,
+  request: CompletionRequest,
+  { signal, ...options }: AdmitOptions,
+): Promise<Admission | { readonly outcome: 'unknown' }> {
+  const { ownerId, integrationIds } = caller
+  const args: AdmitRun = {
+    ownerId,
+    integrationIds,
+    request,
+    ...options,
+    fingerprint: completionFingerprint(store.serverKey, request),
+    dataKey: await store.dataKeys.of(ownerId),
+  }
+  signal.throwIfAborted()
+  const wanted = new AbortController() // AbortSignal.any and .timeout cost more than everything else here
+  const leave = (): void => wanted.abort(signal.reason)
+  const late = setTimeout(() => wanted.abort(new ServiceError('database_unavailable')), DEADLINE_MS)
+  signal.addEventListener('abort', leave, { once: true })
+  try {
+    return await store.db.run(admitRun, args, { signal: wanted.signal })
+  } catch (error) {
+    if (error instanceof CommitUnknownError) return { outcome: 'unknown' }
+    throw error
+  } finally {
+    clearTimeout(late)
+    signal.removeEventListener('abort', leave)
+  }
+}

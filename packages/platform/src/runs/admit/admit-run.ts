@@ -1,0 +1,271 @@
+import { type Message, ServiceError } from '@bureau/protocol'
+import { and, eq, sql } from 'drizzle-orm'
+import { insertAttachments, refreshAttachments } from '../../chats/store-attachments.ts'
+import { type EarlierAttachment, listEarlierAttachments } from '../../chats/attachments.repo.ts'
+import { type ChatRow, findActiveRunId } from '../../chats/chats.repo.ts'
+import { openChat } from '../../chats/open-chat.ts'
+import { planAttachmentRefresh } from '../../chats/plan-attachment-refresh.ts'
+import type { RunSettings } from '../../db/column-types.ts'
+import { RollbackWith, tenantOperation, type Tx } from '../../db/operation.ts'
+import { prepared } from '../../db/prepared.ts'
+import { chats, integrations, runs } from '../../db/schema.ts'
+import type { IntegrationRow } from '../../integrations/integrations.repo.ts'
+import { newId } from '../../ids.ts'
+import { remainingOf } from '../../members/allowance-policy.ts'
+import { debitRun } from '../../members/debit-allowance.ts'
+import { type Place, seal } from '../../security/seal.ts'
+import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } from './admit-consumer.ts'
+import type { CompletionRequest } from './completion-request.ts'
+import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
+import type { ReplicaRow } from '../recover/replicas.repo.ts'
+import type { RunRow } from '../records/runs.repo.ts'
+import { runView, type RunView } from '../records/run-view.ts'
+import { runViews } from '../records/run-views.ts'
+
+export type AdmitRun = {
+  readonly ownerId: string
+  /** The process that will execute the run. */
+  readonly bootId: string
+  /** What the API key is restricted to; null: nothing. */
+  readonly integrationIds: readonly string[] | null
+  readonly request: CompletionRequest
+  readonly fingerprint: Uint8Array
+  readonly dataKey: Uint8Array
+  /** The entry-capable agents of each agency of this deployment. */
+  readonly entryAgents: Readonly<Record<string, readonly string[]>>
+  /** The sandbox files that were looked for in the mount and not found. */
+  readonly missingSandboxFiles: readonly string[]
+}
+
+/** A reserved run: a new one, or the one that this very request reserved before. */
+export type Admission = {
+  readonly outcome: 'admitted' | 'replayed'
+  readonly run: RunView
+  readonly aliasChatId: string | null
+  readonly textOnly: boolean
+  readonly settings: RunSettings
+  /** The consumer's message limit, where it has one. `resetAt` is null for `lifetime`. */
+  readonly messageLimit: { readonly limit: number; readonly remaining: number; readonly resetAt: string | null } | null
+}
+
+/**
+ * Decides whether a completion may start and, if so, reserves its run: all in one transaction.
+ *
+ * Whatever this throws, nothing was reserved. A request whose usageRequestId is known is answered before anything that
+ * depends on the present state, and again after it: a retry never hears "refused" because of its own run.
+ *
+ * @throws ServiceError `integration_not_found`, `integration_forbidden`, `insufficient_scope`,
+ *   `usage_request_id_reused`, `integration_disabled`, `allowance_attribution_required`, `unknown_agency`, `invalid_agent`,
+ *   `member_not_found`, `consumer_inactive`, `consumer_concurrency_exceeded`, `consumer_allowance_exhausted`,
+ *   `chat_not_found`, `chat_alias_conflict`, `run_active`, `invalid_attachment_refresh`,
+ *   `attachment_refresh_ambiguous`, `attachment_refresh_required`, `sandbox_file_not_found`, `server_draining`
+ */
+export const admitRun = tenantOperation(
+  { source: import.meta.url, name: 'admitRun', lane: 'admission' },
+  async (tx, args: AdmitRun): Promise<Admission> => {
+    const reached = await requireOwnership(tx, args)
+    const known = reached.isKnown ? await findReplay(tx, args) : undefined
+    if (known) return known
+    try {
+      return await reserve(tx, args, reached)
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      const replay = await findReplay(tx, args)
+      throw replay ? new RollbackWith(replay) : error
+    }
+  },
+)
+
+/** What a run is reserved for, and who will execute it. */
+type Reached = Asked & {
+  /** Of the process that is to execute the run; null: nobody knows it. */
+  readonly replicaState: ReplicaRow['state'] | null
+  /** Whether the usageRequestId has a run. */
+  readonly isKnown: boolean
+}
+
+type Reaching = Pick<RunRow, 'ownerId' | 'integrationId' | 'usageRequestId' | 'consumerId' | 'bootId'>
+
+const selectReached = prepared((tx, { ownerId, integrationId, usageRequestId, consumerId, bootId }: Reaching) => {
+  const known = sql`SELECT 1 FROM runs WHERE integration_id = ${integrationId} AND usage_request_id = ${usageRequestId}`
+  const member = sql`SELECT status FROM members
+    WHERE integration_id = ${integrationId} AND consumer_id = ${consumerId} AND deleted_at IS NULL`
+  return tx
+    .select({
+      integration: integrations,
+      replicaState: sql<Reached['replicaState']>`(SELECT state FROM replicas WHERE boot_id = ${bootId})`,
+      isKnown: sql<boolean>`EXISTS (${known})`,
+      memberStatus: sql<Reached['memberStatus']>`(${member})`,
+    })
+    .from(integrations)
+    .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId)))
+})
+
+/** The integration, also a deleted one, if it is the caller's and within reach of the API key. */
+async function requireOwnership(tx: Tx, { ownerId, bootId, integrationIds, request }: AdmitRun): Promise<Reached> {
+  const { apiIntegrationId, usageRequestId, consumerId } = request
+  const key = { ownerId, integrationId: apiIntegrationId, usageRequestId, consumerId, bootId }
+  const [reached] = await selectReached(tx, key)
+  if (!reached) {
+    // Row level security hides what is somebody else's; this route has to tell it from what is not there.
+    const { rows } = await tx.execute(sql`SELECT owner_id FROM resolve_integration(${apiIntegrationId})`)
+    throw new ServiceError(rows[0]?.['owner_id'] ? 'integration_forbidden' : 'integration_not_found')
+  }
+  if (integrationIds && !integrationIds.includes(apiIntegrationId)) throw new ServiceError('insufficient_scope')
+  return reached
+}
+
+type RequestKey = { readonly ownerId: string; readonly integrationId: string; readonly usageRequestId: string }
+
+const selectByRequest = prepared((tx, { ownerId, integrationId, usageRequestId }: RequestKey) =>
+  tx
+    .select({ run: runs, alias: chats.alias })
+    .from(runs)
+    .innerJoin(chats, eq(chats.id, runs.chatId))
+    .where(
+      and(eq(runs.integrationId, integrationId), eq(runs.usageRequestId, usageRequestId), eq(runs.ownerId, ownerId)),
+    ),
+)
+
+/** @throws ServiceError `usage_request_id_reused` */
+async function findReplay(tx: Tx, args: AdmitRun): Promise<Admission | undefined> {
+  const { ownerId, request, fingerprint } = args
+  const { apiIntegrationId: integrationId, usageRequestId } = request
+  if (usageRequestId === null) return undefined
+  const [found] = await selectByRequest(tx, { ownerId, integrationId, usageRequestId })
+  if (!found) return undefined
+  if (!Buffer.from(found.run.fingerprint).equals(fingerprint)) throw new ServiceError('usage_request_id_reused')
+  const [view] = await runViews(tx, ownerId, [found.run])
+  if (!view) throw new Error('a run has a view')
+  return toAdmission('replayed', found.run, { view, aliasChatId: found.alias })
+}
+
+async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admission> {
+  const { integration, replicaState } = reached
+  const { ownerId, request } = args
+  const { settings } = integration
+  if (integration.deletedAt) throw new ServiceError('integration_not_found')
+  if (settings.disabled) throw new ServiceError('integration_disabled')
+  requireAttribution(request, integration)
+  const agent = chooseAgent(args, integration)
+  const allowance = await admitConsumer(tx, request, reached)
+  const chat = await namedChat(tx, args, settings)
+  const refreshes = planAttachmentRefresh(await listAttachments(tx, chat), request.attachmentUrlRefreshes, Date.now())
+  if (args.missingSandboxFiles.length > 0) throw new ServiceError('sandbox_file_not_found')
+  if (replicaState !== 'live') throw new ServiceError('server_draining', { headers: { 'Retry-After': '1' } })
+
+  const { run, messageSeq } = await insertRun(tx, args, { integration, agent, allowance, chat })
+  await refreshAttachments(tx, args, refreshes)
+  const target = { ownerId, chatId: run.chatId, runId: run.id, messageSeq, dataKey: args.dataKey }
+  await insertAttachments(tx, target, request.attachments)
+  const admission = toAdmission('admitted', run, { view: runView(run, undefined), aliasChatId: chat?.alias ?? null })
+  return allowance ? { ...admission, messageLimit: await chargeMessage(tx, run, allowance) } : admission
+}
+
+/** The chat that the request names, locked; null when the run is to have one of its own. */
+async function namedChat(
+  tx: Tx,
+  { ownerId, request }: AdmitRun,
+  { chatBinding }: IntegrationRow['settings'],
+): Promise<ChatRow | null> {
+  const { apiIntegrationId: integrationId, consumerId, chatId, aliasChatId } = request
+  if (chatId === null && aliasChatId === null) return null
+  const boundToConsumer = chatBinding === 'consumer'
+  return openChat(tx, { ownerId, integrationId, consumerId, chatId, aliasChatId, boundToConsumer })
+}
+
+/** @throws ServiceError `unknown_agency`, `invalid_agent` */
+function chooseAgent({ request, entryAgents }: AdmitRun, integration: IntegrationRow): string {
+  const agent = request.agent ?? integration.defaultAgent
+  const agents = entryAgents[integration.agencyId]
+  if (!agents) throw new ServiceError('unknown_agency')
+  if (!agents.includes(agent)) throw new ServiceError('invalid_agent')
+  return agent
+}
+
+/** What the messages of a chat have attached. @throws ServiceError `run_active` */
+async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<EarlierAttachment[]> {
+  if (!chat || chat.lastRunId === null) return []
+  const key = { ownerId: chat.ownerId, chatId: chat.id }
+  const active = await findActiveRunId(tx, key)
+  if (active !== undefined) throw runActive(active)
+  return listEarlierAttachments(tx, key)
+}
+
+function runActive(runId: string | undefined): ServiceError {
+  const headers = { 'Retry-After': '2', ...(runId && { 'X-Agent-Active-Run-Id': runId }) }
+  return new ServiceError('run_active', { headers })
+}
+
+/** Where a run's `user_context` is sealed until the run ends. */
+export const contextPlace = (ownerId: string, runId: string): Place => ({
+  table: 'runs',
+  column: 'context_enc',
+  owner: ownerId,
+  row: runId,
+})
+
+type Reserving = {
+  readonly integration: IntegrationRow
+  readonly agent: string
+  readonly allowance: HeldAllowance | null
+  /** Null: one that is made with the run. */
+  readonly chat: ChatRow | null
+}
+
+/** The reservation itself: of all that want this chat or this usageRequestId, one row gets in. */
+async function insertRun(
+  tx: Tx,
+  { ownerId, bootId, request, fingerprint, dataKey }: AdmitRun,
+  { integration, agent, allowance, chat }: Reserving,
+): Promise<Reservation> {
+  const id = newId('run')
+  const { agencyId } = integration
+  const { onDisconnect, runTimeoutSeconds, maxTurns } = integration.settings
+  const context = request.userContext === null ? null : JSON.stringify(request.userContext)
+  const reserved = await (chat ? reserveInChat : reserveWithChat)(tx, {
+    id,
+    ownerId,
+    integrationId: integration.id,
+    chatId: chat?.id ?? newId('chat'),
+    fingerprint,
+    agent,
+    bootId,
+    memberId: allowance?.member.id ?? null,
+    periodStart: allowance?.period.periodStart ?? null,
+    consumerId: request.consumerId,
+    usageRequestId: request.usageRequestId,
+    textOnly: integration.textOnly,
+    input: { settings: { agencyId, onDisconnect, runTimeoutSeconds, maxTurns }, sandboxFiles: request.sandboxFiles },
+    contextEnc: context === null ? null : seal(dataKey, contextPlace(ownerId, id), context),
+    timeoutSeconds: runTimeoutSeconds,
+    messageId: newId('msg'),
+    item: JSON.stringify(userItem(request.message, agent)),
+  })
+  // Lost against the same usageRequestId (the caller finds it and answers with that run) or against another run.
+  if (!reserved) throw runActive(chat ? await findActiveRunId(tx, { ownerId, chatId: chat.id }) : undefined)
+  return reserved
+}
+
+function userItem(message: string, agent: string): Message {
+  const content = message === '' ? [] : [{ type: 'input_text', text: message }]
+  return { type: 'message', role: 'user', content, agent, callerAgent: null }
+}
+
+async function chargeMessage(tx: Tx, run: RunRow, allowance: HeldAllowance): Promise<Admission['messageLimit']> {
+  const { member } = allowance
+  const period = await debitRun(tx, { run, ...allowance, what: 'msg' }, { messages: 1, tokens: 0, costMicro: 0 })
+  const { messages: remaining } = remainingOf(member, period)
+  if (member.limitMessages === null || remaining === null) return null
+  const resetAt = member.period === 'lifetime' ? null : period.periodEnd.toISOString()
+  const limit = member.limitMessages + period.extraMessages
+  return { limit, remaining: Math.max(0, remaining), resetAt }
+}
+
+function toAdmission(
+  outcome: Admission['outcome'],
+  { textOnly, input }: RunRow,
+  { view, aliasChatId }: { view: RunView; aliasChatId: string | null },
+): Admission {
+  return { outcome, run: view, aliasChatId, textOnly, settings: input.settings, messageLimit: null }
+}

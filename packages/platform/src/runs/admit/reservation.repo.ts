@@ -1,0 +1,125 @@
+import { and, eq, sql } from 'drizzle-orm'
+import type { WithSubqueryWithSelection } from 'drizzle-orm/pg-core'
+import type { Tx } from '../../db/operation.ts'
+import { prepared } from '../../db/prepared.ts'
+import { chats, members, messages, runs } from '../../db/schema.ts'
+import type { RunRow } from '../records/runs.repo.ts'
+
+type Given = Pick<
+  RunRow,
+  'id' | 'ownerId' | 'integrationId' | 'chatId' | 'memberId' | 'consumerId' | 'usageRequestId' | 'fingerprint'
+> &
+  Pick<RunRow, 'agent' | 'textOnly' | 'bootId' | 'periodStart' | 'input' | 'contextEnc'>
+
+/** A run that is to be reserved, with the message that it will answer. */
+export type NewReservation = Given & {
+  readonly timeoutSeconds: number
+  readonly messageId: string
+  /** The message as JSON, without its time. */
+  readonly item: string
+}
+
+/** The run, and the number of its message. */
+export type Reservation = { readonly run: RunRow; readonly messageSeq: number }
+
+/**
+ * The run, its place in the chat, the count of its member's active runs, and the message that it will answer: all or,
+ * when another run has the chat or the usageRequestId, undefined. Chat and member are locked.
+ */
+export const reserveInChat = (tx: Tx, reservation: NewReservation): Promise<Reservation | undefined> =>
+  reserve(insertInChat(tx, reservation), reservation)
+
+/**
+ * As `reserveInChat`, together with the chat, which is new and has no alias. The caller undoes it when it gets undefined:
+ * another run has the usageRequestId.
+ */
+export const reserveWithChat = (tx: Tx, reservation: NewReservation): Promise<Reservation | undefined> =>
+  reserve(insertWithChat(tx, reservation), reservation)
+
+type Inserted = readonly { readonly createdAt: Date; readonly deadlineAt: Date; readonly seq: number }[]
+
+async function reserve(inserting: Promise<Inserted>, reservation: NewReservation): Promise<Reservation | undefined> {
+  const [inserted] = await inserting
+  if (!inserted) return undefined
+  const { timeoutSeconds: _, messageId: __, item: ___, ...given } = reservation
+  const { seq, ...times } = inserted
+  return { run: { ...given, ...times, ...UNTOUCHED }, messageSeq: seq }
+}
+
+/** What a run has before anything has happened to it. */
+const UNTOUCHED = {
+  state: 'reserved',
+  cancelMode: null,
+  cancelRequestedAt: null,
+  errorCode: null,
+  errorMessage: null,
+  errorClass: null,
+  usage: null,
+  lastEventSeq: 0,
+  startedAt: null,
+  finishedAt: null,
+} as const
+
+const insertInChat = prepared((tx, reservation: NewReservation) => {
+  const run = insertedRun(tx, reservation)
+  const chat = tx.$with('chat').as(
+    tx
+      .update(chats)
+      .set({
+        nextSeq: sql`${chats.nextSeq} + 1`,
+        lastRunId: sql`${run.id}`,
+        createdByConsumer: sql`coalesce(${chats.createdByConsumer}, ${run.consumerId})`,
+        updatedAt: sql`now()`,
+      })
+      .from(run)
+      .where(and(eq(chats.id, reservation.chatId), eq(chats.ownerId, reservation.ownerId)))
+      .returning({ seq: lastSeq }),
+  )
+  return withTheRest(tx, reservation, { run, chat })
+})
+
+const insertWithChat = prepared((tx, reservation: NewReservation) => {
+  const { id, chatId, ownerId, integrationId, consumerId } = reservation
+  const values = { id: chatId, ownerId, integrationId, createdByConsumer: consumerId, lastRunId: id, nextSeq: 2 }
+  const chat = tx.$with('chat').as(tx.insert(chats).values(values).returning({ seq: lastSeq }))
+  return withTheRest(tx, reservation, { run: insertedRun(tx, reservation), chat })
+})
+
+const lastSeq = sql<number>`${chats.nextSeq} - 1`.mapWith(Number).as('seq')
+
+function insertedRun(tx: Tx, reservation: NewReservation) {
+  const { id, ownerId, integrationId, chatId, memberId, consumerId, usageRequestId, fingerprint } = reservation
+  const { agent, textOnly, bootId, periodStart, input, contextEnc, timeoutSeconds } = reservation
+  const keys = { id, ownerId, integrationId, chatId, memberId, consumerId, usageRequestId, bootId, periodStart }
+  const deadlineAt = sql`now() + make_interval(secs => ${timeoutSeconds})`
+  const values = { ...keys, fingerprint, agent, textOnly, input, contextEnc, deadlineAt, state: 'reserved' as const }
+  return tx.$with('run').as(tx.insert(runs).values(values).onConflictDoNothing().returning())
+}
+
+type Parts = {
+  readonly run: ReturnType<typeof insertedRun>
+  readonly chat: WithSubqueryWithSelection<{ seq: typeof lastSeq }, 'chat'>
+}
+
+function withTheRest(tx: Tx, reservation: NewReservation, { run, chat }: Parts) {
+  const member = tx.$with('member').as(
+    tx
+      .update(members)
+      .set({ activeRuns: sql`${members.activeRuns} + 1` })
+      .from(run)
+      .where(and(sql`${members.id} = ${reservation.memberId}`, eq(members.ownerId, reservation.ownerId))),
+  )
+  const microseconds = sql`(extract(epoch FROM ${run.createdAt}) * 1000000)::bigint`
+  // In the order of the table's columns.
+  const message = tx.$with('message').as(
+    tx.insert(messages).select(sql`
+      SELECT ${run.chatId}, ${chat.seq}, ${run.ownerId}, ${run.id}, ${reservation.messageId}, 'user',
+        ${reservation.item}::jsonb || jsonb_build_object('timestamp', ${microseconds}), 'ok', now()
+      FROM run, chat`),
+  )
+  return tx
+    .with(run, chat, member, message)
+    .select({ createdAt: run.createdAt, deadlineAt: run.deadlineAt, seq: chat.seq })
+    .from(run)
+    .innerJoin(chat, sql`true`)
+}

@@ -1,0 +1,172 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Agency, runAgency } from '@bureau/framework'
+import { ERRORS, ServiceError } from '@bureau/protocol'
+import type { Logger } from '@bureau/runtime'
+import type { AttachmentAccess } from '../../attachments/attachment-access.ts'
+import { AttachmentFailure } from '../../attachments/attachment-failure.ts'
+import type { BlobStore } from '../../attachments/blob-store.ts'
+import { loadAttachments } from '../../attachments/load-attachments.ts'
+import { type AttachmentNote, noteAttachments } from '../../chats/note-attachment.ts'
+import { CommitUnknownError } from '../../db/database.ts'
+import type { AgencyMount } from '../../mount/agency-mount.ts'
+import type { AgencyMounts } from '../../mount/agency-mounts.ts'
+import { mountTools } from '../../mount/mount-tools.ts'
+import type { SignIns } from '../../oauth/open-sign-ins.ts'
+import type { PlatformStore } from '../../platform-store.ts'
+import type { RunContext } from './read-run-context.ts'
+import { startRun, type StartOutcome } from './start-run.ts'
+import type { ActiveRun } from './active-run.ts'
+import { type AttachmentParts, composeInput } from './compose-input.ts'
+import { type Outcome, settleRun } from './settle-run.ts'
+
+export type ExecuteOptions = {
+  readonly store: PlatformStore
+  readonly agencies: ReadonlyMap<string, Agency>
+  readonly signIns: SignIns
+  readonly attachmentAccess: AttachmentAccess
+  readonly blobs: BlobStore
+  readonly mounts: AgencyMounts
+  readonly log: Logger
+}
+
+const RETRY_MS = 500
+const CANCELLED: Outcome = { status: 'cancelled', usage: null, error: null }
+const BROKEN: Outcome = { status: 'failed', usage: null, error: { code: 'internal_error' } }
+
+const NOT_BEGUN = { cancel_requested: CANCELLED, broken: BROKEN }
+
+/** It was there when the run was reserved, in another process. */
+const AGENCY_GONE: Outcome = {
+  status: 'failed',
+  usage: null,
+  error: { code: 'invalid_configuration', message: ERRORS.unknown_agency.message },
+}
+
+/** It was there when the run was reserved. */
+const FILE_GONE: Outcome = {
+  status: 'failed',
+  usage: null,
+  error: { code: 'attachment_fetch_failed', message: 'A file of the agency mount is no longer there.' },
+}
+
+/** Works on a reserved run from its start to the record of its end. Never throws. */
+export async function executeRun(run: ActiveRun, options: ExecuteOptions): Promise<void> {
+  const { runId } = run.reserved
+  try {
+    const begun = await begin(run, options)
+    if (begun.outcome === 'fenced') return run.fence()
+    const finish = begun.outcome === 'started' ? await work(run, begun.context, options) : NOT_BEGUN[begun.outcome]
+    await settleRun(run, finish, options)
+    options.log.info({ runId, status: finish.status, code: finish.error?.code, usage: finish.usage }, 'run ended')
+  } catch (error) {
+    options.log.error({ err: error, runId }, 'a run was lost')
+    run.fence()
+  }
+}
+
+/** Says that the run is running, however often the database has to be asked. */
+async function begin(
+  run: ActiveRun,
+  { store, log }: ExecuteOptions,
+): Promise<StartOutcome | { readonly outcome: 'broken' }> {
+  const { ownerId, runId, bootId } = run.reserved
+  while (!run.fenced) {
+    try {
+      const dataKey = await store.dataKeys.of(ownerId)
+      return await store.db.run(startRun, { ownerId, runId, bootId, dataKey })
+    } catch (error) {
+      if (!isPassing(error)) {
+        log.error({ err: error, runId }, 'a run could not be started')
+        return { outcome: 'broken' }
+      }
+      log.warn({ err: error, runId }, 'a run could not be started; it is tried again')
+      await sleep(RETRY_MS, undefined, { ref: false })
+    }
+  }
+  return { outcome: 'fenced' }
+}
+
+/** Whether the database was away or its answer was lost, rather than refusing what it was asked for. */
+const isPassing = (error: unknown): boolean => error instanceof ServiceError || error instanceof CommitUnknownError
+
+/** However often the database has to be asked. @throws What it refuses with, and when the run is stopped meanwhile. */
+async function persistently(run: ActiveRun, log: Logger, write: () => Promise<void>): Promise<void> {
+  const { reserved, control } = run
+  for (;;) {
+    try {
+      return await write()
+    } catch (error) {
+      if (!isPassing(error)) throw error
+      log.warn({ err: error, runId: reserved.runId }, 'a write of a run is repeated')
+      await sleep(RETRY_MS, undefined, { ref: false, signal: control.signal })
+    }
+  }
+}
+
+async function work(run: ActiveRun, context: RunContext, options: ExecuteOptions): Promise<Outcome> {
+  const { ownerId, runId, settings } = run.reserved
+  try {
+    const agency = options.agencies.get(settings.agencyId)
+    if (!agency) return AGENCY_GONE
+    const mount = await options.mounts.of({ ownerId, integrationId: context.integrationId })
+    if ((await mount.missing(context.input.sandboxFiles)).length > 0) return FILE_GONE
+    const parts = await readAttachments(run, context, options)
+    return 'status' in parts ? parts : await converse(run, { context, parts, agency, mount }, options)
+  } catch (error) {
+    if (run.control.signal.aborted) return CANCELLED
+    options.log.error({ err: error, runId }, 'a run could not be worked on')
+    return BROKEN
+  }
+}
+
+/** Everything that the conversation has attached, or how the run fails for want of it. */
+async function readAttachments(
+  run: ActiveRun,
+  { history }: RunContext,
+  { store, attachmentAccess: access, blobs, log }: ExecuteOptions,
+): Promise<AttachmentParts | Outcome> {
+  const { ownerId, runId } = run.reserved
+  const attached = history.flatMap(({ attachments }) => attachments)
+  if (attached.length === 0) return new Map()
+  const note = async (notes: readonly AttachmentNote[]): Promise<void> => {
+    if (notes.length > 0) await persistently(run, log, () => store.db.run(noteAttachments, { ownerId, notes }))
+  }
+  try {
+    const readBlob = (sha256: Uint8Array): Promise<Uint8Array | undefined> => blobs.read(ownerId, sha256)
+    const loaded = await loadAttachments(attached, { access, readBlob, signal: run.control.signal })
+    await note(loaded.notes)
+    return loaded.parts
+  } catch (error) {
+    if (!(error instanceof AttachmentFailure)) throw error
+    await note(error.notes)
+    log.info({ err: error, runId }, 'an attachment could not be used')
+    return { status: 'failed', usage: null, error: { code: error.code, message: error.message } }
+  }
+}
+
+type Work = {
+  readonly context: RunContext
+  readonly parts: AttachmentParts
+  readonly agency: Agency
+  readonly mount: AgencyMount
+}
+
+async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Promise<Outcome> {
+  const { context, parts, agency, mount } = work
+  const { ownerId, runId, settings } = run.reserved
+  const ended = await runAgency(agency, composeInput(context, parts), {
+    runId,
+    environment: options.signIns.environmentOf(agency, ownerId),
+    sink: run.recorder,
+    journal: run.progress,
+    control: run.control,
+    // Agents of an integration without files need no tools for them.
+    tools: (await options.mounts.isEmpty({ ownerId, integrationId: context.integrationId })) ? [] : mountTools(mount),
+    maxTurns: settings.maxTurns,
+    timeoutMs: settings.runTimeoutSeconds * 1_000,
+    onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
+    onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
+  })
+  const { status, usage, error, file_ids_map: fileIdsMap } = ended
+  return { status, usage, error, ...(fileIdsMap && { fileIdsMap }) }
+}

@@ -1,0 +1,112 @@
+import type { Message } from '@bureau/protocol'
+import { and, asc, eq, sql } from 'drizzle-orm'
+import type { AttachmentRow } from '../../chats/attachments.repo.ts'
+import type { ChatKey } from '../../chats/chats.repo.ts'
+import { attachmentPlace } from '../../chats/store-attachments.ts'
+import type { RunInputRecord } from '../../db/column-types.ts'
+import type { Tx } from '../../db/operation.ts'
+import { prepared } from '../../db/prepared.ts'
+import { messageAttachments, runs } from '../../db/schema.ts'
+import { signInUserOf } from '../../oauth/credential-name.ts'
+import { unsealText } from '../../security/seal.ts'
+import { contextPlace } from '../admit/admit-run.ts'
+import type { RunRow } from '../records/runs.repo.ts'
+
+/** Everything that the runner needs to know of a run. */
+export type RunContext = {
+  readonly runId: string
+  readonly chatId: string
+  readonly integrationId: string
+  readonly agent: string
+  /** Whose tokens protected tool servers get. */
+  readonly userId: string
+  readonly input: RunInputRecord
+  readonly userContext: Readonly<Record<string, unknown>> | null
+  /** The chat so far, oldest first; the last message with this run's id is the one to answer. */
+  readonly history: readonly HistoryMessage[]
+}
+
+export type HistoryMessage = {
+  readonly seq: number
+  readonly runId: string
+  readonly role: 'user' | 'assistant' | 'system' | 'tool'
+  readonly status: 'ok' | 'failed' | 'cancelled' | 'partial'
+  readonly item: Message
+  readonly attachments: readonly ContextAttachment[]
+}
+
+/**
+ * `sent: false`: it belongs to a failed response; the model is told of it in words only. Otherwise its content is
+ * fetched from `url` (a credential: keep it out of logs) or read from the owner's blob with that hash.
+ */
+export type ContextAttachment = {
+  readonly id: string
+  readonly kind: 'input_file' | 'input_image'
+  readonly filename: string | null
+  readonly detail: 'auto' | 'low' | 'high' | null
+  readonly mime: string | null
+  readonly sent: boolean
+  readonly url: string | null
+  readonly blobSha256: Uint8Array | null
+}
+
+/** Older messages than these are out of reach of a model anyway. */
+const HISTORY_LIMIT = 2_000
+
+type StoredMessage = Omit<HistoryMessage, 'attachments'>
+
+/** Of a run: what its context is made of, with the messages of its chat as one value. */
+export const contextColumns = {
+  id: runs.id,
+  ownerId: runs.ownerId,
+  chatId: runs.chatId,
+  integrationId: runs.integrationId,
+  consumerId: runs.consumerId,
+  agent: runs.agent,
+  input: runs.input,
+  contextEnc: runs.contextEnc,
+  messages: sql<StoredMessage[]>`(
+    SELECT coalesce(json_agg(json_build_object(
+      'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
+    FROM (SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
+      ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest)`,
+  hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
+}
+
+type ContextRow = Pick<RunRow, Exclude<keyof typeof contextColumns, 'messages' | 'hasAttachments'>> & {
+  readonly messages: readonly StoredMessage[]
+  readonly hasAttachments: boolean
+}
+
+const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
+  tx
+    .select()
+    .from(messageAttachments)
+    .where(and(eq(messageAttachments.chatId, chatId), eq(messageAttachments.ownerId, ownerId)))
+    .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx)),
+)
+
+export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Array): Promise<RunContext> {
+  const chat: ChatKey = { ownerId: run.ownerId, chatId: run.chatId }
+  const attachments = run.hasAttachments ? await selectAttachments(tx, chat) : []
+  const bySeq = Map.groupBy(attachments, (row) => row.messageSeq)
+  const history = run.messages.map((message) => ({
+    ...message,
+    attachments: (bySeq.get(message.seq) ?? []).map((row) => contextAttachment(row, dataKey)),
+  }))
+  const { id: runId, chatId, integrationId, agent, input } = run
+  const userId = signInUserOf(run)
+  return { runId, chatId, integrationId, agent, userId, input, userContext: openContext(run, dataKey), history }
+}
+
+function openContext(run: ContextRow, dataKey: Uint8Array): RunContext['userContext'] {
+  if (!run.contextEnc) return null
+  return JSON.parse(unsealText(dataKey, contextPlace(run.ownerId, run.id), run.contextEnc)) as RunContext['userContext']
+}
+
+function contextAttachment(row: AttachmentRow, dataKey: Uint8Array): ContextAttachment {
+  const { id, ownerId, kind, filename, detail, mime, state, urlEnc, blobSha256 } = row
+  const sent = state === 'ok' || state === 'pending'
+  const url = sent && urlEnc ? unsealText(dataKey, attachmentPlace(ownerId, id), urlEnc) : null
+  return { id, kind, filename, detail, mime, sent, url, blobSha256: sent ? blobSha256 : null }
+}

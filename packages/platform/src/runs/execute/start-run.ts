@@ -1,0 +1,40 @@
+import { and, eq, sql } from 'drizzle-orm'
+import { tenantOperation } from '../../db/operation.ts'
+import { prepared } from '../../db/prepared.ts'
+import { runs } from '../../db/schema.ts'
+import { contextColumns, readRunContext, type RunContext } from './read-run-context.ts'
+import type { RunWriter } from '../records/record-run-progress.ts'
+import { findRun, isRun } from '../records/runs.repo.ts'
+import { isActive } from '../records/run-view.ts'
+
+/**
+ * `cancel_requested`: written nothing, the run is to stop before it starts. `fenced`: written nothing, the run has ended
+ * or belongs to another process; stop at once.
+ */
+export type StartOutcome =
+  | { readonly outcome: 'started'; readonly context: RunContext }
+  | { readonly outcome: 'cancel_requested' | 'fenced' }
+
+/**
+ * Marks a reserved run as running and reads what its runner needs to know.
+ *
+ * Safe to repeat after a lost answer. A run that was cancelled meanwhile stays reserved: finalize it as `cancelled`.
+ */
+export const startRun = tenantOperation(
+  { source: import.meta.url, name: 'startRun', lane: 'run' },
+  async (tx, { ownerId, runId, bootId, dataKey }: RunWriter & { dataKey: Uint8Array }): Promise<StartOutcome> => {
+    const [started] = await updateStarted(tx, { ownerId, runId, bootId })
+    if (started) return { outcome: 'started', context: await readRunContext(tx, started, dataKey) }
+    const run = await findRun(tx, { ownerId, runId })
+    return { outcome: run?.bootId === bootId && isActive(run) ? 'cancel_requested' : 'fenced' }
+  },
+)
+
+const updateStarted = prepared((tx, { ownerId, runId, bootId }: RunWriter) => {
+  const isStartable = sql`${runs.state} IN ('reserved','running') AND ${runs.cancelRequestedAt} IS NULL`
+  return tx
+    .update(runs)
+    .set({ state: 'running', startedAt: sql`coalesce(${runs.startedAt}, now())` })
+    .where(and(isRun({ ownerId, runId }), eq(runs.bootId, bootId), isStartable))
+    .returning(contextColumns)
+})

@@ -1,0 +1,50 @@
+import { and, asc, eq, inArray, lt, sql } from 'drizzle-orm'
+import type { RunSettings } from '../../db/column-types.ts'
+import { systemOperation } from '../../db/operation.ts'
+import { runs } from '../../db/schema.ts'
+
+/** An active run as the records have it, with what it takes to begin it. */
+export type OwnRun = {
+  readonly ownerId: string
+  readonly runId: string
+  readonly chatId: string
+  readonly agent: string
+  readonly settings: RunSettings
+  readonly state: 'reserved' | 'running'
+  readonly lastEventSeq: number
+}
+
+/** Long after every admission has had its answer. */
+const AGE = sql`interval '10 seconds'`
+
+/** The runs that a process has had for a while and that have not ended, at most 1,000. */
+export const listOwnRuns = systemOperation(
+  { source: import.meta.url, name: 'listOwnRuns', lane: 'run' },
+  async (tx, bootId: string): Promise<OwnRun[]> => {
+    const rows = await tx
+      .select({
+        ownerId: runs.ownerId,
+        runId: runs.id,
+        chatId: runs.chatId,
+        agent: runs.agent,
+        input: runs.input,
+        state: runs.state,
+        lastEventSeq: runs.lastEventSeq,
+      })
+      .from(runs)
+      .where(
+        and(
+          eq(runs.bootId, bootId),
+          inArray(runs.state, ['reserved', 'running']),
+          lt(runs.createdAt, sql`now() - ${AGE}`),
+        ),
+      )
+      .orderBy(asc(runs.id))
+      .limit(1_000)
+    return rows.map(({ input, state, ...run }) => ({
+      ...run,
+      settings: input.settings,
+      state: state === 'reserved' ? 'reserved' : 'running',
+    }))
+  },
+)

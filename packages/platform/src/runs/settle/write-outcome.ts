@@ -1,0 +1,116 @@
+import { type Message, RUN_ERRORS, type RunErrorCode, type Usage } from '@bureau/protocol'
+import type { EventChunk } from '@bureau/runtime'
+import { and, eq } from 'drizzle-orm'
+import type { AttachmentState } from '../../db/column-types.ts'
+import type { Tx } from '../../db/operation.ts'
+import { messages } from '../../db/schema.ts'
+import { newId } from '../../ids.ts'
+import { refundRun } from '../../members/debit-allowance.ts'
+import { chargeCalls } from '../records/charge-calls.ts'
+import { updateEnded } from './ended-run.repo.ts'
+import type { HeldRun } from '../records/hold-run.ts'
+import {
+  type ModelCall,
+  outputValues,
+  type RunItemRecord,
+  type RunOutputRecord,
+  storeOutput,
+} from '../records/run-output.repo.ts'
+import { isNotFromUser, type RunRow, sumCalls, sumRunUsage } from '../records/runs.repo.ts'
+import { runView, type RunView } from '../records/run-view.ts'
+
+/** How a run ends and what it did not store before. */
+export type Ending = {
+  readonly state: 'completed' | 'failed' | 'cancelled'
+  /** Exactly for `failed`. `message` replaces the code's own sentence; it must be fit for the caller. */
+  readonly error: { readonly code: RunErrorCode; readonly message?: string } | null
+  readonly items: readonly RunItemRecord[]
+  /** The item in progress of a failed run. Dropped for a cancelled one. */
+  readonly partial: RunItemRecord | null
+  readonly calls: readonly ModelCall[]
+  readonly lastEventSeq: number
+  readonly eventChunk: EventChunk | null
+}
+
+/** Makes a run terminal, with all that belongs to it. Everything is locked and the run is active. */
+export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
+  const { run, period } = held
+  await chargeCalls(tx, held, ending.calls)
+  // Usually nothing of a run was stored before, and nothing of it has to be marked.
+  const atOnce = ending.state === 'completed' && ending.calls[0]?.callSeq === 1
+  if (!atOnce) {
+    await storeOutput(tx, run, ending)
+    await markItems(tx, run, ending)
+  }
+  const usage = atOnce ? sumCalls(ending.calls) : await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id })
+  const view = await endRun(tx, held, { ending, usage, output: atOnce ? ending : NO_OUTPUT })
+  const what = period && refundOf(run, ending, usage.output_tokens)
+  if (what) await refundRun(tx, { run, period, what })
+  return view
+}
+
+const NO_OUTPUT: RunOutputRecord = { items: [], calls: [] }
+
+type End = { readonly ending: Ending; readonly usage: Usage; readonly output: RunOutputRecord }
+
+async function endRun(tx: Tx, { run, now }: HeldRun, { ending, usage, output }: End): Promise<RunView> {
+  const { state, error, eventChunk } = ending
+  const ended = {
+    state,
+    usage,
+    finishedAt: now,
+    lastEventSeq: Math.max(run.lastEventSeq, ending.lastEventSeq),
+    errorCode: error?.code ?? null,
+    errorClass: error ? RUN_ERRORS[error.code].class : null,
+    errorMessage: error ? (error.message ?? RUN_ERRORS[error.code].message) : null,
+  }
+  const view = runView({ ...run, ...ended }, undefined)
+  const rows = await updateEnded(tx, {
+    ...outputValues(run, output),
+    ...ended,
+    memberId: run.memberId,
+    attachments: await attachmentsOf(tx, run, state),
+    firstSeq: eventChunk?.firstSeq ?? null,
+    lastSeq: eventChunk?.lastSeq ?? null,
+    body: eventChunk?.body ?? null,
+    topic: `run.${state}`,
+    eventId: newId('evt'),
+    payload: view,
+  })
+  if (rows.length === 0) throw new Error('a locked run vanished')
+  return view
+}
+
+/** A failed response stays in the history: its items and what it was writing, or at least that there was one. */
+async function markItems(tx: Tx, run: RunRow, { state, partial }: Ending): Promise<void> {
+  if (state === 'completed') return
+  const answered = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), isNotFromUser)
+  const marked = await tx.update(messages).set({ status: state }).where(answered).returning({ id: messages.id })
+  if (state === 'cancelled') return
+  const last = partial ?? (marked.length === 0 ? { id: newId('msg'), item: emptyAnswer(run) } : null)
+  if (last) await storeOutput(tx, run, { items: [last], calls: [], status: 'failed' })
+}
+
+const emptyAnswer = (run: RunRow): Message => ({
+  type: 'message',
+  role: 'assistant',
+  status: 'incomplete',
+  content: [],
+  agent: run.agent,
+  callerAgent: null,
+})
+
+/** Attachments of a failed response are not sent again; nor those of a cancelled one that said nothing. */
+async function attachmentsOf(tx: Tx, run: RunRow, state: Ending['state']): Promise<AttachmentState> {
+  const isOwn = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), eq(messages.role, 'assistant'))
+  const saidSomething = state === 'cancelled' && (await tx.$count(messages, isOwn)) > 0
+  return state === 'completed' || saidSomething ? 'ok' : 'excluded'
+}
+
+/** Our failure costs nothing; the provider's costs nothing if it gave nothing; a run that never began costs nothing. */
+function refundOf(run: RunRow, { state, error }: Ending, outputTokens: number): 'all' | 'message' | undefined {
+  const errorClass = error && RUN_ERRORS[error.code].class
+  if (errorClass === 'system') return 'all'
+  if (errorClass === 'upstream' && outputTokens === 0) return 'message'
+  return state === 'cancelled' && run.state === 'reserved' ? 'message' : undefined
+}
