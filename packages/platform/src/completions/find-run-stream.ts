@@ -8,7 +8,7 @@ import { StreamBroken } from '../events/stream-broken.ts'
 import type { Platform } from '../context.ts'
 import { readEventChunks } from '../runs/event-chunks.ts'
 import { getRun } from '../runs/read-runs.ts'
-import type { RunOutput, RunView } from '../runs/run-view.ts'
+import type { RunView } from '../runs/run-view.ts'
 
 export type RunStream = {
   readonly run: RunView
@@ -125,6 +125,6 @@ export function isEnded(status: RunView['status']): status is Ended {
 }
 
 /** What a run produced, as its `messages` frame has it. */
-export function publicOutput<Output extends Partial<RunOutput>>(run: Output): Output {
+export function publicOutput(run: RunView): RunView {
   return run.newMessages ? { ...run, newMessages: newMessagesForClient(run.newMessages) } : run
 }

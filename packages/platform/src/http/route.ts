@@ -1,7 +1,7 @@
-import type { ErrorCode } from '@bureau/protocol'
+import type { ApiKeyScope, ErrorCode } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import type { Caller, Scope } from '../api-keys/caller.ts'
+import type { Caller } from '../api-keys/caller.ts'
 import type { Platform } from '../context.ts'
 import type { InputCodes } from './parse-input.ts'
 
@@ -33,7 +33,7 @@ type Spec<Query extends z.ZodType, Body extends z.ZodType> = {
   readonly summary: string
   readonly description?: string
   /** What the API key must be allowed to do; null: the route is open to everybody. */
-  readonly scope: Scope | null
+  readonly scope: ApiKeyScope | null
   /** About all integrations at once: not for a key that is restricted to some. */
   readonly everyIntegration?: true
   readonly query?: Query
@@ -43,7 +43,7 @@ type Spec<Query extends z.ZodType, Body extends z.ZodType> = {
   /** The body may be `null` instead of an object. */
   readonly nullableBody?: true
   readonly codes?: InputCodes
-  readonly success: Readonly<Record<number, SuccessBody>>
+  readonly success: Successes
   /** Refusals that are this route's own; those that every route has are known. */
   readonly errors: readonly ErrorCode[]
   /** Honours `Idempotency-Key`. */
@@ -76,9 +76,9 @@ export type Call<Query = unknown, Body = unknown> = {
 }
 
 /** A JSON answer. */
-export type Answered = {
-  readonly status: number
-  readonly body: unknown
+export type Answered<Status extends number = number, Body = unknown> = {
+  readonly status: Status
+  readonly body: Body
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -89,11 +89,24 @@ export type Route = Spec<z.ZodType, z.ZodType> & {
 }
 
 type None = z.ZodUndefined
+type Successes = Readonly<Record<number, SuccessBody>>
+
+/** What a route may answer: with each status of its row, what is described there. */
+type AnswerOf<Success extends Successes> = {
+  [Status in keyof Success & number]: Answered<
+    Status,
+    Success[Status] extends z.ZodType ? z.output<Success[Status]> : undefined
+  >
+}[keyof Success & number]
 
 /** A route with a JSON answer: what is checked, what it may answer, and the function that does. */
-export function jsonRoute<Query extends z.ZodType = None, Body extends z.ZodType = None>(
-  spec: Spec<Query, Body>,
-  answer: (call: Call<z.output<Query>, z.output<Body>>) => Promise<Answered>,
+export function jsonRoute<
+  const Success extends Successes,
+  Query extends z.ZodType = None,
+  Body extends z.ZodType = None,
+>(
+  spec: Spec<Query, Body> & { readonly success: Success },
+  answer: (call: Call<z.output<Query>, z.output<Body>>) => Promise<AnswerOf<Success>>,
 ): Route {
   return { ...spec, answer } as Route
 }
@@ -106,18 +119,18 @@ export function rawRoute<Query extends z.ZodType = None, Body extends z.ZodType 
   return { ...spec, handle } as Route
 }
 
-export const ok = (body: unknown, headers?: Readonly<Record<string, string>>): Answered => ({
+export const ok = <Body>(body: Body, headers?: Answered['headers']): Answered<200, Body> => ({
   status: 200,
   body,
   ...(headers && { headers }),
 })
 
-export const created = (body: unknown, headers?: Readonly<Record<string, string>>): Answered => ({
+export const created = <Body>(body: Body, headers?: Answered['headers']): Answered<201, Body> => ({
   ...ok(body, headers),
   status: 201,
 })
 
-export const NO_CONTENT: Answered = { status: 204, body: undefined }
+export const NO_CONTENT: Answered<204, undefined> = { status: 204, body: undefined }
 
 /** A parameter of the route's own URL. */
 export function param({ params }: Pick<Call, 'params'>, name: string): string {

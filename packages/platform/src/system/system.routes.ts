@@ -32,7 +32,7 @@ export const systemRoutes: readonly Route[] = [
     },
     async ({ platform }) => {
       const unready = await checkReadiness(platform)
-      return unready === null ? ok({ status: 'ok' }) : { status: 503, body: { status: unready } }
+      return unready === null ? ok({ status: 'ok' }) : { status: 503 as const, body: { status: unready } }
     },
   ),
 ]

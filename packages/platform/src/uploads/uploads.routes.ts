@@ -109,7 +109,9 @@ export const uploadRoutes: readonly Route[] = [
   ),
 ]
 
-async function create(call: Call<unknown, z.output<typeof CreateAgencyUploadRequest>>): Promise<Answered> {
+async function create(
+  call: Call<unknown, z.output<typeof CreateAgencyUploadRequest>>,
+): Promise<Answered<200, AgencyUpload>> {
   const { platform, caller, body, request } = call
   const { apiIntegrationId: integrationId, name, size, contentType = null, sha256 = null } = body
   requireScope(caller, 'files:write', integrationId)
