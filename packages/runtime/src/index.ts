@@ -32,6 +32,21 @@ export {
   uploadAttachments,
   type UploadedAttachment,
 } from './files/upload-attachments.ts'
+export { type ApiInfo, apiDocument, type ApiStyle, headersOf } from './http/api-document.ts'
+export type { NamedSchema, RouteSpec, SuccessBody } from './http/route.ts'
+export {
+  type Answered,
+  type Call,
+  created,
+  type InputCodes,
+  NO_CONTENT,
+  ok,
+  param,
+  patternOf,
+  type Route,
+  routesOf,
+} from './http/route.ts'
+export { methodsAt, type RouteSettings, serveRoutes } from './http/serve-routes.ts'
 export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
 export { type ApiDocs, apiDocsRoutes } from './http/api-docs.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'

@@ -1,8 +1,9 @@
 import { ApiKey, ApiKeyCreate, ApiKeyRotate, IssuedApiKey, listOf, PageQuery } from '@bureau/protocol'
+import { type Answered, created, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, ok, param, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { createApiKey, rotateApiKey } from './create-api-key.ts'
 import { endApiKey, readApiKey, readApiKeys } from './manage-api-keys.ts'
 

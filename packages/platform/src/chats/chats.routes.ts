@@ -11,13 +11,14 @@ import {
   MessageListQuery,
   PlatformChat,
 } from '@bureau/protocol'
+import { type Answered, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { findRequestStatus, getChatStatus } from './chat-status.ts'
 import { createChat } from './create-chat.ts'
 import { listMessages } from './list-messages.ts'

@@ -1,7 +1,8 @@
+import { type Answered, ok } from '@bureau/runtime'
 import { type CursorBinding, decodeCursor, encodeCursor } from '../db/cursor.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import type { Platform } from '../context.ts'
-import { type Answered, type Call, ok } from './route.ts'
+import type { Call } from './route.ts'
 
 const DEFAULT_LIMIT = 20
 

@@ -7,12 +7,13 @@ import {
   listOf,
   PageQuery,
 } from '@bureau/protocol'
+import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { entryAgentNames } from '../agencies.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { chooseDefaultAgent, describeIntegration, readIntegration, readIntegrations } from './describe-integrations.ts'
 import { createIntegration, deleteIntegration, updateIntegration } from './manage-integrations.ts'

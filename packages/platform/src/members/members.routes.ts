@@ -13,12 +13,13 @@ import {
   MemberPatch,
   ServiceError,
 } from '@bureau/protocol'
+import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { readIfMatch } from '../http/if-match.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
-import { readIdempotencyKey } from '../http/serve-route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { readIdempotencyKey } from '../http/route-settings.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { adjustAllowance, listLedger } from './adjust-allowance.ts'
 import { parseAllowancePolicy } from './allowance-policy.ts'

@@ -7,7 +7,9 @@ import {
   callbackPage,
   expiredBrowserCookie,
   isBeginningBrowser,
+  NO_CONTENT,
   PAGE_HEADERS,
+  param,
   receiveCallback,
   startPage,
   tellCallback,
@@ -15,7 +17,7 @@ import {
 } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { type Call, jsonRoute, NO_CONTENT, param, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { endOwnSignIns, endSignIns } from './end-sign-ins.ts'
 
 const Query = z.object({

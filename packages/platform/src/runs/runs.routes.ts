@@ -9,6 +9,7 @@ import {
   RunTextQuery,
   ServiceError,
 } from '@bureau/protocol'
+import { type Answered, ok, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
@@ -21,7 +22,7 @@ import { hasEverything, readResumePoint } from '../events/resume-point.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, jsonRoute, ok, param, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { cancelRun } from './cancel-run.ts'
 import { getRun, listRuns } from './read-runs.ts'
 

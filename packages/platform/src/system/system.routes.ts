@@ -1,5 +1,6 @@
+import { ok } from '@bureau/runtime'
 import { z } from 'zod'
-import { jsonRoute, ok, type Route } from '../http/route.ts'
+import { jsonRoute, type Route } from '../http/route.ts'
 import { checkReadiness } from './readiness.ts'
 
 const Health = z.object({ status: z.string() })

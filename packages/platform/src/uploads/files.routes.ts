@@ -1,8 +1,9 @@
 import { FileListQuery, FileQuery, listOf, MountFile } from '@bureau/protocol'
+import { type Answered, NO_CONTENT, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { answerPage, type List } from '../http/pages.ts'
-import { type Answered, type Call, jsonRoute, NO_CONTENT, param, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { deleteMountFile, listMountFiles, type Mounted, openMountFile } from './mount-files.ts'
 
 const FILES = '/v1/integrations/:integrationId/files'

@@ -1,11 +1,12 @@
 import { AgencyUpload, CreateAgencyUploadRequest, ServiceError, StoredUpload, UploadQuery } from '@bureau/protocol'
+import { type Answered, ok, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { baseUrlOf } from '../http/addresses.ts'
 import { requirePlain } from '../http/bodies.ts'
-import { type Answered, type Call, jsonRoute, ok, param, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { createUpload } from './create-upload.ts'
 import { type Content, findUpload, receivePart, receiveWhole, type UploadAddress } from './receive-upload.ts'
 

@@ -7,14 +7,14 @@ import {
   UsageSummary,
   UsageSummaryQuery,
 } from '@bureau/protocol'
-import { streamResponse } from '@bureau/runtime'
+import { type Answered, ok, streamResponse } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
 import type { Page, Position } from '../db/page.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, jsonRoute, ok, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
 import { exportUsageRecords, listUsageRecords, type UsageFilter } from './usage-records.ts'
 import { summarizeUsage } from './usage-summary.ts'

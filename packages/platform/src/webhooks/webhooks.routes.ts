@@ -9,12 +9,12 @@ import {
   WebhookPatch,
   WebhookTest,
 } from '@bureau/protocol'
-import { checkUrl, EgressError } from '@bureau/runtime'
+import { type Answered, checkUrl, created, EgressError, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import type { Platform } from '../context.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { newId } from '../ids.ts'
 import { isDelivered, sendWebhook } from './send-webhook.ts'
 import {
