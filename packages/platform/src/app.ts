@@ -1,4 +1,4 @@
-import { answerCompletely, apiDocsRoutes, NO_SNIFFING } from '@bureau/runtime'
+import { answerCompletely, apiDocsRoutes, methodsAt, NO_SNIFFING, serveRoutes } from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
@@ -6,13 +6,13 @@ import { completionRoutes } from './completions/completions.routes.ts'
 import type { Platform } from './context.ts'
 import { platformDocument } from './docs/openapi.ts'
 import { refuseWhenFull } from './http/admission-gate.ts'
-import { passRawBodies, readStrictBodies } from './http/bodies.ts'
+import { readStrictBodies } from './http/bodies.ts'
 import { authenticateCallers } from './http/callers.ts'
 import { answerClientError } from './http/client-errors.ts'
 import { allowOrigins } from './http/origins.ts'
 import { renderError, renderNotFound } from './http/render-error.ts'
-import { methodsOf, type Route } from './http/route.ts'
-import { serveRoute } from './http/serve-route.ts'
+import type { Route } from './http/route.ts'
+import { routeSettings } from './http/route-settings.ts'
 import { newId } from './ids.ts'
 import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
@@ -47,6 +47,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   const loggerInstance: FastifyBaseLogger = platform.log
   const app = fastify({
     loggerInstance,
+    bodyLimit: 262_144,
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
     trustProxy: [...platform.config.trustedProxies],
@@ -73,12 +74,8 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   authenticateCallers(app, platform)
   readStrictBodies(app)
   app.setErrorHandler((error: Error, request, reply) => renderError(error, request, reply))
-  app.setNotFoundHandler(renderNotFound((path) => methodsOf(ROUTES, path)))
-  for (const route of ROUTES) if (!route.rawBody) serveRoute(app, platform, route)
-  await app.register(async (scope) => {
-    passRawBodies(scope)
-    for (const route of ROUTES) if (route.rawBody) serveRoute(scope, platform, route)
-  })
+  app.setNotFoundHandler(renderNotFound(methodsAt(app)))
+  serveRoutes(app, ROUTES, routeSettings(platform))
   serveDocs(app, platform)
   return app
 }

@@ -99,6 +99,7 @@ export const ApiKeyScope = z.enum([
   'webhooks',
   'keys',
 ])
+export type ApiKeyScope = z.output<typeof ApiKeyScope>
 
 export const ApiKeyCreate = z
   .strictObject({
@@ -139,3 +140,4 @@ export type ApiKey = z.output<typeof ApiKey>
 export const IssuedApiKey = ApiKey.extend({
   token: z.string().nullable().describe('Shown this once: null when an Idempotency-Key is repeated.'),
 }).meta({ id: 'IssuedApiKey' })
+export type IssuedApiKey = z.output<typeof IssuedApiKey>

@@ -22,6 +22,7 @@ export const AllowancePolicy = z
     maxConcurrentRuns: z.int().min(1).max(1000).default(10),
   })
   .meta({ id: 'AllowancePolicy' })
+export type AllowancePolicy = z.output<typeof AllowancePolicy>
 
 const Amounts = z.object({ messages: z.int(), tokens: z.int(), costUsd: z.number() })
 

@@ -17,6 +17,7 @@ export const PlatformRunError = z
     retryable: z.boolean().describe('Whether the same request may succeed with a new usageRequestId.'),
   })
   .meta({ id: 'RunError' })
+export type PlatformRunError = z.output<typeof PlatformRunError>
 
 const CancelModeField = z.enum(['immediate', 'after_turn'])
 
@@ -145,6 +146,7 @@ export const AttachmentView = z
     state: z.enum(['ok', 'excluded', 'needs_refresh']).describe('excluded: it belongs to a failed response.'),
   })
   .meta({ id: 'AttachmentView' })
+export type AttachmentView = z.output<typeof AttachmentView>
 
 export const ChatMessage = z
   .object({

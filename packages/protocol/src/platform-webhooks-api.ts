@@ -48,6 +48,7 @@ export const NewWebhookEndpoint = WebhookEndpoint.extend({
     .nullable()
     .describe('Signs the deliveries. Shown this once: null when an Idempotency-Key is repeated.'),
 }).meta({ id: 'NewWebhookEndpoint' })
+export type NewWebhookEndpoint = z.output<typeof NewWebhookEndpoint>
 
 export const WebhookDelivery = z
   .object({

@@ -32,6 +32,21 @@ export {
   uploadAttachments,
   type UploadedAttachment,
 } from './files/upload-attachments.ts'
+export { type ApiInfo, apiDocument, type ApiStyle, headersOf } from './http/api-document.ts'
+export type { NamedSchema, RouteSpec, SuccessBody } from './http/route.ts'
+export {
+  type Answered,
+  type Call,
+  created,
+  type InputCodes,
+  NO_CONTENT,
+  ok,
+  param,
+  patternOf,
+  type Route,
+  routesOf,
+} from './http/route.ts'
+export { methodsAt, type RouteSettings, serveRoutes } from './http/serve-routes.ts'
 export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
 export { type ApiDocs, apiDocsRoutes } from './http/api-docs.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
@@ -54,7 +69,8 @@ export {
   receiveCallback,
   SIGN_IN_TIMEOUT_MS,
 } from './oauth/authorization.ts'
-export { callbackPage, PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
+export { answerSignIn, CallbackParameters, sendSignInPage, SignedIn, takeCallback } from './oauth/sign-in-callback.ts'
+export { PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
 export { guardedFetch, type GuardedFetch } from './oauth/guarded-fetch.ts'
 export { logFailures } from './oauth/log-failure.ts'
 export type {

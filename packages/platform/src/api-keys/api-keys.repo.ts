@@ -1,4 +1,4 @@
-import { ServiceError } from '@bureau/protocol'
+import { type ApiKey, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { systemOperation, tenantOperation, type Tx } from '../db/operation.ts'
@@ -7,21 +7,6 @@ import { apiKeys, integrations, owners } from '../db/schema.ts'
 import { appendOutbox } from '../outbox/outbox.repo.ts'
 
 export type ApiKeyRow = typeof apiKeys.$inferSelect
-
-/** An API key as its owner sees it: never the token or its hash. */
-export type ApiKeyView = {
-  readonly object: 'api_key'
-  readonly id: string
-  readonly name: string
-  /** The last four characters of the token. */
-  readonly hint: string
-  readonly scopes: readonly string[]
-  readonly integrationIds: readonly string[] | null
-  readonly createdAt: string
-  readonly expiresAt: string | null
-  readonly lastUsedAt: string | null
-  readonly revokedAt: string | null
-}
 
 type Keyed = { readonly ownerId: string; readonly keyId: string }
 
@@ -37,7 +22,7 @@ const isWithin = ({ integrationIds }: Reach) =>
 /** @throws ServiceError `integration_not_found`: the key is to be restricted to an integration that is not there. */
 export const insertApiKey = tenantOperation(
   { source: import.meta.url, name: 'insertApiKey', lane: 'interactive' },
-  async (tx, args: { ownerId: string; actor: string; key: typeof apiKeys.$inferInsert }): Promise<ApiKeyView> => {
+  async (tx, args: { ownerId: string; actor: string; key: typeof apiKeys.$inferInsert }): Promise<ApiKey> => {
     const { ownerId, actor, key } = args
     await requireIntegrations(tx, ownerId, key.integrationIds ?? [])
     const [row] = await tx
@@ -65,7 +50,7 @@ export const replaceApiKey = tenantOperation(
   async (
     tx,
     args: Keyed & { actor: string; overlapSeconds: number; successor: typeof apiKeys.$inferInsert },
-  ): Promise<ApiKeyView> => {
+  ): Promise<ApiKey> => {
     const { ownerId, keyId, actor, overlapSeconds, successor } = args
     const end = sql`least(${apiKeys.expiresAt}, now() + make_interval(secs => ${overlapSeconds}))`
     const replaced = await tx.update(apiKeys).set({ expiresAt: end }).where(usable(ownerId, keyId)).returning()
@@ -83,7 +68,7 @@ export const replaceApiKey = tenantOperation(
 /** Ends a key for good. Repeating it changes nothing. @throws ServiceError `api_key_not_found` */
 export const revokeApiKey = tenantOperation(
   { source: import.meta.url, name: 'revokeApiKey', lane: 'interactive' },
-  async (tx, args: Keyed & Reach & { actor: string }): Promise<ApiKeyView> => {
+  async (tx, args: Keyed & Reach & { actor: string }): Promise<ApiKey> => {
     const { ownerId, keyId, actor } = args
     const revoked = await tx
       .update(apiKeys)
@@ -102,13 +87,13 @@ export const revokeApiKey = tenantOperation(
 /** @throws ServiceError `api_key_not_found` */
 export const getApiKey = tenantOperation(
   { source: import.meta.url, name: 'getApiKey', lane: 'interactive' },
-  (tx, key: Keyed & Reach): Promise<ApiKeyView> => findView(tx, key),
+  (tx, key: Keyed & Reach): Promise<ApiKey> => findView(tx, key),
 )
 
 /** Newest first. */
 export const listApiKeys = tenantOperation(
   { source: import.meta.url, name: 'listApiKeys', lane: 'interactive' },
-  async (tx, args: PageRequest & Reach & { ownerId: string }): Promise<Page<ApiKeyView>> => {
+  async (tx, args: PageRequest & Reach & { ownerId: string }): Promise<Page<ApiKey>> => {
     const { ownerId, limit, after } = args
     const rows = await tx
       .select()
@@ -151,7 +136,7 @@ const usable = (ownerId: string, keyId: string) =>
 const isManaged = (key: Keyed & Reach) =>
   and(eq(apiKeys.ownerId, key.ownerId), eq(apiKeys.id, key.keyId), isWithin(key))
 
-async function findView(tx: Tx, key: Keyed & Reach): Promise<ApiKeyView> {
+async function findView(tx: Tx, key: Keyed & Reach): Promise<ApiKey> {
   const [row] = await tx.select().from(apiKeys).where(isManaged(key))
   if (!row) throw new ServiceError('api_key_not_found')
   return apiKeyView(row)
@@ -166,7 +151,8 @@ async function requireIntegrations(tx: Tx, ownerId: string, ids: readonly string
   if (known.length < new Set(ids).size) throw new ServiceError('integration_not_found')
 }
 
-function apiKeyView(row: ApiKeyRow): ApiKeyView {
+/** An API key as its owner sees it: never the token or its hash. */
+function apiKeyView(row: ApiKeyRow): ApiKey {
   return {
     object: 'api_key',
     id: row.id,

@@ -1,8 +1,9 @@
 import { ApiKey, ApiKeyCreate, ApiKeyRotate, IssuedApiKey, listOf, PageQuery } from '@bureau/protocol'
+import { type Answered, created, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
-import { answerPage } from '../http/pages.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, ok, param, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { createApiKey, rotateApiKey } from './create-api-key.ts'
 import { endApiKey, readApiKey, readApiKeys } from './manage-api-keys.ts'
 
@@ -83,24 +84,22 @@ export const apiKeyRoutes: readonly Route[] = [
   ),
 ]
 
-async function create({ platform, caller, body }: Call<unknown, z.output<typeof ApiKeyCreate>>): Promise<Answered> {
+async function create({
+  platform,
+  caller,
+  body,
+}: Call<unknown, z.output<typeof ApiKeyCreate>>): Promise<Answered<201, IssuedApiKey>> {
   const { name, expiresAt, ...limits } = body
   const key = { name, ...present(limits), expiresAt: expiresAt == null ? null : new Date(expiresAt) }
   return created(await createApiKey(platform.store.keyIssuer, caller, key))
 }
 
-async function rotate(call: Call<unknown, z.output<typeof ApiKeyRotate>>): Promise<Answered> {
+async function rotate(call: Call<unknown, z.output<typeof ApiKeyRotate>>): Promise<Answered<201, IssuedApiKey>> {
   const { platform, caller, body } = call
   return created(await rotateApiKey(platform.store.keyIssuer, caller, param(call, 'keyId'), body.overlapSeconds))
 }
 
-async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered<200, List<ApiKey>>> {
   const { platform, caller } = call
-  return ok(
-    await answerPage(
-      call,
-      (page) => readApiKeys(platform, caller, page),
-      (key) => key,
-    ),
-  )
+  return answerPage(call, (page) => readApiKeys(platform, caller, page))
 }

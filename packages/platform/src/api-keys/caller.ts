@@ -1,21 +1,4 @@
-import { ServiceError } from '@bureau/protocol'
-
-export const SCOPES = [
-  'runs',
-  'chats:read',
-  'chats:write',
-  'members:read',
-  'members:write',
-  'usage:read',
-  'integrations:read',
-  'integrations:write',
-  'files:read',
-  'files:write',
-  'webhooks',
-  'keys',
-] as const
-/** `*` is all of them, also those that come later. */
-export type Scope = (typeof SCOPES)[number] | '*'
+import { type ApiKeyScope, ServiceError } from '@bureau/protocol'
 
 /** Who asks: the owner behind an API key and what that key may do. */
 export type Caller = {
@@ -31,7 +14,7 @@ export type Caller = {
  *
  * @throws ServiceError `insufficient_scope`
  */
-export function requireScope(caller: Caller, scope: Scope, integrationId?: string): void {
+export function requireScope(caller: Caller, scope: ApiKeyScope, integrationId?: string): void {
   const allowed = caller.scopes.includes('*') || caller.scopes.includes(scope)
   const reached = !integrationId || !caller.integrationIds || caller.integrationIds.includes(integrationId)
   if (!allowed || !reached) throw new ServiceError('insufficient_scope')

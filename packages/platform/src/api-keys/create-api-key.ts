@@ -1,8 +1,8 @@
-import { ServiceError } from '@bureau/protocol'
+import { type ApiKey, ServiceError } from '@bureau/protocol'
 import type { Database } from '../db/database.ts'
 import { newId } from '../ids.ts'
 import { hashToken, signApiKeyToken } from './api-key-token.ts'
-import { type ApiKeyView, getApiKey, insertApiKey, replaceApiKey } from './api-keys.repo.ts'
+import { getApiKey, insertApiKey, replaceApiKey } from './api-keys.repo.ts'
 import { type Caller, requireGrantable } from './caller.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
@@ -19,7 +19,7 @@ export type NewApiKey = {
 }
 
 /** `token` is shown this once; only its hash is kept. */
-export type IssuedApiKey = ApiKeyView & { readonly token: string }
+export type IssuedApiKey = ApiKey & { readonly token: string }
 
 /** @throws ServiceError `insufficient_scope`, `integration_not_found`, `invalid_request` (already expired) */
 export async function createApiKey(issuer: KeyIssuer, caller: Caller, key: NewApiKey): Promise<IssuedApiKey> {
@@ -67,7 +67,7 @@ async function issue(
   { signingKeys, issuer }: KeyIssuer,
   ownerId: string,
   key: NewApiKey & { readonly scopes: readonly string[] },
-  store: (row: Row) => Promise<ApiKeyView>,
+  store: (row: Row) => Promise<ApiKey>,
 ): Promise<IssuedApiKey> {
   const expiresAt = key.expiresAt ?? null
   if (isOver(expiresAt)) {

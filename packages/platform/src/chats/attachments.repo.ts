@@ -1,3 +1,4 @@
+import type { AttachmentView } from '@bureau/protocol'
 import { and, asc, eq, inArray, isNotNull } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { messageAttachments } from '../db/schema.ts'
@@ -27,20 +28,6 @@ export type EarlierAttachment = {
   readonly state: 'ok' | 'needs_refresh'
 }
 
-/** An attachment as it stands in the history. */
-export type AttachmentView = {
-  readonly id: string
-  readonly type: 'input_file' | 'input_image'
-  readonly filename: string | null
-  readonly mime: string | null
-  readonly bytes: number | null
-  /** The address without its query; null when inline. */
-  readonly urlKey: string | null
-  readonly inline: boolean
-  /** A pending one of a running response shows as `ok`. */
-  readonly state: 'ok' | 'excluded' | 'needs_refresh'
-}
-
 /** The earlier attachments with an address that later turns still use. */
 export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKey): Promise<EarlierAttachment[]> {
   const rows = await tx
@@ -64,6 +51,7 @@ export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKe
   }))
 }
 
+/** An attachment as it stands in the history. A pending one of a running response shows as `ok`. */
 export function attachmentView(row: AttachmentRow): AttachmentView {
   return {
     id: row.id,

@@ -1,34 +1,12 @@
-import { ServiceError } from '@bureau/protocol'
+import { type ChatStatus, type PlatformRun, ServiceError } from '@bureau/protocol'
 import { and, eq } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { chats, runs } from '../db/schema.ts'
 import { requireIntegration } from '../members/members.repo.ts'
 import { findRun, type RunRow } from '../runs/records/runs.repo.ts'
 import { runViews } from '../runs/records/run-views.ts'
-import { type RunView } from '../runs/records/run-view.ts'
 import { type ChatKey, type ChatRow, findActiveRunId } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
-
-/** What a caller does next: follow the run, wait for it to stop, take its result, or ask anew with a new id. */
-export type Recovery = {
-  readonly action: 'attach' | 'wait' | 'use_result' | 'new_request'
-  readonly reason: string
-}
-
-/** Where a chat and one of its runs stand. The route adds `recovery.eventsUrl` for `attach`. */
-export type ChatStatus = {
-  readonly object: 'chat_status'
-  readonly apiIntegrationId: string
-  readonly chatId: string
-  readonly aliasChatId: string | null
-  /** Busy: some run of the chat is active, not necessarily this one. */
-  readonly chatState: 'idle' | 'busy'
-  readonly activeRunId: string | null
-  readonly usageRequestId: string | null
-  readonly consumerId: string | null
-  readonly run: RunView | null
-  readonly recovery: Recovery
-}
 
 /**
  * What became of a request.
@@ -64,6 +42,7 @@ export const getChatStatus = tenantOperation(
   },
 )
 
+/** The route adds `recovery.eventsUrl` for `attach`. */
 async function statusView(tx: Tx, chat: ChatRow, row: RunRow | undefined): Promise<ChatStatus> {
   const { ownerId } = chat
   const active = (await findActiveRunId(tx, { ownerId, chatId: chat.id })) ?? null
@@ -78,11 +57,12 @@ async function statusView(tx: Tx, chat: ChatRow, row: RunRow | undefined): Promi
     usageRequestId: row?.usageRequestId ?? null,
     consumerId: row?.consumerId ?? null,
     run: run ?? null,
-    recovery: recoveryOf(run),
+    recovery: { ...recoveryOf(run), eventsUrl: null },
   }
 }
 
-function recoveryOf(run: RunView | undefined): Recovery {
+/** What a caller does next: follow the run, wait for it to stop, take its result, or ask anew with a new id. */
+function recoveryOf(run: PlatformRun | undefined): Omit<ChatStatus['recovery'], 'eventsUrl'> {
   switch (run?.status) {
     case undefined:
       return { action: 'new_request', reason: 'the chat has no run yet' }

@@ -1,28 +1,12 @@
+import type { PlatformChat } from '@bureau/protocol'
 import { and, eq, inArray } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { runs } from '../db/schema.ts'
-import { isActive, type RunView, statusOf } from '../runs/records/run-view.ts'
+import { isActive, statusOf } from '../runs/records/run-view.ts'
 import type { ChatRow } from './chats.repo.ts'
 
-/** A chat as its owner sees it. */
-export type ChatView = {
-  readonly object: 'chat'
-  readonly chatId: string
-  readonly aliasChatId: string | null
-  readonly apiIntegrationId: string
-  readonly title: string | null
-  readonly createdByConsumerId: string | null
-  readonly messageCount: number
-  readonly chatState: 'idle' | 'busy'
-  readonly activeRunId: string | null
-  readonly lastRunId: string | null
-  readonly lastRunStatus: RunView['status'] | null
-  readonly createdAt: string
-  readonly updatedAt: string
-}
-
 /** Views in the order of the rows. */
-export async function chatViews(tx: Tx, ownerId: string, rows: readonly ChatRow[]): Promise<ChatView[]> {
+export async function chatViews(tx: Tx, ownerId: string, rows: readonly ChatRow[]): Promise<PlatformChat[]> {
   const ids = rows.flatMap((chat) => (chat.lastRunId === null ? [] : [chat.lastRunId]))
   const last =
     ids.length === 0

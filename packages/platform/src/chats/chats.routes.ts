@@ -11,14 +11,15 @@ import {
   MessageListQuery,
   PlatformChat,
 } from '@bureau/protocol'
+import { type Answered, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
-import { answerPage } from '../http/pages.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
-import { type ChatStatus as StoredStatus, findRequestStatus, getChatStatus } from './chat-status.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { findRequestStatus, getChatStatus } from './chat-status.ts'
 import { createChat } from './create-chat.ts'
 import { listMessages } from './list-messages.ts'
 import { deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
@@ -71,7 +72,7 @@ export const chatRoutes: readonly Route[] = [
       success: { 200: ChatStatus },
       errors: ['chat_not_found'],
     },
-    async (call) => ok(statusOf(call, await call.platform.store.db.run(getChatStatus, chatKey(call)))),
+    async (call) => ok(withEventsUrl(call, await call.platform.store.db.run(getChatStatus, chatKey(call)))),
   ),
   jsonRoute(
     {
@@ -150,24 +151,28 @@ async function create({
   platform,
   caller,
   body,
-}: Call<unknown, z.output<typeof CreateNewChatRequest>>): Promise<Answered> {
+}: Call<unknown, z.output<typeof CreateNewChatRequest>>): Promise<
+  Answered<200, z.output<typeof CreateNewChatResponse>>
+> {
   const { apiIntegrationId: integrationId } = body
   requireScope(caller, 'runs', integrationId)
   return ok(await platform.store.db.run(createChat, { ownerId: caller.ownerId, integrationId }))
 }
 
-async function findStatus(call: Call<z.output<typeof ChatStatusQuery>>): Promise<Answered> {
+async function findStatus(call: Call<z.output<typeof ChatStatusQuery>>): Promise<Answered<200, ChatStatus>> {
   const { platform, caller, query } = call
   const { apiIntegrationId: integrationId, usageRequestId } = query
   requireScope(caller, 'runs', integrationId)
   const { ownerId } = caller
-  return ok(statusOf(call, await platform.store.db.run(findRequestStatus, { ownerId, integrationId, usageRequestId })))
+  return ok(
+    withEventsUrl(call, await platform.store.db.run(findRequestStatus, { ownerId, integrationId, usageRequestId })),
+  )
 }
 
-function statusOf({ platform, request }: Call, { recovery, ...status }: StoredStatus): z.output<typeof ChatStatus> {
-  const follows = recovery.action === 'attach' && status.run !== null
-  const eventsUrl = follows && status.run ? eventsUrlOf(platform, request, status.run.runId) : null
-  return { ...status, recovery: { ...recovery, eventsUrl } }
+function withEventsUrl({ platform, request }: Call, status: ChatStatus): ChatStatus {
+  const { recovery, run } = status
+  if (recovery.action !== 'attach' || run === null) return status
+  return { ...status, recovery: { ...recovery, eventsUrl: eventsUrlOf(platform, request, run.runId) } }
 }
 
 function chatKey(call: Call): { ownerId: string; chatId: string; integrationIds: readonly string[] | null } {
@@ -175,30 +180,18 @@ function chatKey(call: Call): { ownerId: string; chatId: string; integrationIds:
   return { ownerId, integrationIds, chatId: param(call, 'chatId') }
 }
 
-async function list(call: Call<z.output<typeof ChatListQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof ChatListQuery>>): Promise<Answered<200, List<PlatformChat>>> {
   const { platform, caller, query } = call
   const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
   if (apiIntegrationId !== undefined) requireScope(caller, 'chats:read', apiIntegrationId)
   const { ownerId, integrationIds } = caller
   const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ownerId, integrationIds }
-  return ok(
-    await answerPage(
-      call,
-      (page) => platform.store.db.run(listChats, { ...filter, ...page }),
-      (chat) => chat,
-    ),
-  )
+  return answerPage(call, (page) => platform.store.db.run(listChats, { ...filter, ...page }))
 }
 
-async function messages(call: Call<z.output<typeof MessageListQuery>>): Promise<Answered> {
+async function messages(call: Call<z.output<typeof MessageListQuery>>): Promise<Answered<200, List<ChatMessage>>> {
   const { platform, query } = call
   const { order = 'asc', afterSeq } = query
   const wanted = { ...chatKey(call), order, ...present({ afterSeq }) }
-  return ok(
-    await answerPage(
-      call,
-      (page) => platform.store.db.run(listMessages, { ...wanted, ...page }),
-      (row) => row,
-    ),
-  )
+  return answerPage(call, (page) => platform.store.db.run(listMessages, { ...wanted, ...page }))
 }

@@ -1,29 +1,12 @@
-import type { Message } from '@bureau/protocol'
+import type { ChatMessage } from '@bureau/protocol'
 import { and, asc, desc, eq, gt, inArray, lt } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
 import { messageAttachments, messages, runs } from '../db/schema.ts'
-import { type RunErrorView, runErrorOf } from '../runs/records/run-view.ts'
-import { type AttachmentRow, type AttachmentView, attachmentView } from './attachments.repo.ts'
+import { runErrorOf } from '../runs/records/run-view.ts'
+import { type AttachmentRow, attachmentView } from './attachments.repo.ts'
 import type { ChatKey } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
-
-/** A message of the history, as its owner sees it. Failed responses are among them. */
-export type MessageView = {
-  readonly object: 'message'
-  readonly id: string
-  readonly seq: number
-  readonly role: 'user' | 'assistant' | 'system' | 'tool'
-  readonly status: 'ok' | 'failed' | 'cancelled' | 'partial'
-  /** Why the response that it belongs to failed; null for any other message. */
-  readonly error: RunErrorView | null
-  readonly runId: string
-  /** Who wrote it; null for the user. */
-  readonly agent: string | null
-  readonly item: Message
-  readonly attachments: readonly AttachmentView[]
-  readonly createdAt: string
-}
 
 const columns = {
   message: messages,
@@ -44,7 +27,7 @@ export const listMessages = tenantOperation(
   async (
     tx,
     args: PageRequest & ChatKey & Reach & { order: 'asc' | 'desc'; afterSeq?: number },
-  ): Promise<Page<MessageView>> => {
+  ): Promise<Page<ChatMessage>> => {
     const { ownerId, chatId, order, afterSeq, limit, after } = args
     await requireChat(tx, args)
     const position = after ? Number(after[1]) : undefined
@@ -95,7 +78,7 @@ async function attachmentsOf(
   return Map.groupBy(found, (row) => row.messageSeq)
 }
 
-function messageView(found: MessageRow, attachments: readonly AttachmentRow[]): MessageView {
+function messageView(found: MessageRow, attachments: readonly AttachmentRow[]): ChatMessage {
   const { message: row } = found
   return {
     object: 'message',

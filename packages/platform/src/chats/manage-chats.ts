@@ -1,4 +1,4 @@
-import { ServiceError } from '@bureau/protocol'
+import { type PlatformChat, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { sqlstateOf } from '../db/database-error.ts'
@@ -6,7 +6,7 @@ import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { chats } from '../db/schema.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, isChat, requireLockedChat } from './chats.repo.ts'
-import { type ChatView, chatViews } from './chat-views.ts'
+import { chatViews } from './chat-views.ts'
 
 /** What a restricted API key may see; null: every integration. A chat of another one does not exist. */
 export type Reach = { readonly integrationIds: readonly string[] | null }
@@ -14,7 +14,7 @@ export type Reach = { readonly integrationIds: readonly string[] | null }
 /** @throws ServiceError `chat_not_found` */
 export const getChat = tenantOperation(
   { source: import.meta.url, name: 'getChat', lane: 'interactive' },
-  async (tx, key: ChatKey & Reach): Promise<ChatView> => viewOf(tx, await requireChat(tx, key)),
+  async (tx, key: ChatKey & Reach): Promise<PlatformChat> => viewOf(tx, await requireChat(tx, key)),
 )
 
 export type ChatFilter = {
@@ -28,7 +28,7 @@ export type ChatFilter = {
 /** The latest activity first. */
 export const listChats = tenantOperation(
   { source: import.meta.url, name: 'listChats', lane: 'interactive' },
-  async (tx, args: PageRequest & Reach & ChatFilter & { ownerId: string }): Promise<Page<ChatView>> => {
+  async (tx, args: PageRequest & Reach & ChatFilter & { ownerId: string }): Promise<Page<PlatformChat>> => {
     const { ownerId, limit, after } = args
     const rows = await tx
       .select()
@@ -69,7 +69,7 @@ export const updateChat = tenantOperation(
   async (
     tx,
     args: ChatKey & Reach & { changes: { title?: string | null; aliasChatId?: string | null } },
-  ): Promise<ChatView> => {
+  ): Promise<PlatformChat> => {
     const { title, aliasChatId } = args.changes
     await requireChat(tx, args)
     try {
@@ -120,7 +120,7 @@ export async function requireChat(tx: Tx, key: ChatKey & Reach): Promise<ChatRow
   return chat
 }
 
-async function viewOf(tx: Tx, chat: ChatRow): Promise<ChatView> {
+async function viewOf(tx: Tx, chat: ChatRow): Promise<PlatformChat> {
   const [view] = await chatViews(tx, chat.ownerId, [chat])
   if (!view) throw new Error('a chat has a view')
   return view

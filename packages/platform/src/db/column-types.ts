@@ -1,18 +1,5 @@
 /** What stands in JSON columns and in columns with a fixed set of words. */
 
-export type AllowancePolicy = {
-  /** Null: unlimited. 0: nothing. */
-  readonly messages: number | null
-  readonly tokens: number | null
-  readonly costUsd: number | null
-  readonly period: 'day' | 'week' | 'month' | 'lifetime'
-  /** IANA name. */
-  readonly timeZone: string
-  /** 1 to 28, months only. */
-  readonly anchorDay: number
-  readonly maxConcurrentRuns: number
-}
-
 export type IntegrationSettings = {
   readonly description: string | null
   readonly onDisconnect: 'continue' | 'cancel'
@@ -41,6 +28,5 @@ export type RunInputRecord = {
 }
 
 export type RunState = 'reserved' | 'running' | 'completed' | 'failed' | 'cancelled'
-export type RunErrorClass = 'system' | 'upstream' | 'caller' | 'limit'
 export type AttachmentState = 'pending' | 'ok' | 'excluded' | 'needs_refresh'
 export type LedgerKind = 'debit' | 'refund' | 'grant' | 'correction' | 'backfill' | 'carry'

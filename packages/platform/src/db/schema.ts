@@ -1,4 +1,4 @@
-import type { Message, Usage } from '@bureau/protocol'
+import type { AllowancePolicy, Message, RunErrorClass, Usage } from '@bureau/protocol'
 import {
   bigint,
   boolean,
@@ -11,15 +11,7 @@ import {
   text,
   timestamp,
 } from 'drizzle-orm/pg-core'
-import type {
-  AllowancePolicy,
-  AttachmentState,
-  IntegrationSettings,
-  LedgerKind,
-  RunErrorClass,
-  RunInputRecord,
-  RunState,
-} from './column-types.ts'
+import type { AttachmentState, IntegrationSettings, LedgerKind, RunInputRecord, RunState } from './column-types.ts'
 
 /** The tables as the queries see them. Keys, checks and policies stand in `migrations/`, which is what is applied. */
 

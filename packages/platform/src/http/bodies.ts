@@ -17,12 +17,6 @@ export function readStrictBodies(app: FastifyInstance): void {
   continueWhenWelcome(app)
 }
 
-/** For routes that read the bytes themselves. */
-export function passRawBodies(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
-}
-
 /** Nothing at all is an absent body: many clients always name a content type. */
 function readJson(request: FastifyRequest, body: Buffer): unknown {
   requirePlain(request)

@@ -1,3 +1,4 @@
+import { type Answered, ok } from '@bureau/runtime'
 import { type CursorBinding, decodeCursor, encodeCursor } from '../db/cursor.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import type { Platform } from '../context.ts'
@@ -6,7 +7,7 @@ import type { Call } from './route.ts'
 const DEFAULT_LIMIT = 20
 
 type ListQuery = { readonly limit?: number | undefined; readonly cursor?: string | undefined }
-type List<Item> = { object: 'list'; data: Item[]; hasMore: boolean; nextCursor: string | null }
+export type List<Item> = { object: 'list'; data: Item[]; hasMore: boolean; nextCursor: string | null }
 
 /**
  * Answers one page of a list. The cursor continues this very list only: owner, route, path and filters.
@@ -14,22 +15,21 @@ type List<Item> = { object: 'list'; data: Item[]; hasMore: boolean; nextCursor: 
  * @param read Reads a page with the limit and position of the request.
  * @throws ServiceError `invalid_cursor`
  */
-export async function answerPage<Row, Item>(
+export async function answerPage<Item>(
   { platform, caller, query, request }: Call<ListQuery>,
-  read: (page: PageRequest) => Promise<Page<Row>>,
-  view: (row: Row) => Item,
-): Promise<List<Item>> {
+  read: (page: PageRequest) => Promise<Page<Item>>,
+): Promise<Answered<200, List<Item>>> {
   const { limit = DEFAULT_LIMIT, cursor, ...filters } = query
   const route = request.url.split('?')[0] ?? ''
   const binding: CursorBinding = { ownerId: caller.ownerId, route, filters }
   const after = cursor === undefined ? null : decodeCursor(serverKeyOf(platform), binding, cursor)
   const { items, next } = await read({ limit, after })
-  return {
+  return ok({
     object: 'list',
-    data: items.map(view),
+    data: items,
     hasMore: next !== null,
     nextCursor: next && encodeCursor(serverKeyOf(platform), binding, next),
-  }
+  })
 }
 
 const serverKeyOf = (platform: Platform): Uint8Array => platform.store.serverKey

@@ -1,8 +1,6 @@
 import { type ErrorCode, type FieldProblem, ServiceError } from '@bureau/protocol'
+import type { InputCodes } from '@bureau/runtime'
 import type { z } from 'zod'
-
-/** The code of a problem by the first segment of its path, `name/*` for what lies below; `*` is for all others. */
-export type InputCodes = Readonly<Record<string, ErrorCode>>
 
 const MAX_SHOWN_PROBLEMS = 10
 

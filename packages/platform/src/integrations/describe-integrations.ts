@@ -4,11 +4,11 @@ import { entryAgentNames } from '../agencies.ts'
 import type { Caller } from '../api-keys/caller.ts'
 import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
-import { getIntegration, type IntegrationView, listIntegrations } from './integrations.repo.ts'
+import { getIntegration, type StoredIntegration, listIntegrations } from './integrations.repo.ts'
 import type { IntegrationChanges } from './manage-integrations.ts'
 
 /** An integration with the agents that only the deployment knows. */
-export function describeIntegration({ agencies }: Platform, view: IntegrationView): Integration {
+export function describeIntegration({ agencies }: Platform, view: StoredIntegration): Integration {
   const agency = agencies.get(view.agencyId)
   return { ...view, agencyDeployed: agency !== undefined, agents: agency ? entryAgentNames(agency) : [] }
 }
@@ -20,12 +20,13 @@ export async function readIntegration(platform: Platform, caller: Caller, integr
 }
 
 /** The integrations that the key of the caller may see, newest first. */
-export function readIntegrations(
+export async function readIntegrations(
   platform: Platform,
-  caller: Caller,
+  { ownerId, integrationIds: only }: Caller,
   page: PageRequest,
-): Promise<Page<IntegrationView>> {
-  return platform.store.db.run(listIntegrations, { ownerId: caller.ownerId, only: caller.integrationIds, ...page })
+): Promise<Page<Integration>> {
+  const { items, next } = await platform.store.db.run(listIntegrations, { ownerId, only, ...page })
+  return { items: items.map((stored) => describeIntegration(platform, stored)), next }
 }
 
 /**

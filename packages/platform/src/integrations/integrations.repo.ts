@@ -1,6 +1,5 @@
-import { ServiceError } from '@bureau/protocol'
+import { type Integration, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
-import type { AllowancePolicy, IntegrationSettings } from '../db/column-types.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { integrations, mountUsage, runs } from '../db/schema.ts'
@@ -8,22 +7,8 @@ import { requireTimeZone } from '../members/members.repo.ts'
 
 export type IntegrationRow = typeof integrations.$inferSelect
 
-/** An integration as its owner sees it; the route adds `agents`, which only the deployment knows. */
-export type IntegrationView = Required<Omit<IntegrationSettings, 'disabled' | 'storageQuotaBytes'>> & {
-  readonly object: 'integration'
-  readonly apiIntegrationId: string
-  readonly name: string
-  readonly agencyId: string
-  readonly defaultAgent: string
-  readonly textOnlyMode: boolean
-  readonly memberAllowancesEnabled: boolean
-  readonly defaultAllowance: AllowancePolicy
-  readonly storage: { readonly quotaBytes: number; readonly usedBytes: number; readonly fileCount: number }
-  readonly status: 'active' | 'disabled'
-  readonly version: number
-  readonly createdAt: string
-  readonly updatedAt: string
-}
+/** An integration as its owner sees it, without what only the deployment knows. */
+export type StoredIntegration = Omit<Integration, 'agencyDeployed' | 'agents'>
 
 export type IntegrationKey = { readonly ownerId: string; readonly integrationId: string }
 type Joined = { readonly integration: IntegrationRow; readonly storage: typeof mountUsage.$inferSelect | null }
@@ -78,7 +63,10 @@ export async function listActiveRuns(tx: Tx, { ownerId, integrationId }: Integra
 }
 
 /** @throws ServiceError `integration_not_found`, the same for foreign and deleted ones. */
-export async function getIntegrationView(tx: Tx, { ownerId, integrationId }: IntegrationKey): Promise<IntegrationView> {
+export async function getIntegrationView(
+  tx: Tx,
+  { ownerId, integrationId }: IntegrationKey,
+): Promise<StoredIntegration> {
   const [found] = await selectWithStorage(tx).where(
     and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)),
   )
@@ -89,7 +77,7 @@ export async function getIntegrationView(tx: Tx, { ownerId, integrationId }: Int
 /** @throws ServiceError `integration_not_found` */
 export const getIntegration = tenantOperation(
   { source: import.meta.url, name: 'getIntegration', lane: 'interactive' },
-  (tx, key: IntegrationKey): Promise<IntegrationView> => getIntegrationView(tx, key),
+  (tx, key: IntegrationKey): Promise<StoredIntegration> => getIntegrationView(tx, key),
 )
 
 /** Newest first. `only` keeps the integrations that a restricted API key may see. */
@@ -98,7 +86,7 @@ export const listIntegrations = tenantOperation(
   async (
     tx,
     { ownerId, only, limit, after }: PageRequest & { ownerId: string; only?: readonly string[] | null },
-  ): Promise<Page<IntegrationView>> => {
+  ): Promise<Page<StoredIntegration>> => {
     const rows = await selectWithStorage(tx)
       .where(
         and(
@@ -123,7 +111,7 @@ const selectWithStorage = (tx: Tx) =>
     .from(integrations)
     .leftJoin(mountUsage, eq(mountUsage.integrationId, integrations.id))
 
-function integrationView({ integration, storage }: Joined): IntegrationView {
+function integrationView({ integration, storage }: Joined): StoredIntegration {
   const { disabled, storageQuotaBytes, membersRequired = false, ...settings } = integration.settings
   return {
     object: 'integration',

@@ -7,12 +7,13 @@ import {
   listOf,
   PageQuery,
 } from '@bureau/protocol'
+import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { entryAgentNames } from '../agencies.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { answerPage } from '../http/pages.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { chooseDefaultAgent, describeIntegration, readIntegration, readIntegrations } from './describe-integrations.ts'
 import { createIntegration, deleteIntegration, updateIntegration } from './manage-integrations.ts'
@@ -110,20 +111,20 @@ export const integrationRoutes: readonly Route[] = [
   ),
 ]
 
-async function listAgencies({ platform }: Call): Promise<Answered> {
+async function listAgencies({ platform }: Call): Promise<Answered<200, z.output<typeof AgencyList>>> {
   const data = [...platform.agencies].map(([agencyId, agency]) => {
     const entries = new Set(entryAgentNames(agency))
     const agents = [...agency.agents.keys()].map((name) => ({ name, entryPoint: entries.has(name) }))
     return { agencyId, name: agency.name, agents }
   })
-  return ok({ object: 'list', data } satisfies z.output<typeof AgencyList>)
+  return ok({ object: 'list', data })
 }
 
 async function create({
   platform,
   caller,
   body,
-}: Call<unknown, z.output<typeof IntegrationCreate>>): Promise<Answered> {
+}: Call<unknown, z.output<typeof IntegrationCreate>>): Promise<Answered<201, Integration>> {
   const { name, agencyId, ...settings } = body
   const defaultAgent = chooseDefaultAgent(platform, { agencyId, ...present({ defaultAgent: body.defaultAgent }) })
   const integration = { ...changesOf(settings), name, agencyId, defaultAgent }
@@ -132,7 +133,7 @@ async function create({
   return created(describeIntegration(platform, view))
 }
 
-async function update(call: Call<unknown, z.output<typeof IntegrationPatch>>): Promise<Answered> {
+async function update(call: Call<unknown, z.output<typeof IntegrationPatch>>): Promise<Answered<200, Integration>> {
   const { platform, caller, body, request } = call
   const integrationId = param(call, 'integrationId')
   const { ownerId, keyId: actor } = caller
@@ -162,17 +163,12 @@ function changesOf({ defaultAllowance, ...settings }: Partial<z.output<typeof In
   return present({ ...settings, defaultAllowance: policy })
 }
 
-async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered<200, List<Integration>>> {
   const { platform, caller } = call
-  const page = await answerPage(
-    call,
-    (wanted) => readIntegrations(platform, caller, wanted),
-    (view) => describeIntegration(platform, view),
-  )
-  return ok(page)
+  return answerPage(call, (page) => readIntegrations(platform, caller, page))
 }
 
-async function remove(call: Call<z.output<typeof DeleteIntegrationQuery>>): Promise<Answered> {
+async function remove(call: Call<z.output<typeof DeleteIntegrationQuery>>): Promise<typeof NO_CONTENT> {
   const { platform, caller, query } = call
   const { cancelling } = await platform.store.db.run(deleteIntegration, {
     ownerId: caller.ownerId,

@@ -1,7 +1,7 @@
-import { ServiceError } from '@bureau/protocol'
+import { type AllowancePolicy, ServiceError } from '@bureau/protocol'
 import { isDeepStrictEqual } from 'node:util'
 import { appendAudit } from '../audit/audit.repo.ts'
-import type { AllowancePolicy, IntegrationSettings } from '../db/column-types.ts'
+import type { IntegrationSettings } from '../db/column-types.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { newId } from '../ids.ts'
 import { DEFAULT_ALLOWANCE } from '../members/allowance-policy.ts'
@@ -15,7 +15,7 @@ import {
   insertIntegration,
   type IntegrationKey,
   type IntegrationRow,
-  type IntegrationView,
+  type StoredIntegration,
   listActiveRuns,
   lockIntegration,
   updateIntegrationRow,
@@ -56,7 +56,7 @@ export const createIntegration = tenantOperation(
   async (
     tx,
     { ownerId, actor, integration }: { ownerId: string; actor: string; integration: NewIntegration },
-  ): Promise<IntegrationView> => {
+  ): Promise<StoredIntegration> => {
     const integrationId = newId('int')
     const { name, agencyId, defaultAgent } = integration
     await insertIntegration(tx, {
@@ -87,7 +87,7 @@ export const updateIntegration = tenantOperation(
   async (
     tx,
     args: IntegrationKey & { actor: string; ifVersion?: number; changes: IntegrationChanges },
-  ): Promise<IntegrationView> => {
+  ): Promise<StoredIntegration> => {
     const { ownerId, integrationId, actor, ifVersion, changes } = args
     const row = await lockIntegration(tx, args)
     if (ifVersion !== undefined && ifVersion !== row.version) throw new ServiceError('version_conflict')

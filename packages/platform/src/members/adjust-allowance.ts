@@ -1,10 +1,10 @@
-import { ServiceError } from '@bureau/protocol'
+import { type LedgerEntry, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, lt, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowanceLedger } from '../db/schema.ts'
 import { type MemberRow, toMicro } from './allowance-policy.ts'
-import { bookLedger, holdPeriod, type LedgerRow, type LedgerView, ledgerView } from './ledger.repo.ts'
+import { bookLedger, holdPeriod, type LedgerRow, ledgerView } from './ledger.repo.ts'
 import { findMember, lockMember, type MemberKey } from './members.repo.ts'
 
 export type Adjustment = {
@@ -28,7 +28,7 @@ export const adjustAllowance = tenantOperation(
   async (
     tx,
     args: MemberKey & { actor: string; idempotencyKey: string; fingerprint: Uint8Array; adjustment: Adjustment },
-  ): Promise<{ entry: LedgerView; replayed: boolean }> => {
+  ): Promise<{ entry: LedgerEntry; replayed: boolean }> => {
     const { ownerId, actor, idempotencyKey, fingerprint, adjustment } = args
     const held = await lockMember(tx, args)
     if (!held) throw new ServiceError('member_not_found')
@@ -60,7 +60,7 @@ export const adjustAllowance = tenantOperation(
 /** Newest first. `periodStart` (RFC 3339) keeps one period. @throws ServiceError `member_not_found` */
 export const listLedger = tenantOperation(
   { source: import.meta.url, name: 'listLedger', lane: 'interactive' },
-  async (tx, args: MemberKey & PageRequest & { periodStart?: string }): Promise<Page<LedgerView>> => {
+  async (tx, args: MemberKey & PageRequest & { periodStart?: string }): Promise<Page<LedgerEntry>> => {
     const { ownerId, limit, after, periodStart } = args
     const found = await findMember(tx, args)
     if (!found) throw new ServiceError('member_not_found')
@@ -116,7 +116,7 @@ async function findEntry(tx: Tx, ownerId: string, memberId: string, key: string)
   return row
 }
 
-function replay(earlier: LedgerRow, fingerprint: Uint8Array): { entry: LedgerView; replayed: boolean } {
+function replay(earlier: LedgerRow, fingerprint: Uint8Array): { entry: LedgerEntry; replayed: boolean } {
   if (!earlier.fingerprint || !Buffer.from(earlier.fingerprint).equals(fingerprint)) {
     throw new ServiceError('idempotency_key_reused')
   }

@@ -1,49 +1,11 @@
-import { ServiceError } from '@bureau/protocol'
-import { z } from 'zod'
-import type { AllowancePolicy } from '../db/column-types.ts'
+import { type Allowance, AllowancePolicy, ServiceError } from '@bureau/protocol'
 import type { allowancePeriods, members } from '../db/schema.ts'
 
 export type MemberRow = typeof members.$inferSelect
 export type PeriodRow = typeof allowancePeriods.$inferSelect
 
-/** What a member may spend and has spent in the current period. */
-export type AllowanceView = AllowancePolicy & {
-  readonly source: 'member' | 'integration_default'
-  readonly periodStart: string
-  /** Null for `lifetime`. */
-  readonly periodEnd: string | null
-  /** The next request would be refused. */
-  readonly exhausted: boolean
-  readonly used: Amounts
-  readonly granted: Amounts
-  /** Null where there is no limit; never below 0, though a running response may finish above the limit. */
-  readonly remaining: {
-    readonly messages: number | null
-    readonly tokens: number | null
-    readonly costUsd: number | null
-  }
-}
-
-type Amounts = { readonly messages: number; readonly tokens: number; readonly costUsd: number }
-
-const limit = z.int().min(0).nullable().default(null)
-/** At most six decimals: a micro-dollar is the smallest amount there is. */
-const costLimit = z
-  .number()
-  .min(0)
-  .max(9_000_000_000)
-  .refine((usd) => /^\d+(\.\d{1,6})?$/.test(String(usd)), 'must have at most 6 decimals')
-  .nullable()
-  .default(null)
-
-const Policy = z.strictObject({
-  messages: limit,
-  tokens: limit,
-  costUsd: costLimit,
-  period: z.enum(['day', 'week', 'month', 'lifetime']).default('month'),
-  timeZone: z.string().max(64).refine(isTimeZone, 'must be an IANA time zone').default('UTC'),
-  anchorDay: z.int().min(1).max(28).default(1),
-  maxConcurrentRuns: z.int().min(1).max(1000).default(10),
+const Policy = AllowancePolicy.extend({
+  timeZone: AllowancePolicy.shape.timeZone.unwrap().refine(isTimeZone, 'must be an IANA time zone').default('UTC'),
 })
 
 /** Unlimited, monthly in UTC, ten runs at a time. */
@@ -115,11 +77,12 @@ export function isExhausted(member: MemberRow, period: PeriodRow | null): boolea
   return Object.values(remainingOf(member, period)).some((left) => left !== null && left <= 0)
 }
 
+/** What a member may spend and has spent in the current period. `remaining` is never below 0. */
 export function allowanceView(
   member: MemberRow,
   period: PeriodRow | null,
   bounds: { readonly start: Date; readonly end: Date },
-): AllowanceView {
+): Allowance {
   const remaining = remainingOf(member, period)
   const floor = (left: number | null): number | null => (left === null ? null : Math.max(0, left))
   const cost = floor(remaining.costMicro)

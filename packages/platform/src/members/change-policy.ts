@@ -1,5 +1,5 @@
+import type { AllowancePolicy } from '@bureau/protocol'
 import { and, eq, inArray, isNull, sql, type SQL } from 'drizzle-orm'
-import type { AllowancePolicy } from '../db/column-types.ts'
 import type { Tx } from '../db/operation.ts'
 import { members } from '../db/schema.ts'
 import { policyColumns } from './allowance-policy.ts'

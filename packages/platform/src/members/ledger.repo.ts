@@ -1,3 +1,4 @@
+import type { LedgerEntry } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Tx } from '../db/operation.ts'
@@ -6,23 +7,10 @@ import { allowanceLedger, allowancePeriods } from '../db/schema.ts'
 import { type PeriodRow, toUsd } from './allowance-policy.ts'
 
 export type LedgerRow = typeof allowanceLedger.$inferSelect
-export type LedgerEntry = Omit<typeof allowanceLedger.$inferInsert, 'id' | 'createdAt'>
-
-export type LedgerView = {
-  readonly id: string
-  readonly kind: LedgerRow['kind']
-  readonly runId: string | null
-  readonly messages: number
-  readonly tokens: number
-  readonly costUsd: number
-  readonly periodStart: string
-  readonly note: string | null
-  readonly actor: string | null
-  readonly createdAt: string
-}
+export type NewLedgerEntry = Omit<typeof allowanceLedger.$inferInsert, 'id' | 'createdAt'>
 
 /** The entry and, with it, the counters of its period: both or, when it was booked before, neither. */
-const insertBooking = prepared((tx, entry: Required<LedgerEntry>) => {
+const insertBooking = prepared((tx, entry: Required<NewLedgerEntry>) => {
   const { ownerId, memberId, periodStart, kind, dedupeKey, runId, occurredAt } = entry
   const { messages, tokens, costMicro, note, actor, fingerprint } = entry
   const what = { ownerId, memberId, periodStart, kind, dedupeKey, runId, occurredAt }
@@ -61,7 +49,7 @@ const insertBooking = prepared((tx, entry: Required<LedgerEntry>) => {
  *
  * The caller holds the lock of the period's row. Undefined: it was booked before and nothing changed.
  */
-export async function bookLedger(tx: Tx, entry: LedgerEntry): Promise<LedgerRow | undefined> {
+export async function bookLedger(tx: Tx, entry: NewLedgerEntry): Promise<LedgerRow | undefined> {
   const nothing = { runId: null, messages: 0, tokens: 0, costMicro: 0, note: null, actor: null, fingerprint: null }
   const [row] = await insertBooking(tx, { ...nothing, ...entry })
   return row
@@ -96,7 +84,7 @@ export async function holdPeriod(tx: Tx, key: PeriodKey & { readonly periodEnd: 
   return created
 }
 
-export function ledgerView(row: LedgerRow): LedgerView {
+export function ledgerView(row: LedgerRow): LedgerEntry {
   return {
     id: String(row.id),
     kind: row.kind,

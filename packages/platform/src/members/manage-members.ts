@@ -1,12 +1,10 @@
-import { ServiceError } from '@bureau/protocol'
+import { type Allowance, type AllowancePolicy, type Member, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, isNull, sql } from 'drizzle-orm'
 import { appendAudit } from '../audit/audit.repo.ts'
-import type { AllowancePolicy } from '../db/column-types.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowancePeriods, members } from '../db/schema.ts'
 import { forgetTokens } from '../oauth/end-sign-ins.ts'
-import type { AllowanceView } from './allowance-policy.ts'
 import { changeMemberPolicy } from './change-policy.ts'
 import {
   currentBounds,
@@ -16,7 +14,6 @@ import {
   memberColumns,
   type MemberKey,
   memberView,
-  type MemberView,
   requireIntegration,
   requireTimeZone,
 } from './members.repo.ts'
@@ -30,13 +27,13 @@ export type MemberChanges = {
 /** @throws ServiceError `member_not_found` */
 export const getMember = tenantOperation(
   { source: import.meta.url, name: 'getMember', lane: 'interactive' },
-  (tx, key: MemberKey): Promise<MemberView> => getMemberView(tx, key),
+  (tx, key: MemberKey): Promise<Member> => getMemberView(tx, key),
 )
 
 /** @throws ServiceError `member_not_found` */
 export const getAllowance = tenantOperation(
   { source: import.meta.url, name: 'getAllowance', lane: 'interactive' },
-  async (tx, key: MemberKey): Promise<AllowanceView> => (await getMemberView(tx, key)).allowance,
+  async (tx, key: MemberKey): Promise<Allowance> => (await getMemberView(tx, key)).allowance,
 )
 
 /** Newest first. @throws ServiceError `integration_not_found` */
@@ -45,7 +42,7 @@ export const listMembers = tenantOperation(
   async (
     tx,
     args: PageRequest & { ownerId: string; integrationId: string; status?: 'active' | 'inactive'; exhausted?: boolean },
-  ): Promise<Page<MemberView>> => {
+  ): Promise<Page<Member>> => {
     const { ownerId, integrationId, status, exhausted, limit, after } = args
     await requireIntegration(tx, ownerId, integrationId)
     const rows = await tx
@@ -83,7 +80,7 @@ const IS_EXHAUSTED = sql`coalesce(
  */
 export const updateMember = tenantOperation(
   { source: import.meta.url, name: 'updateMember', lane: 'interactive' },
-  async (tx, args: MemberKey & { actor: string; ifVersion?: number; changes: MemberChanges }): Promise<MemberView> => {
+  async (tx, args: MemberKey & { actor: string; ifVersion?: number; changes: MemberChanges }): Promise<Member> => {
     const { ownerId, actor, ifVersion, changes } = args
     const held = await lockMember(tx, args)
     if (!held) throw new ServiceError('member_not_found')
@@ -127,7 +124,7 @@ export const deleteMember = tenantOperation(
  */
 export const setAllowance = tenantOperation(
   { source: import.meta.url, name: 'setAllowance', lane: 'interactive' },
-  async (tx, args: MemberKey & { actor: string; policy: AllowancePolicy | null }): Promise<AllowanceView> => {
+  async (tx, args: MemberKey & { actor: string; policy: AllowancePolicy | null }): Promise<Allowance> => {
     const { ownerId, integrationId, actor } = args
     const held = await lockMember(tx, args)
     if (!held) throw new ServiceError('member_not_found')

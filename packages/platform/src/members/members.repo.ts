@@ -1,26 +1,10 @@
-import { ServiceError } from '@bureau/protocol'
+import { type Member, ServiceError } from '@bureau/protocol'
 import { and, eq, isNull, sql } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { allowancePeriods, integrations, members } from '../db/schema.ts'
-import { type AllowanceView, allowanceView, type MemberRow, type PeriodRow } from './allowance-policy.ts'
-
-/** A member as the owner sees it. */
-export type MemberView = {
-  readonly object: 'member'
-  readonly id: string
-  readonly apiIntegrationId: string
-  readonly consumerId: string
-  readonly displayName: string | null
-  readonly metadata: Readonly<Record<string, string>>
-  readonly status: 'active' | 'inactive'
-  readonly activeRuns: number
-  readonly version: number
-  readonly createdAt: string
-  readonly updatedAt: string
-  readonly allowance: AllowanceView
-}
+import { allowanceView, type MemberRow, type PeriodRow } from './allowance-policy.ts'
 
 export type MemberKey = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
 
@@ -83,7 +67,7 @@ export async function lockMember(
 }
 
 /** @throws ServiceError `member_not_found` */
-export async function getMemberView(tx: Tx, key: MemberKey): Promise<MemberView> {
+export async function getMemberView(tx: Tx, key: MemberKey): Promise<Member> {
   const found = await findMember(tx, key)
   if (!found) throw new ServiceError('member_not_found')
   return memberView(found)
@@ -111,7 +95,8 @@ export async function requireTimeZone(tx: Tx, timeZone: string): Promise<void> {
   }
 }
 
-export function memberView({ member, period, start, end }: MemberWithPeriod): MemberView {
+/** A member as the owner sees it. */
+export function memberView({ member, period, start, end }: MemberWithPeriod): Member {
   return {
     object: 'member',
     id: member.id,

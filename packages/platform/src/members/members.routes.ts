@@ -13,12 +13,13 @@ import {
   MemberPatch,
   ServiceError,
 } from '@bureau/protocol'
+import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { readIfMatch } from '../http/if-match.ts'
-import { answerPage } from '../http/pages.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
-import { readIdempotencyKey } from '../http/serve-route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { readIdempotencyKey } from '../http/route-settings.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { adjustAllowance, listLedger } from './adjust-allowance.ts'
 import { parseAllowancePolicy } from './allowance-policy.ts'
@@ -200,46 +201,46 @@ function toNewMember({ allowance, ...member }: NewMember) {
   return { consumerId: member.consumerId, ...present(member), allowance: policy }
 }
 
-async function register(call: Call<unknown, NewMember>): Promise<Answered> {
+async function register(call: Call<unknown, NewMember>): Promise<Answered<200 | 201, Member>> {
   const { platform, caller, body } = call
   const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), member: toNewMember(body) }
   const { created: isNew, member } = await platform.store.db.run(registerMember, args)
   return isNew ? created(member) : ok(member)
 }
 
-async function registerBatch(call: Call<unknown, z.output<typeof MemberBatch>>): Promise<Answered> {
+async function registerBatch(
+  call: Call<unknown, z.output<typeof MemberBatch>>,
+): Promise<Answered<200, z.output<typeof MemberBatchResult>>> {
   const { platform, caller, body } = call
   const members = body.members.map(toNewMember)
   const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), members }
   return ok({ results: await platform.store.db.run(registerMembers, args) })
 }
 
-async function list(call: Call<z.output<typeof MemberListQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof MemberListQuery>>): Promise<Answered<200, List<Member>>> {
   const { platform, caller, query } = call
   const { limit: _, cursor: __, ...filters } = query
   const wanted = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), ...present(filters) }
-  return ok(
-    await answerPage(
-      call,
-      (page) => platform.store.db.run(listMembers, { ...wanted, ...page }),
-      (row) => row,
-    ),
-  )
+  return answerPage(call, (page) => platform.store.db.run(listMembers, { ...wanted, ...page }))
 }
 
-async function update(call: Call<unknown, z.output<typeof MemberPatch>>): Promise<Answered> {
+async function update(call: Call<unknown, z.output<typeof MemberPatch>>): Promise<Answered<200, Member>> {
   const { platform, caller, body, request } = call
   const args = { ...memberKey(call), ...readIfMatch(request), actor: caller.keyId, changes: present(body) }
   return ok(await platform.store.db.run(updateMember, args))
 }
 
-async function replaceAllowance(call: Call<unknown, z.output<typeof AllowanceBody>>): Promise<Answered> {
+async function replaceAllowance(
+  call: Call<unknown, z.output<typeof AllowanceBody>>,
+): Promise<Answered<200, Allowance>> {
   const { platform, caller, body } = call
   const policy = body === null ? null : parseAllowancePolicy(body)
   return ok(await platform.store.db.run(setAllowance, { ...memberKey(call), actor: caller.keyId, policy }))
 }
 
-async function adjust(call: Call<unknown, z.output<typeof AdjustmentCreate>>): Promise<Answered> {
+async function adjust(
+  call: Call<unknown, z.output<typeof AdjustmentCreate>>,
+): Promise<Answered<200 | 201, LedgerEntry>> {
   const { platform, caller, body, request } = call
   const idempotencyKey = readIdempotencyKey(request)
   if (idempotencyKey === undefined) throw new ServiceError('idempotency_key_required')
@@ -253,14 +254,8 @@ async function adjust(call: Call<unknown, z.output<typeof AdjustmentCreate>>): P
   return replayed ? ok(entry, { 'Idempotent-Replayed': 'true' }) : created(entry)
 }
 
-async function ledger(call: Call<z.output<typeof LedgerQuery>>): Promise<Answered> {
+async function ledger(call: Call<z.output<typeof LedgerQuery>>): Promise<Answered<200, List<LedgerEntry>>> {
   const { platform, query } = call
   const wanted = { ...memberKey(call), ...present({ periodStart: query.periodStart }) }
-  return ok(
-    await answerPage(
-      call,
-      (page) => platform.store.db.run(listLedger, { ...wanted, ...page }),
-      (row) => row,
-    ),
-  )
+  return answerPage(call, (page) => platform.store.db.run(listLedger, { ...wanted, ...page }))
 }

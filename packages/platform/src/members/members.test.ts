@@ -1,3 +1,4 @@
+import type { Member } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.ts'
@@ -7,7 +8,6 @@ import { modelCall, openTestStore, type TestTenant } from '../test-store.contrac
 import { type Adjustment, adjustAllowance, listLedger } from './adjust-allowance.ts'
 import { parseAllowancePolicy } from './allowance-policy.ts'
 import { deleteMember, getAllowance, getMember, listMembers, setAllowance, updateMember } from './manage-members.ts'
-import type { MemberView } from './members.repo.ts'
 import { repairDrift } from './repair-drift.ts'
 import { type NewMember, registerMember, registerMembers } from './register-members.ts'
 
@@ -146,7 +146,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
       const { ownerId, integrationId } = owner
       const seen: string[] = []
       for (let after: readonly [string, string] | null = null; ;) {
-        const page: Page<MemberView> = await platform.db.run(listMembers, { ownerId, integrationId, limit: 3, after })
+        const page: Page<Member> = await platform.db.run(listMembers, { ownerId, integrationId, limit: 3, after })
         seen.push(...page.items.map((member) => member.consumerId))
         if (!page.next) break
         after = page.next

@@ -1,11 +1,10 @@
-import { ServiceError, type ErrorCode } from '@bureau/protocol'
+import { type AllowancePolicy, type Member, ServiceError, type ErrorCode } from '@bureau/protocol'
 import { isDeepStrictEqual } from 'node:util'
-import type { AllowancePolicy } from '../db/column-types.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { integrations, members } from '../db/schema.ts'
 import { newId } from '../ids.ts'
 import { policyColumns, policyOf } from './allowance-policy.ts'
-import { findMember, getMemberView, type MemberView, requireIntegration, requireTimeZone } from './members.repo.ts'
+import { findMember, getMemberView, requireIntegration, requireTimeZone } from './members.repo.ts'
 
 export type NewMember = {
   readonly consumerId: string
@@ -32,7 +31,7 @@ export const registerMember = tenantOperation(
   async (
     tx,
     { ownerId, integrationId, member }: { ownerId: string; integrationId: string; member: NewMember },
-  ): Promise<{ created: boolean; member: MemberView }> => {
+  ): Promise<{ created: boolean; member: Member }> => {
     const integration = await requireIntegration(tx, ownerId, integrationId)
     const status = await register(tx, integration, member)
     const view = await getMemberView(tx, { ownerId, integrationId, consumerId: member.consumerId })

@@ -5,8 +5,8 @@ import { type EventBatch, lastSeqOf, type RunLogReader, StoredRunLog, StreamBrok
 import type { Platform } from '../context.ts'
 import { readEventChunks } from './records/event-chunks.ts'
 import { getRun } from './records/read-runs.ts'
+import type { RunView } from './records/run-view.ts'
 import { endingOf } from './settle/ending-events.ts'
-import type { RunOutput, RunView } from './records/run-view.ts'
 
 export type RunStream = {
   readonly run: RunView
@@ -121,6 +121,6 @@ export function isEnded(status: RunView['status']): status is Ended {
 }
 
 /** What a run produced, as its `messages` frame has it. */
-export function publicOutput<Output extends Partial<RunOutput>>(run: Output): Output {
+export function publicOutput(run: RunView): RunView {
   return run.newMessages ? { ...run, newMessages: newMessagesForClient(run.newMessages) } : run
 }

@@ -9,6 +9,7 @@ import {
   RunTextQuery,
   ServiceError,
 } from '@bureau/protocol'
+import { type Answered, ok, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
@@ -18,9 +19,9 @@ import { hasEverything, readResumePoint } from '../completions/resume-point.ts'
 import { sendEvents, sendText } from '../completions/stream-run.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
-import { answerPage } from '../http/pages.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, jsonRoute, ok, param, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { cancelRun } from './cancel-run.ts'
 import { findRunStream, publicOutput } from './follow-run.ts'
 import { getRun, listRuns } from './records/read-runs.ts'
@@ -103,29 +104,25 @@ export const runRoutes: readonly Route[] = [
   ),
 ]
 
-async function list(call: Call<z.output<typeof RunListQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof RunListQuery>>): Promise<Answered<200, List<PlatformRun>>> {
   const { platform, caller, query } = call
   const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
   if (apiIntegrationId !== undefined) requireScope(caller, 'runs', apiIntegrationId)
   const { ownerId, integrationIds } = caller
   const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ownerId, integrationIds }
-  return ok(
-    await answerPage(
-      call,
-      (page) => platform.store.db.run(listRuns, { ...filter, ...page }),
-      (run) => run,
-    ),
-  )
+  return answerPage(call, (page) => platform.store.db.run(listRuns, { ...filter, ...page }))
 }
 
 async function read(call: Call, output: boolean): Promise<PlatformRun> {
   const { platform, caller } = call
   const { ownerId, integrationIds } = caller
   const run = await platform.store.db.run(getRun, { ownerId, integrationIds, runId: param(call, 'runId'), output })
-  return publicOutput(run) as PlatformRun
+  return publicOutput(run)
 }
 
-async function cancel(call: Call<unknown, z.output<typeof CancelRunRequest>>): Promise<Answered> {
+async function cancel(
+  call: Call<unknown, z.output<typeof CancelRunRequest>>,
+): Promise<Answered<200 | 202, CancelRunResponse>> {
   const { cancel_mode: mode, waitMs } = call.body
   await read(call, false) // a restricted key sees no other runs
   const { ended } = await cancelRun(call.platform, {

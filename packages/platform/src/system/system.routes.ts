@@ -1,5 +1,6 @@
+import { ok } from '@bureau/runtime'
 import { z } from 'zod'
-import { jsonRoute, ok, type Route } from '../http/route.ts'
+import { jsonRoute, type Route } from '../http/route.ts'
 import { checkReadiness } from './readiness.ts'
 
 const Health = z.object({ status: z.string() })
@@ -32,7 +33,7 @@ export const systemRoutes: readonly Route[] = [
     },
     async ({ platform }) => {
       const unready = await checkReadiness(platform)
-      return unready === null ? ok({ status: 'ok' }) : { status: 503, body: { status: unready } }
+      return unready === null ? ok({ status: 'ok' }) : { status: 503 as const, body: { status: unready } }
     },
   ),
 ]

@@ -1,8 +1,9 @@
 import { FileListQuery, FileQuery, listOf, MountFile } from '@bureau/protocol'
+import { type Answered, NO_CONTENT, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
-import { answerPage } from '../http/pages.ts'
-import { type Answered, type Call, jsonRoute, NO_CONTENT, ok, param, rawRoute, type Route } from '../http/route.ts'
+import { answerPage, type List } from '../http/pages.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { deleteMountFile, listMountFiles, type Mounted, openMountFile } from './mount-files.ts'
 
 const FILES = '/v1/integrations/:integrationId/files'
@@ -59,15 +60,9 @@ function mountOf(call: Call): Mounted {
   return { platform: call.platform, caller: call.caller, integrationId: param(call, 'integrationId') }
 }
 
-async function list(call: Call<z.output<typeof FileListQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof FileListQuery>>): Promise<Answered<200, List<MountFile>>> {
   const { prefix } = call.query
-  return ok(
-    await answerPage(
-      call,
-      (page) => listMountFiles(mountOf(call), { ...page, prefix }),
-      (file) => file,
-    ),
-  )
+  return answerPage(call, (page) => listMountFiles(mountOf(call), { ...page, prefix }))
 }
 
 /** Whatever the content is, no browser takes it for a page of ours. */

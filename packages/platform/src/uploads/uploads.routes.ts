@@ -1,11 +1,12 @@
 import { AgencyUpload, CreateAgencyUploadRequest, ServiceError, StoredUpload, UploadQuery } from '@bureau/protocol'
+import { type Answered, ok, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { baseUrlOf } from '../http/addresses.ts'
 import { requirePlain } from '../http/bodies.ts'
-import { type Answered, type Call, jsonRoute, ok, param, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { createUpload } from './create-upload.ts'
 import { type Content, findUpload, receivePart, receiveWhole, type UploadAddress } from './receive-upload.ts'
 
@@ -109,7 +110,9 @@ export const uploadRoutes: readonly Route[] = [
   ),
 ]
 
-async function create(call: Call<unknown, z.output<typeof CreateAgencyUploadRequest>>): Promise<Answered> {
+async function create(
+  call: Call<unknown, z.output<typeof CreateAgencyUploadRequest>>,
+): Promise<Answered<200, AgencyUpload>> {
   const { platform, caller, body, request } = call
   const { apiIntegrationId: integrationId, name, size, contentType = null, sha256 = null } = body
   requireScope(caller, 'files:write', integrationId)

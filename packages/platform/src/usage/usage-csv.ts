@@ -1,4 +1,4 @@
-import type { UsageRecord } from './usage-records.ts'
+import type { UsageRecord } from '@bureau/protocol'
 
 const COLUMNS: Readonly<Record<string, (record: UsageRecord) => string | number | boolean | null>> = {
   runId: (record) => record.runId,

@@ -1,4 +1,4 @@
-import { NO_USAGE, type Usage } from '@bureau/protocol'
+import { NO_USAGE, type PlatformRun, type UsageRecord } from '@bureau/protocol'
 import { and, asc, desc, eq, gte, inArray, lt, sql, type SQL } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
@@ -6,31 +6,8 @@ import { allowanceLedger, runs, usageEntries } from '../db/schema.ts'
 import { toUsd } from '../members/allowance-policy.ts'
 import { runViews } from '../runs/records/run-views.ts'
 import { type RunRow, toUsage, USAGE_SUMS } from '../runs/records/runs.repo.ts'
-import type { RunView } from '../runs/records/run-view.ts'
 
-/** What one run spent. */
-export type UsageRecord = {
-  readonly object: 'usage_record'
-  readonly runId: string
-  readonly chatId: string
-  readonly apiIntegrationId: string
-  readonly consumerId: string | null
-  readonly usageRequestId: string | null
-  readonly agent: string
-  readonly status: RunView['status']
-  readonly createdAt: string
-  readonly finishedAt: string | null
-  readonly usage: Usage
-  /** What the consumer was charged; all 0 without allowances. */
-  readonly debited: { readonly messages: number; readonly tokens: number; readonly costUsd: number }
-  /** Something of it was given back. */
-  readonly refunded: boolean
-  readonly periodStart: string | null
-  readonly models: readonly ModelUsage[]
-}
-
-/** `priced: false`: the price of the model is unknown, its cost counts as 0. */
-export type ModelUsage = { readonly model: string; readonly priced: boolean; readonly usage: Usage }
+type ModelUsage = UsageRecord['models'][number]
 
 export type UsageFilter = {
   readonly integrationId?: string
@@ -113,7 +90,7 @@ async function toRecords(tx: Tx, { ownerId, limit }: Args, rows: readonly RunRow
 type Charge = { readonly debited: UsageRecord['debited']; readonly refunded: boolean }
 const NO_CHARGE: Charge = { debited: { messages: 0, tokens: 0, costUsd: 0 }, refunded: false }
 
-function toRecord(run: RunRow, view: RunView, models: readonly ModelUsage[] = [], charge = NO_CHARGE): UsageRecord {
+function toRecord(run: RunRow, view: PlatformRun, models: ModelUsage[] = [], charge = NO_CHARGE): UsageRecord {
   return {
     object: 'usage_record',
     runId: run.id,

@@ -1,4 +1,4 @@
-import { ServiceError, type Usage } from '@bureau/protocol'
+import { ServiceError, type UsageSummary } from '@bureau/protocol'
 import { and, asc, eq, gte, inArray, lt, sql, type SQL } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
@@ -6,13 +6,8 @@ import { runs, usageEntries } from '../db/schema.ts'
 import { isTimeZone } from '../members/allowance-policy.ts'
 import { toUsage, USAGE_SUMS } from '../runs/records/runs.repo.ts'
 
-export type UsageSummary = {
-  /** The day (`2026-11-20`), integration id, consumer id (empty: none was named) or model. */
-  readonly key: string
-  readonly usage: Usage
-  readonly runs: number
-  readonly failedRuns: number
-}
+/** By `key`: the day (`2026-11-20`), integration id, consumer id (empty: none was named) or model. */
+type KeyedUsage = UsageSummary['data'][number]
 
 export type SummaryRequest = {
   readonly ownerId: string
@@ -37,7 +32,7 @@ const DAY_MS = 86_400_000
  */
 export const summarizeUsage = tenantOperation(
   { source: import.meta.url, name: 'summarizeUsage', lane: 'interactive' },
-  async (tx, request: SummaryRequest): Promise<UsageSummary[]> => {
+  async (tx, request: SummaryRequest): Promise<KeyedUsage[]> => {
     const lengthMs = Date.parse(request.to) - Date.parse(request.from)
     if (!(lengthMs > 0 && lengthMs <= MAX_DAYS * DAY_MS) || !isTimeZone(request.timeZone))
       throw new ServiceError('invalid_time_range')
@@ -49,7 +44,7 @@ export const summarizeUsage = tenantOperation(
   },
 )
 
-async function summarize(tx: Tx, request: SummaryRequest): Promise<UsageSummary[]> {
+async function summarize(tx: Tx, request: SummaryRequest): Promise<KeyedUsage[]> {
   const { ownerId, integrationIds, from, to, groupBy } = request
   const rows = await tx
     .select({

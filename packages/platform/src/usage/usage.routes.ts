@@ -7,16 +7,16 @@ import {
   UsageSummary,
   UsageSummaryQuery,
 } from '@bureau/protocol'
-import { streamResponse } from '@bureau/runtime'
+import { type Answered, ok, streamResponse } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../api-keys/caller.ts'
 import type { Page, Position } from '../db/page.ts'
-import { answerPage } from '../http/pages.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, jsonRoute, ok, rawRoute, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
-import { exportUsageRecords, listUsageRecords, type UsageFilter, type UsageRecord as Record } from './usage-records.ts'
+import { exportUsageRecords, listUsageRecords, type UsageFilter } from './usage-records.ts'
 import { summarizeUsage } from './usage-summary.ts'
 
 const DAY_MS = 86_400_000
@@ -91,22 +91,16 @@ function filterOf(call: Call<Range & { apiIntegrationId?: string | undefined }>)
   return present({ integrationId: apiIntegrationId, from, to })
 }
 
-async function list(call: Call<z.output<typeof UsageRecordsQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof UsageRecordsQuery>>): Promise<Answered<200, List<UsageRecord>>> {
   const { platform, caller, query } = call
   const { ownerId, integrationIds } = caller
   const { consumerId, usageRequestId } = query
   const wanted = { ownerId, integrationIds, ...filterOf(call), ...present({ consumerId, usageRequestId }) }
   const { db } = platform.store
-  return ok(
-    await answerPage(
-      call,
-      (page) => db.run(listUsageRecords, { ...wanted, ...page }),
-      (record) => record,
-    ),
-  )
+  return answerPage(call, (page) => db.run(listUsageRecords, { ...wanted, ...page }))
 }
 
-async function summarize(call: Call<z.output<typeof UsageSummaryQuery>>): Promise<Answered> {
+async function summarize(call: Call<z.output<typeof UsageSummaryQuery>>): Promise<Answered<200, UsageSummary>> {
   const { platform, caller, query } = call
   const { ownerId, integrationIds } = caller
   const { groupBy, apiIntegrationId, timeZone = 'UTC' } = query
@@ -122,7 +116,7 @@ async function summarize(call: Call<z.output<typeof UsageSummaryQuery>>): Promis
     to,
     timeZone,
   })
-  return ok({ object: 'usage_summary', data } satisfies z.output<typeof UsageSummary>)
+  return ok({ object: 'usage_summary', data })
 }
 
 async function download(call: Call<z.output<typeof UsageExportQuery>>, reply: FastifyReply): Promise<void> {
@@ -145,7 +139,7 @@ async function* pagesOf({ platform, caller }: Call, filter: UsageFilter, csv: bo
   if (csv) yield USAGE_CSV_HEADER
   for (let after: Position | null = null; ;) {
     const wanted = { ownerId, integrationIds, ...filter, limit: EXPORT_PAGE, after }
-    const page: Page<Record> = await platform.store.db.run(exportUsageRecords, wanted)
+    const page: Page<UsageRecord> = await platform.store.db.run(exportUsageRecords, wanted)
     yield page.items.map((record) => (csv ? usageCsvLine(record) : `${JSON.stringify(record)}\n`)).join('')
     if (!page.next) return
     after = page.next

@@ -1,8 +1,9 @@
+import type { UsageRecord } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
-import { exportUsageRecords, listUsageRecords, type UsageRecord } from './usage-records.ts'
+import { exportUsageRecords, listUsageRecords } from './usage-records.ts'
 import { type SummaryRequest, summarizeUsage } from './usage-summary.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>

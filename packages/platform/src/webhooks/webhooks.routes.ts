@@ -9,12 +9,12 @@ import {
   WebhookPatch,
   WebhookTest,
 } from '@bureau/protocol'
-import { checkUrl, EgressError } from '@bureau/runtime'
+import { type Answered, checkUrl, created, EgressError, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import type { Platform } from '../context.ts'
-import { answerPage } from '../http/pages.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
-import { type Answered, type Call, created, jsonRoute, NO_CONTENT, ok, param, type Route } from '../http/route.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { newId } from '../ids.ts'
 import { isDelivered, sendWebhook } from './send-webhook.ts'
 import {
@@ -145,7 +145,11 @@ function requirePublic({ attachmentAccess }: Platform, url: string): string {
   }
 }
 
-async function create({ platform, caller, body }: Call<unknown, z.output<typeof WebhookCreate>>): Promise<Answered> {
+async function create({
+  platform,
+  caller,
+  body,
+}: Call<unknown, z.output<typeof WebhookCreate>>): Promise<Answered<201, NewWebhookEndpoint>> {
   const { ownerId, keyId: actor } = caller
   const secret = newWebhookSecret()
   const dataKey = await platform.store.dataKeys.of(ownerId)
@@ -154,40 +158,30 @@ async function create({ platform, caller, body }: Call<unknown, z.output<typeof 
   return created({ ...view, secret })
 }
 
-async function update(call: Call<unknown, z.output<typeof WebhookPatch>>): Promise<Answered> {
+async function update(call: Call<unknown, z.output<typeof WebhookPatch>>): Promise<Answered<200, WebhookEndpoint>> {
   const { platform, caller, body } = call
   const url = body.url === undefined ? undefined : requirePublic(platform, body.url)
   const changes = present({ ...body, url })
   return ok(await platform.store.db.run(updateWebhookEndpoint, { ...keyOf(call), actor: caller.keyId, changes }))
 }
 
-async function list(call: Call<z.output<typeof WebhookListQuery>>): Promise<Answered> {
+async function list(call: Call<z.output<typeof WebhookListQuery>>): Promise<Answered<200, List<WebhookEndpoint>>> {
   const { db } = call.platform.store
   const { ownerId } = call.caller
-  return ok(
-    await answerPage(
-      call,
-      (page) => db.run(listWebhookEndpoints, { ownerId, ...page }),
-      (endpoint) => endpoint,
-    ),
-  )
+  return answerPage(call, (page) => db.run(listWebhookEndpoints, { ownerId, ...page }))
 }
 
-async function deliveries(call: Call<z.output<typeof WebhookListQuery>>): Promise<Answered> {
+async function deliveries(
+  call: Call<z.output<typeof WebhookListQuery>>,
+): Promise<Answered<200, List<WebhookDelivery>>> {
   const { db } = call.platform.store
-  return ok(
-    await answerPage(
-      call,
-      (page) => db.run(listWebhookDeliveries, { ...keyOf(call), ...page }),
-      (delivery) => delivery,
-    ),
-  )
+  return answerPage(call, (page) => db.run(listWebhookDeliveries, { ...keyOf(call), ...page }))
 }
 
-async function sendTest(call: Call): Promise<Answered> {
+async function sendTest(call: Call): Promise<Answered<200, z.output<typeof WebhookTest>>> {
   const key = keyOf(call)
   const target = await call.platform.store.db.run(findWebhookTarget, key)
   const event = { eventId: newId('evt'), topic: 'webhook.test', announcedAt: new Date().toISOString(), payload: {} }
   const responseStatus = await sendWebhook(call.platform, { ...key, ...target, ...event })
-  return ok({ delivered: isDelivered(responseStatus), responseStatus } satisfies z.output<typeof WebhookTest>)
+  return ok({ delivered: isDelivered(responseStatus), responseStatus })
 }

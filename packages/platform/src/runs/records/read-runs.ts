@@ -5,7 +5,7 @@ import { olderThan, type Page, type PageRequest, toPage } from '../../db/page.ts
 import { runs } from '../../db/schema.ts'
 import { findRun, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
 import { runViews } from './run-views.ts'
-import { type RunOutput, runOutput, type RunView } from './run-view.ts'
+import { runOutput, type RunView } from './run-view.ts'
 
 /** What a restricted API key may see; null: every integration. A run of another one does not exist. */
 type Reach = { readonly integrationIds: readonly string[] | null }
@@ -16,7 +16,7 @@ const isSeen = (run: RunRow, { integrationIds }: Reach): boolean =>
 /** With `output`, also what the run produced so far. @throws ServiceError `run_not_found` */
 export const getRun = tenantOperation(
   { source: import.meta.url, name: 'getRun', lane: 'interactive' },
-  async (tx, args: RunKey & Reach & { output: boolean }): Promise<RunView & Partial<RunOutput>> => {
+  async (tx, args: RunKey & Reach & { output: boolean }): Promise<RunView> => {
     const run = await findRun(tx, args)
     if (!run || !isSeen(run, args)) throw new ServiceError('run_not_found')
     const [view] = await runViews(tx, args.ownerId, [run])

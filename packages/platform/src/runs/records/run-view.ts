@@ -1,37 +1,21 @@
-import { isRetryable, type Message, NO_USAGE, RUN_ERRORS, type RunError, type Usage } from '@bureau/protocol'
-import type { RunErrorClass } from '../../db/column-types.ts'
+import {
+  isRetryable,
+  type Message,
+  NO_USAGE,
+  type PlatformRun,
+  type PlatformRunError,
+  RUN_ERRORS,
+  type RunError,
+  type Usage,
+} from '@bureau/protocol'
 import type { RunRow } from './runs.repo.ts'
 
 /** A run as callers see it. */
-export type RunView = {
-  readonly object: 'run'
-  readonly runId: string
-  readonly chatId: string
-  readonly apiIntegrationId: string
-  readonly agent: string
-  readonly usageRequestId: string | null
-  readonly consumerId: string | null
-  readonly status: 'queued' | 'running' | 'cancelling' | 'completed' | 'failed' | 'cancelled'
-  readonly createdAt: string
-  readonly startedAt: string | null
-  readonly finishedAt: string | null
-  readonly deadlineAt: string
-  readonly cancel: { readonly mode: 'immediate' | 'after_turn'; readonly requestedAt: string } | null
-  readonly error: RunErrorView | null
-  /** What was spent so far; null before the first model call. */
-  readonly usage: Usage | null
-  readonly lastEventId: string
-}
-
-export type RunErrorView = {
-  readonly code: string
-  readonly message: string
-  readonly class: RunErrorClass
-  readonly retryable: boolean
-}
+export type RunView = PlatformRun
+export type RunErrorView = PlatformRunError
 
 /** What a run produced: the items of its `messages` frame and the entry agent's final text. */
-export type RunOutput = { readonly outputText: string | null; readonly newMessages: readonly Message[] }
+export type RunOutput = { readonly outputText: string | null; readonly newMessages: Message[] }
 
 export const isActive = (run: Pick<RunRow, 'state'>): boolean => run.state === 'reserved' || run.state === 'running'
 
@@ -82,13 +66,13 @@ export function runErrorOf({
 }
 
 /** The error with which a run ended, as callers see it. */
-export function runErrorView({ code, message }: RunError): RunErrorView {
+export function runErrorView({ code, message }: RunError): PlatformRunError {
   const { class: errorClass } = RUN_ERRORS[code]
   return { code, message, class: errorClass, retryable: isRetryable(code, errorClass) }
 }
 
 /** `items` are the run's messages in order, without the user's. */
-export function runOutput(items: readonly Message[]): RunOutput {
+export function runOutput(items: Message[]): RunOutput {
   const isAnswer = (item: Message): boolean => item.type === 'message' && item.role === 'assistant' && !item.callerAgent
   const answer = items.findLast(isAnswer)
   return { outputText: answer ? textOf(answer) : null, newMessages: items }

@@ -1,0 +1,75 @@
+import { z } from 'zod'
+import type { NamedSchema } from './route.ts'
+
+type Json = Record<string, unknown>
+
+export type OpenApiVersion = '3.0.3' | '3.1.0'
+
+/** The schemas of one document: those with a name stand there once and are referred to. */
+export class ApiSchemas {
+  readonly components: Record<string, object> = {}
+  readonly #version: OpenApiVersion
+
+  constructor(version: OpenApiVersion) {
+    this.#version = version
+  }
+
+  /** A schema as what may be sent; answers may have members that are not described yet. */
+  of(schema: z.ZodType): object {
+    const target = this.#version === '3.0.3' ? 'openapi-3.0' : 'draft-2020-12'
+    const made = z.toJSONSchema(schema, { target, io: 'input', unrepresentable: 'any' })
+    const text = JSON.stringify(made).replaceAll(/"#\/(?:definitions|\$defs)\//g, `"${pointerTo('')}`)
+    const plain = (_name: string, value: unknown): unknown => (this.#version === '3.0.3' ? withTypedNull(value) : value)
+    const {
+      definitions = {},
+      $defs = definitions,
+      ...rest
+    } = JSON.parse(text, plain) as Json & {
+      definitions?: Json
+      $defs?: Json
+    }
+    for (const [name, definition] of Object.entries($defs)) {
+      this.components[name] ??= withoutIdentity(definition as object)
+    }
+    return withoutIdentity(rest)
+  }
+
+  /** Adds a schema that was not made here, under its name or, where that is taken, one like it. */
+  add({ name, jsonSchema }: NamedSchema): object {
+    const free = this.#freeName(name)
+    this.components[free] = rebased(withoutIdentity(jsonSchema), pointerTo(free)) as object
+    return { $ref: pointerTo(free) }
+  }
+
+  #freeName(name: string): string {
+    return name in this.components ? this.#freeName(`${name}Tool`) : name
+  }
+}
+
+const pointerTo = (name: string): string => `#/components/schemas/${name}`
+
+/** A schema has its place in the document; an identity of its own would change what its references mean. */
+function withoutIdentity(schema: object): object {
+  const { $schema: _, $id: _id, id: _name, ...rest } = schema as Json
+  return rest
+}
+
+/** References within a schema point to its root, which is now a place inside the document. */
+function rebased(node: unknown, root: string): unknown {
+  if (Array.isArray(node)) return node.map((each) => rebased(each, root))
+  if (typeof node !== 'object' || node === null) return node
+  return Object.fromEntries(
+    Object.entries(node).map(([key, value]) => {
+      if (key === '$ref' && typeof value === 'string') return [key, value.replace(/^#/, root)]
+      return [key, rebased(value, root)]
+    }),
+  )
+}
+
+/** In OpenAPI 3.0 `nullable` counts only beside a `type`: where there is none, null becomes a choice of its own. */
+function withTypedNull(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  const { nullable, allOf = [], anyOf = allOf, ...rest } = value as Json
+  if (nullable !== true || rest['type'] !== undefined) return value
+  return { ...rest, anyOf: [...(anyOf as unknown[]), { type: 'object', nullable: true, enum: [null] }] }
+}
