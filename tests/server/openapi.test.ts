@@ -70,8 +70,14 @@ const protectedAgency = (): Agency => {
   return new Agency({ entryPoint: new Agent({ name: 'Solo', mcpServers }) })
 }
 const oauth = { agencies: { solo: protectedAgency() }, oauthUserId: () => 'ada' }
-const RUNS = ['/solo/get_response', '/solo/get_response_stream', '/solo/cancel_response_stream', '/solo/get_metadata']
-const AGUI = ['/solo/get_response_stream', '/solo/get_metadata']
+const RUNS = [
+  '/solo/get_response',
+  '/solo/get_response_stream',
+  '/solo/cancel_response_stream',
+  '/solo/agui',
+  '/solo/get_metadata',
+]
+const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
 const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
 const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: readonly string[] }[] = [
@@ -178,6 +184,7 @@ describe('GET /openapi.json', () => {
       '/solo/get_response',
       '/solo/get_response_stream',
       '/solo/cancel_response_stream',
+      '/solo/agui',
       '/solo/get_metadata',
       '/tool/WordCount',
       '/tool/plant',

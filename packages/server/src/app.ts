@@ -12,17 +12,18 @@ import {
   ok,
   openBackends,
   readJsonBodies,
-  type RouteSpec,
+  RunHost,
   serveRoutes,
-  startRun,
   usableDirectories,
 } from '@bureau/runtime'
 import { z } from 'zod'
-import { agencyRoutes } from './agencies/agencies.routes.ts'
-import { agencySpecs, metadataSpec, streamSpec } from './agencies/agency-specs.ts'
+import { metadataRoute } from './agencies/metadata.routes.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { openApiDocument } from './docs/openapi.ts'
+import { agencyFace } from './faces/agency/agency-face.ts'
+import { aguiFace } from './faces/agui/agui-face.ts'
+import type { Face } from './faces/face.ts'
 import { type Callers, callersOf } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { renderError, renderNotFound } from './http/render-error.ts'
@@ -39,6 +40,7 @@ import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/requ
 import { checkServerOptions } from './check-options.ts'
 import { drainMsOf, readAgencies, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
+import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
 import { toolRoutes } from './tools/tools.routes.ts'
@@ -71,13 +73,13 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const slots = new RunSlots(options.maxConcurrentRuns)
   const context: ServerContext = {
     environment,
-    startRun: (request, start) => {
-      const watchedHere = { ...environment, observer: observability.observer(request) }
-      return slots.start(() => startRun(watchedHere, backends.runs, { ...start, log: request.log as Logger }))
-    },
     takeSlot: () => slots.take(),
     observeSession: (agency) => observability.session(agency),
-    runs: backends.runs,
+    runs: new RequestRuns({
+      host: new RunHost(backends.runs),
+      slots,
+      environmentOf: (request) => ({ ...environment, observer: observability.observer(request) }),
+    }),
     signIns,
     log,
     metadataOptions: { ...metadataOptions(options, config), toolServers: { mcp: environment.mcp, log } },
@@ -100,15 +102,15 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   readJsonBodies(app)
   app.setErrorHandler(renderError)
   serveRoutes(app, HEALTH_ROUTES, ROUTE_SETTINGS)
-  const agencySpecs = await addAgencies(app, agencies, { options, context })
   const routes = [
+    ...agencyRoutes(agencies, { options, context }),
     ...(await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })),
     ...toolRoutes(tools),
     ...(logs ? logsRoutes(logs) : []),
     ...(signIns ? oauthRoutes(signIns) : []),
   ]
   serveRoutes(app, routes, ROUTE_SETTINGS)
-  serveDocs(app, [...agencySpecs, ...routes], { ...options, host: callers.host })
+  serveDocs(app, routes, { ...options, host: callers.host })
   return app
 }
 
@@ -171,20 +173,16 @@ function fileSettings(options: ServerOptions, models: ServerModelAccess): Server
 
 type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
 
-/** Returns how the routes of the agencies are described. */
-async function addAgencies(
-  app: FastifyInstance,
-  agencies: ReadonlyMap<string, Agency>,
-  { options, context }: AgencyParts,
-): Promise<RouteSpec[]> {
-  const agui = options.enableAgui ? await import('./agui/agui.routes.ts') : undefined
-  const routes = agui?.aguiRoutes ?? agencyRoutes
+/** The seed's `enableAgui` puts one protocol in place of another at the same address. AG-UI has one of its own as well. */
+function facesOf({ enableAgui = false }: ServerOptions): readonly Face[] {
+  return [enableAgui ? aguiFace('get_response_stream') : agencyFace, aguiFace('agui')]
+}
+
+function agencyRoutes(agencies: ReadonlyMap<string, Agency>, { options, context }: AgencyParts): ServerRoute[] {
+  const faces = facesOf(options)
   return [...agencies].flatMap(([name, agency]) => {
-    routes(app, context, name, agency)
-    const about = { name, needsUser: context.signIns?.agencies.has(agency) ?? false }
-    if (!agui) return Object.values(agencySpecs(about))
-    const body = agui.AguiRequest.meta({ id: 'RunAgentInput' })
-    return [streamSpec(about, body, 'The events of the AG-UI protocol.'), metadataSpec(name)]
+    const served = { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
+    return [...faces.flatMap((face) => face(served)), metadataRoute(served)]
   })
 }
 
@@ -201,7 +199,7 @@ async function voiceRoutes(
   return realtimeRoutes(app, agencies, { options: realtimeOptions, ...setUp })
 }
 
-function serveDocs(app: FastifyInstance, rows: readonly RouteSpec[], options: ServerOptions): void {
+function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], options: ServerOptions): void {
   const info = { title: 'Bureau agent server', version: VERSION }
   const description = openApiDocument(rows, { info, url: serverUrl(options) })
   apiDocsRoutes(app, { prefix: '', document: () => description, routeConfig: { open: options.publicDocs ?? false } })

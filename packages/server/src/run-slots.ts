@@ -30,7 +30,7 @@ export class RunSlots {
    *
    * @throws ServiceError `overloaded` all places are taken. Nothing has begun then.
    */
-  async start(begin: () => Promise<LiveRun>): Promise<LiveRun> {
+  async start<Run extends Pick<LiveRun, 'ended'>>(begin: () => Promise<Run>): Promise<Run> {
     const free = this.take()
     try {
       const run = await begin()

@@ -1,7 +1,7 @@
 import { chargedVendor, lacksAddress, type ModelAccess, unknownProvider, VENDORS } from '@bureau/framework'
 import type { ClientConfig, ValidationEntry } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
-import { toClientConfig } from './read-run-request.ts'
+import { toClientConfig } from '../faces/agency/read-request.ts'
 
 // RFC 9110: a token, and visible characters with spaces between.
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/

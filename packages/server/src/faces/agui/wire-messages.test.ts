@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { AguiMessage, AguiPart } from './agui-request.ts'
+import type { AguiMessage, AguiPart } from './read-request.ts'
 import { toAguiContent, toInputPart, UnusableInput } from './content-parts.ts'
 import { toWireItems } from './wire-messages.ts'
 

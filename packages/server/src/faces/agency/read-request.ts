@@ -1,7 +1,7 @@
 import type { Agency, ClientConfig, RunInput } from '@bureau/framework'
 import { RunRequest } from '@bureau/protocol'
 import { z } from 'zod'
-import { parseBody } from '../http/invalid-body.ts'
+import { parseBody } from '../../http/invalid-body.ts'
 
 /** A request body becomes the input of a run, except for its files. */
 export function readRunRequest(agency: Agency, body: unknown): RunRequest {

@@ -6,7 +6,7 @@ import { HttpAgent as Client0_0_59 } from 'ag-ui-client-0.0.59'
 import fastify from 'fastify'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../../../../../tests/oauth/support/test-redis.ts'
 import {
   codeInterpreter,
   failed,
@@ -16,17 +16,17 @@ import {
   text,
   textDeltas,
   toolCall,
-} from '../../../../tests/support/fake-provider.ts'
+} from '../../../../../tests/support/fake-provider.ts'
 import {
   closeAfterTest,
   type Json,
   soloAgency,
   startTestServer,
   type TestServer,
-} from '../../../../tests/support/test-server.ts'
-import { readAguiRequest } from './agui-request.ts'
+} from '../../../../../tests/support/test-server.ts'
+import { readAguiRequest } from './read-request.ts'
 import { startAguiServer } from './agui.test-client.ts'
-import { aguiEncoder } from './encode-agui.ts'
+import { aguiEncoder } from './encode.ts'
 
 /** What the clients of all versions have in common. */
 type Client = {

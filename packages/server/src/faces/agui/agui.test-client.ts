@@ -1,5 +1,5 @@
 import { type AGUIEvent, HttpAgent, type Message } from '@ag-ui/client'
-import { type Json, startTestServer, type TestServer } from '../../../../tests/support/test-server.ts'
+import { type Json, startTestServer, type TestServer } from '../../../../../tests/support/test-server.ts'
 
 export type AguiEvents = readonly Json[]
 
@@ -21,13 +21,20 @@ export function startAguiServer(options: Parameters<typeof startTestServer>[0] =
 type AgentSetUp = {
   readonly server: TestServer
   readonly agency?: string
+  readonly route?: string
   readonly messages?: readonly Message[]
   readonly headers?: Record<string, string>
 }
 
 /** The official client, talking to an agency. */
-export function aguiAgent({ server, agency = 'solo', messages = [], headers = {} }: AgentSetUp): HttpAgent {
-  const url = `${server.url}/${agency}/get_response_stream`
+export function aguiAgent({
+  server,
+  agency = 'solo',
+  route = 'get_response_stream',
+  messages = [],
+  headers = {},
+}: AgentSetUp): HttpAgent {
+  const url = `${server.url}/${agency}/${route}`
   return new HttpAgent({ url, headers, threadId: 'thread-1', initialMessages: [...messages] })
 }
 

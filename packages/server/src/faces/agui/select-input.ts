@@ -1,5 +1,5 @@
 import { type Message, type RunRequest, withoutMetadata } from '@bureau/protocol'
-import type { AguiMessage, AguiRequest } from './agui-request.ts'
+import type { AguiMessage, AguiRequest } from './read-request.ts'
 import { UnusableInput } from './content-parts.ts'
 import { toWireItems } from './wire-messages.ts'
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
-import type { AguiMessage } from './agui-request.ts'
+import type { AguiMessage } from './read-request.ts'
 
 /** The request's messages with the one that says where this turn's files came from, before the message they are for. */
 export function withFileSources(messages: readonly AguiMessage[], sources: WireItem | undefined): AguiMessage[] {

@@ -1,5 +1,5 @@
 import type { WireItem } from '@bureau/protocol'
-import type { AguiMessage } from './agui-request.ts'
+import type { AguiMessage } from './read-request.ts'
 import { toInputPart } from './content-parts.ts'
 import { hostedItem, isHostedTool } from './hosted-calls.ts'
 

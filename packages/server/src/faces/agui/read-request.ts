@@ -11,7 +11,7 @@ import {
 } from '@ag-ui/core/schemas'
 import { RunRequest, type WireItem } from '@bureau/protocol'
 import { z } from 'zod'
-import { parseBody } from '../http/invalid-body.ts'
+import { parseBody } from '../../http/invalid-body.ts'
 
 /** A part of a message. Its kind is checked where it is converted, because older clients have kinds of their own. */
 export const AguiPart = z.looseObject({ type: z.string() })

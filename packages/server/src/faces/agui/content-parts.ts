@@ -1,6 +1,6 @@
 import type { ContentPart } from '@ag-ui/core'
 import type { WireItem } from '@bureau/protocol'
-import type { AguiPart } from './agui-request.ts'
+import type { AguiPart } from './read-request.ts'
 
 /** A request that cannot become a run. The message is for the caller: it is sent as `RUN_ERROR`. */
 export class UnusableInput extends Error {

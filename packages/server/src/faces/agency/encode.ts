@@ -1,6 +1,6 @@
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
 import { eventEnvelope, type RunEnded, SSE_END, sseFrame } from '@bureau/protocol'
-import { isFileUrlsFailure } from './attachment-failure.ts'
+import { isFileUrlsFailure } from '../../agencies/attachment-failure.ts'
 
 /**
  * The frames of `get_response_stream`.

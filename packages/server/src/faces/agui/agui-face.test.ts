@@ -11,8 +11,8 @@ import {
   textDeltas,
   toolCall,
   usage,
-} from '../../../../tests/support/fake-provider.ts'
-import { type Json, soloAgency } from '../../../../tests/support/test-server.ts'
+} from '../../../../../tests/support/fake-provider.ts'
+import { type Json, soloAgency, startTestServer } from '../../../../../tests/support/test-server.ts'
 import { aguiAgent, aguiBody, say, startAguiServer } from './agui.test-client.ts'
 
 const STREAM = '/solo/get_response_stream'
@@ -54,6 +54,27 @@ describe('routes in AG-UI mode', () => {
     expect(response.headers.get('x-accel-buffering')).toBe('no')
     expect(response.headers.get('access-control-allow-origin')).toBe('http://localhost:3000')
     expect(body).not.toMatch(/event: (?:meta|messages|end)/)
+  })
+})
+
+describe('POST /<agency>/agui', () => {
+  test('speaks AG-UI beside the native routes of every server', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('Hello')])
+
+    const seen = await say(aguiAgent({ server, route: 'agui' }), 'hi')
+    server.provider.script([text('Hello again')])
+    const native = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect(seen.types).toMatchObject({ 0: 'RUN_STARTED', [seen.types.length - 1]: 'RUN_FINISHED' })
+    expect(seen.messages.at(-1)).toMatchObject({ role: 'assistant', content: 'Hello' })
+    expect(native.body.response).toBe('Hello again')
+  })
+
+  test('is there in AG-UI mode too', async () => {
+    const server = await startAguiServer({ agencies: soloAgency() })
+    server.provider.script([text('Hello')])
+    expect((await say(aguiAgent({ server, route: 'agui' }), 'hi')).types.at(-1)).toBe('RUN_FINISHED')
   })
 })
 

@@ -1,7 +1,7 @@
 import { aggregateTokenUsage, EventType, PROTOCOL_VERSION, type TokenUsage } from '@ag-ui/core'
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
 import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByModel } from '@bureau/protocol'
-import { type AguiRun, knowsAll } from './agui-request.ts'
+import { type AguiRun, knowsAll } from './read-request.ts'
 import { frame } from './frame.ts'
 import { ItemEvents } from './item-events.ts'
 

@@ -1,5 +1,5 @@
 import type { Message } from '@ag-ui/core'
-import type { AguiMessage } from './agui-request.ts'
+import type { AguiMessage } from './read-request.ts'
 
 /** A longer snapshot is left out: the events before it say the same, and clients refuse frames above 10 MiB. */
 const MAX_SNAPSHOT_CHARS = 1_048_576

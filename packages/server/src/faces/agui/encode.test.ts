@@ -3,9 +3,9 @@ import type { EventSource, ModelEvent, RunEnded, RunEvent, WireItem } from '@bur
 import { NO_USAGE, SseParser } from '@bureau/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { Json } from '../../../../tests/support/test-server.ts'
-import type { AguiRun } from './agui-request.ts'
-import { aguiEncoder } from './encode-agui.ts'
+import type { Json } from '../../../../../tests/support/test-server.ts'
+import type { AguiRun } from './read-request.ts'
+import { aguiEncoder } from './encode.ts'
 
 const SOLO: EventSource = { agent: 'Solo', callerAgent: null, agent_run_id: 'run_solo' }
 

@@ -6,7 +6,7 @@ import {
   type RunEvent,
   type WireItem,
 } from '@bureau/protocol'
-import { type AguiRun, knowsAll } from './agui-request.ts'
+import { type AguiRun, knowsAll } from './read-request.ts'
 import { CallEvents } from './call-events.ts'
 import { toAguiContent, toAguiText } from './content-parts.ts'
 import { withFileSources } from './file-sources.ts'

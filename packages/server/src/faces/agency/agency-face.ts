@@ -1,0 +1,96 @@
+import type { RunInput } from '@bureau/framework'
+import { CancelRequestBody, type CancelResponse, type RunEnded, type RunResponse, ServiceError } from '@bureau/protocol'
+import { ok } from '@bureau/runtime'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isFileUrlsFailure } from '../../agencies/attachment-failure.ts'
+import { checkClientConfig } from '../../agencies/check-client-config.ts'
+import { withFiles } from '../../agencies/read-files.ts'
+import { logSkippedOverrides } from '../../agencies/skipped-overrides.ts'
+import type { ServerContext } from '../../context.ts'
+import { onClientLost } from '../../http/client-lost.ts'
+import { parseBody } from '../../http/invalid-body.ts'
+import { jsonRoute, rawRoute } from '../../http/route.ts'
+import { runUser } from '../../oauth/run-user.ts'
+import type { Face, ServedAgency } from '../face.ts'
+import { streamRun } from '../stream-run.ts'
+import { agencySpecs } from './agency-specs.ts'
+import { agencyEncoder } from './encode.ts'
+import { readRunRequest, toRunInput } from './read-request.ts'
+
+const CANCEL_TIMEOUT_MS = 60_000
+
+/** `get_response`, `get_response_stream` and `cancel_response_stream`, as clients of the Python system know them. */
+export const agencyFace: Face = (served) => {
+  const specs = agencySpecs(served)
+  return [
+    rawRoute(specs.getResponse, ({ request }, reply) => getResponse(served, request, reply)),
+    rawRoute(specs.getResponseStream, async (call, reply) => {
+      const input = readInput(served, call.request)
+      const contentType = 'text/event-stream; charset=utf-8'
+      return streamRun(call, reply, served, { input, contentType, encode: agencyEncoder() })
+    }),
+    jsonRoute(specs.cancelResponseStream, async ({ request }) => {
+      const body = parseBody(CancelRequestBody, request.body)
+      return ok(await cancelRun(served, { ...body, userId: await userOf(served, request) }))
+    }),
+  ]
+}
+
+const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Promise<string | null> =>
+  runUser(context.signIns, agency, request)
+
+async function getResponse(served: ServedAgency, request: FastifyRequest, reply: FastifyReply): Promise<object> {
+  const { name, agency, context } = served
+  const input = readInput(served, request)
+  if ((await userOf(served, request)) !== null) throw new ServiceError('oauth_needs_streaming')
+  const run = await context.runs.start(request, { agency, agencyName: name, input })
+  onClientLost(reply, () => run.control.cancel('immediate'))
+  return answer(await run.ended)
+}
+
+/** @throws InvalidBody */
+function readInput({ agency, context }: ServedAgency, request: FastifyRequest): RunInput {
+  const body = readRunRequest(agency, request.body)
+  const { models } = context.environment
+  const log = request.log as ServerContext['log']
+  checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
+  const input = toRunInput(body)
+  logSkippedOverrides(agency, input.clientConfig, { models, log })
+  return withFiles(input, body, { ...context.files, log })
+}
+
+/** @throws ServiceError `run_failed` with the run's own sentence */
+function answer(ended: RunEnded): RunResponse | { readonly error: string } {
+  if (ended.error && isFileUrlsFailure(ended.error)) return { error: ended.error.message }
+  if (ended.status !== 'completed') {
+    throw new ServiceError('run_failed', { message: ended.error?.message ?? 'The run was cancelled.' })
+  }
+  return {
+    response: ended.output,
+    new_messages: [...ended.new_messages],
+    ...(ended.usage && { usage: ended.usage }),
+    ...(ended.file_ids_map && { file_ids_map: ended.file_ids_map }),
+    ...(ended.chat_name !== undefined && { chat_name: ended.chat_name }),
+  }
+}
+
+type Cancel = CancelRequestBody & { readonly userId: string | null }
+
+async function cancelRun({ name: agency, context }: ServedAgency, cancel: Cancel): Promise<CancelResponse> {
+  const { run_id: runId, userId } = cancel
+  const mode = cancel.cancel_mode ?? 'immediate'
+  const outcome = await context.runs.cancel({ runId, agency, userId, mode, timeoutMs: CANCEL_TIMEOUT_MS })
+  if (!outcome) {
+    throw new ServiceError('run_not_found', { message: `Run '${runId}' not found or already completed` })
+  }
+  const { ended, soFar = [] } = outcome
+  return {
+    ok: ended !== null,
+    run_id: runId,
+    cancelled: ended?.status === 'cancelled',
+    cancel_mode: mode,
+    new_messages: [...(ended?.new_messages ?? soFar)],
+    ...(ended?.usage && { usage: ended.usage }),
+    timed_out: ended === null,
+  }
+}

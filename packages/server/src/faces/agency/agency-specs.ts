@@ -1,0 +1,65 @@
+import {
+  CancelRequestBody,
+  CancelResponse,
+  type ErrorCode,
+  FileUrlsError,
+  RunRequest,
+  RunResponse,
+} from '@bureau/protocol'
+import type { RouteSpec } from '@bureau/runtime'
+import { z } from 'zod'
+import { named } from '../../http/route.ts'
+import { USER_CHECK } from '../../oauth/run-user.ts'
+import type { ServedAgency } from '../face.ts'
+
+type Named = Pick<ServedAgency, 'name' | 'needsUser'>
+
+type Post<Success> = { readonly ownBody: z.ZodType; readonly success: Success; readonly errors: readonly ErrorCode[] }
+
+/** What the routes of `agencyFace` take and answer. */
+export function agencySpecs(agency: Named) {
+  const needsStreaming = agency.needsUser ? (['oauth_needs_streaming'] as const) : []
+  return {
+    getResponse: post(agency, 'get_response', {
+      ownBody: RunRequest,
+      success: { 200: z.xor([RunResponse, FileUrlsError]) },
+      errors: ['run_failed', 'overloaded', ...needsStreaming],
+    }),
+    getResponseStream: streamSpec(agency, {
+      route: 'get_response_stream',
+      body: RunRequest,
+      description: 'Server-sent events: meta, data, messages, end.',
+    }),
+    cancelResponseStream: post(agency, 'cancel_response_stream', {
+      ownBody: CancelRequestBody,
+      success: { 200: CancelResponse },
+      errors: ['run_not_found'],
+    }),
+  }
+}
+
+/** A route that streams a run in the protocol of a face. */
+export function streamSpec(
+  agency: Named,
+  { route, body, description }: { readonly route: string; readonly body: z.ZodType; readonly description: string },
+): RouteSpec {
+  const success = { 200: { contentType: 'text/event-stream', description } }
+  return post(agency, route, { ownBody: body, success, errors: ['overloaded'] })
+}
+
+function post<const Success extends RouteSpec['success']>(
+  { name, needsUser }: Named,
+  route: string,
+  { ownBody, success, errors }: Post<Success>,
+): Omit<RouteSpec, 'success'> & { readonly success: Success } {
+  return {
+    ...named(`handler_${name}_${route}_post`),
+    ownBody,
+    success,
+    method: 'POST',
+    url: `/${name}/${route}`,
+    tag: name,
+    errors: needsUser ? [...errors, ...USER_CHECK.errors] : errors,
+    ...(needsUser && { otherResponses: USER_CHECK.otherResponses }),
+  }
+}

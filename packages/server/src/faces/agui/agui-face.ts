@@ -1,0 +1,74 @@
+import type { RunInput } from '@bureau/framework'
+import type { WireItem } from '@bureau/protocol'
+import { type Call, streamResponse } from '@bureau/runtime'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { checkClientConfig } from '../../agencies/check-client-config.ts'
+import { withFiles } from '../../agencies/read-files.ts'
+import { logSkippedOverrides } from '../../agencies/skipped-overrides.ts'
+import type { ServerContext } from '../../context.ts'
+import { rawRoute } from '../../http/route.ts'
+import { streamSpec } from '../agency/agency-specs.ts'
+import { toRunInput } from '../agency/read-request.ts'
+import type { Face, ServedAgency } from '../face.ts'
+import { streamRun } from '../stream-run.ts'
+import { UnusableInput } from './content-parts.ts'
+import { aguiEncoder, refusedRun } from './encode.ts'
+import { AguiRequest, readAguiRequest } from './read-request.ts'
+import { selectInput } from './select-input.ts'
+
+/** The AG-UI protocol at `/<agency>/<route>`. */
+export function aguiFace(route: string): Face {
+  return (served) => {
+    const body = AguiRequest.meta({ id: 'RunAgentInput' })
+    const spec = streamSpec(served, { route, body, description: 'The events of the AG-UI protocol.' })
+    return [rawRoute(spec, (call, reply) => stream(call, reply, served))]
+  }
+}
+
+const CONTENT_TYPE = 'text/event-stream'
+
+async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Promise<unknown> {
+  const { agency, context } = served
+  const { models } = context.environment
+  const body = readAguiRequest(call.request.body)
+  checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
+  const asked = readInput(body, context, call.request)
+  if (asked instanceof UnusableInput) {
+    const chunks = oneChunk(refusedRun(body, { code: 'invalid_input', message: asked.message }))
+    return streamResponse(reply, { contentType: CONTENT_TYPE, keepalive: false, chunks, onClientLost: () => {} })
+  }
+  const { input, fileSources } = asked
+  logSkippedOverrides(agency, input.clientConfig, { models, log: call.request.log as ServerContext['log'] })
+  const encode = aguiEncoder({ ...body, fileSources, reasoning: context.aguiReasoning })
+  return streamRun(call, reply, served, { input, contentType: CONTENT_TYPE, encode })
+}
+
+type Asked = { readonly input: RunInput; readonly fileSources: () => WireItem | undefined }
+
+/** What is wrong with an input is told in the stream, as AG-UI clients expect it. */
+function readInput(body: AguiRequest, { files }: ServerContext, { log }: FastifyRequest): Asked | UnusableInput {
+  try {
+    const request = selectInput(body)
+    return watchFiles(withFiles(toRunInput(request), request, { ...files, log: log as ServerContext['log'] }))
+  } catch (error) {
+    if (error instanceof UnusableInput) return error
+    throw error
+  }
+}
+
+/** The run reads the files; the client's conversation gets the note on where they came from. */
+function watchFiles(input: RunInput): Asked {
+  const { readFiles } = input
+  if (!readFiles) return { input, fileSources: () => undefined }
+  let sources: WireItem | undefined
+  const reading: typeof readFiles = async (...given) => {
+    const read = await readFiles(...given)
+    if ('attachmentSources' in read) sources = read.attachmentSources
+    return read
+  }
+  return { input: { ...input, readFiles: reading }, fileSources: () => sources }
+}
+
+async function* oneChunk(text: string): AsyncGenerator<string> {
+  yield text
+}

@@ -1,0 +1,57 @@
+import type { RunEnvironment } from '@bureau/framework'
+import type { FollowedRun, LiveRun, Logger, RunHost, StartRun } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
+import type { RunSlots } from './run-slots.ts'
+
+/** A run as a request asks for it. The rest is the server's, or comes with the request. */
+type Asked = Omit<StartRun, 'log' | 'environment'>
+
+export type RequestRunsOptions = {
+  readonly host: RunHost
+  readonly slots: RunSlots
+  /** What the runs of a request are executed with: its trace is theirs. */
+  readonly environmentOf: (request: FastifyRequest) => RunEnvironment
+}
+
+/** The runs of a server's requests: each is part of its request's trace and log, and takes a place while it lasts. */
+export class RequestRuns {
+  readonly #options: RequestRunsOptions
+
+  constructor(options: RequestRunsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Starts a run of which only the end counts.
+   *
+   * @throws ServiceError `overloaded`
+   */
+  start(request: FastifyRequest, asked: Asked): Promise<LiveRun> {
+    const { host, slots } = this.#options
+    return slots.start(() => host.start(this.#given(request, asked)))
+  }
+
+  /**
+   * Starts a run whose events this request reads.
+   *
+   * @throws ServiceError `overloaded`
+   */
+  follow(request: FastifyRequest, asked: Asked): Promise<FollowedRun> {
+    const { host, slots } = this.#options
+    return slots.start(() => host.follow(this.#given(request, asked)))
+  }
+
+  /** As in `RunHost`. */
+  cancel(...given: Parameters<RunHost['cancel']>): ReturnType<RunHost['cancel']> {
+    return this.#options.host.cancel(...given)
+  }
+
+  /** As in `RunHost`. */
+  abandon(run: LiveRun): void {
+    this.#options.host.abandon(run)
+  }
+
+  #given(request: FastifyRequest, asked: Asked): StartRun {
+    return { ...asked, environment: this.#options.environmentOf(request), log: request.log as Logger }
+  }
+}
