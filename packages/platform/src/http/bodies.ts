@@ -17,10 +17,11 @@ export function readStrictBodies(app: FastifyInstance): void {
   continueWhenWelcome(app)
 }
 
-/** For routes that read the bytes themselves. */
+/** For routes that read the bytes themselves, as they come. */
 export function passRawBodies(app: FastifyInstance): void {
+  const bodies = new BodyReceiver()
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+  app.addContentTypeParser('*', (_request, payload: Readable, done) => done(null, bodies.passOn(payload)))
 }
 
 /** Nothing at all is an absent body: many clients always name a content type. */
