@@ -11,9 +11,12 @@ const text = { type: 'string' }
 
 /** `Error`, with a capital, is what clients of the Python system read. */
 const TOOL_FAILED = {
-  description: 'The tool failed, or took longer than it may.',
+  description:
+    'The tool failed, took longer than it may, or its result is no text and has more than 1,048,576 characters as JSON.',
   content: json({ type: 'object', properties: { Error: text, error: text }, required: ['error'] }),
 }
+
+const RESULT = { description: 'What the tool returned. A text of more than 1,048,576 characters is cut, with a note.' }
 
 function toolOperation(tool: FunctionTool, schemas: Schemas): object {
   const definition = definitionOf(tool)
@@ -21,7 +24,7 @@ function toolOperation(tool: FunctionTool, schemas: Schemas): object {
   const schema = definition ? parametersOf(definition) : withoutIdentity(tool.parameters)
   schemas[name] = rebased(schema, pointerTo(name)) as object
   return operation(tool.name, {
-    success: json({ type: 'object', properties: { response: {} }, required: ['response'] }),
+    success: json({ type: 'object', properties: { response: RESULT }, required: ['response'] }),
     responses: { 500: TOOL_FAILED },
     request: ref(name),
     bodyRequired: Array.isArray(tool.parameters.required) && tool.parameters.required.length > 0,
