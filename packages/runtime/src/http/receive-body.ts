@@ -1,6 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
-import { type Readable, Transform } from 'node:stream'
+import { PassThrough, type Readable } from 'node:stream'
 
 const MIB = 1_048_576
 /** Each takes time and memory, whatever is in it. Packets of a slow network carry ten times as much as is needed for this. */
@@ -46,7 +46,7 @@ export class BodyReceiver {
     }
     const body = new ArrivingBody(this.#holder(request), bodyLimit)
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-    const watch = this.#watch(body, reject)
+    const watch = this.#watch(() => body, reject)
     const add = (chunk: Buffer): void => {
       if (!body.add(chunk)) reject(new ServiceError('body_too_large'))
     }
@@ -66,9 +66,11 @@ export class BodyReceiver {
    * or the error of the connection; a reader that is slower than the client holds the client up.
    */
   passOn(payload: Readable): Readable {
-    const body = new PassedBody()
+    const body = new PassThrough()
     const fail = (error: Error): void => void body.destroy(error)
-    const watch = this.#watch(body, fail)
+    let arrived = 0
+    const watch = this.#watch(() => ({ arrived, isHeldUp: body.readableLength > 0 }), fail)
+    payload.on('data', (chunk: Buffer) => (arrived += chunk.length))
     payload.once('error', (error: Error) => fail(brokenOff(error)))
     payload.once('close', () => body.writableEnded || fail(brokenOff(new Error('the client has left'))))
     payload.once('end', () => clearInterval(watch)) // also of a request that was answered unread
@@ -82,12 +84,13 @@ export class BodyReceiver {
   }
 
   /** After a pause of this process, what waits at the door is let in before it counts as late. */
-  #watch(body: Arriving, reject: (error: Error) => void): NodeJS.Timeout {
+  #watch(progress: () => Progress, reject: (error: Error) => void): NodeJS.Timeout {
     const { minBytes, windowMs } = this.#limits
     let before = 0
     const look = (): void => {
-      if (body.arrived - before < minBytes && !body.isHeldUp) reject(new ServiceError('body_too_slow'))
-      before = body.arrived
+      const { arrived, isHeldUp } = progress()
+      if (arrived - before < minBytes && !isHeldUp) reject(new ServiceError('body_too_slow'))
+      before = arrived
     }
     return setInterval(() => setImmediate(look), windowMs)
   }
@@ -127,27 +130,14 @@ type Holder = {
   readonly release: (bytes: number) => void
 }
 
-type Arriving = {
+type Progress = {
   /** Bytes. */
   readonly arrived: number
   /** By its reader, so that the client is not to blame. */
   readonly isHeldUp: boolean
 }
 
-class PassedBody extends Transform implements Arriving {
-  arrived = 0
-
-  get isHeldUp(): boolean {
-    return this.readableLength > 0
-  }
-
-  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: (error: null, chunk: Buffer) => void): void {
-    this.arrived += chunk.length
-    done(null, chunk)
-  }
-}
-
-class ArrivingBody implements Arriving {
+class ArrivingBody implements Progress {
   readonly isHeldUp = false
   readonly #holder: Holder
   readonly #maxBytes: number
