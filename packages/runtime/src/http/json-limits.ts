@@ -24,8 +24,11 @@ const LONG_STRING = 4_096
 const MAX_NAME_BYTES = 65_536
 const MAX_NUMBER_LENGTH = 1_000
 const MAX_SPACE = 8_388_608
-/** A parser takes much longer for an escape than for a letter. Twenty megabytes of JSON that is sent as a text fit. */
-const MAX_ESCAPES = 4_000_000
+/**
+ * A parser takes much longer for an escape than for a letter. Fourteen megabytes of JSON that is sent as a text fit, which is
+ * more than models read.
+ */
+const MAX_ESCAPES = 2_500_000
 
 /**
  * Looks at every byte of a JSON text once, before anything is made of it, and counts. Whether it is JSON at all is for the
