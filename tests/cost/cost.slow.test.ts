@@ -85,6 +85,14 @@ function describeServer(kind: Parameters<typeof startMeasured>[0], placesOf: () 
       expect(await server.peakMiB()).toBeLessThan(1_500)
     })
 
+    test('32 MiB that are no UTF-8', async () => {
+      const [, { path, method }] = places[1]!
+      const body = Buffer.concat([Buffer.from('{"message":"'), Buffer.alloc(30_000_000, 0xe9), Buffer.from('"}')])
+      const { status, cpuMs } = await costOf(server, { path, method: method ?? 'POST', body })
+      expect(status).toSatisfy((code: number) => code >= 400 && code < 500)
+      expect(cpuMs).toBeLessThan(MAX_CPU_MS)
+    })
+
     test('long addresses and many headers', async () => {
       const headers = Object.fromEntries(Array.from({ length: 1_500 }, (_, n) => [`x-${n}`, 'y']))
       const { path } = places[0]![1]

@@ -50,6 +50,17 @@ export function bigShapes(share = 1): Shapes {
   }
 }
 
+/** Escapes and letters in an order that nobody can guess, as a processor would: the same ones each time. */
+function mixed(count: number): string {
+  const kinds = ['\\\\', '\\"', 'x', '\\n', '\\u0041']
+  let seed = 1
+  const some = Array.from({ length: 100_000 }, () => {
+    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
+    return kinds[(seed >>> 16) % kinds.length]!
+  })
+  return some.join('').repeat(Math.ceil(count / some.length))
+}
+
 /** As much as a body may have, and more than is read of it. */
 export const HUGE: Shapes = {
   'empty objects': () => list('{}', 10_000_000),
@@ -67,4 +78,11 @@ export const HUGE: Shapes = {
   quotes: () => '"'.repeat(30_000_000),
   'a text': () => `[["${'x'.repeat(30_000_000)}"]]`,
   'a text that does not end': () => `"${'\\\\'.repeat(15_000_000)}`,
+  'a text of backslashes': () => `[["${'\\\\'.repeat(15_000_000)}"]]`,
+  'a text of quotes': () => `[["${'\\"'.repeat(15_000_000)}"]]`,
+  'a text of newlines': () => `[["${'\\n'.repeat(15_000_000)}"]]`,
+  'a text of letters by number': () => `[["${'\\u0041'.repeat(2_400_000)}"]]`,
+  'a text of all kinds of escapes': () => `[["${mixed(11_500_000)}"]]`,
+  'a text of as many escapes as are read': () => `[["${mixed(3_000_000)}${'x'.repeat(22_000_000)}"]]`,
+  'a text with an escape here and there': () => `[["${'xxxxxxxxxx\\"'.repeat(2_400_000)}"]]`,
 }

@@ -311,3 +311,18 @@ test('an object of the AI SDK that cannot be an agent’s model is refused by na
   expect(() => new Agent({ name: 'A', model: embedding })).toThrow('embed-x is not a language model of the AI SDK')
   expect(() => new Agent({ name: 'A', model: later })).toThrow('Versions v2, v3 and v4 work')
 })
+
+test('a model that is only named: an event of more than 16 MiB is given up', async () => {
+  const vendor = await startVendor()
+  const server = await startTestServer({
+    agencies: soloAgency({ model: 'thirdparty/anthropic/claude-x' }),
+    env: { ANTHROPIC_BASE_URL: `${vendor.url}/v1`, ANTHROPIC_API_KEY: 'sk-of-the-server' },
+  })
+  vendor.answers.push(claude('end_turn', said('x'.repeat(17 * 1_048_576))))
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'upstream_event_too_large' })
+  expect(stream.text.length).toBeLessThan(10_000)
+  expect(vendor.requests).toHaveLength(1)
+})

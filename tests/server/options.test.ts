@@ -1,6 +1,16 @@
-import { Agency, Agent, ask, chain, FileTokenStore, MCPServerOAuth, messageTool, tool } from '@bureau/framework'
+import {
+  Agency,
+  Agent,
+  ask,
+  chain,
+  FileTokenStore,
+  McpConnections,
+  MCPServerOAuth,
+  messageTool,
+  tool,
+} from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
-import { createApp, loadConfig, type ServerOptions } from '@bureau/server'
+import { createApp, loadConfig, modelAccess, type ServerOptions, toolsOpenApi } from '@bureau/server'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text } from '../support/fake-provider.ts'
@@ -103,7 +113,14 @@ describe('an option that is not known is refused, with the one that is meant', (
       () => new MCPServerOAuth({ name: 's', url: 'https://s.test', redirect_uri: '' } as never),
       'Did you mean "redirectUri"?',
     ],
-  ])('of the framework: %s', (_, make, message) => {
+    ['connections', () => new McpConnections({ idle_ms: 1 } as never), 'McpConnections: there is no option "idle_ms".'],
+    [
+      'models',
+      () => modelAccess(loadConfig({}), { allowed: [] } as never),
+      'modelAccess: there is no option "allowed".',
+    ],
+    ['descriptions', () => toolsOpenApi([], { url: 'x', tittle: 'y' } as never), 'Did you mean "title"?'],
+  ])('of the framework and the server: %s', (_, make, message) => {
     expect(make).toThrow(ConfigError)
     expect(make).toThrow(message)
   })

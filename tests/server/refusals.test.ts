@@ -44,6 +44,11 @@ describe.each(BOTH)('POST %s', (path) => {
     ],
     ['malformed JSON', '{"message": "hi"', [{ type: 'json_invalid', loc: ['body', 16] }]],
     ['a byte order mark', '\ufeff{"message":"hi"}', [{ type: 'json_invalid', loc: ['body', 0] }]],
+    [
+      'bytes that are no UTF-8',
+      Buffer.from([...Buffer.from('{"message":"'), 0xe9, 0x22, 0x7d]),
+      [{ type: 'json_invalid' }],
+    ],
     ['a prototype member', '{"message":"hi","user_context":{"__proto__":{"x":1}}}', [{ type: 'json_invalid' }]],
     ...['\\u005f', '\\u005F'].map((low): [string, string, object[]] => [
       `a prototype member that is written ${low}`,

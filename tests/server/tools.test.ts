@@ -88,6 +88,21 @@ describe('POST /tool/<name>', () => {
     ])
   })
 
+  test('200 a long text is cut with a note; 500 for a long result of another kind, which would be another one if cut', async () => {
+    const long = 'x'.repeat(2_000_000)
+    const described = { description: 'Says much.', parameters: z.object({}) }
+    const text = tool({ ...described, name: 'text', execute: () => long })
+    const list = tool({ ...described, name: 'list', execute: () => ({ list: [long] }) })
+    const server = await startTestServer({ tools: [text, list] })
+
+    const [cut, refused] = [await server.post('/tool/text', {}), await server.post('/tool/list', {})]
+
+    expect(cut.status).toBe(200)
+    expect(cut.body.response).toMatch(/^x{1048576}\n\[Cut: the output has 2000000 characters/)
+    expect(refused.status).toBe(500)
+    expect(refused.body.error).toBe('The result of the tool "list" is longer than 1048576 characters of JSON.')
+  })
+
   const typed = z.object({
     count: z.number().int(),
     ratio: z.number(),
@@ -465,7 +480,7 @@ describe('POST /tool/<name>', () => {
     expect((await waiting).body).toEqual({ response: 'waited' })
   })
 
-  test('200 a result of many megabytes, while others are answered', async () => {
+  test('200 the first megabyte of a result of many, while others are answered', async () => {
     const huge = tool({
       name: 'huge',
       description: 'Says a lot.',
@@ -477,7 +492,7 @@ describe('POST /tool/<name>', () => {
     const answers = [server.post('/tool/huge', {}), server.post('/tool/add', { a: 1, b: 2 })]
     const [big, small] = await Promise.all(answers)
 
-    expect(big!.body.response).toHaveLength(30_000_000)
+    expect(big!.body.response).toMatch(/^x{1048576}\n\[Cut: the output has 30000000 characters/)
     expect(small!.body).toEqual({ response: 3 })
   })
 

@@ -82,8 +82,8 @@ export function soloAgency(options: Partial<AgentOptions> = {}): { solo: Agency 
 }
 
 function postOf(body: unknown, headers: Record<string, string>): RequestInit {
-  const text = typeof body === 'string' ? body : JSON.stringify(body)
-  return { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: text }
+  const sent = typeof body === 'string' || body instanceof Buffer ? body : JSON.stringify(body)
+  return { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: sent }
 }
 
 async function read(answer: Promise<Response>): Promise<TestResponse> {

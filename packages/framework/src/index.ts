@@ -71,6 +71,7 @@ export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'
 export type { RunInput } from './run/run-input.ts'
 export { type AgencyContext, createRunContext, type RunContext } from './agency/run-context.ts'
+export { limitedResult, limitedText, MAX_OUTPUT_CHARACTERS } from './loop/limited-output.ts'
 export { type FunctionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './agency/function-tool.ts'
 export {
   type AgentTool,

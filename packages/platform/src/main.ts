@@ -1,8 +1,9 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
-import type { Agency, RunEnvironment } from '@bureau/framework'
+import { type Agency, AnyFunction, type OptionChecks, readOptions, type RunEnvironment } from '@bureau/framework'
 import { createLogger, GuessLimiter, type Logger, openLocalFileStore, RateLimiter } from '@bureau/runtime'
 import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
 import { createApp } from './app.ts'
 import { type AttachmentAccess, createAttachmentAccess } from './attachments/attachment-access.ts'
 import { BlobStore } from './attachments/blob-store.ts'
@@ -37,6 +38,20 @@ export type PlatformOptions = {
   readonly makesFirstOwner?: boolean
 }
 
+const PlatformChecks = z.strictObject({
+  agencies: z.instanceof(Map, { error: 'must be a Map of agencies' }),
+  environment: z.strictObject({
+    models: z.unknown(),
+    mcp: z.unknown(),
+    oauth: z.unknown().optional(),
+    now: AnyFunction,
+    observer: z.unknown().optional(),
+  } satisfies OptionChecks<RunEnvironment>),
+  config: z.unknown().optional(),
+  log: z.unknown().optional(),
+  makesFirstOwner: z.boolean().optional(),
+} satisfies OptionChecks<PlatformOptions>)
+
 /** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
 export type OpenPlatform = { readonly platform: Platform; readonly app: FastifyInstance }
 
@@ -45,10 +60,11 @@ export const VERSION = '0.1.0'
 /**
  * Opens the records, ends what an earlier process left behind, and makes the app. It does not listen yet.
  *
- * @throws ConfigError the environment or the data folder is not fit. @throws StartError the data folder or the database
+ * @throws ConfigError an option, the environment or the data folder is not fit. @throws StartError the data folder or the database
  *   cannot be used.
  */
 export async function openPlatform(options: PlatformOptions): Promise<OpenPlatform> {
+  readOptions('openPlatform', PlatformChecks, options)
   const config = options.config ?? loadPlatformConfig()
   const log = options.log ?? createLogger(config.logLevel)
   try {

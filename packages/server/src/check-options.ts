@@ -15,6 +15,9 @@ const count = z.int().positive().optional()
 const port = z.int().min(0).max(65_535).optional()
 const anAgency = z.custom<Agency>((value) => value instanceof Agency, { error: 'must be an Agency' })
 
+/** Also for those of `modelAccess`. */
+export const EgressChecks = z.strictObject({ allow: texts, deny: texts } satisfies OptionChecks<EgressPolicyOptions>)
+
 const OAuthChecks = {
   oauthUserId: AnyFunction.optional(),
   verifyOauthCallbackUser: flag,
@@ -41,7 +44,7 @@ const ServerChecks = z.strictObject({
   enableRealtime: flag,
   realtimeOptions: RealtimeChecks.optional(),
   allowedLocalFileDirs: texts,
-  egress: z.strictObject({ allow: texts, deny: texts } satisfies OptionChecks<EgressPolicyOptions>).optional(),
+  egress: EgressChecks.optional(),
   deleteUploadsAfterRun: flag,
   clientConfigVendors: texts,
   bodyLimitBytes: count,

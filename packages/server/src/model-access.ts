@@ -1,6 +1,7 @@
 import { Agent as HttpAgent } from 'undici'
-import type { ModelAccess } from '@bureau/framework'
+import { type ModelAccess, readOptions } from '@bureau/framework'
 import { checkUrl, createEgressPolicy, type EgressPolicyOptions, GuardedDispatcher } from '@bureau/runtime'
+import { EgressChecks } from './check-options.ts'
 import type { ServerConfig } from './config.ts'
 
 /** The model is silent for this long at most; then it counts as lost. */
@@ -15,9 +16,10 @@ export type ServerModelAccess = ModelAccess & {
 /**
  * Connections to the operator's model providers, kept alive, and guarded ones for addresses that callers name.
  *
- * @throws ConfigError an entry of the egress lists cannot be understood.
+ * @throws ConfigError an option is not known, or an entry of the egress lists cannot be understood.
  */
 export function modelAccess(config: ServerConfig, egress: EgressPolicyOptions = {}): ServerModelAccess {
+  readOptions('modelAccess', EgressChecks, egress)
   const allow = [...config.allowedHosts, ...(egress.allow ?? [])]
   const policy = createEgressPolicy({ allow, ...(egress.deny && { deny: egress.deny }) })
   const timeouts = { headersTimeout: MODEL_SILENCE_MS, bodyTimeout: MODEL_SILENCE_MS, connectTimeout: 10_000 }

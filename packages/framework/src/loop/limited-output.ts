@@ -1,13 +1,20 @@
 import type { WireItem } from '@bureau/protocol'
+import { toText } from './tool-output.ts'
 
 /** Longest text that a tool's output may have: it goes to the model, to the client and into every later request. */
-const MAX_CHARACTERS = 1_048_576
+export const MAX_OUTPUT_CHARACTERS = 1_048_576
 
 /** The text, or its first 1,048,576 characters and a note that says so. */
 export function limitedText(text: string): string {
-  if (text.length <= MAX_CHARACTERS) return text
-  const kept = text.slice(0, MAX_CHARACTERS).toWellFormed()
-  return `${kept}\n[Cut: the output has ${text.length} characters; these are the first ${MAX_CHARACTERS}.]`
+  if (text.length <= MAX_OUTPUT_CHARACTERS) return text
+  const kept = text.slice(0, MAX_OUTPUT_CHARACTERS).toWellFormed()
+  return `${kept}\n[Cut: the output has ${text.length} characters; these are the first ${MAX_OUTPUT_CHARACTERS}.]`
+}
+
+/** What a tool returned for a model that gets it as text; as that text, cut, when it is too long. */
+export function limitedResult(result: unknown): unknown {
+  const text = toText(result)
+  return text.length > MAX_OUTPUT_CHARACTERS ? limitedText(text) : result
 }
 
 /** What tools of either side call their texts: `output`, the `logs` of `outputs`, the `text` of `results` and parts. */
@@ -23,7 +30,7 @@ export function limitedOutput(item: WireItem): WireItem {
 function limitedMembers<Fields extends object>(fields: Fields): Fields {
   const changed: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(fields)) {
-    if (typeof value === 'string' && value.length > MAX_CHARACTERS && TEXTS.includes(name)) {
+    if (typeof value === 'string' && value.length > MAX_OUTPUT_CHARACTERS && TEXTS.includes(name)) {
       changed[name] = limitedText(value)
     } else if (Array.isArray(value) && LISTS.includes(name)) {
       const members = value.map((each: unknown) => (typeof each === 'object' && each ? limitedMembers(each) : each))

@@ -1,4 +1,6 @@
+import { z } from 'zod'
 import type { ToolServer } from '../agency/tool-server.ts'
+import { Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { ProtectedConnections } from './protected-connections.ts'
 
 /** A tool server that cannot be reached. */
@@ -12,13 +14,23 @@ export class ToolServerError extends Error {
   }
 }
 
+export type McpConnectionsOptions = {
+  /** Milliseconds after which a protected connection that no run uses is closed. Default 300_000. */
+  readonly idleMs?: number
+}
+
+const McpConnectionsChecks = z.strictObject({
+  idleMs: Milliseconds.optional(),
+} satisfies OptionChecks<McpConnectionsOptions>)
+
 /** The connections of a process to tool servers: open ones are shared by all runs, protected ones belong to a user. */
 export class McpConnections {
   readonly protected: ProtectedConnections
   readonly #connected = new Map<ToolServer, Promise<void>>()
 
-  /** `idleMs`: a protected connection that no run uses is closed after this time. Default 300_000. */
-  constructor(options: { readonly idleMs?: number } = {}) {
+  /** @throws ConfigError an option is not known. */
+  constructor(options: McpConnectionsOptions = {}) {
+    readOptions('McpConnections', McpConnectionsChecks, options)
     this.protected = new ProtectedConnections(options.idleMs)
   }
 

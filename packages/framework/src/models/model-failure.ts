@@ -9,6 +9,8 @@ type Fields = Readonly<Record<string, unknown>>
  */
 export function toModelError(error: unknown): unknown {
   if (error instanceof ModelError || typeof error !== 'object' || error === null) return error
+  // What our own `fetch` has refused, a client wraps as an answer that it could not read.
+  for (const cause of causesOf(error)) if (cause instanceof ModelError) return cause
   forgetRequest(error)
   const fields = error as Fields
   const detail = detailOf(fields)
@@ -21,9 +23,14 @@ export function toModelError(error: unknown): unknown {
 
 /** Errors of the AI SDK carry the whole conversation, and errors are logged with their causes. */
 function forgetRequest(error: object): void {
-  for (let cause: unknown = error, depth = 0; isObject(cause) && depth < 8; cause = cause['cause'], depth++) {
+  for (const cause of causesOf(error)) {
     for (const member of ['requestBodyValues', 'prompt']) Reflect.deleteProperty(cause, member)
   }
+}
+
+/** The error itself first. Causes may go round in a circle. */
+function* causesOf(error: unknown): Generator<Fields> {
+  for (let cause = error, depth = 0; isObject(cause) && depth < 8; cause = cause['cause'], depth++) yield cause
 }
 
 function isObject(value: unknown): value is Fields {
@@ -78,15 +85,11 @@ function codeOfName(error: Fields): ModelErrorCode | undefined {
 
 /** Looks for a system or undici error code, which clients wrap in errors of their own. */
 function codeOfNetwork(error: object): ModelErrorCode | undefined {
-  let cause: unknown = error
-  for (let depth = 0; depth < 5 && typeof cause === 'object' && cause !== null; depth++) {
-    const { code, cause: next } = cause as Fields
-    if (typeof code === 'string') {
-      if (/TIMEOUT|TIMEDOUT/.test(code)) return 'upstream_timeout'
-      if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/.test(code)) return 'upstream_unavailable'
-      if (/^(ECONNRESET|EPIPE|UND_ERR_.*)$/.test(code)) return 'upstream_invalid_response'
-    }
-    cause = next
+  for (const { code } of causesOf(error)) {
+    if (typeof code !== 'string') continue
+    if (/TIMEOUT|TIMEDOUT/.test(code)) return 'upstream_timeout'
+    if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/.test(code)) return 'upstream_unavailable'
+    if (/^(ECONNRESET|EPIPE|UND_ERR_.*)$/.test(code)) return 'upstream_invalid_response'
   }
   return (error as Fields)['name'] === 'AI_APICallError' ? 'upstream_unavailable' : undefined
 }

@@ -1,5 +1,12 @@
 import { ServiceError } from '@bureau/protocol'
-import { checkJsonLimits, endOfString, InvalidJson, JsonLimitExceeded, type JsonLimits } from '@bureau/runtime'
+import {
+  type CheckedJson,
+  checkJsonLimits,
+  InvalidJson,
+  JsonLimitExceeded,
+  type JsonLimits,
+  StringEnds,
+} from '@bureau/runtime'
 import { refusalOf } from './parse-input.ts'
 
 /** Several times what any request needs: contexts of runs are at most 64 KiB, lists have a few hundred entries. */
@@ -18,9 +25,9 @@ const DATA_MEMBER = 'user_context'
  * @throws ServiceError `invalid_json`; `invalid_request` for too many names or values, U+0000 and unpaired surrogates.
  */
 export function parseStrictJson(bytes: Buffer): Record<string, unknown> {
-  checkLimits(bytes) // before anything is made of them: depth and counts are bounded from here on
+  const { longStrings } = checkLimits(bytes) // before anything is made of them: depth and counts are bounded from here on
   const text = decodeUtf8(bytes)
-  const duplicate = findDuplicate(bytes)
+  const duplicate = findDuplicate(bytes, longStrings)
   const value = parse(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('The body must be one object.')
   if (duplicate !== undefined) throw invalid(`The name ${JSON.stringify(duplicate)} stands twice in one object.`)
@@ -45,9 +52,9 @@ export function parseDataObject(text: string): Record<string, unknown> | undefin
   }
 }
 
-function checkLimits(bytes: Uint8Array): void {
+function checkLimits(bytes: Uint8Array): CheckedJson {
   try {
-    checkJsonLimits(bytes, LIMITS)
+    return checkJsonLimits(bytes, LIMITS)
   } catch (error) {
     if (error instanceof JsonLimitExceeded) {
       const path = error.path.map((part) => `/${part}`).join('')
@@ -75,13 +82,14 @@ function parse(text: string): unknown {
 }
 
 /** On valid JSON the answer is exact: a name that stands twice in one object. */
-function findDuplicate(bytes: Buffer): string | undefined {
+function findDuplicate(bytes: Buffer, longStrings: ReadonlyMap<number, number>): string | undefined {
   const names: (Set<string> | null)[] = []
+  const ends = new StringEnds(bytes)
   let expectsName = false
   for (let at = 0; at < bytes.length; at++) {
     const code = bytes[at]!
     if (code === QUOTE) {
-      const end = endOfString(bytes, at + 1)
+      const end = longStrings.get(at + 1) ?? ends.next(at + 1)
       const duplicate = expectsName ? addName(names.at(-1), bytes.toString('utf8', at, end + 1)) : undefined
       if (duplicate !== undefined) return duplicate
       expectsName = false

@@ -1,6 +1,7 @@
+import { isUtf8 } from 'node:buffer'
+import type { Readable } from 'node:stream'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Readable } from 'node:stream'
 import { InvalidJson } from './invalid-json.ts'
 import { checkJsonLimits } from './json-limits.ts'
 import { BodyReceiver } from './receive-body.ts'
@@ -31,6 +32,8 @@ export function readJsonBodies(app: FastifyInstance): void {
 /** @throws InvalidJson, JsonLimitExceeded */
 export function parseJson(bytes: Buffer): unknown {
   const { mayHavePrototypes } = checkJsonLimits(bytes)
+  // Each byte that has to be replaced takes as long as a hundred others.
+  if (!isUtf8(bytes)) throw new InvalidJson('JSON is not valid UTF-8')
   const text = bytes.toString()
   let value: unknown
   try {

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { InvalidJson, JsonLimitExceeded } from './invalid-json.ts'
 import { checkJsonLimits } from './json-limits.ts'
+import { StringEnds } from './string-ends.ts'
 
 const LIMITS = { values: 100, names: 10, differentNames: 5 }
 
@@ -25,6 +26,12 @@ test.each([
   ['names', '{"a":{"b":1,"c":1,"d":1,"e":1,"f":1}}', /more than 5 different names/, ['a', 'e']],
   ['a long name', `{"user_context":{"${'x'.repeat(70_000)}":1}}`, /a name of more than 65536 bytes/, ['user_context']],
   ['a long number', `{"a":[1,-${'9'.repeat(1_100)}]}`, /a number of more than 1000 characters/, ['a', 1]],
+  [
+    'escapes',
+    `{"a":["${'\\n'.repeat(2_000_000)}","${'\\n'.repeat(2_000_000)}"]}`,
+    /more than 2500000 escapes/,
+    ['a', 1],
+  ],
   ['white space', `{"a":1${' '.repeat(9_000_000)}}`, /white space/, ['a']],
   ['levels', '['.repeat(65), /nested deeper than 64 levels/, null],
 ])('too much of one thing is refused with its place: %s', (_name, text, message, path) => {
@@ -39,6 +46,36 @@ test.each([
 ])('passes: %s', (_name, text) => {
   expect(refusal(text).message).toBe('')
 })
+
+test('strings end where they end for the parser, whatever is escaped in them and however far apart', () => {
+  const stretch = fc.tuple(
+    fc.constantFrom('\\\\', '\\"', '\\n', '\\u0022', 'x', '{,'),
+    fc.oneof(fc.integer({ min: 0, max: 4 }), fc.integer({ min: 60, max: 70 }), fc.integer({ min: 500, max: 600 })),
+  )
+  const string = fc
+    .array(stretch, { maxLength: 6 })
+    .map((all) => all.map(([what, count]) => what.repeat(count)).join(''))
+  fc.assert(
+    fc.property(fc.array(string), (strings) => {
+      const bytes = Buffer.from(`[${strings.map((each) => `"${each}"`).join(',')}]`)
+      const ends = new StringEnds(bytes)
+      let at = 2
+      for (const each of strings) {
+        expect(ends.next(at)).toBe(at + each.length)
+        at += each.length + 3
+      }
+      const slashes = strings.join('').matchAll(/\\./g)
+      expect(ends.escapes).toBe([...slashes].length)
+    }),
+  )
+})
+
+test.each(['"', '"x', `"${'x'.repeat(1_000)}`, '"\\', `"${'\\"'.repeat(300)}`])(
+  'a string that does not end: %s',
+  (text) => {
+    expect(new StringEnds(Buffer.from(text)).next(1)).toBe(text.length)
+  },
+)
 
 test('counts are those of what the parser makes', () => {
   const count = (value: unknown): { values: number; names: number } => {

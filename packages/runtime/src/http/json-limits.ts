@@ -1,5 +1,6 @@
 import { DifferentNames } from './different-names.ts'
 import { InvalidJson, JsonLimitExceeded } from './invalid-json.ts'
+import { StringEnds } from './string-ends.ts'
 
 /** What a JSON text may hold, whatever it says. Values are items of lists and members of objects, at any depth. */
 export type JsonLimits = {
@@ -9,22 +10,35 @@ export type JsonLimits = {
   readonly differentNames: number
 }
 
+/** What is known of a text that was looked at. */
+export type CheckedJson = {
+  readonly mayHavePrototypes: boolean
+  readonly longStrings: ReadonlyMap<number, number>
+}
+
 /** Histories of tens of thousands of items fit. */
 export const JSON_LIMITS: JsonLimits = { values: 500_000, names: 150_000, differentNames: 3_000 }
 
 const MAX_NESTING = 64
+const LONG_STRING = 4_096
 const MAX_NAME_BYTES = 65_536
 const MAX_NUMBER_LENGTH = 1_000
 const MAX_SPACE = 8_388_608
+/**
+ * A parser takes much longer for an escape than for a letter. Fourteen megabytes of JSON that is sent as a text fit, which is
+ * more than models read.
+ */
+const MAX_ESCAPES = 2_500_000
 
 /**
  * Looks at every byte of a JSON text once, before anything is made of it, and counts. Whether it is JSON at all is for the
  * parser to say.
  *
- * @returns Whether there may be a `__proto__` among the names.
+ * @returns Whether there may be a `__proto__` among the names, and where long strings end, by where they start: who reads
+ *   the text again can leave them out.
  * @throws InvalidJson nested deeper than 64 levels, or it begins with a byte order mark. JsonLimitExceeded
  */
-export function checkJsonLimits(bytes: Uint8Array, limits: JsonLimits = JSON_LIMITS): { mayHavePrototypes: boolean } {
+export function checkJsonLimits(bytes: Uint8Array, limits: JsonLimits = JSON_LIMITS): CheckedJson {
   if (BYTE_ORDER_MARK.every((byte, at) => bytes[at] === byte)) {
     throw new InvalidJson('JSON begins with a byte order mark: send UTF-8 without one', 0)
   }
@@ -51,7 +65,9 @@ class JsonScan {
   readonly #bytes: Uint8Array
   readonly #limits: JsonLimits
   readonly #different: DifferentNames | undefined
+  readonly #ends: StringEnds
   mayHavePrototypes = false
+  readonly longStrings = new Map<number, number>()
   #space = 0
   #values = 0
   #names = 0
@@ -67,6 +83,7 @@ class JsonScan {
   constructor(bytes: Uint8Array, limits: JsonLimits) {
     this.#bytes = bytes
     this.#limits = limits
+    this.#ends = new StringEnds(bytes)
     // A name takes five bytes at least: `"":1,`.
     if (bytes.length > 5 * limits.differentNames) this.#different = new DifferentNames(limits.differentNames)
   }
@@ -119,7 +136,9 @@ class JsonScan {
   }
 
   #readString(start: number): number {
-    const end = endOfString(this.#bytes, start)
+    const end = this.#ends.next(start)
+    if (this.#ends.escapes > MAX_ESCAPES) throw this.#exceeded(`more than ${MAX_ESCAPES} escapes`)
+    if (end - start > LONG_STRING) this.longStrings.set(start, end)
     const { values, names } = this.#limits
     if (++this.#strings > values + names) throw this.#exceeded(`more than ${values + names} strings`)
     if (this.#expectsName) this.#countName(start, end)
@@ -163,25 +182,6 @@ class JsonScan {
 /** An underscore may be written as an escape. */
 function mayBePrototype(bytes: Uint8Array, start: number, end: number): boolean {
   return end - start >= '__proto__'.length && (bytes[start] === UNDERSCORE || bytes[start] === BACKSLASH)
-}
-
-/** The place of the quote that ends a string which starts after another one, or the end of the text. */
-export function endOfString(bytes: Uint8Array, start: number): number {
-  for (let at = start; ;) {
-    // Most strings are short; the search that is quick in long ones takes as long to begin as these bytes take.
-    const near = Math.min(bytes.length, at + 64)
-    for (; at < near; at++) {
-      if (bytes[at] === QUOTE) return at
-      if (bytes[at] === BACKSLASH) at++
-    }
-    if (at >= bytes.length) return bytes.length
-    const quote = bytes.indexOf(QUOTE, at)
-    if (quote < 0) return bytes.length
-    let slashes = 0
-    while (quote - 1 - slashes >= at && bytes[quote - 1 - slashes] === BACKSLASH) slashes++
-    if (slashes % 2 === 0) return quote
-    at = quote + 1
-  }
 }
 
 /** Digits, signs, the point and the exponent. */

@@ -36,6 +36,12 @@ async function serve(limits: BodyLimits, bodyLimit = 1_000) {
       const answer = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body, headers })
       return { status: answer.status, body: await answer.text(), retryAfter: answer.headers.get('retry-after') }
     },
+    /** Sends a body that is chunked already. */
+    sendRaw: (chunks: string): Promise<string> => {
+      const socket = connect(port, '127.0.0.1')
+      socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Type: text/x\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`)
+      return new Promise((resolve) => socket.once('data', (chunk: Buffer) => resolve(chunk.toString())))
+    },
     /** Begins a body of this length, and sends the first bytes of it; resolves when they have arrived. */
     begin: async (caller: string, length: number, first: string): Promise<Socket> => {
       const arrived = new Promise<void>((resolve) => arrivals.push(resolve))
@@ -82,6 +88,81 @@ test('all callers together are bounded, and what has arrived makes room', async 
   slow[0]!.write('x'.repeat(100))
   await expect.poll(() => server.send('c', 'y'.repeat(200))).toMatchObject(ok('200'))
   expect(await server.send('a', 'y'.repeat(399))).toMatchObject(ok('399'))
+})
+
+/** A server that reads bodies piece by piece, each after `wait`, and answers with what came or why it did not. */
+async function serveStreams(limits: BodyLimits, wait: () => Promise<unknown> = async () => {}) {
+  const app = fastify()
+  const bodies = new BodyReceiver(limits)
+  onTestFinished(async () => {
+    app.server.closeAllConnections()
+    await app.close()
+  })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, payload: Readable, done) => done(null, bodies.passOn(payload)))
+  app.post('/', async ({ body }, reply) => {
+    let length = 0
+    try {
+      for await (const piece of body as AsyncIterable<Buffer>) {
+        length += piece.length
+        await wait()
+      }
+      return { length }
+    } catch (error) {
+      return reply.code(408).send({ length, code: (error as ServiceError).code })
+    }
+  })
+  app.post('/unread', async () => 'unread')
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return (app.server.address() as AddressInfo).port
+}
+
+function beginStream(port: number, path: string, first: string): { socket: Socket; answered: Promise<string> } {
+  const socket = connect(port, '127.0.0.1')
+  socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/x\r\nContent-Length: 100000\r\n\r\n${first}`)
+  const answered = new Promise<string>((resolve) => socket.once('data', (chunk: Buffer) => resolve(chunk.toString())))
+  return { socket, answered }
+}
+
+test('a streamed body that does not go on is cut with 408, and what came of it was read', async () => {
+  const port = await serveStreams({ windowMs: 20, minBytes: 10 })
+
+  const { answered } = beginStream(port, '/', 'x'.repeat(50))
+
+  expect(await answered).toMatch(/^HTTP\/1\.1 408 .*{"length":50,"code":"body_too_slow"}$/s)
+})
+
+test('a streamed body that waits for its reader is not late', async () => {
+  const port = await serveStreams({ windowMs: 20, minBytes: 10 }, () => new Promise((done) => setTimeout(done, 70)))
+  const length = 400_000
+
+  const answer = await fetch(`http://127.0.0.1:${port}/`, {
+    method: 'POST',
+    headers: { 'content-type': 'text/x' },
+    body: 'x'.repeat(length),
+  })
+
+  expect(await answer.json()).toEqual({ length })
+})
+
+test('a streamed body that nobody reads harms nobody, whether it goes on or breaks off', async () => {
+  const port = await serveStreams({ windowMs: 20, minBytes: 10 })
+  const { socket, answered } = beginStream(port, '/unread', 'x')
+
+  expect(await answered).toMatch(/^HTTP\/1\.1 200 .*unread$/s)
+  const second = new Promise<string>((resolve) => socket.once('data', (chunk: Buffer) => resolve(chunk.toString())))
+  socket.write(`${'x'.repeat(99_999)}POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`)
+  expect(await second).toMatch(/^HTTP\/1\.1 200 .*unread$/s)
+  socket.destroy()
+  expect(await (await fetch(`http://127.0.0.1:${port}/unread`, { method: 'POST' })).text()).toBe('unread')
+})
+
+test('a body in more than 200,000 pieces is refused with 413, however short it is', async () => {
+  const server = await serve({ minBytes: 0 }, 1_000_000)
+  const sendPieces = (count: number): Promise<string> => server.sendRaw(`${'1\r\nx\r\n'.repeat(count)}0\r\n\r\n`)
+
+  expect(await sendPieces(200_000)).toMatch(/^HTTP\/1\.1 200 .*200000$/s)
+  expect(await sendPieces(200_001)).toMatch(/^HTTP\/1\.1 413 .*body_too_large$/s)
 })
 
 test('a body that does not go on is cut with 408', async () => {

@@ -1,6 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
-import type { Readable } from 'node:stream'
+import { PassThrough, type Readable } from 'node:stream'
 
 const MIB = 1_048_576
 /** Each takes time and memory, whatever is in it. Packets of a slow network carry ten times as much as is needed for this. */
@@ -46,7 +46,7 @@ export class BodyReceiver {
     }
     const body = new ArrivingBody(this.#holder(request), bodyLimit)
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-    const watch = this.#watch(body, reject)
+    const watch = this.#watch(() => body, reject)
     const add = (chunk: Buffer): void => {
       if (!body.add(chunk)) reject(new ServiceError('body_too_large'))
     }
@@ -61,13 +61,36 @@ export class BodyReceiver {
     })
   }
 
+  /**
+   * The body as it comes, for who stores it piece by piece and bounds it. Reading fails with ServiceError `body_too_slow`,
+   * or the error of the connection; a reader that is slower than the client holds the client up.
+   */
+  passOn(payload: Readable): Readable {
+    const body = new PassThrough()
+    const fail = (error: Error): void => void body.destroy(error)
+    let arrived = 0
+    const watch = this.#watch(() => ({ arrived, isHeldUp: body.readableLength > 0 }), fail)
+    payload.on('data', (chunk: Buffer) => (arrived += chunk.length))
+    payload.once('error', (error: Error) => fail(brokenOff(error)))
+    payload.once('close', () => body.writableEnded || fail(brokenOff(new Error('the client has left'))))
+    payload.once('end', () => clearInterval(watch)) // also of a request that was answered unread
+    // What nobody reads any more is thrown away: clients that are still writing would not see the answer.
+    body.once('close', () => {
+      clearInterval(watch)
+      payload.unpipe(body).resume()
+    })
+    body.on('error', () => {}) // for its reader to see, if it has one
+    return payload.pipe(body)
+  }
+
   /** After a pause of this process, what waits at the door is let in before it counts as late. */
-  #watch(body: ArrivingBody, reject: (error: Error) => void): NodeJS.Timeout {
+  #watch(progress: () => Progress, reject: (error: Error) => void): NodeJS.Timeout {
     const { minBytes, windowMs } = this.#limits
     let before = 0
     const look = (): void => {
-      if (body.arrived - before < minBytes) reject(new ServiceError('body_too_slow'))
-      before = body.arrived
+      const { arrived, isHeldUp } = progress()
+      if (arrived - before < minBytes && !isHeldUp) reject(new ServiceError('body_too_slow'))
+      before = arrived
     }
     return setInterval(() => setImmediate(look), windowMs)
   }
@@ -107,7 +130,15 @@ type Holder = {
   readonly release: (bytes: number) => void
 }
 
-class ArrivingBody {
+type Progress = {
+  /** Bytes. */
+  readonly arrived: number
+  /** By its reader, so that the client is not to blame. */
+  readonly isHeldUp: boolean
+}
+
+class ArrivingBody implements Progress {
+  readonly isHeldUp = false
   readonly #holder: Holder
   readonly #maxBytes: number
   #chunks: Buffer[] = []

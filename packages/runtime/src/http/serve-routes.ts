@@ -1,5 +1,7 @@
+import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import { BodyReceiver } from './receive-body.ts'
 import { type Answered, type Call, patternOf, type Route } from './route.ts'
 
 /** How one app carries out its rows. */
@@ -25,8 +27,9 @@ export function serveRoutes<Given, Rules>(
   for (const route of routes) if (!route.rawBody) serveRoute(app, route, settings)
   if (!routes.some(({ rawBody }) => rawBody)) return
   void app.register(async (scope) => {
+    const bodies = new BodyReceiver()
     scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    scope.addContentTypeParser('*', (_request, payload: Readable, done) => done(null, bodies.passOn(payload)))
     for (const route of routes) if (route.rawBody) serveRoute(scope, route, settings)
   })
 }

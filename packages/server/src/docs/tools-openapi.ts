@@ -1,3 +1,5 @@
+import { type OptionChecks, readOptions } from '@bureau/framework'
+import { z } from 'zod'
 import type { ServerTool } from '../options.ts'
 import { readTools } from '../tools/read-tools.ts'
 import { toolSpec } from '../tools/tool-spec.ts'
@@ -11,12 +13,19 @@ export type ToolsDescription = {
   readonly description?: string
 }
 
+const ToolsDescriptionChecks = z.strictObject({
+  url: z.string(),
+  title: z.string().optional(),
+  description: z.string().optional(),
+} satisfies OptionChecks<ToolsDescription>)
+
 /**
  * The OpenAPI 3.1 description of tools, as JSON text, for platforms that import tools from a description.
  *
- * @throws ConfigError two tools share a name, or a tool runs at the model provider.
+ * @throws ConfigError an option is not known; two tools share a name, or a tool runs at the model provider.
  */
 export function toolsOpenApi(tools: readonly ServerTool[], about: ToolsDescription): string {
+  readOptions('toolsOpenApi', ToolsDescriptionChecks, about)
   const { url, title = 'Agent Tools', description } = about
   const info = { title, version: 'v1.0.0', ...(description !== undefined && { description }) }
   return JSON.stringify(openApiDocument(readTools(tools).map(toolSpec), { info, url }), null, 2)

@@ -4,6 +4,7 @@ import {
   type AgencyHandoff,
   type Agent,
   type AgentTool,
+  limitedResult,
   type RunContext,
   type RunEnvironment,
   serverTools,
@@ -82,9 +83,11 @@ type VoiceAgentOptions = ConstructorParameters<typeof RealtimeAgent<AgencyContex
 
 /** Tools by the members that a session reads. */
 function voiceTools(tools: readonly AgentTool[]): object[] {
-  return tools.map((tool) =>
-    tool.type === 'function' ? { isEnabled: async () => true, needsApproval: async () => false, ...tool } : tool,
-  )
+  return tools.map((tool) => {
+    if (tool.type !== 'function') return tool
+    const invoke: typeof tool.invoke = async (...call) => limitedResult(await tool.invoke(...call))
+    return { isEnabled: async () => true, needsApproval: async () => false, ...tool, invoke }
+  })
 }
 
 /** A handoff by the members that a session reads. */

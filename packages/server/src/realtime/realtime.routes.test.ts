@@ -516,6 +516,25 @@ describe('from the model to the client', () => {
     expect(history[0]).toMatchObject({ type: 'function_call', name: 'find_order', arguments: '{"number":7}', output })
   })
 
+  test('a long output of a tool is cut, with a note', async () => {
+    const story = tool({
+      name: 'tell',
+      description: 'Tells a long story.',
+      parameters: z.object({}),
+      execute: () => 'x'.repeat(2_000_000),
+    })
+    const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', instructions: 'x', tools: [story] }) })
+    const server = await startRealtimeServer({ agencies: { shop: agency } })
+    server.provider.script([[call('tell', {}, 'call_1')], [speech('That was long.')]])
+    const client = await server.connect(PATH)
+    const session = await server.provider.nextSession()
+    client.send({ type: 'response.create' })
+
+    const cut = expect.stringMatching(/^x{1048576}\n\[Cut: the output has 2000000 characters/)
+    expect((await client.next('tool_end')).output).toEqual(cut)
+    expect((await session.next('conversation.item.create')).item).toMatchObject({ call_id: 'call_1', output: cut })
+  })
+
   test('the tools of an open tool server have the names that it gives them, and work', async () => {
     const tools = await startHttpToolServer(['get-sum'])
     closeAfterTest(() => tools.close())

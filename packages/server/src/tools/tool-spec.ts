@@ -2,11 +2,16 @@ import { definitionOf, type FunctionTool, type ToolDefinition } from '@bureau/fr
 import type { RouteSpec } from '@bureau/runtime'
 import { z } from 'zod'
 
-const ToolResponse = z.object({ response: z.unknown() })
+const ToolResponse = z.object({
+  response: z
+    .unknown()
+    .describe('What the tool returned. A text of more than 1,048,576 characters is cut, with a note.'),
+})
 
 /** `Error`, with a capital, is what clients of the Python system read. */
 const TOOL_FAILED = {
-  description: 'The tool failed, or took longer than it may.',
+  description:
+    'The tool failed, took longer than it may, or its result is no text and has more than 1,048,576 characters as JSON.',
   body: z.object({ Error: z.string().optional(), error: z.string() }),
 }
 

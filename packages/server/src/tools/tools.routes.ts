@@ -11,7 +11,7 @@ import { InvalidBody } from '../http/invalid-body.ts'
 import { issuesOfLongLists } from '../http/long-lists.ts'
 import { rawRoute, type ServerRoute } from '../http/route.ts'
 import { lenientInput } from './lenient-input.ts'
-import { requireSuccess, ToolTimeout } from './tool-failure.ts'
+import { requireSuccess, toolAnswer, ToolFailure } from './tool-failure.ts'
 import { toolSpec } from './tool-spec.ts'
 import { inputEntries, schemaCheck, toolInputOf } from './tool-input.ts'
 
@@ -29,12 +29,12 @@ export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
     return rawRoute(toolSpec(tool), async ({ request }, reply) => {
       const input = lenientInput(toolInputOf(request.body), tool.parameters)
       try {
-        const response = (await withinTime(() => call(input), tool)) ?? null
-        return await reply.type('application/json; charset=utf-8').send(JSON.stringify({ response }))
+        const answer = toolAnswer(tool.name, await withinTime(() => call(input), tool))
+        return await reply.type('application/json; charset=utf-8').send(answer)
       } catch (error) {
         if (error instanceof InvalidBody) throw error
         request.log.warn({ err: error, tool: tool.name }, 'tool failed')
-        const message = error instanceof ToolTimeout ? error.message : `The tool "${tool.name}" failed.`
+        const message = error instanceof ToolFailure ? error.message : `The tool "${tool.name}" failed.`
         return reply.code(500).send({ Error: message, error: message })
       }
     })
@@ -70,12 +70,15 @@ function sdkCallOf(tool: FunctionTool): ToolCall {
   }
 }
 
-/** @throws ToolTimeout */
+/** @throws ToolFailure it takes too long */
 async function withinTime(call: () => Promise<unknown>, { name, timeoutMs }: FunctionTool): Promise<unknown> {
   if (timeoutMs === undefined) return call()
   const { promise: tooLate, reject } = Promise.withResolvers<never>()
   // Before the call: a tool has a clock of its own, and its answer would pass for a result.
-  const timer = setTimeout(() => reject(new ToolTimeout(name, timeoutMs)), timeoutMs)
+  const timer = setTimeout(
+    () => reject(new ToolFailure(`The tool "${name}" took longer than ${timeoutMs} ms.`)),
+    timeoutMs,
+  )
   return Promise.race([call(), tooLate]).finally(() => clearTimeout(timer))
 }
 

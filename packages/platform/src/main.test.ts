@@ -1,0 +1,19 @@
+import { McpConnections } from '@bureau/framework'
+import { expect, test } from 'vitest'
+import { openPlatform } from './main.ts'
+
+const options = { agencies: new Map(), environment: { models: {} as never, mcp: new McpConnections(), now: Date.now } }
+
+test.each([
+  [
+    { ...options, makeFirstOwner: true },
+    'openPlatform: there is no option "makeFirstOwner". Did you mean "makesFirstOwner"?',
+  ],
+  [
+    { ...options, environment: { ...options.environment, observers: [] } },
+    'openPlatform: there is no option "environment.observers". Did you mean "environment.observer"?',
+  ],
+  [{ ...options, agencies: {} as never }, 'openPlatform: agencies: must be a Map of agencies'],
+])('options that cannot be meant are refused before anything is opened', async (wrong, message) => {
+  await expect(openPlatform(wrong)).rejects.toThrow(message)
+})
