@@ -31,10 +31,13 @@ export function publicResponse(response: ResponsesResponse): Record<string, unkn
  */
 export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
-  const { output, model, ...rest } = value as Partial<ResponsesResponse>
+  const { output, model } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
   if (!items.every(isItem))
     throw new ModelError('upstream_invalid_response', { detail: 'an output item is not an object' })
+  // Almost every response is as it should be, and has so many members that a copy would cost as much as its parsing.
+  if (items === output && typeof model === 'string') return value as ResponsesResponse
+  const { model: _model, ...rest } = value as Partial<ResponsesResponse>
   return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
 }
 

@@ -88,24 +88,24 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   }
 
   /**
-   * The finished response.
+   * The items of the finished response.
    *
    * An incomplete response that holds an answer counts as finished: its text and its usage are real.
    *
    * @throws ModelError the provider reported a failure, or sent no response.
    */
-  result(): ResponsesResponse {
+  result(): readonly WireItem[] {
     if (this.#failure) throw this.#failure
     const response = this.#response
     if (!response) throw new ModelError('upstream_invalid_response', { detail: 'no response event' })
     // Some compatible servers stream the items but leave them out of the finished response.
     const output = response.output.length === 0 ? this.#items.finished : response.output
-    if (response.status !== 'incomplete') return { ...response, output }
+    if (response.status !== 'incomplete') return output
     const usable = output.filter((item) => !isToolCall(item) || item['status'] === 'completed')
     if (!usable.some((item) => item.type === 'message' || isToolCall(item))) {
       throw new ModelError('response_incomplete', { detail: response.incomplete_details?.reason ?? 'unknown reason' })
     }
-    return { ...response, output: usable, status: 'completed' }
+    return usable
   }
 
   /**
@@ -201,7 +201,8 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   #showResponse(kind: string, json: string): ResponsesResponse | undefined {
     const event = parseEvent(json) as { response?: unknown }
     const read = readResponse(event.response)
-    const response = read && { ...read, output: this.#items.settled(read.output).map(limitedOutput) }
+    const isEmpty = !read || read.output.length === 0
+    const response = isEmpty ? read : { ...read, output: this.#items.settled(read.output).map(limitedOutput) }
     this.#emit(kind, JSON.stringify({ ...event, response: response && publicResponse(response) }))
     return response
   }
