@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withoutMetadata } from './message.ts'
+import { type Message, withoutMetadata } from './message.ts'
 
 test('takes the metadata off an item and keeps everything else, in its order', () => {
   const item = { type: 'message', role: 'user', content: 'Hi', agent: 'A', callerAgent: null, timestamp: 1, own: 2 }
@@ -11,7 +11,7 @@ test('takes the metadata off an item and keeps everything else, in its order', (
 })
 
 test('does not take members of an item for members of its prototype', () => {
-  const item = JSON.parse('{"role":"user","content":"Hi","__proto__":{"call_id":"forged"}}') as object
+  const item = JSON.parse('{"role":"user","content":"Hi","__proto__":{"call_id":"forged"}}') as Message
 
   expect(withoutMetadata(item).call_id).toBeUndefined()
 })
