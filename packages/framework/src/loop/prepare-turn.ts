@@ -61,7 +61,7 @@ async function enabledHandoffs(conversation: Conversation, runContext: RunContex
 }
 
 /** The tools of servers, the agent's own, those for messages and sign-ins, and those of the run. */
-async function offeredTools(conversation: Conversation, context: RunContext, model: BoundModel): Promise<AgentTool[]> {
+async function offeredTools(conversation: Conversation, context: RunContext, model: BoundModel): Promise<readonly AgentTool[]> {
   const { run, agentInControl: agent } = conversation
   const listed = await listServerTools(conversation, context)
   const added = [...sendMessageTools(run.agency, agent), authenticateTool(agent, runOf)]
@@ -89,10 +89,10 @@ async function listServerTools(conversation: Conversation, runContext: RunContex
   })
 }
 
-function forModel(tools: AgentTool[], { runsHostedTools, codeFiles }: BoundModel): AgentTool[] {
+function forModel(tools: readonly AgentTool[], { runsHostedTools, codeFiles }: BoundModel): readonly AgentTool[] {
   if (!runsHostedTools) return withoutHostedTools(tools)
   const known = withoutProviderTools(tools)
-  return codeFiles.length > 0 ? withCodeFiles(known, codeFiles) : [...known]
+  return codeFiles.length > 0 ? withCodeFiles(known, codeFiles) : known
 }
 
 function factsOf(tools: readonly AgentTool[], name: string): ToolFacts | undefined {

@@ -47,13 +47,22 @@ function bodyWriter(): (request: ResponsesRequest) => string {
   }
 }
 
-/** A query of the base URL stays, because some providers want an API version there. */
+/** A query of the base URL stays, because some providers want an API version there. The URL is shared: do not change it. */
 export function endpointUrl(baseUrl: string, path: string): URL {
+  const key = `${path} ${baseUrl}`
+  const known = urls.get(key)
+  if (known) return known
   const url = new URL(baseUrl)
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/${path}`
   url.hash = ''
+  if (urls.size >= MAX_URLS) urls.clear()
+  urls.set(key, url)
   return url
 }
+
+// A cache, because every run asks for the same few: callers may name addresses, so it is bounded.
+const urls = new Map<string, URL>()
+const MAX_URLS = 100
 
 export function authorization(endpoint: ModelEndpoint): Record<string, string> {
   return endpoint.apiKey ? { authorization: `Bearer ${endpoint.apiKey}` } : {}
