@@ -61,7 +61,11 @@ async function enabledHandoffs(conversation: Conversation, runContext: RunContex
 }
 
 /** The tools of servers, the agent's own, those for messages and sign-ins, and those of the run. */
-async function offeredTools(conversation: Conversation, context: RunContext, model: BoundModel): Promise<readonly AgentTool[]> {
+async function offeredTools(
+  conversation: Conversation,
+  context: RunContext,
+  model: BoundModel,
+): Promise<readonly AgentTool[]> {
   const { run, agentInControl: agent } = conversation
   const listed = await listServerTools(conversation, context)
   const added = [...sendMessageTools(run.agency, agent), authenticateTool(agent, runOf)]
