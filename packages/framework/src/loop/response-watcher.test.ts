@@ -47,7 +47,10 @@ test('a response that has changed since it was created is shown as it is now', (
 describe('what the provider repeats of the agent’s last request', () => {
   const settings = { status: 'in_progress', model: 'gpt-test', output: [], instructions: 'secret', tools: [{}] }
   const response = (id: string, time: number, more: object = {}): object => ({
-    ...{ id, object: 'response', created_at: time, ...settings },
+    id,
+    object: 'response',
+    created_at: time,
+    ...settings,
     ...more,
   })
   const begun = (of: object): readonly [string, string] => [
