@@ -1,4 +1,4 @@
-import type { Answering } from './scenarios.ts'
+import type { Answering, FunctionCall } from './scenarios.ts'
 
 /** One answer of the Responses API as bytes ready for a socket: HTTP head, chunked body. */
 export type Answer = {
@@ -6,19 +6,17 @@ export type Answer = {
   readonly writes: readonly Buffer[]
 }
 
-/** The two answers of a scenario: text, and the function call that precedes it in a tool round. */
-export type Answers = { readonly text: Answer; readonly toolCall: Answer }
+/** The answers of a scenario: function calls for each round of it, and the text that follows the last one. */
+export type Answers = { readonly rounds: readonly Answer[]; readonly text: Answer }
 
-export function precompute({ deltas, paceMs, holdAfter }: Answering): Answers {
+export function precompute({ rounds, deltas, paceMs, holdAfter }: Answering): Answers {
   const apart = paceMs > 0 || holdAfter !== null
-  return { text: compile(textEvents(deltas), apart), toolCall: precomputeCall(WEATHER_CALL) }
+  return { rounds: rounds.map(precomputeCalls), text: compile(textEvents(deltas), apart) }
 }
 
-export type FunctionCall = { readonly name: string; readonly arguments: string }
-
-/** An answer that is one call of a function. */
-export function precomputeCall(call: FunctionCall): Answer {
-  return compile(toolCallEvents(call), false)
+/** An answer that is nothing but calls of functions. Their ids differ from those of the other rounds. */
+export function precomputeCalls(calls: readonly FunctionCall[], round: number): Answer {
+  return compile(callEvents(calls, round), false)
 }
 
 type Event = { readonly type: string } & Readonly<Record<string, unknown>>
@@ -61,7 +59,7 @@ function textEvents(count: number): readonly Event[] {
   const item = { id, type: 'message', status: 'completed', content: [part], role: 'assistant' }
   return [
     ...opening('b'),
-    itemEvent('added', { ...item, status: 'in_progress', content: [] }),
+    itemEvent('added', { ...item, status: 'in_progress', content: [] }, 0),
     { type: 'response.content_part.added', ...at, part: { ...part, text: '' } },
     ...pieces.map((delta) => ({
       type: 'response.output_text.delta',
@@ -72,30 +70,39 @@ function textEvents(count: number): readonly Event[] {
     })),
     { type: 'response.output_text.done', ...at, text, logprobs: [] },
     { type: 'response.content_part.done', ...at, part },
-    itemEvent('done', item),
-    completed('b', item, count),
+    itemEvent('done', item, 0),
+    completed('b', [item], count),
   ]
 }
 
-const WEATHER_CALL: FunctionCall = { name: 'get_weather', arguments: '{"city":"Paris"}' }
+function callEvents(calls: readonly FunctionCall[], round: number): readonly Event[] {
+  const items = calls.map(({ name, arguments: args }, place) => {
+    const mark = `${round}${place}`
+    return {
+      id: wireId('fc', mark),
+      type: 'function_call',
+      status: 'completed',
+      arguments: args,
+      call_id: `call_${mark}`,
+      name,
+    }
+  })
+  const mark = `d${round}`
+  return [...opening(mark), ...items.flatMap(oneCallEvents), completed(mark, items, calls.length * 5)]
+}
 
-function toolCallEvents({ name, arguments: args }: FunctionCall): readonly Event[] {
-  const id = wireId('fc', 'c')
-  const call = { id, type: 'function_call', status: 'completed', call_id: 'call_c0ffee01', name }
-  const pieces = args.split(/\b/)
+function oneCallEvents(call: { readonly id: string; readonly arguments: string }, place: number): readonly Event[] {
+  const at = { item_id: call.id, output_index: place }
   return [
-    ...opening('d'),
-    itemEvent('added', { ...call, status: 'in_progress', arguments: '' }),
-    ...pieces.map((delta) => ({
+    itemEvent('added', { ...call, status: 'in_progress', arguments: '' }, place),
+    ...call.arguments.split(/\b/).map((delta) => ({
       type: 'response.function_call_arguments.delta',
-      item_id: id,
-      output_index: 0,
+      ...at,
       delta,
       obfuscation: 'Xp3q9ZkT0mLw7c',
     })),
-    { type: 'response.function_call_arguments.done', item_id: id, output_index: 0, arguments: args },
-    itemEvent('done', { ...call, arguments: args }),
-    completed('d', { ...call, arguments: args }, pieces.length),
+    { type: 'response.function_call_arguments.done', ...at, arguments: call.arguments },
+    itemEvent('done', call, place),
   ]
 }
 
@@ -104,13 +111,13 @@ const opening = (mark: string): readonly Event[] => [
   { type: 'response.in_progress', response: responseObject(mark) },
 ]
 
-const itemEvent = (step: 'added' | 'done', item: object): Event => ({
+const itemEvent = (step: 'added' | 'done', item: object, place: number): Event => ({
   type: `response.output_item.${step}`,
-  output_index: 0,
+  output_index: place,
   item,
 })
 
-function completed(mark: string, item: object, outputTokens: number): Event {
+function completed(mark: string, output: readonly object[], outputTokens: number): Event {
   const usage = {
     input_tokens: 80,
     input_tokens_details: { cached_tokens: 0 },
@@ -118,12 +125,12 @@ function completed(mark: string, item: object, outputTokens: number): Event {
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: 80 + outputTokens,
   }
-  const response = { ...responseObject(mark), status: 'completed', output: [item], usage }
+  const response = { ...responseObject(mark), status: 'completed', output, usage }
   return { type: 'response.completed', response }
 }
 
 /** The answers of one run differ in their ids; runs share them, so that the bytes can be made once. */
-const wireId = (prefix: string, mark: string): string => `${prefix}_${mark.repeat(48)}`
+const wireId = (prefix: string, mark: string): string => `${prefix}_${mark.padStart(48, 'a')}`
 
 const responseObject = (mark: string): object => ({
   id: wireId('resp', mark),

@@ -10,10 +10,12 @@ const upstream = `${process.env['OPENAI_BASE_URL'] ?? 'http://127.0.0.1:9100/v1'
 const agent = new Agent({ keepAlive: true, maxFreeSockets: 4096 })
 const SSE = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' }
 
+type Asked = { readonly message: string; readonly chat_history?: readonly unknown[] }
+
 async function proxy(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { message } = (await json(request)) as { message: string }
+  const { message, chat_history: history = [] } = (await json(request)) as Asked
   const instructions = 'You are a helpful assistant. Answer briefly.'
-  const input = [{ role: 'user', content: message }]
+  const input = [...history, { role: 'user', content: message }]
   const body = JSON.stringify({ model: 'gpt-5-mini', instructions, input, stream: true })
   const headers = {
     authorization: `Bearer ${process.env['OPENAI_API_KEY'] ?? ''}`,

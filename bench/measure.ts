@@ -7,7 +7,6 @@ import { FIRST_DELTA, HELD, type Answering, type Scenario } from './scenarios.ts
 export type Candidate = {
   readonly name: 'proxy' | 'server'
   readonly script: string
-  readonly path: string
   readonly endMark: string
   readonly failMark: string
   readonly environment: Readonly<Record<string, string>>
@@ -38,7 +37,6 @@ export type Fresh = {
 }
 
 const SERVER_CORE = 0
-const BODY = JSON.stringify({ message: 'What is the weather in Paris?' })
 
 export async function start(candidate: Candidate, upstream: Launched): Promise<Running> {
   const model = { OPENAI_BASE_URL: `http://127.0.0.1:${upstream.port}/v1`, OPENAI_API_KEY: 'sk-bench' }
@@ -95,7 +93,7 @@ export async function measureFresh(
   await setAnswering(upstream, HELD)
   const heapBefore = await launched.collectGarbage()
   const before = residentBytes(launched.pid)
-  const release = await holdStreams(targetOf({ ...candidate, launched }), effort.heldStreams)
+  const release = await holdStreams(targetOf({ ...candidate, launched }, FIRST_DELTA), effort.heldStreams)
   await pause(500)
   const heapPerStream = ((await launched.collectGarbage()) - heapBefore) / effort.heldStreams
   const bytesPerStream = (residentBytes(launched.pid) - before) / effort.heldStreams
@@ -109,21 +107,44 @@ type Times = { readonly warmUpMs: number; readonly measureMs: number }
 /** @throws Error when one stream was not what it should be: a rate of broken answers says nothing. */
 async function loadOf(candidate: Running, scenario: Scenario, times: Times): Promise<LoadResult> {
   const { concurrency, answering } = scenario
-  // The proxy passes one answer on; in a tool round that is the function call, which has no text.
-  const deltas = answering.toolRound && candidate.name === 'proxy' ? null : answering.deltas
+  // The proxy passes one answer on: where that is function calls, it has no text.
+  const deltas = answering.rounds.length > 0 && candidate.name === 'proxy' ? null : answering.deltas
   const readCpuNs = (): number => cpuNs(candidate.launched.pid)
-  const result = await measureLoad(targetOf(candidate), { concurrency, deltas, readCpuNs, ...times })
+  const result = await measureLoad(targetOf(candidate, scenario), { concurrency, deltas, readCpuNs, ...times })
   if (result.broken === 0 && result.streams > 0) return result
   throw new Error(`${candidate.script}, ${scenario.name}: ${result.broken} broken streams: ${result.firstProblem}`)
 }
 
-const targetOf = ({ launched, path, endMark, failMark }: Running): Target => ({
-  port: launched.port,
-  path,
-  body: BODY,
-  endMark,
-  failMark,
-})
+function targetOf({ launched, endMark, failMark }: Running, { agency, history }: Scenario): Target {
+  const message = 'What is the weather in Paris?'
+  return {
+    port: launched.port,
+    path: `/${agency}/get_response_stream`,
+    body: JSON.stringify(history === 0 ? { message } : { message, chat_history: earlierMessages(history) }),
+    endMark,
+    failMark,
+  }
+}
+
+/** Questions and answers as the server itself has returned them. */
+function earlierMessages(count: number): readonly object[] {
+  return Array.from({ length: count }, (_, place) => {
+    const isAnswer = place % 2 === 1
+    const text = `${isAnswer ? 'It is mild' : 'How is the weather'} in the city with the number ${place}.`
+    return {
+      ...(isAnswer
+        ? { id: `msg_${String(place).padStart(48, '0')}`, type: 'message', status: 'completed', role: 'assistant' }
+        : { role: 'user', type: 'message' }),
+      content: isAnswer ? [{ type: 'output_text', annotations: [], logprobs: [], text }] : text,
+      agent: 'Assistant',
+      callerAgent: null,
+      agent_run_id: `agent_run_${String(place).padStart(32, '0')}`,
+      run_trace_id: `trace_${'0'.repeat(32)}`,
+      history_protocol: 'responses',
+      timestamp: 1_760_000_000_000_000 + place,
+    }
+  })
+}
 
 async function setAnswering(upstream: Launched, answering: Answering): Promise<void> {
   const url = `http://127.0.0.1:${upstream.port}/answering`

@@ -8,8 +8,9 @@ export type CpuResult = { readonly scenario: Scenario; readonly rounds: CpuRound
 
 export type Results = {
   readonly cpu: readonly CpuResult[]
-  readonly firstDelta: CpuRounds
-  readonly fresh: { readonly proxy: readonly Fresh[]; readonly server: readonly Fresh[] }
+  /** These are absent where only single scenarios were measured. */
+  readonly firstDelta?: CpuRounds
+  readonly fresh?: { readonly proxy: readonly Fresh[]; readonly server: readonly Fresh[] }
 }
 
 /** The results as Markdown, with all that is needed to judge and repeat them. */
@@ -21,7 +22,6 @@ export function report(results: Results, about: { command: string; rounds: numbe
     `Medians of ${about.rounds} interleaved rounds; ${about.pinned ? 'server on one core, load on another' : 'cores not pinned'}.`,
     '',
     ...cpuTable(results.cpu),
-    '',
     ...otherTable(results),
   ].join('\n')
 }
@@ -41,6 +41,7 @@ function cpuTable(results: readonly CpuResult[]): readonly string[] {
 }
 
 function otherTable({ firstDelta, fresh }: Results): readonly string[] {
+  if (!firstDelta || !fresh) return []
   const of = (name: 'proxy' | 'server', field: keyof Fresh): number => median(fresh[name].map((each) => each[field]))
   const line = (title: string, field: keyof Fresh, [size, unit]: Unit, targets = '-'): string => {
     const [proxy, server] = [of('proxy', field) / size, of('server', field) / size]
@@ -50,6 +51,7 @@ function otherTable({ firstDelta, fresh }: Results): readonly string[] {
   const [proxy, server] = [median(firstDelta.proxy), median(firstDelta.server)]
   const added = number(median(firstDelta.server.map((ms, round) => ms - (firstDelta.proxy[round] ?? Number.NaN))))
   return [
+    '',
     '| | byte proxy | Bureau | added | first target / goal |',
     '|---|---|---|---|---|',
     row(['time to first delta, idle, p50', `${number(proxy)} ms`, `${number(server)} ms`, `${added} ms`, '3 / 1 ms']),

@@ -1,5 +1,5 @@
 /**
- * The server under test: one agency, one agent, one tool, everything at its defaults.
+ * The server under test, everything at its defaults: an agency of one agent with one tool, and one with a handoff.
  * Run: PORT=8000 OPENAI_BASE_URL=… OPENAI_API_KEY=… node --conditions=@bureau/source bench/server.ts
  */
 import { Agency, Agent, tool } from '@bureau/framework'
@@ -14,7 +14,7 @@ const getWeather = tool({
   execute: ({ city }) => `Mild and a little cloudy in ${city}.`,
 })
 
-const agency = new Agency({
+const demo = new Agency({
   name: 'demo',
   entryPoint: new Agent({
     name: 'Assistant',
@@ -24,5 +24,19 @@ const agency = new Agency({
   }),
 })
 
-await runServer({ agencies: { demo: agency }, port: Number(process.env['PORT'] ?? 8000), host: '127.0.0.1' })
+const forecaster = new Agent({
+  name: 'Forecaster',
+  instructions: 'You tell the weather. Answer briefly.',
+  model: 'gpt-5-mini',
+  tools: [getWeather],
+})
+const reception = new Agent({
+  name: 'Reception',
+  instructions: 'You are a helpful assistant. Hand questions about the weather over.',
+  model: 'gpt-5-mini',
+})
+
+const team = new Agency({ name: 'team', entryPoint: reception, flows: [[reception, forecaster, 'handoff']] })
+
+await runServer({ agencies: { demo, team }, port: Number(process.env['PORT'] ?? 8000), host: '127.0.0.1' })
 followParent()

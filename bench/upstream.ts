@@ -6,13 +6,14 @@
 import { createServer, type Socket } from 'node:net'
 import { precompute, type Answer, type Answers } from './answers.ts'
 import { followParent } from './follow-parent.ts'
+import { MarkCounter } from './mark-counter.ts'
 import { play, type ProviderRequest, serveRequests } from './provider-socket.ts'
 import type { Answering } from './scenarios.ts'
 
-let answering: Answering = { deltas: 50, paceMs: 0, toolRound: false, holdAfter: null }
+let answering: Answering = { rounds: [], deltas: 50, paceMs: 0, holdAfter: null }
 let answers: Answers = precompute(answering)
 
-const TOOL_RESULT = Buffer.from('"function_call_output"')
+const outputs = new MarkCounter('"function_call_output"')
 
 function answer(socket: Socket, { line, body }: ProviderRequest): void {
   if (line.startsWith('PUT /answering ')) {
@@ -20,10 +21,19 @@ function answer(socket: Socket, { line, body }: ProviderRequest): void {
     answers = precompute(answering)
     socket.write('HTTP/1.1 204 No Content\r\n\r\n')
   } else if (/^POST \S*\/responses /.test(line)) {
-    send(socket, answering.toolRound && !body.includes(TOOL_RESULT) ? answers.toolCall : answers.text)
+    send(socket, answerTo(body))
   } else {
     socket.write('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n')
   }
+}
+
+/** As many rounds are over as the request holds outputs for. */
+function answerTo(body: Buffer): Answer {
+  outputs.reset()
+  outputs.feed(body)
+  let left = outputs.count
+  const round = answering.rounds.findIndex(({ length }) => (left -= length) < 0)
+  return answers.rounds[round] ?? answers.text
 }
 
 /** The first write holds the first delta too. */

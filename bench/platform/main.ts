@@ -58,7 +58,7 @@ async function measure(engine: Engine, upstream: Launched): Promise<EngineResult
 }
 
 async function setAnswering(upstream: Launched, deltas: number): Promise<void> {
-  const answering: Answering = { deltas, paceMs: 0, toolRound: false, holdAfter: null }
+  const answering: Answering = { rounds: [], deltas, paceMs: 0, holdAfter: null }
   const url = `http://127.0.0.1:${upstream.port}/answering`
   await fetch(url, { method: 'PUT', body: JSON.stringify(answering), signal: AbortSignal.timeout(5_000) })
 }

@@ -3,15 +3,15 @@
  * of real providers: refusals, garbage, connections that break, and silence.
  */
 import { createServer, type Socket } from 'node:net'
-import { precompute, precomputeCall } from '../answers.ts'
+import { precompute, precomputeCalls } from '../answers.ts'
 import { followParent } from '../follow-parent.ts'
 import { play, type ProviderRequest, serveRequests } from '../provider-socket.ts'
 import { type Behaviour, messageOf, readMessage } from './plans.ts'
 
 const PACE_MS = 60
-const ANSWER = precompute({ deltas: 40, paceMs: PACE_MS, toolRound: false, holdAfter: null }).text.writes
-const BURST = precompute({ deltas: 500, paceMs: 0, toolRound: false, holdAfter: null }).text.writes
-const TOOL_CALL = precomputeCall({ name: 'look_up', arguments: '{"what":"soak"}' }).writes
+const ANSWER = precompute({ rounds: [], deltas: 40, paceMs: PACE_MS, holdAfter: null }).text.writes
+const BURST = precompute({ rounds: [], deltas: 500, paceMs: 0, holdAfter: null }).text.writes
+const TOOL_CALL = precomputeCalls([{ name: 'look_up', arguments: '{"what":"soak"}' }], 0).writes
 
 /** Runs whose first request was refused and whose second is answered. */
 const refusedOnce = new Set<string>()
@@ -55,7 +55,7 @@ const GARBAGE = 'event: response.created\ndata: {"type":"response.created",\n\n'
 function askHelper(run: string): readonly Buffer[] {
   const message = messageOf('answer', `${run}.helper`)
   const call = { recipient_agent: 'Helper', message, additional_instructions: '' }
-  return precomputeCall({ name: 'send_message', arguments: JSON.stringify(call) }).writes
+  return precomputeCalls([{ name: 'send_message', arguments: JSON.stringify(call) }], 0).writes
 }
 
 function refuse(socket: Socket, status: string): void {

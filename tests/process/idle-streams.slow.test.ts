@@ -5,6 +5,7 @@ import { holdStreams, measureLoad, type Target } from '../../bench/load.ts'
 import { FIRST_DELTA, HELD, type Answering } from '../../bench/scenarios.ts'
 
 const STREAMS = 300
+const TOOL_ROUND = [[{ name: 'get_weather', arguments: '{"city":"Paris"}' }]]
 
 const start = async (script: string, environment: Record<string, string> = {}): Promise<Launched> => {
   const launched = await launch({
@@ -17,7 +18,7 @@ const start = async (script: string, environment: Record<string, string> = {}): 
 
 test.each([
   ['in its first answer', HELD],
-  ['after a tool call', { ...HELD, toolRound: true }],
+  ['after a tool call', { ...HELD, rounds: TOOL_ROUND }],
 ])('an open stream whose model is silent %s keeps less than 45 KB of heap', async (_when, held) => {
   const provider = await start('upstream.ts')
   const server = await start('server.ts', {
@@ -34,7 +35,7 @@ test.each([
     failMark: '{"data":{"type":"error"',
   }
   // What is loaded and compiled for the first runs is none of a stream's.
-  await setAnswering({ ...FIRST_DELTA.answering, toolRound: held.toolRound })
+  await setAnswering({ ...FIRST_DELTA.answering, rounds: held.rounds })
   await measureLoad(target, { concurrency: 8, deltas: null, readCpuNs: () => 0, warmUpMs: 0, measureMs: 1_500 })
   await setAnswering(held)
 

@@ -46,6 +46,8 @@ function withoutNulls(item: unknown): unknown {
 export type WireItem = { readonly [key: string]: unknown; type?: string; role?: string; id?: string; call_id?: string }
 
 const METADATA = new Set([
+  // Not metadata, but it would replace the prototype of the copy.
+  '__proto__',
   'agent',
   'callerAgent',
   'timestamp',
@@ -59,5 +61,8 @@ const METADATA = new Set([
 
 /** The item as the model provider may see it. */
 export function withoutMetadata(message: Message): WireItem {
-  return Object.fromEntries(Object.entries(message).filter(([key]) => !METADATA.has(key)))
+  const item: Record<string, unknown> = {}
+  // A loop, because every item of a long history comes through here.
+  for (const key of Object.keys(message)) if (!METADATA.has(key)) item[key] = message[key]
+  return item
 }

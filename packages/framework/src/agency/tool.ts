@@ -32,6 +32,8 @@ export type ToolDefinition = {
   readonly parameters: z.ZodObject
   /** True: input with unknown members is refused. */
   readonly strict: boolean
+  /** What the input must fit: `parameters`, closed where the tool is strict. Made once, as it costs more than a check. */
+  readonly input: z.ZodObject
   /** True: while one call is running, others of the same agent and run are answered with an error text. */
   readonly oneAtATime: boolean
   readonly execute: (input: Record<string, unknown>, context: ToolContext) => unknown
@@ -130,14 +132,15 @@ function classTool(instance: Tool): FunctionTool {
   })
 }
 
-function makeTool(definition: ToolDefinition, timeoutMs?: number): FunctionTool {
-  requireUsable(definition)
-  const { name, description } = definition
+function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number): FunctionTool {
+  requireUsable(described)
+  const { name, description, parameters, strict } = described
+  const definition: ToolDefinition = { ...described, input: strict ? parameters.strict() : parameters }
   const busy = new Set<string>()
   const made = functionTool({
     name,
     description,
-    ...functionSchema(definition.parameters),
+    ...functionSchema(parameters),
     timeoutMs,
     whenFailed: (error) => `${TOOL_FAILURE} Error: ${error instanceof Error ? error.message : String(error)}`,
     execute: async (input, runContext, details) => {
@@ -171,7 +174,7 @@ async function callAlone(
 }
 
 /** @throws ConfigError */
-function requireUsable({ name, parameters }: ToolDefinition): void {
+function requireUsable({ name, parameters }: Omit<ToolDefinition, 'input'>): void {
   if (!TOOL_NAME.test(name)) throw new ConfigError(`tool "${name}": a name has 1 to 64 of A-Z a-z 0-9 _ -`)
   if (!(parameters instanceof z.ZodObject)) throw new ConfigError(`tool "${name}": parameters must be a zod object`)
 }
@@ -185,8 +188,7 @@ export const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
  * @throws ToolInputError the input does not fit `parameters`; the message names each field.
  */
 export async function callTool(definition: ToolDefinition, input: unknown, context: ToolContext): Promise<unknown> {
-  const schema = definition.strict ? definition.parameters.strict() : definition.parameters
-  const parsed = await schema.safeParseAsync(input ?? {})
+  const parsed = await definition.input.safeParseAsync(input ?? {})
   if (!parsed.success) throw new ToolInputError(parsed.error)
   return definition.execute(parsed.data, context)
 }

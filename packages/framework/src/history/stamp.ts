@@ -24,11 +24,10 @@ export type Citation = {
 
 /** The item as it is stored and shown. Metadata that it already had does not count. */
 export function stamp(item: WireItem, source: Stamp): Message {
-  const plain = withoutMetadata(item)
   const citations = citationsOf(item)
-  return {
-    ...plain,
-    ...(plain.type == null && typeof plain.role === 'string' && { type: 'message' }),
+  const stored: Message = withoutMetadata(item)
+  if (stored.type == null && typeof stored.role === 'string') stored.type = 'message'
+  return Object.assign(stored, {
     agent: source.agent,
     callerAgent: source.callerAgent,
     agent_run_id: source.agent_run_id,
@@ -38,7 +37,7 @@ export function stamp(item: WireItem, source: Stamp): Message {
     timestamp: source.timestamp,
     ...(source.message_origin !== undefined && { message_origin: source.message_origin }),
     ...(citations.length > 0 && { citations }),
-  }
+  })
 }
 
 /** The file citations in the annotations of an assistant's message; none for other items. */

@@ -40,7 +40,7 @@ export class Conversation implements AgencyContext {
   #given = 0
   #state: ConversationState
   #source: EventSource
-  #facts: ReadonlyMap<string, ToolFacts> = new Map()
+  #factsOf: (tool: string) => ToolFacts | undefined = () => undefined
   #turn: TurnItem[] = []
   readonly #keys = new Set<string>()
   readonly #busyRecipients = new Set<string>()
@@ -162,13 +162,13 @@ export class Conversation implements AgencyContext {
     this.#remember(items)
   }
 
-  /** What the tools of the turn that begins are, for the events of their calls. */
-  describeTools(facts: ReadonlyMap<string, ToolFacts>): void {
-    this.#facts = facts
+  /** What the tools of the turn that begins are, by their names, for the events of their calls. */
+  describeTools(factsOf: (tool: string) => ToolFacts | undefined): void {
+    this.#factsOf = factsOf
   }
 
   toolFacts(item: WireItem): ToolFacts | undefined {
-    return typeof item['name'] === 'string' ? this.#facts.get(item['name']) : undefined
+    return typeof item['name'] === 'string' ? this.#factsOf(item['name']) : undefined
   }
 
   /** Whether an item of the conversation has this one's type and id. */

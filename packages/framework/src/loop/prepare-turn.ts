@@ -61,7 +61,11 @@ async function enabledHandoffs(conversation: Conversation, runContext: RunContex
 }
 
 /** The tools of servers, the agent's own, those for messages and sign-ins, and those of the run. */
-async function offeredTools(conversation: Conversation, context: RunContext, model: BoundModel): Promise<AgentTool[]> {
+async function offeredTools(
+  conversation: Conversation,
+  context: RunContext,
+  model: BoundModel,
+): Promise<readonly AgentTool[]> {
   const { run, agentInControl: agent } = conversation
   const listed = await listServerTools(conversation, context)
   const added = [...sendMessageTools(run.agency, agent), authenticateTool(agent, runOf)]
@@ -70,9 +74,9 @@ async function offeredTools(conversation: Conversation, context: RunContext, mod
     if (tool === undefined) continue
     if (tool.type !== 'function' || !tool.isEnabled || (await tool.isEnabled(context, agent))) enabled.push(tool)
   }
-  const names = new Set([...listed, ...enabled].map(({ name }) => name))
-  const tools = [...listed, ...enabled, ...run.tools.filter(({ name }) => !names.has(name))]
-  conversation.describeTools(factsOf(tools))
+  const own = [...listed, ...enabled]
+  const tools = [...own, ...run.tools.filter(({ name }) => !own.some((tool) => tool.name === name))]
+  conversation.describeTools((name) => factsOf(tools, name))
   return forModel(await run.toolServers.authorize(agent.name, tools), model)
 }
 
@@ -89,20 +93,17 @@ async function listServerTools(conversation: Conversation, runContext: RunContex
   })
 }
 
-function forModel(tools: AgentTool[], { runsHostedTools, codeFiles }: BoundModel): AgentTool[] {
+function forModel(tools: readonly AgentTool[], { runsHostedTools, codeFiles }: BoundModel): readonly AgentTool[] {
   if (!runsHostedTools) return withoutHostedTools(tools)
   const known = withoutProviderTools(tools)
-  return codeFiles.length > 0 ? withCodeFiles(known, codeFiles) : [...known]
+  return codeFiles.length > 0 ? withCodeFiles(known, codeFiles) : known
 }
 
-function factsOf(tools: readonly AgentTool[]): Map<string, ToolFacts> {
-  const facts = new Map<string, ToolFacts>()
-  for (const tool of tools) {
-    if (tool.type !== 'function') continue
-    const mcpServer = toolServerOf(tool)
-    facts.set(tool.name, { description: tool.description, ...(mcpServer !== undefined && { mcpServer }) })
-  }
-  return facts
+function factsOf(tools: readonly AgentTool[], name: string): ToolFacts | undefined {
+  const tool = tools.findLast((each) => each.type === 'function' && each.name === name)
+  if (tool?.type !== 'function') return undefined
+  const mcpServer = toolServerOf(tool)
+  return { description: tool.description, ...(mcpServer !== undefined && { mcpServer }) }
 }
 
 async function composeInstructions(conversation: Conversation, context: RunContext): Promise<string> {

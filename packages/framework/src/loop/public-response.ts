@@ -31,10 +31,13 @@ export function publicResponse(response: ResponsesResponse): Record<string, unkn
  */
 export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
-  const { output, model, ...rest } = value as Partial<ResponsesResponse>
+  const { output, model } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
   if (!items.every(isItem))
     throw new ModelError('upstream_invalid_response', { detail: 'an output item is not an object' })
+  // Almost every response is as it should be, and has so many members that a copy would cost as much as its parsing.
+  if (items === output && typeof model === 'string') return value as ResponsesResponse
+  const { model: _model, ...rest } = value as Partial<ResponsesResponse>
   return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
 }
 
@@ -42,7 +45,30 @@ function isItem(value: unknown): value is WireItem {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-export function publicText(response: string): string | undefined {
+/** What the provider has last said to an agent at the beginning of a response, and what is shown of it. */
+const echoes = new WeakMap<object, { readonly said: string; readonly shown: string }>()
+
+/**
+ * A response that has just begun, as clients see it; undefined when it cannot be read. The provider repeats prompts, tools
+ * and settings in it, which are mostly those of the agent's last request, so they are compared and not read again.
+ *
+ * @param own - Where the text begins with them: its id and time, which differ each time.
+ */
+export function begunResponse(agent: object, own: string, rest: string): string | undefined {
+  const echo = echoes.get(agent)
+  if (own !== '' && echo?.said === rest) return own + echo.shown
+  const shown = publicText(own + rest)
+  if (own !== '' && shown?.startsWith(own))
+    echoes.set(agent, { said: ownCopy(rest), shown: ownCopy(shown.slice(own.length)) })
+  return shown
+}
+
+/** A part of a text keeps the whole text in memory, here everything that was read from the socket with it. */
+export function ownCopy(text: string): string {
+  return Buffer.from(text).toString()
+}
+
+function publicText(response: string): string | undefined {
   try {
     const read = readResponse(JSON.parse(response))
     return read && JSON.stringify(publicResponse(read))

@@ -42,7 +42,7 @@ async function untilAnswered(conversation: Conversation, turn: PreparedTurn): Pr
       const { length } = conversation.items
       watcher.begin(() => [turn.instructions, turn.tools, conversation.items.slice(0, length)])
       await watcher.counted(send(conversation, turn, watcher), conversation.signal)
-      return watcher.result().output
+      return watcher.result()
     } catch (error) {
       conversation.signal.throwIfAborted()
       const mayPass = error instanceof ModelError && TEMPORARY.has(error.code)

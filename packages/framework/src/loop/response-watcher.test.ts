@@ -1,7 +1,9 @@
 import type { RunEvent } from '@bureau/protocol'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Conversation } from './conversation.ts'
 import { ResponseWatcher } from './response-watcher.ts'
+
+const agentInControl = { name: 'Solo' }
 
 /** What a client gets of these events. */
 function shown(...events: (readonly [kind: string, json: string])[]): unknown[] {
@@ -9,7 +11,7 @@ function shown(...events: (readonly [kind: string, json: string])[]): unknown[] 
   const run = { emit: (event: RunEvent) => void emitted.push(event), ready: () => undefined }
   const source = { agent: 'Solo', callerAgent: null, agent_run_id: 'agent_run_1' }
   // A call needs no more of its conversation before its answer is finished.
-  const call = new ResponseWatcher({ run, source } as unknown as Conversation, 'gpt-test')
+  const call = new ResponseWatcher({ run, source, agentInControl } as unknown as Conversation, 'gpt-test')
   for (const [kind, json] of events) call.onEvent(kind, json)
   return emitted.map((event) => (event.type === 'model.event' ? JSON.parse(event.json) : event))
 }
@@ -40,4 +42,35 @@ test('a response that has changed since it was created is shown as it is now', (
   const events = shown(['response.created', JSON.stringify(created)], ['response.in_progress', JSON.stringify(begun)])
 
   expect(events[1]).toMatchObject({ response: { ...visible, model: 'gpt-other' } })
+})
+
+describe('what the provider repeats of the agent’s last request', () => {
+  const settings = { status: 'in_progress', model: 'gpt-test', output: [], instructions: 'secret', tools: [{}] }
+  const response = (id: string, time: number, more: object = {}): object => ({
+    id,
+    object: 'response',
+    created_at: time,
+    ...settings,
+    ...more,
+  })
+  const begun = (of: object): readonly [string, string] => [
+    'response.created',
+    JSON.stringify({ type: 'response.created', response: of, sequence_number: 0 }),
+  ]
+  const shownOf = (of: object): unknown => (shown(begun(of))[0] as { response: unknown }).response
+
+  test('is shown under the id and time of the new response', () => {
+    const first = shownOf(response('resp_1', 1))
+    const second = shownOf(response('resp_2', 2))
+
+    const seen = { object: 'response', status: 'in_progress', model: 'gpt-test', error: null, output: [] }
+    expect(first).toEqual({ ...seen, id: 'resp_1', created_at: 1 })
+    expect(second).toEqual({ ...seen, id: 'resp_2', created_at: 2 })
+  })
+
+  test('is shown as it is now where it has changed', () => {
+    shownOf(response('resp_1', 1))
+
+    expect(shownOf(response('resp_2', 2, { model: 'gpt-other' }))).toMatchObject({ id: 'resp_2', model: 'gpt-other' })
+  })
 })

@@ -6,7 +6,7 @@ import { AnswerItems, type Said } from './answer-items.ts'
 import type { Conversation } from './conversation.ts'
 import { isToolCall, itemCreated, publicItem } from './item-events.ts'
 import { limitedOutput } from './limited-output.ts'
-import { failureOf, parseEvent, publicResponse, publicText, readResponse } from './public-response.ts'
+import { begunResponse, failureOf, ownCopy, parseEvent, publicResponse, readResponse } from './public-response.ts'
 
 /**
  * Watches the events of one model request: passes each on as the text it came in, and parses only the few that carry a
@@ -27,8 +27,6 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   #counted = false
   #itemIdText = ' '
   #itemId = ''
-  #echo: string | undefined
-  #shownEcho: string | undefined
 
   /** @param model - Its name, where the answer does not say another. */
   constructor(conversation: Conversation, model: string) {
@@ -88,24 +86,24 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   }
 
   /**
-   * The finished response.
+   * The items of the finished response.
    *
    * An incomplete response that holds an answer counts as finished: its text and its usage are real.
    *
    * @throws ModelError the provider reported a failure, or sent no response.
    */
-  result(): ResponsesResponse {
+  result(): readonly WireItem[] {
     if (this.#failure) throw this.#failure
     const response = this.#response
     if (!response) throw new ModelError('upstream_invalid_response', { detail: 'no response event' })
     // Some compatible servers stream the items but leave them out of the finished response.
     const output = response.output.length === 0 ? this.#items.finished : response.output
-    if (response.status !== 'incomplete') return { ...response, output }
+    if (response.status !== 'incomplete') return output
     const usable = output.filter((item) => !isToolCall(item) || item['status'] === 'completed')
     if (!usable.some((item) => item.type === 'message' || isToolCall(item))) {
       throw new ModelError('response_incomplete', { detail: response.incomplete_details?.reason ?? 'unknown reason' })
     }
-    return { ...response, output: usable, status: 'completed' }
+    return usable
   }
 
   /**
@@ -158,7 +156,6 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   }
 
   #onItem(kind: string, json: string): void {
-    this.#echo = this.#shownEcho = undefined
     const event = parseEvent(json) as { item?: WireItem; output_index?: number }
     const { item: said, output_index: place } = event
     if (typeof said !== 'object' || said === null) return this.#pass(kind, json)
@@ -188,20 +185,18 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
 
   /** The provider says the same response two or three times before it begins, with all prompts and schemas in it. */
   #onBegun(kind: string, json: string): void {
-    const { head, echo, tail } = BEGUN.exec(json)?.groups ?? {}
-    if (echo !== undefined && echo !== this.#echo) {
-      this.#echo = echo
-      this.#shownEcho = publicText(echo)
-    }
-    if (echo === undefined || this.#shownEcho === undefined) this.#showResponse(kind, json)
-    else this.#emit(kind, `${head}${this.#shownEcho}${tail}`)
+    const { head, own = '', rest, tail } = BEGUN.exec(json)?.groups ?? {}
+    const shown = rest === undefined ? undefined : begunResponse(this.#conversation.agentInControl, own, rest)
+    if (shown === undefined) this.#showResponse(kind, json)
+    else this.#emit(kind, `${head}${shown}${tail}`)
   }
 
   /** Prompts, tool schemas and settings that the provider echoes stay in the process: an allow-list of fields goes out. */
   #showResponse(kind: string, json: string): ResponsesResponse | undefined {
     const event = parseEvent(json) as { response?: unknown }
     const read = readResponse(event.response)
-    const response = read && { ...read, output: this.#items.settled(read.output).map(limitedOutput) }
+    const isEmpty = !read || read.output.length === 0
+    const response = isEmpty ? read : { ...read, output: this.#items.settled(read.output).map(limitedOutput) }
     this.#emit(kind, JSON.stringify({ ...event, response: response && publicResponse(response) }))
     return response
   }
@@ -237,13 +232,8 @@ function isHalf({ status }: WireItem): boolean {
   return status === 'incomplete' || status === 'in_progress'
 }
 
-/** An event that holds a response and nothing else of weight. */
+/** An event that holds a response and nothing else of weight; the response's id and time may come first in it. */
 const BEGUN =
-  /^(?<head>\{"type":"[^"]*",(?:"sequence_number":\d+,)?"response":)(?<echo>\{.*\})(?<tail>(?:,"sequence_number":\d+)?\})$/s
-
-/** A part of a text keeps the whole text in memory, here everything that was read from the socket with it. */
-function ownCopy(text: string): string {
-  return Buffer.from(text).toString()
-}
+  /^(?<head>\{"type":"[^"]*",(?:"sequence_number":\d+,)?"response":)(?<own>\{"id":"[^"\\]*","object":"response","created_at":\d+,)?(?<rest>.*\})(?<tail>(?:,"sequence_number":\d+)?\})$/s
 
 const ITEM_ID = /"item_id"\s*:\s*"([^"\\]*)"/

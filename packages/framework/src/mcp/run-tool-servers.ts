@@ -59,7 +59,8 @@ export class RunToolServers {
   }
 
   /** Withholds hosted tools that are not activated; the others become copies with the user's token. */
-  async authorize(agent: string, tools: readonly AgentTool[]): Promise<AgentTool[]> {
+  async authorize(agent: string, tools: readonly AgentTool[]): Promise<readonly AgentTool[]> {
+    if (!tools.some(protectedServerOf)) return tools
     const shown = await Promise.all(tools.map((tool) => this.#authorized(agent, tool)))
     return shown.filter((tool) => tool !== undefined)
   }

@@ -1,6 +1,6 @@
+import { CallIds, countOf, invalidAnswer, isJson, responseUsage } from './answer-values.ts'
 import type { FunctionCallEvents } from './response-items.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from './response-events.ts'
-import { ModelError } from './transport.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -15,17 +15,17 @@ type PendingCall = {
 /** Reads the chunks of one streamed chat completion and writes them as Responses events. */
 export class ChatAnswer {
   readonly #writer: ResponseEventWriter
-  readonly #usedCallIds: Set<string>
+  readonly #callIds: CallIds
   readonly #calls: PendingCall[] = []
   #begun = false
   #finishReason: string | undefined
   #usage: ResponseUsage | null = null
   #ended = false
 
-  /** `usedCallIds`: the calls of the conversation so far. A server that counts from zero each time gets other ids. */
+  /** `usedCallIds`: the calls of the conversation so far. */
   constructor(writer: ResponseEventWriter, usedCallIds: Iterable<string>) {
     this.#writer = writer
-    this.#usedCallIds = new Set(usedCallIds)
+    this.#callIds = new CallIds(usedCallIds)
   }
 
   get ended(): boolean {
@@ -43,7 +43,7 @@ export class ChatAnswer {
     const chunk = parseChunk(data)
     if (chunk['error']) return this.#fail(chunk['error'])
     const choices = chunk['choices']
-    if (!Array.isArray(choices)) throw invalid('a chunk has no choices')
+    if (!Array.isArray(choices)) throw invalidAnswer('a chunk has no choices')
     this.#begun = true
     this.#writer.start(typeof chunk['model'] === 'string' && chunk['model'] !== '' ? chunk['model'] : undefined)
     if (chunk['usage']) this.#usage = readUsage(asFields(chunk['usage']))
@@ -61,7 +61,7 @@ export class ChatAnswer {
     const reasoning = delta['reasoning_content'] ?? delta['reasoning']
     if (typeof reasoning === 'string' && reasoning !== '') this.#writer.reasoning(reasoning)
     const content = delta['content'] ?? ''
-    if (typeof content !== 'string') throw invalid('the content of a chunk is not text')
+    if (typeof content !== 'string') throw invalidAnswer('the content of a chunk is not text')
     if (content !== '') this.#writer.text(content)
     if (typeof delta['refusal'] === 'string' && delta['refusal'] !== '') this.#writer.refusal(delta['refusal'])
     if (Array.isArray(delta['tool_calls'])) for (const call of delta['tool_calls']) this.#readCall(asFields(call))
@@ -73,7 +73,7 @@ export class ChatAnswer {
     const named = typeof name === 'string' && name !== ''
     const call = this.#callOf(piece, named)
     call.arguments += typeof args === 'string' ? args : args === undefined || args === null ? '' : JSON.stringify(args)
-    if (named) call.events ??= this.#writer.functionCall({ name, ...this.#newCallId(call.id) })
+    if (named) call.events ??= this.#writer.functionCall({ name, ...this.#callIds.take(call.id) })
     if (!call.events) return
     call.events.arguments(call.arguments)
     call.arguments = ''
@@ -96,14 +96,8 @@ export class ChatAnswer {
     return call
   }
 
-  #newCallId(callId: string | undefined): { callId?: string } {
-    if (callId === undefined || this.#usedCallIds.has(callId)) return {}
-    this.#usedCallIds.add(callId)
-    return { callId }
-  }
-
   #finish(reason: string): void {
-    if (reason === 'error') throw invalid('the model broke off')
+    if (reason === 'error') throw invalidAnswer('the model broke off')
     const cutOff = INCOMPLETE[reason]
     this.#endCalls(cutOff)
     this.#ended = true
@@ -114,7 +108,7 @@ export class ChatAnswer {
 
   #endCalls(cutOff: IncompleteReason | undefined): void {
     for (const call of this.#calls) {
-      if (!call.events) throw invalid('a tool call has no name')
+      if (!call.events) throw invalidAnswer('a tool call has no name')
       if (cutOff && !isJson(call.events.streamed)) continue
       if (call.events.streamed === '') call.events.arguments('{}')
       call.events.done()
@@ -139,9 +133,9 @@ function parseChunk(data: string): Fields {
     const chunk: unknown = JSON.parse(data)
     if (typeof chunk === 'object' && chunk !== null) return chunk as Fields
   } catch (cause) {
-    throw invalid('a chunk is not valid JSON', cause)
+    throw invalidAnswer('a chunk is not valid JSON', cause)
   }
-  throw invalid('a chunk is not a JSON object')
+  throw invalidAnswer('a chunk is not a JSON object')
 }
 
 /** Gateways report the HTTP status of the server behind them as the code. */
@@ -157,36 +151,14 @@ function namedCode(code: unknown): string | undefined {
 function readUsage(usage: Fields): ResponseUsage {
   const input = asFields(usage['prompt_tokens_details'])
   const output = asFields(usage['completion_tokens_details'])
-  const inputTokens = countOf(usage['prompt_tokens'])
-  const outputTokens = countOf(usage['completion_tokens'])
-  const cacheWrite = countOf(input['cache_write_tokens'])
-  return {
-    input_tokens: inputTokens,
-    input_tokens_details: {
-      cached_tokens: countOf(input['cached_tokens'] ?? usage['prompt_cache_hit_tokens']),
-      ...(cacheWrite > 0 && { cache_write_tokens: cacheWrite }),
-    },
-    output_tokens: outputTokens,
-    output_tokens_details: { reasoning_tokens: countOf(output['reasoning_tokens']) },
-    total_tokens: countOf(usage['total_tokens']) || inputTokens + outputTokens,
-  }
-}
-
-function countOf(value: unknown): number {
-  return typeof value === 'number' && value > 0 ? Math.floor(value) : 0
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function invalid(detail: string, cause?: unknown): ModelError {
-  return new ModelError('upstream_invalid_response', { detail, cause })
+  return responseUsage({
+    input: countOf(usage['prompt_tokens']),
+    cached: countOf(input['cached_tokens'] ?? usage['prompt_cache_hit_tokens']),
+    written: countOf(input['cache_write_tokens']),
+    output: countOf(usage['completion_tokens']),
+    reasoning: countOf(output['reasoning_tokens']),
+    total: countOf(usage['total_tokens']),
+  })
 }
 
 function asFields(value: unknown): Fields {

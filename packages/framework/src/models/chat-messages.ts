@@ -1,4 +1,5 @@
 import type { WireItem } from '@bureau/protocol'
+import { contentParts, type Fields, listOf, type PartWriter, textOf } from './wire-content.ts'
 
 export type ChatPart = { readonly type: string; readonly [key: string]: unknown }
 
@@ -86,7 +87,7 @@ class ChatMessageList {
 function toMessage(item: WireItem): ChatMessage | undefined {
   const content = item['content']
   if (item.role === 'user') return { role: 'user', content: userContent(content) }
-  const text = typeof content === 'string' ? content : partsOf(content).map(spokenText).join('')
+  const text = typeof content === 'string' ? content : listOf(content).map(spokenText).join('')
   if (item.role === 'assistant') return text === '' ? undefined : { role: 'assistant', content: text }
   if (item.role === 'system' || item.role === 'developer') return { role: 'system', content: text }
   return undefined
@@ -95,60 +96,42 @@ function toMessage(item: WireItem): ChatMessage | undefined {
 /** One string when there is only text, because many compatible servers take nothing else. */
 function userContent(content: unknown): string | ChatPart[] {
   if (typeof content === 'string') return content
-  const parts = partsOf(content).flatMap(toChatPart)
+  const parts = contentParts(content, PARTS)
   return parts.every((part) => part.type === 'text') ? parts.map((part) => textOf(part['text'])).join('\n') : parts
 }
 
 function readOutput(output: unknown): { text: string; media: ChatPart[] } {
   if (typeof output === 'string') return { text: output, media: [] }
   if (!Array.isArray(output)) return { text: JSON.stringify(output ?? null), media: [] }
-  const parts = partsOf(output).flatMap(toChatPart)
+  const parts = contentParts(output, PARTS)
   const texts = parts.filter((part) => part.type === 'text').map((part) => textOf(part['text']))
   return { text: texts.join('\n'), media: parts.filter((part) => part.type !== 'text') }
 }
 
-function toChatPart(part: Record<string, unknown>): ChatPart[] {
-  switch (part['type']) {
-    case 'input_text':
-    case 'output_text':
-      return [textPart(textOf(part['text']))]
-    case 'input_image':
-      return [imagePart(part)]
-    case 'input_file':
-      return [filePart(part)]
-    case 'input_audio':
-      return [{ type: 'input_audio', input_audio: part['input_audio'] }]
-    default:
-      return []
-  }
+const PARTS: PartWriter<ChatPart> = {
+  text: textPart,
+  image: imagePart,
+  file: filePart,
+  audio: (audio) => [{ type: 'input_audio', input_audio: audio }],
 }
 
-function imagePart({ image_url: url, detail }: Record<string, unknown>): ChatPart {
+function imagePart({ image_url: url, detail }: Fields): ChatPart {
   if (typeof url !== 'string') return textPart('[An image is not shown: this model cannot open stored files.]')
   return { type: 'image_url', image_url: typeof detail === 'string' ? { url, detail } : { url } }
 }
 
 /** Chat Completions takes a file's content or, at the vendor itself, its id; never an address. */
-function filePart({ file_data: data, file_id: id, file_url: url, filename }: Record<string, unknown>): ChatPart {
+function filePart({ file_data: data, file_id: id, file_url: url, filename }: Fields): ChatPart {
   const name = typeof filename === 'string' ? { filename } : {}
   if (typeof data === 'string') return { type: 'file', file: { ...name, file_data: data } }
   if (typeof id === 'string') return { type: 'file', file: { file_id: id } }
   return textPart(`[The file ${textOf(filename) || textOf(url)} is not shown: this model cannot open addresses.]`)
 }
 
-function spokenText(part: Record<string, unknown>): string {
+function spokenText(part: Fields): string {
   return textOf(part['type'] === 'refusal' ? part['refusal'] : part['text'])
 }
 
 function textPart(text: string): ChatPart {
   return { type: 'text', text }
-}
-
-function partsOf(content: unknown): Record<string, unknown>[] {
-  if (!Array.isArray(content)) return []
-  return content.filter((part): part is Record<string, unknown> => typeof part === 'object' && part !== null)
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
 }

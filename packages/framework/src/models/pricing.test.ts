@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import fc from 'fast-check'
+import { calcPrice } from '@pydantic/genai-prices'
 import { NO_USAGE, type Usage } from '@bureau/protocol'
 import { costOfResponse, usageOfRealtimeResponse, usageOfResponse } from './pricing.ts'
 
@@ -36,6 +37,19 @@ describe('costOfResponse', () => {
     expect(costOf('gpt-5', tokens)).toBeCloseTo(30 * 10 * million, 12)
     expect(costOf('perplexity/sonar-deep-research', tokens)).toBeCloseTo((30 * 8 + 10 * 3) * million, 12)
   })
+
+  test.each(['gpt-4o-mini', 'gpt-5', 'claude-3-5-haiku-latest'])(
+    'says what the price list says for %s, whatever kinds of tokens there are',
+    (model) => {
+      const tokens = { input_tokens: 1_000, cached_tokens: 300, cache_write_tokens: 200, output_tokens: 70 }
+      const listed = calcPrice(
+        { input_tokens: 1_000, cache_read_tokens: 300, cache_write_tokens: 200, output_tokens: 70 },
+        model,
+      )
+
+      expect(costOf(model, tokens)).toBeCloseTo(listed!.total_price, 12)
+    },
+  )
 
   test.each([
     'gpt-4o-mini',

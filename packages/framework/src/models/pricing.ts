@@ -34,6 +34,7 @@ export function costOfResponse({ model, provider, usage, media }: PricedResponse
   priced: boolean
 } {
   const entry = priceEntry(model, provider)
+  if (entry?.rates && !media) return { costUsd: sumAtRates(billableTokens(usage, entry), entry.rates), priced: true }
   const price = entry && priceOfTokens(billableTokens(usage, entry), entry, media)
   return price ? { costUsd: price.total_price, priced: true } : { costUsd: 0, priced: false }
 }
@@ -89,8 +90,16 @@ function tokens(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
 }
 
+type BillableTokens = {
+  readonly input_tokens: number
+  readonly cache_read_tokens: number
+  readonly cache_write_tokens: number
+  readonly output_tokens: number
+  readonly output_reasoning_tokens?: number
+}
+
 /** The price list takes cached tokens as parts of the input, and refuses parts that are larger than the whole. */
-function billableTokens(usage: Usage, { chargesReasoning }: PriceEntry): Record<string, number> {
+function billableTokens(usage: Usage, { chargesReasoning }: PriceEntry): BillableTokens {
   const input = tokens(usage.input_tokens)
   const output = tokens(usage.output_tokens)
   const cached = Math.min(tokens(usage.cached_tokens), input)
@@ -104,7 +113,7 @@ function billableTokens(usage: Usage, { chargesReasoning }: PriceEntry): Record<
 
 /** A part that is larger than the whole makes no sense to the list: then all counts as text. */
 function priceOfTokens(
-  tokens: Record<string, number>,
+  tokens: BillableTokens,
   { provider }: PriceEntry,
   media: MediaTokens | undefined,
 ): PriceCalculation | undefined {
@@ -113,7 +122,15 @@ function priceOfTokens(
 }
 
 /** A provider with the one model that is meant, so that later look-ups do not search the list again. */
-type PriceEntry = { readonly provider: Provider; readonly chargesReasoning: boolean }
+type PriceEntry = {
+  readonly provider: Provider
+  readonly chargesReasoning: boolean
+  /** Undefined: the price of a token depends on the size of the request, or on the time. */
+  readonly rates: Rates | undefined
+}
+
+/** US dollars for one token of each kind. */
+type Rates = Readonly<Record<'input' | 'read' | 'written' | 'output' | 'reasoning', number>>
 
 const ENTRY_NAME = 'model'
 
@@ -139,12 +156,35 @@ function findPrice(model: string, provider: string | undefined): PriceEntry | un
     const found = priceOf({ input_tokens: 0 }, name, providerId === undefined ? {} : { providerId })
     if (!found) continue
     const only = { ...found.model, match: { equals: ENTRY_NAME } }
-    return {
-      provider: { ...found.provider, models: [only] },
-      chargesReasoning: found.model_price['output_reasoning_mtok'] !== undefined,
-    }
+    const provider = { ...found.provider, models: [only] }
+    const chargesReasoning = found.model_price['output_reasoning_mtok'] !== undefined
+    return { provider, chargesReasoning, rates: ratesOf(found, provider) }
   }
   return undefined
+}
+
+/** Asks the list for each kind of token once, because every request of a model is priced. */
+function ratesOf({ model: { prices } }: PriceCalculation, provider: Provider): Rates | undefined {
+  const isPlain = !Array.isArray(prices) && Object.values(prices).every((price) => typeof price === 'number')
+  if (!isPlain || prices['requests_kcount'] !== undefined) return undefined
+  const rate = (...kinds: readonly string[]): number => {
+    const million = Object.fromEntries(kinds.map((kind) => [kind, 1_000_000]))
+    return (priceOf(million, ENTRY_NAME, { provider })?.total_price ?? 0) / 1_000_000
+  }
+  return {
+    input: rate('input_tokens'),
+    read: rate('input_tokens', 'cache_read_tokens'),
+    written: rate('input_tokens', 'cache_write_tokens'),
+    output: rate('output_tokens'),
+    reasoning: rate('output_tokens', 'output_reasoning_tokens'),
+  }
+}
+
+function sumAtRates(tokens: BillableTokens, { input, read, written, output, reasoning }: Rates): number {
+  const { input_tokens: all, cache_read_tokens: cached, cache_write_tokens: stored } = tokens
+  const { output_tokens: produced, output_reasoning_tokens: thought = 0 } = tokens
+  const inputCost = (all - cached - stored) * input + cached * read + stored * written
+  return inputCost + (produced - thought) * output + thought * reasoning
 }
 
 type Candidate = { readonly name: string; readonly providerId?: string }

@@ -16,17 +16,22 @@ export type HandoffFunction = {
  * knows are sent, because it refuses others; a tool of a kind that is not known here is sent as it is.
  */
 export function requestTools(tools: readonly AgentTool[], handoffs: readonly HandoffFunction[]): Json[] {
-  return [...tools.map(wireTool), ...handoffs.map(handoffTool)]
+  return [...tools.map((tool) => once(tool, wireTool)), ...handoffs.map((handoff) => once(handoff, handoffTool))]
 }
 
-/** A tool is described once, however many requests offer it. */
 const described = new WeakMap<object, Json>()
 
-function wireTool(tool: AgentTool): Json {
-  const made =
-    described.get(tool) ?? (tool.type === 'function' ? functionTool(tool) : hostedTool(asJson(tool.providerData)))
-  described.set(tool, made)
+/** A tool or handoff is described once, however many requests offer it. */
+function once<Offered extends object>(offered: Offered, describe: (offered: Offered) => Json): Json {
+  const known = described.get(offered)
+  if (known) return known
+  const made = describe(offered)
+  described.set(offered, made)
   return made
+}
+
+function wireTool(tool: AgentTool): Json {
+  return tool.type === 'function' ? functionTool(tool) : hostedTool(asJson(tool.providerData))
 }
 
 function functionTool(tool: FunctionTool): Json {

@@ -1,8 +1,15 @@
 import type { Dispatcher } from 'undici'
 import { SseParser, type WireItem } from '@bureau/protocol'
+import { ListText } from './list-text.ts'
 import { type AnswerReader, postStream } from './post-stream.ts'
 import { isOwnId } from './response-items.ts'
-import { type ModelCallObserver, ModelError, requireBoundedEvent, type ResponsesTransport } from './transport.ts'
+import {
+  type ModelCallObserver,
+  ModelError,
+  requireBoundedEvent,
+  type ResponsesRequest,
+  type ResponsesTransport,
+} from './transport.ts'
 
 /** Where a model is served and with whose key. */
 export type ModelEndpoint = {
@@ -13,28 +20,49 @@ export type ModelEndpoint = {
   readonly dispatcher: Dispatcher
 }
 
-/** The Responses API over HTTP. Each event's JSON text goes to the observer as it came. */
+/** The Responses API over HTTP, for one conversation. Each event's JSON text goes to the observer as it came. */
 export function responsesTransport(endpoint: ModelEndpoint): ResponsesTransport {
   const url = endpointUrl(endpoint.baseUrl, 'responses')
+  const writeBody = bodyWriter()
   return (request, { observer, signal, headers }) =>
     postStream({
       dispatcher: endpoint.dispatcher,
       url,
       headers: { ...headers, ...authorization(endpoint), ...endpoint.headers },
-      body: JSON.stringify({ ...request, input: replayable(request.input), stream: true }),
+      body: writeBody(request),
       signal,
       onSent: () => observer.onSent?.(),
       reader: new ResponsesEventCutter(observer),
     })
 }
 
-/** A query of the base URL stays, because some providers want an API version there. */
+/** Writes the bodies of one conversation's requests: of tools and items only those that the request before did not have. */
+function bodyWriter(): (request: ResponsesRequest) => string {
+  const toolsText = new ListText<object>((tools) => tools)
+  const inputText = new ListText<WireItem>(replayable)
+  return ({ input, tools, ...settings }) => {
+    const head = JSON.stringify({ ...settings, stream: true }).slice(0, -1)
+    const offered = tools ? `,"tools":[${toolsText.write(tools)}]` : ''
+    return `${head}${offered},"input":[${inputText.write(input)}]}`
+  }
+}
+
+/** A query of the base URL stays, because some providers want an API version there. The URL is shared: do not change it. */
 export function endpointUrl(baseUrl: string, path: string): URL {
+  const key = `${path} ${baseUrl}`
+  const known = urls.get(key)
+  if (known) return known
   const url = new URL(baseUrl)
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/${path}`
   url.hash = ''
+  if (urls.size >= MAX_URLS) urls.clear()
+  urls.set(key, url)
   return url
 }
+
+// A cache, because every run asks for the same few: callers may name addresses, so it is bounded.
+const urls = new Map<string, URL>()
+const MAX_URLS = 100
 
 export function authorization(endpoint: ModelEndpoint): Record<string, string> {
   return endpoint.apiKey ? { authorization: `Bearer ${endpoint.apiKey}` } : {}

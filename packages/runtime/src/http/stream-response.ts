@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import { sseKeepalive } from '@bureau/protocol'
 
@@ -34,42 +33,43 @@ export async function streamResponse(reply: FastifyReply, response: StreamedResp
   })
   let begun = false
   setImmediate(() => begun || socket.flushHeaders())
-  const lost = new AbortController()
+  let isLost = false
   socket.once('close', () => {
     if (socket.writableFinished) return
+    isLost = true
     response.onClientLost()
-    lost.abort()
   })
   const heartbeat = response.keepalive ? heartbeats.add((text) => void socket.write(text)) : undefined
   const chunks = response.chunks[Symbol.asyncIterator]()
   // A call of its own for each piece: a loop that waits for the next one would keep the last.
   const sendNext = async (): Promise<boolean> => {
     const { done, value: text } = await chunks.next()
-    if (done || lost.signal.aborted) return false
+    if (done || isLost) return false
     heartbeat?.touch()
     begun = true
-    if (!socket.write(text)) await drained(socket, lost.signal)
-    return true
+    if (!socket.write(text) && !isLost) await drained(socket)
+    return !isLost
   }
   try {
     while (await sendNext());
-    if (!lost.signal.aborted) socket.end()
+    if (!isLost) socket.end()
   } catch (error) {
     socket.destroy()
-    if (!lost.signal.aborted) throw error
+    if (!isLost) throw error
   } finally {
     heartbeat?.remove()
     await chunks.return?.()
   }
 }
 
-async function drained(socket: FastifyReply['raw'], lost: AbortSignal): Promise<void> {
+/** Resolves when the client has read what waits for it, or has left. */
+async function drained(socket: FastifyReply['raw']): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
   const stalled = setTimeout(() => socket.destroy(), MAX_STALL_MS)
-  try {
-    await once(socket, 'drain', { signal: lost })
-  } finally {
-    clearTimeout(stalled)
-  }
+  socket.once('drain', resolve).once('close', resolve)
+  await promise
+  clearTimeout(stalled)
+  socket.off('drain', resolve).off('close', resolve)
 }
 
 type Heartbeat = { touch: () => void; remove: () => void }

@@ -3,38 +3,24 @@ import type {
   LanguageModelV4TextPart,
   LanguageModelV4ToolResultOutput,
 } from '@ai-sdk/provider'
+import { contentParts, type Fields, type PartWriter, textOf } from '../wire-content.ts'
 
-type Fields = Readonly<Record<string, unknown>>
 type ContentPart = LanguageModelV4TextPart | LanguageModelV4FilePart
 
 /** The content of a user's message; parts of kinds that the AI SDK does not know are left out. */
 export function toUserParts(content: unknown): ContentPart[] {
   if (typeof content === 'string') return content === '' ? [] : [textPart(content)]
-  return listOf(content).flatMap(toPart)
+  return contentParts(content, PARTS)
 }
 
 /** What a tool has returned: a text, or texts and files. */
 export function toToolOutput(output: unknown): LanguageModelV4ToolResultOutput {
   if (typeof output === 'string') return { type: 'text', value: output }
   if (!Array.isArray(output)) return { type: 'text', value: JSON.stringify(output ?? null) }
-  return { type: 'content', value: listOf(output).flatMap(toPart) }
+  return { type: 'content', value: contentParts(output, PARTS) }
 }
 
-function toPart(part: Fields): ContentPart[] {
-  switch (part['type']) {
-    case 'input_text':
-    case 'output_text':
-      return [textPart(textOf(part['text']))]
-    case 'input_image':
-      return [imagePart(part)]
-    case 'input_file':
-      return [filePart(part)]
-    case 'input_audio':
-      return audioPart(part['input_audio'])
-    default:
-      return []
-  }
-}
+const PARTS: PartWriter<ContentPart> = { text: textPart, image: imagePart, file: filePart, audio: audioParts }
 
 function imagePart({ image_url: url }: Fields): ContentPart {
   return typeof url === 'string' ? fileAt(url, 'image/*') : note('An image')
@@ -49,7 +35,7 @@ function filePart({ file_data: data, file_url: url, filename }: Fields): Content
   return { ...dataPart(data, typeOfName(name) ?? 'application/pdf'), ...named }
 }
 
-function audioPart(audio: unknown): ContentPart[] {
+function audioParts(audio: unknown): ContentPart[] {
   const { data, format } = (audio ?? {}) as Fields
   if (typeof data !== 'string') return []
   return [dataPart(data, format === 'mp3' ? 'audio/mpeg' : `audio/${textOf(format) || 'wav'}`)]
@@ -110,14 +96,4 @@ function note(what: string): LanguageModelV4TextPart {
 
 function textPart(text: string): LanguageModelV4TextPart {
   return { type: 'text', text }
-}
-
-export function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
-}
-
-/** The objects in a list; none of anything else. */
-export function listOf(value: unknown): Fields[] {
-  if (!Array.isArray(value)) return []
-  return value.filter((entry): entry is Fields => typeof entry === 'object' && entry !== null)
 }

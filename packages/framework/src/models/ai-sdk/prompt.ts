@@ -7,7 +7,8 @@ import type {
 import type { WireItem } from '@bureau/protocol'
 import type { ResponsesRequest } from '../transport.ts'
 import { type LanguageModel, vendorOfModel } from './language-model.ts'
-import { listOf, textOf, toToolOutput, toUserParts } from './prompt-content.ts'
+import { listOf, textOf } from '../wire-content.ts'
+import { toToolOutput, toUserParts } from './prompt-content.ts'
 import { type AssistantPart, modelKey, type ProviderData, providerDataOf, providerOptions } from './provider-data.ts'
 
 type UserPart = Extract<LanguageModelV4Message, { role: 'user' }>['content'][number]

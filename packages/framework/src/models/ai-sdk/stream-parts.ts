@@ -1,4 +1,5 @@
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage } from '@ai-sdk/provider'
+import { CallIds, countOf, invalidAnswer, isJson, responseUsage } from '../answer-values.ts'
 import { toModelError } from '../model-failure.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from '../response-events.ts'
 import type { FunctionCallEvents, ReasoningEvents } from '../response-items.ts'
@@ -17,7 +18,7 @@ type Call = { readonly events: FunctionCallEvents; readonly isText: boolean }
 export class StreamParts {
   readonly #writer: ResponseEventWriter
   readonly #model: string
-  readonly #usedCallIds: Set<string>
+  readonly #callIds: CallIds
   readonly #text: TextBlocks
   readonly #hosted: HostedCalls
   readonly #thoughts = new Map<string, Thought>()
@@ -26,11 +27,11 @@ export class StreamParts {
   #failure: ModelError | undefined
   #finish: PartOf<'finish'> | undefined
 
-  /** `usedCallIds`: the calls of the conversation so far. A model that counts from zero each time gets other ids. */
+  /** `usedCallIds`: the calls of the conversation so far. */
   constructor(writer: ResponseEventWriter, model: string, usedCallIds: Iterable<string>) {
     this.#writer = writer
     this.#model = model
-    this.#usedCallIds = new Set(usedCallIds)
+    this.#callIds = new CallIds(usedCallIds)
     this.#text = new TextBlocks(writer, model)
     this.#hosted = new HostedCalls(writer, model)
   }
@@ -61,7 +62,7 @@ export class StreamParts {
    */
   end(): void {
     const finish = this.#finish
-    if (!finish) throw this.#failure ?? invalid('the stream ended too early')
+    if (!finish) throw this.#failure ?? invalidAnswer('the stream ended too early')
     const usage = toUsage(finish.usage)
     const cutOff = CUT_OFF[finish.finishReason.unified]
     const failure = this.#failure ?? failureOfFinish(finish) ?? (cutOff ? undefined : this.#failureOfCalls())
@@ -153,9 +154,7 @@ export class StreamParts {
 
   #newCall(toolCallId: string, name: string): FunctionCallEvents {
     this.#text.interrupt()
-    const isNew = toolCallId !== '' && !this.#usedCallIds.has(toolCallId)
-    this.#usedCallIds.add(toolCallId)
-    return this.#writer.openFunctionCall({ name, ...(isNew && { callId: toolCallId }) })
+    return this.#writer.openFunctionCall({ name, ...this.#callIds.take(toolCallId) })
   }
 
   #readHosted(
@@ -168,7 +167,7 @@ export class StreamParts {
   /** A call that never ended is one whose arguments happen to be complete, or a broken answer. */
   #failureOfCalls(): ModelError | undefined {
     const isWhole = [...this.#calls.values()].every(({ events }) => isJson(events.streamed))
-    return isWhole ? undefined : invalid('a tool call was not finished')
+    return isWhole ? undefined : invalidAnswer('a tool call was not finished')
   }
 
   #providerData(metadata: Metadata | undefined): ProviderData {
@@ -184,7 +183,7 @@ const CUT_OFF: Readonly<Record<string, IncompleteReason>> = {
 /** An answer that breaks off ends with a reason of the AI SDK's own, and would pass for a whole one. */
 function failureOfFinish({ finishReason: { unified, raw } }: PartOf<'finish'>): ModelError | undefined {
   const isBroken = unified === 'interrupted' || unified === 'error' || (unified === 'other' && raw === undefined)
-  return isBroken ? invalid(`the answer ended with the reason "${unified}"`) : undefined
+  return isBroken ? invalidAnswer(`the answer ended with the reason "${unified}"`) : undefined
 }
 
 /** Providers report failures inside the stream in any shape. */
@@ -192,7 +191,7 @@ function failureOf(error: unknown): ModelError {
   const known = toModelError(error)
   if (known instanceof ModelError) return known
   const message = error instanceof Error ? error.message : (JSON.stringify(error) ?? 'no reason')
-  return invalid(message.slice(0, 2_000), error instanceof Error ? error : undefined)
+  return invalidAnswer(message.slice(0, 2_000), error instanceof Error ? error : undefined)
 }
 
 /** Numbers that are missing are the sum of their parts, as far as these are known. */
@@ -202,28 +201,5 @@ function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): ResponseU
   const reasoning = countOf(outputTokens.reasoning)
   const input = countOf(inputTokens.total) || countOf(inputTokens.noCache) + cached + written
   const output = countOf(outputTokens.total) || countOf(outputTokens.text) + reasoning
-  return {
-    input_tokens: input,
-    input_tokens_details: { cached_tokens: cached, ...(written > 0 && { cache_write_tokens: written }) },
-    output_tokens: output,
-    output_tokens_details: { reasoning_tokens: reasoning },
-    total_tokens: input + output,
-  }
-}
-
-function countOf(value: number | undefined): number {
-  return typeof value === 'number' && value > 0 ? Math.floor(value) : 0
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function invalid(detail: string, cause?: unknown): ModelError {
-  return new ModelError('upstream_invalid_response', { detail, cause })
+  return responseUsage({ input, cached, written, output, reasoning })
 }

@@ -1,0 +1,39 @@
+export type Fields = Readonly<Record<string, unknown>>
+
+/** How a model interface writes what a message or a tool's output holds. */
+export type PartWriter<Part> = {
+  readonly text: (text: string) => Part
+  readonly image: (part: Fields) => Part
+  readonly file: (part: Fields) => Part
+  /** Takes the member `input_audio`, which may be anything. */
+  readonly audio: (audio: unknown) => readonly Part[]
+}
+
+/** The content parts of a list; parts of kinds that only the Responses API knows are left out. */
+export function contentParts<Part>(content: unknown, write: PartWriter<Part>): Part[] {
+  return listOf(content).flatMap((part) => {
+    switch (part['type']) {
+      case 'input_text':
+      case 'output_text':
+        return [write.text(textOf(part['text']))]
+      case 'input_image':
+        return [write.image(part)]
+      case 'input_file':
+        return [write.file(part)]
+      case 'input_audio':
+        return write.audio(part['input_audio'])
+      default:
+        return []
+    }
+  })
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+/** The objects in a list; none of anything else. */
+export function listOf(value: unknown): Fields[] {
+  if (!Array.isArray(value)) return []
+  return value.filter((entry): entry is Fields => typeof entry === 'object' && entry !== null)
+}
