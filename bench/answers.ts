@@ -14,7 +14,7 @@ export function precompute({ deltas, paceMs, holdAfter }: Answering): Answers {
   return { text: compile(textEvents(deltas), apart), toolCall: precomputeCall(WEATHER_CALL) }
 }
 
-export type FunctionCall = { readonly name: string; readonly arguments: string }
+type FunctionCall = { readonly name: string; readonly arguments: string }
 
 /** An answer that is one call of a function. */
 export function precomputeCall(call: FunctionCall): Answer {

@@ -109,7 +109,7 @@ export async function addTenant(
   }
 }
 
-export const COMPLETED: Ending = {
+const COMPLETED: Ending = {
   state: 'completed',
   error: null,
   items: [],

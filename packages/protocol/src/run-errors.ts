@@ -2,7 +2,7 @@
  * Whose doing a failed run is: `system` ours, `upstream` the model provider's or a tool server's, `caller` the request's,
  * `limit` a bound that was set.
  */
-export type RunErrorClass = 'system' | 'upstream' | 'caller' | 'limit'
+type RunErrorClass = 'system' | 'upstream' | 'caller' | 'limit'
 
 /**
  * Why runs fail: the sentence is what the caller reads.

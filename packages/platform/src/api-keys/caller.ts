@@ -1,6 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 
-export const SCOPES = [
+const SCOPES = [
   'runs',
   'chats:read',
   'chats:write',

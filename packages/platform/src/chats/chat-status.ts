@@ -10,7 +10,7 @@ import { type ChatKey, type ChatRow, findActiveRunId } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
 
 /** What a caller does next: follow the run, wait for it to stop, take its result, or ask anew with a new id. */
-export type Recovery = {
+type Recovery = {
   readonly action: 'attach' | 'wait' | 'use_result' | 'new_request'
   readonly reason: string
 }

@@ -9,7 +9,7 @@ import type { ChatKey } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
 
 /** A message of the history, as its owner sees it. Failed responses are among them. */
-export type MessageView = {
+type MessageView = {
   readonly object: 'message'
   readonly id: string
   readonly seq: number

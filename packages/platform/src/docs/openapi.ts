@@ -4,7 +4,7 @@ import { errorBody } from '../http/render-error.ts'
 import type { Route, SuccessBody } from '../http/route.ts'
 import { schemaOf, type Schemas } from './schema-of.ts'
 
-export type ApiDescription = {
+type ApiDescription = {
   readonly baseUrl: string
   /** Where streams are served; the same as `baseUrl` unless they have servers of their own. */
   readonly streamUrl: string

@@ -8,13 +8,13 @@ import type { InputCodes } from './parse-input.ts'
 /** How errors of a route look. `rest` is `{error, code, requestId, fields?}`. */
 export type Surface = 'completion' | 'create_chat' | 'rest'
 
-export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** What a success carries: a JSON schema, or the content type of anything else; null for an empty body. */
 export type SuccessBody = z.ZodType | TextBody | null
 
 /** `otherContentType`: what the same operation answers with when it is asked for, or set, to. */
-export type TextBody = {
+type TextBody = {
   readonly contentType: string
   readonly otherContentType?: string
   readonly description: string

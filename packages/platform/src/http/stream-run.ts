@@ -5,7 +5,7 @@ import { encodeCompletion, type StreamMeta } from '../completions/encode-complet
 import { encodeText } from '../completions/encode-text.ts'
 import type { RunStream } from '../completions/find-run-stream.ts'
 
-export type Followed = {
+type Followed = {
   readonly stream: RunStream
   /** Called once, when the client has gone or has everything. */
   readonly onLeft: () => void

@@ -6,7 +6,7 @@ import { allowanceLedger, allowancePeriods } from '../db/schema.ts'
 import { type PeriodRow, toUsd } from './allowance-policy.ts'
 
 export type LedgerRow = typeof allowanceLedger.$inferSelect
-export type LedgerEntry = Omit<typeof allowanceLedger.$inferInsert, 'id' | 'createdAt'>
+type LedgerEntry = Omit<typeof allowanceLedger.$inferInsert, 'id' | 'createdAt'>
 
 export type LedgerView = {
   readonly id: string
@@ -67,9 +67,9 @@ export async function bookLedger(tx: Tx, entry: LedgerEntry): Promise<LedgerRow 
   return row
 }
 
-export type PeriodKey = { readonly ownerId: string; readonly memberId: string; readonly periodStart: Date }
+type PeriodKey = { readonly ownerId: string; readonly memberId: string; readonly periodStart: Date }
 
-export const isPeriod = ({ ownerId, memberId, periodStart }: PeriodKey) =>
+const isPeriod = ({ ownerId, memberId, periodStart }: PeriodKey) =>
   and(
     eq(allowancePeriods.memberId, memberId),
     eq(allowancePeriods.periodStart, periodStart),

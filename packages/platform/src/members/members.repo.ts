@@ -25,7 +25,7 @@ export type MemberView = {
 export type MemberKey = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
 
 /** A member together with its current period; `period` is null before the first use of it. */
-export type MemberWithPeriod = {
+type MemberWithPeriod = {
   readonly member: MemberRow
   readonly start: Date
   readonly end: Date

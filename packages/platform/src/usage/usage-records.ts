@@ -30,7 +30,7 @@ export type UsageRecord = {
 }
 
 /** `priced: false`: the price of the model is unknown, its cost counts as 0. */
-export type ModelUsage = { readonly model: string; readonly priced: boolean; readonly usage: Usage }
+type ModelUsage = { readonly model: string; readonly priced: boolean; readonly usage: Usage }
 
 export type UsageFilter = {
   readonly integrationId?: string

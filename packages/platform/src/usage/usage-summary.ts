@@ -6,7 +6,7 @@ import { runs, usageEntries } from '../db/schema.ts'
 import { isTimeZone } from '../members/allowance-policy.ts'
 import { toUsage, USAGE_SUMS } from '../runs/runs.repo.ts'
 
-export type UsageSummary = {
+type UsageSummary = {
   /** The day (`2026-11-20`), integration id, consumer id (empty: none was named) or model. */
   readonly key: string
   readonly usage: Usage

@@ -10,7 +10,7 @@ export type JsonLimits = {
 }
 
 /** Histories of tens of thousands of items fit. */
-export const JSON_LIMITS: JsonLimits = { values: 500_000, names: 150_000, differentNames: 3_000 }
+const JSON_LIMITS: JsonLimits = { values: 500_000, names: 150_000, differentNames: 3_000 }
 
 const MAX_NESTING = 64
 const MAX_NAME_BYTES = 65_536

@@ -12,7 +12,7 @@ const HEADER = 'x-agency-log-id'
 const PATH = '/get_logs'
 
 /** Body of `POST /get_logs`. */
-export const LogsRequest = z.object({ log_id: z.string().describe('The x-agency-log-id of earlier requests.') })
+const LogsRequest = z.object({ log_id: z.string().describe('The x-agency-log-id of earlier requests.') })
 
 /**
  * Whoever sends `x-agency-log-id` with a request finds what was logged while it was served under that id.
