@@ -42,6 +42,8 @@ export default defineConfig({
           include: everyTest.filter((pattern) => !pattern.startsWith('scripts')),
           exclude: [...configDefaults.exclude, slowTest, 'packages/!(platform)/**', 'tests/!(platform)/**'],
           testTimeout: 60_000,
+          // As above; and the embedded databases of a worker go from test to test.
+          isolate: false,
         },
       },
       {

@@ -13,7 +13,7 @@ export type Target = {
   readonly failMark: string
 }
 
-export type Load = {
+type Load = {
   readonly concurrency: number
   /** Milliseconds of load before anything counts. */
   readonly warmUpMs: number

@@ -12,7 +12,7 @@ export type Candidate = {
   readonly environment: Readonly<Record<string, string>>
 }
 
-export type Running = Candidate & { readonly launched: Launched }
+type Running = Candidate & { readonly launched: Launched }
 
 /** How long each part takes. */
 export type Effort = {

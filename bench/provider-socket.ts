@@ -32,7 +32,7 @@ function readRequest(bytes: Buffer): ReadRequest | null {
   return { line: head.slice(0, head.indexOf('\r\n')), body: bytes.subarray(bodyStart, length), length }
 }
 
-export type Playing = {
+type Playing = {
   /** Milliseconds between two writes; 0 sends all at once. */
   readonly paceMs: number
   /** Calls `onLast` after the last write. */

@@ -102,7 +102,7 @@ const NAMES: readonly { readonly files: RegExp; readonly because: string }[] = [
 const TEST_SUPPORT = /\.(test|contract|test-[a-z-]+)\.tsx?$|\/testing(\.ts$|\/)/
 const SOURCES = ['packages/*/{src,bin}/**/*.{ts,tsx,mjs}', '{tests,scripts,examples,bench}/**/*.{ts,tsx,mjs}']
 
-export type Problem = { readonly file: string; readonly line: number; readonly message: string }
+type Problem = { readonly file: string; readonly line: number; readonly message: string }
 
 /** Every import and file name under `root` that breaks a rule, in the order of the files. */
 export function checkBoundaries(root: string): Problem[] {

@@ -16,7 +16,7 @@ const HISTORY = ['CHANGELOG.md', '**/node_modules/**', '**/dist/**']
 /** What begins with one of these folders, or is an upper-case Markdown file, is meant as a path of the repository. */
 const REPOSITORY_PATH = /^(?:(?:packages|scripts|docs|tests|examples|bench|\.ci)\/\S*|[A-Z]+\.md)$/
 
-export type Problem = { readonly file: string; readonly line: number; readonly message: string }
+type Problem = { readonly file: string; readonly line: number; readonly message: string }
 
 type Document = {
   readonly file: string

@@ -5,7 +5,7 @@ import { parseSync } from 'vite'
 
 const TEST_FILES = /\.(test|contract|test-[a-z-]+)\.tsx?$|\/testing(\.ts$|\/)/
 
-export type SourceFile = {
+type SourceFile = {
   /** In the repository. */
   readonly path: string
   readonly lines: number

@@ -21,7 +21,7 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
 const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpackedSize: z.number() }))
 
 /** A packed package; `filename` is absolute, sizes are in bytes. */
-export type Tarball = z.infer<typeof Tarballs>[number]
+type Tarball = z.infer<typeof Tarballs>[number]
 
 /**
  * Compiles packages into their `dist`, from nothing, so that no file of a deleted source is left there. `project` with

@@ -18,7 +18,7 @@ export type CompletionLoad = {
   readonly onPhase: (phase: 'begin' | 'end') => void
 }
 
-export type CompletionResult = {
+type CompletionResult = {
   /** Complete streams of the measured time, and its length. */
   readonly runs: number
   readonly seconds: number

@@ -9,14 +9,14 @@ import { cpuReaderOfPostgres, type ReadCpu, readCpuOfEmbedded } from './cpu-shar
 export type Engine = 'embedded' | 'PostgreSQL'
 
 /** A platform on an empty database. */
-export type RunningPlatform = {
+type RunningPlatform = {
   readonly launched: Launched
   /** To be asked for once the server has made its connections. */
   cpuReader(): Promise<ReadCpu>
   stop(): Promise<void>
 }
 
-export const POSTGRES_URL = process.env['TEST_DATABASE_URL'] ?? 'postgres://root@127.0.0.1:5432/test'
+const POSTGRES_URL = process.env['TEST_DATABASE_URL'] ?? 'postgres://root@127.0.0.1:5432/test'
 
 const SERVER = join(import.meta.dirname, 'server.ts')
 

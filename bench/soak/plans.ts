@@ -15,10 +15,10 @@ export type Behaviour =
   | 'no_answer'
 
 /** What the client does with its stream. */
-export type Act = 'read' | 'read slowly' | 'cancel' | 'cancel after turn' | 'hang up'
+type Act = 'read' | 'read slowly' | 'cancel' | 'cancel after turn' | 'hang up'
 
 /** How a stream must end: whole, whole with an error in it, whole in any way, or nobody is there to see it. */
-export type Ending = 'complete' | 'failed' | 'ended' | 'gone'
+type Ending = 'complete' | 'failed' | 'ended' | 'gone'
 
 export type Plan = {
   readonly behaviour: Behaviour
@@ -29,7 +29,7 @@ export type Plan = {
 }
 
 /** Runs that need the client to end them are cancelled or hung up on; everything else ends by itself. */
-export const PLANS: readonly Plan[] = [
+const PLANS: readonly Plan[] = [
   { behaviour: 'answer', act: 'read', ending: 'complete', weight: 22 },
   { behaviour: 'burst', act: 'read', ending: 'complete', weight: 4 },
   { behaviour: 'burst', act: 'read slowly', ending: 'complete', weight: 5 },

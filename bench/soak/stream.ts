@@ -10,7 +10,7 @@ const SLOW_READ_MS = 40
 
 export type Target = { readonly port: number; readonly agent: Agent }
 
-export type Asking = { readonly plan: Plan; readonly run: string; readonly random: () => number }
+type Asking = { readonly plan: Plan; readonly run: string; readonly random: () => number }
 
 /** Opens one stream, does what the plan says, and resolves with what was wrong; null: nothing. */
 export async function runStream(target: Target, { plan, run, random }: Asking): Promise<string | null> {

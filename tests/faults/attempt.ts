@@ -14,7 +14,7 @@ export type Ask = {
 }
 
 /** How an attempt ended for its client. `left`: the client went away on purpose. `refused`: an answer other than 200. */
-export type Outcome = 'pending' | 'ended' | 'broken' | 'left' | 'refused' | 'unanswered'
+type Outcome = 'pending' | 'ended' | 'broken' | 'left' | 'refused' | 'unanswered'
 
 /** One request of a client for a completion, and everything that the client saw. */
 export class Attempt {

@@ -7,7 +7,7 @@ import { Tenant } from './tenant.ts'
 import { oneRound } from './traffic.ts'
 
 /** When an operation occurs: on an empty database only, at every start, or while the process serves. */
-export type Occurrence = 'first start' | 'start' | 'serving'
+type Occurrence = 'first start' | 'start' | 'serving'
 
 export type Occurring = { readonly operation: string; readonly when: Occurrence; readonly times: number }
 
@@ -24,7 +24,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   releaseLease: 'the same',
 }
 
-export type Watched = {
+type Watched = {
   readonly occurring: readonly Occurring[]
   /** Operations of runs and admissions that exist and that the traffic does not reach. */
   readonly missing: readonly string[]

@@ -9,7 +9,7 @@ import { killPlans, randomKill } from './plans/kills.ts'
 import { STORMS } from './plans/storms.ts'
 import { FaultRunner } from './run-faults.ts'
 
-export type SessionOptions = {
+type SessionOptions = {
   readonly engine: Engine
   readonly seed: number
   /** Which of the plans; absent: all. */
@@ -19,7 +19,7 @@ export type SessionOptions = {
   readonly onResult: (result: PlanResult) => void
 }
 
-export type Session = {
+type Session = {
   readonly results: readonly PlanResult[]
   /** Plans for which there was no time. */
   readonly left: number

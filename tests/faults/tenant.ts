@@ -150,5 +150,5 @@ export class Tenant {
   }
 }
 
-export type Sent = { readonly headers?: Record<string, string>; readonly processIndex?: number }
+type Sent = { readonly headers?: Record<string, string>; readonly processIndex?: number }
 type Sending = Sent & { readonly body?: unknown; readonly signal?: AbortSignal }

@@ -1,7 +1,7 @@
 import { tool } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { stall, text, toolCall } from '../support/fake-provider.ts'
+import { toolCall } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
 
 test('a turn that does not end within a minute: the cancel says so, with the messages so far, and the run goes on', async () => {
@@ -28,22 +28,4 @@ test('a turn that does not end within a minute: the cancel says so, with the mes
   expect(stream.result).toMatchObject({ cancelled: true })
   expect(stream.result.new_messages.at(-1).output).toBe('done at last')
   expect(stream.text).toMatch(/^: keepalive \d+$/m)
-})
-
-test.each([
-  ['the plain stream', false, { message: 'hi' }],
-  ['AG-UI', true, { threadId: 't', runId: 'r', messages: [{ id: 'u', role: 'user', content: 'hi' }] }],
-])('a model that is silent: %s stays open with a comment every fifteen seconds', async (_, enableAgui, body) => {
-  const server = await startTestServer({ agencies: soloAgency(), enableAgui })
-  server.provider.script([[stall(), text('never')]])
-  const stream = await server.stream('/solo/get_response_stream', body)
-  await stream.until(() => true)
-  const begun = Date.now()
-
-  await stream.untilComment()
-
-  const [, seconds] = /^: keepalive (\d+)\n\n/m.exec(stream.text)!
-  expect(Number(seconds) - begun / 1000).toBeGreaterThan(13)
-  expect(Number(seconds) - begun / 1000).toBeLessThan(20)
-  await stream.hangUp()
 })

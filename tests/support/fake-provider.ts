@@ -30,9 +30,9 @@ export type FakeProviderOptions = {
   readonly validate?: boolean
 }
 
-export type Responder = (request: RecordedRequest) => Turn | undefined | Promise<Turn | undefined>
+type Responder = (request: RecordedRequest) => Turn | undefined | Promise<Turn | undefined>
 
-export type Rejection = { readonly request: RecordedRequest; readonly error: ProviderError }
+type Rejection = { readonly request: RecordedRequest; readonly error: ProviderError }
 
 /**
  * Starts a stand-in for a model provider on a free loopback port.

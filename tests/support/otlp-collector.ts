@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 
 /** A span as the collector has received it, its attributes as plain values. */
-export type ReceivedSpan = {
+type ReceivedSpan = {
   readonly name: string
   readonly traceId: string
   readonly spanId: string
@@ -15,7 +15,7 @@ export type ReceivedSpan = {
   readonly resource: Readonly<Record<string, unknown>>
 }
 
-export type OtlpCollector = {
+type OtlpCollector = {
   readonly url: string
   /** Everything received so far. */
   readonly spans: readonly ReceivedSpan[]

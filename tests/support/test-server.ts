@@ -26,14 +26,14 @@ export type TestServer = {
   close(): Promise<void>
 }
 
-export type TestResponse = {
+type TestResponse = {
   readonly status: number
   readonly headers: Headers
   readonly body: Json
   readonly text: string
 }
 
-export type StreamOptions = { readonly headers?: Record<string, string>; readonly signal?: AbortSignal }
+type StreamOptions = { readonly headers?: Record<string, string>; readonly signal?: AbortSignal }
 
 type ServerSetUp = Partial<ServerOptions> & {
   readonly env?: Record<string, string>

@@ -21,7 +21,7 @@ export function greetingServer(names?: readonly string[]): McpServer {
   return server
 }
 
-export type HttpToolServer = { readonly url: string; readonly requests: number; close(): Promise<void> }
+type HttpToolServer = { readonly url: string; readonly requests: number; close(): Promise<void> }
 
 /** The same over streamable HTTP on a free loopback port. */
 export async function startHttpToolServer(names?: readonly string[]): Promise<HttpToolServer> {

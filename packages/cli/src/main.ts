@@ -6,6 +6,7 @@ import { chatCommand } from './commands/chat.ts'
 import { devCommand } from './commands/dev.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { platformCommand } from './commands/platform.ts'
+import { rotateMasterKeyCommand } from './commands/rotate-master-key.ts'
 import { serveCommand } from './commands/serve.ts'
 import { startCommand } from './commands/start.ts'
 
@@ -22,6 +23,7 @@ const bureau = new Command('bureau')
   .addCommand(doctorCommand)
   .addCommand(backupCommand)
   .addCommand(restoreCommand)
+  .addCommand(rotateMasterKeyCommand)
 
 try {
   await bureau.parseAsync()

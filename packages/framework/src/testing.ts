@@ -2,14 +2,4 @@
  * For tests of your own agencies: a model whose answers are written down beforehand. Give it to an agent as its `model`
  * and run the agency with `ask`; nothing leaves the process.
  */
-export {
-  assistantMessage,
-  functionCall,
-  modelError,
-  modelResponder,
-  type RecordedModelCall,
-  ScriptedModel,
-  type ScriptedStep,
-  UnconsumedModelStepsError,
-  UnexpectedModelCallError,
-} from './models/scripted-model.ts'
+export { assistantMessage, functionCall, modelError, modelResponder, ScriptedModel } from './models/scripted-model.ts'

@@ -13,7 +13,7 @@ import { type ControlChannel, type ControlMessage, NO_OTHERS } from './system/co
 import { RedisControlChannel } from './system/control-channel.redis.ts'
 
 /** What processes share besides the records. */
-export type Backends = {
+type Backends = {
   readonly logs: RunLogs
   readonly control: ControlChannel
   /** Sign-ins under way. */

@@ -30,6 +30,10 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('Wraps all other keys: 32 bytes in hexadecimal or base64. Default: `master.key` in BUREAU_DATA.'),
+  PLATFORM_NEW_MASTER_KEY: z
+    .string()
+    .optional()
+    .describe('What `bureau rotate-master-key` puts in its place. Default: a new key in `master.key` of BUREAU_DATA.'),
   PLATFORM_CORS_ORIGINS: z
     .string()
     .optional()
@@ -84,6 +88,8 @@ export type PlatformConfig = {
   readonly platformId: string
   /** Undefined: the file in the data folder. */
   readonly masterKey: Uint8Array | undefined
+  /** What is to replace the master key. Undefined: a new one in the file. */
+  readonly newMasterKey: Uint8Array | undefined
   readonly corsOrigins: readonly string[]
   readonly rates: { readonly perMinute: number; readonly burst: number }
   readonly trustedProxies: readonly string[]
@@ -125,7 +131,8 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     publicBaseUrl: env.PUBLIC_BASE_URL,
     publicStreamUrl: env.PUBLIC_STREAM_URL ?? env.PUBLIC_BASE_URL,
     platformId: env.PLATFORM_ID,
-    masterKey: env.PLATFORM_MASTER_KEY === undefined ? undefined : parseMasterKey(env.PLATFORM_MASTER_KEY),
+    masterKey: masterKeyOf(env, 'PLATFORM_MASTER_KEY'),
+    newMasterKey: masterKeyOf(env, 'PLATFORM_NEW_MASTER_KEY'),
     corsOrigins: listOf(env.PLATFORM_CORS_ORIGINS),
     rates: { perMinute: env.PLATFORM_REQUESTS_PER_MINUTE, burst: env.PLATFORM_REQUEST_BURST },
     trustedProxies: env.BUREAU_TRUSTED_PROXIES,
@@ -145,6 +152,14 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
 }
 
 type Environment = z.output<typeof PlatformEnvironment>
+
+function masterKeyOf(
+  env: Environment,
+  name: 'PLATFORM_MASTER_KEY' | 'PLATFORM_NEW_MASTER_KEY',
+): Uint8Array | undefined {
+  const text = env[name]
+  return text === undefined ? undefined : parseMasterKey(text, name)
+}
 
 /** What is convenient on a laptop and wrong where others depend on it. */
 function unsafe(env: Environment): string[] {

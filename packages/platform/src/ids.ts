@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto'
 
 /** What an id is the name of. */
-export type IdPrefix =
+type IdPrefix =
   | 'own'
   | 'int'
   | 'chat'

@@ -26,7 +26,7 @@ import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
 import { startError } from './start-error.ts'
 
-export type PlatformOptions = {
+type PlatformOptions = {
   /** The agencies that integrations can publish, by the id that they are named by. */
   readonly agencies: ReadonlyMap<string, Agency>
   /** Models and tool servers of the process. */
@@ -55,7 +55,7 @@ const PlatformChecks = z.strictObject({
 /** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
 export type OpenPlatform = { readonly platform: Platform; readonly app: FastifyInstance }
 
-export const VERSION = '0.1.0'
+const VERSION = '0.1.0'
 
 /**
  * Opens the records, ends what an earlier process left behind, and makes the app. It does not listen yet.

@@ -6,7 +6,7 @@ import { SigningKeys } from './api-keys/signing-keys.ts'
 import { DataKeys } from './security/data-keys.ts'
 import { loadServerKey } from './security/server-key.ts'
 
-export type PlatformStoreOptions = {
+type PlatformStoreOptions = {
   /** See `openDatabase`. */
   readonly databaseUrl: string
   /** 32 bytes, from `parseMasterKey` or `loadMasterKeyFile`. */

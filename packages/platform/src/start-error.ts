@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { StartError } from '@bureau/protocol'
 import type { PlatformConfig } from './config.ts'
 import { SealError } from './security/seal.ts'
@@ -27,7 +29,8 @@ export function folderError(error: unknown, folder: string | undefined): StartEr
 export function startError(error: unknown, { dataFolder, masterKey }: PlatformConfig): unknown {
   if (!(error instanceof SealError)) return folderError(error, dataFolder) ?? error
   const key = masterKey === undefined ? `master.key in ${dataFolder}` : 'PLATFORM_MASTER_KEY'
-  return new StartError(`${key} is not the master key of this database. Use the one that it was made with.`, {
-    cause: error,
-  })
+  const advice = existsSync(path.join(dataFolder, 'master.key.new'))
+    ? 'A change of the key was cut off: run bureau rotate-master-key again.'
+    : 'Use the one that it was made with.'
+  return new StartError(`${key} is not the master key of this database. ${advice}`, { cause: error })
 }

@@ -44,7 +44,7 @@ export async function openTestStore(engine: Engine): Promise<{
   const store = await equipStore(db, { masterKey: new Uint8Array(randomBytes(32)), issuer: 'https://test.example' })
   const addReplica = async (): Promise<string> => {
     const bootId = newId('boot')
-    await db.run(insertReplica, { bootId, internalUrl: null, version: 'test' })
+    await db.run(insertReplica, { bootId, version: 'test' })
     return bootId
   }
   const bootId = await addReplica()
@@ -109,7 +109,7 @@ export async function addTenant(
   }
 }
 
-export const COMPLETED: Ending = {
+const COMPLETED: Ending = {
   state: 'completed',
   error: null,
   items: [],

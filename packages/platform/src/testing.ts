@@ -21,7 +21,7 @@ export { CommitUnknownError, type Database, type RunOptions } from './db/databas
 export { type Engine, ENGINES, preparedDump, queryRows, SERVER } from './db/engines.contract.ts'
 export { ROUTES } from './app.ts'
 export { checkInvariants, type Violation } from './db/invariants.ts'
-export type { Operation, Tx } from './db/operation.ts'
+export type { Operation } from './db/operation.ts'
 export { platformDocument } from './docs/openapi.ts'
 export type { Route } from './http/route.ts'
 export { equipPlatform } from './main.ts'
@@ -48,7 +48,7 @@ export type TestPlatformOptions = {
   readonly makesFirstOwner?: boolean
 }
 
-export type TestTenant = { readonly ownerId: string; readonly key: IssuedApiKey }
+type TestTenant = { readonly ownerId: string; readonly key: IssuedApiKey }
 
 export type TestPlatform = OpenPlatform & {
   readonly engine: Engine

@@ -13,44 +13,21 @@ export {
 } from './agency-api.ts'
 export { type ErrorCode, ERRORS, type FieldProblem, ServiceError, type ServiceErrorOptions } from './errors.ts'
 export { ConfigError, StartError } from './start-errors.ts'
-export { HistoryItem, Message, type WireItem, withoutMetadata } from './message.ts'
+export { Message, type WireItem, withoutMetadata } from './message.ts'
 export { eventEnvelope } from './event-envelope.ts'
-export type {
-  CancelMode,
-  EventSource,
-  ModelEvent,
-  RunEnded,
-  RunError,
-  RunEvent,
-  RunItem,
-  RunItemName,
-  RunStatus,
-} from './run-event.ts'
+export type { CancelMode, EventSource, ModelEvent, RunEnded, RunError, RunEvent, RunItemName } from './run-event.ts'
 export { isRetryable, RUN_ERRORS, type RunErrorClass, type RunErrorCode } from './run-errors.ts'
 export { SSE_END, type SseFrame, sseFrame, sseKeepalive, SseParser } from './sse.ts'
 export { addUsage, NO_USAGE, Usage, UsageByModel } from './usage.ts'
 export {
   ApiErrorResponse,
-  Attachment as CompletionAttachment,
   ChatError,
   CreateNewChatRequest,
   CreateNewChatResponse,
   GetCompletionV2Request,
   PlatformError,
-  SandboxFile,
 } from './platform-api.ts'
-export {
-  ConsumerId,
-  FileName,
-  Id,
-  listOf,
-  Metadata,
-  PageQuery,
-  queryBoolean,
-  queryNumber,
-  Time,
-  utf8Length,
-} from './platform-fields.ts'
+export { listOf, Metadata, PageQuery } from './platform-fields.ts'
 export {
   AgencyUpload,
   CreateAgencyUploadRequest,
@@ -91,7 +68,7 @@ export {
   MemberPatch,
 } from './platform-members-api.ts'
 export {
-  AttachmentView,
+  type AttachmentView,
   CancelRunRequest,
   CancelRunResponse,
   ChatListQuery,
@@ -102,8 +79,7 @@ export {
   MessageListQuery,
   PlatformChat,
   PlatformRun,
-  PlatformRunError,
-  PlatformRunStatus,
+  type PlatformRunError,
   RunEventsQuery,
   RunListQuery,
   RunQuery,
@@ -114,7 +90,6 @@ export {
   WebhookCreate,
   WebhookDelivery,
   WebhookEndpoint,
-  WebhookEvent,
   WebhookListQuery,
   WebhookPatch,
   WebhookTest,

@@ -23,18 +23,18 @@ const InputImage = z
   })
   .meta({ id: 'InputImage' })
 
-export const Attachment = z
+const Attachment = z
   .discriminatedUnion('type', [InputFile, InputImage])
   .meta({ id: 'Attachment', discriminator: { propertyName: 'type' } })
-export type Attachment = z.output<typeof Attachment>
+type Attachment = z.output<typeof Attachment>
 
-export const SandboxFile = z
+const SandboxFile = z
   .object({
     name: FileName.describe('Uploaded file name; equals the last segment of `path`.'),
     path: z.string().max(1024).describe('Canonical path under `/app/mnt/`, as returned by `create_agency_upload`.'),
   })
   .meta({ id: 'SandboxFile' })
-export type SandboxFile = z.output<typeof SandboxFile>
+type SandboxFile = z.output<typeof SandboxFile>
 
 const UserContext = z
   .union([z.record(z.string(), z.unknown()), z.string()], { error: 'must be an object, text or null' })

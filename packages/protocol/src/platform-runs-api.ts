@@ -5,11 +5,11 @@ import { Usage } from './usage.ts'
 
 /** Runs, chats and their messages on the hosted platform. */
 
-export const PlatformRunStatus = z
+const PlatformRunStatus = z
   .enum(['queued', 'running', 'cancelling', 'completed', 'failed', 'cancelled'])
   .describe('The last three are final.')
 
-export const PlatformRunError = z
+const PlatformRunError = z
   .object({
     code: z.string(),
     message: z.string(),
@@ -134,7 +134,7 @@ export const ChatPatch = z
   .refine((changes) => Object.keys(changes).length > 0, 'must change something')
   .meta({ id: 'ChatPatch' })
 
-export const AttachmentView = z
+const AttachmentView = z
   .object({
     id: z.string(),
     type: z.enum(['input_file', 'input_image']),

@@ -3,7 +3,7 @@ import { PageQuery, Time } from './platform-fields.ts'
 
 /** Webhook endpoints of the hosted platform (https://www.standardwebhooks.com). */
 
-export const WebhookEvent = z.enum([
+const WebhookEvent = z.enum([
   'run.completed',
   'run.failed',
   'run.cancelled',

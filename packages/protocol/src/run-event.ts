@@ -2,9 +2,6 @@ import type { RunErrorCode } from './run-errors.ts'
 import type { Message } from './message.ts'
 import type { Usage, UsageByModel } from './usage.ts'
 
-/** `in_progress` and `cancelling` are live; the other three are final. */
-export type RunStatus = 'in_progress' | 'cancelling' | 'completed' | 'failed' | 'cancelled'
-
 /** `immediate` stops at once; `after_turn` lets the running turn, its tools and nested agents finish. */
 export type CancelMode = 'immediate' | 'after_turn'
 
@@ -37,7 +34,7 @@ export type RunItemName =
   | 'tool_search_output_created'
 
 /** The part of a finished item that may leave the process, and where it came from. */
-export type RunItem = {
+type RunItem = {
   readonly type: string
   readonly agent: { readonly name: string }
   readonly raw_item: Readonly<Record<string, unknown>>

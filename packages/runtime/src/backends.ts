@@ -11,7 +11,7 @@ import { RedisTickets } from './tickets/tickets.redis.ts'
 import type { Tickets } from './tickets/tickets.ts'
 
 /** Where a process keeps what other processes may have to know. */
-export type Backends = {
+type Backends = {
   readonly runs: RunRegistry
   readonly oauthStates: OAuthStateRegistry
   readonly tickets: Tickets

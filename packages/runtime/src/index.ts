@@ -1,39 +1,21 @@
-export { type Backends, openBackends } from './backends.ts'
+export { openBackends } from './backends.ts'
 export { createEgressPolicy, type EgressPolicy, type EgressPolicyOptions } from './egress/address-policy.ts'
 export { ByteBudget } from './egress/byte-budget.ts'
-export { checkUrl, isPrivateName, peerOf, type UrlRules } from './egress/check-url.ts'
+export { checkUrl, isPrivateName, peerOf } from './egress/check-url.ts'
 export { EgressError, type EgressReason } from './egress/egress-error.ts'
 export { GuardedDispatcher, type GuardedDispatcherOptions } from './egress/guarded-dispatcher.ts'
-export { safeFetch, type SafeFetchOptions } from './egress/safe-fetch.ts'
+export { safeFetch } from './egress/safe-fetch.ts'
 export { AttachmentError, type AttachmentProblem, shown } from './files/attachment-error.ts'
 export { isFileName } from './files/file-name.ts'
 export { openLocalFileStore } from './files/file-store.local.ts'
-export type { FileStore, OpenedFile, PutOptions, StoredFile } from './files/file-store.ts'
-export {
-  type AttachmentKind,
-  contentMatches,
-  extensionOf,
-  type FileType,
-  findFileType,
-  sniffFileType,
-} from './files/file-types.ts'
+export type { FileStore, PutOptions, StoredFile } from './files/file-store.ts'
+export { contentMatches, extensionOf, type FileType, findFileType, sniffFileType } from './files/file-types.ts'
 export { usableDirectories } from './files/local-files.ts'
-export type { AttachmentSources } from './files/name-attachments.ts'
-export {
-  findProviderFile,
-  type ProviderFile,
-  type ProviderFilesAccess,
-  readProviderFile,
-} from './files/provider-files.ts'
-export { type Attachment, readAttachments, type ReadAttachmentsOptions } from './files/read-attachments.ts'
-export {
-  deleteUploads,
-  type FailedDeletion,
-  uploadAttachments,
-  type UploadedAttachment,
-} from './files/upload-attachments.ts'
+export { findProviderFile, type ProviderFilesAccess, readProviderFile } from './files/provider-files.ts'
+export { type Attachment, readAttachments } from './files/read-attachments.ts'
+export { deleteUploads, uploadAttachments } from './files/upload-attachments.ts'
 export { type ApiInfo, apiDocument, type ApiStyle, headersOf } from './http/api-document.ts'
-export type { NamedSchema, RouteSpec, SuccessBody } from './http/route.ts'
+export type { RouteSpec } from './http/route.ts'
 export {
   type Answered,
   type Call,
@@ -48,7 +30,7 @@ export {
 } from './http/route.ts'
 export { methodsAt, type RouteSettings, serveRoutes } from './http/serve-routes.ts'
 export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
-export { type ApiDocs, apiDocsRoutes } from './http/api-docs.ts'
+export { apiDocsRoutes } from './http/api-docs.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
 export { ClientEnvironment } from './http/client-environment.ts'
 export { GuessLimiter } from './http/guess-limiter.ts'
@@ -56,23 +38,17 @@ export { parseJson, readJsonBodies } from './http/json-body.ts'
 export { InvalidJson, JsonLimitExceeded } from './http/invalid-json.ts'
 export { type CheckedJson, checkJsonLimits, type JsonLimits } from './http/json-limits.ts'
 export { StringEnds } from './http/string-ends.ts'
-export { checkAddress, CLOSE_MARGIN_MS, listen, type ListenOptions } from './http/listen.ts'
+export { checkAddress, CLOSE_MARGIN_MS, listen } from './http/listen.ts'
 export { RateLimiter, rateLimited, type RateState } from './http/rate-limiter.ts'
-export { type BodyLimits, BodyReceiver } from './http/receive-body.ts'
-export { streamResponse, type StreamedResponse } from './http/stream-response.ts'
+export { BodyReceiver } from './http/receive-body.ts'
+export { streamResponse } from './http/stream-response.ts'
 export type { Tickets } from './tickets/tickets.ts'
 export { MemoryTickets } from './tickets/tickets.memory.ts'
 export { createLogger, type Logger, type LogLevel } from './log.ts'
-export {
-  authorizeThrough,
-  type CallbackOutcome,
-  type CallbackQuery,
-  receiveCallback,
-  SIGN_IN_TIMEOUT_MS,
-} from './oauth/authorization.ts'
+export { authorizeThrough } from './oauth/authorization.ts'
 export { answerSignIn, CallbackParameters, sendSignInPage, SignedIn, takeCallback } from './oauth/sign-in-callback.ts'
 export { PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
-export { guardedFetch, type GuardedFetch } from './oauth/guarded-fetch.ts'
+export { guardedFetch } from './oauth/guarded-fetch.ts'
 export { logFailures } from './oauth/log-failure.ts'
 export type {
   AuthorizationFlow,
@@ -93,31 +69,22 @@ export {
   throughStartPage,
 } from './oauth/sign-in-browser.ts'
 export { type CallbackAnswer, tellCallback } from './oauth/tell-callback.ts'
-export { connectRedis, type ConnectRedisOptions, type RedisConnection } from './redis/connect-redis.ts'
+export { connectRedis, type RedisConnection } from './redis/connect-redis.ts'
 export { encodeBatches, type EncodeEvent } from './run-log/encode-batches.ts'
 export { FlushTimer } from './run-log/flush-timer.ts'
-export { MemoryRunLogs, type MemoryRunLogsOptions } from './run-log/run-log.memory.ts'
-export { RedisRunLogs, type RedisRunLogsOptions } from './run-log/run-log.redis.ts'
+export { MemoryRunLogs } from './run-log/run-log.memory.ts'
+export { RedisRunLogs } from './run-log/run-log.redis.ts'
 export {
-  type ChunkStorage,
   type EventBatch,
   type EventChunk,
   lastSeqOf,
-  type LogEnded,
   type LogEvent,
-  type LogReset,
-  type NewRunLog,
   type RunLog,
   type RunLogReader,
   type RunLogs,
-  type RunSnapshot,
-  type SealedLog,
 } from './run-log/run-log.ts'
-export { COALESCE_MS, RunRecorder, type RunRecorderOptions } from './run-log/run-recorder.ts'
-export { StoredRunLog, type StoredRun } from './run-log/stored-run-log.ts'
-export { type BreakReason, StreamBroken } from './run-log/stream-broken.ts'
-export { type EventBatches, UnkeptRunLog } from './run-log/unkept-run-log.ts'
-export type { CancelOutcome, CancelRequest, LiveRun, RunRegistry } from './runs/run-registry.ts'
-export { MemoryRunRegistry } from './runs/run-registry.memory.ts'
-export { RedisRunRegistry, type RedisRunRegistryOptions } from './runs/run-registry.redis.ts'
+export { COALESCE_MS, RunRecorder } from './run-log/run-recorder.ts'
+export { StoredRunLog } from './run-log/stored-run-log.ts'
+export { StreamBroken } from './run-log/stream-broken.ts'
+export type { LiveRun, RunRegistry } from './runs/run-registry.ts'
 export { type FollowedRun, RunHost, type StartRun } from './runs/run-host.ts'

@@ -114,7 +114,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   return app
 }
 
-export const VERSION = '0.1.0'
+const VERSION = '0.1.0'
 
 function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): FastifyInstance {
   const loggerInstance: FastifyBaseLogger = log

@@ -6,7 +6,7 @@ import type { RunSlots } from './run-slots.ts'
 /** A run as a request asks for it. The rest is the server's, or comes with the request. */
 type Asked = Omit<StartRun, 'log' | 'environment'>
 
-export type RequestRunsOptions = {
+type RequestRunsOptions = {
   readonly host: RunHost
   readonly slots: RunSlots
   /** What the runs of a request are executed with: its trace is theirs. */

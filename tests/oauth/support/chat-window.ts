@@ -49,7 +49,7 @@ const ENDED = "document.querySelector('#log').textContent.includes('event: end')
 /** What the front end sends. */
 export type ChatRequest = { readonly url: string; readonly headers: Record<string, string>; readonly body: object }
 
-export type ChatWindow = {
+type ChatWindow = {
   readonly page: Page
   /** What the browser complained about. */
   readonly problems: readonly string[]
@@ -59,7 +59,7 @@ export type ChatWindow = {
   ended(): Promise<string>
 }
 
-export type FrontEnd = { readonly origin: string; open(browser: Browser, request: ChatRequest): Promise<ChatWindow> }
+type FrontEnd = { readonly origin: string; open(browser: Browser, request: ChatRequest): Promise<ChatWindow> }
 
 /** A front end on an origin of its own, as an application beside the server is. */
 export async function startFrontEnd(): Promise<FrontEnd> {

@@ -103,7 +103,7 @@ function runsOf(server: TestServer): OAuthSetUp['run'] {
 }
 
 /** The model calls the tool, after a sign-in where it does not have it, and repeats what it said. */
-export function useNotes(server: TestServer, tool = 'read_notes'): void {
+function useNotes(server: TestServer, tool = 'read_notes'): void {
   server.provider.respond((request) => notesTurn(request, tool))
 }
 

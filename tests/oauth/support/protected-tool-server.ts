@@ -32,7 +32,7 @@ export type ProtectedToolServer = {
   expireAccessTokens(): void
 }
 
-export type ProtectedToolServerOptions = {
+type ProtectedToolServerOptions = {
   readonly tools?: readonly string[]
   /** The host by which it names its provider. */
   readonly metadataHost?: string | undefined

@@ -16,7 +16,7 @@ export const FILE_ACCESS: NonNullable<TestPlatformOptions['access']> = {
   resolve: async () => [{ address: '127.0.0.1', family: 4 }],
 }
 
-export type FileServer = { readonly url: string; readonly requests: IncomingMessage[] }
+type FileServer = { readonly url: string; readonly requests: IncomingMessage[] }
 
 /** A file server on this machine that is called files.example.com, until the tests of the file have ended. */
 export async function startFileServer(listener: RequestListener): Promise<FileServer> {

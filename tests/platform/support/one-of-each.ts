@@ -1,4 +1,4 @@
-import { patternOf, type Route, ROUTES } from '@bureau/platform/testing'
+import { type Route, ROUTES } from '@bureau/platform/testing'
 import type { Answer, TestClient } from './test-client.ts'
 import type { Served } from './test-platform.ts'
 
@@ -96,7 +96,7 @@ const HEADERS: Readonly<Record<string, Record<string, string>>> = {
   patchUploadContent: { 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
 }
 
-export type Request = {
+type Request = {
   readonly method: string
   readonly path: string
   readonly body: unknown
@@ -171,6 +171,3 @@ async function upload(client: TestClient, body: object): Promise<Upload> {
     path: made.path,
   }
 }
-
-/** Whether a path belongs to a route. */
-export const belongsTo = (path: string, { url }: Route): boolean => patternOf(url).test(path)

@@ -5,14 +5,14 @@ import type { Answer } from './test-client.ts'
 
 type Schema = Record<string, unknown>
 type Media = { schema?: Schema; example?: unknown; examples?: Record<string, { value: unknown }> }
-export type Operation = {
+type Operation = {
   operationId: string
   requestBody?: { content: Record<string, Media> }
   responses: Record<string, { content?: Record<string, Media>; headers?: Record<string, object> }>
 }
 type Described = { readonly id: string; readonly method: string; readonly path: string; readonly operation: Operation }
 
-export type PlatformDescription = {
+type PlatformDescription = {
   readonly operations: readonly Described[]
   /** What a value breaks of a schema of the document. */
   problems(schema: Schema, value: unknown): unknown[]

@@ -11,7 +11,7 @@ export type Answer = {
   readonly body: Json
 }
 
-export type Sent = { readonly headers?: Record<string, string>; readonly signal?: AbortSignal }
+type Sent = { readonly headers?: Record<string, string>; readonly signal?: AbortSignal }
 
 const IS_JSON = /^application\/json\b/
 

@@ -30,7 +30,7 @@ export const askChat = (provider: FakeProvider, fields: JsonObject = {}, asking?
 /** The frames of a whole stream. */
 export const framesOf = async (response: Response): Promise<readonly Frame[]> => parseFrames(await response.text())
 
-export function parseFrames(body: string): readonly Frame[] {
+function parseFrames(body: string): readonly Frame[] {
   return body
     .replaceAll(/\r\n?/g, '\n')
     .split('\n\n')

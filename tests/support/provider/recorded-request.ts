@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { isJsonObject, jsonObjects, stringOr, type JsonObject } from './json-object.ts'
 
-export type ProviderApi = 'responses' | 'chat' | 'files' | 'models' | 'other'
+type ProviderApi = 'responses' | 'chat' | 'files' | 'models' | 'other'
 
 type Arrival = { order: number; method: string; path: string; headers: IncomingHttpHeaders; bytes: Buffer }
 
-export type ToolOutput = { readonly callId: string; readonly output: string }
+type ToolOutput = { readonly callId: string; readonly output: string }
 
 /** One request that reached the provider. The getters read its JSON body the same way for both model APIs. */
 export class RecordedRequest {

@@ -3,15 +3,15 @@ import type { Delta, FunctionCallPart, Hold, ItemPart, OutputPart, ReasoningPart
 import { newId } from './wire.ts'
 
 /** One output item of the Responses API: how it is announced, how it grows, and what it ends as. */
-export type OutputItem = {
+type OutputItem = {
   readonly added: JsonObject
   readonly progress: readonly (Progress | Hold)[]
   readonly done: JsonObject
 }
 
-export type Progress = { readonly part: 'progress'; readonly type: string; readonly fields: JsonObject }
+type Progress = { readonly part: 'progress'; readonly type: string; readonly fields: JsonObject }
 
-export type ItemOptions = {
+type ItemOptions = {
   readonly status: 'completed' | 'incomplete'
   /** The request's `include` list. */
   readonly include: readonly unknown[]

@@ -3,7 +3,7 @@ import { missingParameter, ProviderError } from './provider-error.ts'
 import type { RecordedRequest } from './recorded-request.ts'
 import { newId } from './wire.ts'
 
-export type UploadedFile = {
+type UploadedFile = {
   readonly id: string
   readonly filename: string
   readonly purpose: string

@@ -8,14 +8,14 @@ export type ChatTarget = {
   readonly agency: string
 }
 
-export type Answer = {
+type Answer = {
   readonly newMessages: readonly Message[]
   readonly cancelled: boolean
   readonly usage: Usage | null
 }
 
 /** What a person wants to see while an agency answers. */
-export type ChatObserver = {
+type ChatObserver = {
   /** Text of the agent that speaks with the user. */
   readonly onText: (text: string) => void
   /** Something else that happened, in a few words. */

@@ -5,7 +5,7 @@ import { loadAgencies } from '../load-agencies.ts'
 import { checkModel } from './check-model.ts'
 import { checked, type Finding } from './finding.ts'
 
-export type Examined = {
+type Examined = {
   /** The module whose agencies would be served. */
   readonly file: string | undefined
   readonly host: string

@@ -3,14 +3,14 @@ import type { NamedAgent } from './guardrail.ts'
 import type { RunContext } from './run-context.ts'
 
 /** One call of a function by a model. */
-export type ToolCallDetails = {
+type ToolCallDetails = {
   readonly toolCall?: { readonly callId: string; readonly name: string; readonly arguments: string }
   /** Aborts when the run is stopped, or when another call of the same turn has ended it. */
   readonly signal?: AbortSignal
 }
 
 /** A tool guardrail's verdict: go on, give the model this message in place of the output, or end the run. */
-export type ToolGuardrailVerdict =
+type ToolGuardrailVerdict =
   | { readonly type: 'allow' }
   | { readonly type: 'rejectContent'; readonly message: string }
   | { readonly type: 'throwException' }
@@ -59,7 +59,7 @@ export type HostedTool = {
 /** What a model gets in place of a result when a tool has thrown. Function tools of `@openai/agents` say no more. */
 export const TOOL_FAILURE = 'An error occurred while running the tool. Please try again.'
 
-export type FunctionToolOptions = Pick<FunctionTool, 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs'> & {
+type FunctionToolOptions = Pick<FunctionTool, 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs'> & {
   /** Returns the error text for the model when a call fails. If it throws, the run fails. */
   readonly whenFailed: (error: unknown, runContext: RunContext) => string | Promise<string>
   readonly execute: (input: unknown, runContext: RunContext, details: ToolCallDetails) => Promise<unknown>

@@ -6,7 +6,7 @@ import type { TokenStore } from '../tokens/token-store.ts'
 import type { ToolFilter } from './tool-server.ts'
 
 /** Dynamic client registration metadata (RFC 7591), member by member; given ones win over those that are built. */
-export type ClientMetadata = Readonly<Record<string, unknown>>
+type ClientMetadata = Readonly<Record<string, unknown>>
 
 export type MCPServerOAuthOptions = {
   /** The server's MCP endpoint (Streamable HTTP). */

@@ -27,7 +27,7 @@ export interface RunContext<Context = AgencyContext> {
   readonly usage: RunContextUsage
 }
 
-export type RunContextUsage = {
+type RunContextUsage = {
   readonly requests: number
   readonly inputTokens: number
   readonly outputTokens: number

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-export type FunctionSchema = {
+type FunctionSchema = {
   /** JSON Schema of an object. */
   readonly parameters: Readonly<Record<string, unknown>>
   /** True: the schema keeps the rules of strict functions, so providers make sure that calls fit it. */

@@ -15,7 +15,7 @@ export type ToolFilter =
   | { readonly allowedToolNames?: readonly string[]; readonly blockedToolNames?: readonly string[] }
   | ToolFilterFunction
 
-export type ToolFilterFunction = {
+type ToolFilterFunction = {
   // A method, so that a filter may ask for more of its arguments' types.
   bivariant(
     context: { readonly runContext: RunContext<unknown>; readonly agent: NamedAgent; readonly serverName: string },

@@ -3,7 +3,6 @@ import fc from 'fast-check'
 import { type Message, withoutMetadata } from '@bureau/protocol'
 import {
   checkHistory,
-  citationsOf,
   forModel,
   HistoryError,
   newMessagesForClient,
@@ -15,6 +14,7 @@ import {
   traceIdOf,
   userThread,
 } from './history.ts'
+import { citationsOf } from './stamp.ts'
 
 const user = (content: string, more: Partial<Message> = {}): Message => ({ role: 'user', content, ...more })
 const answer = (id: string, more: Partial<Message> = {}): Message => ({

@@ -2,8 +2,8 @@ import type { Message, WireItem } from '@bureau/protocol'
 import { idIsOptional, withClientIds, withoutId, withRealId, withUniqueIds } from './ids.ts'
 import { withoutOrphans } from './orphans.ts'
 
-export { type Preservation, preservationItem } from './preservation.ts'
-export { type Citation, citationsOf, type Stamp, stamp, timestampMicros } from './stamp.ts'
+export { preservationItem } from './preservation.ts'
+export { stamp, timestampMicros } from './stamp.ts'
 
 /** A history that cannot be continued. The message is fit for the caller. */
 export class HistoryError extends Error {

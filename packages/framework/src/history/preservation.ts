@@ -1,7 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 
 /** A system item that keeps the findings of a provider's search for later turns. */
-export type Preservation = {
+type Preservation = {
   readonly item: WireItem
   readonly origin: 'file_search_preservation' | 'web_search_preservation'
 }

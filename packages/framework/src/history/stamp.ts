@@ -1,7 +1,7 @@
 import { type Message, type WireItem, withoutMetadata } from '@bureau/protocol'
 
 /** What is noted on every stored item: whose it is and where it comes from. */
-export type Stamp = {
+type Stamp = {
   readonly agent: string
   readonly callerAgent: string | null
   readonly agent_run_id: string
@@ -14,7 +14,7 @@ export type Stamp = {
 }
 
 /** A place in a file on which an assistant's message relies. */
-export type Citation = {
+type Citation = {
   readonly type: 'file_citation'
   readonly method: 'direct_file'
   readonly file_id: string

@@ -12,7 +12,7 @@ import { toText, toWireOutput } from './tool-output.ts'
 import { functionOutput } from './turn-items.ts'
 
 /** `answer`: what the tools have returned is the agent's answer. */
-export type CallsOutcome = { readonly answer: string | undefined }
+type CallsOutcome = { readonly answer: string | undefined }
 
 /**
  * Carries out all function calls of a turn at the same time, and waits for all of them.

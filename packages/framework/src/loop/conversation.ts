@@ -9,7 +9,7 @@ import type { ConversationTrace } from '../trace/run-trace.ts'
 import { type ToolFacts, toolOutputCreated } from './item-events.ts'
 import { functionOutput, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
 
-export type ConversationOptions = {
+type ConversationOptions = {
   /** The agent that receives the first message. */
   readonly agent: string
   /** The conversation in which another agent asks. Undefined: the user does. */
@@ -273,7 +273,7 @@ export class Conversation implements AgencyContext {
   }
 }
 
-export type HandOver = {
+type HandOver = {
   readonly to: string
   /** Calls of other handoffs. */
   readonly others: readonly WireItem[]

@@ -128,7 +128,7 @@ function settingsOf(conversation: Conversation, agent: Agent, model: BoundModel)
   return others
 }
 
-export function conversationOf({ context }: { readonly context: unknown }): Conversation {
+function conversationOf({ context }: { readonly context: unknown }): Conversation {
   if (!(context instanceof Conversation)) throw new Error('a tool ran outside its conversation')
   return context
 }

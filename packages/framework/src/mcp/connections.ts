@@ -14,7 +14,7 @@ export class ToolServerError extends Error {
   }
 }
 
-export type McpConnectionsOptions = {
+type McpConnectionsOptions = {
   /** Milliseconds after which a protected connection that no run uses is closed. Default 300_000. */
   readonly idleMs?: number
 }

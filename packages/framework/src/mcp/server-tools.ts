@@ -15,7 +15,7 @@ export function toolServerOf(tool: object): string | undefined {
   return origins.get(tool)
 }
 
-export type ServerToolsOptions = {
+type ServerToolsOptions = {
   /** An agent of either kind: of runs, or of realtime sessions. */
   readonly agent: {
     readonly name: string

@@ -17,7 +17,7 @@ export class CallIds {
   }
 }
 
-export type TokenCounts = {
+type TokenCounts = {
   readonly input: number
   readonly cached: number
   readonly written: number

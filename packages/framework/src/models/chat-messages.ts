@@ -1,15 +1,15 @@
 import type { WireItem } from '@bureau/protocol'
 import { contentParts, type Fields, listOf, type PartWriter, textOf } from './wire-content.ts'
 
-export type ChatPart = { readonly type: string; readonly [key: string]: unknown }
+type ChatPart = { readonly type: string; readonly [key: string]: unknown }
 
-export type ChatToolCall = {
+type ChatToolCall = {
   readonly id: string
   readonly type: 'function'
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-export type ChatMessage = {
+type ChatMessage = {
   readonly role: 'system' | 'user' | 'assistant' | 'tool'
   readonly content: string | ChatPart[] | null
   tool_calls?: ChatToolCall[]

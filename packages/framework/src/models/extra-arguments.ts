@@ -40,7 +40,7 @@ export function extraHeaders(extra: Fields): Record<string, string> {
   return Object.fromEntries(headers.filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
 }
 
-export type ExtraArguments = {
+type ExtraArguments = {
   readonly reasoning?: Fields
   readonly include?: unknown
   readonly max_tokens?: unknown
@@ -71,7 +71,7 @@ function withoutNulls(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined))
 }
 
-export function asFields(value: unknown): Fields {
+function asFields(value: unknown): Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 }
 

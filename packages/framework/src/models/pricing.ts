@@ -3,7 +3,7 @@ import type { calcPrice, PriceCalculation, Provider } from '@pydantic/genai-pric
 import type { Usage } from '@bureau/protocol'
 
 /** One answer of a model. */
-export type PricedResponse = {
+type PricedResponse = {
   /** The model's name, with or without the provider in front, e.g. `gpt-5` or `anthropic/claude-sonnet-4-5`. */
   readonly model: string
   /** Who serves it, when the name does not say so, e.g. `azure`. */
@@ -15,7 +15,7 @@ export type PricedResponse = {
 }
 
 /** Tokens of audio and images, which voice models charge apart, by the names of the price list. */
-export type MediaTokens = {
+type MediaTokens = {
   readonly input_audio_tokens: number
   readonly cache_audio_read_tokens: number
   readonly output_audio_tokens: number

@@ -156,7 +156,7 @@ function openAiModel(name: string, config: ClientConfig, access: ModelAccess): R
 }
 
 /** Where a request of this run goes and with which key: the operator's key stays with the operator's URL. */
-export function endpointOf(config: ClientConfig, access: ModelAccess): ModelEndpoint {
+function endpointOf(config: ClientConfig, access: ModelAccess): ModelEndpoint {
   const added = extraHeaders(config.model_settings_extra_args ?? {})
   const headers = { ...readHeaders(config.default_headers ?? {}), ...readHeaders(added) }
   if (config.base_url != null) {

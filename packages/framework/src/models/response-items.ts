@@ -188,7 +188,7 @@ export function openReasoning(place: ItemPlace, id = newWireId('rs')): Reasoning
   }
 }
 
-export type NewFunctionCall = { readonly callId: string; readonly name: string; readonly id?: string }
+type NewFunctionCall = { readonly callId: string; readonly name: string; readonly id?: string }
 
 export function openFunctionCall(place: ItemPlace, call: NewFunctionCall): FunctionCallEvents {
   const { outputIndex } = place

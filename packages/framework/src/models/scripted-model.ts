@@ -4,7 +4,7 @@ import { ResponseEventWriter, type ResponseUsage } from './response-events.ts'
 import type { ModelCallOptions, ModelTransport, ResponsesRequest } from './transport.ts'
 
 /** What a model is asked, as it was recorded. */
-export type RecordedModelCall = {
+type RecordedModelCall = {
   /** The place of this call in `calls`, from 0. */
   readonly index: number
   readonly request: ResponsesRequest
@@ -13,10 +13,10 @@ export type RecordedModelCall = {
 }
 
 /** The items of an answer. */
-export type ScriptedAnswer = readonly WireItem[]
+type ScriptedAnswer = readonly WireItem[]
 
 /** One answer of a script: items, a failure, or a function that answers by what was asked. */
-export type ScriptedStep = ScriptedAnswer | ScriptedError | ScriptedResponder
+type ScriptedStep = ScriptedAnswer | ScriptedError | ScriptedResponder
 
 type ScriptedError = { readonly type: 'error'; readonly error: unknown }
 type ScriptedResponder = {
@@ -55,12 +55,12 @@ export function modelResponder(respond: ScriptedResponder['respond']): ScriptedR
 }
 
 /** A model was asked more often than its script has answers. */
-export class UnexpectedModelCallError extends Error {
+class UnexpectedModelCallError extends Error {
   override readonly name = 'UnexpectedModelCallError'
 }
 
 /** A script has answers that nobody has asked for. */
-export class UnconsumedModelStepsError extends Error {
+class UnconsumedModelStepsError extends Error {
   override readonly name = 'UnconsumedModelStepsError'
 }
 

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { ConfigError } from '@bureau/protocol'
 import type { LanguageModel } from './ai-sdk/language-model.ts'
 
-export type ProviderSettings = {
+type ProviderSettings = {
   readonly baseURL: string
   readonly apiKey: string | undefined
   readonly headers: Record<string, string>

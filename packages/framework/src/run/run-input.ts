@@ -6,7 +6,7 @@ import type { FileService } from '../models/resolve-model.ts'
 export type StoredFile = { readonly id: string; readonly name: string }
 
 /** What the files of a request add to it. */
-export type AttachedFiles = Pick<RunInput, 'attachments' | 'attachmentSources' | 'fileIdsMap'> & {
+type AttachedFiles = Pick<RunInput, 'attachments' | 'attachmentSources' | 'fileIdsMap'> & {
   /** Files for a code interpreter that is there for this run only. */
   readonly codeFiles?: readonly StoredFile[]
   /** Called when the run has ended, whatever became of it. Never throws. */
@@ -14,7 +14,7 @@ export type AttachedFiles = Pick<RunInput, 'attachments' | 'attachmentSources' |
 }
 
 /** Files that cannot be used, and with them the whole request. `cause` is for the log. */
-export type FilesRefused = { readonly refused: RunError; readonly cause: unknown }
+type FilesRefused = { readonly refused: RunError; readonly cause: unknown }
 
 /**
  * Reads the files of a request: called once, before anything else of the run, with what the addressed agent's model can
@@ -22,7 +22,7 @@ export type FilesRefused = { readonly refused: RunError; readonly cause: unknown
  *
  * @throws The reason of `signal` when it aborts.
  */
-export type ReadFiles = (service: FileService, signal: AbortSignal) => Promise<AttachedFiles | FilesRefused>
+type ReadFiles = (service: FileService, signal: AbortSignal) => Promise<AttachedFiles | FilesRefused>
 
 /** A request to an agency, checked. */
 export type RunInput = {

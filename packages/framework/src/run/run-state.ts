@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 /** Version of the schema below. A process takes up only states of versions that it knows. */
-export const RUN_STATE_VERSION = 1
+const RUN_STATE_VERSION = 1
 
 const CallStatus = z.enum(['pending', 'waiting', 'approved', 'rejected', 'started', 'done', 'unknown'])
 
@@ -55,7 +55,7 @@ export const RunState = z.object({
 
 export type RunState = Readonly<z.infer<typeof RunState>>
 export type ConversationState = Readonly<z.infer<typeof ConversationState>>
-export type CallState = Readonly<z.infer<typeof CallState>>
+type CallState = Readonly<z.infer<typeof CallState>>
 export type InputPart = z.infer<typeof InputPart>
 
 /** Which function of an agent a call is for. */

@@ -72,7 +72,7 @@ export interface OpenRequest {
 }
 
 /** Lets a conversation's agent work on what it has received until it has an answer. */
-export type Converse = (conversation: Conversation) => Promise<unknown>
+type Converse = (conversation: Conversation) => Promise<unknown>
 
 /** One run in progress: what all its conversations, nested ones included, share and add to. */
 export class Run {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { CredentialsKey, StoredCredentials, TokenStore } from './token-store.ts'
 
-export type OpenedTokenStore = {
+type OpenedTokenStore = {
   readonly store: TokenStore
   /** The same data as another process would open it. */
   readonly elsewhere: TokenStore

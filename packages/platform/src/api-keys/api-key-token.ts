@@ -3,7 +3,7 @@ import { decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
 import type { SigningKeys } from './signing-keys.ts'
 
 /** What a token says once its signature holds: whose key it is. What the key may do stands in the database. */
-export type TokenClaims = { readonly ownerId: string; readonly keyId: string }
+type TokenClaims = { readonly ownerId: string; readonly keyId: string }
 
 type Issue = {
   readonly issuer: string

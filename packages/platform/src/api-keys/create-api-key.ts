@@ -9,7 +9,7 @@ import type { SigningKeys } from './signing-keys.ts'
 /** What it takes to make API keys: `issuer` names the installation and is checked when a token comes back. */
 export type KeyIssuer = { readonly db: Database; readonly signingKeys: SigningKeys; readonly issuer: string }
 
-export type NewApiKey = {
+type NewApiKey = {
   readonly name: string
   /** Default: all. */
   readonly scopes?: readonly string[]

@@ -3,7 +3,7 @@ import { EgressError, type EgressReason, shown } from '@bureau/runtime'
 import type { AttachmentNote } from '../chats/note-attachment.ts'
 
 /** Why an attachment keeps its run from being worked on. */
-export type AttachmentFailureCode = Extract<
+type AttachmentFailureCode = Extract<
   RunErrorCode,
   | 'attachment_fetch_failed'
   | 'attachment_blocked'

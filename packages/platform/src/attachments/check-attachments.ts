@@ -16,7 +16,7 @@ export type RequestedAttachment =
     }
 
 /** An attachment that may be reserved. */
-export type CheckedAttachment = {
+type CheckedAttachment = {
   readonly attachment: NewAttachment
   /** To be put into the blob store before the reservation; null for an address. */
   readonly inline: Uint8Array | null

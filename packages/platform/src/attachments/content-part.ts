@@ -9,7 +9,7 @@ export type ContentPart = { readonly part: WireItem; readonly mime: string }
 /** Content that cannot be given to the model: it is not what it claims to be, or has too many pixels. */
 export type UnfitContent = 'attachment_type_mismatch' | 'attachment_too_large'
 
-export type Detail = 'auto' | 'low' | 'high'
+type Detail = 'auto' | 'low' | 'high'
 
 /** Archives and pickles: no model reads them, agents with a sandbox can. */
 const OPAQUE = new Set(['.zip', '.tar', '.pkl'])

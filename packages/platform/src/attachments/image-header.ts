@@ -1,6 +1,6 @@
 export type ImageMime = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp'
 
-export type ImageHeader = { readonly mime: ImageMime; readonly width: number; readonly height: number }
+type ImageHeader = { readonly mime: ImageMime; readonly width: number; readonly height: number }
 
 /** An image of more pixels than this takes a model's memory, however few bytes it has. */
 export const MAX_PIXELS = 50_000_000

@@ -1,7 +1,7 @@
 import { ServiceError } from '@bureau/protocol'
 import { type ImageMime, MAX_PIXELS, readImageHeader } from './image-header.ts'
 
-export type InlineImage = { readonly mime: ImageMime; readonly bytes: Uint8Array }
+type InlineImage = { readonly mime: ImageMime; readonly bytes: Uint8Array }
 
 const MAX_BYTES = 5 * 1024 * 1024
 const FORM = /^data:(image\/(?:png|jpeg|gif|webp));base64,/i

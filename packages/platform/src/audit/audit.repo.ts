@@ -1,7 +1,7 @@
 import type { Tx } from '../db/operation.ts'
 import { auditLog } from '../db/schema.ts'
 
-export type AuditEntry = {
+type AuditEntry = {
   /** The API key that acted, or `operator`. */
   readonly actor: string
   /** `noun.verb`, e.g. `integration.deleted`. */

@@ -17,7 +17,7 @@ export const getChat = tenantOperation(
   async (tx, key: ChatKey & Reach): Promise<PlatformChat> => viewOf(tx, await requireChat(tx, key)),
 )
 
-export type ChatFilter = {
+type ChatFilter = {
   readonly integrationId?: string
   readonly consumerId?: string
   readonly aliasChatId?: string

@@ -7,7 +7,7 @@ import { chats } from '../db/schema.ts'
 import { newId } from '../ids.ts'
 import { type ChatRow, isChat, lockChat } from './chats.repo.ts'
 
-export type ChatChoice = {
+type ChatChoice = {
   readonly ownerId: string
   readonly integrationId: string
   readonly chatId: string | null

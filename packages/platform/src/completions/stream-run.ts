@@ -4,7 +4,7 @@ import type { RunStream } from '../runs/follow-run.ts'
 import { completionEncoder, encodeMeta, type StreamMeta } from './encode-completion.ts'
 import { encodeText } from './encode-text.ts'
 
-export type Followed = {
+type Followed = {
   readonly stream: RunStream
   /** Called once, when the client has gone or has everything. */
   readonly onLeft: () => void

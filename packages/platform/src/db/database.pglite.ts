@@ -11,7 +11,7 @@ import { lockFolder } from './lock-folder.ts'
 import type { Operation } from './operation.ts'
 import { type FromWorker, type Job, receiveError, type ToWorker, type WorkerSetup } from './worker-messages.ts'
 
-export type PgliteOptions = {
+type PgliteOptions = {
   /** The data folder. Absent: in memory, gone with the process. */
   readonly folder?: string
   /** A file written by `backup`; the folder must not hold a database yet. */

@@ -8,7 +8,7 @@ import type { Lane, Operation } from './operation.ts'
 import { PostgresConnection } from './postgres-connection.ts'
 import { commit, isTransactionOver, prepare, type Session, setLocal, SETTINGS } from './transaction.ts'
 
-export type PostgresOptions = {
+type PostgresOptions = {
   readonly url: string
   /** Connections of this process. Default 10. */
   readonly poolSize?: number

@@ -74,7 +74,7 @@ const parts = pgTable('parts', {
 export const PARTS = `CREATE TABLE parts
   (id text PRIMARY KEY, weight bigint, made_at timestamptz(3), notes jsonb)`
 
-export type Part = typeof parts.$inferSelect
+type Part = typeof parts.$inferSelect
 
 const putPart = prepared((tx, { id, weight, madeAt, notes }: Part) =>
   tx

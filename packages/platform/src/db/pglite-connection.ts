@@ -12,7 +12,7 @@ type Statement = {
   readonly columns: readonly Column[]
 }
 
-export type QueryAnswer = { readonly rows: unknown[]; readonly affectedRows: number }
+type QueryAnswer = { readonly rows: unknown[]; readonly affectedRows: number }
 
 /** More statements than this are not kept: the one that was not used for the longest time goes. */
 const MAX_STATEMENTS = 500

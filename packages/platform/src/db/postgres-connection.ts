@@ -8,7 +8,7 @@ import { DRIZZLE, type Session } from './transaction.ts'
 /** Asked for on a standby, the number of a transaction would be an error. */
 const NUMBER = 'SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END::text AS xid'
 
-export type PostgresConnectionOptions = {
+type PostgresConnectionOptions = {
   /** False: no statement is kept on the connection. */
   readonly keepStatements: boolean
 }

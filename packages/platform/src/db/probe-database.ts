@@ -5,7 +5,7 @@ import { checkFolderFormat } from './folder-format.ts'
 import { lockFolder } from './lock-folder.ts'
 
 /** What a database server says of itself; nothing for the embedded database. */
-export type DatabaseProbe = {
+type DatabaseProbe = {
   readonly version?: string
   /** How far its clock is ahead of this machine's, in milliseconds. */
   readonly clockAheadMs?: number

@@ -126,7 +126,6 @@ export const replicas = pgTable('replicas', {
   bootId: text().primaryKey(),
   hbSeq: count().notNull().default(0),
   state: text().$type<'live' | 'draining' | 'gone' | 'dead'>().notNull().default('live'),
-  internalUrl: text(),
   version: text(),
   startedAt: time().notNull().defaultNow(),
   heartbeatAt: time().notNull().defaultNow(),

@@ -4,6 +4,8 @@ import { systemOperation } from './operation.ts'
 
 /** Rows per statement: on the embedded database a long transaction would hold everybody up. */
 const BATCH_SIZE = 500
+/** A sweep stops after this many batches and goes on the next time. */
+const MAX_BATCHES = 20
 const BATCH = sql.raw(String(BATCH_SIZE))
 
 /** What is kept only for a time, and for how long. Children stand before their parents. */
@@ -56,9 +58,9 @@ export const sweepExpired = systemOperation(
   },
 )
 
-/** Deletes everything whose time is over, in short transactions that let everybody else go first. */
+/** Deletes what is over its time, in short transactions that let everybody else go first. Of much, a part each time. */
 export async function sweepAllExpired(db: Database): Promise<void> {
   for (const name of SWEEP_NAMES) {
-    while ((await db.run(sweepExpired, name)) === BATCH_SIZE) continue
+    for (let batch = 0; batch < MAX_BATCHES; batch++) if ((await db.run(sweepExpired, name)) < BATCH_SIZE) break
   }
 }

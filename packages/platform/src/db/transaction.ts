@@ -14,7 +14,7 @@ export type Session = {
 export const DRIZZLE = { casing: 'snake_case' } as const
 
 /** An operation whose work is done. `open`: COMMIT is still to be sent; otherwise it was rolled back on purpose. */
-export type Prepared<Result> = { readonly result: Result; readonly open: boolean }
+type Prepared<Result> = { readonly result: Result; readonly open: boolean }
 
 /**
  * Settings of every transaction. Requests never wait longer than this for a lock or a statement; a stopped process frees
@@ -27,7 +27,7 @@ export const SETTINGS: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
 }
 
-export type Checkpoints = {
+type Checkpoints = {
   /** Throws when the caller does not want the operation any more. Asked before BEGIN and at the end of the work. */
   readonly stillWanted: () => void
   /** The last query of the transaction, if there is one to ask. */

@@ -48,7 +48,7 @@ export type FromWorker =
   | { readonly type: 'error'; readonly id: number; readonly error: SentError }
 
 /** Classes do not cross threads: an error travels as data and is rebuilt. */
-export type SentError =
+type SentError =
   | { readonly kind: 'service'; readonly code: ErrorCode; readonly options: ServiceErrorOptions }
   | { readonly kind: 'database'; readonly sqlstate: string; readonly message: string; readonly constraint?: string }
   | { readonly kind: 'aborted' }

@@ -3,7 +3,7 @@ import { apiDocument, type ApiStyle, headersOf } from '@bureau/runtime'
 import { errorBody } from '../http/render-error.ts'
 import type { Route } from '../http/route.ts'
 
-export type ApiDescription = {
+type ApiDescription = {
   readonly baseUrl: string
   /** Where streams are served; the same as `baseUrl` unless they have servers of their own. */
   readonly streamUrl: string

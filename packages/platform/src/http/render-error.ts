@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Surface } from './route.ts'
 
 /** What is known of a completion's reservation when something goes wrong. */
-export type AdmissionState = 'none' | 'unknown' | { readonly runId: string }
+type AdmissionState = 'none' | 'unknown' | { readonly runId: string }
 
 /** A completion that failed when something was, or may have been, reserved. */
 export class AfterAdmission extends Error {
@@ -68,7 +68,7 @@ function headersOf({ status, headers }: ServiceError): Record<string, string> {
 }
 
 /** Fastify's own errors have a status of their own. */
-export function toServiceError(error: Error & { readonly statusCode?: number }): ServiceError {
+function toServiceError(error: Error & { readonly statusCode?: number }): ServiceError {
   if (error instanceof ServiceError) return error
   if (error instanceof AfterAdmission && error.cause instanceof ServiceError) return error.cause
   const code = CODES[error.statusCode ?? 500]
@@ -85,7 +85,7 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
 }
 
 /** Also for paths with the wrong method, which no route belongs to. */
-export function surfaceOf(request: FastifyRequest): Surface {
+function surfaceOf(request: FastifyRequest): Surface {
   const path = request.url.split('?')[0]
   if (path === '/get_completion_v2') return 'completion'
   return path === '/create_new_chat' ? 'create_chat' : 'rest'

@@ -29,4 +29,4 @@ export type Rules = {
 export type Route = RouteOf<Given, Rules>
 export type Call<Query = unknown, Body = unknown> = CallOf<Given, Query, Body>
 
-export const { jsonRoute, rawRoute } = routesOf<Given, Rules>()
+export const { jsonRoute, rawRoute }: ReturnType<typeof routesOf<Given, Rules>> = routesOf<Given, Rules>()

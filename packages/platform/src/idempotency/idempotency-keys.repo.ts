@@ -12,7 +12,7 @@ export type IdempotencyKey = {
 }
 
 /** What a first request was answered with; the response is sealed. */
-export type StoredAnswer = { readonly status: number; readonly responseEnc: Uint8Array }
+type StoredAnswer = { readonly status: number; readonly responseEnc: Uint8Array }
 
 const isKey = ({ ownerId, apiKeyId, route, key }: IdempotencyKey) =>
   and(

@@ -15,7 +15,7 @@ const place = ({ ownerId, apiKeyId, route, key }: IdempotencyKey): Place => ({
   row: `${apiKeyId}|${route}|${key}`,
 })
 
-export type Routine = {
+type Routine = {
   /** Checks that the caller may do it, and does it. */
   readonly work: () => Promise<Answer>
   /** Renders a refusal. */

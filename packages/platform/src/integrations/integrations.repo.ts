@@ -13,7 +13,7 @@ export type StoredIntegration = Omit<Integration, 'agencyDeployed' | 'agents'>
 export type IntegrationKey = { readonly ownerId: string; readonly integrationId: string }
 type Joined = { readonly integration: IntegrationRow; readonly storage: typeof mountUsage.$inferSelect | null }
 
-export const ACTIVE_STATES = ['reserved', 'running'] as const
+const ACTIVE_STATES = ['reserved', 'running'] as const
 
 /** The integration's row, locked against other changes of it. Admissions are not held up. */
 export async function lockIntegration(tx: Tx, { ownerId, integrationId }: IntegrationKey): Promise<IntegrationRow> {
@@ -31,7 +31,7 @@ export async function insertIntegration(tx: Tx, row: typeof integrations.$inferI
   await tx.insert(integrations).values(row)
 }
 
-export type IntegrationColumns = Partial<
+type IntegrationColumns = Partial<
   Pick<
     IntegrationRow,
     | 'name'

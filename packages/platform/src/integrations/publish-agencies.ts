@@ -4,7 +4,7 @@ import { integrations } from '../db/schema.ts'
 import { createIntegration, type NewIntegration } from './manage-integrations.ts'
 
 /** An agency and an integration of it; `isNew`: it was made just now. */
-export type PublishedAgency = { readonly agencyId: string; readonly apiIntegrationId: string; readonly isNew: boolean }
+type PublishedAgency = { readonly agencyId: string; readonly apiIntegrationId: string; readonly isNew: boolean }
 
 /** Of processes that start together, one publishes and the others find what it has made. */
 const LOCK = 727_002

@@ -6,7 +6,7 @@ import type { RunRow } from '../runs/records/runs.repo.ts'
 import { type MemberRow, type PeriodRow, remainingOf } from './allowance-policy.ts'
 import { bookLedger } from './ledger.repo.ts'
 
-export type Amounts = { readonly messages: number; readonly tokens: number; readonly costMicro: number }
+type Amounts = { readonly messages: number; readonly tokens: number; readonly costMicro: number }
 
 /** Owners hear of a consumer that has used this part of a limit. */
 const THRESHOLD = 0.8

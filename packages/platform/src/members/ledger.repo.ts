@@ -7,7 +7,7 @@ import { allowanceLedger, allowancePeriods } from '../db/schema.ts'
 import { type PeriodRow, toUsd } from './allowance-policy.ts'
 
 export type LedgerRow = typeof allowanceLedger.$inferSelect
-export type NewLedgerEntry = Omit<typeof allowanceLedger.$inferInsert, 'id' | 'createdAt'>
+type NewLedgerEntry = Omit<typeof allowanceLedger.$inferInsert, 'id' | 'createdAt'>
 
 /** The entry and, with it, the counters of its period: both or, when it was booked before, neither. */
 const insertBooking = prepared((tx, entry: Required<NewLedgerEntry>) => {
@@ -55,9 +55,9 @@ export async function bookLedger(tx: Tx, entry: NewLedgerEntry): Promise<LedgerR
   return row
 }
 
-export type PeriodKey = { readonly ownerId: string; readonly memberId: string; readonly periodStart: Date }
+type PeriodKey = { readonly ownerId: string; readonly memberId: string; readonly periodStart: Date }
 
-export const isPeriod = ({ ownerId, memberId, periodStart }: PeriodKey) =>
+const isPeriod = ({ ownerId, memberId, periodStart }: PeriodKey) =>
   and(
     eq(allowancePeriods.memberId, memberId),
     eq(allowancePeriods.periodStart, periodStart),

@@ -18,7 +18,7 @@ import {
   requireTimeZone,
 } from './members.repo.ts'
 
-export type MemberChanges = {
+type MemberChanges = {
   readonly displayName?: string | null
   readonly metadata?: Readonly<Record<string, string>>
   readonly status?: 'active' | 'inactive'

@@ -9,7 +9,7 @@ import { allowanceView, type MemberRow, type PeriodRow } from './allowance-polic
 export type MemberKey = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
 
 /** A member together with its current period; `period` is null before the first use of it. */
-export type MemberWithPeriod = {
+type MemberWithPeriod = {
   readonly member: MemberRow
   readonly start: Date
   readonly end: Date

@@ -15,7 +15,7 @@ export type NewMember = {
   readonly allowance?: AllowancePolicy | null
 }
 
-export type RegisteredMember =
+type RegisteredMember =
   | { readonly consumerId: string; readonly status: 'created' | 'exists' }
   | { readonly consumerId: string; readonly status: 'error'; readonly code: ErrorCode }
 

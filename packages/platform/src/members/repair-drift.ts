@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { systemOperation } from '../db/operation.ts'
 
 /** A counter that was wrong. There must never be one: tell somebody. */
-export type RepairedCounter = { readonly memberId: string; readonly what: 'allowance' | 'active_runs' }
+type RepairedCounter = { readonly memberId: string; readonly what: 'allowance' | 'active_runs' }
 
 /**
  * Sets counters that do not agree with the ledger and the runs to what those say, at most 100 of each kind.

@@ -4,9 +4,9 @@ import type { FileStore } from '@bureau/runtime'
 import { AgencyMount } from './agency-mount.ts'
 
 /** Whose mount it is. One integration has one mount, which its members share. */
-export type MountOwner = { readonly ownerId: string; readonly integrationId: string }
+type MountOwner = { readonly ownerId: string; readonly integrationId: string }
 
-export type AgencyMountsOptions = {
+type AgencyMountsOptions = {
   /** Holds `mounts/<owner>/<integration>`, and `staging` on the same file system, which is never mounted anywhere. */
   readonly dataFolder: string
   /** `openLocalFileStore` */

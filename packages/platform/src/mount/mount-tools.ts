@@ -11,7 +11,7 @@ const MAX_LINE_LENGTH = 2_000
 const NOT_A_PATH = `That is not a path under ${MOUNT_ROOT}/. Use list_files to see the paths.`
 
 /** A tool of an agent, made by `tool()`. */
-export type MountTool = ReturnType<typeof tool>
+type MountTool = ReturnType<typeof tool>
 
 /**
  * The tools with which agents look at the files of their integration. They read only.

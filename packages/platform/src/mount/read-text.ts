@@ -7,7 +7,7 @@ import type { OpenedMountFile } from './agency-mount.ts'
  *
  * The lines must be read to their end or `return()`ed, which closes the file.
  */
-export type FileText =
+type FileText =
   | { readonly kind: 'text'; readonly lines: AsyncGenerator<readonly string[], void> }
   | { readonly kind: 'binary'; readonly mime: string }
 

@@ -1,7 +1,7 @@
 import type { AgencyMount, OpenedMountFile } from './agency-mount.ts'
 import { readText } from './read-text.ts'
 
-export type FileSearch = {
+type FileSearch = {
   /** `*` stands for any characters of a line; everything else for itself. */
   readonly query: string
   /** A folder, a file, or the beginning of paths; canonical. */
@@ -12,7 +12,7 @@ export type FileSearch = {
   readonly signal: AbortSignal | null
 }
 
-export type FoundLines = {
+type FoundLines = {
   readonly matches: readonly { readonly path: string; readonly line: number; readonly text: string }[]
   /** Text files that were searched. */
   readonly files: number

@@ -5,7 +5,7 @@ import { ServiceError } from '@bureau/protocol'
 import { asUploadError } from './agency-mount.ts'
 
 /** What one request added to an upload. */
-export type Appended = {
+type Appended = {
   readonly bytes: number
   /** Why the body ended early; what came before is kept. Null when it came whole. */
   readonly brokenOff: Error | null

@@ -8,7 +8,7 @@ import { AgencyMounts } from './agency-mounts.ts'
 
 export const OWNER = { ownerId: 'own_01jtest', integrationId: 'int_01jtest' }
 
-export type TestMount = {
+type TestMount = {
   readonly mounts: AgencyMounts
   readonly mount: AgencyMount
   /** Data folder, where the operator's other secrets lie. */

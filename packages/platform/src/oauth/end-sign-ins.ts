@@ -5,7 +5,7 @@ import { deleteSecretsBelow } from '../security/secrets.ts'
 import { CREDENTIALS_SCOPE, credentialPrefix, signInUserOf } from './credential-name.ts'
 
 /** A consumer of an integration, registered or not. */
-export type Consumer = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
+type Consumer = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
 
 /** Deletes the tokens of tool servers that are kept for a consumer: its next run asks it to sign in again. */
 export function forgetTokens(tx: Tx, consumer: Consumer): Promise<void> {

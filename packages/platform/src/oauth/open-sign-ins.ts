@@ -24,7 +24,7 @@ export type SignIns = {
   readonly close: () => Promise<void>
 }
 
-export type OpenSignIns = {
+type OpenSignIns = {
   readonly agencies: ReadonlyMap<string, Agency>
   readonly environment: RunEnvironment
   readonly config: Pick<PlatformConfig, 'allowedHosts' | 'publicBaseUrl' | 'signInPage' | 'signInTimeoutMs' | 'read'>

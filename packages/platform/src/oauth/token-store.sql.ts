@@ -11,7 +11,7 @@ const PATIENCE_MS = 120_000
 const RETRY_MS = 50
 const RENEW_MS = (LEASE_SECONDS * 1_000) / 3
 
-export type SqlTokenStoreOptions = Pick<PlatformStore, 'db' | 'dataKeys'> & {
+type SqlTokenStoreOptions = Pick<PlatformStore, 'db' | 'dataKeys'> & {
   readonly ownerId: string
   /** Told of tokens that cannot be opened. They count as absent: the user signs in again. */
   readonly onUnreadable: (error: Error) => void

@@ -6,7 +6,7 @@ import type { Platform } from '../context.ts'
 import { chooseDefaultAgent } from '../integrations/describe-integrations.ts'
 import { publishAgencies } from '../integrations/publish-agencies.ts'
 import { createOwner } from './create-owner.ts'
-import { listOwners } from './owners.repo.ts'
+import { findFirstOwner } from './owners.repo.ts'
 
 /** What a newcomer needs for the first completion. */
 export type FirstCredentials = {
@@ -39,7 +39,7 @@ async function makeFirstOwner(platform: Platform, baseUrl: string): Promise<Firs
   const { store, agencies, config } = platform
   if (agencies.size === 0) return undefined
   const unfinished = path.join(config.dataFolder, UNFINISHED)
-  const [known] = await store.db.run(listOwners, '')
+  const known = await store.db.run(findFirstOwner, undefined)
   if (known && !existsSync(unfinished)) {
     await publishAll(platform, known.id)
     return undefined

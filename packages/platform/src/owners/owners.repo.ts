@@ -1,4 +1,4 @@
-import { eq, gt } from 'drizzle-orm'
+import { eq } from 'drizzle-orm'
 import { systemOperation } from '../db/operation.ts'
 import { owners } from '../db/schema.ts'
 
@@ -21,9 +21,10 @@ export const findOwner = systemOperation(
   },
 )
 
-/** All owners, oldest first, at most 1000 after `after`. For the operator's commands. */
-export const listOwners = systemOperation(
-  { source: import.meta.url, name: 'listOwners', lane: 'interactive' },
-  (tx, after: string): Promise<Owner[]> =>
-    tx.select().from(owners).where(gt(owners.id, after)).orderBy(owners.id).limit(1000),
+export const findFirstOwner = systemOperation(
+  { source: import.meta.url, name: 'findFirstOwner', lane: 'interactive' },
+  async (tx): Promise<Owner | undefined> => {
+    const [row] = await tx.select().from(owners).orderBy(owners.id).limit(1)
+    return row
+  },
 )

@@ -5,7 +5,7 @@ import type { Platform } from '../context.ts'
 import { getRun } from './records/read-runs.ts'
 import { requestCancel } from './request-cancel.ts'
 
-export type CancelRun = {
+type CancelRun = {
   readonly ownerId: string
   readonly runId: string
   readonly mode: CancelMode

@@ -5,7 +5,7 @@ import { runs } from '../db/schema.ts'
 import { findRunView } from './records/run-views.ts'
 import type { RunView } from './records/run-view.ts'
 
-export type CancelRequest = {
+type CancelRequest = {
   readonly ownerId: string
   readonly runId: string
   readonly mode: 'immediate' | 'after_turn'

@@ -6,7 +6,13 @@ import { type Place, seal, unseal } from './seal.ts'
 /** More owners than this are not kept unwrapped at once. */
 const CACHED = 10_000
 
-const place = (ownerId: string): Place => ({ table: 'owners', column: 'dek_wrapped', owner: ownerId, row: ownerId })
+/** Where the wrapped data key of an owner stands. */
+export const dataKeyPlace = (ownerId: string): Place => ({
+  table: 'owners',
+  column: 'dek_wrapped',
+  owner: ownerId,
+  row: ownerId,
+})
 
 /** The owners' data keys, unwrapped with the master key. Each encrypts that owner's values alone. */
 export class DataKeys {
@@ -21,7 +27,7 @@ export class DataKeys {
 
   /** A new owner's key, wrapped for `owners.dek_wrapped`. */
   wrapNew(ownerId: string): Uint8Array {
-    return seal(this.#masterKey, place(ownerId), randomBytes(32))
+    return seal(this.#masterKey, dataKeyPlace(ownerId), randomBytes(32))
   }
 
   /** The owner's key, 32 bytes. @throws SealError it was wrapped with another master key. */
@@ -39,11 +45,6 @@ export class DataKeys {
   async #load(ownerId: string): Promise<Uint8Array> {
     const owner = await this.#db.run(findOwner, ownerId)
     if (!owner) throw new Error(`there is no owner ${ownerId}`)
-    return unseal(this.#masterKey, place(ownerId), owner.dekWrapped)
+    return unseal(this.#masterKey, dataKeyPlace(ownerId), owner.dekWrapped)
   }
-}
-
-/** The same data key under another master key. */
-export function rewrap(from: Uint8Array, to: Uint8Array, ownerId: string, wrapped: Uint8Array): Uint8Array {
-  return seal(to, place(ownerId), unseal(from, place(ownerId), wrapped))
 }

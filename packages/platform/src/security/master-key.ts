@@ -5,20 +5,21 @@ import { ConfigError } from '@bureau/protocol'
 const BYTES = 32
 
 /**
- * The key that wraps all others: 64 hexadecimal digits or base64 of 32 bytes (`PLATFORM_MASTER_KEY`).
+ * The key that wraps all others: 64 hexadecimal digits or base64 of 32 bytes.
  *
- * @throws ConfigError anything else.
+ * @param origin Where it stands, e.g. `PLATFORM_MASTER_KEY`. @throws ConfigError anything else; names the origin.
  */
-export function parseMasterKey(text: string): Uint8Array {
+export function parseMasterKey(text: string, origin: string): Uint8Array {
   const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64')
-  if (key.length !== BYTES) throw new ConfigError('The master key must be 32 bytes, in hexadecimal or base64.')
+  if (key.length !== BYTES)
+    throw new ConfigError(`${origin}: the master key must be 32 bytes, in hexadecimal or base64.`)
   return new Uint8Array(key)
 }
 
 /** The master key in a file that only this user can read, generated when it is missing. */
 export function loadMasterKeyFile(file: string): Uint8Array {
   try {
-    return parseMasterKey(readFileSync(file, 'utf8').trim())
+    return parseMasterKey(readFileSync(file, 'utf8').trim(), file)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
@@ -32,5 +33,5 @@ export function loadMasterKeyFile(file: string): Uint8Array {
   } finally {
     rmSync(draft)
   }
-  return parseMasterKey(readFileSync(file, 'utf8').trim())
+  return parseMasterKey(readFileSync(file, 'utf8').trim(), file)
 }

@@ -1,62 +1,58 @@
-import { and, eq } from 'drizzle-orm'
+import { existsSync, linkSync, renameSync } from 'node:fs'
+import path from 'node:path'
+import { ConfigError } from '@bureau/protocol'
+import type { PlatformConfig } from '../config.ts'
 import type { Database } from '../db/database.ts'
-import { systemOperation } from '../db/operation.ts'
-import { owners, platformKeys } from '../db/schema.ts'
-import { listOwners } from '../owners/owners.repo.ts'
-import { rewrap } from './data-keys.ts'
-import { listPlatformKeys } from './platform-keys.repo.ts'
-import { seal, SealError, unseal } from './seal.ts'
-import { platformKeyPlace } from './server-key.ts'
+import { startError } from '../start-error.ts'
+import { loadMasterKeyFile } from './master-key.ts'
+import { rewrapKeys } from './rewrap-keys.ts'
+
+type Rotation = {
+  /** How many keys are now wrapped with the new master key and were not before. */
+  readonly wrapped: number
+  /** Where the old master key lies now. Undefined: the new one is in the environment, and no file has changed. */
+  readonly oldKeyFile: string | undefined
+}
 
 /**
- * Wraps every data key and platform key with a new master key. The data itself stays as it is.
+ * Replaces the master key of a database that no process serves: by `PLATFORM_NEW_MASTER_KEY`, or by a new one in the
+ * file. Killed at any moment, it is simply called again.
  *
- * Stop all processes first. Safe to repeat: what already has the new key is left alone.
+ * @param open Opens the records; they are closed here.
+ * @throws ConfigError there is no key to replace, or none to put in its place; the data folder is in use.
+ * @throws StartError the key is not that of the database, processes use the database, or a file cannot be written.
  */
-export async function rotateMasterKey(db: Database, from: Uint8Array, to: Uint8Array): Promise<void> {
-  for (const { kid, privateEnc } of await db.run(listPlatformKeys, undefined)) {
-    if (!privateEnc || isOpened(() => unseal(to, platformKeyPlace(kid), privateEnc))) continue
-    const next = seal(to, platformKeyPlace(kid), unseal(from, platformKeyPlace(kid), privateEnc))
-    await db.run(replacePlatformSecret, { kid, previous: privateEnc, next })
-  }
-  for (let after = ''; ;) {
-    const page = await db.run(listOwners, after)
-    for (const { id, dekWrapped } of page) {
-      if (isOpened(() => rewrap(to, to, id, dekWrapped))) continue
-      await db.run(replaceDataKey, { id, previous: dekWrapped, next: rewrap(from, to, id, dekWrapped) })
-    }
-    const last = page.at(-1)
-    if (!last) return
-    after = last.id
-  }
-}
-
-function isOpened(open: () => unknown): boolean {
+export async function rotateMasterKey(config: PlatformConfig, open: () => Promise<Database>): Promise<Rotation> {
   try {
-    open()
-    return true
+    return await rotate(config, open)
   } catch (error) {
-    if (error instanceof SealError) return false
-    throw error
+    throw startError(error, config)
   }
 }
 
-type Replacement = { readonly previous: Uint8Array; readonly next: Uint8Array }
-
-export const replaceDataKey = systemOperation(
-  { source: import.meta.url, name: 'replaceDataKey', lane: 'maintenance' },
-  async (tx, { id, previous, next }: Replacement & { id: string }): Promise<void> => {
-    await tx
-      .update(owners)
-      .set({ dekWrapped: next })
-      .where(and(eq(owners.id, id), eq(owners.dekWrapped, previous)))
-  },
-)
-
-export const replacePlatformSecret = systemOperation(
-  { source: import.meta.url, name: 'replacePlatformSecret', lane: 'maintenance' },
-  async (tx, { kid, previous, next }: Replacement & { kid: string }): Promise<void> => {
-    const unchanged = and(eq(platformKeys.kid, kid), eq(platformKeys.privateEnc, previous))
-    await tx.update(platformKeys).set({ privateEnc: next }).where(unchanged)
-  },
-)
+async function rotate(config: PlatformConfig, open: () => Promise<Database>): Promise<Rotation> {
+  const { masterKey, newMasterKey } = config
+  const file = path.join(config.dataFolder, 'master.key')
+  const newFile = `${file}.new`
+  if (masterKey === undefined && !existsSync(file)) throw new ConfigError(`There is no master key: ${file} is missing.`)
+  if (masterKey !== undefined && newMasterKey === undefined) {
+    throw new ConfigError('PLATFORM_NEW_MASTER_KEY: set 32 bytes, e.g. of `openssl rand -hex 32`.')
+  }
+  const from = masterKey ?? loadMasterKeyFile(file)
+  if (newMasterKey !== undefined && Buffer.compare(from, newMasterKey) === 0) {
+    throw new ConfigError('PLATFORM_NEW_MASTER_KEY: this is the master key that is in use.')
+  }
+  const db = await open()
+  let wrapped: number
+  try {
+    // On the disk before anything is wrapped with it; after a kill it is found here again.
+    wrapped = await rewrapKeys(db, { from, to: newMasterKey ?? loadMasterKeyFile(newFile) })
+  } finally {
+    await db.close()
+  }
+  if (newMasterKey !== undefined) return { wrapped, oldKeyFile: undefined }
+  const oldKeyFile = `${file}.until-${new Date().toISOString().replaceAll(':', '')}`
+  linkSync(file, oldKeyFile)
+  renameSync(newFile, file)
+  return { wrapped, oldKeyFile }
+}

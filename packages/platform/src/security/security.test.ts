@@ -6,11 +6,13 @@ import { assert, property, jsonValue } from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../db/database.ts'
 import { ENGINES, openTestDatabase, queryRows } from '../db/engines.contract.ts'
+import { newId } from '../ids.ts'
 import { createOwner } from '../owners/create-owner.ts'
+import { insertReplica, setReplicaState } from '../runs/recover/replicas.repo.ts'
 import { DataKeys } from './data-keys.ts'
 import { canonicalJson, fingerprint } from './fingerprint.ts'
 import { loadMasterKeyFile, parseMasterKey } from './master-key.ts'
-import { rotateMasterKey } from './rotate-master-key.ts'
+import { rewrapKeys } from './rewrap-keys.ts'
 import { type Place, seal, SealError, unseal, unsealText } from './seal.ts'
 import { loadServerKey } from './server-key.ts'
 
@@ -59,9 +61,9 @@ describe('master key', () => {
 
   test('is read from hexadecimal or base64; anything else is a set-up error', () => {
     const key = new Uint8Array(randomBytes(32))
-    expect(parseMasterKey(Buffer.from(key).toString('hex'))).toEqual(key)
-    expect(parseMasterKey(Buffer.from(key).toString('base64'))).toEqual(key)
-    expect(() => parseMasterKey('short')).toThrow('32 bytes')
+    expect(parseMasterKey(Buffer.from(key).toString('hex'), 'KEY')).toEqual(key)
+    expect(parseMasterKey(Buffer.from(key).toString('base64'), 'KEY')).toEqual(key)
+    expect(() => parseMasterKey('short', 'KEY')).toThrow('KEY: the master key must be 32 bytes')
   })
 })
 
@@ -97,17 +99,52 @@ describe.each(ENGINES)('keys of the platform on %s', (engine) => {
     await db.run(queryRows, 'DELETE FROM platform_keys')
   })
 
-  test('a new master key opens everything, the old one nothing; rotation can be repeated', async () => {
+  test('another master key opens everything, the old one nothing; a repetition wraps nothing', async () => {
     const [from, to] = [new Uint8Array(randomBytes(32)), new Uint8Array(randomBytes(32))]
     const { id } = await createOwner(db, new DataKeys(db, from), { name: 'Ada' })
     const before = await new DataKeys(db, from).of(id)
     const serverKey = await loadServerKey(db, from)
 
-    await rotateMasterKey(db, from, to)
-    await rotateMasterKey(db, from, to)
+    expect(await rewrapKeys(db, { from, to })).toBe(2)
+    expect(await rewrapKeys(db, { from, to })).toBe(0)
 
     expect(await new DataKeys(db, to).of(id)).toEqual(before)
     expect(await loadServerKey(db, to)).toEqual(serverKey)
     await expect(new DataKeys(db, from).of(id)).rejects.toThrow('another key')
+    await db.run(queryRows, 'DELETE FROM platform_keys')
+    await db.run(queryRows, 'DELETE FROM owners')
+  })
+
+  test('one key that opens with neither master key, and nothing is wrapped', async () => {
+    const [from, to, other] = [1, 2, 3].map((byte) => new Uint8Array(32).fill(byte)) as [
+      Uint8Array,
+      Uint8Array,
+      Uint8Array,
+    ]
+    const serverKey = await loadServerKey(db, from)
+    const { id } = await createOwner(db, new DataKeys(db, from), { name: 'Ada' })
+    await createOwner(db, new DataKeys(db, other), { name: 'Bob' })
+
+    await expect(rewrapKeys(db, { from, to })).rejects.toThrow('sealed with another key')
+
+    expect(await loadServerKey(db, from)).toEqual(serverKey)
+    await expect(new DataKeys(db, from).of(id)).resolves.toHaveLength(32)
+    await db.run(queryRows, 'DELETE FROM platform_keys')
+    await db.run(queryRows, 'DELETE FROM owners')
+  })
+
+  test("processes on a server are to be stopped first; what a killed one left in a folder is in nobody's way", async () => {
+    const keys = { from: new Uint8Array(32), to: new Uint8Array(32).fill(1) }
+    const serverKey = await loadServerKey(db, keys.from)
+    const bootId = newId('boot')
+    await db.run(insertReplica, { bootId, version: 'test' })
+
+    const first = await rewrapKeys(db, keys).catch(String)
+    await db.run(setReplicaState, { bootId, state: 'gone' })
+    const second = await rewrapKeys(db, keys)
+
+    const refusal = expect.stringContaining('Processes of the platform use this database: 1. Stop them all')
+    expect([first, second]).toEqual(engine === 'postgres' ? [refusal, 1] : [1, 0])
+    expect(await loadServerKey(db, keys.to)).toEqual(serverKey)
   })
 })

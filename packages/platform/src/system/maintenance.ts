@@ -3,7 +3,7 @@ import path from 'node:path'
 import { findReferencedBlobs } from '../chats/find-referenced-blobs.ts'
 import type { Platform } from '../context.ts'
 import { backupDatabase } from '../db/backup.ts'
-import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
+import { sweepAllExpired } from '../db/sweep-expired.ts'
 import { vacuumDatabase } from '../db/vacuum.ts'
 import { repairDrift } from '../members/repair-drift.ts'
 import { expireUploads } from '../uploads/manage-uploads.ts'
@@ -13,9 +13,6 @@ import { deliverWebhooks } from '../webhooks/deliver-webhooks.ts'
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
-/** A sweep stops after this many batches and goes on the next time. */
-const MAX_BATCHES = 20
-const BATCH = 500
 const KEPT_BACKUPS = 24
 
 type Task = { readonly name: string; readonly everyMs: number; readonly work: (platform: Platform) => Promise<void> }
@@ -23,7 +20,7 @@ type Task = { readonly name: string; readonly everyMs: number; readonly work: (p
 const TASKS: readonly Task[] = [
   { name: 'deliver webhooks', everyMs: 1_000, work: deliverWebhooks },
   { name: 'adopt runs', everyMs: 5_000, work: ({ executor, replica }) => executor.adopt(replica.bootId) },
-  { name: 'sweep', everyMs: MINUTE_MS, work: sweepRecords },
+  { name: 'sweep', everyMs: MINUTE_MS, work: ({ store }) => sweepAllExpired(store.db) },
   { name: 'expire uploads', everyMs: MINUTE_MS, work: dropExpiredUploads },
   { name: 'measure mounts', everyMs: 5 * MINUTE_MS, work: measureMounts },
   { name: 'vacuum', everyMs: MINUTE_MS, work: vacuumRecords },
@@ -54,19 +51,12 @@ function repeat(platform: Platform, { name, everyMs, work }: Task): () => Promis
   }
 }
 
-/** Deletes what is kept only for a time. */
-export async function sweepRecords({ store }: Platform): Promise<void> {
-  for (const name of SWEEP_NAMES) {
-    for (let batch = 0; batch < MAX_BATCHES; batch++) if ((await store.db.run(sweepExpired, name)) < BATCH) break
-  }
-}
-
 export async function dropExpiredUploads({ store, staged }: Platform): Promise<void> {
   for (const { uploadId } of await store.db.run(expireUploads, undefined)) await staged.discard(uploadId)
 }
 
 /** Agents write into their mounts without asking: the counters follow. */
-export async function measureMounts({ store, mounts }: Platform): Promise<void> {
+async function measureMounts({ store, mounts }: Platform): Promise<void> {
   for await (const owner of mounts.list()) {
     const mount = await mounts.of(owner)
     await store.db.run(setMountUsage, { ...owner, ...(await mount.measure()) })
@@ -84,7 +74,7 @@ async function checkCounters({ store, log }: Platform): Promise<void> {
 }
 
 /** Inline images that no message refers to, a day after they were sent. */
-export async function removeBlobs({ store, blobs }: Platform): Promise<void> {
+async function removeBlobs({ store, blobs }: Platform): Promise<void> {
   const old = new Map<string, Uint8Array[]>()
   for await (const { ownerId, sha256, writtenAt } of blobs.list()) {
     if (writtenAt < Date.now() - DAY_MS) old.set(ownerId, [...(old.get(ownerId) ?? []), sha256])

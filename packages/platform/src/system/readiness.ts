@@ -4,7 +4,7 @@ import type { Platform } from '../context.ts'
 import { systemOperation } from '../db/operation.ts'
 
 /** Why this process should get no requests now; null: it is ready. */
-export type Unready = 'starting' | 'draining' | 'database_unavailable' | 'disk_full' | null
+type Unready = 'starting' | 'draining' | 'database_unavailable' | 'disk_full' | null
 
 const MIN_FREE = 0.05
 

@@ -6,7 +6,7 @@ import type { Platform } from '../context.ts'
 import { newId } from '../ids.ts'
 import { reserveUpload } from './manage-uploads.ts'
 
-export type UploadRequest = {
+type UploadRequest = {
   readonly ownerId: string
   readonly integrationId: string
   readonly name: string

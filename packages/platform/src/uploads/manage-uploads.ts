@@ -13,7 +13,7 @@ import {
   uploadView,
 } from './uploads.repo.ts'
 
-export type NewUpload = {
+type NewUpload = {
   readonly ownerId: string
   readonly integrationId: string
   /** `newId('upl')`; part of the path, so that uploads never overwrite each other. */
@@ -32,7 +32,7 @@ const MAX_FILES = 100_000
 const LIFETIME = sql`interval '1 hour'`
 
 /** Where an upload will lie, as agents and `sandboxFiles` name it. */
-export const uploadPath = (uploadId: string, name: string): string =>
+const uploadPath = (uploadId: string, name: string): string =>
   `/app/mnt/uploads/${uploadId.replace('upl_', '')}/${name}`
 
 /**

@@ -4,7 +4,7 @@ import { mountUsage, uploads } from '../db/schema.ts'
 import { moveMountUsage } from './uploads.repo.ts'
 
 type Mount = { readonly ownerId: string; readonly integrationId: string }
-export type MountUsage = { readonly usedBytes: number; readonly reservedBytes: number; readonly fileCount: number }
+type MountUsage = { readonly usedBytes: number; readonly reservedBytes: number; readonly fileCount: number }
 
 /** What the mount of an integration holds, and what is promised to pending uploads. All 0 before the first upload. */
 export const getMountUsage = tenantOperation(

@@ -5,7 +5,7 @@ import type { Platform } from '../context.ts'
 import { unsealText } from '../security/seal.ts'
 import { secretPlace } from './webhook-endpoints.ts'
 
-export type Webhook = {
+type Webhook = {
   readonly ownerId: string
   readonly endpointId: string
   readonly url: string

@@ -25,7 +25,7 @@ export function newWebhookSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 }
 
-export type NewEndpoint = {
+type NewEndpoint = {
   /** Was checked to be a public HTTPS address. */
   readonly url: string
   readonly events: readonly string[]

@@ -61,7 +61,7 @@ export const takeDeliveries = systemOperation(
   },
 )
 
-export type DeliveryOutcome = {
+type DeliveryOutcome = {
   readonly endpointId: string
   readonly eventId: string
   readonly delivered: boolean

@@ -6,7 +6,7 @@
  */
 export type EgressReason = 'invalid_url' | 'unsupported_scheme' | 'blocked' | 'failed' | 'too_large' | 'timeout'
 
-export type EgressErrorOptions = {
+type EgressErrorOptions = {
   /** The HTTP status, when the peer answered with one that is not wanted. */
   readonly status?: number
   /** For the log only: may name addresses. */

@@ -26,7 +26,7 @@ export type SafeFetchOptions = {
   readonly signal?: AbortSignal
 }
 
-export type Fetched = {
+type Fetched = {
   /** Where the body came from, after redirects. */
   readonly url: string
   /** As the peer claims. */

@@ -21,7 +21,7 @@ export type AttachmentProblem =
   | 'processing_failed'
   | 'processing_timeout'
 
-export type AttachmentErrorOptions = {
+type AttachmentErrorOptions = {
   /** For the log only: may name addresses and real paths. */
   readonly detail?: string | undefined
   readonly cause?: unknown

@@ -2,7 +2,7 @@ import { posix, win32 } from 'node:path'
 import { AttachmentError, shown } from './attachment-error.ts'
 
 /** Where an attachment's source points. A local path may still be relative or of another system. */
-export type ClassifiedSource =
+type ClassifiedSource =
   | { readonly place: 'local'; readonly path: string }
   | { readonly place: 'remote'; readonly source: string }
 

@@ -11,7 +11,7 @@ import type { FileStore, OpenedFile, PutOptions, StoredFile } from './file-store
 import { HeldDirectory, ignore } from './held-directory.ts'
 import { openRegularFile, UnsafeFileError } from './open-regular-file.ts'
 
-export type LocalFileStoreOptions = {
+type LocalFileStoreOptions = {
   /** Where the files are. Created when missing. */
   readonly directory: string
   /** Where files are written before they get their name: outside `directory`, on the same file system. */

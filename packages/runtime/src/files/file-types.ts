@@ -6,7 +6,7 @@ export type FileType = { readonly extension: string; readonly mime: string; read
 const OFFICE = 'application/vnd.openxmlformats-officedocument'
 
 // The list is part of the interface of both servers; the MIME types are those that model providers expect.
-const FILE_TYPES: ReadonlyMap<string, FileType> = new Map(
+export const FILE_TYPES: ReadonlyMap<string, FileType> = new Map(
   (
     [
       ['.pdf', 'application/pdf', 'input_file'],
@@ -42,8 +42,6 @@ const FILE_TYPES: ReadonlyMap<string, FileType> = new Map(
     ] as const
   ).map(([extension, mime, kind]) => [extension, Object.freeze({ extension, mime, kind })]),
 )
-
-export const SUPPORTED_EXTENSIONS: readonly string[] = [...FILE_TYPES.keys()]
 
 /** The extension of a file name or path in lower case, with its dot; empty when there is none. */
 export function extensionOf(name: string): string {

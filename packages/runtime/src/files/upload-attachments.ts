@@ -7,10 +7,10 @@ import {
   type ProviderFilesAccess,
 } from './provider-files.ts'
 
-export type UploadedAttachment = { readonly name: string; readonly id: string }
+type UploadedAttachment = { readonly name: string; readonly id: string }
 
 /** A file that is still at the provider because deleting it failed. */
-export type FailedDeletion = { readonly id: string; readonly error: unknown }
+type FailedDeletion = { readonly id: string; readonly error: unknown }
 
 /**
  * Uploads all attachments of a run, or none: after a failure what was uploaded is deleted again.

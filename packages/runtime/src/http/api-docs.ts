@@ -11,7 +11,7 @@ const ASSETS = {
 
 type AssetName = keyof typeof ASSETS
 
-export type ApiDocs = {
+type ApiDocs = {
   /** Put before `/openapi.json`, `/docs` and `/redoc`: empty, or a path like `/v1`. */
   readonly prefix: string
   /** Made anew for each request, so that it may name the address that was asked. */

@@ -17,7 +17,7 @@ export type CheckedJson = {
 }
 
 /** Histories of tens of thousands of items fit. */
-export const JSON_LIMITS: JsonLimits = { values: 500_000, names: 150_000, differentNames: 3_000 }
+const JSON_LIMITS: JsonLimits = { values: 500_000, names: 150_000, differentNames: 3_000 }
 
 const MAX_NESTING = 64
 const LONG_STRING = 4_096

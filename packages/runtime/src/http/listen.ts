@@ -15,7 +15,7 @@ export const CLOSE_MARGIN_MS = 10_000
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
-export type ListenOptions = {
+type ListenOptions = {
   readonly host: string
   readonly port: number
   /** When what is still open after a stop signal is cut, in milliseconds: later than everything was told to end. */

@@ -1,6 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 
-export type RateLimits = {
+type RateLimits = {
   /** Requests a minute that are refilled. */
   readonly perMinute: number
   /** Requests that may come at once. */

@@ -7,7 +7,7 @@ import type { z } from 'zod'
  * are served by `serveRoutes` and described by `apiDocument`.
  */
 
-export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** What a success carries: a JSON schema, or the content type of anything else; null for an empty body. */
 export type SuccessBody = z.ZodType | TextBody | null

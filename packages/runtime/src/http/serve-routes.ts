@@ -16,7 +16,7 @@ export type RouteSettings<Given, Rules> = {
   readonly answer: (route: Route<Given, Rules>, call: Call<Given>, work: () => Promise<Answered>) => Promise<Answered>
 }
 
-export type RoutePart<Given, Rules> = { readonly route: Route<Given, Rules>; readonly name: 'query' | 'body' }
+type RoutePart<Given, Rules> = { readonly route: Route<Given, Rules>; readonly name: 'query' | 'body' }
 
 /** Registers the rows of an app: what they demand is checked in one order for all, then their functions answer. */
 export function serveRoutes<Given, Rules>(

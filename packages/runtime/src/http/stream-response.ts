@@ -5,7 +5,7 @@ import { sseKeepalive } from '@bureau/protocol'
 const MAX_STALL_MS = 60_000
 const KEEPALIVE_MS = 15_000
 
-export type StreamedResponse = {
+type StreamedResponse = {
   readonly contentType: string
   /** Text to send, in pieces. Pieces are asked for only while the client reads. */
   readonly chunks: AsyncIterable<string>

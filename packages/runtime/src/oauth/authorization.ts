@@ -2,7 +2,7 @@ import { type AuthorizationRequest, type Authorize, SignInFailed } from '@bureau
 import type { AuthorizationFlow, FlowStatus, OAuthStateRegistry, Waited } from './oauth-state-registry.ts'
 
 /** Longest time that a user may take to sign in, in milliseconds (seed, Limits). */
-export const SIGN_IN_TIMEOUT_MS = 600_000
+const SIGN_IN_TIMEOUT_MS = 600_000
 /** How long a callback waits to say whether the sign-in worked out. */
 const OUTCOME_TIMEOUT_MS = 20_000
 const MAX_REASON_LENGTH = 300
@@ -61,7 +61,7 @@ function statusOf(error: unknown, signal: AbortSignal): Exclude<FlowStatus, 'pen
 }
 
 /** The query of a provider's redirect. */
-export type CallbackQuery = {
+type CallbackQuery = {
   readonly state: string
   readonly code?: string | undefined
   readonly error?: string | undefined
@@ -74,7 +74,7 @@ export type CallbackOutcome =
   | { readonly kind: 'no_code' | 'unknown' }
   | { readonly kind: 'settled' | 'user_mismatch' | 'abandoned'; readonly flow: AuthorizationFlow }
 
-export type ReceiveCallback = {
+type ReceiveCallback = {
   readonly query: CallbackQuery
   /** The whole query as it came: the issuer in it is checked by whoever exchanges the code. */
   readonly search: string

@@ -6,7 +6,7 @@ import { isPrivateName, peerOf } from '../egress/check-url.ts'
 import { EgressError } from '../egress/egress-error.ts'
 import { GuardedDispatcher, type GuardedDispatcherOptions } from '../egress/guarded-dispatcher.ts'
 
-export type GuardedFetch = {
+type GuardedFetch = {
   /** The requests to one declared tool server, and to the addresses that it names. */
   readonly fetchFor: NonNullable<OAuthAccess['fetch']>
   readonly close: () => Promise<void>

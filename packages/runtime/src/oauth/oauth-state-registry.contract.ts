@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { FLOW_LIFETIME_MS, type NewFlow, type OAuthStateRegistry } from './oauth-state-registry.ts'
 
-export type OpenedStateRegistry = {
+type OpenedStateRegistry = {
   readonly registry: OAuthStateRegistry
   /** The same flows as another process would see them. */
   readonly elsewhere: OAuthStateRegistry

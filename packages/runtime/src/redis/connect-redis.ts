@@ -1,7 +1,7 @@
 import type { createClient } from '@redis/client'
 import { ConfigError } from '@bureau/protocol'
 
-export type RedisClient = ReturnType<typeof createClient>
+type RedisClient = ReturnType<typeof createClient>
 
 /** Two connections to one Redis: commands, and subscriptions, which take a connection for themselves. */
 export type RedisConnection = {
@@ -13,7 +13,7 @@ export type RedisConnection = {
 /** A command that could not be sent for this long fails. Shorter interruptions go unnoticed. */
 const COMMAND_TIMEOUT_MS = 5_000
 
-export type ConnectRedisOptions = {
+type ConnectRedisOptions = {
   readonly url: string
   /** Told of every lost connection, for the log. */
   readonly onError: (error: Error) => void

@@ -14,7 +14,7 @@ import { orBreakOff, type StreamBroken } from './stream-broken.ts'
 /** Events that are kept elsewhere may leave memory down to this many bytes. */
 const WINDOW_BYTES = 4 * 1024 * 1024
 
-export type LiveRunLogOptions = {
+type LiveRunLogOptions = {
   readonly snapshot: () => RunSnapshot
   /** Events after `after` that have left memory, in order; not necessarily all. Nothing when they are lost. */
   readonly older: (after: number) => AsyncIterable<EventBatch>

@@ -2,7 +2,7 @@ import type { RedisStream } from './redis-stream.ts'
 import { type EventBatch, inParts, isLastBatch, lastSeqOf, type LogEvent, type RunLogReader } from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
-export type RedisRunReaderOptions = {
+type RedisRunReaderOptions = {
   /** The last event that there is now. */
   readonly last: { readonly seq: number; readonly event: LogEvent }
   /** Aborts when this process leaves its readers to others. */

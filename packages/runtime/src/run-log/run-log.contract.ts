@@ -49,7 +49,7 @@ export function newRun(changes: Partial<NewRunLog> = {}): NewRunLog {
   return { runId: `run_${randomUUID()}`, chunks: new TestChunks(), snapshot: () => ({ new_messages: [] }), ...changes }
 }
 
-export async function allOf<T>(source: AsyncIterable<T>): Promise<T[]> {
+async function allOf<T>(source: AsyncIterable<T>): Promise<T[]> {
   const items: T[] = []
   for await (const item of source) items.push(item)
   return items

@@ -17,7 +17,7 @@ import { StreamBroken } from './stream-broken.ts'
 /** How long a log that has ended stays in memory for those who come late; afterwards chunks answer. */
 const LINGER_MS = 1_000
 
-export type MemoryRunLogsOptions = {
+type MemoryRunLogsOptions = {
   /** Default 1,000. */
   readonly lingerMs?: number
   /** Default 4 MiB. */

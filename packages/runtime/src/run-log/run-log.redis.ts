@@ -27,7 +27,7 @@ const LOOK_MS = 5_000
 /** How long a log that has ended stays in memory; as long as Redis keeps it. */
 const LINGER_MS = 120_000
 
-export type RedisRunLogsOptions = {
+type RedisRunLogsOptions = {
   /** Keeps applications apart that share a Redis. Default `bureau:`. */
   readonly prefix?: string
   /** Events that are in Redis may leave memory down to this many bytes. Default 4 MiB. */

@@ -10,10 +10,10 @@ export type RunSnapshot = {
 }
 
 /** Stands for all events before it, which are no longer kept: forget the text shown so far and show this. */
-export type LogReset = RunSnapshot & { readonly type: 'log.reset'; readonly reason: 'log_lost' }
+type LogReset = RunSnapshot & { readonly type: 'log.reset'; readonly reason: 'log_lost' }
 
 /** The last event of every log: nothing follows on it. */
-export type LogEnded = { readonly type: 'log.ended' }
+type LogEnded = { readonly type: 'log.ended' }
 
 /** What a log holds. */
 export type LogEvent = RunEvent | LogReset | LogEnded

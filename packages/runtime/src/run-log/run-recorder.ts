@@ -10,7 +10,7 @@ export const COALESCE_MS = 50
 /** A run may log this many bytes of events, its last ones not counted. */
 const MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 
-export type RunRecorderOptions = {
+type RunRecorderOptions = {
   readonly log: RunLog
   /** One for all runs of the process, with an interval of `COALESCE_MS`. */
   readonly timer: FlushTimer

@@ -11,7 +11,7 @@ import {
 } from './run-log.ts'
 import { orBreakOff } from './stream-broken.ts'
 
-export type StoredRun = {
+type StoredRun = {
   readonly chunks: Pick<ChunkStorage, 'read'>
   /** The number of `log.ended`, as the record of the run has it. */
   readonly lastSeq: number

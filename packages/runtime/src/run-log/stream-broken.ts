@@ -1,5 +1,5 @@
 /** Why a stream ends without its last frame. */
-export type BreakReason = 'run_failed' | 'run_taken_away' | 'server_shutdown' | 'log_lost' | 'log_unreachable'
+type BreakReason = 'run_failed' | 'run_taken_away' | 'server_shutdown' | 'log_lost' | 'log_unreachable'
 
 /**
  * A stream that cannot go on. Whoever writes it to a client resets the connection, so that the client does not take

@@ -4,14 +4,14 @@ import { RunControl } from '@bureau/framework'
 import type { CancelMode, RunEnded } from '@bureau/protocol'
 import type { CancelRequest, LiveRun, RunRegistry } from './run-registry.ts'
 
-export type OpenedRunRegistry = {
+type OpenedRunRegistry = {
   readonly registry: RunRegistry
   /** The registry of another process. */
   readonly elsewhere: RunRegistry
   readonly close: () => Promise<void>
 }
 
-export type TestRun = LiveRun & { readonly modes: CancelMode[]; readonly end: (messages?: string[]) => void }
+type TestRun = LiveRun & { readonly modes: CancelMode[]; readonly end: (messages?: string[]) => void }
 
 type RunFacts = Partial<Pick<LiveRun, 'agency' | 'userId' | 'soFar'>>
 

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Tickets } from './tickets.ts'
 
-export type TicketsUnderTest = {
+type TicketsUnderTest = {
   readonly tickets: Tickets
   /** The same tickets as another process sees them. */
   readonly elsewhere: Tickets

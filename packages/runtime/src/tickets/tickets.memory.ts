@@ -14,20 +14,24 @@ export class MemoryTickets implements Tickets {
   }
 
   async issue(purpose: string, lifeMs: number): Promise<string> {
-    this.#forgetExpired()
-    const [oldest] = this.#issued.keys()
-    if (oldest !== undefined && this.#issued.size >= MAX_TICKETS) this.#issued.delete(oldest)
+    this.#makeRoom()
     const ticket = newTicket()
     this.#issued.set(ticketDigest(purpose, ticket), this.#now() + lifeMs)
     return ticket
   }
 
   async redeem(purpose: string, ticket: string): Promise<boolean> {
-    this.#forgetExpired()
-    return this.#issued.delete(ticketDigest(purpose, ticket))
+    const digest = ticketDigest(purpose, ticket)
+    const expiresAt = this.#issued.get(digest)
+    this.#issued.delete(digest)
+    return expiresAt !== undefined && expiresAt > this.#now()
   }
 
-  #forgetExpired(): void {
-    for (const [digest, expiresAt] of this.#issued) if (expiresAt <= this.#now()) this.#issued.delete(digest)
+  /** Looks at the oldest only, so that many tickets do not make one expensive. */
+  #makeRoom(): void {
+    for (const [digest, expiresAt] of this.#issued) {
+      if (expiresAt > this.#now() && this.#issued.size < MAX_TICKETS) return
+      this.#issued.delete(digest)
+    }
   }
 }

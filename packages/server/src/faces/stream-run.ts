@@ -5,7 +5,7 @@ import { abandon, isClientLost } from '../http/client-lost.ts'
 import { asUser, runUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
 
-export type StreamedRun = {
+type StreamedRun = {
   readonly input: RunInput
   readonly contentType: string
   readonly encode: EncodeEvent

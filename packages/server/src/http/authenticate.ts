@@ -3,7 +3,7 @@ import { ServiceError } from '@bureau/protocol'
 import { type GuessLimiter, readBearer, sameSecret } from '@bureau/runtime'
 
 /** What a server lets its callers in by. */
-export type ServerAccess = {
+type ServerAccess = {
   readonly token: string
   /** Slows whoever tries tokens. */
   readonly guesses: GuessLimiter

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
 import type { RunRegistry } from '@bureau/runtime'
 
-export type Closing = {
+type Closing = {
   readonly runs: Pick<RunRegistry, 'cancelAll'>
   /** How long runs may go on. What is cancelled then ends its stream like any other, with what there is. */
   readonly drainMs: number

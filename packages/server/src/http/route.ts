@@ -15,7 +15,7 @@ type Rules = { readonly open?: true; readonly authenticatesItself?: true }
 
 export type ServerRoute = Route<object, Rules>
 
-export const { jsonRoute, rawRoute } = routesOf<object, Rules>()
+export const { jsonRoute, rawRoute }: ReturnType<typeof routesOf<object, Rules>> = routesOf<object, Rules>()
 
 /** Callers were checked before their bodies were read, so all that is left is the form of what they send. */
 export const ROUTE_SETTINGS: RouteSettings<object, Rules> = {

@@ -1,5 +1,5 @@
 /** One record of an activity log, as its readers know it. */
-export type LogRecord = {
+type LogRecord = {
   readonly message: string
   readonly details: {
     /** Local time without a zone, to the millisecond. */
@@ -14,7 +14,7 @@ export type LogRecord = {
   }
 }
 
-export type CodeLocation = { readonly file: string; readonly function: string; readonly line: number }
+type CodeLocation = { readonly file: string; readonly function: string; readonly line: number }
 
 export type LogCall = {
   readonly level: string

@@ -32,7 +32,7 @@ export type SignIns = {
   readonly close: () => Promise<void>
 }
 
-export type OpenSignIns = {
+type OpenSignIns = {
   readonly options: OAuthOptions & { readonly egress?: EgressPolicyOptions }
   readonly config: ServerConfig
   readonly agencies: ReadonlyMap<string, Agency>

@@ -22,7 +22,7 @@ export type MetricsOptions = {
   readonly port?: number
 }
 
-export type ObservabilityOptions = {
+type ObservabilityOptions = {
   readonly tracing: boolean | TracingOptions | undefined
   readonly metrics: boolean | MetricsOptions | undefined
   readonly version: string

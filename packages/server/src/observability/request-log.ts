@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 
-export const REQUEST_ID_HEADER = 'x-request-id'
+const REQUEST_ID_HEADER = 'x-request-id'
 export const REQUEST_ID_LABEL = 'requestId'
 
 const ACCEPTED_ID = /^[A-Za-z0-9._-]{8,64}$/

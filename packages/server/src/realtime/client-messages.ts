@@ -3,7 +3,7 @@ import { ClientEvent, refusalOf } from './client-events.ts'
 import type { ToolApproval, VoiceSession } from './voice-session.ts'
 
 /** What a client wants, or why it is not understood. */
-export type ClientMessage =
+type ClientMessage =
   | { readonly kind: 'audio'; readonly audio: string; readonly commit: boolean }
   | { readonly kind: 'commit' }
   | { readonly kind: 'interrupt' }

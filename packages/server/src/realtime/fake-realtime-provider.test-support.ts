@@ -7,11 +7,11 @@ import type { Json } from '../../../../tests/support/test-server.ts'
 import { Mailbox } from './mailbox.test-support.ts'
 
 /** What the model does with one `response.create`: one output item, or a stop that the test opens. */
-export type RealtimeStep =
+type RealtimeStep =
   | { readonly say: string; readonly audio: readonly Buffer[]; readonly hold?: Gate; readonly as?: 'text' }
   | { readonly call: string; readonly args: Json; readonly callId: string }
 
-export type RealtimeResponse = readonly RealtimeStep[]
+type RealtimeResponse = readonly RealtimeStep[]
 
 export const speech = (say: string, audio: readonly Buffer[] = [Buffer.alloc(480)], hold?: Gate): RealtimeStep => ({
   say,
@@ -95,7 +95,7 @@ let numbers = 0
 const newId = (prefix: string): string => `${prefix}_${++numbers}`
 
 /** One client's session, as the provider has it. */
-export class ProviderSession {
+class ProviderSession {
   readonly socket: WebSocket
   readonly path: string
   readonly headers: IncomingHttpHeaders

@@ -16,11 +16,11 @@ import type { RealtimeSdk } from './load-realtime-sdk.ts'
 export type VoiceAgent = RealtimeAgent<AgencyContext>
 
 /** An agency that realtime sessions cannot serve. */
-export class NoRealtimeFlow extends Error {
+class NoRealtimeFlow extends Error {
   override readonly name = 'NoRealtimeFlow'
 }
 
-export type AgentBinding = {
+type AgentBinding = {
   readonly sdk: RealtimeSdk
   readonly environment: RunEnvironment
   /** Aborts when the session ends. */

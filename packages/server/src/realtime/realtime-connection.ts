@@ -17,7 +17,7 @@ const HELD_BACK_CHECK_MS = 20
 /** Messages that are not understood are logged so many times per connection. */
 const MAX_LOGGED_MISTAKES = 20
 
-export type RealtimeConnectionOptions = {
+type RealtimeConnectionOptions = {
   readonly socket: WebSocket
   readonly agency: Agency
   /** Its name in the routes. */

@@ -105,14 +105,14 @@ async function listen(app: FastifyInstance, provider: FakeRealtimeProvider, logg
   }
 }
 
-export type Connect = {
+type Connect = {
   readonly protocols?: readonly string[]
   readonly headers?: Record<string, string>
   readonly options?: ClientOptions
 }
 
 /** A client of the message protocol. */
-export class RealtimeClient {
+class RealtimeClient {
   readonly socket: WebSocket
   readonly messages: Json[] = []
   readonly closed: Promise<{ code: number; reason: string }>

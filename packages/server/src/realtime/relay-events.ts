@@ -7,7 +7,7 @@ import type { ToolApproval } from './voice-session.ts'
 /** One message to the client, as the message protocol has it. */
 export type ServerMessage = { readonly type: string; readonly [key: string]: unknown }
 
-export type Relay = {
+type Relay = {
   readonly session: RealtimeSession<AgencyContext>
   readonly send: (message: ServerMessage) => void
   readonly log: Logger

@@ -1,6 +1,6 @@
 import type { RealtimeSettings } from './realtime-options.ts'
 
-export type SessionLimitSettings = Pick<
+type SessionLimitSettings = Pick<
   RealtimeSettings,
   'maxMessagesPerSecond' | 'maxSessionBytes' | 'maxSessionMs' | 'idleMs'
 >

@@ -13,7 +13,7 @@ const CONFIRM_TIMEOUT_MS = 5_000
 /** A call that waits for the user's decision. */
 export type ToolApproval = Parameters<RealtimeSession<AgencyContext>['approve']>[0]
 
-export type VoiceSessionOptions = {
+type VoiceSessionOptions = {
   readonly sdk: RealtimeSdk
   readonly agency: Agency
   readonly settings: RealtimeSettings

@@ -32,7 +32,7 @@ function eachKey(issue: Issue): Issue[] {
   return issue.keys.map((key) => ({ ...issue, keys: [key], path: [...issue.path, key] }))
 }
 
-export type InputCheck = (input: Record<string, unknown>) => void
+type InputCheck = (input: Record<string, unknown>) => void
 
 /**
  * Checks input by a JSON Schema and fills in its defaults, for tools that have nothing else.

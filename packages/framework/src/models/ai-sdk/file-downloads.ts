@@ -11,7 +11,7 @@ export type FileAccess = {
   readonly checkUrl: (url: string) => void
 }
 
-export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
+type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
 
 const MAX_FILE_BYTES = 20_971_520
 const MAX_REDIRECTS = 5

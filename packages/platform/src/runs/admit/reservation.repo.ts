@@ -12,7 +12,7 @@ type Given = Pick<
   Pick<RunRow, 'agent' | 'textOnly' | 'bootId' | 'periodStart' | 'input' | 'contextEnc'>
 
 /** A run that is to be reserved, with the message that it will answer. */
-export type NewReservation = Given & {
+type NewReservation = Given & {
   readonly timeoutSeconds: number
   readonly messageId: string
   /** The message as JSON, without its time. */

@@ -19,7 +19,7 @@ import type { ActiveRun } from './active-run.ts'
 import { type AttachmentParts, composeInput } from './compose-input.ts'
 import { type Outcome, settleRun } from './settle-run.ts'
 
-export type ExecuteOptions = {
+type ExecuteOptions = {
   readonly store: PlatformStore
   readonly agencies: ReadonlyMap<string, Agency>
   readonly signIns: SignIns

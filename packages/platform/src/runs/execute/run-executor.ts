@@ -9,7 +9,7 @@ import type { Ending } from '../settle/write-outcome.ts'
 import { ActiveRun, type ReservedRun } from './active-run.ts'
 import { RunProgress } from './run-progress.ts'
 
-export type RunExecutorOptions = {
+type RunExecutorOptions = {
   readonly store: PlatformStore
   readonly logs: RunLogs
   readonly log: Logger

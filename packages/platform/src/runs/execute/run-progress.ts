@@ -5,7 +5,7 @@ import { newId } from '../../ids.ts'
 import { recordRunProgress, type RunWriter } from '../records/record-run-progress.ts'
 import type { ModelCall, RunItemRecord } from '../records/run-output.repo.ts'
 
-export type RunProgressOptions = {
+type RunProgressOptions = {
   readonly db: Database
   readonly writer: RunWriter
   /** The run was taken away from this process: nothing of it may be written any more. */

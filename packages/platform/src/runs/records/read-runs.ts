@@ -25,7 +25,7 @@ export const getRun = tenantOperation(
   },
 )
 
-export type RunFilter = {
+type RunFilter = {
   readonly integrationId?: string
   readonly chatId?: string
   readonly consumerId?: string
@@ -64,7 +64,7 @@ export const listRuns = tenantOperation(
   },
 )
 
-export function filtersOf(filter: RunFilter): (SQL | undefined)[] {
+function filtersOf(filter: RunFilter): (SQL | undefined)[] {
   const { integrationId, chatId, consumerId, status, createdAfter, createdBefore } = filter
   return [
     integrationId === undefined ? undefined : eq(runs.integrationId, integrationId),

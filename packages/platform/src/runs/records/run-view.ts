@@ -12,10 +12,10 @@ import type { RunRow } from './runs.repo.ts'
 
 /** A run as callers see it. */
 export type RunView = PlatformRun
-export type RunErrorView = PlatformRunError
+type RunErrorView = PlatformRunError
 
 /** What a run produced: the items of its `messages` frame and the entry agent's final text. */
-export type RunOutput = { readonly outputText: string | null; readonly newMessages: Message[] }
+type RunOutput = { readonly outputText: string | null; readonly newMessages: Message[] }
 
 export const isActive = (run: Pick<RunRow, 'state'>): boolean => run.state === 'reserved' || run.state === 'running'
 

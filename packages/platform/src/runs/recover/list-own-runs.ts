@@ -4,7 +4,7 @@ import { systemOperation } from '../../db/operation.ts'
 import { runs } from '../../db/schema.ts'
 
 /** An active run as the records have it, with what it takes to begin it. */
-export type OwnRun = {
+type OwnRun = {
   readonly ownerId: string
   readonly runId: string
   readonly chatId: string

@@ -13,11 +13,9 @@ import {
 } from './replicas.repo.ts'
 import type { RunView } from '../records/run-view.ts'
 
-export type ReplicaOptions = {
+type ReplicaOptions = {
   readonly db: Database
   readonly version: string
-  /** Where other processes reach this one; null when they need not. */
-  readonly internalUrl?: string | null
   /**
    * This process may no longer write to its runs: abort them and drop their clients without an `end`. Admissions must
    * use the new `bootId` from now on.
@@ -157,13 +155,13 @@ export class Replica {
   }
 
   async #register(): Promise<void> {
-    const { db, internalUrl = null, version } = this.#options
+    const { db, version } = this.#options
     for (const bootId of this.#ended) {
       await db.run(setReplicaState, { bootId, state: 'gone' }) // a sweep ends what it still had
       this.#ended.delete(bootId)
     }
     const sentAt = this.#now()
-    await db.run(insertReplica, { bootId: this.#bootId, internalUrl, version })
+    await db.run(insertReplica, { bootId: this.#bootId, version })
     this.#known = true
     this.#aliveAt = sentAt
   }

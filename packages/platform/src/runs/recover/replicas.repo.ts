@@ -10,7 +10,7 @@ export type PendingCancel = RunKey & { readonly mode: 'immediate' | 'after_turn'
 
 export const insertReplica = systemOperation(
   { source: import.meta.url, name: 'insertReplica', lane: 'run' },
-  async (tx, replica: { bootId: string; internalUrl: string | null; version: string }): Promise<void> => {
+  async (tx, replica: { bootId: string; version: string }): Promise<void> => {
     await tx.insert(replicas).values(replica).onConflictDoNothing() // repeated after a lost answer
   },
 )

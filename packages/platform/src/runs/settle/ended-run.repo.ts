@@ -9,7 +9,7 @@ import { isRun, type RunRow } from '../records/runs.repo.ts'
 type Outcome = Pick<RunRow, 'memberId' | 'state' | 'usage' | 'finishedAt' | 'lastEventSeq'> &
   Pick<RunRow, 'errorCode' | 'errorClass' | 'errorMessage'>
 
-export type EndedRun = OutputValues &
+type EndedRun = OutputValues &
   Outcome & {
     readonly attachments: AttachmentState
     /** The last stretch of its event log; null when that is stored. */

@@ -1,10 +1,10 @@
 import { type AGUIEvent, HttpAgent, type Message } from '@ag-ui/client'
 import { type Json, startTestServer, type TestServer } from '../../../../../tests/support/test-server.ts'
 
-export type AguiEvents = readonly Json[]
+type AguiEvents = readonly Json[]
 
 /** What the official client saw of one run: every event that passed its checks, and the conversation it ended with. */
-export type AguiOutcome = {
+type AguiOutcome = {
   readonly events: AguiEvents
   readonly types: readonly string[]
   readonly messages: readonly Message[]
