@@ -75,7 +75,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   readStrictBodies(app)
   app.setErrorHandler((error: Error, request, reply) => renderError(error, request, reply))
   app.setNotFoundHandler(renderNotFound(methodsAt(app)))
-  await serveRoutes(app, ROUTES, routeSettings(platform))
+  serveRoutes(app, ROUTES, routeSettings(platform))
   serveDocs(app, platform)
   return app
 }

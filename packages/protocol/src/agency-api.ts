@@ -6,79 +6,168 @@ import { Usage } from './usage.ts'
 const Identifier = z.string().max(256)
 
 /** Per-request model client override (seed, `client_config`). `litellm_keys` is an older name of `thirdparty_keys`. */
-export const ClientConfig = z.object({
-  base_url: z.string().nullish().describe('Model API base URL for this request.'),
-  api_key: z.string().nullish().describe('Model API key for this request.'),
-  default_headers: z.record(z.string(), z.string()).nullish().describe('Headers of the model requests.'),
-  thirdparty_keys: z.record(z.string(), z.string()).nullish().describe('Keys by provider, for thirdparty/... models.'),
-  litellm_keys: z.record(z.string(), z.string()).nullish().describe('Alias of thirdparty_keys.'),
-  model: z.string().nullish().describe('Model of every agent for this request.'),
-  model_settings_extra_args: z.record(z.string(), z.unknown()).nullish().describe('Model settings for this request.'),
-})
+export const ClientConfig = z
+  .object({
+    base_url: z.string().nullish().describe('Model API base URL for this request.'),
+    api_key: z.string().nullish().describe('Model API key for this request.'),
+    default_headers: z.record(z.string(), z.string()).nullish().describe('Headers of the model requests.'),
+    thirdparty_keys: z
+      .record(z.string(), z.string())
+      .nullish()
+      .describe('Keys by provider, for thirdparty/... models.'),
+    litellm_keys: z.record(z.string(), z.string()).nullish().describe('Alias of thirdparty_keys.'),
+    model: z.string().nullish().describe('Model of every agent for this request.'),
+    model_settings_extra_args: z.record(z.string(), z.unknown()).nullish().describe('Model settings for this request.'),
+  })
+  .meta({ id: 'ClientConfig' })
 export type ClientConfig = z.infer<typeof ClientConfig>
 
 /** Body of `get_response` and `get_response_stream`. Unknown members are ignored. */
-export const RunRequest = z.object({
-  message: z
-    .union([z.string(), z.array(z.record(z.string(), z.unknown())).max(1_000)])
-    .describe('The user message: text, or a non-empty list of Responses API input items.'),
-  chat_history: z.array(HistoryItem).max(20_000).nullish().describe('Earlier new_messages, in order.'),
-  recipient_agent: Identifier.nullish().describe('The agent to address. Default: the first entry point.'),
-  file_ids: z.array(Identifier).nullish().describe('Ids of files already uploaded to the model provider.'),
-  file_urls: z
-    .union([z.record(z.string(), z.string()), z.array(z.string())])
-    .nullish()
-    .describe('Files by name: URLs, or absolute local paths where the server allows them.'),
-  additional_instructions: z.string().nullish().describe("Added to the addressed agent's instructions for this run."),
-  user_context: z.record(z.string(), z.unknown()).nullish().describe('Readable by tools; never in the prompt.'),
-  generate_chat_name: z.boolean().nullish().describe('True: the answer carries chat_name.'),
-  client_config: ClientConfig.nullish(),
-})
+export const RunRequest = z
+  .object({
+    message: z
+      .union([z.string(), z.array(z.record(z.string(), z.unknown())).max(1_000)])
+      .describe('The user message: text, or a non-empty list of Responses API input items.'),
+    chat_history: z.array(HistoryItem).max(20_000).nullish().describe('Earlier new_messages, in order.'),
+    recipient_agent: Identifier.nullish().describe('The agent to address. Default: the first entry point.'),
+    file_ids: z.array(Identifier).nullish().describe('Ids of files already uploaded to the model provider.'),
+    file_urls: z
+      .union([z.record(z.string(), z.string()), z.array(z.string())])
+      .nullish()
+      .describe('Files by name: URLs, or absolute local paths where the server allows them.'),
+    additional_instructions: z.string().nullish().describe("Added to the addressed agent's instructions for this run."),
+    user_context: z.record(z.string(), z.unknown()).nullish().describe('Readable by tools; never in the prompt.'),
+    generate_chat_name: z.boolean().nullish().describe('True: the answer carries chat_name.'),
+    client_config: ClientConfig.nullish(),
+  })
+  .meta({ id: 'RunRequest' })
 export type RunRequest = z.infer<typeof RunRequest>
 
 /** Body of a non-streaming answer. */
-export const RunResponse = z.object({
-  response: z.unknown().describe('The final answer: text, or an object for structured output.'),
-  new_messages: z.array(Message),
-  usage: Usage.optional(),
-  file_ids_map: z.record(z.string(), z.string()).optional(),
-  chat_name: z.string().optional(),
-})
+export const RunResponse = z
+  .object({
+    response: z.unknown().describe('The final answer: text, or an object for structured output.'),
+    new_messages: z.array(Message),
+    usage: Usage.optional(),
+    file_ids_map: z.record(z.string(), z.string()).optional(),
+    chat_name: z.string().optional(),
+  })
+  .meta({ id: 'RunResponse' })
 export type RunResponse = z.infer<typeof RunResponse>
 
 /** Body of a non-streaming answer, with status 200, when `file_urls` cannot be used: existing clients look for it. */
-export const FileUrlsError = z.object({ error: z.string().describe('Why file_urls cannot be used.') })
+export const FileUrlsError = z
+  .object({ error: z.string().describe('Why file_urls cannot be used.') })
+  .meta({ id: 'FileUrlsError' })
 export type FileUrlsError = z.infer<typeof FileUrlsError>
 
 export const CancelMode = z.enum(['immediate', 'after_turn'])
 
 /** Body of `cancel_response_stream`. */
-export const CancelRequestBody = z.object({
-  run_id: Identifier.describe('From the first event of the stream.'),
-  cancel_mode: CancelMode.nullish().describe('Default: immediate.'),
-})
+export const CancelRequestBody = z
+  .object({
+    run_id: Identifier.describe('From the first event of the stream.'),
+    cancel_mode: CancelMode.nullish().describe('Default: immediate.'),
+  })
+  .meta({ id: 'CancelRequest' })
 export type CancelRequestBody = z.infer<typeof CancelRequestBody>
 
-export const CancelResponse = z.object({
-  ok: z.boolean(),
-  run_id: z.string(),
-  cancelled: z.boolean(),
-  cancel_mode: CancelMode,
-  new_messages: z.array(Message),
-  usage: Usage.optional(),
-  timed_out: z.boolean(),
-})
+export const CancelResponse = z
+  .object({
+    ok: z.boolean(),
+    run_id: z.string(),
+    cancelled: z.boolean(),
+    cancel_mode: CancelMode,
+    new_messages: z.array(Message),
+    usage: Usage.optional(),
+    timed_out: z.boolean(),
+  })
+  .meta({ id: 'CancelResponse' })
 export type CancelResponse = z.infer<typeof CancelResponse>
 
 /** One entry of a 422 answer: where, what, and the value that was sent. */
-export const ValidationEntry = z.object({
-  type: z.string(),
-  loc: z.array(z.union([z.string(), z.number()])),
-  msg: z.string(),
-  input: z.unknown(),
-  ctx: z.record(z.string(), z.unknown()).optional(),
-})
+export const ValidationEntry = z
+  .object({
+    type: z.string(),
+    loc: z.array(z.union([z.string(), z.number()])),
+    msg: z.string(),
+    input: z.unknown(),
+    ctx: z.record(z.string(), z.unknown()).optional(),
+  })
+  .meta({ id: 'ValidationError' })
 export type ValidationEntry = z.infer<typeof ValidationEntry>
 
-export const ValidationErrorBody = z.object({ detail: z.array(ValidationEntry), error: z.string() })
+export const ValidationErrorBody = z
+  .object({ detail: z.array(ValidationEntry), error: z.string() })
+  .meta({ id: 'HTTPValidationError' })
 export type ValidationErrorBody = z.infer<typeof ValidationErrorBody>
+
+/** Body of any other refusal. `detail` says the same as `error`; some clients read that. */
+export const Refusal = z.object({ detail: z.string().optional(), error: z.string() })
+
+const Position = z.object({ x: z.number(), y: z.number() })
+
+const AgentNode = z.object({
+  id: z.string(),
+  type: z.literal('agent'),
+  position: Position,
+  data: z.object({
+    label: z.string(),
+    description: z.string(),
+    isEntryPoint: z.boolean(),
+    toolCount: z.int(),
+    tools: z.array(
+      z.object({
+        name: z.string(),
+        type: z.string(),
+        description: z.string(),
+        inputSchema: z.looseObject({}).optional().describe('Of function tools.'),
+      }),
+    ),
+    instructions: z.string().describe('Empty unless the server exposes them.'),
+    model: z.string(),
+    hasSubagents: z.boolean(),
+    capabilities: z.array(z.string()),
+    conversationStarters: z.array(z.string()).optional(),
+    quickReplies: z.array(z.string()).optional(),
+  }),
+})
+
+const ToolNode = z.object({
+  id: z.string(),
+  type: z.literal('tool'),
+  position: Position,
+  data: z.object({ label: z.string(), description: z.string(), type: z.string(), parentAgent: z.string() }),
+})
+
+const Edge = z.object({
+  id: z.string(),
+  source: z.string(),
+  target: z.string(),
+  type: z.enum(['owns', 'communication']),
+  data: z.object({ label: z.string(), bidirectional: z.boolean() }).optional(),
+})
+
+/** The answer of `get_metadata`: the agency as a graph. Positions are cosmetic. */
+export const AgencyMetadata = z
+  .object({
+    nodes: z.array(z.union([AgentNode, ToolNode])),
+    edges: z.array(Edge),
+    metadata: z.object({
+      agencyName: z.string(),
+      totalAgents: z.int(),
+      totalTools: z.int(),
+      agents: z.array(z.string()),
+      entryPoints: z.array(z.string()),
+      sharedInstructions: z.string(),
+      layoutAlgorithm: z.string(),
+    }),
+    agency_swarm_version: z.string(),
+    bureau_version: z.string(),
+    allowed_local_file_dirs: z
+      .array(z.string())
+      .nullable()
+      .describe('Directories that can be used now; null when local files are off.'),
+  })
+  .meta({ id: 'AgencyMetadata' })
+export type AgencyMetadata = z.output<typeof AgencyMetadata>

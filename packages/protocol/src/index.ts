@@ -1,9 +1,11 @@
 export {
+  AgencyMetadata,
   CancelMode as CancelModeSchema,
   CancelRequestBody,
   CancelResponse,
   ClientConfig,
   FileUrlsError,
+  Refusal,
   RunRequest,
   RunResponse,
   ValidationEntry,

@@ -6,20 +6,25 @@ import { z } from 'zod'
  * This is what is stored, streamed, accepted as `chat_history` and sent to the model (without the metadata).
  * Only the members that Bureau itself reads are named; everything else of an item is kept as it came.
  */
-export const Message = z.looseObject({
-  type: z.string().optional(),
-  role: z.string().optional(),
-  id: z.string().optional(),
-  call_id: z.string().optional(),
-  agent: z.string().nullish().describe('The agent that received (user, system) or produced (all else) the item.'),
-  callerAgent: z.string().nullish().describe('Null: the conversation with the user. Otherwise the sending agent.'),
-  timestamp: z.number().optional().describe('Microseconds since the epoch.'),
-  agent_run_id: z.string().optional(),
-  parent_run_id: z.string().optional().describe('The call_id of the message-tool call that opened a sub-conversation.'),
-  run_trace_id: z.string().optional(),
-  history_protocol: z.string().optional(),
-  message_origin: z.string().optional(),
-})
+export const Message = z
+  .looseObject({
+    type: z.string().optional(),
+    role: z.string().optional(),
+    id: z.string().optional(),
+    call_id: z.string().optional(),
+    agent: z.string().nullish().describe('The agent that received (user, system) or produced (all else) the item.'),
+    callerAgent: z.string().nullish().describe('Null: the conversation with the user. Otherwise the sending agent.'),
+    timestamp: z.number().optional().describe('Microseconds since the epoch.'),
+    agent_run_id: z.string().optional(),
+    parent_run_id: z
+      .string()
+      .optional()
+      .describe('The call_id of the message-tool call that opened a sub-conversation.'),
+    run_trace_id: z.string().optional(),
+    history_protocol: z.string().optional(),
+    message_origin: z.string().optional(),
+  })
+  .meta({ id: 'Message' })
 export type Message = z.infer<typeof Message>
 
 /** An item of `chat_history` as clients send it back. Some write null for what an item does not have. */

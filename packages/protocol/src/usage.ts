@@ -1,17 +1,22 @@
 import { z } from 'zod'
 
 /** Tokens and estimated US dollars of one run, exactly as they go over the wire (seed, "usage object"). */
-export const Usage = z.object({
-  request_count: z.number().int().describe('Number of model requests.'),
-  cached_tokens: z.number().int().describe('Input tokens served from a cache.'),
-  cache_write_tokens: z.number().int().describe('Input tokens written to a cache.'),
-  input_tokens: z.number().int().describe('Tokens sent to the model, cached ones included.'),
-  output_tokens: z.number().int().describe('Tokens generated, reasoning included.'),
-  total_tokens: z.number().int(),
-  total_cost: z.number().describe('Estimated cost in USD; 0 where the price of a model is unknown.'),
-  reasoning_tokens: z.number().int().optional().describe('Reasoning tokens, when there were any.'),
-  estimated: z.boolean().optional().describe('True: a request did not come to its end, and what it cost is estimated.'),
-})
+export const Usage = z
+  .object({
+    request_count: z.number().int().describe('Number of model requests.'),
+    cached_tokens: z.number().int().describe('Input tokens served from a cache.'),
+    cache_write_tokens: z.number().int().describe('Input tokens written to a cache.'),
+    input_tokens: z.number().int().describe('Tokens sent to the model, cached ones included.'),
+    output_tokens: z.number().int().describe('Tokens generated, reasoning included.'),
+    total_tokens: z.number().int(),
+    total_cost: z.number().describe('Estimated cost in USD; 0 where the price of a model is unknown.'),
+    reasoning_tokens: z.number().int().optional().describe('Reasoning tokens, when there were any.'),
+    estimated: z
+      .boolean()
+      .optional()
+      .describe('True: a request did not come to its end, and what it cost is estimated.'),
+  })
+  .meta({ id: 'Usage' })
 export type Usage = z.infer<typeof Usage>
 
 export const NO_USAGE: Usage = Object.freeze({

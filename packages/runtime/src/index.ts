@@ -69,7 +69,8 @@ export {
   receiveCallback,
   SIGN_IN_TIMEOUT_MS,
 } from './oauth/authorization.ts'
-export { callbackPage, PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
+export { answerSignIn, CallbackParameters, sendSignInPage, SignedIn, takeCallback } from './oauth/sign-in-callback.ts'
+export { PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
 export { guardedFetch, type GuardedFetch } from './oauth/guarded-fetch.ts'
 export { logFailures } from './oauth/log-failure.ts'
 export type {

@@ -7,19 +7,26 @@ import {
   apiDocsRoutes,
   createLogger,
   type Logger,
+  methodsAt,
   NO_SNIFFING,
+  ok,
   openBackends,
   readJsonBodies,
+  type RouteSpec,
+  serveRoutes,
   startRun,
   usableDirectories,
 } from '@bureau/runtime'
+import { z } from 'zod'
 import { agencyRoutes } from './agencies/agencies.routes.ts'
+import { agencySpecs, metadataSpec, streamSpec } from './agencies/agency-specs.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
-import { type ApiDescription, openApiDocument } from './docs/openapi.ts'
+import { openApiDocument } from './docs/openapi.ts'
 import { type Callers, callersOf } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { renderError, renderNotFound } from './http/render-error.ts'
+import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { refuseUnreadable } from './http/unreadable-request.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
@@ -36,8 +43,6 @@ import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
 import { toolRoutes } from './tools/tools.routes.ts'
 
-const OPEN_ROUTES = new Set(['/healthz', '/readyz', '/auth/callback'])
-const DOCS_ROUTES = /^\/(?:docs|redoc|openapi\.json)(?:\/|$)/
 const MIB = 1_048_576
 const MINUTE_MS = 60_000
 
@@ -57,6 +62,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
+  app.setNotFoundHandler(renderNotFound(methodsAt(app)))
   const models = modelAccess(config, options.egress)
   const backends = await openBackends({ redisUrl: config.redisUrl, log })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
@@ -88,20 +94,21 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   logRequests(app)
   await allowOrigins(app, callers.origins)
   finishRunsBeforeClosing(app, { runs: backends.runs, drainMs: drainMsOf(options) })
-  const isOpen = openRoutes(options.publicDocs ?? false)
-  checkCallers(app, callers, isOpen)
-  if (options.enableLogging) await keepActivity(app, options.logsDir ?? 'activity-logs', isOpen)
+  checkCallers(app, callers)
+  const logs = options.enableLogging && (await keepActivity(app, options.logsDir ?? 'activity-logs'))
   observability.install(app)
   readJsonBodies(app)
   app.setErrorHandler(renderError)
-  app.setNotFoundHandler(renderNotFound)
-  for (const path of ['/healthz', '/readyz']) app.get(path, async () => ({ status: 'ok' }))
-  const aguiRequest = await addAgencies(app, agencies, { options, context })
-  if (signIns) oauthRoutes(app, signIns)
-  await addRealtime(app, agencies, { options, context, callers, tickets: backends.tickets })
-  toolRoutes(app, tools)
-  const description = openApiDocument({ ...describe(options, callers), signIns, aguiRequest, agencies, tools })
-  apiDocsRoutes(app, { prefix: '', document: () => description })
+  serveRoutes(app, HEALTH_ROUTES, ROUTE_SETTINGS)
+  const agencySpecs = await addAgencies(app, agencies, { options, context })
+  const routes = [
+    ...(await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })),
+    ...toolRoutes(tools),
+    ...(logs ? logsRoutes(logs) : []),
+    ...(signIns ? oauthRoutes(signIns) : []),
+  ]
+  serveRoutes(app, routes, ROUTE_SETTINGS)
+  serveDocs(app, [...agencySpecs, ...routes], { ...options, host: callers.host })
   return app
 }
 
@@ -164,37 +171,40 @@ function fileSettings(options: ServerOptions, models: ServerModelAccess): Server
 
 type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
 
-/** Returns the body of the agencies' requests where they speak AG-UI. */
+/** Returns how the routes of the agencies are described. */
 async function addAgencies(
   app: FastifyInstance,
   agencies: ReadonlyMap<string, Agency>,
   { options, context }: AgencyParts,
-): Promise<ApiDescription['aguiRequest']> {
+): Promise<RouteSpec[]> {
   const agui = options.enableAgui ? await import('./agui/agui.routes.ts') : undefined
   const routes = agui?.aguiRoutes ?? agencyRoutes
-  for (const [name, agency] of agencies) routes(app, context, name, agency)
-  return agui?.AguiRequest
+  return [...agencies].flatMap(([name, agency]) => {
+    routes(app, context, name, agency)
+    const about = { name, needsUser: context.signIns?.agencies.has(agency) ?? false }
+    if (!agui) return Object.values(agencySpecs(about))
+    const body = agui.AguiRequest.meta({ id: 'RunAgentInput' })
+    return [streamSpec(about, body, 'The events of the AG-UI protocol.'), metadataSpec(name)]
+  })
 }
 
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
 
-async function addRealtime(
+async function voiceRoutes(
   app: FastifyInstance,
   agencies: ReadonlyMap<string, Agency>,
   { options, ...setUp }: RealtimeParts,
-): Promise<void> {
+): Promise<ServerRoute[]> {
   const { enableRealtime = false, realtimeOptions = {} } = options
-  if (!enableRealtime) return
-  const { serveRealtime } = await import('./realtime/realtime.routes.ts')
-  await serveRealtime(app, agencies, { options: realtimeOptions, ...setUp })
+  if (!enableRealtime) return []
+  const { realtimeRoutes } = await import('./realtime/realtime.routes.ts')
+  return realtimeRoutes(app, agencies, { options: realtimeOptions, ...setUp })
 }
 
-function describe(
-  options: ServerOptions,
-  { host }: Callers,
-): Pick<ApiDescription, 'title' | 'version' | 'serverUrl' | 'realtime' | 'logs'> {
-  const { enableRealtime: realtime = false, enableLogging: logs = false } = options
-  return { title: 'Bureau agent server', version: VERSION, serverUrl: serverUrl({ ...options, host }), realtime, logs }
+function serveDocs(app: FastifyInstance, rows: readonly RouteSpec[], options: ServerOptions): void {
+  const info = { title: 'Bureau agent server', version: VERSION }
+  const description = openApiDocument(rows, { info, url: serverUrl(options) })
+  apiDocsRoutes(app, { prefix: '', document: () => description, routeConfig: { open: options.publicDocs ?? false } })
 }
 
 /** The address in the API description. */
@@ -219,11 +229,18 @@ async function allowOrigins(app: FastifyInstance, origins: Callers['origins']): 
 }
 
 /** Callers are checked before their bodies are read; only callbacks and health are open (seed, Authentication 1). */
-function checkCallers(app: FastifyInstance, { check }: Callers, isOpen: IsOpen): void {
+function checkCallers(app: FastifyInstance, { check }: Callers): void {
   app.addHook('onRequest', async (request) => {
     if (!isOpen(request)) check(request)
   })
 }
+
+/** Browsers that come back from a sign-in are let in also where nobody signs in: there is nothing then. */
+const isOpen = ({ method, url, routeOptions: { config } }: FastifyRequest): boolean =>
+  method === 'OPTIONS' ||
+  config.open === true ||
+  config.authenticatesItself === true ||
+  /^\/auth\/callback(?:\?|$)/.test(url)
 
 function warnOfOpenServer({ appTokenEnv: name = 'APP_TOKEN', host, corsOrigins }: ServerOptions, log: Logger): void {
   const listens = host === undefined ? ', so runServer listens on 127.0.0.1 only (`host` changes that)' : ''
@@ -231,19 +248,25 @@ function warnOfOpenServer({ appTokenEnv: name = 'APP_TOKEN', host, corsOrigins }
   log.warn(`authentication is off: ${name} is not set${listens}${answers}`)
 }
 
-type IsOpen = (request: FastifyRequest) => boolean
-
-function openRoutes(publicDocs: boolean): IsOpen {
-  return ({ method, url, routeOptions }) => {
-    const path = url.split('?')[0]!
-    if (method === 'OPTIONS' || OPEN_ROUTES.has(path) || (publicDocs && DOCS_ROUTES.test(path))) return true
-    return routeOptions.config?.authenticatesItself ?? false
-  }
-}
-
-async function keepActivity(app: FastifyInstance, directory: string, isOpen: IsOpen): Promise<void> {
+async function keepActivity(app: FastifyInstance, directory: string): Promise<ActivityLogs> {
   const logs = await ActivityLogs.open(directory, (error) => app.log.error({ err: error }, 'activity is not recorded'))
   app.addHook('onClose', () => logs.close())
   recordActivity(app, logs, isOpen)
-  logsRoutes(app, logs)
+  return logs
 }
+
+/** For load balancers: alive, and ready for requests. */
+const HEALTH_ROUTES = ['healthz', 'readyz'].map((id) =>
+  jsonRoute(
+    {
+      ...named(id),
+      method: 'GET',
+      url: `/${id}`,
+      tag: 'operation',
+      open: true,
+      success: { 200: z.object({ status: z.string() }) },
+      errors: [],
+    },
+    async () => ok({ status: 'ok' }),
+  ),
+)

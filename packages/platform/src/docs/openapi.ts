@@ -35,7 +35,6 @@ const STYLE: ApiStyle<Route> = {
     examples: examplesOf(route, codes),
     ...(route.admits && status !== 422 && { headers: admissionHeaders(status) }),
   }),
-  answers: 'input',
   description: ({ description, scope }) =>
     [description, scope === null ? undefined : `Scope: \`${scope}\`.`].filter(Boolean).join(' '),
   headers: ({ idempotent }) => (idempotent ? IDEMPOTENCY_KEY : {}),

@@ -1,31 +1,25 @@
-import { ServiceError } from '@bureau/protocol'
 import {
   ANOTHER_BROWSER,
+  answerSignIn,
+  CallbackParameters,
+  SignedIn,
+  takeCallback,
   type AuthorizationFlow,
   browserCookie,
   type CallbackAnswer,
-  callbackPage,
   expiredBrowserCookie,
   isBeginningBrowser,
   NO_CONTENT,
   PAGE_HEADERS,
   param,
-  receiveCallback,
   startPage,
   tellCallback,
   wantsPage,
 } from '@bureau/runtime'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { endOwnSignIns, endSignIns } from './end-sign-ins.ts'
-
-const Query = z.object({
-  state: z.string().min(1).max(512).describe('Names the sign-in. It works once.'),
-  code: z.string().optional().describe('What the provider gives for tokens.'),
-  error: z.string().optional().describe('Why there is no code.'),
-  error_description: z.string().optional(),
-})
 
 const StartQuery = z.object({
   continue: z.string().optional().describe('The click on the page: leads on to the identity provider.'),
@@ -65,8 +59,8 @@ export const oauthRoutes: readonly Route[] = [
         'The run that asked for the sign-in goes on. Browsers get a page, programs `{status, state, server_name}`; a ' +
         'sign-in that did not work is a page too, of status 400.',
       scope: null,
-      query: Query,
-      success: { 200: { contentType: 'text/html', description: 'The user is signed in.' } },
+      query: CallbackParameters,
+      success: { 200: { contentType: 'text/html', json: SignedIn, description: 'The user is signed in.' } },
       errors: ['oauth_callback_rejected'],
     },
     receive,
@@ -113,7 +107,7 @@ async function start(call: Call<z.output<typeof StartQuery>>, reply: FastifyRepl
   const { platform, query, request } = call
   const state = param(call, 'state')
   const flow = await platform.signIns.registry.find(state)
-  if (flow?.status !== 'pending') return answer(request, reply, { ...tellClosed(flow, state), state })
+  if (flow?.status !== 'pending') return answerSignIn(request, reply, { ...tellClosed(flow, state), state })
   reply.header('referrer-policy', 'no-referrer').header('vary', 'accept')
   const site = request.headers['sec-fetch-site']
   const isBrowser = site !== undefined || wantsPage(request.headers.accept)
@@ -131,7 +125,7 @@ function tellClosed(flow: AuthorizationFlow | undefined, state: string): Callbac
   return tellCallback({ kind: flow.status === 'error:abandoned' ? 'abandoned' : 'settled', flow }, state)
 }
 
-async function receive(call: Call<z.output<typeof Query>>, reply: FastifyReply): Promise<FastifyReply> {
+async function receive(call: Call<z.output<typeof CallbackParameters>>, reply: FastifyReply): Promise<FastifyReply> {
   const { platform, query, request } = call
   const { registry } = platform.signIns
   const { state } = query
@@ -139,28 +133,11 @@ async function receive(call: Call<z.output<typeof Query>>, reply: FastifyReply):
     const flow = await registry.find(state)
     if (flow?.status === 'pending') {
       if (!isBeginningBrowser(flow, request.headers.cookie))
-        return answer(request, reply, { ...ANOTHER_BROWSER, state })
+        return answerSignIn(request, reply, { ...ANOTHER_BROWSER, state })
       reply.header('set-cookie', expiredBrowserCookie(flow))
     }
   }
-  const search = request.url.slice(request.url.indexOf('?') + 1)
   // Who the user is, the platform does not know: it has no session with the browsers of its owners' users.
-  const outcome = await receiveCallback(registry, { query, search, userId: null })
-  return answer(request, reply, { ...tellCallback(outcome, state), state })
-}
-
-/** A page for browsers, JSON for programs. @throws ServiceError `oauth_callback_rejected` */
-function answer(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { result, title, text, state }: CallbackAnswer & { readonly state: string },
-): FastifyReply {
-  const succeeded = 'status' in result
-  reply.header('referrer-policy', 'no-referrer').header('vary', 'accept')
-  if (wantsPage(request.headers.accept)) {
-    reply.code(succeeded ? 200 : 400).headers({ ...PAGE_HEADERS })
-    return reply.send(callbackPage({ succeeded, title, text }))
-  }
-  if (!succeeded) throw new ServiceError('oauth_callback_rejected', { message: result.detail })
-  return reply.send({ status: result.status, state, server_name: result.server })
+  const answer = await takeCallback(registry, { request, query, userId: null })
+  return answerSignIn(request, reply, { ...answer, state })
 }

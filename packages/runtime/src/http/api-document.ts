@@ -1,5 +1,5 @@
 import { type ErrorCode, ERRORS } from '@bureau/protocol'
-import { z } from 'zod'
+import type { z } from 'zod'
 import { ApiSchemas, type OpenApiVersion } from './api-schemas.ts'
 import type { RouteSpec, SuccessBody, TextBody } from './route.ts'
 
@@ -14,12 +14,14 @@ export type ApiStyle<Row extends RouteSpec> = {
   readonly isGuarded: (route: Row) => boolean
   /** Refusals that the row does not name, because all routes of its kind have them. */
   readonly commonErrors: (route: Row) => readonly ErrorCode[]
+  /** The status of a refusal. Default: that of its code everywhere. */
+  readonly statusOf?: (code: ErrorCode) => number
   /** The schema of a refusal with this status. */
   readonly errorBody: (route: Row, status: number) => z.ZodType
   /** More of the response object of refusals with one status: examples, headers. */
   readonly more?: (route: Row, status: number, codes: readonly ErrorCode[]) => { examples?: Json; headers?: Json }
-  /** Whether answers are described as they are sent, or as the schema would accept them. */
-  readonly answers: 'input' | 'output'
+  /** Named schemas that stand in the document in any case. */
+  readonly schemas?: readonly z.ZodType[]
   readonly description?: (route: Row) => string | undefined
   /** Headers that the row does not name. */
   readonly headers?: (route: Row) => Readonly<Record<string, string>>
@@ -59,6 +61,7 @@ class OperationWriter<Row extends RouteSpec> {
   constructor(style: ApiStyle<Row>) {
     this.#style = style
     this.schemas = new ApiSchemas(style.version)
+    for (const schema of style.schemas ?? []) this.schemas.of(schema)
   }
 
   operation(route: Row): Json {
@@ -75,7 +78,7 @@ class OperationWriter<Row extends RouteSpec> {
       security: style.isGuarded(route) ? [{ [style.security[0]]: [] }] : [],
       ...(parameters.length > 0 && { parameters }),
       ...(body && { requestBody: body }),
-      responses: { ...this.#failures(route), ...this.#successes(route), ...route.otherResponses },
+      responses: { ...this.#failures(route), ...this.#successes(route), ...this.#others(route) },
       ...(servers && { servers }),
     }
   }
@@ -83,13 +86,13 @@ class OperationWriter<Row extends RouteSpec> {
   #requestBody({ body, ownBody, bodyOptional, examples }: Row): Json | undefined {
     const described = body ?? ownBody
     if (!described) return undefined
-    const schema = 'jsonSchema' in described ? this.schemas.add(described) : this.schemas.of(described, 'input')
+    const schema = 'jsonSchema' in described ? this.schemas.add(described) : this.schemas.of(described)
     return { required: !bodyOptional, content: json(schema, examples?.request) }
   }
 
   #queryParameters({ query }: Row): Json[] {
     if (!query) return []
-    const { properties = {}, required = [] } = this.schemas.of(query, 'input') as {
+    const { properties = {}, required = [] } = this.schemas.of(query) as {
       properties?: Record<string, Json>
       required?: string[]
     }
@@ -120,26 +123,36 @@ class OperationWriter<Row extends RouteSpec> {
     return Object.fromEntries(answers) as Json
   }
 
+  #others({ otherResponses = {} }: Row): Json {
+    const answers = Object.entries(otherResponses).map(([status, { description, body }]) => [
+      status,
+      { description, ...(body && { content: json(this.schemas.of(body)) }) },
+    ])
+    return Object.fromEntries(answers) as Json
+  }
+
   #contentOf({ examples }: Row, body: SuccessBody): Json {
     if (body === null) return {}
-    if (isText(body)) return { headers: headersOf(body.headers), content: this.#textContent(body) }
-    return { content: json(this.schemas.of(body, this.#style.answers), examples?.response) }
+    if (isText(body)) {
+      return { ...(body.headers && { headers: headersOf(body.headers) }), content: this.#textContent(body) }
+    }
+    return { content: json(this.schemas.of(body), examples?.response) }
   }
 
   #textContent({ contentType, otherContentType, json: schema, example }: TextBody): Json {
     return {
-      ...(schema && json(this.schemas.of(schema, this.#style.answers))),
+      ...(schema && json(this.schemas.of(schema))),
       [contentType]: { schema: text, ...(example !== undefined && { example }) },
       ...(otherContentType !== undefined && { [otherContentType]: { schema: text } }),
     }
   }
 
   #failures(route: Row): Json {
-    const { commonErrors, errorBody, more } = this.#style
-    const byStatus = Map.groupBy(new Set([...route.errors, ...commonErrors(route)]), (code) => ERRORS[code].status)
+    const { commonErrors, errorBody, more, statusOf = (code: ErrorCode) => ERRORS[code].status } = this.#style
+    const byStatus = Map.groupBy(new Set([...route.errors, ...commonErrors(route)]), statusOf)
     const answers = [...byStatus].map(([status, codes]) => {
       const { examples, ...rest } = more?.(route, status, codes) ?? {}
-      const schema = this.schemas.of(route.errorBody ?? errorBody(route, status), this.#style.answers)
+      const schema = this.schemas.of(route.errorBody ?? errorBody(route, status))
       const description = codes.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join(' ')
       return [
         String(status),
@@ -187,7 +200,7 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   503: 'Not ready',
 }
 
-export function headersOf(headers: Readonly<Record<string, string>> = {}): Json {
+export function headersOf(headers: Readonly<Record<string, string>>): Json {
   const described = Object.entries(headers).map(([name, description]) => [name, { description, schema: text }])
   return Object.fromEntries(described) as Json
 }

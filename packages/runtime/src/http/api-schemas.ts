@@ -14,10 +14,10 @@ export class ApiSchemas {
     this.#version = version
   }
 
-  /** A schema as what is sent (`input`), or as what is answered (`output`), where nothing is left to defaults. */
-  of(schema: z.ZodType, io: 'input' | 'output'): object {
+  /** A schema as what may be sent; answers may have members that are not described yet. */
+  of(schema: z.ZodType): object {
     const target = this.#version === '3.0.3' ? 'openapi-3.0' : 'draft-2020-12'
-    const made = z.toJSONSchema(schema, { target, io, unrepresentable: 'any' })
+    const made = z.toJSONSchema(schema, { target, io: 'input', unrepresentable: 'any' })
     const text = JSON.stringify(made).replaceAll(/"#\/(?:definitions|\$defs)\//g, `"${pointerTo('')}`)
     const plain = (_name: string, value: unknown): unknown => (this.#version === '3.0.3' ? withTypedNull(value) : value)
     const {

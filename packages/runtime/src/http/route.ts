@@ -54,8 +54,8 @@ export type RouteSpec<Query extends z.ZodType = z.ZodType, Body extends z.ZodTyp
   readonly errors: readonly ErrorCode[]
   /** Schema of the error body. Default: that of the app. */
   readonly errorBody?: z.ZodType
-  /** Response objects of OpenAPI for what neither `success` nor `errors` says, by status or `4XX`. */
-  readonly otherResponses?: Readonly<Record<string, object>>
+  /** What neither `success` nor `errors` says, by status or `4XX`. Replaces what they say of the same status. */
+  readonly otherResponses?: Readonly<Record<string, { readonly description: string; readonly body?: z.ZodType }>>
   /** Request headers worth describing: name and meaning. */
   readonly headers?: Readonly<Record<string, string>>
   /** Examples for the API description. */
@@ -140,5 +140,5 @@ export function param({ params }: Pick<Call, 'params'>, name: string): string {
 
 /** What the paths of a route look like. */
 export function patternOf(url: string): RegExp {
-  return new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+')}$`)
+  return new RegExp(`^${url.replaceAll(/[.*+?^$()|[\]{}\\]/g, '\\$&').replaceAll(/:\w+/g, '[^/]+')}$`)
 }

@@ -17,13 +17,14 @@ export type RouteSettings<Given, Rules> = {
 export type RoutePart<Given, Rules> = { readonly route: Route<Given, Rules>; readonly name: 'query' | 'body' }
 
 /** Registers the rows of an app: what they demand is checked in one order for all, then their functions answer. */
-export async function serveRoutes<Given, Rules>(
+export function serveRoutes<Given, Rules>(
   app: FastifyInstance,
   routes: readonly Route<Given, Rules>[],
   settings: RouteSettings<Given, Rules>,
-): Promise<void> {
+): void {
   for (const route of routes) if (!route.rawBody) serveRoute(app, route, settings)
-  await app.register(async (scope) => {
+  if (!routes.some(({ rawBody }) => rawBody)) return
+  void app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     for (const route of routes) if (route.rawBody) serveRoute(scope, route, settings)

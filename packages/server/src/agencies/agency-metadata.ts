@@ -1,4 +1,5 @@
 import { type Agency, type Agent, type AgentTool, isLanguageModel, languageModelName } from '@bureau/framework'
+import type { AgencyMetadata } from '@bureau/protocol'
 import { listedTools, type ToolServers } from './listed-tools.ts'
 
 export type MetadataOptions = {
@@ -6,20 +7,22 @@ export type MetadataOptions = {
   readonly version: string
   readonly defaultModel: string
   /** The directories usable right now; null when local files are switched off. */
-  readonly usableLocalDirs: () => Promise<readonly string[] | null>
+  readonly usableLocalDirs: () => Promise<string[] | null>
   readonly toolServers: ToolServers
 }
 
 type Tools = readonly AgentTool[]
 type ToolLists = ReadonlyMap<Agent, Tools>
-type Position = { readonly x: number; readonly y: number }
+type Node = AgencyMetadata['nodes'][number]
+type AgentNode = Extract<Node, { type: 'agent' }>
+type Position = Node['position']
 
-/** The answer of `get_metadata`: the agency as a graph. Positions are cosmetic. */
-export async function agencyMetadata(agency: Agency, options: MetadataOptions): Promise<object> {
+/** The answer of `get_metadata`: the agency as a graph. */
+export async function agencyMetadata(agency: Agency, options: MetadataOptions): Promise<AgencyMetadata> {
   const positions = layOut(agency)
   const tools = await listedTools(agency, options.toolServers)
-  const nodes: object[] = []
-  const edges: object[] = []
+  const nodes: Node[] = []
+  const edges: AgencyMetadata['edges'] = []
   for (const agent of agency.agents.values()) {
     const position = positions.get(agent.name)!
     tools.get(agent)!.forEach((tool, index) => {
@@ -46,7 +49,7 @@ export async function agencyMetadata(agency: Agency, options: MetadataOptions): 
 /** Clients switch features on by this version of the Python system, with which the routes are compatible. */
 const COMPATIBLE_VERSION = '1.11.0'
 
-function summary(agency: Agency, tools: ToolLists, options: MetadataOptions): object {
+function summary(agency: Agency, tools: ToolLists, options: MetadataOptions): AgencyMetadata['metadata'] {
   const agents = [...agency.agents.values()]
   const messageTools = agents.reduce((sum, agent) => sum + agency.messageToolsOf(agent.name).length, 0)
   return {
@@ -60,7 +63,7 @@ function summary(agency: Agency, tools: ToolLists, options: MetadataOptions): ob
   }
 }
 
-function agentNode(agency: Agency, agent: Agent, tools: Tools, options: MetadataOptions): object {
+function agentNode(agency: Agency, agent: Agent, tools: Tools, options: MetadataOptions): Omit<AgentNode, 'position'> {
   const { conversationStarters, quickReplies } = agent
   return {
     id: agent.name,
@@ -75,20 +78,18 @@ function agentNode(agency: Agency, agent: Agent, tools: Tools, options: Metadata
       model: modelOf(agent, options),
       hasSubagents: connections(agency).some(([source]) => source === agent.name),
       capabilities: capabilitiesOf(agent),
-      ...(conversationStarters.length > 0 && { conversationStarters }),
-      ...(quickReplies.length > 0 && { quickReplies }),
+      ...(conversationStarters.length > 0 && { conversationStarters: [...conversationStarters] }),
+      ...(quickReplies.length > 0 && { quickReplies: [...quickReplies] }),
     },
   }
 }
 
-function toolNode(id: string, agent: Agent, tool: AgentTool, position: Position): object {
+function toolNode(id: string, agent: Agent, tool: AgentTool, position: Position): Node {
   const { name, description, type } = describeTool(tool)
   return { id, type: 'tool', data: { label: name, description, type, parentAgent: agent.name }, position }
 }
 
-type DescribedTool = { name: string; type: string; description: string; inputSchema?: unknown }
-
-function describeTool(tool: AgentTool): DescribedTool {
+function describeTool(tool: AgentTool): AgentNode['data']['tools'][number] {
   if (tool.type === 'function') {
     return { name: tool.name, type: 'function', description: tool.description, inputSchema: tool.parameters }
   }

@@ -1,8 +1,7 @@
 import type { ServerTool } from '../options.ts'
 import { readTools } from '../tools/read-tools.ts'
-import { apiDocument } from './openapi.ts'
-import { errorSchemas, type Schemas } from './operations.ts'
-import { toolPaths } from './tool-paths.ts'
+import { toolSpec } from '../tools/tool-spec.ts'
+import { openApiDocument } from './openapi.ts'
 
 export type ToolsDescription = {
   /** Where the tools are served. */
@@ -19,12 +18,6 @@ export type ToolsDescription = {
  */
 export function toolsOpenApi(tools: readonly ServerTool[], about: ToolsDescription): string {
   const { url, title = 'Agent Tools', description } = about
-  const schemas: Schemas = errorSchemas()
-  const paths = toolPaths(readTools(tools), schemas)
-  const version = 'v1.0.0'
-  return JSON.stringify(
-    apiDocument({ title, version, url, paths, schemas, ...(description !== undefined && { description }) }),
-    null,
-    2,
-  )
+  const info = { title, version: 'v1.0.0', ...(description !== undefined && { description }) }
+  return JSON.stringify(openApiDocument(readTools(tools).map(toolSpec), { info, url }), null, 2)
 }

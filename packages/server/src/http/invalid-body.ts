@@ -1,4 +1,5 @@
-import type { ValidationEntry } from '@bureau/protocol'
+import { ServiceError, type ValidationEntry } from '@bureau/protocol'
+import type { InputCodes } from '@bureau/runtime'
 import { z } from 'zod'
 import { validationEntries } from '../agencies/validation-entries.ts'
 import { issuesOfLongLists } from './long-lists.ts'
@@ -32,6 +33,27 @@ export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknow
   const parsed = schema.safeParse(body)
   if (!parsed.success) throw new InvalidBody(validationEntries(parsed.error.issues.slice(0, MAX_ENTRIES), body))
   return parsed.data
+}
+
+/**
+ * @throws InvalidBody; ServiceError with the code that `codes` has for the first problem.
+ */
+export function parseQuery(schema: z.ZodType, query: unknown, codes: InputCodes = {}): unknown {
+  const parsed = schema.safeParse(query)
+  if (parsed.success) return parsed.data
+  const code = codes[String(parsed.error.issues[0]?.path[0])]
+  if (code) throw new ServiceError(code)
+  throw new InvalidBody(
+    parsed.error.issues.map(({ path, message }) => {
+      const missing = path[0] !== undefined && !Object.hasOwn(query as object, path[0])
+      return {
+        type: missing ? 'missing' : 'value_error',
+        loc: ['query', ...path.map(String)],
+        msg: missing ? 'Field required' : message,
+        input: null,
+      }
+    }),
+  )
 }
 
 export function notAnObject(body: unknown): InvalidBody {

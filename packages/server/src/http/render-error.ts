@@ -37,12 +37,11 @@ export function renderError(error: FastifyError | Error, request: FastifyRequest
 }
 
 /** Unknown paths and wrong methods, in the words that clients of the Python system know. */
-export function renderNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const methods = (['GET', 'POST'] as const).filter((method) => {
-    const path = request.url.split('?')[0]!
-    return method !== request.method && request.server.findRoute({ url: path, method }) !== null
-  })
-  if (methods.length === 0) return reply.code(404).send({ detail: 'Not Found', error: 'Not Found' })
-  reply.header('allow', methods.join(', '))
-  return reply.code(405).send({ detail: 'Method Not Allowed', error: 'Method Not Allowed' })
+export function renderNotFound(methodsAt: (path: string) => readonly string[]) {
+  return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const methods = methodsAt(request.url.split('?')[0] ?? '')
+    if (methods.length === 0) return reply.code(404).send({ detail: 'Not Found', error: 'Not Found' })
+    reply.header('allow', methods.join(', '))
+    return reply.code(405).send({ detail: 'Method Not Allowed', error: 'Method Not Allowed' })
+  }
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import { z } from 'zod'
-import { parseBody } from '../http/invalid-body.ts'
+import { named, rawRoute, type ServerRoute } from '../http/route.ts'
 import { type ActivityLogs, LOG_ID } from './activity-logs.ts'
 import { scrubberOf } from './known-texts.ts'
 import { logRecord } from './log-record.ts'
@@ -11,8 +11,8 @@ import { recordingLogger } from './recording-logger.ts'
 const HEADER = 'x-agency-log-id'
 const PATH = '/get_logs'
 
-/** Body of `POST /get_logs`. */
-export const LogsRequest = z.object({ log_id: z.string().describe('The x-agency-log-id of earlier requests.') })
+/** Body of `POST /get_logs`, and query of `GET /get_logs`. */
+const LogsRequest = z.object({ log_id: z.string().describe('The x-agency-log-id of earlier requests.') })
 
 /**
  * Whoever sends `x-agency-log-id` with a request finds what was logged while it was served under that id.
@@ -44,16 +44,31 @@ export function recordActivity(
   })
 }
 
+const COMMON = {
+  url: PATH,
+  tag: 'logs',
+  success: { 200: z.array(z.looseObject({})).describe('The records; reading deletes them.') },
+  errors: ['log_id_required', 'log_not_found'],
+} as const
+
 /** Reading a log deletes it. */
-export function logsRoutes(app: FastifyInstance, logs: ActivityLogs): void {
-  app.get(PATH, async (request, reply) => {
-    const { log_id: id } = request.query as Record<string, unknown>
-    return sendLog(reply, await readLog(logs, request, typeof id === 'string' ? id : ''))
-  })
-  app.post(PATH, async (request, reply) => {
-    const { log_id: id } = parseBody(LogsRequest, request.body)
-    return sendLog(reply, await readLog(logs, request, id))
-  })
+export function logsRoutes(logs: ActivityLogs): ServerRoute[] {
+  return [
+    rawRoute(
+      {
+        ...COMMON,
+        ...named('handler_get_logs_get'),
+        method: 'GET',
+        query: LogsRequest,
+        codes: { log_id: 'log_id_required' },
+      },
+      async ({ request, query }, reply) => sendLog(reply, await readLog(logs, request, query.log_id)),
+    ),
+    rawRoute(
+      { ...COMMON, ...named('handler_get_logs_post'), method: 'POST', body: LogsRequest },
+      async ({ request, body }, reply) => sendLog(reply, await readLog(logs, request, body.log_id)),
+    ),
+  ]
 }
 
 function sendLog(reply: FastifyReply, records: readonly unknown[]): FastifyReply {

@@ -1,84 +1,97 @@
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
 import {
-  type CallbackAnswer,
-  callbackPage,
-  PAGE_HEADERS,
-  receiveCallback,
-  tellCallback,
+  answerSignIn,
+  type Call,
+  CallbackParameters,
+  param,
+  sendSignInPage,
+  SignedIn,
+  takeCallback,
   wantsPage,
 } from '@bureau/runtime'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { renderError } from '../http/render-error.ts'
+import { named, rawRoute, type ServerRoute } from '../http/route.ts'
 import type { SignIns } from './open-sign-ins.ts'
-import { requireUser } from './run-user.ts'
+import { requireUser, USER_CHECK } from './run-user.ts'
 
-const Query = z.object({
-  state: z.string().min(1).max(512),
-  code: z.string().optional(),
-  error: z.string().optional(),
-  error_description: z.string().optional(),
+const SignInStatus = z.object({
+  state: z.string(),
+  status: z.string().describe('`pending`, `authorized`, `error:<reason>` or `timeout`.'),
+  auth_url: z.string(),
+  server_name: z.string(),
+  user_id: z.string(),
 })
 
-/** `/auth/callback`, where providers send browsers back to, and `/auth/status/{state}`. */
-export function oauthRoutes(app: FastifyInstance, signIns: SignIns): void {
-  app.get('/auth/callback', { errorHandler: answerError }, async (request, reply) => {
-    reply.header('cache-control', 'no-store').header('referrer-policy', 'no-referrer')
-    const query = readQuery(request.query)
-    // Before anything else, so that nobody but the user can end a sign-in, by an error neither.
-    const userId = signIns.verifyCallbackUser ? await requireUser(signIns, request) : null
-    const search = request.url.slice(request.url.indexOf('?') + 1)
-    const outcome = await receiveCallback(signIns.registry, { query, search, userId })
-    return answer(request, reply, { ...tellCallback(outcome, query.state), state: query.state })
-  })
+type CallbackCall = Call<object, z.output<typeof CallbackParameters>>
 
-  app.get<{ Params: { state: string } }>('/auth/status/:state', async (request, reply) => {
-    const userId = await requireUser(signIns, request)
-    const flow = await signIns.registry.find(request.params.state)
-    // Of other users' sign-ins nobody learns that they exist.
-    if (!flow || flow.userId !== userId) {
-      throw new ServiceError('unknown_oauth_state', { message: `Unknown OAuth state: ${request.params.state}` })
-    }
-    const { state, status, authUrl, server } = flow
-    reply.header('cache-control', 'no-store')
-    return { state, status, auth_url: authUrl, server_name: server, user_id: userId }
-  })
+/** `/auth/callback`, where authorization servers send browsers back to, and what became of a sign-in. */
+export function oauthRoutes(signIns: SignIns): ServerRoute[] {
+  return [
+    rawRoute(
+      {
+        ...named('handler_auth_callback_get'),
+        method: 'GET',
+        url: '/auth/callback',
+        tag: 'sign-in',
+        description: 'Where an authorization server sends the browser back to. Needs no token.',
+        open: true,
+        query: CallbackParameters,
+        success: { 200: { contentType: 'text/html', json: SignedIn, description: 'Signed in; browsers get a page.' } },
+        errors: ['oauth_callback_rejected', ...USER_CHECK.errors],
+        otherResponses: USER_CHECK.otherResponses,
+        fastify: { onRequest: keepPrivate, errorHandler: answerError },
+      },
+      (call, reply) => receive(signIns, call, reply),
+    ),
+    rawRoute(
+      {
+        ...named('handler_auth_status_get'),
+        method: 'GET',
+        url: '/auth/status/:state',
+        tag: 'sign-in',
+        description: 'What became of a sign-in, for the user who began it.',
+        success: { 200: SignInStatus },
+        errors: ['unknown_oauth_state', ...USER_CHECK.errors],
+        otherResponses: USER_CHECK.otherResponses,
+      },
+      async (call, reply) => {
+        reply.header('cache-control', 'no-store')
+        return statusOf(signIns, param(call, 'state'), call.request)
+      },
+    ),
+  ]
 }
 
-function readQuery(query: unknown): z.output<typeof Query> {
-  const parsed = Query.safeParse(query)
-  if (parsed.success) return parsed.data
-  throw new InvalidBody(
-    parsed.error.issues.map(({ path, message }) => {
-      const missing = path[0] !== undefined && !Object.hasOwn(query as object, path[0])
-      return {
-        type: missing ? 'missing' : 'value_error',
-        loc: ['query', ...path.map(String)],
-        msg: missing ? 'Field required' : message,
-        input: null,
-      }
-    }),
-  )
+async function keepPrivate(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  reply.header('cache-control', 'no-store').header('referrer-policy', 'no-referrer')
+}
+
+async function receive(signIns: SignIns, { query, request }: CallbackCall, reply: FastifyReply): Promise<FastifyReply> {
+  // Before anything else, so that nobody but the user can end a sign-in, by an error neither.
+  const userId = signIns.verifyCallbackUser ? await requireUser(signIns, request) : null
+  const answer = await takeCallback(signIns.registry, { request, query, userId })
+  return answerSignIn(request, reply, { ...answer, state: query.state })
+}
+
+/** @throws ServiceError `unknown_oauth_state`: of other users' sign-ins nobody learns that they exist. */
+async function statusOf(
+  signIns: SignIns,
+  asked: string,
+  request: FastifyRequest,
+): Promise<z.output<typeof SignInStatus>> {
+  const userId = await requireUser(signIns, request)
+  const flow = await signIns.registry.find(asked)
+  if (!flow || flow.userId !== userId) {
+    throw new ServiceError('unknown_oauth_state', { message: `Unknown OAuth state: ${asked}` })
+  }
+  const { state, status, authUrl, server } = flow
+  return { state, status, auth_url: authUrl, server_name: server, user_id: userId }
 }
 
 const FAILED = 'Something failed on our side. Go back to your conversation and ask again.'
-
-/** JSON for programs, a page with a title and a sentence for people. */
-function answer(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { result, state, title, text }: CallbackAnswer & { readonly state: string },
-): FastifyReply {
-  const succeeded = 'status' in result
-  reply.code(succeeded ? 200 : 400).header('vary', 'accept')
-  if (wantsPage(request.headers.accept)) return sendPage(reply, { succeeded, title, text })
-  return reply.send(
-    succeeded
-      ? { status: result.status, state, server_name: result.server }
-      : { detail: result.detail, error: result.detail },
-  )
-}
 
 /** A refusal before the sign-in is looked at, for instance of a browser that has no session. */
 function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
@@ -91,9 +104,5 @@ function answerError(error: FastifyError, request: FastifyRequest, reply: Fastif
   if (status >= 500) request.log.error({ err: error }, 'request failed')
   const known = error instanceof ServiceError ? error.message : 'This address is not valid.'
   const text = status >= 500 ? FAILED : known
-  sendPage(reply.code(status), { succeeded: false, title: 'Not signed in', text })
-}
-
-function sendPage(reply: FastifyReply, page: Parameters<typeof callbackPage>[0]): FastifyReply {
-  return reply.headers({ ...PAGE_HEADERS }).send(callbackPage(page))
+  sendSignInPage(reply.code(status), { succeeded: false, title: 'Not signed in', text })
 }

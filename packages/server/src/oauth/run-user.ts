@@ -1,7 +1,15 @@
 import type { FastifyRequest } from 'fastify'
 import type { Agency, RunInput } from '@bureau/framework'
-import { ServiceError } from '@bureau/protocol'
+import { Refusal, ServiceError } from '@bureau/protocol'
 import type { SignIns } from './open-sign-ins.ts'
+
+/** What routes may answer that ask `oauthUserId` who sends the request. */
+export const USER_CHECK = {
+  errors: ['user_not_resolved'],
+  otherResponses: {
+    '4XX': { description: "What the server's own check of its users refuses.", body: Refusal },
+  },
+} as const
 
 const MAX_USER_ID_LENGTH = 1_024
 

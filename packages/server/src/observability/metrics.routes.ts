@@ -1,14 +1,27 @@
 import type { FastifyInstance } from 'fastify'
+import { rawRoute, type ServerRoute } from '../http/route.ts'
 import type { Metrics } from './metrics.ts'
 
 const STREAM_ROUTE = /^\/([^/]+)\/get_response_stream$/
 
 /** `GET <path>` in the text format of Prometheus. */
-export function metricsRoute(app: FastifyInstance, metrics: Metrics, path: string): void {
-  app.get(path, async (_request, reply) => {
-    reply.type(metrics.registry.contentType).header('cache-control', 'no-store')
-    return metrics.text()
-  })
+export function metricsRoute(metrics: Metrics, path: string): ServerRoute {
+  const { contentType } = metrics.registry
+  return rawRoute(
+    {
+      method: 'GET',
+      url: path,
+      id: 'metrics',
+      tag: 'operation',
+      summary: 'Metrics',
+      success: { 200: { contentType, description: 'In the text format of Prometheus.' } },
+      errors: [],
+    },
+    async (_call, reply) => {
+      reply.type(contentType).header('cache-control', 'no-store')
+      return metrics.text()
+    },
+  )
 }
 
 /** Counts the streamed answers that are open. */

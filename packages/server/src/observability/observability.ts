@@ -2,9 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type { Agency, RunObserver } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
-import type { Logger } from '@bureau/runtime'
+import { type Logger, serveRoutes } from '@bureau/runtime'
 import type { Callers } from '../http/callers.ts'
 import { renderError } from '../http/render-error.ts'
+import { ROUTE_SETTINGS, type ServerRoute } from '../http/route.ts'
 import { countRuns } from './count-runs.ts'
 import { countSession, type SessionObserver } from './count-sessions.ts'
 import { logSteps } from './log-steps.ts'
@@ -89,8 +90,9 @@ export class Observability {
     const { path = '/metrics', port } = metricsOptions(this.#options) ?? {}
     if (this.#metrics) {
       countStreams(app, this.#metrics)
-      if (port === undefined) metricsRoute(app, this.#metrics, path)
-      else this.#listen(app, { metrics: this.#metrics, path, port })
+      const routes = [metricsRoute(this.#metrics, path)]
+      if (port === undefined) serveRoutes(app, routes, ROUTE_SETTINGS)
+      else this.#listen(app, { routes, path, port })
     }
     app.addHook('onClose', async () => {
       this.#metrics?.close()
@@ -99,12 +101,12 @@ export class Observability {
     })
   }
 
-  #listen(app: FastifyInstance, { metrics, path, port }: { metrics: Metrics; path: string; port: number }): void {
+  #listen(app: FastifyInstance, { routes, path, port }: { routes: ServerRoute[]; path: string; port: number }): void {
     const { callers, log } = this.#options
     const separate = fastify({ forceCloseConnections: true })
     separate.setErrorHandler(renderError)
     separate.addHook('onRequest', async (request) => callers.check(request))
-    metricsRoute(separate, metrics, path)
+    serveRoutes(separate, routes, ROUTE_SETTINGS)
     app.addHook('onReady', async () => {
       const url = await separate.listen({ host: callers.host, port })
       log.info({ url: `${url}${path}` }, 'metrics are served')

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { type Agency, McpConnections } from '@bureau/framework'
-import { MemoryTickets } from '@bureau/runtime'
+import { MemoryTickets, serveRoutes } from '@bureau/runtime'
 import fastify, { type FastifyInstance } from 'fastify'
 import { type ClientOptions, WebSocket } from 'ws'
 import { closeAfterTest, type Json } from '../../../../tests/support/test-server.ts'
@@ -13,7 +13,8 @@ import { modelAccess } from '../model-access.ts'
 import type { ServerOptions } from '../options.ts'
 import { type FakeRealtimeProvider, startRealtimeProvider } from './fake-realtime-provider.test-support.ts'
 import { Mailbox } from './mailbox.test-support.ts'
-import { serveRealtime } from './realtime.routes.ts'
+import { ROUTE_SETTINGS } from '../http/route.ts'
+import { realtimeRoutes } from './realtime.routes.ts'
 import type { RealtimeOptions } from './realtime-options.ts'
 
 export type RealtimeServer = {
@@ -74,7 +75,7 @@ export async function startLoggedServer({ agencies }: Pick<SetUp, 'agencies'>): 
     callers: callersOf({}, loadConfig({})),
     tickets: new MemoryTickets(),
   }
-  await serveRealtime(app, new Map(Object.entries(agencies)), setUp)
+  serveRoutes(app, await realtimeRoutes(app, new Map(Object.entries(agencies)), setUp), ROUTE_SETTINGS)
   return listen(app, provider, logged)
 }
 

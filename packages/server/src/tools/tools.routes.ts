@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify'
 import {
   type AgencyContext,
   callTool,
@@ -10,8 +9,10 @@ import {
 import { NO_USAGE } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { issuesOfLongLists } from '../http/long-lists.ts'
+import { rawRoute, type ServerRoute } from '../http/route.ts'
 import { lenientInput } from './lenient-input.ts'
 import { requireSuccess, ToolTimeout } from './tool-failure.ts'
+import { toolSpec } from './tool-spec.ts'
 import { inputEntries, schemaCheck, toolInputOf } from './tool-input.ts'
 
 type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
@@ -22,10 +23,10 @@ type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
  *
  * Tools run on the server's own thread: one that computes for long without awaiting anything holds up everybody.
  */
-export function toolRoutes(app: FastifyInstance, tools: readonly FunctionTool[]): void {
-  for (const tool of tools) {
+export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
+  return tools.map((tool) => {
     const call = callOf(tool)
-    app.post(`/tool/${tool.name}`, async (request, reply) => {
+    return rawRoute(toolSpec(tool), async ({ request }, reply) => {
       const input = lenientInput(toolInputOf(request.body), tool.parameters)
       try {
         const response = (await withinTime(() => call(input), tool)) ?? null
@@ -37,7 +38,7 @@ export function toolRoutes(app: FastifyInstance, tools: readonly FunctionTool[])
         return reply.code(500).send({ Error: message, error: message })
       }
     })
-  }
+  })
 }
 
 function callOf(tool: FunctionTool): ToolCall {
