@@ -33,7 +33,8 @@ export {
   type UploadedAttachment,
 } from './files/upload-attachments.ts'
 export { type ApiInfo, apiDocument, type ApiStyle, headersOf } from './http/api-document.ts'
-export type { NamedSchema, RouteSpec, SuccessBody } from './http/route.ts'
+export { errorGate, type ErrorHandler, notFoundGate, refuseMalformed, type Refused } from './http/error-gate.ts'
+export type { RouteSpec, SuccessBody } from './http/route.ts'
 export {
   type Answered,
   type Call,
@@ -52,9 +53,9 @@ export { type ApiDocs, apiDocsRoutes } from './http/api-docs.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
 export { ClientEnvironment } from './http/client-environment.ts'
 export { GuessLimiter } from './http/guess-limiter.ts'
-export { parseJson, readJsonBodies } from './http/json-body.ts'
+export { parseJson, readJson, readJsonBodies, requirePlain } from './http/json-body.ts'
 export { InvalidJson, JsonLimitExceeded } from './http/invalid-json.ts'
-export { checkJsonLimits, endOfString, type JsonLimits } from './http/json-limits.ts'
+export { endOfString, type JsonLimits } from './http/json-limits.ts'
 export { checkAddress, CLOSE_MARGIN_MS, listen, type ListenOptions } from './http/listen.ts'
 export { RateLimiter, rateLimited, type RateState } from './http/rate-limiter.ts'
 export { type BodyLimits, BodyReceiver } from './http/receive-body.ts'

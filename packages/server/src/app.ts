@@ -5,12 +5,15 @@ import { ConfigError } from '@bureau/protocol'
 import {
   answerCompletely,
   apiDocsRoutes,
+  BodyReceiver,
   createLogger,
   type Logger,
   methodsAt,
   NO_SNIFFING,
+  notFoundGate,
   ok,
   openBackends,
+  parseJson,
   readJsonBodies,
   type RouteSpec,
   serveRoutes,
@@ -25,10 +28,9 @@ import type { ServerContext } from './context.ts'
 import { openApiDocument } from './docs/openapi.ts'
 import { type Callers, callersOf } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
-import { renderError, renderNotFound } from './http/render-error.ts'
+import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
 import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
-import { refuseUnreadable } from './http/unreadable-request.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
 import { logsRoutes, recordActivity } from './logs/logs.routes.ts'
 import { modelAccess, type ServerModelAccess } from './model-access.ts'
@@ -62,7 +64,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
-  app.setNotFoundHandler(renderNotFound(methodsAt(app)))
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
   const models = modelAccess(config, options.egress)
   const backends = await openBackends({ redisUrl: config.redisUrl, log })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
@@ -97,7 +99,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   checkCallers(app, callers)
   const logs = options.enableLogging && (await keepActivity(app, options.logsDir ?? 'activity-logs'))
   observability.install(app)
-  readJsonBodies(app)
+  readBodies(app)
   app.setErrorHandler(renderError)
   serveRoutes(app, HEALTH_ROUTES, ROUTE_SETTINGS)
   const agencySpecs = await addAgencies(app, agencies, { options, context })
@@ -167,6 +169,12 @@ function fileSettings(options: ServerOptions, models: ServerModelAccess): Server
     allowedLocalFileDirs: options.allowedLocalFileDirs ?? [],
     deleteUploadsAfterRun: options.deleteUploadsAfterRun ?? false,
   }
+}
+
+/** What is not JSON is read as null, so that the route can say what it wants. */
+function readBodies(app: FastifyInstance): void {
+  const types = /^application\/(?:[\w.-]+\+)?json\b/i
+  readJsonBodies(app, { types, receiver: new BodyReceiver(), parse: parseJson, others: 'null' })
 }
 
 type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
