@@ -1,6 +1,6 @@
 import type { ApiKeyScope } from '@bureau/protocol'
 import { type Call as CallOf, type Route as RouteOf, routesOf } from '@bureau/runtime'
-import type { Caller } from '../api-keys/caller.ts'
+import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 
 /** How errors of a route look. `rest` is `{error, code, requestId, fields?}`. */

@@ -2,7 +2,7 @@ import { AgencyUpload, CreateAgencyUploadRequest, ServiceError, StoredUpload, Up
 import { type Answered, ok, param, requirePlain } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
-import { requireScope } from '../api-keys/caller.ts'
+import { requireScope } from '../caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { baseUrlOf } from '../http/addresses.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'

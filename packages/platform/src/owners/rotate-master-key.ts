@@ -2,11 +2,11 @@ import { and, eq } from 'drizzle-orm'
 import type { Database } from '../db/database.ts'
 import { systemOperation } from '../db/operation.ts'
 import { owners, platformKeys } from '../db/schema.ts'
-import { listOwners } from '../owners/owners.repo.ts'
+import { listOwners } from './owners.repo.ts'
 import { rewrap } from './data-keys.ts'
-import { listPlatformKeys } from './platform-keys.repo.ts'
-import { seal, SealError, unseal } from './seal.ts'
-import { platformKeyPlace } from './server-key.ts'
+import { listPlatformKeys } from '../security/platform-keys.repo.ts'
+import { seal, SealError, unseal } from '../security/seal.ts'
+import { platformKeyPlace } from '../security/server-key.ts'
 
 /**
  * Wraps every data key and platform key with a new master key. The data itself stays as it is.
