@@ -22,7 +22,6 @@ import {
 } from '@bureau/runtime'
 import { z } from 'zod'
 import { agencyRoutes } from './agencies/agencies.routes.ts'
-import { agencySpecs, metadataSpec, streamSpec } from './agencies/agency-specs.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { openApiDocument } from './docs/openapi.ts'
@@ -101,16 +100,12 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   observability.install(app)
   readBodies(app)
   app.setErrorHandler(renderError)
-  serveRoutes(app, HEALTH_ROUTES, ROUTE_SETTINGS)
-  const agencySpecs = await addAgencies(app, agencies, { options, context })
-  const routes = [
-    ...(await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })),
-    ...toolRoutes(tools),
-    ...(logs ? logsRoutes(logs) : []),
-    ...(signIns ? oauthRoutes(signIns) : []),
-  ]
-  serveRoutes(app, routes, ROUTE_SETTINGS)
-  serveDocs(app, [...agencySpecs, ...routes], { ...options, host: callers.host })
+  const agencyRows = await routesOfAgencies(agencies, { options, context })
+  const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
+  serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
+  const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
+  serveRoutes(app, voiceRows, ROUTE_SETTINGS)
+  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { ...options, host: callers.host })
   return app
 }
 
@@ -179,25 +174,17 @@ function readBodies(app: FastifyInstance): void {
 
 type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
 
-/** Returns how the routes of the agencies are described. */
-async function addAgencies(
-  app: FastifyInstance,
+async function routesOfAgencies(
   agencies: ReadonlyMap<string, Agency>,
   { options, context }: AgencyParts,
-): Promise<RouteSpec[]> {
-  const agui = options.enableAgui ? await import('./agui/agui.routes.ts') : undefined
-  const routes = agui?.aguiRoutes ?? agencyRoutes
-  return [...agencies].flatMap(([name, agency]) => {
-    routes(app, context, name, agency)
-    const about = { name, needsUser: context.signIns?.agencies.has(agency) ?? false }
-    if (!agui) return Object.values(agencySpecs(about))
-    const body = agui.AguiRequest.meta({ id: 'RunAgentInput' })
-    return [streamSpec(about, body, 'The events of the AG-UI protocol.'), metadataSpec(name)]
-  })
+): Promise<ServerRoute[]> {
+  const routes = options.enableAgui ? (await import('./agui/agui.routes.ts')).aguiRoutes : agencyRoutes
+  return [...agencies].flatMap(([name, agency]) => routes(context, name, agency))
 }
 
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
 
+/** Opened when all other routes are there: those that come later would accept WebSockets, to close them at once. */
 async function voiceRoutes(
   app: FastifyInstance,
   agencies: ReadonlyMap<string, Agency>,

@@ -1,11 +1,13 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { Agency, RunInput } from '@bureau/framework'
 import { CancelRequestBody, type RunEnded, ServiceError } from '@bureau/protocol'
-import { RunLog, streamResponse } from '@bureau/runtime'
+import { ok, RunLog, streamResponse } from '@bureau/runtime'
 import type { ServerContext } from '../context.ts'
 import { abandon, isClientLost, onClientLost } from '../http/client-lost.ts'
 import { parseBody } from '../http/invalid-body.ts'
+import { jsonRoute, rawRoute, type ServerRoute } from '../http/route.ts'
 import { asUser, runUser } from '../oauth/run-user.ts'
+import { agencySpecs } from './agency-specs.ts'
 import { agencyMetadata } from './agency-metadata.ts'
 import { isFileUrlsFailure } from './attachment-failure.ts'
 import { checkClientConfig } from './check-client-config.ts'
@@ -17,43 +19,46 @@ import { logSkippedOverrides } from './skipped-overrides.ts'
 const CANCEL_TIMEOUT_MS = 60_000
 
 /** `get_response`, `get_response_stream`, `cancel_response_stream` and `get_metadata` of one agency. */
-export function agencyRoutes(app: FastifyInstance, context: ServerContext, name: string, agency: Agency): void {
-  app.post(`/${name}/get_response`, async (request, reply) => {
-    const input = readInput(context, agency, request)
-    if ((await runUser(context.signIns, agency, request)) !== null) throw new ServiceError('oauth_needs_streaming')
-    const run = await context.startRun(request, { agency, agencyName: name, input, sink: NO_READER })
-    onClientLost(reply, () => run.control.cancel('immediate'))
-    return answer(await run.ended)
-  })
+export function agencyRoutes(context: ServerContext, name: string, agency: Agency): ServerRoute[] {
+  const specs = agencySpecs({ name, needsUser: context.signIns?.agencies.has(agency) ?? false })
+  return [
+    rawRoute(specs.getResponse, async ({ request }, reply) => {
+      const input = readInput(context, agency, request)
+      if ((await runUser(context.signIns, agency, request)) !== null) throw new ServiceError('oauth_needs_streaming')
+      const run = await context.startRun(request, { agency, agencyName: name, input, sink: NO_READER })
+      onClientLost(reply, () => run.control.cancel('immediate'))
+      return answer(await run.ended)
+    }),
 
-  app.post(`/${name}/get_response_stream`, async (request, reply) => {
-    const input = readInput(context, agency, request)
-    const userId = await runUser(context.signIns, agency, request)
-    if (isClientLost(reply)) return abandon(reply)
-    const log = new RunLog()
-    const run = await context.startRun(request, {
-      agency,
-      agencyName: name,
-      input: asUser(input, userId),
-      userId,
-      sink: log,
-    })
-    if (isClientLost(reply)) return abandon(reply, () => run.control.cancel('immediate'))
-    return streamResponse(reply, {
-      contentType: 'text/event-stream; charset=utf-8',
-      chunks: encodeAgencySse(log.read()),
-      keepalive: true,
-      // Clients cancel and hang up in one go, and the hang-up may arrive first.
-      onClientLost: () => context.runs.abandon(run),
-    })
-  })
+    rawRoute(specs.getResponseStream, async ({ request }, reply) => {
+      const input = readInput(context, agency, request)
+      const userId = await runUser(context.signIns, agency, request)
+      if (isClientLost(reply)) return abandon(reply)
+      const log = new RunLog()
+      const run = await context.startRun(request, {
+        agency,
+        agencyName: name,
+        input: asUser(input, userId),
+        userId,
+        sink: log,
+      })
+      if (isClientLost(reply)) return abandon(reply, () => run.control.cancel('immediate'))
+      return streamResponse(reply, {
+        contentType: 'text/event-stream; charset=utf-8',
+        chunks: encodeAgencySse(log.read()),
+        keepalive: true,
+        // Clients cancel and hang up in one go, and the hang-up may arrive first.
+        onClientLost: () => context.runs.abandon(run),
+      })
+    }),
 
-  app.post(`/${name}/cancel_response_stream`, async (request) => {
-    const body = parseBody(CancelRequestBody, request.body)
-    return cancelRun(context, name, { ...body, userId: await runUser(context.signIns, agency, request) })
-  })
+    rawRoute(specs.cancelResponseStream, async ({ request }) => {
+      const body = parseBody(CancelRequestBody, request.body)
+      return cancelRun(context, name, { ...body, userId: await runUser(context.signIns, agency, request) })
+    }),
 
-  app.get(`/${name}/get_metadata`, async () => agencyMetadata(agency, context.metadataOptions))
+    jsonRoute(specs.getMetadata, async () => ok(await agencyMetadata(agency, context.metadataOptions))),
+  ]
 }
 
 /** @throws InvalidBody */

@@ -45,7 +45,9 @@ export function streamSpec(agency: AgencyName, ownBody: z.ZodType, description: 
   return post(agency, 'get_response_stream', { ownBody, success, errors: ['overloaded'] })
 }
 
-export function metadataSpec(name: string): RouteSpec & { readonly success: { readonly 200: typeof AgencyMetadata } } {
+type MetadataSpec = Omit<RouteSpec, 'success'> & { readonly success: { readonly 200: typeof AgencyMetadata } }
+
+export function metadataSpec(name: string): MetadataSpec {
   return {
     ...named(`handler_${name}_get_metadata_get`),
     method: 'GET',
