@@ -1,4 +1,4 @@
-import { answerCompletely, apiDocsRoutes, methodsAt, NO_SNIFFING, serveRoutes } from '@bureau/runtime'
+import { answerCompletely, apiDocsRoutes, methodsAt, NO_SNIFFING, notFoundGate, serveRoutes } from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
@@ -8,9 +8,8 @@ import { platformDocument } from './docs/openapi.ts'
 import { refuseWhenFull } from './http/admission-gate.ts'
 import { readStrictBodies } from './http/bodies.ts'
 import { authenticateCallers } from './http/callers.ts'
-import { answerClientError } from './http/client-errors.ts'
 import { allowOrigins } from './http/origins.ts'
-import { renderError, renderNotFound } from './http/render-error.ts'
+import { answerClientError, renderError } from './http/render-error.ts'
 import type { Route } from './http/route.ts'
 import { routeSettings } from './http/route-settings.ts'
 import { newId } from './ids.ts'
@@ -57,7 +56,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
     // While runs finish, requests are still answered: with what became of runs, or that no new one is taken.
     return503OnClosing: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
-    clientErrorHandler: (error, socket) => answerClientError(error, socket),
+    clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => void renderError(error, request, reply.header(...NO_SNIFFING)),
     routerOptions: { maxParamLength: 1_024 },
     requestTimeout: 5 * MINUTE_MS,
@@ -73,8 +72,8 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
   readStrictBodies(app)
-  app.setErrorHandler((error: Error, request, reply) => renderError(error, request, reply))
-  app.setNotFoundHandler(renderNotFound(methodsAt(app)))
+  app.setErrorHandler(renderError)
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
   serveRoutes(app, ROUTES, routeSettings(platform))
   serveDocs(app, platform)
   return app

@@ -3,7 +3,7 @@ import { openDatabase } from './db/open-database.ts'
 import { Authenticator } from './api-keys/authenticate.ts'
 import type { KeyIssuer } from './api-keys/create-api-key.ts'
 import { SigningKeys } from './api-keys/signing-keys.ts'
-import { DataKeys } from './security/data-keys.ts'
+import { DataKeys } from './owners/data-keys.ts'
 import { loadServerKey } from './security/server-key.ts'
 
 type PlatformStoreOptions = {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Message, Usage } from '@bureau/protocol'
-import type { Caller } from './api-keys/caller.ts'
+import type { Caller } from './caller.ts'
 import type { Database } from './db/database.ts'
 import { type Engine, openTestDatabase, queryRows } from './db/engines.contract.ts'
 import { newId } from './ids.ts'

@@ -5,12 +5,15 @@ import { ConfigError } from '@bureau/protocol'
 import {
   answerCompletely,
   apiDocsRoutes,
+  BodyReceiver,
   createLogger,
   type Logger,
   methodsAt,
   NO_SNIFFING,
+  notFoundGate,
   ok,
   openBackends,
+  parseJson,
   readJsonBodies,
   RunHost,
   serveRoutes,
@@ -26,10 +29,9 @@ import { aguiFace } from './faces/agui/agui-face.ts'
 import type { Face } from './faces/face.ts'
 import { type Callers, callersOf } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
-import { renderError, renderNotFound } from './http/render-error.ts'
+import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
 import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
-import { refuseUnreadable } from './http/unreadable-request.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
 import { logsRoutes, recordActivity } from './logs/logs.routes.ts'
 import { modelAccess, type ServerModelAccess } from './model-access.ts'
@@ -64,7 +66,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
-  app.setNotFoundHandler(renderNotFound(methodsAt(app)))
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
   const models = modelAccess(config, options.egress)
   const backends = await openBackends({ redisUrl: config.redisUrl, log })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
@@ -99,18 +101,14 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   checkCallers(app, callers)
   const logs = options.enableLogging && (await keepActivity(app, options.logsDir ?? 'activity-logs'))
   observability.install(app)
-  readJsonBodies(app)
+  readBodies(app)
   app.setErrorHandler(renderError)
-  serveRoutes(app, HEALTH_ROUTES, ROUTE_SETTINGS)
-  const routes = [
-    ...agencyRoutes(agencies, { options, context }),
-    ...(await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })),
-    ...toolRoutes(tools),
-    ...(logs ? logsRoutes(logs) : []),
-    ...(signIns ? oauthRoutes(signIns) : []),
-  ]
-  serveRoutes(app, routes, ROUTE_SETTINGS)
-  serveDocs(app, routes, { ...options, host: callers.host })
+  const agencyRows = agencyRoutes(agencies, { options, context })
+  const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
+  serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
+  const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
+  serveRoutes(app, voiceRows, ROUTE_SETTINGS)
+  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { ...options, host: callers.host })
   return app
 }
 
@@ -171,6 +169,12 @@ function fileSettings(options: ServerOptions, models: ServerModelAccess): Server
   }
 }
 
+/** What is not JSON is read as null, so that the route can say what it wants. */
+function readBodies(app: FastifyInstance): void {
+  const types = /^application\/(?:[\w.-]+\+)?json\b/i
+  readJsonBodies(app, { types, receiver: new BodyReceiver(), parse: parseJson, others: 'null' })
+}
+
 type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
 
 /** The seed's `enableAgui` puts one protocol in place of another at the same address. AG-UI has one of its own as well. */
@@ -188,6 +192,7 @@ function agencyRoutes(agencies: ReadonlyMap<string, Agency>, { options, context 
 
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
 
+/** Opened when all other routes are there: those that come later would accept WebSockets, to close them at once. */
 async function voiceRoutes(
   app: FastifyInstance,
   agencies: ReadonlyMap<string, Agency>,
@@ -233,8 +238,12 @@ function checkCallers(app: FastifyInstance, { check }: Callers): void {
   })
 }
 
-const isOpen = ({ method, routeOptions: { config } }: FastifyRequest): boolean =>
-  method === 'OPTIONS' || config.open === true || config.authenticatesItself === true
+/** Browsers that come back from a sign-in are let in also where nobody signs in: there is nothing then. */
+const isOpen = ({ method, url, routeOptions: { config } }: FastifyRequest): boolean =>
+  method === 'OPTIONS' ||
+  config.open === true ||
+  config.authenticatesItself === true ||
+  /^\/auth\/callback(?:\?|$)/.test(url)
 
 function warnOfOpenServer({ appTokenEnv: name = 'APP_TOKEN', host, corsOrigins }: ServerOptions, log: Logger): void {
   const listens = host === undefined ? ', so runServer listens on 127.0.0.1 only (`host` changes that)' : ''

@@ -6,7 +6,7 @@ import { openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { hashToken } from './api-key-token.ts'
 import { getApiKey, listApiKeys, revokeApiKey } from './api-keys.repo.ts'
 import { Authenticator } from './authenticate.ts'
-import { type Caller, requireScope } from './caller.ts'
+import { type Caller, requireScope } from '../caller.ts'
 import { createApiKey, createFirstApiKey, type IssuedApiKey, rotateApiKey } from './create-api-key.ts'
 import { ensureSigningKey, SigningKeys } from './signing-keys.ts'
 

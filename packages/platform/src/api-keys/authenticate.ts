@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
 import { hashToken, verifyApiKeyToken } from './api-key-token.ts'
 import { type ApiKeyRow, useApiKey } from './api-keys.repo.ts'
-import type { Caller } from './caller.ts'
+import type { Caller } from '../caller.ts'
 import type { KeyIssuer } from './create-api-key.ts'
 
 /** A revoked key is refused everywhere after this long. */

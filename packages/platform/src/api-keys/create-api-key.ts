@@ -3,7 +3,7 @@ import type { Database } from '../db/database.ts'
 import { newId } from '../ids.ts'
 import { hashToken, signApiKeyToken } from './api-key-token.ts'
 import { getApiKey, insertApiKey, replaceApiKey } from './api-keys.repo.ts'
-import { type Caller, requireGrantable } from './caller.ts'
+import { type Caller, requireGrantable } from '../caller.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
 /** What it takes to make API keys: `issuer` names the installation and is checked when a token comes back. */

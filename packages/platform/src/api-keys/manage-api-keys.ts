@@ -2,7 +2,7 @@ import type { ApiKey } from '@bureau/protocol'
 import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import { getApiKey, listApiKeys, revokeApiKey } from './api-keys.repo.ts'
-import type { Caller } from './caller.ts'
+import type { Caller } from '../caller.ts'
 
 /** The keys that the caller manages, newest first. */
 export function readApiKeys({ store }: Platform, caller: Caller, page: PageRequest): Promise<Page<ApiKey>> {

@@ -13,7 +13,7 @@ import {
 } from '@bureau/protocol'
 import { type Answered, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
-import { requireScope } from '../api-keys/caller.ts'
+import { requireScope } from '../caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'

@@ -1,7 +1,7 @@
 import { ApiErrorResponse, GetCompletionV2Request } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
 import { entryAgentsOf } from '../agencies.ts'
-import type { Caller } from '../api-keys/caller.ts'
+import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'

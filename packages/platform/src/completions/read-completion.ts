@@ -1,5 +1,5 @@
 import { type GetCompletionV2Request, ServiceError } from '@bureau/protocol'
-import type { Caller } from '../api-keys/caller.ts'
+import type { Caller } from '../caller.ts'
 import { checkAttachments, checkRefreshes } from '../attachments/check-attachments.ts'
 import type { Platform } from '../context.ts'
 import { readIntegration } from '../integrations/describe-integrations.ts'

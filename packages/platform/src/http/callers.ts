@@ -1,7 +1,7 @@
 import { ServiceError } from '@bureau/protocol'
 import { rateLimited, type RateState } from '@bureau/runtime'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Caller } from '../api-keys/caller.ts'
+import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 
 /** A look-up of something that is not there counts like this many requests, so that nobody searches for ids. */

@@ -1,5 +1,5 @@
 import { type Answered, ok } from '@bureau/runtime'
-import { type CursorBinding, decodeCursor, encodeCursor } from '../db/cursor.ts'
+import { type CursorBinding, decodeCursor, encodeCursor } from './cursor.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import type { Platform } from '../context.ts'
 import type { Call } from './route.ts'

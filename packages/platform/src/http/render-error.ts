@@ -1,5 +1,6 @@
 import { type ErrorCode, ServiceError } from '@bureau/protocol'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import { errorGate, refuseMalformed } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
 import type { Surface } from './route.ts'
 
 /** What is known of a completion's reservation when something goes wrong. */
@@ -25,19 +26,24 @@ const CHAT_DETAILS: Readonly<Record<number, string>> = {
   503: 'Service temporarily unavailable.',
 }
 
-/** The one place where an error becomes an answer. What was not meant for the caller becomes `internal_error`. */
-export function renderError(error: Error, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/** What was not meant for the caller becomes `internal_error`. */
+export const renderError = errorGate((error, request) => {
   const refusal = toServiceError(error)
-  if (refusal.status >= 500) request.log.error({ err: error, detail: refusal.detail }, 'request failed')
-  else request.log.info({ code: refusal.code, detail: refusal.detail }, 'request refused')
-  for (const [name, value] of Object.entries(headersOf(refusal))) reply.header(name, value)
-  // Some errors come before any hook: of addresses that cannot be read.
-  reply.header('x-request-id', request.id).header('cache-control', 'no-store')
+  const { status, code, detail } = refusal
+  if (status >= 500) request.log.error({ err: error, detail }, 'request failed')
+  else request.log.info({ code, detail }, 'request refused')
   const surface = surfaceOf(request)
-  if (surface === 'completion') sayAdmission(reply, error, refusal)
-  if (refusal.status === 413) reply.header('connection', 'close')
-  return reply.code(refusal.status).send(errorBody(surface, refusal, request.id))
-}
+  const headers = {
+    // Some errors come before any hook: of addresses that cannot be read.
+    'x-request-id': request.id,
+    'cache-control': 'no-store',
+    ...(status === 413 && { connection: 'close' }),
+    ...(status === 503 && { 'Retry-After': String(1 + Math.floor(Math.random() * 5)) }),
+    ...refusal.headers,
+    ...(surface === 'completion' && admissionHeaders(error, refusal)),
+  }
+  return { status, headers, body: errorBody(surface, refusal, request.id) }
+})
 
 export function errorBody(surface: Surface, refusal: ServiceError, requestId: string): object {
   const { code, message, fields, status } = refusal
@@ -52,20 +58,13 @@ export function errorBody(surface: Surface, refusal: ServiceError, requestId: st
 }
 
 /** `false` is said only when this attempt reserved nothing, and not where it could be taken for "try another id". */
-function sayAdmission(reply: FastifyReply, error: Error, refusal: ServiceError): void {
+function admissionHeaders(error: Error, { code }: ServiceError): Record<string, string> {
   const state = error instanceof AfterAdmission ? error.state : 'none'
-  if (typeof state === 'object') {
-    reply.header('X-Agent-Run-Admitted', 'true').header('X-Agent-Run-Id', state.runId)
-  } else if (state === 'none' && refusal.code !== 'usage_request_id_reused') {
-    reply.header('X-Agent-Run-Admitted', 'false')
-  }
+  if (typeof state === 'object') return { 'X-Agent-Run-Admitted': 'true', 'X-Agent-Run-Id': state.runId }
+  return state === 'none' && code !== 'usage_request_id_reused' ? NOT_ADMITTED : {}
 }
 
-function headersOf({ status, headers }: ServiceError): Record<string, string> {
-  if (status === 401) return { 'WWW-Authenticate': 'Bearer', ...headers }
-  if (status === 503) return { 'Retry-After': String(1 + Math.floor(Math.random() * 5)), ...headers }
-  return { ...headers }
-}
+const NOT_ADMITTED = { 'X-Agent-Run-Admitted': 'false' }
 
 /** Fastify's own errors have a status of their own. */
 function toServiceError(error: Error & { readonly statusCode?: number }): ServiceError {
@@ -91,11 +90,8 @@ function surfaceOf(request: FastifyRequest): Surface {
   return path === '/create_new_chat' ? 'create_chat' : 'rest'
 }
 
-/** Unknown paths and wrong methods. */
-export function renderNotFound(methodsOf: (path: string) => readonly string[]) {
-  return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const methods = methodsOf(request.url.split('?')[0] ?? '')
-    if (methods.length > 0) reply.header('allow', methods.join(', '))
-    return renderError(new ServiceError(methods.length > 0 ? 'method_not_allowed' : 'route_not_found'), request, reply)
-  }
-}
+/** Nothing was reserved by what is not HTTP, so the header of the completion is always right here. */
+export const answerClientError = refuseMalformed(() => ({
+  body: { error: 'The request is not valid HTTP.', code: 'invalid_request' },
+  headers: ['X-Agent-Run-Admitted: false', 'Cache-Control: no-store'],
+}))

@@ -1,7 +1,7 @@
 import { ServiceError } from '@bureau/protocol'
 import type { Answered, RouteSettings } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
-import { requireScope } from '../api-keys/caller.ts'
+import { requireScope } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { callerOf } from './callers.ts'

@@ -1,6 +1,6 @@
 import type { ApiKeyScope } from '@bureau/protocol'
 import { type Call as CallOf, type Route as RouteOf, routesOf } from '@bureau/runtime'
-import type { Caller } from '../api-keys/caller.ts'
+import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 
 /** How errors of a route look. `rest` is `{error, code, requestId, fields?}`. */
@@ -29,4 +29,7 @@ export type Rules = {
 export type Route = RouteOf<Given, Rules>
 export type Call<Query = unknown, Body = unknown> = CallOf<Given, Query, Body>
 
-export const { jsonRoute, rawRoute }: ReturnType<typeof routesOf<Given, Rules>> = routesOf<Given, Rules>()
+const constructors = routesOf<Given, Rules>()
+
+export const jsonRoute: ReturnType<typeof routesOf<Given, Rules>>['jsonRoute'] = constructors.jsonRoute
+export const rawRoute: ReturnType<typeof routesOf<Given, Rules>>['rawRoute'] = constructors.rawRoute

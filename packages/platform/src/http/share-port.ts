@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Platform } from '../context.ts'
-import { answerClientError } from './client-errors.ts'
+import { answerClientError } from './render-error.ts'
 
 /** What the platform answers on a port that it shares; everything else belongs to the host. */
 const OWN_PATHS =

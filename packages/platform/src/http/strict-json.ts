@@ -1,12 +1,5 @@
-import { ServiceError } from '@bureau/protocol'
-import {
-  type CheckedJson,
-  checkJsonLimits,
-  InvalidJson,
-  JsonLimitExceeded,
-  type JsonLimits,
-  StringEnds,
-} from '@bureau/runtime'
+import { ERRORS, ServiceError } from '@bureau/protocol'
+import { InvalidJson, JsonLimitExceeded, type JsonLimits, readJson, StringEnds } from '@bureau/runtime'
 import { refusalOf } from './parse-input.ts'
 
 /** Several times what any request needs: contexts of runs are at most 64 KiB, lists have a few hundred entries. */
@@ -25,13 +18,27 @@ const DATA_MEMBER = 'user_context'
  * @throws ServiceError `invalid_json`; `invalid_request` for too many names or values, U+0000 and unpaired surrogates.
  */
 export function parseStrictJson(bytes: Buffer): Record<string, unknown> {
-  const { longStrings } = checkLimits(bytes) // before anything is made of them: depth and counts are bounded from here on
-  const text = decodeUtf8(bytes)
-  const duplicate = findDuplicate(bytes, longStrings)
-  const value = parse(text)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('The body must be one object.')
-  if (duplicate !== undefined) throw invalid(`The name ${JSON.stringify(duplicate)} stands twice in one object.`)
+  try {
+    return readStrictJson(bytes)
+  } catch (error) {
+    if (error instanceof JsonLimitExceeded) {
+      const path = error.path.map((part) => `/${part}`).join('')
+      throw refusalOf([{ path, code: 'invalid_request', error: error.message }])
+    }
+    if (error instanceof InvalidJson) {
+      throw new ServiceError('invalid_json', { message: `${ERRORS.invalid_json.message} ${error.message}.` })
+    }
+    throw error
+  }
+}
+
+function readStrictJson(bytes: Buffer): Record<string, unknown> {
+  const { value, checked } = readJson(bytes, LIMITS)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new InvalidJson('It is not an object')
+  const duplicate = findDuplicate(bytes, checked.longStrings)
+  if (duplicate !== undefined) throw new InvalidJson(`The name ${JSON.stringify(duplicate)} stands twice in one object`)
   const body = value as Record<string, unknown>
+  const text = bytes.toString('latin1') // what is looked for is ASCII
   if (/__proto__|constructor|prototype|\\u/.test(text)) checkNames(body)
   if (/\\u0000|\\u[dD][89a-fA-F]/.test(text)) checkStrings(body)
   if (DATA_MEMBER in body) body[DATA_MEMBER] = withoutPrototypes(body[DATA_MEMBER])
@@ -49,35 +56,6 @@ export function parseDataObject(text: string): Record<string, unknown> | undefin
     return isObject && Object.keys(more).length === 0 ? (data as Record<string, unknown>) : undefined
   } catch {
     return undefined
-  }
-}
-
-function checkLimits(bytes: Uint8Array): CheckedJson {
-  try {
-    return checkJsonLimits(bytes, LIMITS)
-  } catch (error) {
-    if (error instanceof JsonLimitExceeded) {
-      const path = error.path.map((part) => `/${part}`).join('')
-      throw refusalOf([{ path, code: 'invalid_request', error: error.message }])
-    }
-    if (error instanceof InvalidJson) throw invalid(`${error.message}.`)
-    throw error
-  }
-}
-
-function decodeUtf8(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-  } catch {
-    throw invalid('The body is not valid UTF-8.')
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw invalid()
   }
 }
 
@@ -130,7 +108,7 @@ function unescape(literal: string): string {
 function checkNames(value: unknown, top = true): void {
   if (typeof value !== 'object' || value === null) return
   for (const [name, member] of Object.entries(value)) {
-    if (!Array.isArray(value) && PROTOTYPE_NAMES.has(name)) throw invalid(`The name "${name}" is not allowed.`)
+    if (!Array.isArray(value) && PROTOTYPE_NAMES.has(name)) throw new InvalidJson(`The name "${name}" is not allowed`)
     if (!(top && name === DATA_MEMBER)) checkNames(member, false)
   }
 }
@@ -153,5 +131,3 @@ function withoutPrototypes(value: unknown): unknown {
   for (const [name, member] of Object.entries(value)) data[name] = withoutPrototypes(member)
   return data
 }
-
-const invalid = (message?: string): ServiceError => new ServiceError('invalid_json', message ? { message } : {})

@@ -1,7 +1,7 @@
 import { type Integration, ServiceError } from '@bureau/protocol'
 import type { Agency } from '@bureau/framework'
 import { entryAgentNames } from '../agencies.ts'
-import type { Caller } from '../api-keys/caller.ts'
+import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import { getIntegration, type StoredIntegration, listIntegrations } from './integrations.repo.ts'

@@ -7,7 +7,7 @@ import { newId } from '../ids.ts'
 import { DEFAULT_ALLOWANCE } from '../members/allowance-policy.ts'
 import { changeDefaultPolicy } from '../members/change-policy.ts'
 import { requireTimeZone } from '../members/members.repo.ts'
-import { consumersPrefix, CREDENTIALS_SCOPE } from '../oauth/credential-name.ts'
+import { consumersPrefix, CREDENTIALS_SCOPE } from '../security/credential-name.ts'
 import { markCancelled } from '../runs/request-cancel.ts'
 import { deleteSecretsBelow } from '../security/secrets.ts'
 import {

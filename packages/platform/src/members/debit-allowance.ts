@@ -1,8 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
-import { allowanceLedger } from '../db/schema.ts'
+import { allowanceLedger, type runs } from '../db/schema.ts'
 import { appendOutbox } from '../outbox/outbox.repo.ts'
-import type { RunRow } from '../runs/records/runs.repo.ts'
 import { type MemberRow, type PeriodRow, remainingOf } from './allowance-policy.ts'
 import { bookLedger } from './ledger.repo.ts'
 
@@ -11,6 +10,7 @@ type Amounts = { readonly messages: number; readonly tokens: number; readonly co
 /** Owners hear of a consumer that has used this part of a limit. */
 const THRESHOLD = 0.8
 
+type RunRow = typeof runs.$inferSelect
 type Debit = { readonly run: RunRow; readonly member: MemberRow; readonly period: PeriodRow; readonly what: string }
 
 /**

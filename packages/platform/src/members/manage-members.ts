@@ -4,7 +4,7 @@ import { appendAudit } from '../audit/audit.repo.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowancePeriods, members } from '../db/schema.ts'
-import { forgetTokens } from '../oauth/end-sign-ins.ts'
+import { forgetTokens } from './end-sign-ins.ts'
 import { changeMemberPolicy } from './change-policy.ts'
 import {
   currentBounds,

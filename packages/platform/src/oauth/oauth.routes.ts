@@ -19,7 +19,7 @@ import {
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
-import { endOwnSignIns, endSignIns } from './end-sign-ins.ts'
+import { endOwnSignIns, endSignIns } from '../members/end-sign-ins.ts'
 
 const StartQuery = z.object({
   continue: z.string().optional().describe('The click on the page: leads on to the identity provider.'),

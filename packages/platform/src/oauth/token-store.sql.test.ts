@@ -6,8 +6,8 @@ import { ENGINES, openTestDatabase, queryRows, queryRowsAs } from '../db/engines
 import { openDatabase } from '../db/open-database.ts'
 import { sweepAllExpired } from '../db/sweep-expired.ts'
 import { createOwner } from '../owners/create-owner.ts'
-import { DataKeys } from '../security/data-keys.ts'
-import { consumersPrefix, signInUserOf } from './credential-name.ts'
+import { DataKeys } from '../owners/data-keys.ts'
+import { consumersPrefix, signInUserOf } from '../security/credential-name.ts'
 import { takeLease } from './leases.ts'
 import { SqlTokenStore } from './token-store.sql.ts'
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CredentialsKey, StoredCredentials, TokenStore } from '@bureau/framework'
 import type { PlatformStore } from '../platform-store.ts'
 import { deleteSecret, findSecret, putSecret, type SecretName } from '../security/secrets.ts'
-import { CREDENTIALS_SCOPE, credentialName } from './credential-name.ts'
+import { CREDENTIALS_SCOPE, credentialName } from '../security/credential-name.ts'
 import { type Lease, LEASE_SECONDS, releaseLease, renewLease, takeLease } from './leases.ts'
 
 /** Longer than the HTTP requests of one refresh may take together. */

@@ -1,6 +1,6 @@
 import type { Database } from '../db/database.ts'
 import { newId } from '../ids.ts'
-import type { DataKeys } from '../security/data-keys.ts'
+import type { DataKeys } from './data-keys.ts'
 import { insertOwner, type Owner } from './owners.repo.ts'
 
 /** Creates a tenant with a data key of its own. There is no HTTP route for this: the operator does it. */

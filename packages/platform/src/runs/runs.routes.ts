@@ -12,7 +12,7 @@ import {
 import { type Answered, ok, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
-import { requireScope } from '../api-keys/caller.ts'
+import { requireScope } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import { readOffset } from '../completions/encode-text.ts'
 import { hasEverything, readResumePoint } from '../completions/resume-point.ts'

@@ -1,5 +1,5 @@
 import { type MountFile, ServiceError } from '@bureau/protocol'
-import type { Caller } from '../api-keys/caller.ts'
+import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import { readIntegration } from '../integrations/describe-integrations.ts'

@@ -10,7 +10,7 @@ import {
 import { type Answered, ok, streamResponse } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
-import { requireScope } from '../api-keys/caller.ts'
+import { requireScope } from '../caller.ts'
 import type { Page, Position } from '../db/page.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'

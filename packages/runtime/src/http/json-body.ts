@@ -3,46 +3,60 @@ import type { Readable } from 'node:stream'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { InvalidJson } from './invalid-json.ts'
-import { checkJsonLimits } from './json-limits.ts'
-import { BodyReceiver } from './receive-body.ts'
+import { checkJsonLimits, type JsonLimits } from './json-limits.ts'
+import type { BodyReceiver } from './receive-body.ts'
 
-/**
- * Reads JSON bodies. Hostile ones are refused before they are parsed (nesting, counts) or used (`__proto__` members).
- *
- * Bodies of any other content type are handed on as null, so that the route can say what it wants.
- */
-export function readJsonBodies(app: FastifyInstance): void {
-  const bodies = new BodyReceiver()
+type JsonBodies = {
+  /** Content types that are read as JSON. */
+  readonly types: RegExp
+  readonly receiver: BodyReceiver
+  /** @param body - Received in full; empty when nothing was sent. */
+  readonly parse: (body: Buffer, request: FastifyRequest) => unknown
+  /** Whether a body of another content type is read to its end and handed on as null, or refused at once. */
+  readonly others: 'null' | 'refused'
+}
+
+/** Receives bodies and parses those that are JSON. What is compressed could be any size, and is refused. */
+export function readJsonBodies(app: FastifyInstance, { types, receiver, parse, others }: JsonBodies): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    /^application\/(?:[\w.-]+\+)?json\b/i,
-    async (request: FastifyRequest, payload: Readable) => {
-      const body = await bodies.receive(request, payload)
-      const encoding = request.headers['content-encoding']
-      if (encoding && encoding !== 'identity') throw new ServiceError('invalid_content_type')
-      return parseJson(body)
-    },
-  )
+  app.addContentTypeParser(types, async (request: FastifyRequest, payload: Readable) => {
+    const body = await receiver.receive(request, payload)
+    requirePlain(request)
+    return parse(body, request)
+  })
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: Readable) => {
-    await bodies.receive(request, payload)
+    if (others === 'refused') throw new ServiceError('invalid_content_type')
+    await receiver.receive(request, payload)
     return null
   })
 }
 
-/** @throws InvalidJson, JsonLimitExceeded */
-export function parseJson(bytes: Buffer): unknown {
-  const { mayHavePrototypes } = checkJsonLimits(bytes)
+/** @throws ServiceError `invalid_content_type` */
+export function requirePlain({ headers }: FastifyRequest): void {
+  const encoding = headers['content-encoding']
+  if (encoding && encoding.toLowerCase() !== 'identity') throw new ServiceError('invalid_content_type')
+}
+
+type ReadJson = { readonly value: unknown; readonly checked: ReturnType<typeof checkJsonLimits> }
+
+/** What a text says, and what was found when it was checked, before anything was made of it. @throws InvalidJson, JsonLimitExceeded */
+export function readJson(bytes: Buffer, limits?: JsonLimits): ReadJson {
+  const checked = checkJsonLimits(bytes, limits)
   // Each byte that has to be replaced takes as long as a hundred others.
   if (!isUtf8(bytes)) throw new InvalidJson('JSON is not valid UTF-8')
   const text = bytes.toString()
-  let value: unknown
   try {
-    value = JSON.parse(text)
+    return { value: JSON.parse(text), checked }
   } catch (error) {
     const offset = /position (\d+)/.exec((error as Error).message)?.[1]
     throw new InvalidJson('JSON decode error', offset === undefined ? text.length : Number(offset))
   }
-  if (mayHavePrototypes) refusePrototypes(value)
+}
+
+/** Refuses `__proto__` members too, which reach the prototype of an object where code is careless. @throws InvalidJson, JsonLimitExceeded */
+export function parseJson(bytes: Buffer): unknown {
+  const { value, checked } = readJson(bytes)
+  if (checked.mayHavePrototypes) refusePrototypes(value)
   return value
 }
 

@@ -11,7 +11,7 @@ export type JsonLimits = {
 }
 
 /** What is known of a text that was looked at. */
-export type CheckedJson = {
+type CheckedJson = {
   readonly mayHavePrototypes: boolean
   readonly longStrings: ReadonlyMap<number, number>
 }

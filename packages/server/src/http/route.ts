@@ -15,7 +15,10 @@ type Rules = { readonly open?: true; readonly authenticatesItself?: true }
 
 export type ServerRoute = Route<object, Rules>
 
-export const { jsonRoute, rawRoute }: ReturnType<typeof routesOf<object, Rules>> = routesOf<object, Rules>()
+const constructors = routesOf<object, Rules>()
+
+export const jsonRoute: ReturnType<typeof routesOf<object, Rules>>['jsonRoute'] = constructors.jsonRoute
+export const rawRoute: ReturnType<typeof routesOf<object, Rules>>['rawRoute'] = constructors.rawRoute
 
 /** Callers were checked before their bodies were read, so all that is left is the form of what they send. */
 export const ROUTE_SETTINGS: RouteSettings<object, Rules> = {

@@ -9,10 +9,9 @@ import {
   takeCallback,
   wantsPage,
 } from '@bureau/runtime'
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { InvalidBody } from '../http/invalid-body.ts'
-import { renderError } from '../http/render-error.ts'
+import { refusedOf, renderError } from '../http/render-error.ts'
 import { named, rawRoute, type ServerRoute } from '../http/route.ts'
 import type { SignIns } from './open-sign-ins.ts'
 import { requireUser, USER_CHECK } from './run-user.ts'
@@ -94,14 +93,12 @@ async function statusOf(
 const FAILED = 'Something failed on our side. Go back to your conversation and ask again.'
 
 /** A refusal before the sign-in is looked at, for instance of a browser that has no session. */
-function answerError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+function answerError(error: Error, request: FastifyRequest, reply: FastifyReply): void {
   if (!wantsPage(request.headers.accept)) {
     renderError(error, request, reply)
     return
   }
-  const isOurs = error instanceof ServiceError || error instanceof InvalidBody
-  const status = isOurs ? (error instanceof InvalidBody ? 422 : error.status) : (error.statusCode ?? 500)
-  if (status >= 500) request.log.error({ err: error }, 'request failed')
+  const { status } = refusedOf(error, request)
   const known = error instanceof ServiceError ? error.message : 'This address is not valid.'
   const text = status >= 500 ? FAILED : known
   sendSignInPage(reply.code(status), { succeeded: false, title: 'Not signed in', text })

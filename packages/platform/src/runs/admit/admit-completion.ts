@@ -1,5 +1,5 @@
 import { ServiceError } from '@bureau/protocol'
-import type { Caller } from '../../api-keys/caller.ts'
+import type { Caller } from '../../caller.ts'
 import { CommitUnknownError } from '../../db/database.ts'
 import type { PlatformStore } from '../../platform-store.ts'
 import { type Admission, type AdmitRun, admitRun } from './admit-run.ts'

@@ -4,7 +4,7 @@ import { ConfigError } from '@bureau/protocol'
 import type { PlatformConfig } from '../config.ts'
 import type { Database } from '../db/database.ts'
 import { startError } from '../start-error.ts'
-import { loadMasterKeyFile } from './master-key.ts'
+import { loadMasterKeyFile } from '../security/master-key.ts'
 import { rewrapKeys } from './rewrap-keys.ts'
 
 type Rotation = {

@@ -4,8 +4,8 @@ import type { Database } from '../db/database.ts'
 import { RollbackWith, systemOperation } from '../db/operation.ts'
 import { owners, platformKeys, replicas } from '../db/schema.ts'
 import { dataKeyPlace } from './data-keys.ts'
-import { type Place, seal, SealError, unseal } from './seal.ts'
-import { platformKeyPlace } from './server-key.ts'
+import { type Place, seal, SealError, unseal } from '../security/seal.ts'
+import { platformKeyPlace } from '../security/server-key.ts'
 
 type MasterKeys = { readonly from: Uint8Array; readonly to: Uint8Array }
 

@@ -7,9 +7,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { loadPlatformConfig } from '../config.ts'
 import type { Database } from '../db/database.ts'
 import { openTestDatabase, queryRows } from '../db/engines.contract.ts'
-import { loadMasterKeyFile } from './master-key.ts'
+import { loadMasterKeyFile } from '../security/master-key.ts'
 import { rotateMasterKey } from './rotate-master-key.ts'
-import { loadServerKey } from './server-key.ts'
+import { loadServerKey } from '../security/server-key.ts'
 
 let db: Database
 let folder: string

@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
 import { z } from 'zod'
 import { canonicalJson } from '../security/fingerprint.ts'
-import type { Position } from './page.ts'
+import type { Position } from '../db/page.ts'
 
 /** The list a cursor belongs to. With another owner, route or filter it is refused. */
 export type CursorBinding = {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Database } from '../db/database.ts'
-import { findOwner } from '../owners/owners.repo.ts'
-import { type Place, seal, unseal } from './seal.ts'
+import { findOwner } from './owners.repo.ts'
+import { type Place, seal, unseal } from '../security/seal.ts'
 
 /** More owners than this are not kept unwrapped at once. */
 const CACHED = 10_000

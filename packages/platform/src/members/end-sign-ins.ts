@@ -1,8 +1,8 @@
 import { appendAudit } from '../audit/audit.repo.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import { requireIntegration } from '../members/members.repo.ts'
+import { requireIntegration } from './members.repo.ts'
 import { deleteSecretsBelow } from '../security/secrets.ts'
-import { CREDENTIALS_SCOPE, credentialPrefix, signInUserOf } from './credential-name.ts'
+import { CREDENTIALS_SCOPE, credentialPrefix, signInUserOf } from '../security/credential-name.ts'
 
 /** A consumer of an integration, registered or not. */
 type Consumer = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }

@@ -1,0 +1,74 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { ServiceError } from '@bureau/protocol'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { NO_SNIFFING } from './answers.ts'
+
+/** What an app answers when something went wrong. */
+export type Refused = {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: object
+}
+
+type ErrorHandler = (error: Error, request: FastifyRequest, reply: FastifyReply) => FastifyReply
+
+/**
+ * The one place of an app where an error becomes an answer.
+ *
+ * @param refusedOf - What is answered and, as a side effect, logged. What was not meant for the caller must become
+ *   `internal_error`.
+ */
+export function errorGate(refusedOf: (error: Error, request: FastifyRequest) => Refused): ErrorHandler {
+  return (error, request, reply) => {
+    const { status, headers, body } = refusedOf(error, request)
+    if (status === 401) reply.header('www-authenticate', 'Bearer')
+    return reply
+      .headers({ ...headers })
+      .code(status)
+      .send(body)
+  }
+}
+
+/** Answers unknown paths and, with the methods that there are, wrong methods. `words` replace the sentences of the codes. */
+export function notFoundGate(
+  methodsAt: (path: string) => readonly string[],
+  handle: ErrorHandler,
+  words: { readonly route_not_found?: string; readonly method_not_allowed?: string } = {},
+) {
+  return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const methods = methodsAt(request.url.split('?')[0] ?? '')
+    const code = methods.length > 0 ? 'method_not_allowed' : 'route_not_found'
+    if (methods.length > 0) reply.header('allow', methods.join(', '))
+    const message = words[code]
+    return handle(new ServiceError(code, message === undefined ? {} : { message }), request, reply)
+  }
+}
+
+const STATUS: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+}
+
+/** Replies to malformed requests, in the form of every other refusal; no route ever sees them. */
+export function refuseMalformed(
+  answer: (reason: string) => { readonly body: object; readonly headers: readonly string[] },
+) {
+  return (error: NodeJS.ErrnoException, socket: Socket): void => {
+    if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+    const status = STATUS[error.code ?? ''] ?? 400
+    const reason = STATUS_CODES[status]!
+    const { body, headers } = answer(reason)
+    const text = JSON.stringify(body)
+    const head = [
+      `HTTP/1.1 ${status} ${reason}`,
+      'content-type: application/json; charset=utf-8',
+      `content-length: ${text.length}`,
+      'connection: close',
+      NO_SNIFFING.join(': '),
+      ...headers,
+    ]
+    socket.end(`${head.join('\r\n')}\r\n\r\n${text}`)
+  }
+}
