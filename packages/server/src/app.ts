@@ -23,7 +23,7 @@ import { z } from 'zod'
 import { metadataRoute } from './agencies/metadata.routes.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
-import { openApiDocument } from './docs/openapi.ts'
+import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
 import type { Face } from './faces/face.ts'
@@ -108,7 +108,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
-  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { ...options, host: callers.host })
+  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
   return app
 }
 
@@ -204,9 +204,15 @@ async function voiceRoutes(
   return realtimeRoutes(app, agencies, { options: realtimeOptions, ...setUp })
 }
 
-function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], options: ServerOptions): void {
+type DocsParts = { readonly options: ServerOptions; readonly callers: Callers }
+
+function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options, callers }: DocsParts): void {
   const info = { title: 'Bureau agent server', version: VERSION }
-  const description = openApiDocument(rows, { info, url: serverUrl(options) })
+  const description = openApiDocument(rows, {
+    info,
+    url: serverUrl({ ...options, host: callers.host }),
+    ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
+  })
   apiDocsRoutes(app, { prefix: '', document: () => description, routeConfig: { open: options.publicDocs ?? false } })
 }
 
