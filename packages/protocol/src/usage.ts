@@ -10,7 +10,12 @@ export const Usage = z.object({
   total_tokens: z.number().int(),
   total_cost: z.number().describe('Estimated cost in USD; 0 where the price of a model is unknown.'),
   reasoning_tokens: z.number().int().optional().describe('Reasoning tokens, when there were any.'),
-  estimated: z.boolean().optional().describe('True: a request did not come to its end, and what it cost is estimated.'),
+  estimated: z
+    .boolean()
+    .optional()
+    .describe(
+      'True: a provider has not told the usage of a request, which may have been cut off, and it is estimated.',
+    ),
 })
 export type Usage = z.infer<typeof Usage>
 

@@ -15,6 +15,7 @@ export type LedgerView = {
   readonly messages: number
   readonly tokens: number
   readonly costUsd: number
+  readonly estimated: boolean
   readonly periodStart: string
   readonly note: string | null
   readonly actor: string | null
@@ -96,7 +97,8 @@ export async function holdPeriod(tx: Tx, key: PeriodKey & { readonly periodEnd: 
   return created
 }
 
-export function ledgerView(row: LedgerRow): LedgerView {
+/** What is booked by hand is never estimated. */
+export function ledgerView(row: LedgerRow & { readonly estimated?: boolean }): LedgerView {
   return {
     id: String(row.id),
     kind: row.kind,
@@ -104,6 +106,7 @@ export function ledgerView(row: LedgerRow): LedgerView {
     messages: row.messages,
     tokens: row.tokens,
     costUsd: toUsd(row.costMicro),
+    estimated: row.estimated ?? false,
     periodStart: row.periodStart.toISOString(),
     note: row.note,
     actor: row.actor,
