@@ -36,6 +36,12 @@ const FAULTS: [string, Turn, string, number][] = [
     'upstream_rate_limited',
     1,
   ],
+  [
+    'an account without quota',
+    status(429, { error: { message: SECRET, code: 'insufficient_quota' } }),
+    'upstream_quota_exhausted',
+    1,
+  ],
   ['429', status(429, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_rate_limited', 3],
   ['500', status(500, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_unavailable', 3],
   ['400', status(400, { error: { message: SECRET } }), 'upstream_invalid_request', 1],
