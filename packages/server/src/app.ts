@@ -17,7 +17,7 @@ import { agencyRoutes } from './agencies/agencies.routes.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { type ApiDescription, openApiDocument } from './docs/openapi.ts'
-import { type Callers, callersOf } from './http/callers.ts'
+import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { renderError, renderNotFound } from './http/render-error.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
@@ -225,10 +225,13 @@ function checkCallers(app: FastifyInstance, { check }: Callers, isOpen: IsOpen):
   })
 }
 
-function warnOfOpenServer({ appTokenEnv: name = 'APP_TOKEN', host, corsOrigins }: ServerOptions, log: Logger): void {
+function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log: Logger): void {
+  const name = appTokenEnv ?? 'APP_TOKEN'
   const listens = host === undefined ? ', so runServer listens on 127.0.0.1 only (`host` changes that)' : ''
   const answers = corsOrigins === undefined ? '; pages of other machines may not call (`corsOrigins` changes that)' : ''
-  log.warn(`authentication is off: ${name} is not set${listens}${answers}`)
+  // Who names a variable wants a token: in a network this is a mistake, and on one machine it may be a trial.
+  const isMistake = appTokenEnv !== undefined && host !== undefined && !LOOPBACK_HOST.test(host)
+  log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${listens}${answers}`)
 }
 
 type IsOpen = (request: FastifyRequest) => boolean
