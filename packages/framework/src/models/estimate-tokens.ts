@@ -60,18 +60,23 @@ function contentsOf(value: unknown): Contents {
     const next = rest.pop()
     if (typeof next === 'string') texts.push(next)
     else if (Array.isArray(next)) for (const member of next) rest.push(member)
-    else if (typeof next === 'object' && next !== null) {
-      for (const name of Object.keys(next)) {
-        const member = (next as Readonly<Record<string, unknown>>)[name]
-        const isText = typeof member === 'string'
-        if (isText && SKIPPED.has(name)) continue
-        texts.push(name)
-        if (isText && MEDIA.has(name) && member.startsWith('data:')) media++
-        else rest.push(member)
-      }
-    }
+    else if (typeof next === 'object' && next !== null) media += addMembers(next, texts, rest)
   }
   return { texts, media }
+}
+
+/** Adds the names of an object's members to the texts and their values to the rest. Returns how many are pictures or files. */
+function addMembers(fields: object, texts: string[], rest: unknown[]): number {
+  let media = 0
+  for (const name of Object.keys(fields)) {
+    const member = (fields as Readonly<Record<string, unknown>>)[name]
+    const isText = typeof member === 'string'
+    if (isText && SKIPPED.has(name)) continue
+    texts.push(name)
+    if (isText && MEDIA.has(name) && member.startsWith('data:')) media++
+    else rest.push(member)
+  }
+  return media
 }
 
 const DELTA = '"delta":"'
