@@ -3,8 +3,9 @@ import type { Agent } from './agency/agent.ts'
 import { requestHeaders } from './models/request-body.ts'
 import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
 import { estimateTokens } from './models/estimate-tokens.ts'
-import type { ResponsesResponse } from './models/transport.ts'
+import type { ResponsesResponse } from './agency/model-object.ts'
 import type { Run } from './run/run.ts'
+import { errorCodeOf } from './run/run-failure.ts'
 import type { ModelStep } from './trace/trace-step.ts'
 
 const MAX_ATTEMPTS = 3
@@ -76,7 +77,7 @@ async function ask({ run, agent, model, signal, text }: Question): Promise<strin
     answered = true
     step?.answered(() => observer.text)
   } catch (error) {
-    step?.failed(error)
+    step?.failed(errorCodeOf(error))
     throw error
   } finally {
     const counted = { agent: agent.name, model: observer.model ?? model.name }

@@ -42,6 +42,19 @@ const HandoffChecks = z.strictObject({
   isEnabled: z.union([z.boolean(), AnyFunction]).optional(),
 } satisfies OptionChecks<HandoffOptions>)
 
+/** A handoff as a run uses it, whoever has made it. */
+export type AgencyHandoff = {
+  readonly agent: Agent
+  readonly toolName: string
+  readonly toolDescription: string
+  readonly inputJsonSchema: Readonly<Record<string, unknown>>
+  readonly strictJsonSchema: boolean
+  readonly inputFilter?: HandoffFilter | undefined
+  isEnabled(args: { readonly runContext: RunContext; readonly agent: NamedAgent }): Promise<boolean>
+  /** Carries the handoff out. */
+  invoke(runContext: RunContext, argumentsText: string): Promise<void>
+}
+
 /** A permission to hand the conversation over to another agent, and the function by which a model does it. */
 export class Handoff {
   readonly agent: Agent

@@ -9,9 +9,14 @@ import type { ConversationTrace } from '../trace/run-trace.ts'
 import { type ToolFacts, toolOutputCreated } from './item-events.ts'
 import { functionOutput, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
 
+/** Lets the agents of a conversation work on what it has received until one of them has an answer. */
+type Converse = (conversation: Conversation) => Promise<unknown>
+
 type ConversationOptions = {
   /** The agent that receives the first message. */
   readonly agent: string
+  /** Also runs the conversations that its agents open: a tool of a turn cannot import the loop that it is called from. */
+  readonly converse: Converse
   /** The conversation in which another agent asks. Undefined: the user does. */
   readonly sender?: Conversation
   /** The call by which it asks. */
@@ -30,6 +35,7 @@ type ConversationOptions = {
  */
 export class Conversation implements AgencyContext {
   readonly run: Run
+  readonly converse: Converse
   readonly callerAgent: string | null
   readonly parentRunId: string | undefined
   /** Undefined when nobody watches the run. */
@@ -46,8 +52,10 @@ export class Conversation implements AgencyContext {
   readonly #busyRecipients = new Set<string>()
   readonly #additionalInstructions: string | undefined
 
-  constructor(run: Run, { agent, sender, parentRunId, additionalInstructions, history }: ConversationOptions) {
+  constructor(run: Run, options: ConversationOptions) {
+    const { agent, converse, sender, parentRunId, additionalInstructions, history } = options
     this.run = run
+    this.converse = converse
     this.callerAgent = sender?.agent ?? null
     this.parentRunId = parentRunId
     this.#additionalInstructions = additionalInstructions

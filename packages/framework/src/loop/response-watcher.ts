@@ -1,6 +1,7 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import { deltaCharacters, estimateTokens, tokensOfDeltas } from '../models/estimate-tokens.ts'
-import { type ModelCallObserver, ModelError, type ResponsesResponse } from '../models/transport.ts'
+import { ModelError } from '../models/model-error.ts'
+import type { ModelCallObserver, ResponsesResponse } from '../agency/model-object.ts'
 import type { OpenRequest } from '../run/run.ts'
 import { AnswerItems, type Said } from './answer-items.ts'
 import type { Conversation } from './conversation.ts'

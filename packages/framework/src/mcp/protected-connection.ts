@@ -1,6 +1,6 @@
 import { type FetchLike, InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
 import type { ListedTool, ToolFilter, ToolServer } from '../agency/tool-server.ts'
-import { limitedResponse } from './limited-response.ts'
+import { limitedResponse } from '../limited-response.ts'
 import { MCPServerStreamableHttp } from './mcp-servers.ts'
 import { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
