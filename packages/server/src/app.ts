@@ -20,7 +20,7 @@ import {
   usableDirectories,
 } from '@bureau/runtime'
 import { z } from 'zod'
-import { metadataRoute } from './agencies/metadata.routes.ts'
+import { metadataRoute } from './faces/metadata.routes.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { openApiDocument } from './docs/openapi.ts'

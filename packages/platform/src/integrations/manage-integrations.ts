@@ -8,7 +8,7 @@ import { DEFAULT_ALLOWANCE } from '../members/allowance-policy.ts'
 import { changeDefaultPolicy } from '../members/change-policy.ts'
 import { requireTimeZone } from '../members/members.repo.ts'
 import { consumersPrefix, CREDENTIALS_SCOPE } from '../security/credential-name.ts'
-import { markCancelled } from '../runs/request-cancel.ts'
+import { markCancelled } from '../run-records/request-cancel.ts'
 import { deleteSecretsBelow } from '../security/secrets.ts'
 import {
   getIntegrationView,

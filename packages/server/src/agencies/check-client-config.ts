@@ -1,7 +1,13 @@
-import { chargedVendor, lacksAddress, type ModelAccess, unknownProvider, VENDORS } from '@bureau/framework'
+import {
+  chargedVendor,
+  type ClientConfig as ModelOverride,
+  lacksAddress,
+  type ModelAccess,
+  unknownProvider,
+  VENDORS,
+} from '@bureau/framework'
 import type { ClientConfig, ValidationEntry } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
-import { toClientConfig } from '../faces/agency/read-request.ts'
 
 // RFC 9110: a token, and visible characters with spaces between.
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
@@ -121,4 +127,9 @@ function isHeaders(value: unknown): boolean {
       ([name, text]) => HEADER_NAME.test(name) && typeof text === 'string' && HEADER_VALUE.test(text),
     )
   )
+}
+
+/** A request's override in the words of the framework: both names of the keys are one. */
+export function toClientConfig({ litellm_keys, thirdparty_keys, ...rest }: ClientConfig): ModelOverride {
+  return { ...rest, thirdparty_keys: { ...litellm_keys, ...thirdparty_keys } } as ModelOverride
 }

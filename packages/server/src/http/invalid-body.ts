@@ -1,7 +1,7 @@
 import { ServiceError, type ValidationEntry } from '@bureau/protocol'
 import type { InputCodes } from '@bureau/runtime'
 import { z } from 'zod'
-import { validationEntries } from '../agencies/validation-entries.ts'
+import { validationEntries } from './validation-entries.ts'
 import { issuesOfLongLists } from './long-lists.ts'
 
 /** Nobody reads more, and each entry repeats what was sent. */

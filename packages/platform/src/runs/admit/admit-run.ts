@@ -18,9 +18,9 @@ import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } fro
 import type { CompletionRequest } from './completion-request.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from '../recover/replicas.repo.ts'
-import type { RunRow } from '../records/runs.repo.ts'
-import { runView, type RunView } from '../records/run-view.ts'
-import { runViews } from '../records/run-views.ts'
+import type { RunRow } from '../../run-records/runs.repo.ts'
+import { runView, type RunView } from '../../run-records/run-view.ts'
+import { runViews } from '../../run-records/run-views.ts'
 
 export type AdmitRun = {
   readonly ownerId: string

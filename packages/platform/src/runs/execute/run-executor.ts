@@ -1,7 +1,7 @@
 import type { CancelMode } from '@bureau/protocol'
 import { COALESCE_MS, type EventChunk, FlushTimer, type Logger, type RunLogs, RunRecorder } from '@bureau/runtime'
 import type { PlatformStore } from '../../platform-store.ts'
-import { appendEventChunk, readEventChunks } from '../records/event-chunks.ts'
+import { appendEventChunk, readEventChunks } from '../../run-records/event-chunks.ts'
 import { RECOVERY_GAP } from '../recover/recover-lost-runs.ts'
 import { recordOutcome } from '../settle/record-outcome.ts'
 import { listOwnRuns } from '../recover/list-own-runs.ts'

@@ -11,7 +11,7 @@ import {
   type PendingCancel,
   setReplicaState,
 } from './replicas.repo.ts'
-import type { RunView } from '../records/run-view.ts'
+import type { RunView } from '../../run-records/run-view.ts'
 
 type ReplicaOptions = {
   readonly db: Database

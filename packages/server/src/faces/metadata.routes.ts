@@ -1,8 +1,8 @@
 import { AgencyMetadata } from '@bureau/protocol'
 import { ok } from '@bureau/runtime'
-import type { ServedAgency } from '../faces/face.ts'
+import type { ServedAgency } from './face.ts'
 import { jsonRoute, named, type ServerRoute } from '../http/route.ts'
-import { agencyMetadata } from './agency-metadata.ts'
+import { agencyMetadata } from '../agencies/agency-metadata.ts'
 
 /** `GET /<agency>/get_metadata`: clients find the agencies by the paths that end in it. */
 export function metadataRoute({ name, agency, context }: ServedAgency): ServerRoute {
