@@ -7,16 +7,16 @@ import type { Run } from '../run/run.ts'
 import type { ConversationEvent, ConversationState, InputPart } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import { type ToolFacts, toolOutputCreated } from './item-events.ts'
-import { functionOutput, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
-
-/** Lets the agents of a conversation work on what it has received until one of them has an answer. */
-type Converse = (conversation: Conversation) => Promise<unknown>
+import { functionOutput, handoffReminder, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
 
 type ConversationOptions = {
   /** The agent that receives the first message. */
   readonly agent: string
-  /** Also runs the conversations that its agents open: a tool of a turn cannot import the loop that it is called from. */
-  readonly converse: Converse
+  /**
+   * Lets the agents work until one of them has an answer: in this conversation, and in those that they open. A tool cannot
+   * import the loop that calls it.
+   */
+  readonly converse: (conversation: Conversation) => Promise<unknown>
   /** The conversation in which another agent asks. Undefined: the user does. */
   readonly sender?: Conversation
   /** The call by which it asks. */
@@ -35,7 +35,7 @@ type ConversationOptions = {
  */
 export class Conversation implements AgencyContext {
   readonly run: Run
-  readonly converse: Converse
+  readonly converse: ConversationOptions['converse']
   readonly callerAgent: string | null
   readonly parentRunId: string | undefined
   /** Undefined when nobody watches the run. */
@@ -294,8 +294,4 @@ function keyOf({ type, call_id: callId, id }: WireItem): string {
 
 function isRange(part: InputPart): part is [number, number] {
   return Array.isArray(part)
-}
-
-function handoffReminder(to: string): string {
-  return `The handoff is complete: you are ${to} now and answer the user directly.`
 }

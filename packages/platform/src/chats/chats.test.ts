@@ -8,9 +8,8 @@ import { requestCancel } from '../run-records/request-cancel.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import type { NewAttachment } from './attachments.repo.ts'
 import { findRequestStatus, getChatStatus } from './chat-status.ts'
-import { createChat } from './create-chat.ts'
 import { listMessages } from './list-messages.ts'
-import { deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
+import { createChat, deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
 import { noteAttachments } from './note-attachment.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>

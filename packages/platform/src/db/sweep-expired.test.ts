@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createChat } from '../chats/create-chat.ts'
-import { listChats } from '../chats/manage-chats.ts'
+import { createChat, listChats } from '../chats/manage-chats.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { appendEventChunk, readEventChunks } from '../run-records/event-chunks.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
