@@ -34,7 +34,7 @@ export type RunOptions = {
   readonly maxTurns?: number
   /** Longest time that the run may take, in milliseconds. Default: the agency's. */
   readonly timeoutMs?: number
-  /** Told of every failure with its cause, which no event carries. */
+  /** Called for every failure with its cause, which no event carries. */
   readonly onFailure?: ((error: unknown) => void) | undefined
   readonly onToolFailure?: OnToolFailure | undefined
 }

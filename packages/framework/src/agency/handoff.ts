@@ -118,7 +118,7 @@ export function handoff<Input extends z.ZodObject>(agent: Agent, options: Handof
   return new Handoff(agent, options)
 }
 
-/** A filter for handoffs: the next agent sees what was said, without calls, their outputs and reasoning. */
+/** A filter for handoffs: the next agent sees the messages, without calls, their outputs and reasoning. */
 export function removeAllTools(input: HandoffInput): HandoffInput {
   const isSaid = ({ type }: WireItem): boolean => type === undefined || type === 'message'
   return {

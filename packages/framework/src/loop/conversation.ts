@@ -30,8 +30,9 @@ type ConversationOptions = {
 /**
  * One thread of a run: the user's conversation, or one agent's message to another.
  *
- * What the model has sent is stored, and sent again, exactly as it came. Where the conversation is stands in the run's
- * state; here is what belongs to this process: the items, and those of the turn that is not stored yet.
+ * What the model has sent is stored, and sent again, exactly as it came. The run's state holds how far the
+ * conversation has come; this class holds what belongs to this process: the items, and those of the running turn, which
+ * are not stored yet.
  */
 export class Conversation implements AgencyContext {
   readonly run: Run
@@ -40,7 +41,7 @@ export class Conversation implements AgencyContext {
   readonly parentRunId: string | undefined
   /** Undefined when nobody watches the run. */
   readonly trace: ConversationTrace | undefined
-  /** What was said and done, in order, fit for the model. */
+  /** Messages, calls and their outputs, in order, fit for the model. */
   readonly items: WireItem[] = []
   /** How many of them were there before the agents began to work. */
   #given = 0

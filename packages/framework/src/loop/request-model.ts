@@ -61,7 +61,7 @@ function delayMs({ backoff = {} }: ModelRetry, attempt: number): number {
   return Math.min(maxDelayMs, initialDelayMs * multiplier ** attempt)
 }
 
-/** A function of its own, so that nothing of the body is kept while the answer arrives: it repeats all that was said. */
+/** A function of its own, so that nothing of the body is kept while the answer arrives: it repeats the whole conversation. */
 function send(conversation: Conversation, turn: PreparedTurn, observer: ResponseWatcher): Promise<void> {
   const { settings, model } = turn
   const signal =

@@ -38,7 +38,7 @@ export interface RunJournal {
   counted(answer: UsageByModel): void
 }
 
-/** Told why a tool has failed, for the log: the run goes on, and neither client nor model learns more than that it failed. */
+/** Called with the error of a failed tool, for the log: the run goes on, and neither client nor model gets its text. */
 export type OnToolFailure = (
   error: unknown,
   facts: { readonly runId: string; readonly agent: string; readonly tool: string },

@@ -20,7 +20,7 @@ export type FileTokenStoreOptions = {
    * made once and kept beside the tokens, in the file `key` with mode 0600.
    */
   readonly key?: string | undefined
-  /** Told of files that cannot be opened. They count as absent: the user signs in again. */
+  /** Called for files that cannot be opened. They count as absent: the user signs in again. */
   readonly onUnreadable?: (path: string, error: Error) => void
 }
 

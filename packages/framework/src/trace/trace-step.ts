@@ -2,7 +2,7 @@ import type { ModelEvent, RunEnded, Usage } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
 import { usageOfResponse } from '../models/pricing.ts'
 
-/** Gives what people, models or tools have said. Worked out only for observers who were told to look. */
+/** Returns the text of people, models or tools. Called only by observers that are set to record it. */
 export type Content = () => unknown
 
 /** Something that a run does and that takes time. Steps lie within each other as the agents' work does. */

@@ -10,7 +10,7 @@ import { type ContentPart, filePart, imagePart, missingPart, type UnfitContent }
 /**
  * Something that a message of a conversation has attached.
  *
- * `sent: false`: it belongs to a failed response; the model is told of it in words only. Otherwise its content is
+ * `sent: false`: it belongs to a failed response; the model gets a sentence about it and no content. Otherwise its content is
  * fetched from `url` (a credential: keep it out of logs) or read from the owner's blob with that hash.
  */
 export type ContextAttachment = {
@@ -45,7 +45,7 @@ const MACHINE_CLOCK: Clock = {
   sleep: (durationMs, signal) => sleep(durationMs, undefined, { signal }),
 }
 
-/** A failure is told at a multiple of this time after the start. */
+/** A failure is reported at a multiple of this time after the start. */
 const GRID_MS = 1_000
 
 export type LoadedAttachments = {

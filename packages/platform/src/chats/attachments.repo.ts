@@ -51,7 +51,7 @@ export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKe
   }))
 }
 
-/** An attachment as it stands in the history. A pending one of a running response shows as `ok`. */
+/** An attachment as the history shows it. A pending one of a running response shows as `ok`. */
 export function attachmentView(row: AttachmentRow): AttachmentView {
   return {
     id: row.id,

@@ -13,7 +13,7 @@ import { requireIntegration } from '../members/members.repo.ts'
 /** What a restricted API key may see; null: every integration. A chat of another one does not exist. */
 export type Reach = { readonly integrationIds: readonly string[] | null }
 
-/** An empty chat. One that never sees a run is deleted after 30 days. @throws ServiceError `integration_not_found` */
+/** Creates an empty chat. A chat that never gets a run is deleted after 30 days. @throws ServiceError `integration_not_found` */
 export const createChat = tenantOperation(
   { source: import.meta.url, name: 'createChat', lane: 'interactive' },
   async (tx, args: { ownerId: string; integrationId: string }): Promise<{ chatId: string }> => {

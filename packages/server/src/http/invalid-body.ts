@@ -13,7 +13,7 @@ export class InvalidBody extends Error {
   override readonly name = 'InvalidBody'
   readonly entries: readonly ValidationEntry[]
 
-  /** The first hundred entries are told, or as many as an answer of a few pages has room for; long values are cut. */
+  /** Keeps the first hundred entries, or as many as an answer of a few pages has room for; long values are cut. */
   constructor(entries: readonly ValidationEntry[]) {
     let length = 0
     const told = entries

@@ -23,7 +23,7 @@ type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
  * `POST /tool/<name>`: the body is the tool's input, the answer `{"response": <result>}`. A tool that fails is a 500 in
  * every style, and why it failed is for the log: what tools throw is not written for callers.
  *
- * Tools run on the server's own thread: one that computes for long without awaiting anything holds up everybody.
+ * Tools run on the server's own thread: a tool that computes for long without awaiting anything blocks every request.
  */
 export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
   return tools.map((tool) => {

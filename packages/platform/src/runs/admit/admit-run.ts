@@ -52,7 +52,7 @@ export type Admission = {
  * Decides whether a completion may start and, if so, reserves its run: all in one transaction.
  *
  * Whatever this throws, nothing was reserved. A request whose usageRequestId is known is answered before anything that
- * depends on the present state, and again after it: a retry never hears "refused" because of its own run.
+ * depends on the present state, and again after it: a retry is never refused because of its own run.
  *
  * @throws ServiceError `integration_not_found`, `integration_forbidden`, `insufficient_scope`,
  *   `usage_request_id_reused`, `integration_disabled`, `allowance_attribution_required`, `unknown_agency`, `invalid_agent`,
@@ -209,7 +209,7 @@ type Reserving = {
   readonly integration: IntegrationRow
   readonly agent: string
   readonly allowance: HeldAllowance | null
-  /** Null: one that is made with the run. */
+  /** Null: the chat is created with the run. */
   readonly chat: ChatRow | null
 }
 

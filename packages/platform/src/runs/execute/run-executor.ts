@@ -55,8 +55,8 @@ export class RunExecutor {
   }
 
   /**
-   * Looks after runs that are this process's in the records and that it does not know. One that was reserved is begun:
-   * the answer to its COMMIT was lost. One that was running is ended: something of ours went wrong, and its chat must
+   * Looks after runs that are this process's in the records and that it does not know. A reserved run is begun:
+   * the answer to its COMMIT was lost. A running one is ended: something of ours went wrong, and its chat must
    * not stay occupied.
    */
   async adopt(bootId: string): Promise<void> {

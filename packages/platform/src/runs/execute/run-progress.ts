@@ -43,7 +43,7 @@ export class RunProgress implements RunJournal {
   }
 
   stored(message: Message): void {
-    if (isUserMessage(message)) return // stands in the chat since the admission
+    if (isUserMessage(message)) return // in the chat since the admission
     this.#items.push({ id: newId('msg'), item: message })
     this.#schedule()
   }

@@ -145,7 +145,7 @@ export class Replica {
     await this.#step
   }
 
-  /** Ends this life at once, whatever the database can be told of it. */
+  /** Ends this life at once, whether or not the database can be reached. */
   #fence(): void {
     const lost = this.#bootId
     this.#ended.add(lost)

@@ -178,7 +178,7 @@ function readData(event: ModelEvent): ModelData {
 /** Some adapters of other model interfaces give every item this id. */
 const PLACEHOLDER_ID = '__fake_id__'
 
-/** The request's messages with the one that says where this turn's files came from, before the message they are for. */
+/** The request's messages, with a note before the last one that says where this turn's files came from. */
 function withFileSources(messages: readonly AguiMessage[], sources: WireItem | undefined): AguiMessage[] {
   if (typeof sources?.['content'] !== 'string') return [...messages]
   const note: AguiMessage = { id: `file_sources_${randomUUID()}`, role: 'system', content: sources['content'] }
