@@ -4,8 +4,9 @@ import { requestHeaders } from './models/request-body.ts'
 import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
 import { estimateTokens } from './models/estimate-tokens.ts'
 import { usageOfResponse } from './models/pricing.ts'
-import type { ResponsesResponse } from './models/transport.ts'
+import type { ResponsesResponse } from './agency/model-object.ts'
 import type { Run } from './run/run.ts'
+import { errorCodeOf } from './run/run-failure.ts'
 import type { ModelStep } from './trace/trace-step.ts'
 
 const MAX_ATTEMPTS = 3
@@ -77,7 +78,7 @@ async function ask({ run, agent, model, signal, text }: Question): Promise<strin
     answered = true
     step?.answered(() => observer.text)
   } catch (error) {
-    step?.failed(error)
+    step?.failed(errorCodeOf(error))
     throw error
   } finally {
     const counted = { agent: agent.name, model: observer.model ?? model.name }

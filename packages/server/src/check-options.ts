@@ -3,7 +3,7 @@ import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bure
 import type { EgressPolicyOptions } from '@bureau/runtime'
 import { z } from 'zod'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
-import type { MetricsOptions } from './observability/observability.ts'
+import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
 import type { ServerOptions } from './options.ts'
 import { RealtimeChecks } from './realtime/realtime-options.ts'

@@ -1,7 +1,7 @@
 import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
-import type { MetricsOptions } from './observability/observability.ts'
+import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'

@@ -1,9 +1,7 @@
 import { z } from 'zod'
-import type { ModelObject } from '../models/resolve-model.ts'
+import type { ModelObject } from './model-object.ts'
 import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
-import type { Agent } from './agent.ts'
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
-import type { Handoff } from './handoff.ts'
 import type { ModelRetry, ModelSettings } from './model-settings.ts'
 import type { MCPServerOAuth } from './oauth-server.ts'
 import type { JsonSchemaOutput } from './output-format.ts'
@@ -53,8 +51,8 @@ export type DynamicPrompt = {
   bivariant(runContext: RunContext, agent: NamedAgent): Promise<Prompt> | Prompt
 }['bivariant']
 
-/** An agent of `@openai/agents`, by the members that are read of it. */
-export type ForeignAgent = {
+/** An agent by the members that ours have, and those of `@openai/agents`. */
+export type AnyAgent = {
   readonly name: string
   readonly instructions: unknown
   readonly handoffs: readonly unknown[]
@@ -62,13 +60,12 @@ export type ForeignAgent = {
   readonly inputGuardrails: readonly unknown[]
 }
 
-/** A handoff of `@openai/agents`, by the members that are read of it. */
-export type ForeignHandoff = {
+/** A handoff by the members that ours have, and those of `@openai/agents`. */
+export type AnyHandoff = {
   readonly toolName: string
   readonly toolDescription: string
   readonly inputJsonSchema: unknown
-  readonly agent: ForeignAgent | Agent
-  readonly onInvokeHandoff: unknown
+  readonly agent: AnyAgent
 }
 
 export type AgentOptions = {
@@ -82,7 +79,7 @@ export type AgentOptions = {
   /** Shown to agents that may hand over to it. Default: the description. */
   readonly handoffDescription?: string
   /** Agents that it may hand the conversation over to; flows of the kind `handoff` add to them. */
-  readonly handoffs?: readonly (Agent | Handoff | ForeignAgent | ForeignHandoff)[]
+  readonly handoffs?: readonly (AnyAgent | AnyHandoff)[]
   /** A model's name, a language model of the AI SDK, or a model object of one's own. Default: the server's model. */
   readonly model?: string | ModelObject
   readonly modelSettings?: ModelSettings

@@ -1,6 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import { modelErrorOfCode } from '../models/model-failure.ts'
-import { ModelError, type ResponsesResponse } from '../models/transport.ts'
+import { ModelError } from '../models/model-error.ts'
+import type { ResponsesResponse } from '../agency/model-object.ts'
 import { publicItem } from './item-events.ts'
 
 const PUBLIC_RESPONSE_FIELDS = [

@@ -1,6 +1,6 @@
 import type { WireItem } from '@bureau/protocol'
-import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
-import { ModelError } from '../models/transport.ts'
+import type { AgencyHandoff } from '../agency/handoff.ts'
+import { ModelError } from '../models/model-error.ts'
 import { RunFailed } from '../run/run-errors.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 

@@ -1,4 +1,4 @@
-import { ModelError, type ModelErrorCode, modelErrorOfStatus } from './transport.ts'
+import { ModelError, type ModelErrorCode, modelErrorOfStatus } from './model-error.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

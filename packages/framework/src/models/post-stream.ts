@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isTransient, parseRetryAfter, RetryableError, withRetries } from './retries.ts'
-import { ModelError, modelErrorOfStatus } from './transport.ts'
+import { ModelError, modelErrorOfStatus } from './model-error.ts'
 
 export type StreamingPost = {
   readonly dispatcher: Dispatcher

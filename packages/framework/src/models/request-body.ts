@@ -4,7 +4,7 @@ import type { ModelSettings } from '../agency/model-settings.ts'
 import type { JsonSchemaOutput } from '../agency/output-format.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { asJson, type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
-import type { ResponsesRequest } from './transport.ts'
+import type { ResponsesRequest } from '../agency/model-object.ts'
 
 type Json = Record<string, unknown>
 

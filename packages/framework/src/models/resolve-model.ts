@@ -3,7 +3,7 @@ import { ConfigError } from '@bureau/protocol'
 import type { Dispatcher } from 'undici'
 import { aiSdkTransport } from './ai-sdk/ai-sdk-transport.ts'
 import type { FileAccess } from './ai-sdk/file-downloads.ts'
-import { isLanguageModel, type LanguageModel, languageModelName } from './ai-sdk/language-model.ts'
+import { isLanguageModel, type LanguageModel, languageModelName } from '../agency/language-model.ts'
 import { withExtraArguments, withPenalties } from './ai-sdk/settings.ts'
 import { chatCompletionsTransport } from './chat-completions.ts'
 import type { ClientConfig } from './client-config.ts'
@@ -11,7 +11,8 @@ import { demoTransport } from './demo.ts'
 import { applyExtraArguments, extraHeaders } from './extra-arguments.ts'
 import { type ModelEndpoint, responsesTransport } from './responses.ts'
 import { thirdPartyTransport } from './third-party.ts'
-import { ModelError, type ModelTransport, type ResponsesRequest, type ResponsesTransport } from './transport.ts'
+import { ModelError } from './model-error.ts'
+import type { ModelObject, ModelTransport, ResponsesRequest, ResponsesTransport } from '../agency/model-object.ts'
 
 /** Which wire protocol the default provider speaks. */
 export type ModelApi = 'responses' | 'chat_completions'
@@ -67,9 +68,6 @@ export const DEMO_MODEL = 'demo'
 export const DEFAULT_MODEL = 'gpt-5-mini'
 
 type HasModel = { readonly name: string; readonly model: string | ModelObject }
-
-/** What an agent may have as its model besides a name. */
-export type ModelObject = ModelTransport | LanguageModel
 
 /**
  * Chooses an agent's model for one request: the agent's own, or what `client_config` makes of it.

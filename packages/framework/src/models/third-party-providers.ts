@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { ConfigError } from '@bureau/protocol'
-import type { LanguageModel } from './ai-sdk/language-model.ts'
+import type { LanguageModel } from '../agency/language-model.ts'
 
 type ProviderSettings = {
   readonly baseURL: string

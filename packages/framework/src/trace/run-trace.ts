@@ -1,13 +1,5 @@
 import type { EventSource, ModelEvent, RunEnded } from '@bureau/protocol'
-import {
-  type Content,
-  errorCodeOf,
-  ModelStep,
-  OpenStep,
-  type RunSpan,
-  type RunStep,
-  type StepEnd,
-} from './trace-step.ts'
+import { type Content, ModelStep, OpenStep, type RunSpan, type RunStep, type StepEnd } from './trace-step.ts'
 
 const WENT_WELL: StepEnd = Object.freeze({ errorCode: null })
 
@@ -83,9 +75,9 @@ export class ConversationTrace {
     this.#stay = this.#run.open(this.#parent, { kind: 'agent', agent, callerAgent })
   }
 
-  /** The conversation is over: with an answer, or with the error that ended it. */
-  leave(error?: unknown): void {
-    this.#stay?.end(error === undefined ? WENT_WELL : { errorCode: errorCodeOf(error) })
+  /** The conversation is over. `errorCode` is null when it has an answer. */
+  leave(errorCode: string | null): void {
+    this.#stay?.end({ errorCode })
   }
 
   modelAsked(source: EventSource, model: string, content: Content): ModelStep {

@@ -5,8 +5,8 @@ import type {
   LanguageModelV4ToolResultPart,
 } from '@ai-sdk/provider'
 import type { WireItem } from '@bureau/protocol'
-import type { ResponsesRequest } from '../transport.ts'
-import { type LanguageModel, vendorOfModel } from './language-model.ts'
+import type { ResponsesRequest } from '../../agency/model-object.ts'
+import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
 import { listOf, textOf } from '../wire-content.ts'
 import { toToolOutput, toUserParts } from './prompt-content.ts'
 import { type AssistantPart, modelKey, type ProviderData, providerDataOf, providerOptions } from './provider-data.ts'

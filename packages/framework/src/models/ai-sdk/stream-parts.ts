@@ -3,7 +3,7 @@ import { CallIds, countOf, invalidAnswer, isJson, responseUsage } from '../answe
 import { toModelError } from '../model-failure.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from '../response-events.ts'
 import type { FunctionCallEvents, ReasoningEvents } from '../response-items.ts'
-import { ModelError } from '../transport.ts'
+import { ModelError } from '../model-error.ts'
 import { HostedCalls } from './hosted-calls.ts'
 import { mergeMetadata, type Metadata, type ProviderData } from './provider-data.ts'
 import { TextBlocks } from './text-blocks.ts'

@@ -11,7 +11,7 @@ import {
   type PendingCancel,
   setReplicaState,
 } from './replicas.repo.ts'
-import type { RunView } from '../records/run-view.ts'
+import type { RunView } from '../../run-records/run-view.ts'
 
 type ReplicaOptions = {
   readonly db: Database
@@ -145,7 +145,7 @@ export class Replica {
     await this.#step
   }
 
-  /** Ends this life at once, whatever the database can be told of it. */
+  /** Ends this life at once, whether or not the database can be reached. */
   #fence(): void {
     const lost = this.#bootId
     this.#ended.add(lost)

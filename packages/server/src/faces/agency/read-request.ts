@@ -1,6 +1,7 @@
-import type { Agency, ClientConfig, RunInput } from '@bureau/framework'
+import type { Agency, RunInput } from '@bureau/framework'
 import { RunRequest } from '@bureau/protocol'
 import { z } from 'zod'
+import { toClientConfig } from '../../agencies/check-client-config.ts'
 import { parseBody } from '../../http/invalid-body.ts'
 
 /** A request body becomes the input of a run, except for its files. */
@@ -46,22 +47,4 @@ export function toRunInput(request: RunRequest): RunInput {
     ...(config && { clientConfig: toClientConfig(config) }),
     ...(request.generate_chat_name && { generateChatName: true }),
   }
-}
-
-/**
- * A request's override in the words of the framework: both names of the keys are one, and a key that is null or blank is
- * none, so that it neither counts as the caller's own nor takes the place of another.
- */
-export function toClientConfig(config: NonNullable<RunRequest['client_config']>): ClientConfig {
-  const { litellm_keys, thirdparty_keys, api_key, ...rest } = config
-  const keys = [litellm_keys, thirdparty_keys].flatMap((given) => Object.entries(given ?? {}))
-  return {
-    ...rest,
-    api_key: isKey(api_key) ? api_key : null,
-    thirdparty_keys: Object.fromEntries(keys.filter(([, key]) => isKey(key))),
-  } as ClientConfig
-}
-
-function isKey(text: string | null | undefined): boolean {
-  return text != null && text.trim() !== ''
 }

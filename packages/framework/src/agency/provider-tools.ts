@@ -1,8 +1,8 @@
 import type { LanguageModelV4ProviderTool } from '@ai-sdk/provider'
 import { ConfigError } from '@bureau/protocol'
-import type { HostedTool } from '../../agency/function-tool.ts'
+import type { HostedTool } from './function-tool.ts'
 import type { ProviderTool } from './language-model.ts'
-import { fieldsOf } from './provider-data.ts'
+import { fieldsOf } from '../fields.ts'
 
 export function isProviderTool(tool: object): tool is ProviderTool {
   const { type, id } = tool as Partial<ProviderTool>

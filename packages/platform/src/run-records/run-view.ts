@@ -50,7 +50,7 @@ export function statusOf(run: RunRow): RunView['status'] {
   return run.state === 'reserved' ? 'queued' : 'running'
 }
 
-/** Why a run failed; null for one that did not. */
+/** Why a run failed; null for a run that did not. */
 export function runErrorOf({
   errorCode,
   errorMessage,

@@ -1,7 +1,7 @@
-import { isOfProvider } from '../models/ai-sdk/provider-tools.ts'
+import { isOfProvider } from '../agency/provider-tools.ts'
 import type { StoredFile } from '../run/run-input.ts'
-import { functionTool, type HostedTool } from './function-tool.ts'
-import { type AgentTool } from './tool.ts'
+import { functionTool, type HostedTool } from '../agency/function-tool.ts'
+import { type AgentTool } from '../agency/tool.ts'
 
 /**
  * The tools for a model that runs function tools only: tools that the default vendor runs are replaced by tools of the

@@ -2,8 +2,8 @@ import { ServiceError } from '@bureau/protocol'
 import { and, eq, inArray, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs } from '../db/schema.ts'
-import { findRunView } from './records/run-views.ts'
-import type { RunView } from './records/run-view.ts'
+import { findRunView } from './run-views.ts'
+import type { RunView } from './run-view.ts'
 
 type CancelRequest = {
   readonly ownerId: string

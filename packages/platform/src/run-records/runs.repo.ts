@@ -1,8 +1,8 @@
 import { addUsage, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
 import { and, asc, eq, inArray, sql } from 'drizzle-orm'
-import type { Tx } from '../../db/operation.ts'
-import { prepared } from '../../db/prepared.ts'
-import { messages, runs, usageEntries } from '../../db/schema.ts'
+import type { Tx } from '../db/operation.ts'
+import { prepared } from '../db/prepared.ts'
+import { messages, runs, usageEntries } from '../db/schema.ts'
 
 export type RunRow = typeof runs.$inferSelect
 export type RunKey = { readonly ownerId: string; readonly runId: string }

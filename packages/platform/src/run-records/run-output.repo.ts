@@ -1,9 +1,9 @@
 import type { Message, Usage } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
-import type { Tx } from '../../db/operation.ts'
-import { prepared } from '../../db/prepared.ts'
-import { chats, messages, usageEntries } from '../../db/schema.ts'
-import { storable } from '../../db/storable.ts'
+import type { Tx } from '../db/operation.ts'
+import { prepared } from '../db/prepared.ts'
+import { chats, messages, usageEntries } from '../db/schema.ts'
+import { storable } from '../db/storable.ts'
 import type { RunRow } from './runs.repo.ts'
 
 /** A complete item of a run. `id` is made by the runner (`newId('msg')`): repeated with it, the item is stored once. */

@@ -2,8 +2,8 @@ import { codeInterpreterTool, fileSearchTool, hostedMcpTool, webSearchTool } fro
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { withCodeFiles, withoutHostedTools } from './hosted-tools.ts'
-import { type HostedTool } from './function-tool.ts'
-import { tool } from './tool.ts'
+import { type HostedTool } from '../agency/function-tool.ts'
+import { tool } from '../agency/tool.ts'
 
 const own = tool({ name: 'web_search', description: 'My own.', parameters: z.object({}), execute: () => 'mine' })
 const server = (serverLabel: string): HostedTool => hostedMcpTool({ serverLabel, serverUrl: 'https://example.com' })

@@ -1,9 +1,9 @@
 import { and, eq, sql } from 'drizzle-orm'
-import type { Tx } from '../../db/operation.ts'
-import { prepared } from '../../db/prepared.ts'
-import { chats, members, runs } from '../../db/schema.ts'
-import type { MemberRow, PeriodRow } from '../../members/allowance-policy.ts'
-import { lockPeriod } from '../../members/ledger.repo.ts'
+import type { Tx } from '../db/operation.ts'
+import { prepared } from '../db/prepared.ts'
+import { chats, members, runs } from '../db/schema.ts'
+import type { MemberRow, PeriodRow } from '../members/allowance-policy.ts'
+import { lockPeriod } from '../members/ledger.repo.ts'
 import { isRun, type RunKey, type RunRow } from './runs.repo.ts'
 
 /** A run with everything that its writes change, locked. */

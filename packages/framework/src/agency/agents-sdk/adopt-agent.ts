@@ -1,7 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
-import type { AgentOptions, ForeignAgent, ToolResult, ToolUseFunction } from '../agency/agent-options.ts'
-import type { InputGuardrail, OutputGuardrail } from '../agency/guardrail.ts'
-import type { ModelSettings } from '../agency/model-settings.ts'
+import type { AgentOptions, AnyAgent, ToolResult, ToolUseFunction } from '../agent-options.ts'
+import type { InputGuardrail, OutputGuardrail } from '../guardrail.ts'
+import type { ModelSettings } from '../model-settings.ts'
 import { toViewItems } from './view-items.ts'
 
 /** The members of an agent of `@openai/agents` that are read; checked where they are used. */
@@ -11,7 +11,7 @@ type Members = AgentOptions & {
 }
 
 /** The options of an agent that does what an agent of `@openai/agents` does, with callbacks that get that SDK's items. */
-export function foreignOptions(agent: ForeignAgent): AgentOptions {
+export function foreignOptions(agent: AnyAgent): AgentOptions {
   const { name, instructions, handoffDescription, handoffs, model, tools, mcpServers, mcpConfig, prompt } =
     agent as unknown as Members
   const {
@@ -40,7 +40,7 @@ function settingsOf({
   return isGiven === false ? undefined : modelSettings
 }
 
-function viewInput(agent: ForeignAgent, guardrail: InputGuardrail): InputGuardrail {
+function viewInput(agent: AnyAgent, guardrail: InputGuardrail): InputGuardrail {
   return {
     name: guardrail.name,
     runInParallel: guardrail.runInParallel,
@@ -48,7 +48,7 @@ function viewInput(agent: ForeignAgent, guardrail: InputGuardrail): InputGuardra
   }
 }
 
-function viewOutput(agent: ForeignAgent, guardrail: OutputGuardrail): OutputGuardrail {
+function viewOutput(agent: AnyAgent, guardrail: OutputGuardrail): OutputGuardrail {
   return {
     name: guardrail.name,
     execute: (args) =>

@@ -5,7 +5,7 @@ import { type FunctionTool, functionTool } from '../agency/function-tool.ts'
 import { authenticate } from './authenticate.ts'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import type { Caller } from './reach.ts'
-import { SignInFailed } from './sign-in.ts'
+import { SignInFailed } from '../mcp/sign-in.ts'
 
 const made = new WeakMap<Agent, FunctionTool>()
 

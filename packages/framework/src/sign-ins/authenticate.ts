@@ -1,8 +1,8 @@
-import { ProtectedConnection } from './protected-connection.ts'
+import { ProtectedConnection } from '../mcp/protected-connection.ts'
 import type { ProtectedServer } from '../agency/protected-servers.ts'
 import { activateConnection, type Caller, connectionFor, type Reach, reachOf, reportFailure } from './reach.ts'
-import { type Authorize, SignInFailed } from './sign-in.ts'
-import type { SignInAttempt } from './sign-in-attempt.ts'
+import { type Authorize, SignInFailed } from '../mcp/sign-in.ts'
+import type { SignInAttempt } from '../mcp/sign-in-attempt.ts'
 
 /**
  * Lets an agent use a protected server for the rest of the run, once its user has signed in.

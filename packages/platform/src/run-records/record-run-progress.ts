@@ -1,4 +1,4 @@
-import { tenantOperation } from '../../db/operation.ts'
+import { tenantOperation } from '../db/operation.ts'
 import { chargeCalls } from './charge-calls.ts'
 import { holdRun } from './hold-run.ts'
 import { type RunOutputRecord, storeOutput } from './run-output.repo.ts'

@@ -1,23 +1,9 @@
 import type { WireItem } from '@bureau/protocol'
-import type { ForeignAgent, ForeignHandoff } from '../agency/agent-options.ts'
-import type { Agent } from '../agency/agent.ts'
-import type { NamedAgent } from '../agency/guardrail.ts'
-import type { HandoffFilter, HandoffInput } from '../agency/handoff.ts'
-import type { RunContext } from '../agency/run-context.ts'
+import type { AnyAgent, AnyHandoff } from '../agent-options.ts'
+import type { Agent } from '../agent.ts'
+import type { AgencyHandoff, HandoffFilter, HandoffInput } from '../handoff.ts'
+import type { RunContext } from '../run-context.ts'
 import { toViewItems, toWireItem, type ViewItem } from './view-items.ts'
-
-/** A handoff as a run uses it, whoever has made it. */
-export type AgencyHandoff = {
-  readonly agent: Agent
-  readonly toolName: string
-  readonly toolDescription: string
-  readonly inputJsonSchema: Readonly<Record<string, unknown>>
-  readonly strictJsonSchema: boolean
-  readonly inputFilter?: HandoffFilter | undefined
-  isEnabled(args: { readonly runContext: RunContext; readonly agent: NamedAgent }): Promise<boolean>
-  /** Carries the handoff out. */
-  invoke(runContext: RunContext, argumentsText: string): Promise<void>
-}
 
 /** The members of a handoff of `@openai/agents`. */
 type Members = {
@@ -26,12 +12,12 @@ type Members = {
   readonly inputJsonSchema: Readonly<Record<string, unknown>>
   readonly strictJsonSchema: boolean
   readonly isEnabled: AgencyHandoff['isEnabled']
-  readonly onInvokeHandoff: (runContext: RunContext, argumentsText: string) => Promise<ForeignAgent | Agent>
+  readonly onInvokeHandoff: (runContext: RunContext, argumentsText: string) => Promise<AnyAgent>
   readonly inputFilter?: (data: RunItems) => RunItems | Promise<RunItems>
 }
 
 /** A handoff of `@openai/agents`: it is called as it is, and its filter gets that SDK's items. */
-export function adoptHandoff(foreign: ForeignHandoff, agent: Agent): AgencyHandoff {
+export function adoptHandoff(foreign: AnyHandoff, agent: Agent): AgencyHandoff {
   const handoff = foreign as unknown as Members
   const { toolName, toolDescription, inputJsonSchema, strictJsonSchema, inputFilter } = handoff
   return Object.freeze({

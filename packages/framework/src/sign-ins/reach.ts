@@ -2,13 +2,13 @@ import { ConfigError } from '@bureau/protocol'
 import type { Agent } from '../agency/agent.ts'
 import type { Run } from '../run/run.ts'
 import type { RunContext } from '../agency/run-context.ts'
-import { type OAuthAccess, storeOf } from './oauth-access.ts'
+import { type OAuthAccess, storeOf } from '../mcp/oauth-access.ts'
 import { type MCPServerOAuth, settingsOf } from '../agency/oauth-server.ts'
-import { ProtectedConnection } from './protected-connection.ts'
+import { ProtectedConnection } from '../mcp/protected-connection.ts'
 import type { ProtectedServer } from '../agency/protected-servers.ts'
-import { serverTools } from './server-tools.ts'
-import { SignInFailed } from './sign-in.ts'
-import type { AttemptOptions } from './sign-in-attempt.ts'
+import { serverTools } from '../mcp/server-tools.ts'
+import { SignInFailed } from '../mcp/sign-in.ts'
+import type { AttemptOptions } from '../mcp/sign-in-attempt.ts'
 
 /** An agent in a run, as the tool that it calls sees it. */
 export type Caller = {

@@ -1,5 +1,5 @@
 import type { Usage } from '@bureau/protocol'
-import type { Tx } from '../../db/operation.ts'
+import type { Tx } from '../db/operation.ts'
 import { isActive, runView, type RunView } from './run-view.ts'
 import { findRun, type RunKey, type RunRow, sumUsage } from './runs.repo.ts'
 

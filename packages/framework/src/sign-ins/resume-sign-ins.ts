@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ProtectedConnection } from './protected-connection.ts'
+import { ProtectedConnection } from '../mcp/protected-connection.ts'
 import type { ProtectedServer } from '../agency/protected-servers.ts'
 import { activateConnection, type Caller, connectionFor, type Reach, reachOf, reportFailure } from './reach.ts'
 
