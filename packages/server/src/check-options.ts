@@ -12,6 +12,7 @@ const flag = z.boolean().optional()
 const text = z.string().optional()
 const texts = z.array(z.string()).optional()
 const count = z.int().positive().optional()
+const milliseconds = z.int().min(0).max(2_147_483_647).optional()
 const port = z.int().min(0).max(65_535).optional()
 const anAgency = z.custom<Agency>((value) => value instanceof Agency, { error: 'must be an Agency' })
 
@@ -49,7 +50,8 @@ const ServerChecks = z.strictObject({
   clientConfigVendors: texts,
   bodyLimitBytes: count,
   maxConcurrentRuns: count,
-  drainMs: z.int().min(0).max(2_147_483_647).optional(),
+  drainMs: milliseconds,
+  resumeMs: milliseconds,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
   enableLogging: flag,
   logsDir: text,
