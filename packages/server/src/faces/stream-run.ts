@@ -50,8 +50,9 @@ export async function beginRun<Run extends LiveRun>(
   { input, begin }: Beginning<Run>,
 ): Promise<Run | undefined> {
   const userId = await runUser(context.signIns, agency, request)
-  if (isClientLost(reply)) return void abandon(reply)
-  const run = await begin(request, { agency, agencyName: name, input: asUser(input, userId), userId })
-  if (isClientLost(reply)) return void abandon(reply, () => run.control.cancel('immediate'))
-  return run
+  const asked = { agency, agencyName: name, input: asUser(input, userId), userId }
+  const run = isClientLost(reply) ? undefined : await begin(request, asked)
+  if (!isClientLost(reply)) return run
+  abandon(reply, () => run?.control.cancel('immediate'))
+  return undefined
 }
