@@ -3,6 +3,7 @@ import type { Agent } from './agency/agent.ts'
 import { requestHeaders } from './models/request-body.ts'
 import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
 import { estimateTokens } from './models/estimate-tokens.ts'
+import { usageOfResponse } from './models/pricing.ts'
 import type { ResponsesResponse } from './models/transport.ts'
 import type { Run } from './run/run.ts'
 import type { ModelStep } from './trace/trace-step.ts'
@@ -80,8 +81,9 @@ async function ask({ run, agent, model, signal, text }: Question): Promise<strin
     throw error
   } finally {
     const counted = { agent: agent.name, model: observer.model ?? model.name }
-    if (observer.usage || answered) run.count({ ...counted, rawUsage: observer.usage, estimated: false })
-    else if (signal.aborted) {
+    if (usageOfResponse(observer.usage).total_tokens > 0) {
+      run.count({ ...counted, rawUsage: observer.usage, estimated: false })
+    } else if (answered || signal.aborted) {
       const rawUsage = {
         input_tokens: estimateTokens([INSTRUCTIONS, text]),
         output_tokens: estimateTokens(observer.text),

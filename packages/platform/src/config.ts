@@ -64,7 +64,9 @@ export const PlatformEnvironment = z.object({
     ),
   OAUTH_CALLBACK_URL: address
     .optional()
-    .describe('Where identity providers send users back to. Default: `/auth/callback` of PUBLIC_BASE_URL.'),
+    .describe(
+      'Where identity providers send users back to. Default: `/auth/callback` of PUBLIC_BASE_URL, else of the address that `bureau` listens on.',
+    ),
   BUREAU_ALLOWED_HOSTS: z
     .string()
     .optional()

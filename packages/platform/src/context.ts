@@ -38,7 +38,14 @@ export type Platform = {
   readonly guesses: GuessLimiter
   readonly overload: Overload
   readonly signIns: SignIns
-  /** Not over: the first owner is still being made. */
-  readonly startUp: { isOver: boolean }
+  readonly startUp: StartUp
   readonly log: Logger
+}
+
+/** What is known only once the platform listens. */
+export type StartUp = {
+  /** False: the first owner is still being made. */
+  isOver: boolean
+  /** Where it listens. Undefined: whoever serves the app has not said so. */
+  address?: string
 }

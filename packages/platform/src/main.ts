@@ -12,7 +12,7 @@ import { closeToOthers } from './close-to-others.ts'
 import { RunExecutor } from './runs/execute/run-executor.ts'
 import { executeRun } from './runs/execute/execute-run.ts'
 import { loadPlatformConfig, type PlatformConfig } from './config.ts'
-import type { Platform } from './context.ts'
+import type { Platform, StartUp } from './context.ts'
 import { Overload } from './http/overload.ts'
 import { AgencyMounts } from './mount/agency-mounts.ts'
 import { StagedUploads } from './mount/staged-uploads.ts'
@@ -120,7 +120,9 @@ export async function equipPlatform(
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
-  const signIns = openSignIns({ agencies, environment, config, registry: backends.oauthStates, openTokenStore, log })
+  const startUp: StartUp = { isOver: !makesFirstOwner }
+  const registry = backends.oauthStates
+  const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
   const executor: RunExecutor = new RunExecutor({
     store,
     logs,
@@ -154,7 +156,7 @@ export async function equipPlatform(
     rates: new RateLimiter(config.rates),
     guesses: new GuessLimiter(config.wrongKeysPerMinute),
     overload: new Overload(config.maxLagMs),
-    startUp: { isOver: !makesFirstOwner },
+    startUp,
   }
   const app = await createApp(platform)
   const stopMaintenance = startMaintenance(platform)

@@ -69,7 +69,7 @@ export async function addTenant(
 ): Promise<TestTenant> {
   const { db } = store
   const { id: ownerId } = await createOwner(db, store.dataKeys, { name: 'Ada' })
-  const caller: Caller = { ownerId, keyId: newId('key'), scopes: ['*'], integrationIds: null }
+  const caller: Caller = { ownerId, keyId: newId('key'), scopes: ['*'], integrationIds: null, expiresAt: null }
   const integration = { name: 'Support', agencyId: 'shop', defaultAgent: 'CEO', ...settings }
   const view = await db.run(createIntegration, { ownerId, actor: caller.keyId, integration })
   const integrationId = view.apiIntegrationId

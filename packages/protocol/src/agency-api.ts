@@ -12,10 +12,10 @@ export const ClientConfig = z
     api_key: z.string().nullish().describe('Model API key for this request.'),
     default_headers: z.record(z.string(), z.string()).nullish().describe('Headers of the model requests.'),
     thirdparty_keys: z
-      .record(z.string(), z.string())
+      .record(z.string(), z.string().nullable())
       .nullish()
       .describe('Keys by provider, for thirdparty/... models.'),
-    litellm_keys: z.record(z.string(), z.string()).nullish().describe('Alias of thirdparty_keys.'),
+    litellm_keys: z.record(z.string(), z.string().nullable()).nullish().describe('Alias of thirdparty_keys.'),
     model: z.string().nullish().describe('Model of every agent for this request.'),
     model_settings_extra_args: z.record(z.string(), z.unknown()).nullish().describe('Model settings for this request.'),
   })

@@ -24,11 +24,11 @@ import { z } from 'zod'
 import { metadataRoute } from './agencies/metadata.routes.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
-import { openApiDocument } from './docs/openapi.ts'
+import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
 import type { Face } from './faces/face.ts'
-import { type Callers, callersOf } from './http/callers.ts'
+import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
 import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
@@ -112,7 +112,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
-  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { ...options, host: callers.host })
+  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
   return app
 }
 
@@ -208,9 +208,15 @@ async function voiceRoutes(
   return realtimeRoutes(app, agencies, { options: realtimeOptions, ...setUp })
 }
 
-function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], options: ServerOptions): void {
+type DocsParts = { readonly options: ServerOptions; readonly callers: Callers }
+
+function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options, callers }: DocsParts): void {
   const info = { title: 'Bureau agent server', version: VERSION }
-  const description = openApiDocument(rows, { info, url: serverUrl(options) })
+  const description = openApiDocument(rows, {
+    info,
+    url: serverUrl({ ...options, host: callers.host }),
+    ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
+  })
   apiDocsRoutes(app, { prefix: '', document: () => description, routeConfig: { open: options.publicDocs ?? false } })
 }
 
@@ -249,10 +255,13 @@ const isOpen = ({ method, url, routeOptions: { config } }: FastifyRequest): bool
   config.authenticatesItself === true ||
   /^\/auth\/callback(?:\?|$)/.test(url)
 
-function warnOfOpenServer({ appTokenEnv: name = 'APP_TOKEN', host, corsOrigins }: ServerOptions, log: Logger): void {
+function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log: Logger): void {
+  const name = appTokenEnv ?? 'APP_TOKEN'
   const listens = host === undefined ? ', so runServer listens on 127.0.0.1 only (`host` changes that)' : ''
   const answers = corsOrigins === undefined ? '; pages of other machines may not call (`corsOrigins` changes that)' : ''
-  log.warn(`authentication is off: ${name} is not set${listens}${answers}`)
+  // Who names a variable wants a token: in a network this is a mistake, and on one machine it may be a trial.
+  const isMistake = appTokenEnv !== undefined && host !== undefined && !LOOPBACK_HOST.test(host)
+  log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${listens}${answers}`)
 }
 
 async function keepActivity(app: FastifyInstance, directory: string): Promise<ActivityLogs> {

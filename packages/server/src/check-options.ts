@@ -13,6 +13,10 @@ const text = z.string().optional()
 const texts = z.array(z.string()).optional()
 const count = z.int().positive().optional()
 const milliseconds = z.int().min(0).max(2_147_483_647).optional()
+/** What browsers send as `Origin`: nothing else would ever be equal to it. */
+const origin = z.string().refine((text) => text === '*' || text === 'null' || isOrigin(text), {
+  error: 'must be "*", or an origin without a path (https://app.example.com)',
+})
 const port = z.int().min(0).max(65_535).optional()
 const anAgency = z.custom<Agency>((value) => value instanceof Agency, { error: 'must be an Agency' })
 
@@ -35,9 +39,12 @@ const ServerChecks = z.strictObject({
   tools: z.array(z.unknown()).optional(),
   host: text,
   port,
-  serverUrl: text,
-  appTokenEnv: text,
-  corsOrigins: texts,
+  serverUrl: z.url({ protocol: /^https?$/, error: 'must be an http: or https: address' }).optional(),
+  appTokenEnv: z
+    .string()
+    .regex(/^[^\s=]+$/, 'must be the name of a variable')
+    .optional(),
+  corsOrigins: z.array(origin).optional(),
   publicDocs: flag,
   exposeInstructions: flag,
   enableAgui: flag,
@@ -69,6 +76,14 @@ const ServerChecks = z.strictObject({
     .union([z.boolean(), z.strictObject({ path: text, port } satisfies OptionChecks<MetricsOptions>)])
     .optional(),
 } satisfies OptionChecks<ServerOptions>)
+
+function isOrigin(text: string): boolean {
+  const url = URL.parse(text)
+  // The origins of other schemes, such as those of browser extensions, are not defined for all platforms.
+  return (
+    url !== null && (/^https?:$/.test(url.protocol) ? url.origin === text : /^[a-z][\w.+-]*:\/\/[^/?#]+$/.test(text))
+  )
+}
 
 /** @throws ConfigError an option is not known, or has a value of the wrong kind; every problem is listed. */
 export function checkServerOptions(options: ServerOptions): void {

@@ -110,7 +110,7 @@ const AGENCY_NAME = /^(?!\.{1,2}$)[A-Za-z0-9_.~-]{1,128}$/
 /**
  * The agencies by route name: an empty key becomes `agency`, spaces become underscores.
  *
- * @throws ConfigError a name is reserved, not fit for a URL, or taken twice; every problem is listed.
+ * @throws ConfigError a name is reserved, not fit for a URL, taken twice or only in `oauthTokenPath`; every problem is listed.
  */
 export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency> {
   const agencies = new Map<string, Agency>()
@@ -122,6 +122,8 @@ export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency
     else if (agencies.has(name)) problems.push(`agencies: two agencies are named "${name}".`)
     else agencies.set(name, value instanceof Agency ? value : value())
   }
+  const paths = typeof options.oauthTokenPath === 'object' ? Object.keys(options.oauthTokenPath) : []
+  for (const name of paths) if (!agencies.has(name)) problems.push(`oauthTokenPath: there is no agency "${name}".`)
   if (problems.length > 0) throw new ConfigError(problems.join('\n'))
   return agencies
 }

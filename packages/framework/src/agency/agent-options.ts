@@ -4,7 +4,7 @@ import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
 import type { Agent } from './agent.ts'
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
 import type { Handoff } from './handoff.ts'
-import type { ModelSettings } from './model-settings.ts'
+import type { ModelRetry, ModelSettings } from './model-settings.ts'
 import type { MCPServerOAuth } from './oauth-server.ts'
 import type { JsonSchemaOutput } from './output-format.ts'
 import type { RunContext } from './run-context.ts'
@@ -117,6 +117,20 @@ export type AgentOptions = {
   readonly voice?: string
 }
 
+const word = z.string().nullish()
+const delay = z.number().nonnegative().max(2_147_483_647).optional()
+
+const RetryChecks = z.strictObject({
+  maxRetries: z.int().nonnegative().optional(),
+  backoff: z
+    .strictObject({
+      initialDelayMs: delay,
+      maxDelayMs: delay,
+      multiplier: z.number().positive().optional(),
+    } satisfies OptionChecks<NonNullable<ModelRetry['backoff']>>)
+    .optional(),
+} satisfies OptionChecks<ModelRetry>)
+
 const ModelSettingsChecks = z.strictObject({
   temperature: z.number().optional(),
   topP: z.number().optional(),
@@ -130,15 +144,22 @@ const ModelSettingsChecks = z.strictObject({
   promptCacheRetention: z.unknown().optional(),
   promptCacheOptions: z.unknown().optional(),
   contextManagement: z.unknown().optional(),
-  reasoning: z.unknown().optional(),
+  reasoning: z.strictObject({ effort: word, summary: word, context: word, mode: word }).optional(),
   text: z.unknown().optional(),
   providerData: z.record(z.string(), z.unknown()).optional(),
-  retry: z.unknown().optional(),
+  retry: RetryChecks.optional(),
   timeoutMs: Milliseconds.optional(),
 } satisfies OptionChecks<ModelSettings>)
 
 const strings = z.array(z.string()).optional()
 const list = z.array(z.unknown()).optional()
+const guardrails = z.array(z.looseObject({ execute: AnyFunction })).optional()
+
+const McpConfigChecks = z.strictObject({
+  includeServerInToolNames: z.boolean().optional(),
+  convertSchemasToStrict: z.boolean().optional(),
+  errorFunction: AnyFunction.nullish(),
+} satisfies OptionChecks<McpConfig>)
 
 /** Checks what may be given to `new Agent`. */
 export const AgentChecks = z.strictObject({
@@ -154,9 +175,9 @@ export const AgentChecks = z.strictObject({
   modelSettings: ModelSettingsChecks.optional(),
   tools: list,
   mcpServers: list,
-  mcpConfig: z.looseObject({}).optional(),
-  inputGuardrails: list,
-  outputGuardrails: list,
+  mcpConfig: McpConfigChecks.optional(),
+  inputGuardrails: guardrails,
+  outputGuardrails: guardrails,
   outputType: z.unknown().optional(),
   toolUseBehavior: z.unknown().optional(),
   resetToolChoice: z.boolean().optional(),

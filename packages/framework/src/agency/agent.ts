@@ -1,5 +1,5 @@
 import { foreignOptions } from '../agents-sdk/adopt-agent.ts'
-import { readOptions } from '../options.ts'
+import { present, readOptions } from '../options.ts'
 import type { ModelObject } from '../models/resolve-model.ts'
 import {
   AgentChecks,
@@ -57,7 +57,7 @@ export class Agent {
     readOptions(typeof options?.name === 'string' ? `Agent "${options.name}"` : 'Agent', AgentChecks, options)
     const { name, outputType = 'text' } = options
     requireOutputType(outputType, name)
-    const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...options }
+    const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...present(options) }
     this.name = name
     this.instructions = given.instructions
     this.prompt = given.prompt

@@ -1,4 +1,6 @@
+import { z } from 'zod'
 import type { NamedAgent } from './guardrail.ts'
+import { AnyFunction } from '../options.ts'
 import type { RunContext } from './run-context.ts'
 import type { ToolGuardrail } from './function-tool.ts'
 
@@ -14,6 +16,14 @@ export type ListedTool = {
 export type ToolFilter =
   | { readonly allowedToolNames?: readonly string[]; readonly blockedToolNames?: readonly string[] }
   | ToolFilterFunction
+
+const toolNames = z.array(z.string()).optional()
+
+/** A misspelt list would leave tools open that were meant to be blocked. */
+export const ToolFilterChecks = z.union([
+  AnyFunction,
+  z.strictObject({ allowedToolNames: toolNames, blockedToolNames: toolNames }),
+])
 
 type ToolFilterFunction = {
   // A method, so that a filter may ask for more of its arguments' types.

@@ -1,5 +1,6 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import { deltaCharacters, estimateTokens, tokensOfDeltas } from '../models/estimate-tokens.ts'
+import { usageOfResponse } from '../models/pricing.ts'
 import { type ModelCallObserver, ModelError, type ResponsesResponse } from '../models/transport.ts'
 import type { OpenRequest } from '../run/run.ts'
 import { AnswerItems, type Said } from './answer-items.ts'
@@ -39,7 +40,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   /**
    * The request is about to be sent. From now on it is counted, whatever becomes of it, unless the provider refuses it.
    *
-   * @param prompt - All that the model is told, for an estimate in case that the answer does not come to its end.
+   * @param prompt - All that the model is told, for an estimate in case that the provider does not tell the usage.
    */
   begin(prompt: () => unknown): void {
     this.#prompt = prompt
@@ -107,14 +108,13 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   }
 
   /**
-   * Counts the request when it has ended, even if the provider reports no usage. An aborted or interrupted request is
-   * estimated, because it has cost something; a refused request is not counted.
+   * Counts the request when it has ended. Whatever has cost something is estimated where the provider reports no usage:
+   * an aborted or interrupted request never has one. A refused request is not counted.
    */
   async counted(answer: Promise<void>, signal: AbortSignal): Promise<void> {
     try {
       await answer
-      if (this.#failure) this.abandoned()
-      else this.#count({})
+      this.abandoned()
     } catch (error) {
       if (this.#begun || signal.aborted) this.abandoned()
       else this.#close()
@@ -207,7 +207,8 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
     this.#response = response
     const isFailed = kind === 'response.failed'
     for (const item of response.output) if (!(isFailed && isHalf(item))) this.#finish(item)
-    if (response.usage) this.#count(response.usage)
+    // There is no request without tokens: some servers write zeros where they do not count.
+    if (usageOfResponse(response.usage).total_tokens > 0) this.#count(response.usage)
     if (isFailed) this.#failure = failureOf(response.error ?? {})
     else for (const item of this.#items.finished) if (item.type === 'message') this.#announce(item)
   }

@@ -62,7 +62,7 @@ const NAMES: ReadonlyMap<string, ModelErrorCode> = new Map(
     authentication_error: 'upstream_auth_failed',
     invalid_api_key: 'upstream_auth_failed',
     permission_error: 'upstream_auth_failed',
-    insufficient_quota: 'upstream_rate_limited',
+    insufficient_quota: 'upstream_quota_exhausted',
     rate_limit_error: 'upstream_rate_limited',
     rate_limit_exceeded: 'upstream_rate_limited',
     api_error: 'upstream_unavailable',

@@ -111,7 +111,12 @@ function resolveName(own: string, config: ClientConfig, access: ModelAccess): Re
 /** A model of another vendor, `<provider>/<model>` behind the prefix. */
 export const THIRD_PARTY = /^(?:thirdparty|litellm)\/(.+)$/
 /** Servers of the caller's own, by the names that LiteLLM has for them; they speak as the default vendor does. */
-const OWN_SERVER = /^(?:thirdparty|litellm)\/(?:ollama|ollama_chat|lm_studio)\/(.+)$/
+const OWN_SERVER = /^(?:thirdparty|litellm)\/(?<server>ollama|ollama_chat|lm_studio)\/(?<name>.+)$/
+
+/** Whether keys can be named after a kind of server of the caller's own. */
+export function isOwnServer(name: string): boolean {
+  return OWN_SERVER.test(`thirdparty/${name}/model`)
+}
 
 /** Whether a request's model is on a server of the caller's own, and the request does not say where that is. */
 export function lacksAddress({ model, base_url: url }: Pick<ClientConfig, 'model' | 'base_url'>): boolean {
@@ -129,7 +134,7 @@ export function chosenName(config: ClientConfig): string | undefined {
   if (model == null) return undefined
   if (lacksAddress(config)) throw new ConfigError(`client_config.base_url: say where the server for "${model}" is.`)
   if (url == null && model.startsWith('openrouter/')) return `thirdparty/${model}`
-  return model.replace(OWN_SERVER, 'thirdparty/openai_compatible/$1')
+  return model.replace(OWN_SERVER, 'thirdparty/openai_compatible/$<name>')
 }
 
 const OTHER_VENDOR = /^(?!openai\/|openrouter\/)[^/]+\//
@@ -260,6 +265,8 @@ const TAKES_API_KEY = new Set(['openai_compatible', 'openai-compatible'])
 /** The key that a request brings for a provider. */
 export function keyFor(provider: string, config: ClientConfig): string | undefined {
   const keys = config.thirdparty_keys ?? {}
+  const { server } = OWN_SERVER.exec(config.model ?? '')?.groups ?? {}
+  if (server !== undefined && keys[server] !== undefined) return keys[server]
   const other = NAMES[provider]
   const own = keys[provider] ?? (other === undefined ? undefined : keys[other]) ?? keys[provider.replace('-', '_')]
   return own ?? (TAKES_API_KEY.has(provider) ? (config.api_key ?? undefined) : undefined)

@@ -109,6 +109,9 @@ export function modelErrorOfStatus(status: number, body: string): ModelError {
   const detail = body.slice(0, 2_000).replaceAll(KEYS, '[key]')
   if (status === 401 || status === 403) return new ModelError('upstream_auth_failed', { status, detail })
   if (status === 408 || status === 504) return new ModelError('upstream_timeout', { status, detail })
+  if (status === 429 && /\binsufficient_quota\b/.test(body)) {
+    return new ModelError('upstream_quota_exhausted', { status, detail })
+  }
   if (status === 429) return new ModelError('upstream_rate_limited', { status, detail })
   if (status >= 500) return new ModelError('upstream_unavailable', { status, detail })
   if (CONTEXT_LENGTH.test(body)) return new ModelError('context_length_exceeded', { status, detail })

@@ -162,7 +162,7 @@ async function fill(platform: TestStore): Promise<TestTenant> {
     contentType: null,
     sha256: null,
   }
-  await db.run(reserveUpload, { ...upload, tokenHash: new Uint8Array(32) })
+  await db.run(reserveUpload, { ...upload, deployed: ['shop'], tokenHash: new Uint8Array(32) })
   const dataKey = await store.dataKeys.of(ownerId)
   await db.run(putSecret, { ownerId, scope: 'oauth', name: 'user-1/github', dataKey, secret: 'token-canary' })
   await db.run(takeLease, { ownerId, name: 'n', holder: 'h' })

@@ -78,7 +78,7 @@ function checkKeys(config: ClientConfig, report: Report): void {
     Object.entries(config[field] ?? {}).map(([name, key]) => [[field, name], key] as const),
   )
   for (const [path, key] of [[['api_key'], config.api_key ?? ''] as const, ...keys]) {
-    if (!KEY.test(key)) report(path, 'this is not a valid key', '')
+    if (!KEY.test(key ?? '')) report(path, 'this is not a valid key', '')
   }
 }
 

@@ -17,6 +17,7 @@ export function agencyEncoder(): EncodeEvent {
     }
     if (event.type === 'run.error' && isFileUrlsFailure(event.error)) {
       isRefused = true
+      meta = ''
       return ''
     }
     if (event.type === 'run.ended' && isRefused) return refusalOf(event)

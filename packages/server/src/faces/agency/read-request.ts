@@ -48,8 +48,20 @@ export function toRunInput(request: RunRequest): RunInput {
   }
 }
 
-/** A request's override in the words of the framework: both names of the keys are one. */
+/**
+ * A request's override in the words of the framework: both names of the keys are one, and a key that is null or blank is
+ * none, so that it neither counts as the caller's own nor takes the place of another.
+ */
 export function toClientConfig(config: NonNullable<RunRequest['client_config']>): ClientConfig {
-  const { litellm_keys, thirdparty_keys, ...rest } = config
-  return { ...rest, thirdparty_keys: { ...litellm_keys, ...thirdparty_keys } } as ClientConfig
+  const { litellm_keys, thirdparty_keys, api_key, ...rest } = config
+  const keys = [litellm_keys, thirdparty_keys].flatMap((given) => Object.entries(given ?? {}))
+  return {
+    ...rest,
+    api_key: isKey(api_key) ? api_key : null,
+    thirdparty_keys: Object.fromEntries(keys.filter(([, key]) => isKey(key))),
+  } as ClientConfig
+}
+
+function isKey(text: string | null | undefined): boolean {
+  return text != null && text.trim() !== ''
 }

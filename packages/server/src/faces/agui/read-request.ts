@@ -73,7 +73,7 @@ export type AguiRun = Pick<AguiRequest, 'threadId' | 'runId' | 'parentRunId' | '
  * seen; they fail a run at events and values that are newer than they are.
  */
 export function knowsAll({ protocolVersion }: AguiRun): boolean {
-  return protocolVersion !== undefined
+  return Number.parseInt(protocolVersion ?? '0', 10) >= 1
 }
 
 /**
