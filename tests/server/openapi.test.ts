@@ -74,6 +74,7 @@ const RUNS = [
   '/solo/get_response',
   '/solo/get_response_stream',
   '/solo/cancel_response_stream',
+  '/solo/runs/{run_id}/events',
   '/solo/agui',
   '/solo/get_metadata',
 ]
@@ -128,7 +129,7 @@ describe.each(KINDS)('the description of a server with $name', ({ options, paths
     const { body } = await server.get('/openapi.json', { authorization: 'Bearer secret-token' })
 
     for (const { path: route, method, operation } of operationsOf(body)) {
-      const answer = await fetch(server.url + route.replace('{state}', 'x'), { method })
+      const answer = await fetch(server.url + route.replace(/\{\w+\}/, 'x'), { method })
       const needsToken = operation.security.length > 0
 
       expect([route, method, answer.status === 401]).toEqual([route, method, needsToken])
@@ -196,6 +197,7 @@ describe('GET /openapi.json', () => {
       '/solo/get_response',
       '/solo/get_response_stream',
       '/solo/cancel_response_stream',
+      '/solo/runs/{run_id}/events',
       '/solo/agui',
       '/solo/get_metadata',
       '/tool/WordCount',

@@ -212,3 +212,11 @@ function unusable(env: Environment): string[] {
 const isPostgres = (url: string | undefined): boolean => /^postgres(ql)?:\/\//.test(url ?? '')
 
 const listOf = (text: string | undefined): string[] => (text ?? '').split(',').flatMap((part) => part.trim() || [])
+
+/** What is known only once the platform listens. */
+export type StartUp = {
+  /** False: the first owner is still being made. */
+  isOver: boolean
+  /** Where it listens. Undefined until it listens. */
+  address?: string
+}

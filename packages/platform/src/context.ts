@@ -3,7 +3,7 @@ import type { GuessLimiter, Logger, RateLimiter, RunLogs } from '@bureau/runtime
 import type { AttachmentAccess } from './attachments/attachment-access.ts'
 import type { BlobStore } from './attachments/blob-store.ts'
 import type { RunExecutor } from './runs/execute/run-executor.ts'
-import type { PlatformConfig } from './config.ts'
+import type { PlatformConfig, StartUp } from './config.ts'
 import type { Overload } from './http/overload.ts'
 import type { AgencyMounts } from './mount/agency-mounts.ts'
 import type { StagedUploads } from './mount/staged-uploads.ts'
@@ -40,12 +40,4 @@ export type Platform = {
   readonly signIns: SignIns
   readonly startUp: StartUp
   readonly log: Logger
-}
-
-/** What is known only once the platform listens. */
-export type StartUp = {
-  /** False: the first owner is still being made. */
-  isOver: boolean
-  /** Where it listens. Undefined: whoever serves the app has not said so. */
-  address?: string
 }

@@ -39,6 +39,12 @@ export const RunRequest = z
     user_context: z.record(z.string(), z.unknown()).nullish().describe('Readable by tools; never in the prompt.'),
     generate_chat_name: z.boolean().nullish().describe('True: the answer carries chat_name.'),
     client_config: ClientConfig.nullish(),
+    on_disconnect: z
+      .enum(['cancel', 'continue'])
+      .nullish()
+      .describe(
+        'Of a streamed run: continue lets it go on when its client leaves, who may come back. Default: cancel.',
+      ),
   })
   .meta({ id: 'RunRequest' })
 export type RunRequest = z.infer<typeof RunRequest>

@@ -7,6 +7,7 @@ import {
   apiDocsRoutes,
   BodyReceiver,
   createLogger,
+  KeptRuns,
   type Logger,
   methodsAt,
   NO_SNIFFING,
@@ -39,7 +40,7 @@ import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
 import { checkServerOptions } from './check-options.ts'
-import { drainMsOf, readAgencies, readVendors, type ServerOptions } from './options.ts'
+import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
@@ -67,7 +68,9 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   answerCompletely(app)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
   const models = modelAccess(config, options.egress)
-  const backends = await openBackends({ redisUrl: config.redisUrl, log })
+  const resumeMs = resumeMsOf(options)
+  const backends = await openBackends({ redisUrl: config.redisUrl, log, resumeMs })
+  const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const watched = { now: Date.now, observer: observability.observer() }
   const environment = { models, mcp: new McpConnections(), ...watched, ...(signIns && { oauth: signIns.access }) }
@@ -77,10 +80,11 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     takeSlot: () => slots.take(),
     observeSession: (agency) => observability.session(agency),
     runs: new RequestRuns({
-      host: new RunHost(backends.runs),
+      host: new RunHost(backends.runs, kept),
       slots,
       environmentOf: (request) => ({ ...environment, observer: observability.observer(request) }),
     }),
+    keepsRuns: resumeMs > 0,
     signIns,
     log,
     metadataOptions: { ...metadataOptions(options, config), toolServers: { mcp: environment.mcp, log } },
@@ -96,7 +100,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   })
   logRequests(app)
   await allowOrigins(app, callers.origins)
-  finishRunsBeforeClosing(app, { runs: backends.runs, drainMs: drainMsOf(options) })
+  finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
   checkCallers(app, callers)
   const logs = options.enableLogging && (await keepActivity(app, options.logsDir ?? 'activity-logs'))
   observability.install(app)

@@ -12,6 +12,7 @@ const flag = z.boolean().optional()
 const text = z.string().optional()
 const texts = z.array(z.string()).optional()
 const count = z.int().positive().optional()
+const milliseconds = z.int().min(0).max(2_147_483_647).optional()
 /** What browsers send as `Origin`: nothing else would ever be equal to it. */
 const origin = z.string().refine((text) => text === '*' || text === 'null' || isOrigin(text), {
   error: 'must be "*", or an origin without a path (https://app.example.com)',
@@ -56,7 +57,8 @@ const ServerChecks = z.strictObject({
   clientConfigVendors: texts,
   bodyLimitBytes: count,
   maxConcurrentRuns: count,
-  drainMs: z.int().min(0).max(2_147_483_647).optional(),
+  drainMs: milliseconds,
+  resumeMs: milliseconds,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
   enableLogging: flag,
   logsDir: text,

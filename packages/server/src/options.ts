@@ -64,6 +64,11 @@ export type ServerOptions = OAuthOptions & {
   readonly bodyLimitBytes?: number
   /** Runs and voice sessions that the server works on at once; more are refused (503, or close code 1013). Default 10_000. */
   readonly maxConcurrentRuns?: number
+  /**
+   * How long the events of a run with `on_disconnect: "continue"` are kept after its end, in milliseconds. 0: such runs are
+   * refused. Default 60_000.
+   */
+  readonly resumeMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
   /** Default `info`. */
@@ -141,6 +146,9 @@ export function readVendors(
   }
   return new Set(given ?? [...agencies].flatMap((agency) => vendorsOf(agency, defaultModel)))
 }
+
+/** How long the events of a run that outlives its client are kept, in milliseconds. */
+export const resumeMsOf = ({ resumeMs = 60_000 }: ServerOptions): number => resumeMs
 
 /** How long runs may go on after a stop signal, in milliseconds. */
 export const drainMsOf = ({ drainMs = 30_000 }: ServerOptions): number => drainMs

@@ -9,13 +9,12 @@ import {
   RunTextQuery,
   ServiceError,
 } from '@bureau/protocol'
-import { type Answered, ok, param } from '@bureau/runtime'
+import { type Answered, hasEverything, ok, param, readResumePoint } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import { readOffset } from './encode-text.ts'
-import { hasEverything, readResumePoint } from './resume-point.ts'
 import { sendEvents, sendText } from './stream-run.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
@@ -145,11 +144,7 @@ async function cancel(
 
 async function follow(call: Call<z.output<typeof RunEventsQuery>>, reply: FastifyReply): Promise<void> {
   const { platform, caller, query, request } = call
-  const header = request.headers['last-event-id']
-  const after = readResumePoint({
-    header: typeof header === 'string' ? header : undefined,
-    query: query.starting_after,
-  })
+  const after = readResumePoint({ header: request.headers['last-event-id'], query: query.starting_after })
   const stream = await findRunStream(platform, { ...caller, runId: param(call, 'runId') })
   const { run, reader } = stream
   const resumeFrom = after ?? 0

@@ -2,7 +2,7 @@ import { Agency, Agent, McpConnections, MCPServerOAuth } from '@bureau/framework
 import { createLogger } from '@bureau/runtime'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadPlatformConfig } from '../config.ts'
-import type { StartUp } from '../context.ts'
+import type { StartUp } from '../config.ts'
 import { openSignIns } from './open-sign-ins.ts'
 
 const server = new MCPServerOAuth({ name: 'notes', url: 'https://notes.example/mcp' })

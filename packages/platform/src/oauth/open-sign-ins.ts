@@ -14,8 +14,7 @@ import {
   type OAuthStateRegistry,
   throughStartPage,
 } from '@bureau/runtime'
-import type { PlatformConfig } from '../config.ts'
-import type { StartUp } from '../context.ts'
+import type { PlatformConfig, StartUp } from '../config.ts'
 
 /** How users of this platform sign in to protected tool servers. */
 export type SignIns = {

@@ -24,7 +24,6 @@ const BATCH_BYTES = 16 * 1024
 /** A stream lives four times as long without being renewed. */
 const RENEW_MS = 30_000
 const LOOK_MS = 5_000
-/** How long a log that has ended stays in memory; as long as Redis keeps it. */
 const LINGER_MS = 120_000
 
 type RedisRunLogsOptions = {
@@ -32,6 +31,8 @@ type RedisRunLogsOptions = {
   readonly prefix?: string
   /** Events that are in Redis may leave memory down to this many bytes. Default 4 MiB. */
   readonly windowBytes?: number
+  /** How long a log that has ended is kept, in memory and in Redis, in milliseconds. Default 120,000. */
+  readonly lingerMs?: number
   /** How often readers of other processes' runs look without having been told. Default 5,000. */
   readonly lookMs?: number
 }
@@ -43,10 +44,10 @@ type RedisRunLogsOptions = {
  */
 export class RedisRunLogs implements RunLogs {
   readonly #redis: RedisConnection
-  readonly #options: Required<Pick<RedisRunLogsOptions, 'prefix' | 'lookMs'>> & RedisRunLogsOptions
+  readonly #options: Required<Pick<RedisRunLogsOptions, 'prefix' | 'lingerMs' | 'lookMs'>> & RedisRunLogsOptions
   readonly #logs = new Map<string, RedisRunLog>()
   readonly #timer = new FlushTimer(BATCH_MS)
-  readonly #ended = new Lingering(LINGER_MS)
+  readonly #ended: Lingering
   readonly #leaving = new AbortController()
   readonly #renewals: NodeJS.Timeout
   readonly #onReady = (): void => void this.#checkLife()
@@ -55,7 +56,8 @@ export class RedisRunLogs implements RunLogs {
 
   private constructor(redis: RedisConnection, options: RedisRunLogsOptions) {
     this.#redis = redis
-    this.#options = { prefix: 'bureau:', lookMs: LOOK_MS, ...options }
+    this.#options = { prefix: 'bureau:', lingerMs: LINGER_MS, lookMs: LOOK_MS, ...options }
+    this.#ended = new Lingering(this.#options.lingerMs)
     redis.commands.on('ready', this.#onReady)
     this.#renewals = setInterval(() => this.#renew(), RENEW_MS).unref()
   }
@@ -75,7 +77,7 @@ export class RedisRunLogs implements RunLogs {
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
       snapshot,
-      onEnd: () => this.#ended.add(() => this.#forget(runId)),
+      onEnd: () => this.#ended.add(() => this.forget(runId)),
       ...(windowBytes !== undefined && { windowBytes }),
     })
     this.#logs.set(runId, log)
@@ -90,6 +92,11 @@ export class RedisRunLogs implements RunLogs {
       throw new ServiceError('stream_unavailable', { cause })
     })
     return last && new RedisRunReader(stream, { last, leaving: this.#leaving.signal, lookMs: this.#options.lookMs })
+  }
+
+  forget(runId: string): void {
+    this.#logs.get(runId)?.stop()
+    this.#logs.delete(runId)
   }
 
   async nudge(runId: string): Promise<void> {
@@ -107,11 +114,6 @@ export class RedisRunLogs implements RunLogs {
     for (const log of this.#logs.values()) log.abandon(new StreamBroken('server_shutdown'))
     await Promise.all([...this.#logs.values()].map((log) => log.lastWrite()))
     this.#logs.clear()
-  }
-
-  #forget(runId: string): void {
-    this.#logs.get(runId)?.stop()
-    this.#logs.delete(runId)
   }
 
   /** Nothing is added to a stream before it is known whether the stream is still there. */
@@ -133,7 +135,7 @@ export class RedisRunLogs implements RunLogs {
   }
 
   #streamOf(runId: string): RedisStream {
-    return new RedisStream(this.#redis, { prefix: this.#options.prefix, runId })
+    return new RedisStream(this.#redis, { ...this.#options, runId })
   }
 }
 

@@ -65,6 +65,10 @@ export class RedisRunRegistry implements RunRegistry {
     return executing === undefined ? undefined : this.#cancelElsewhere(executing, request)
   }
 
+  async isElsewhere(run: OwnedRun): Promise<boolean> {
+    return !this.#here.has(run.runId) && (await this.#executing(run)) !== undefined
+  }
+
   cancelAll(): void {
     this.#here.cancelAll()
   }
@@ -90,7 +94,7 @@ export class RedisRunRegistry implements RunRegistry {
   }
 
   /** The process that knows a run of this agency and user. */
-  async #executing(request: CancelRequest): Promise<string | undefined> {
+  async #executing(request: OwnedRun): Promise<string | undefined> {
     const entry = await this.#redis.commands.get(this.#entryOf(request.runId))
     if (entry === null) return undefined
     const { process, ...owner } = JSON.parse(entry) as { agency: string; userId: string | null; process: string }

@@ -7,12 +7,12 @@ import { ServiceError } from '@bureau/protocol'
  */
 export function readResumePoint(request: {
   /** `Last-Event-ID` */
-  readonly header: string | undefined
+  readonly header: string | readonly string[] | undefined
   /** `starting_after` */
   readonly query: string | undefined
 }): number | undefined {
   const text = request.query ?? request.header
-  if (text === undefined) return undefined
+  if (typeof text !== 'string') return undefined
   const seq = Number(text)
   if (!/^\d{1,16}$/.test(text) || !Number.isSafeInteger(seq)) throw new ServiceError('invalid_last_event_id')
   return seq
