@@ -112,7 +112,7 @@ export async function equipPlatform(
   store: PlatformStore,
   { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
 ): Promise<OpenPlatform> {
-  const backends = await openBackends(config, log, (message) => hear(message, { store, executor }))
+  const backends = await openBackends(config, log, (message) => onControlMessage(message, { store, executor }))
   const { logs, control } = backends
   const blobs = await openBlobs(config)
   const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
@@ -134,7 +134,7 @@ export async function equipPlatform(
     version: VERSION,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onRecovered: (runs) => tellOfLostRuns(runs, { logs, log }),
+    onRecovered: (runs) => announceLostRuns(runs, { logs, log }),
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
   replica.startTimers()
@@ -173,7 +173,7 @@ function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; l
   return new SqlTokenStore({ ...store, ownerId, onUnreadable })
 }
 
-function tellOfLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
+function announceLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
   log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
   // Whoever is not reached looks by itself a little later.
   for (const { runId } of runs) logs.nudge(runId).catch(() => {})
@@ -186,7 +186,7 @@ async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
 }
 
 /** What another process, or this one, has to say. */
-function hear(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
+function onControlMessage(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
   if (message.type === 'cancel') executor.cancel(message.runId, message.mode)
   else void store.authenticator.forget(message.keyId)
 }

@@ -1,5 +1,5 @@
 /**
- * Every refusal a caller can meet: the HTTP status and the sentence it is told.
+ * Every refusal a caller can meet: the HTTP status and its sentence.
  *
  * Codes are public API: added, never renamed or reused. docs/errors.md lists them and a check compares.
  */

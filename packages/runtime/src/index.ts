@@ -69,7 +69,7 @@ export {
   isBeginningBrowser,
   throughStartPage,
 } from './oauth/sign-in-browser.ts'
-export { type CallbackAnswer, tellCallback } from './oauth/tell-callback.ts'
+export { type CallbackAnswer, answerCallback } from './oauth/answer-callback.ts'
 export { connectRedis, type RedisConnection } from './redis/connect-redis.ts'
 export { encodeBatches, type EncodeEvent } from './run-log/encode-batches.ts'
 export { FlushTimer } from './run-log/flush-timer.ts'

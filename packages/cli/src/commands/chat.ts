@@ -34,7 +34,7 @@ async function chat(target: ChatTarget): Promise<void> {
   }
 }
 
-/** One message and its answer. A failure is told, and the chat goes on without that turn. */
+/** One message and its answer. A failure is printed, and the chat goes on without that turn. */
 async function turn(
   target: ChatTarget,
   message: string,

@@ -121,7 +121,7 @@ function collectAgents(roots: readonly Agent[]): ReadonlyMap<string, Agent> {
   return agents
 }
 
-/** Names stand in events, ids and log lines: one line, which does not begin or end with a space. */
+/** Names are part of events, ids and log lines: one line, which does not begin or end with a space. */
 const AGENT_NAME = /^(?=\S)[^\p{Cc}\p{Zl}\p{Zp}]{1,128}(?<=\S)$/u
 
 function handoffsOf(agent: Agent, flows: readonly Flow[]): readonly AgencyHandoff[] {

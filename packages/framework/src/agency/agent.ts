@@ -100,7 +100,7 @@ export class Agent {
   }
 }
 
-/** What an agent is that says nothing else of itself. */
+/** The defaults of an agent. */
 const DEFAULTS = {
   instructions: '',
   handoffs: [],

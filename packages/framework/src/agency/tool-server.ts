@@ -39,7 +39,7 @@ export interface ToolServer {
   readonly toolFilter?: ToolFilter | undefined
   readonly toolInputGuardrails?: readonly ToolGuardrail[] | undefined
   readonly toolOutputGuardrails?: readonly ToolGuardrail[] | undefined
-  /** What the model is told when a call fails. Null: the run fails. */
+  /** What the model gets when a call fails. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null | undefined
   /** True: the structured content of an answer, where there is any, is what the model gets. Default false. */
   readonly useStructuredContent?: boolean | undefined
@@ -78,6 +78,6 @@ export type McpConfig = {
   readonly includeServerInToolNames?: boolean | undefined
   /** True: schemas are made strict where that does not change their meaning. Default false. */
   readonly convertSchemasToStrict?: boolean | undefined
-  /** What the model is told when a call fails, for servers without a function of their own. Null: the run fails. */
+  /** What the model gets when a call fails, for servers without a function of their own. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null | undefined
 }

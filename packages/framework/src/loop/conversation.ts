@@ -60,7 +60,7 @@ export class Conversation implements AgencyContext {
     this.callerAgent = sender?.agent ?? null
     this.parentRunId = parentRunId
     this.#additionalInstructions = additionalInstructions
-    this.#source = this.#stayOf(agent)
+    this.#source = this.#inControlOf(agent)
     this.trace = run.trace?.conversation(this.callerAgent, parentRunId)
     this.#state = run.advance(run.newConversationId(), {
       type: 'opened',
@@ -158,9 +158,9 @@ export class Conversation implements AgencyContext {
     this.announceAgent()
   }
 
-  /** The agent in control tries again: a new stay with an id of its own. */
+  /** The agent in control tries again: with a new id. */
   beginAgain(): void {
-    this.#source = this.#stayOf(this.agent)
+    this.#source = this.#inControlOf(this.agent)
     this.advance({ type: 'answer.refused', agent_run_id: this.#source.agent_run_id })
     this.announceAgent()
   }
@@ -217,7 +217,7 @@ export class Conversation implements AgencyContext {
       this.callReturned(other, functionOutput(other, refusal))
     }
     this.#addToTurn(systemNote(reminder ?? handoffReminder(to)), 'handoff_reminder')
-    this.#source = this.#stayOf(to)
+    this.#source = this.#inControlOf(to)
     this.advance({ type: 'handed_over', agent: to, agent_run_id: this.#source.agent_run_id })
     this.run.emit({
       type: 'item.created',
@@ -272,7 +272,7 @@ export class Conversation implements AgencyContext {
     this.advance({ type: 'items.added', count: items.length })
   }
 
-  #stayOf(agent: string): EventSource {
+  #inControlOf(agent: string): EventSource {
     return Object.freeze({
       agent,
       callerAgent: this.callerAgent,

@@ -16,7 +16,7 @@ export type ReadResponse =
     }
 
 /**
- * Finds out what the model wants. Words beside calls are never the answer. A response that says nothing and asks for
+ * Finds out what the model wants. Words beside calls are never the answer. A response that has no text and asks for
  * nothing is an empty answer, because the same question would have the same end.
  *
  * @throws ModelError the response cannot be carried out: a call without an id, two calls with one id, work at a computer,

@@ -21,7 +21,7 @@ export type ServerOptions = {
   readonly cacheToolsList?: boolean
   /** Which of the server's tools an agent gets. Default: all. */
   readonly toolFilter?: ToolFilter
-  /** What the model is told when a call fails. Null: the run fails. */
+  /** What the model gets when a call fails. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null
   /** True: the model gets the structured content of answers that have one. Default false. */
   readonly useStructuredContent?: boolean

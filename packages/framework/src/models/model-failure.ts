@@ -5,7 +5,7 @@ type Fields = Readonly<Record<string, unknown>>
 /**
  * What an error of somebody else's model client means: the vendor's client, the AI SDK, or `fetch`.
  *
- * Errors that say nothing of the provider are returned as they are, because they are defects of the model object.
+ * Errors that do not come from the provider are returned as they are, because they are defects of the model object.
  */
 export function toModelError(error: unknown): unknown {
   if (error instanceof ModelError || typeof error !== 'object' || error === null) return error

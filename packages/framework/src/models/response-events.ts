@@ -56,7 +56,7 @@ export class ResponseEventWriter {
     this.#model = request.model ?? ''
   }
 
-  /** True while there is neither a message nor a call: reasoning alone is no answer. */
+  /** True while there is neither a message nor a call: reasoning alone is not an answer. */
   get speechless(): boolean {
     return this.#speechless
   }

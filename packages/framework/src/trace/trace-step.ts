@@ -8,7 +8,7 @@ export type Content = () => unknown
 /** Something that a run does and that takes time. Steps lie within each other as the agents' work does. */
 export type RunStep =
   | { readonly kind: 'run'; readonly runId: string; readonly agency: Agency; readonly agent: string; content: Content }
-  /** One agent's stay in control of a conversation. `callerAgent` is null in the conversation with the user. */
+  /** The time for which one agent is in control of a conversation. `callerAgent` is null in the conversation with the user. */
   | { readonly kind: 'agent'; readonly agent: string; readonly callerAgent: string | null }
   | { readonly kind: 'model'; readonly agent: string; readonly model: string; content: Content }
   | {

@@ -65,7 +65,7 @@ const CONCURRENCY = 5
 /**
  * Fetches what a run's conversation has attached, or fails as a whole.
  *
- * All attachments are tried, so that one failure tells of every address that has expired. When a failure is known says
+ * All attachments are tried, so that one failure names every address that has expired. When a failure is known says
  * little of the network: names, connections and answers fail alike, at whole seconds.
  *
  * @throws AttachmentFailure of the first attachment that failed. @throws The reason of `signal`.

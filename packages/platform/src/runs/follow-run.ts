@@ -19,7 +19,7 @@ export type RunStream = {
 
 type Wanted = { readonly ownerId: string; readonly runId: string; readonly integrationIds: readonly string[] | null }
 
-/** A run is in the records a moment before its log can be read, and its log may be let go a moment before it ends. */
+/** A run is in the records a moment before its log can be read, and its log may be gone a moment before it ends. */
 const PATIENCE_MS = 2_000
 const PAUSE_MS = 50
 

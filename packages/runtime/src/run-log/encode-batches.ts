@@ -10,7 +10,7 @@ export type EncodeEvent = (event: LogEvent, seq: number) => string
  * The text of a stream: `first`, if there is any, and one piece for each batch that has any. Where the log is is not asked: a batch comes from the
  * memory of this process, from another process or from storage.
  *
- * No generator: one that waits keeps what it has yielded last.
+ * Not a generator: a waiting generator keeps what it has yielded last.
  */
 export function encodeBatches(
   batches: AsyncIterable<EventBatch>,

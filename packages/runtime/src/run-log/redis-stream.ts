@@ -14,7 +14,7 @@ type RedisStreamOptions = {
 
 /**
  * One run's log in Redis: a stream whose entries hold some events each and have the number of the last one as their id,
- * and a channel that tells of each new entry. Keys of a run share a hash tag, so that they live on one shard.
+ * and a channel that announces each new entry. Keys of a run share a hash tag, so that they live on one shard.
  */
 export class RedisStream {
   readonly #redis: RedisConnection
@@ -99,7 +99,7 @@ function isDuplicate(error: unknown): boolean {
   return failures.every(({ message }) => message.includes('equal or smaller'))
 }
 
-/** Which life of a Redis server this is: another one may have lost what it held. */
-export async function serverLife({ commands }: RedisConnection): Promise<string> {
+/** Which start of a Redis server this is: after another start it may have lost what it held. */
+export async function serverRunId({ commands }: RedisConnection): Promise<string> {
   return /^run_id:(\w+)/m.exec(await commands.info('server'))?.[1] ?? ''
 }

@@ -4,7 +4,7 @@ import { FlushTimer } from './flush-timer.ts'
 import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
 import { RedisRunReader } from './redis-run-reader.ts'
-import { RedisStream, serverLife } from './redis-stream.ts'
+import { RedisStream, serverRunId } from './redis-stream.ts'
 import {
   type EventBatch,
   lastSeqOf,
@@ -51,7 +51,7 @@ export class RedisRunLogs implements RunLogs {
   readonly #leaving = new AbortController()
   readonly #renewals: NodeJS.Timeout
   readonly #onReady = (): void => void this.#checkLife()
-  #life: string | undefined
+  #redisRunId: string | undefined
   #isSameRedis = false
 
   private constructor(redis: RedisConnection, options: RedisRunLogsOptions) {
@@ -120,11 +120,11 @@ export class RedisRunLogs implements RunLogs {
   async #checkLife(): Promise<void> {
     this.#isSameRedis = false
     // Without an answer it is asked again: by the next connection, or at the next renewal.
-    const life = await serverLife(this.#redis).catch(() => undefined)
-    if (life === undefined) return
+    const runId = await serverRunId(this.#redis).catch(() => undefined)
+    if (runId === undefined) return
     this.#isSameRedis = true
-    if (life === this.#life) return
-    this.#life = life
+    if (runId === this.#redisRunId) return
+    this.#redisRunId = runId
     for (const log of this.#logs.values()) log.writeAnew()
   }
 

@@ -32,7 +32,7 @@ type KeptRun = {
   /** Writes what happens in the run to its log. */
   readonly sink: RunSink
   readonly log: RunLogReader
-  /** The run could not be started: its log is let go. */
+  /** The run could not be started: its log is dropped. */
   readonly drop: () => void
 }
 
@@ -41,8 +41,8 @@ type Share = { bytes: number }
 
 /**
  * Runs that outlive their clients. The events of each are in a log from its start until `resumeMs` after its end, for
- * any number of readers, none of whom holds it back. When there are too many, those that ended first go first; one that
- * is running is never let go.
+ * any number of readers, none of whom holds it back. When there are too many, those that ended first are dropped first;
+ * a running one is never dropped.
  */
 export class KeptRuns {
   readonly #options: Required<KeptRunsOptions>
@@ -148,7 +148,7 @@ export class KeptRuns {
         position = lastSeqOf(batch)
         continue
       }
-      // Whoever cannot be asked is taken to be alive. One that has just ended is looked at again: its end is on its way.
+      // Whoever cannot be asked is taken to be alive. A run that has just ended is looked at again: its end is on its way.
       const isAlive = await this.#options.registry.isElsewhere(run).catch(() => true)
       if (!isAlive && isMissing) return yield { first: position + 1, events: lostEnding(run.runId) }
       isMissing = !isAlive

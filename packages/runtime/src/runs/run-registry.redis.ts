@@ -102,7 +102,7 @@ export class RedisRunRegistry implements RunRegistry {
   }
 
   /**
-   * Publishes until somebody has heard, because a process that is just connecting again hears nothing; then waits for
+   * Publishes until somebody has received it, because a process that is just connecting again receives nothing; then waits for
    * the end. A process that is dead renews nothing, so its entry goes, and with it the run.
    */
   async #cancelElsewhere(process: string, request: CancelRequest): Promise<CancelOutcome | undefined> {
@@ -143,7 +143,7 @@ export class RedisRunRegistry implements RunRegistry {
       if (!outcome) return this.#withdraw(request.runId)
       if (!outcome.ended) return
       const expiration = { type: 'PX' as const, value: END_MS }
-      // When Redis is away whoever asked is told that the run did not end in time.
+      // When Redis is away the answer is that the run did not end in time.
       const end = this.#redis.commands.set(this.#endOf(request.runId), JSON.stringify(outcome.ended), { expiration })
       await end.catch(() => {})
     })

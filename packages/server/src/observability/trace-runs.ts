@@ -22,7 +22,7 @@ export type TracedRuns = {
 
 /**
  * Makes OpenTelemetry spans of runs, by the conventions for generative AI: the run, in it the agents' stays, in those
- * their model requests and tool calls, and in a message to another agent that agent's stay.
+ * their model requests and tool calls, and in a message to another agent that agent's work.
  *
  * Parents are handed on explicitly, so no context manager is needed and nothing global is touched. `traceParent` is the
  * caller's header of this name, if there is one.

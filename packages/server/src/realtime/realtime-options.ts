@@ -45,7 +45,7 @@ export type RealtimeOptions = RealtimeProviderOptions & {
   readonly maxSessionMs?: number
   /** Longest time in which neither the client nor the model sends anything, in milliseconds. Default 600_000. Then 1008. */
   readonly idleMs?: number
-  /** How often clients are pinged; one that has not answered until the next time is cut off. Default 30_000. */
+  /** How often clients are pinged; a client that has not answered until the next time is cut off. Default 30_000. */
   readonly heartbeatMs?: number
 }
 

@@ -38,7 +38,7 @@ class PromptMessages {
   readonly #systemComesFirst: boolean
   readonly #outputs = new Map<string, WireItem>()
   readonly #approvals = new Set<string>()
-  #said: AssistantPart[] = []
+  #parts: AssistantPart[] = []
   #results: ToolPart[] = []
 
   constructor(input: readonly WireItem[], model: LanguageModel) {
@@ -117,13 +117,13 @@ class PromptMessages {
   }
 
   #say(parts: readonly AssistantPart[]): void {
-    this.#said.push(...parts)
+    this.#parts.push(...parts)
   }
 
   #endTurn(): void {
-    if (this.#said.length > 0) this.#messages.push({ role: 'assistant', content: this.#said })
+    if (this.#parts.length > 0) this.#messages.push({ role: 'assistant', content: this.#parts })
     if (this.#results.length > 0) this.#messages.push({ role: 'tool', content: this.#results })
-    this.#said = []
+    this.#parts = []
     this.#results = []
   }
 }

@@ -136,7 +136,7 @@ export class StreamParts {
     this.#calls.set(id, { events: this.#newCall(id, toolName), isText: inputEncoding === 'text' })
   }
 
-  /** Pieces of a plain text are no pieces of JSON, in which the call has it in the end. */
+  /** Pieces of a plain text are not pieces of the JSON that the call has in the end. */
   #readArguments({ id, delta }: PartOf<'tool-input-delta'>): void {
     const call = this.#calls.get(id)
     if (call && !call.isText) call.events.arguments(delta)

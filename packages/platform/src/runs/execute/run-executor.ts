@@ -79,7 +79,7 @@ export class RunExecutor {
     this.#runs.get(runId)?.cancel(mode)
   }
 
-  /** The runs of an earlier life of this process belong to others now. */
+  /** The runs of an earlier start of this process belong to others now. */
   fence(bootId: string): void {
     for (const run of this.#runs.values()) if (run.reserved.bootId === bootId) run.fence()
   }

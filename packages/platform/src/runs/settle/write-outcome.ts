@@ -100,7 +100,7 @@ const emptyAnswer = (run: RunRow): Message => ({
   callerAgent: null,
 })
 
-/** Attachments of a failed response are not sent again; nor those of a cancelled one that said nothing. */
+/** Attachments of a failed response are not sent again; nor those of a cancelled one without text. */
 async function attachmentsOf(tx: Tx, run: RunRow, state: Ending['state']): Promise<AttachmentState> {
   const isOwn = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), eq(messages.role, 'assistant'))
   const saidSomething = state === 'cancelled' && (await tx.$count(messages, isOwn)) > 0

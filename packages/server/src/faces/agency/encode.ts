@@ -28,8 +28,8 @@ export function agencyEncoder(): EncodeEvent {
 }
 
 /**
- * How the stream of a run begins that goes on without its client: `meta` is told at once, since it is what one comes back
- * with, and belongs to one reader's stream.
+ * How the stream of a run begins that goes on without its client: `meta` is sent at once, since a client needs it to come
+ * back, and belongs to one reader's stream.
  */
 export function keptMeta(meta: {
   readonly run_id: string

@@ -166,7 +166,7 @@ function callIdsOf(message: AguiRun['messages'][number]): string[] {
   return message.role === 'assistant' ? (message.toolCalls ?? []).map(({ id }) => id) : []
 }
 
-/** Empty for text that is no JSON after all: the run passes most events on without reading them. */
+/** Empty for text that is not JSON after all: the run passes most events on without reading them. */
 function readData(event: ModelEvent): ModelData {
   try {
     return JSON.parse(event.json) as ModelData

@@ -97,7 +97,7 @@ function withProtocolKeys(body: Fields): unknown {
       ...(toolCalls !== undefined && { toolCalls: eachOf(toolCalls, (call) => renamed(call, MESSAGE_KEYS)) }),
     }
   })
-  // The function drops nulls of a document that need not be valid; its type asks for one that is.
+  // The function drops nulls of a document that need not be valid; its type asks for a valid one.
   return omitOptionalNulls(request as never, 'RunAgentInput')
 }
 

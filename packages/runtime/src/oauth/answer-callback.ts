@@ -12,10 +12,10 @@ const BACK = 'You can close this window and go back to your conversation.'
 const AGAIN = 'Go back to your conversation and ask again.'
 
 /** How the callback of the sign-in with this state is answered. The texts may hold what came from outside. */
-export function tellCallback(outcome: CallbackOutcome, state: string): CallbackAnswer {
+export function answerCallback(outcome: CallbackOutcome, state: string): CallbackAnswer {
   switch (outcome.kind) {
     case 'ended':
-      return tellEnd(outcome.flow.status, outcome.flow.server, state)
+      return answerEnded(outcome.flow.status, outcome.flow.server, state)
     case 'pending': {
       const { server } = outcome.flow
       return taken('pending', server, `The sign-in to ${server} is being completed. ${BACK}`)
@@ -32,7 +32,7 @@ export function tellCallback(outcome: CallbackOutcome, state: string): CallbackA
     case 'user_mismatch':
       return refusal('OAuth callback failed: user_mismatch', 'This sign-in was begun by another user.')
     case 'abandoned':
-      return tellAbandoned(state)
+      return answerAbandoned(state)
   }
 }
 
@@ -41,14 +41,14 @@ function settledStatus(status: string): string {
   return status === 'pending' ? 'answered' : status
 }
 
-function tellEnd(status: string, server: string, state: string): CallbackAnswer {
+function answerEnded(status: string, server: string, state: string): CallbackAnswer {
   if (status === 'authorized') return taken('ok', server, `You are signed in to ${server}. ${BACK}`)
-  if (status === 'error:abandoned') return tellAbandoned(state)
+  if (status === 'error:abandoned') return answerAbandoned(state)
   const reason = status.replace(/^error:/, '')
   return refusal(`OAuth error: ${reason}`, `The sign-in to ${server} did not work: ${reason}. ${AGAIN}`)
 }
 
-function tellAbandoned(state: string): CallbackAnswer {
+function answerAbandoned(state: string): CallbackAnswer {
   const text = `The conversation that asked for this sign-in has ended. ${AGAIN}`
   return refusal(`OAuth flow for state ${state} is not awaited any more`, text)
 }
