@@ -47,7 +47,7 @@ const url = await listen(app, { host: '127.0.0.1', port: 0, closeMs: config.clos
 send({ type: 'ready', url })
 process.channel?.unref() // asked to end, it ends, whether or not its parent is there
 
-async function onControlMessage(message: ToServer): Promise<void> {
+async function carryOut(message: ToServer): Promise<void> {
   if (message.type === 'arm') return db.arm(message.fault)
   const value = await answer(message).catch((error: unknown) => ({ failed: String(error) }))
   send({ type: 'answer', id: message.id, value })
