@@ -30,8 +30,8 @@ function openKept(limits: { maxRuns?: number; maxBytes?: number } = {}) {
     const run = newRun()
     const { sink, log, drop } = kept.begin(run, () => [])
     sink.emit(words(text))
-    const end = async (): Promise<void> => {
-      sink.emit(ended(run))
+    const end = async (output = ''): Promise<void> => {
+      sink.emit({ ...ended(run), output })
       await eventsOf(log)
     }
     return { run, drop, end, sink }
@@ -49,11 +49,12 @@ async function eventsOf(log: RunLogReader, after = 0): Promise<LogEvent[]> {
 describe('KeptRuns', () => {
   test('a failed run ends with its error, its end and nothing', async () => {
     const { kept, begin } = openKept()
-    const { run, sink, end } = begin('half')
+    const { run, sink } = begin('half')
     const failure: RunEvent = { type: 'run.error', source, error: { code: 'run_timeout', message: 'Too long.' } }
     sink.emit(failure)
-    await end()
+    sink.emit(ended(run))
     sink.emit(words('too late'))
+    await kept.drain()
 
     const log = await kept.find(run)
     expect([log?.head, log?.ended]).toEqual([4, true])
@@ -93,6 +94,17 @@ describe('KeptRuns', () => {
     expect(await isKept(second.run)).toBe(false)
     expect(await isKept(begin().run)).toBe(true)
     expect(await isKept(third.run)).toBe(true)
+  })
+
+  test('what a run ended with counts, too', async () => {
+    const { begin, isKept } = openKept({ maxBytes: 10_000 })
+    const first = begin()
+    await first.end('x'.repeat(9_000))
+    expect(await isKept(first.run)).toBe(true)
+    const second = begin()
+    await second.end('x'.repeat(2_000))
+
+    expect(await Promise.all([first, second].map(({ run }) => isKept(run)))).toEqual([false, true])
   })
 
   test('a run that could not be started takes no room', async () => {

@@ -5,7 +5,14 @@ import { type Message, type RunEnded, type RunError, RUN_ERRORS, ServiceError } 
 import { FlushTimer } from '../run-log/flush-timer.ts'
 import { Lingering } from '../run-log/lingering.ts'
 import { WINDOW_BYTES } from '../run-log/live-run-log.ts'
-import { type EventBatch, lastSeqOf, type LogEvent, type RunLogReader, type RunLogs } from '../run-log/run-log.ts'
+import {
+  type EventBatch,
+  lastSeqOf,
+  type LogEvent,
+  type RunLogReader,
+  type RunLogs,
+  sizeOf,
+} from '../run-log/run-log.ts'
 import { COALESCE_MS, RunRecorder } from '../run-log/run-recorder.ts'
 import type { OwnedRun, RunRegistry } from './run-registry.ts'
 
@@ -70,9 +77,11 @@ export class KeptRuns {
     const key = keyOf(run)
     const share: Share = { bytes: 0 }
     const { promise: over, resolve } = Promise.withResolvers<void>()
+    // Once the run has ended, `soFar` is let go: it holds on to what the run was made of.
+    let produced = soFar
     const log = this.#options.logs.create({
       runId: key,
-      snapshot: () => ({ new_messages: soFar(), ...(recorder.partial && { partial: recorder.partial }) }),
+      snapshot: () => ({ new_messages: produced(), ...(recorder.partial && { partial: recorder.partial }) }),
     })
     const recorder = new RunRecorder({ log, timer: this.#timer, maxOutputBytes: Infinity, onOutputLimit: () => {} })
     this.#live.set(key, over)
@@ -89,6 +98,8 @@ export class KeptRuns {
       this.#count(share, Math.min(recorder.bytes, WINDOW_BYTES))
       if (event.type === 'run.error') failure = event
       if (event.type !== 'run.ended') return
+      produced = () => event.new_messages
+      this.#count(share, share.bytes + sizeOf(event))
       // Nothing of it is stored elsewhere, so nothing can fail.
       void log.seal(failure ? [failure, event] : [event]).then(() => {
         log.release()
