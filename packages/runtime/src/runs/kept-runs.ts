@@ -77,7 +77,7 @@ export class KeptRuns {
     const key = keyOf(run)
     const share: Share = { bytes: 0 }
     const { promise: over, resolve } = Promise.withResolvers<void>()
-    // Once the run has ended, `soFar` is let go: it holds on to what the run was made of.
+    // Once the run has ended, `soFar` is dropped: it holds on to what the run was made of.
     let produced = soFar
     const log = this.#options.logs.create({
       runId: key,
