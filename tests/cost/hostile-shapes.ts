@@ -81,8 +81,8 @@ export const HUGE: Shapes = {
   'a text of backslashes': () => `[["${'\\\\'.repeat(15_000_000)}"]]`,
   'a text of quotes': () => `[["${'\\"'.repeat(15_000_000)}"]]`,
   'a text of newlines': () => `[["${'\\n'.repeat(15_000_000)}"]]`,
-  'a text of letters by number': () => `[["${'\\u0041'.repeat(2_400_000)}"]]`,
+  'a text of letters by number': () => `[["${'\\u0041'.repeat(1_950_000)}"]]`,
   'a text of all kinds of escapes': () => `[["${mixed(11_500_000)}"]]`,
-  'a text of as many escapes as are read': () => `[["${mixed(3_000_000)}${'x'.repeat(22_000_000)}"]]`,
-  'a text with an escape here and there': () => `[["${'xxxxxxxxxx\\"'.repeat(2_400_000)}"]]`,
+  'a text of as many escapes as are read': () => `[["${mixed(2_400_000)}${'x'.repeat(23_000_000)}"]]`,
+  'a text with an escape here and there': () => `[["${'xxxxxxxxxx\\"'.repeat(1_950_000)}"]]`,
 }

@@ -28,7 +28,7 @@ const MAX_SPACE = 8_388_608
  * A parser takes much longer for an escape than for a letter. Fourteen megabytes of JSON that is sent as a text fit, which is
  * more than models read.
  */
-const MAX_ESCAPES = 2_500_000
+const MAX_ESCAPES = 2_000_000
 
 /**
  * Looks at every byte of a JSON text once, before anything is made of it, and counts. Whether it is JSON at all is for the
