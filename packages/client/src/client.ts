@@ -1,9 +1,9 @@
 import type { GetCompletionV2Request, Message, RunRequest } from '@bureau/protocol'
 import { BureauError } from './error.ts'
-import { retrying } from './retry.ts'
+import { ask } from './retry.ts'
 import { Run, type RunOrigin, type Ways } from './run.ts'
 import { type RunStorage, RunStore, type StoredRun } from './run-store.ts'
-import { type Call, type Connection, send } from './send.ts'
+import type { Connection } from './send.ts'
 import { agencyServer, type Input, platformServer } from './server.ts'
 
 type CommonOptions = Omit<Connection, 'url'> & {
@@ -70,12 +70,6 @@ export function createClient(options: PlatformOptions | AgencyOptions): Client {
   const ways: Ways = { connection, server, retryDelaysMs, silenceMs }
   const store = new RunStore(server.resumes && options.storage, `${connection.url}:${server.name}`)
 
-  const ask = <Answer>(call: Call): Promise<Answer> =>
-    retrying(async () => (await send(connection, call)).json() as Promise<Answer>, {
-      delaysMs: retryDelaysMs,
-      mayRetry: ({ retryable }) => retryable,
-    })
-
   /** Remembers the run of a chat before its first byte is sent, until it is over. */
   const open = (from: RunOrigin, { chat, signal }: Pick<Input, 'chat' | 'signal'>): Run => {
     if (chat !== undefined) store.set(chat, from)
@@ -103,7 +97,9 @@ export function createClient(options: PlatformOptions | AgencyOptions): Client {
       const known: StoredRun = 'chat' in at ? store.get(at.chat) : at
       try {
         const { request } = known
-        const id = known.run ?? (await server.find(request == null ? { chat: chat ?? '' } : { request }, ask))
+        const id =
+          known.run ??
+          (await server.find(request == null ? { chat: chat ?? '' } : { request }, (call) => ask(ways, call)))
         if (id === null) return null
         const run = open({ run: id }, chat === undefined ? {} : { chat })
         await run.started

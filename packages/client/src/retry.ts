@@ -1,4 +1,5 @@
 import { BureauError } from './error.ts'
+import { type Call, type Connection, send } from './send.ts'
 import { onWake } from './wake.ts'
 
 export type Retrying = {
@@ -33,6 +34,26 @@ export async function retrying<Result>(
       if (signal?.aborted) throw error
     }
   }
+}
+
+export type Asking = {
+  readonly connection: Connection
+  readonly retryDelaysMs: readonly number[]
+  /** How long an answer may take, in milliseconds. */
+  readonly silenceMs: number
+}
+
+/**
+ * Asks for JSON, again and again when the answer is lost: for what does no harm when it is done twice.
+ *
+ * @throws BureauError
+ */
+export function ask<Answer>({ connection, retryDelaysMs, silenceMs }: Asking, call: Call): Promise<Answer> {
+  const attempt = async (): Promise<Answer> => {
+    const response = await send(connection, call, AbortSignal.timeout(silenceMs))
+    return response.json() as Promise<Answer>
+  }
+  return retrying(attempt, { delaysMs: retryDelaysMs, mayRetry: ({ retryable }) => retryable })
 }
 
 /** Ends early when the page wakes up or the signal aborts. */

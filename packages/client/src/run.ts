@@ -3,8 +3,8 @@ import { BureauError } from './error.ts'
 import { type Part, Parts } from './parts.ts'
 import { readStream, Silence } from './read-stream.ts'
 import { type MessagesFrame, messagesOf, type Result, resultOf } from './result.ts'
-import { retrying } from './retry.ts'
-import { type Call, type Connection, connectionLost, send } from './send.ts'
+import { ask, type Asking, retrying } from './retry.ts'
+import { type Call, connectionLost, send } from './send.ts'
 import type { Server } from './server.ts'
 import { readEvent, type StreamEvent } from './stream-event.ts'
 
@@ -17,12 +17,7 @@ export type Started = {
   readonly request: string | null
 }
 
-export type Ways = {
-  readonly connection: Connection
-  readonly server: Server
-  readonly retryDelaysMs: readonly number[]
-  readonly silenceMs: number
-}
+export type Ways = Asking & { readonly server: Server }
 
 /** A message to send, or a run that is there. */
 export type RunOrigin = { readonly call: Call; readonly request: string } | { readonly run: string }
@@ -124,14 +119,9 @@ export class Run implements AsyncIterable<StreamEvent> {
    * @throws BureauError the run did not begin, or the server cannot be reached.
    */
   async cancel(mode: CancelMode = 'immediate'): Promise<void> {
-    const { connection, server, retryDelaysMs: delaysMs } = this.#ways
     const { run } = await this.started
-    const attempt = async (): Promise<void> => {
-      const response = await send(connection, server.cancel(run, mode))
-      await response.body?.cancel()
-    }
     try {
-      await retrying(attempt, { delaysMs, mayRetry: ({ retryable }) => retryable })
+      await ask(this.#ways, this.#ways.server.cancel(run, mode))
     } catch (error) {
       if (!(error instanceof BureauError) || error.status !== 404) throw error
     }
@@ -154,7 +144,11 @@ export class Run implements AsyncIterable<StreamEvent> {
     try {
       await retrying((progress) => this.#connect(progress), {
         delaysMs,
-        mayRetry: (error) => !signal.aborted && this.#mayRetry(error),
+        mayRetry: (error) => {
+          const goesOn = !signal.aborted && this.#mayRetry(error)
+          if (goesOn && this.#connection === 'open') this.#setConnection('reconnecting')
+          return goesOn
+        },
         signal,
       })
       return this.#resultOf()
@@ -204,7 +198,6 @@ export class Run implements AsyncIterable<StreamEvent> {
       silence.end()
       signal.removeEventListener('abort', stop)
       stop()
-      if (this.#connection === 'open') this.#setConnection('reconnecting')
     }
   }
 
