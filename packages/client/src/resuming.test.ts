@@ -183,5 +183,6 @@ test('a cancel waits for the run to begin, and comes again when it was lost', as
   run.detach()
 
   const cancels = server.requests.filter(({ path }) => path === '/v1/runs/run-1/cancel')
-  expect(cancels.map(({ body }) => body)).toEqual(Array(2).fill({ cancel_mode: 'after_turn', waitMs: 0 }))
+  const sent = { cancel_mode: 'after_turn', waitMs: 0 }
+  expect(cancels.map(({ body }) => body)).toEqual([sent, sent])
 })
