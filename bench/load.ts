@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { ChunkedReader } from './chunked-reader.ts'
 import { MarkCounter } from './mark-counter.ts'
 
-/** Where streams are asked for, and how a complete one is told. */
+/** Where streams are asked for, and how a complete one is recognised. */
 export type Target = {
   readonly port: number
   readonly path: string

@@ -104,7 +104,7 @@ export async function measureFresh(
 
 type Times = { readonly warmUpMs: number; readonly measureMs: number }
 
-/** @throws Error when one stream was not what it should be: a rate of broken answers says nothing. */
+/** @throws Error when one stream was not what it should be: a rate of broken answers means nothing. */
 async function loadOf(candidate: Running, scenario: Scenario, times: Times): Promise<LoadResult> {
   const { concurrency, answering } = scenario
   // The proxy passes one answer on: where that is function calls, it has no text.

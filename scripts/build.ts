@@ -2,7 +2,7 @@
  * Builds what is published: JavaScript and declarations of every package, and proof that the packed result works.
  *
  * Each package is packed, checked by publint and attw, and imported by a plain Node outside the workspace. What all of it
- * is made of stands in `dist/sbom.cdx.json`.
+ * is made of is listed in `dist/sbom.cdx.json`.
  */
 import { spawnSync } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
@@ -39,7 +39,7 @@ console.log(`${writeSbom(path.join(ROOT, 'dist/sbom.cdx.json'))} components in d
 
 type Entry = { readonly path: string; readonly isPublished: boolean }
 
-/** The entry points of an unpacked package. What resolves for this repository alone is no part of the published one. */
+/** The entry points of an unpacked package. What resolves for this repository alone is not part of the published one. */
 function readManifest(name: string): { readonly bin: Record<string, string>; readonly entries: readonly Entry[] } {
   const file = path.join(PACKED, 'node_modules', name, 'package.json')
   const { bin, exports } = Manifest.parse(JSON.parse(readFileSync(file, 'utf8')))

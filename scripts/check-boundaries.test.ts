@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { checkBoundaries, PACKAGES } from './check-boundaries.ts'
+import { checkBoundaries, checkCircles, PACKAGES } from './check-boundaries.ts'
 
 const roots: string[] = []
 afterEach(() => {
@@ -11,6 +11,13 @@ afterEach(() => {
 
 /** The messages for a repository that holds these files; every package lists zod and fastify. */
 function messagesFor(files: Record<string, string>): string[] {
+  const root = repository(files)
+  return [...checkBoundaries(root), ...checkCircles(root)].map(
+    ({ file, line, message }) => `${file}:${line} ${message}`,
+  )
+}
+
+function repository(files: Record<string, string>): string {
   const root = mkdtempSync(path.join(tmpdir(), 'boundaries-'))
   roots.push(root)
   const peerDependencies = { react: '19', '@openai/agents-realtime': '1' }
@@ -21,7 +28,7 @@ function messagesFor(files: Record<string, string>): string[] {
     mkdirSync(path.dirname(file), { recursive: true })
     writeFileSync(file, text)
   }
-  return checkBoundaries(root).map(({ file, line, message }) => `${file}:${line} ${message}`)
+  return root
 }
 
 test('the arrows between packages hold no cycle', () => {
@@ -123,4 +130,50 @@ test.each([
   ['packages/server/src/helpers/text.ts', /name the file after what it exports/],
 ])('%s is no file name', (file, because) => {
   expect(messagesFor({ [file]: '' })).toEqual([expect.stringMatching(because)])
+})
+
+test('files that import each other are named together, types included', () => {
+  expect(
+    messagesFor({
+      'packages/framework/src/a.ts': "import { b } from './b.ts'",
+      'packages/framework/src/b.ts': "export * from './loop/c.ts'",
+      'packages/framework/src/loop/c.ts': "import type { A } from '../a.ts'",
+      'packages/framework/src/loop/d.ts': "import './c.ts'",
+    }),
+  ).toEqual([
+    'packages/framework/src/a.ts:1 these files import each other in a circle: ' +
+      'packages/framework/src/a.ts, packages/framework/src/b.ts, packages/framework/src/loop/c.ts',
+  ])
+})
+
+test('folders that import each other are named together, with an import for each arrow', () => {
+  expect(
+    messagesFor({
+      'packages/framework/src/run/a.ts': "import '../loop/b.ts'",
+      'packages/framework/src/loop/b.ts': '',
+      'packages/framework/src/loop/steps/c.ts': "import '../../trace/d.ts'",
+      'packages/framework/src/loop/e.ts': "import '../trace/d.ts'",
+      'packages/framework/src/trace/d.ts': "import '../run/f.ts'",
+      'packages/framework/src/run/f.ts': '',
+      'packages/framework/src/run/f.test.ts': "import '../trace/d.ts'",
+    }),
+  ).toEqual([
+    [
+      'packages/framework/src/loop:1 these folders import each other in a circle: ' +
+        'packages/framework/src/loop, packages/framework/src/run, packages/framework/src/trace',
+      '    packages/framework/src/loop/e.ts imports packages/framework/src/trace/d.ts (1 of 2)',
+      '    packages/framework/src/run/a.ts imports packages/framework/src/loop/b.ts',
+      '    packages/framework/src/trace/d.ts imports packages/framework/src/run/f.ts',
+    ].join('\n'),
+  ])
+})
+
+test('files beside the folders of a package may join them', () => {
+  expect(
+    messagesFor({
+      'packages/framework/src/main.ts': "import './run/a.ts'",
+      'packages/framework/src/run/a.ts': "import '../options.ts'",
+      'packages/framework/src/options.ts': '',
+    }),
+  ).toEqual([])
 })

@@ -1,12 +1,14 @@
 /**
- * Who may import whom: the arrows between packages and the layers inside them, as tables, and a loop.
+ * Who may import whom: the arrows between packages and the layers inside them, as tables, and no circles anywhere.
  *
- * `node scripts/check-boundaries.ts [root]` prints every import that breaks a rule and exits with 1 when there is one.
+ * `node scripts/check-boundaries.ts [root]` prints every import that breaks a rule, and every circle of files or of
+ * folders, and exits with 1 when there is one.
  */
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseSync } from 'vite'
 import { z } from 'zod'
+import { circlesOf, fileGraph, folderGraph, folderOf, readSources, type SourceFile } from './import-graph.ts'
 
 const SQL = /^(pg|drizzle-orm|@electric-sql\/pglite)(\/|$)/
 const SERVERS = /^(node:|fastify(\/|$)|@fastify\/|@redis\/|pg(\/|$)|drizzle-orm(\/|$)|@electric-sql\/)/
@@ -120,6 +122,41 @@ export function checkBoundaries(root: string): Problem[] {
   ])
 }
 
+/**
+ * The circles of a repository's files and of the folders of its packages, types included: code in a circle can only be
+ * understood, tested and moved as a whole. Each is named at its first member; a circle of folders with an import for each
+ * of its arrows.
+ */
+export function checkCircles(root: string): Problem[] {
+  const sources = readSources(root)
+  const ofFiles = circlesOf(fileGraph(sources)).map((circle) => ({
+    file: circle[0]!,
+    line: 1,
+    message: `these files import each other in a circle: ${circle.join(', ')}`,
+  }))
+  const ofFolders = circlesOf(folderGraph(sources)).map((circle) => ({
+    file: circle[0]!,
+    line: 1,
+    message: `these folders import each other in a circle: ${circle.join(', ')}\n${arrowsWithin(circle, sources)}`,
+  }))
+  return [...ofFiles, ...ofFolders]
+}
+
+/** One line for each arrow between two folders of the circle: an example, and how many imports there are. */
+function arrowsWithin(circle: readonly string[], sources: readonly SourceFile[]): string {
+  const imports = sources.flatMap(({ path: file, imports: targets }) => targets.map((target) => ({ file, target })))
+  const arrows = Map.groupBy(imports, ({ file, target }) => `${folderOf(file)} -> ${folderOf(target)}`)
+  const within = circle.flatMap((from) => circle.filter((to) => to !== from).map((to) => `${from} -> ${to}`))
+  return within
+    .flatMap((arrow) => {
+      const [first, ...others] = arrows.get(arrow) ?? []
+      return first
+        ? [`    ${first.file} imports ${first.target}${others.length > 0 ? ` (1 of ${others.length + 1})` : ''}`]
+        : []
+    })
+    .join('\n')
+}
+
 function nameProblems(file: string): Problem[] {
   return NAMES.filter((rule) => rule.files.test(file)).map(({ because }) => ({ file, line: 1, message: because }))
 }
@@ -210,8 +247,9 @@ function declaredDependencies(root: string): Declared {
 }
 
 if (import.meta.main) {
-  const problems = checkBoundaries(path.resolve(process.argv[2] ?? '.'))
+  const root = path.resolve(process.argv[2] ?? '.')
+  const problems = [...checkBoundaries(root), ...checkCircles(root)]
   for (const { file, line, message } of problems) console.error(`${file}:${line} ${message}`)
   if (problems.length > 0) process.exitCode = 1
-  else console.log('Boundaries: every import follows the arrows.')
+  else console.log('Boundaries: every import follows the arrows, and none go in a circle.')
 }

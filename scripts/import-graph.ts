@@ -5,7 +5,7 @@ import { parseSync } from 'vite'
 
 const TEST_FILES = /\.(test|contract|test-[a-z-]+)\.tsx?$|\/testing(\.ts$|\/)/
 
-type SourceFile = {
+export type SourceFile = {
   /** In the repository. */
   readonly path: string
   readonly lines: number
@@ -52,7 +52,8 @@ export function folderGraph(sources: readonly SourceFile[]): Graph {
   return graph
 }
 
-function folderOf(file: string): string | undefined {
+/** The folder of a package, directly in its `src`; undefined for files that lie there themselves. */
+export function folderOf(file: string): string | undefined {
   return /^packages\/[^/]+\/src\/[^/]+(?=\/)/.exec(file)?.[0]
 }
 

@@ -36,7 +36,7 @@ const KEPT_IDS = 500
 /**
  * Keeps `concurrency` completions going, each read to its `end`.
  *
- * @throws Error when one was refused or did not complete: a rate of broken answers says nothing.
+ * @throws Error when one was refused or did not complete: a rate of broken answers means nothing.
  */
 export async function measureCompletions(tenant: Tenant, load: CompletionLoad): Promise<CompletionResult> {
   const state = { phase: 'warm-up', warmUpRuns: 0, runs: 0 }

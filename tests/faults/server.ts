@@ -42,12 +42,12 @@ void db.failed.then((error) => {
 })
 await ensureFirstOwner(platform, 'http://127.0.0.1')
 
-process.on('message', (message: ToServer) => void hear(message))
+process.on('message', (message: ToServer) => void carryOut(message))
 const url = await listen(app, { host: '127.0.0.1', port: 0, closeMs: config.closeMs, log })
 send({ type: 'ready', url })
 process.channel?.unref() // asked to end, it ends, whether or not its parent is there
 
-async function hear(message: ToServer): Promise<void> {
+async function carryOut(message: ToServer): Promise<void> {
   if (message.type === 'arm') return db.arm(message.fault)
   const value = await answer(message).catch((error: unknown) => ({ failed: String(error) }))
   send({ type: 'answer', id: message.id, value })

@@ -281,7 +281,7 @@ test('token files lie where the server says for the agency, else where the envir
   const known = await startAnotherServer(setUp, options)
   expect(oauthFrames(await (await known.run('ada')).all())).toEqual([])
 
-  const unknown = await startAnotherServer(setUp, { ...options, oauthTokenPath: { elsewhere: setUp.tokenFolder } })
+  const unknown = await startAnotherServer(setUp, { ...options, oauthTokenPath: {} })
   const asked = await unknown.run('ada')
   await untilRedirect(asked)
   await asked.hangUp()

@@ -73,6 +73,7 @@ describe.runIf(ENGINES.includes('postgres'))('agencies that come and go between 
       await client.call('PATCH', integration, { defaultAgent: 'CEO' }),
       await client.call('PATCH', integration, { agencyId: 'shop' }),
       await client.post('/v1/integrations', { name: 'again', agencyId: 'shop' }),
+      await client.post('/create_agency_upload', { apiIntegrationId: client.integrationId, name: 'a.csv', size: 1 }),
     ]
     for (const { status, body } of answers) {
       expect([status, body.code, body.error]).toEqual([400, 'unknown_agency', answers[0]!.body.error])

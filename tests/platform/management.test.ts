@@ -284,6 +284,25 @@ describe.each(ENGINES)('management on %s', (engine) => {
     )
   })
 
+  test('a key that expires makes none that lives longer, and one that may do little ends none that may do more', async () => {
+    const client = await platform.client()
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString()
+    const made = async (from: typeof client, body: object) => (await from.post('/v1/api_keys', body)).body
+    const maker = await made(client, { name: 'maker', scopes: ['keys', 'runs'], expiresAt })
+    const lasting = await made(client, { name: 'lasting', scopes: ['runs'] })
+    const mighty = await made(client, { name: 'mighty' })
+    const limited = client.with({ token: maker.token })
+
+    const next = await made(limited, { name: 'next', scopes: ['keys'] })
+    const later = await made(limited, { name: 'later', scopes: ['runs'], expiresAt: '2099-01-01T00:00:00Z' })
+    const rotated = await limited.post(`/v1/api_keys/${lasting.id}/rotate`)
+    const refused = await limited.call('DELETE', `/v1/api_keys/${mighty.id}`)
+    const ended = await limited.call('DELETE', `/v1/api_keys/${later.id}`)
+
+    expect([next.expiresAt, later.expiresAt, rotated.body.expiresAt]).toEqual([expiresAt, expiresAt, expiresAt])
+    expect([refused.status, refused.body.code, ended.status]).toEqual([403, 'insufficient_scope', 200])
+  })
+
   test('what the records promise holds', async () => {
     expect(await platform.violations()).toEqual([])
   })

@@ -58,8 +58,14 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     await client.post(`/v1/runs/${stream.runId}/cancel`)
     await stream.all()
     const { body } = await client.get(`/v1/usage/records?usageRequestId=${asked.usageRequestId}`)
+    const ledger = await client.get(`${membersOf(client)}/u/allowance/ledger`)
+    const csv = (await client.get('/v1/usage/export?format=csv')).text
     const next = await client.completeWhole({ consumerId: 'u', usageRequestId: randomUUID(), message: 'again' })
 
+    const marks = ledger.body.data.map((entry: Record<string, unknown>) => [entry['tokens'] === 0, entry['estimated']])
+    expect(new Set(marks.map(String))).toEqual(new Set(['true,false', 'false,true']))
+    expect(csv.split('\r\n')[0]).toMatch(/,estimated$/)
+    expect(csv.split('\r\n').filter((line) => line.endsWith(',true'))).toHaveLength(1)
     expect(stream.result).toMatchObject({ cancelled: true, usage: { request_count: 1, estimated: true } })
     expect(stream.result.usage.input_tokens).toBeGreaterThan(1_000)
     expect(stream.result.usage.output_tokens).toBeGreaterThanOrEqual(42)

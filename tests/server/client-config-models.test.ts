@@ -217,10 +217,15 @@ describe('thirdparty/... models', () => {
       const server = await startTestServer({ agencies: soloAgency(), egress: { allow: ['127.0.0.1'] } })
 
       const { status, body } = await ask(server, { model, base_url: own.baseUrl, api_key: 'sk-own' })
+      const named = { [model.split('/')[1]!]: 'sk-named' }
+      await ask(server, { model, base_url: own.baseUrl, litellm_keys: named })
       const nowhere = await ask(server, { model })
 
       expect([status, body.response]).toEqual([200, 'from the other provider'])
-      expect(own.requests.map(({ model: asked, apiKey }) => [asked, apiKey])).toEqual([['llama3', 'sk-own']])
+      expect(own.requests.map(({ model: asked, apiKey }) => [asked, apiKey])).toEqual([
+        ['llama3', 'sk-own'],
+        ['llama3', 'sk-named'],
+      ])
       expect([nowhere.status, nowhere.body.detail.map(({ loc }: Json) => loc.at(-1))]).toEqual([422, ['base_url']])
       expect(server.provider.requests).toEqual([])
     },

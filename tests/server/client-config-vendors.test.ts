@@ -36,6 +36,12 @@ describe("models of vendors that no agency uses are not for the operator's money
       expect(answer.detail[0].loc).toEqual(['body', 'client_config', 'model'])
       expect(answer.detail[0].msg).toContain(`not of '${vendor}'. Send a key of your own in ${key}`)
     }
+    // Keys that are none change nothing either, under any name.
+    for (const none of ['', ' ', null]) {
+      const keys = { [vendor]: none }
+      const { status } = await ask(server, { model, api_key: none, thirdparty_keys: keys, litellm_keys: keys })
+      expect(status).toBe(422)
+    }
     // Keys of others change nothing.
     const others = { api_key: 'sk-caller', thirdparty_keys: { mistral: 'sk-caller' } }
     const expected = vendor === 'openai_compatible' ? 500 : 422

@@ -127,13 +127,14 @@ describe('where a request goes and with which key', () => {
     expect(server.provider.requests[0]).toMatchObject({ apiKey: 'sk-server', model: 'gpt-test' })
   })
 
-  test('empty strings are values: without a key the provider refuses', async () => {
+  test('keys that are null or blank are none', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.respond(() => text('ok'))
 
-    const { status } = await ask(server, { api_key: '' })
-
-    expect(status).toBe(500)
-    expect(server.provider.requests.map(({ apiKey }) => apiKey)).toEqual([null])
+    for (const none of ['', ' ', null]) {
+      expect((await ask(server, { api_key: none, thirdparty_keys: { openai: none } })).status).toBe(200)
+    }
+    expect(server.provider.requests.map(({ apiKey }) => apiKey)).toEqual(['sk-server', 'sk-server', 'sk-server'])
   })
 
   test('unknown members are ignored', async () => {

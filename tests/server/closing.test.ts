@@ -54,6 +54,31 @@ test('a close is over when the last stream is, whatever connections are still op
   await once(silent, 'close')
 })
 
+test('a request whose body is still arriving does not hold up a close, and runs do go on', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+  const gate = server.provider.gate()
+  server.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+  const stream = await server.stream('/solo/get_response_stream', { message: 'hi' })
+  await stream.untilText('One')
+  const half = await openSocket(server.url)
+  half.resume()
+  const gone = once(half, 'close')
+  half.on('error', () => {})
+  half.write(requestText('/solo/get_response', { message: 'hi' }).slice(0, -2))
+  await server.get('/healthz')
+
+  const begun = performance.now()
+  const closing = server.close()
+  await gone
+  const tookMs = performance.now() - begun
+  gate.release()
+  await stream.all()
+  await closing
+
+  expect(tookMs).toBeLessThan(5_000)
+  expect(stream.outline.slice(-2)).toEqual(['messages', 'end'])
+})
+
 test('while a server closes, new runs are refused with 503 and running ones can be cancelled', async () => {
   const server = await startTestServer({ agencies: soloAgency() })
   server.provider.script([textDeltas(['One ', hold(server.provider.gate()), 'two.'])])

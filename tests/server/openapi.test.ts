@@ -74,6 +74,7 @@ const RUNS = [
   '/solo/get_response',
   '/solo/get_response_stream',
   '/solo/cancel_response_stream',
+  '/solo/runs/{run_id}/events',
   '/solo/agui',
   '/solo/get_metadata',
 ]
@@ -128,7 +129,7 @@ describe.each(KINDS)('the description of a server with $name', ({ options, paths
     const { body } = await server.get('/openapi.json', { authorization: 'Bearer secret-token' })
 
     for (const { path: route, method, operation } of operationsOf(body)) {
-      const answer = await fetch(server.url + route.replace('{state}', 'x'), { method })
+      const answer = await fetch(server.url + route.replace(/\{\w+\}/, 'x'), { method })
       const needsToken = operation.security.length > 0
 
       expect([route, method, answer.status === 401]).toEqual([route, method, needsToken])
@@ -167,6 +168,18 @@ describe('what is answered is what is described', () => {
 })
 
 describe('GET /openapi.json', () => {
+  test('of a server without a token says that pages of strangers are refused', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { body } = await server.get('/openapi.json')
+    const { status } = await server.get('/solo/get_metadata', { origin: 'https://evil.example' })
+    expect(status).toBe(403)
+    expect(body.paths['/solo/get_metadata'].get.responses['403'].description).toContain('origin_not_allowed')
+
+    const guarded = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'secret' } })
+    const described = await guarded.get('/openapi.json', { authorization: 'Bearer secret' })
+    expect(Object.keys(described.body.paths['/solo/get_metadata'].get.responses)).not.toContain('403')
+  })
+
   test('is valid OpenAPI 3.1 with agencies, tools and logs, and every reference leads somewhere', async () => {
     const server = await startTestServer({
       agencies: soloAgency(),
@@ -184,6 +197,7 @@ describe('GET /openapi.json', () => {
       '/solo/get_response',
       '/solo/get_response_stream',
       '/solo/cancel_response_stream',
+      '/solo/runs/{run_id}/events',
       '/solo/agui',
       '/solo/get_metadata',
       '/tool/WordCount',
@@ -240,7 +254,7 @@ describe('GET /openapi.json', () => {
         content: { 'application/json': { schema: { $ref: '#/components/schemas/RunRequest' } } },
       },
     })
-    expect(Object.keys(run.responses)).toEqual(['200', '400', '401', '408', '413', '422', '429', '500', '503'])
+    expect(Object.keys(run.responses)).toEqual(['200', '400', '401', '403', '408', '413', '422', '429', '500', '503'])
     expect(count).toMatchObject({ operationId: 'WordCount', summary: 'WordCount', description: 'Counts words.' })
     expect(body.components.schemas.WordCount.properties).toEqual({
       text: { type: 'string', description: 'What to count.' },

@@ -6,6 +6,7 @@ import {
   FileTokenStore,
   McpConnections,
   MCPServerOAuth,
+  MCPServerStreamableHttp,
   messageTool,
   tool,
 } from '@bureau/framework'
@@ -68,6 +69,16 @@ describe('an option that is not known is refused, with the one that is meant', (
     ['OAuth', { oauthUserID: () => 'u' }, 'Did you mean "oauthUserId"?'],
     ['a negative time', { drainMs: -1 }, 'runServer: drainMs: '],
     ['a list that is none', { corsOrigins: '*' }, 'runServer: corsOrigins: '],
+    ['an origin with a path', { corsOrigins: ['https://a.com/'] }, 'corsOrigins.0: must be "*", or an origin'],
+    ['an origin without a scheme', { corsOrigins: ['a.com'] }, 'corsOrigins.0: must be "*", or an origin'],
+    ['an address that is none', { serverUrl: 'a.com' }, 'serverUrl: must be an http: or https: address'],
+    ['no name of a variable', { appTokenEnv: '' }, 'appTokenEnv: must be the name of a variable'],
+    ['no agency of tokens', { oauthTokenPath: { sole: '/tmp' } }, 'oauthTokenPath: there is no agency "sole".'],
+    [
+      'turn detection',
+      { realtimeOptions: { turnDetection: { silenceDurationMs: 1 } } },
+      'Did you mean "realtimeOptions.turnDetection.silence_duration_ms"?',
+    ],
     ['no agency', { agencies: { solo: entryPoint } }, 'runServer: agencies.solo: must be an Agency'],
   ])('of a server: %s', async (_, options, message) => {
     await expect(create({ agencies: { solo }, ...options })).rejects.toThrow(message)
@@ -77,6 +88,7 @@ describe('an option that is not known is refused, with the one that is meant', (
   const execute = (): string => ''
   const t = { name: 't', description: '', parameters, execute }
   const options = { name: 'A', instructions: 'x' }
+  const declared = { name: 's', url: 'https://s.test' }
 
   test.each<[string, () => unknown, string]>([
     [
@@ -104,6 +116,36 @@ describe('an option that is not known is refused, with the one that is meant', (
       'there is no option "modelSettings.includeUsage". Did you mean "includeUsage"?',
     ],
     ['snake', () => new Agent({ ...options, modelSettings: { max_tokens: 1 } as never }), '"modelSettings.maxTokens"?'],
+    [
+      'reasoning',
+      () => new Agent({ ...options, modelSettings: { reasoning: { efort: 'low' } as never } }),
+      'Did you mean "modelSettings.reasoning.effort"?',
+    ],
+    [
+      'retries',
+      () => new Agent({ ...options, modelSettings: { retry: { maxRetries: -1 } } }),
+      'modelSettings.retry.maxRetries: ',
+    ],
+    [
+      'tool servers of an agent',
+      () => new Agent({ ...options, mcpConfig: { include_server_in_tool_names: true } as never }),
+      'Did you mean "mcpConfig.includeServerInToolNames"?',
+    ],
+    [
+      'tool filter',
+      () => new MCPServerOAuth({ ...declared, toolFilter: { blocked_tool_names: ['x'] } as never }),
+      'Did you mean "toolFilter.blockedToolNames"?',
+    ],
+    [
+      'tool filter of an open server',
+      () => new MCPServerStreamableHttp({ url: declared.url, toolFilter: { blockedTools: ['x'] } as never }),
+      'there is no option "toolFilter.blockedTools".',
+    ],
+    [
+      'guardrail',
+      () => new Agent({ ...options, inputGuardrails: [{ name: 'g', check: execute } as never] }),
+      'inputGuardrails.0.execute: must be a function',
+    ],
     ['tool', () => tool({ ...t, timeout_ms: 1 } as never), 'tool "t": there is no option "timeout_ms". Did you mean'],
     ['tool time', () => tool({ ...t, timeoutMs: -1 }), 'tool "t": timeoutMs: '],
     ['message tool', () => messageTool({ parameter: parameters } as never), 'Did you mean "parameters"?'],
@@ -156,6 +198,21 @@ describe('Agency', () => {
     expect(Object.isFrozen(solo)).toBe(true)
     expect(Object.isFrozen(solo.entryPoint)).toBe(true)
     expect(() => Object.assign(solo.entryPoint, { instructions: 'other' })).toThrow('read only')
+  })
+
+  test('members of an agent that are undefined are absent', () => {
+    const names = [
+      'model',
+      'instructions',
+      'tools',
+      'handoffs',
+      'includeUsage',
+      'toolUseBehavior',
+      'validationAttempts',
+    ]
+    const given = { name: 'A', ...Object.fromEntries(names.map((name) => [name, undefined])) }
+
+    expect(new Agent(given)).toEqual(new Agent({ name: 'A' }))
   })
 
   test('refuses two agents with one name, a flow to oneself, and a flow twice', () => {

@@ -36,6 +36,12 @@ const FAULTS: [string, Turn, string, number][] = [
     'upstream_rate_limited',
     1,
   ],
+  [
+    'an account without quota',
+    status(429, { error: { message: SECRET, code: 'insufficient_quota' } }),
+    'upstream_quota_exhausted',
+    1,
+  ],
   ['429', status(429, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_rate_limited', 3],
   ['500', status(500, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_unavailable', 3],
   ['400', status(400, { error: { message: SECRET } }), 'upstream_invalid_request', 1],
@@ -234,7 +240,7 @@ describe('an answer is there once, whatever ids its provider gives', () => {
       expect(kinds.slice(1)).toEqual(['function_call', 'function_call', ...outputs, 'reasoning', 'message'])
       const events = stream.events.filter(({ name }) => name === 'tool_called' || name === 'message_output_created')
       expect(events).toHaveLength(3)
-      expect(stream.result.usage).toMatchObject({ request_count: 2, total_tokens: 0 })
+      expect(stream.result.usage).toMatchObject({ request_count: 2, estimated: true })
     }
   })
 })

@@ -189,6 +189,20 @@ test('an agent that takes over is asked for what its first turn begins with, and
   expect(calls).toEqual(['is tool enabled', 'instructions', 'is tool enabled', 'instructions'])
 })
 
+test.each(['inputGuardrails', 'outputGuardrails'] as const)(
+  '%s that do not say whether they refuse let nothing through',
+  async (kind) => {
+    const silent = { name: 'silent', execute: async () => ({ tripwire_triggered: true }) as never }
+    const server = await startTestServer({ agencies: soloAgency({ [kind]: [silent] }) })
+    server.provider.script([text('Hello.')])
+
+    const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+    expect(body.error).toBe('The agent could not complete the run.')
+    expect(JSON.stringify(body)).not.toContain('Hello.')
+  },
+)
+
 test.each([
   ['the same', 'a'],
   ['another', 'b'],

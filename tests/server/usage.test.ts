@@ -184,12 +184,18 @@ describe('usage', () => {
     expect(spent.total_cost).toBeCloseTo(2 * priceOf('gpt-5-mini', { input: 1_000, output: 100 }), 9)
   })
 
-  test('a provider that reports none does not harm a run', async () => {
+  test.each([
+    ['none', null],
+    ['zeros', { input: 0, output: 0 }],
+  ])('is estimated, and marked, where a provider reports %s', async (_, reported) => {
     const server = await startTestServer({ agencies: soloAgency({ model: 'gpt-5-mini' }) })
 
-    const spent = await usageOf(server, 'solo', () => server.provider.script([[text('Hello'), usage(null)]]))
+    const spent = await usageOf(server, 'solo', () => server.provider.script([[text('Hello'), usage(reported)]]))
 
-    expect(spent).toMatchObject({ request_count: 1, input_tokens: 0, output_tokens: 0, total_tokens: 0, total_cost: 0 })
+    expect(spent).toMatchObject({ request_count: 1, estimated: true })
+    expect(spent.input_tokens).toBeGreaterThan(0)
+    expect(spent.output_tokens).toBeGreaterThan(0)
+    expect(spent.total_cost).toBeGreaterThan(0)
   })
 
   test("follows client_config: the request's model has the request's price", async () => {

@@ -23,7 +23,9 @@ export function describeServer(url: string, module: AgencyModule, config: Server
   const [first] = agencies
   if (first === undefined) return rows
   // The shell that the line is pasted into has the token; what is printed may end up in a log.
-  const token = config.read('APP_TOKEN') && '$APP_TOKEN'
+  const tokens = config.read('APP_TOKEN')
+  // Of several with spaces between, the first.
+  const token = tokens && (/\s/.test(tokens) ? '${APP_TOKEN%%[[:space:]]*}' : '$APP_TOKEN')
   return `${rows}\n${attempt(`${url}/${first}/get_response_stream`, { message: MESSAGE }, token)}`
 }
 

@@ -50,6 +50,8 @@ export async function servePlatform(
   address: { readonly host: string; readonly port: number },
 ): Promise<Served> {
   const url = await listen(app, { ...address, closeMs: platform.config.closeMs, log: app.log as Logger })
+  // The name that providers know developers' machines by.
+  platform.startUp.address = url.replace('//127.0.0.1:', '//localhost:')
   try {
     return { url, credentials: await ensureFirstOwner(platform, url) }
   } catch (error) {

@@ -3,8 +3,10 @@ import type { Agent } from './agency/agent.ts'
 import { requestHeaders } from './models/request-body.ts'
 import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
 import { estimateTokens } from './models/estimate-tokens.ts'
-import type { ResponsesResponse } from './models/transport.ts'
+import { usageOfResponse } from './models/pricing.ts'
+import type { ResponsesResponse } from './agency/model-object.ts'
 import type { Run } from './run/run.ts'
+import { errorCodeOf } from './run/run-failure.ts'
 import type { ModelStep } from './trace/trace-step.ts'
 
 const MAX_ATTEMPTS = 3
@@ -76,12 +78,13 @@ async function ask({ run, agent, model, signal, text }: Question): Promise<strin
     answered = true
     step?.answered(() => observer.text)
   } catch (error) {
-    step?.failed(error)
+    step?.failed(errorCodeOf(error))
     throw error
   } finally {
     const counted = { agent: agent.name, model: observer.model ?? model.name }
-    if (observer.usage || answered) run.count({ ...counted, rawUsage: observer.usage, estimated: false })
-    else if (signal.aborted) {
+    if (usageOfResponse(observer.usage).total_tokens > 0) {
+      run.count({ ...counted, rawUsage: observer.usage, estimated: false })
+    } else if (answered || signal.aborted) {
       const rawUsage = {
         input_tokens: estimateTokens([INSTRUCTIONS, text]),
         output_tokens: estimateTokens(observer.text),

@@ -1,4 +1,4 @@
-export type { AgencyHandoff } from './agents-sdk/adopt-handoff.ts'
+export type { AgencyHandoff } from './agency/handoff.ts'
 export { Agency, type AgencyOptions } from './agency/agency.ts'
 export { Agent } from './agency/agent.ts'
 export type { AgentOptions, Prompt, ToolResult, ToolUseBehavior } from './agency/agent-options.ts'
@@ -22,7 +22,8 @@ export {
   MCPServerStreamableHttp,
   type MCPServerStreamableHttpOptions,
 } from './mcp/mcp-servers.ts'
-export { McpConnections, ToolServerError } from './mcp/connections.ts'
+export { McpConnections } from './mcp/connections.ts'
+export { ToolServerError } from './mcp/tool-server-error.ts'
 export { enableHostedMcpToolOAuth } from './agency/hosted-tool-oauth.ts'
 export type { OAuthAccess } from './mcp/oauth-access.ts'
 export {
@@ -37,12 +38,7 @@ export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFai
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'
-export {
-  isLanguageModel,
-  type LanguageModel,
-  languageModelName,
-  type ProviderTool,
-} from './models/ai-sdk/language-model.ts'
+export { isLanguageModel, type LanguageModel, languageModelName, type ProviderTool } from './agency/language-model.ts'
 export type { ClientConfig } from './models/client-config.ts'
 export { chargedVendor, isProvider, unknownProvider, VENDORS, vendorsOf } from './models/model-vendor.ts'
 export {
@@ -55,14 +51,8 @@ export {
 } from './models/resolve-model.ts'
 export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
-export {
-  type ModelCallObserver,
-  type ModelCallOptions,
-  ModelError,
-  type ModelErrorCode,
-  type ModelTransport,
-  type ResponsesRequest,
-} from './models/transport.ts'
+export { ModelError, type ModelErrorCode } from './models/model-error.ts'
+export type { ModelCallObserver, ModelCallOptions, ModelTransport, ResponsesRequest } from './agency/model-object.ts'
 export { ResponseEventWriter, type ResponseUsage } from './models/response-events.ts'
 export { usageOfRealtimeResponse } from './models/pricing.ts'
 export type { RunEnvironment, RunJournal, RunSink } from './run/run.ts'

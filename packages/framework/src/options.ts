@@ -13,6 +13,13 @@ export const AnyFunction = z.custom<(...args: never[]) => unknown>((value) => ty
   error: 'must be a function',
 })
 
+/** An option that is given as undefined, as by `process.env.MODEL`, is not given. */
+export function present<Options extends object>(options: Options): Present<Options> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Present<Options>
+}
+
+type Present<Options> = { [Name in keyof Options]: Exclude<Options[Name], undefined> }
+
 /**
  * Checks what a developer has written as options, and fills in the defaults of the schema. A name that is not known is a
  * mistake too: an option that is ignored may be the one that keeps strangers out.

@@ -34,7 +34,7 @@ export type RunOptions = {
   readonly maxTurns?: number
   /** Longest time that the run may take, in milliseconds. Default: the agency's. */
   readonly timeoutMs?: number
-  /** Told of every failure with its cause, which no event carries. */
+  /** Called for every failure with its cause, which no event carries. */
   readonly onFailure?: ((error: unknown) => void) | undefined
   readonly onToolFailure?: OnToolFailure | undefined
 }
@@ -120,7 +120,6 @@ function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
     maxTurns,
     tools,
     onToolFailure: options.onToolFailure,
-    converse: runConversation,
   })
 }
 
@@ -131,6 +130,7 @@ async function answerUser(run: Run, agent: string): Promise<unknown> {
   const next = inputItems(input)
   const conversation = new Conversation(run, {
     agent,
+    converse: runConversation,
     additionalInstructions: input.additionalInstructions,
     history: forModel(thread, { ...storage(run.agency.agents.get(agent)!), next }).map(withoutMetadata),
   })

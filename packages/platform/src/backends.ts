@@ -29,7 +29,7 @@ type Backends = {
 export async function openBackends(
   { redisUrl }: Pick<PlatformConfig, 'redisUrl'>,
   log: Logger,
-  hear: (message: ControlMessage) => void,
+  onMessage: (message: ControlMessage) => void,
 ): Promise<Backends> {
   if (redisUrl === undefined) {
     const logs = new MemoryRunLogs()
@@ -38,7 +38,7 @@ export async function openBackends(
   const onError = (error: Error): void => log.error({ err: error }, 'Redis: connection lost')
   const redis = await connectRedis({ url: redisUrl, onError })
   const logs = await RedisRunLogs.open(redis)
-  const control = await RedisControlChannel.open(redis, hear)
+  const control = await RedisControlChannel.open(redis, onMessage)
   // Apart from those of a self-hosted server on the same Redis: a callback belongs to one of the two.
   const oauthStates = new RedisOAuthStateRegistry(redis, { prefix: 'bureau:platform:' })
   const close = async (): Promise<void> => {

@@ -7,6 +7,8 @@ export type Caller = {
   readonly scopes: readonly string[]
   /** Null: every integration of the owner. */
   readonly integrationIds: readonly string[] | null
+  /** When the key ends; null: never. */
+  readonly expiresAt: Date | null
 }
 
 /**

@@ -64,7 +64,9 @@ export const PlatformEnvironment = z.object({
     ),
   OAUTH_CALLBACK_URL: address
     .optional()
-    .describe('Where identity providers send users back to. Default: `/auth/callback` of PUBLIC_BASE_URL.'),
+    .describe(
+      'Where identity providers send users back to. Default: `/auth/callback` of PUBLIC_BASE_URL, else of the address that `bureau` listens on.',
+    ),
   BUREAU_ALLOWED_HOSTS: z
     .string()
     .optional()
@@ -210,3 +212,11 @@ function unusable(env: Environment): string[] {
 const isPostgres = (url: string | undefined): boolean => /^postgres(ql)?:\/\//.test(url ?? '')
 
 const listOf = (text: string | undefined): string[] => (text ?? '').split(',').flatMap((part) => part.trim() || [])
+
+/** What is known only once the platform listens. */
+export type StartUp = {
+  /** False: the first owner is still being made. */
+  isOver: boolean
+  /** Where it listens. Undefined until it listens. */
+  address?: string
+}

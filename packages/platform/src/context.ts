@@ -3,7 +3,7 @@ import type { GuessLimiter, Logger, RateLimiter, RunLogs } from '@bureau/runtime
 import type { AttachmentAccess } from './attachments/attachment-access.ts'
 import type { BlobStore } from './attachments/blob-store.ts'
 import type { RunExecutor } from './runs/execute/run-executor.ts'
-import type { PlatformConfig } from './config.ts'
+import type { PlatformConfig, StartUp } from './config.ts'
 import type { Overload } from './http/overload.ts'
 import type { AgencyMounts } from './mount/agency-mounts.ts'
 import type { StagedUploads } from './mount/staged-uploads.ts'
@@ -38,7 +38,6 @@ export type Platform = {
   readonly guesses: GuessLimiter
   readonly overload: Overload
   readonly signIns: SignIns
-  /** Not over: the first owner is still being made. */
-  readonly startUp: { isOver: boolean }
+  readonly startUp: StartUp
   readonly log: Logger
 }

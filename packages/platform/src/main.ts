@@ -11,7 +11,7 @@ import { openBackends } from './backends.ts'
 import { closeToOthers } from './close-to-others.ts'
 import { RunExecutor } from './runs/execute/run-executor.ts'
 import { executeRun } from './runs/execute/execute-run.ts'
-import { loadPlatformConfig, type PlatformConfig } from './config.ts'
+import { type StartUp, loadPlatformConfig, type PlatformConfig } from './config.ts'
 import type { Platform } from './context.ts'
 import { Overload } from './http/overload.ts'
 import { AgencyMounts } from './mount/agency-mounts.ts'
@@ -20,7 +20,7 @@ import { openSignIns } from './oauth/open-sign-ins.ts'
 import { SqlTokenStore } from './oauth/token-store.sql.ts'
 import { openPlatformStore, type PlatformStore } from './platform-store.ts'
 import { Replica } from './runs/recover/replica.ts'
-import type { RunView } from './runs/records/run-view.ts'
+import type { RunView } from './run-records/run-view.ts'
 import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
@@ -112,7 +112,7 @@ export async function equipPlatform(
   store: PlatformStore,
   { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
 ): Promise<OpenPlatform> {
-  const backends = await openBackends(config, log, (message) => hear(message, { store, executor }))
+  const backends = await openBackends(config, log, (message) => onControlMessage(message, { store, executor }))
   const { logs, control } = backends
   const blobs = await openBlobs(config)
   const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
@@ -120,7 +120,9 @@ export async function equipPlatform(
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
-  const signIns = openSignIns({ agencies, environment, config, registry: backends.oauthStates, openTokenStore, log })
+  const startUp: StartUp = { isOver: !makesFirstOwner }
+  const registry = backends.oauthStates
+  const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
   const executor: RunExecutor = new RunExecutor({
     store,
     logs,
@@ -132,7 +134,7 @@ export async function equipPlatform(
     version: VERSION,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onRecovered: (runs) => tellOfLostRuns(runs, { logs, log }),
+    onRecovered: (runs) => announceLostRuns(runs, { logs, log }),
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
   replica.startTimers()
@@ -154,7 +156,7 @@ export async function equipPlatform(
     rates: new RateLimiter(config.rates),
     guesses: new GuessLimiter(config.wrongKeysPerMinute),
     overload: new Overload(config.maxLagMs),
-    startUp: { isOver: !makesFirstOwner },
+    startUp,
   }
   const app = await createApp(platform)
   const stopMaintenance = startMaintenance(platform)
@@ -171,7 +173,7 @@ function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; l
   return new SqlTokenStore({ ...store, ownerId, onUnreadable })
 }
 
-function tellOfLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
+function announceLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
   log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
   // Whoever is not reached looks by itself a little later.
   for (const { runId } of runs) logs.nudge(runId).catch(() => {})
@@ -184,7 +186,7 @@ async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
 }
 
 /** What another process, or this one, has to say. */
-function hear(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
+function onControlMessage(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
   if (message.type === 'cancel') executor.cancel(message.runId, message.mode)
   else void store.authenticator.forget(message.keyId)
 }

@@ -15,7 +15,7 @@ import type { CompletionRequest } from './runs/admit/completion-request.ts'
 import { recordOutcome } from './runs/settle/record-outcome.ts'
 import { startRun } from './runs/execute/start-run.ts'
 import { insertReplica } from './runs/recover/replicas.repo.ts'
-import type { ModelCall } from './runs/records/run-output.repo.ts'
+import type { ModelCall } from './run-records/run-output.repo.ts'
 import type { Ending } from './runs/settle/write-outcome.ts'
 
 /** A tenant in a test: an owner with one integration, and short ways to do what callers and runners do. */
@@ -69,7 +69,7 @@ export async function addTenant(
 ): Promise<TestTenant> {
   const { db } = store
   const { id: ownerId } = await createOwner(db, store.dataKeys, { name: 'Ada' })
-  const caller: Caller = { ownerId, keyId: newId('key'), scopes: ['*'], integrationIds: null }
+  const caller: Caller = { ownerId, keyId: newId('key'), scopes: ['*'], integrationIds: null, expiresAt: null }
   const integration = { name: 'Support', agencyId: 'shop', defaultAgent: 'CEO', ...settings }
   const view = await db.run(createIntegration, { ownerId, actor: caller.keyId, integration })
   const integrationId = view.apiIntegrationId

@@ -12,10 +12,10 @@ export const ClientConfig = z
     api_key: z.string().nullish().describe('Model API key for this request.'),
     default_headers: z.record(z.string(), z.string()).nullish().describe('Headers of the model requests.'),
     thirdparty_keys: z
-      .record(z.string(), z.string())
+      .record(z.string(), z.string().nullable())
       .nullish()
       .describe('Keys by provider, for thirdparty/... models.'),
-    litellm_keys: z.record(z.string(), z.string()).nullish().describe('Alias of thirdparty_keys.'),
+    litellm_keys: z.record(z.string(), z.string().nullable()).nullish().describe('Alias of thirdparty_keys.'),
     model: z.string().nullish().describe('Model of every agent for this request.'),
     model_settings_extra_args: z.record(z.string(), z.unknown()).nullish().describe('Model settings for this request.'),
   })
@@ -39,6 +39,12 @@ export const RunRequest = z
     user_context: z.record(z.string(), z.unknown()).nullish().describe('Readable by tools; never in the prompt.'),
     generate_chat_name: z.boolean().nullish().describe('True: the answer carries chat_name.'),
     client_config: ClientConfig.nullish(),
+    on_disconnect: z
+      .enum(['cancel', 'continue'])
+      .nullish()
+      .describe(
+        'Of a streamed run: continue lets it go on when its client leaves, who may come back. Default: cancel.',
+      ),
   })
   .meta({ id: 'RunRequest' })
 export type RunRequest = z.infer<typeof RunRequest>

@@ -1,5 +1,5 @@
 /**
- * Every refusal a caller can meet: the HTTP status and the sentence it is told.
+ * Every refusal a caller can meet: the HTTP status and its sentence.
  *
  * Codes are public API: added, never renamed or reused. docs/errors.md lists them and a check compares.
  */
@@ -13,6 +13,8 @@ export const ERRORS = {
   body_too_large: { status: 413, message: 'The body is too large.' },
   body_too_slow: { status: 408, message: 'The body did not arrive in time.' },
   internal_error: { status: 500, message: 'Something failed on our side.' },
+  invalid_last_event_id: { status: 400, message: 'Last-Event-ID (or starting_after) must be a whole number.' },
+  stream_unavailable: { status: 503, message: 'The stream of this run cannot be reached now.' },
   overloaded: { status: 503, message: 'The server is at its limit. Try again shortly.' },
   server_draining: { status: 503, message: 'The server is shutting down. Try again shortly.' },
   database_unavailable: { status: 503, message: 'The database cannot be reached. Try again shortly.' },
@@ -71,9 +73,7 @@ export const ERRORS = {
   idempotency_key_required: { status: 400, message: 'Send an Idempotency-Key header.' },
   version_conflict: { status: 412, message: 'The resource was changed meanwhile. Read it again.' },
   usage_request_not_found: { status: 404, message: 'Nothing is reserved under this usageRequestId.' },
-  invalid_last_event_id: { status: 400, message: 'Last-Event-ID (or starting_after) must be a whole number.' },
   invalid_offset: { status: 400, message: 'offset must be a byte position on a character boundary.' },
-  stream_unavailable: { status: 503, message: 'The stream of this run cannot be reached now.' },
   alias_in_use: { status: 409, message: 'The alias belongs to another chat.' },
   member_exists: { status: 409, message: 'The member exists with other values.' },
   invalid_consumer_id: { status: 400, message: 'consumerId may hold 1 to 256 of A-Z a-z 0-9 . _ : @ + = ~ | -' },

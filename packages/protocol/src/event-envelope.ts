@@ -49,7 +49,7 @@ function withSource(data: object, source: EventSource): string {
 
 const sourceTexts = new WeakMap<EventSource, string>()
 
-/** The members that say who speaks; worked out once for each agent's stay. */
+/** The members that say who speaks; worked out once for each time that an agent is in control. */
 function sourceText(source: EventSource): string {
   const known = sourceTexts.get(source)
   if (known !== undefined) return known

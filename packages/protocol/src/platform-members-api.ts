@@ -134,6 +134,7 @@ export const LedgerEntry = z
     messages: z.int(),
     tokens: z.int(),
     costUsd: z.number(),
+    estimated: z.boolean().describe('Tokens and cost are estimated: a provider has not told the usage of this run.'),
     periodStart: Time,
     note: z.string().nullable(),
     actor: z.string().nullable(),

@@ -25,7 +25,11 @@ export const RUN_ERRORS = {
   upstream_timeout: { class: 'upstream', message: 'The model provider did not answer in time.' },
   upstream_rate_limited: {
     class: 'upstream',
-    message: 'The model provider refused the request because of its rate or quota limits.',
+    message: 'The model provider refused the request because of its rate limits.',
+  },
+  upstream_quota_exhausted: {
+    class: 'upstream',
+    message: 'The model provider says that the account has no quota left.',
   },
   upstream_auth_failed: { class: 'upstream', message: 'The model provider did not accept the API key.' },
   upstream_invalid_request: { class: 'upstream', message: 'The model provider refused the request as not valid.' },
@@ -60,6 +64,7 @@ export type RunErrorCode = keyof typeof RUN_ERRORS
 const LASTING: ReadonlySet<string> = new Set<RunErrorCode>([
   'invalid_configuration',
   'approval_required',
+  'upstream_quota_exhausted',
   'upstream_auth_failed',
   'upstream_invalid_request',
   'upstream_event_too_large',

@@ -6,9 +6,9 @@ import type { Usage, UsageByModel } from './usage.ts'
 export type CancelMode = 'immediate' | 'after_turn'
 
 /**
- * Who speaks: one agent's stay in control of a conversation.
+ * Who speaks: an agent, while it is in control of a conversation.
  *
- * One object is shared by all events of the stay, so that an encoder can work out its text once.
+ * One object is shared by all events of that time, so that an encoder can work out its text once.
  */
 export type EventSource = {
   readonly agent: string
@@ -89,7 +89,7 @@ export type RunEnded = {
   readonly run_id: string
   readonly status: 'completed' | 'failed' | 'cancelled'
   readonly new_messages: readonly Message[]
-  /** Null when the agent was told not to report usage. */
+  /** Null when the agent is set not to report usage. */
   readonly usage: Usage | null
   readonly usage_by_model: readonly UsageByModel[]
   /** The final answer: text, or an object when the agent has a structured output type. Null when there is none. */

@@ -14,7 +14,9 @@ export const Usage = z
     estimated: z
       .boolean()
       .optional()
-      .describe('True: a request did not come to its end, and what it cost is estimated.'),
+      .describe(
+        'True: the provider has not reported the usage of some request (it may have been cut off), so it is estimated.',
+      ),
   })
   .meta({ id: 'Usage' })
 export type Usage = z.infer<typeof Usage>

@@ -3,6 +3,9 @@ import { MemoryOAuthStateRegistry } from './oauth/oauth-state-registry.memory.ts
 import { RedisOAuthStateRegistry } from './oauth/oauth-state-registry.redis.ts'
 import type { OAuthStateRegistry } from './oauth/oauth-state-registry.ts'
 import { connectRedis } from './redis/connect-redis.ts'
+import { MemoryRunLogs } from './run-log/run-log.memory.ts'
+import { RedisRunLogs } from './run-log/run-log.redis.ts'
+import type { RunLogs } from './run-log/run-log.ts'
 import { MemoryRunRegistry } from './runs/run-registry.memory.ts'
 import { RedisRunRegistry } from './runs/run-registry.redis.ts'
 import type { RunRegistry } from './runs/run-registry.ts'
@@ -13,32 +16,42 @@ import type { Tickets } from './tickets/tickets.ts'
 /** Where a process keeps what other processes may have to know. */
 type Backends = {
   readonly runs: RunRegistry
+  /** Of runs that outlive their clients. */
+  readonly runLogs: RunLogs
   readonly oauthStates: OAuthStateRegistry
   readonly tickets: Tickets
   readonly close: () => Promise<void>
 }
+
+type BackendsOptions = {
+  readonly redisUrl: string | undefined
+  readonly log: Logger
+  /** How long the log of a run is kept after its end, in milliseconds. */
+  readonly resumeMs: number
+}
+
+/** Logs of the platform may be in the same Redis. */
+const RUN_LOGS_PREFIX = 'bureau:kept:'
 
 /**
  * The only place that chooses: Redis where a URL is given, else the memory of this process.
  *
  * @throws ConfigError Redis cannot be reached.
  */
-export async function openBackends({
-  redisUrl,
-  log,
-}: {
-  redisUrl: string | undefined
-  log: Logger
-}): Promise<Backends> {
+export async function openBackends({ redisUrl, log, resumeMs }: BackendsOptions): Promise<Backends> {
   const redis = redisUrl === undefined ? undefined : await connectRedis({ url: redisUrl, onError: logLoss(log) })
   const runs = redis ? new RedisRunRegistry(redis) : new MemoryRunRegistry()
+  const kept = { prefix: RUN_LOGS_PREFIX, lingerMs: resumeMs }
+  const runLogs = redis ? await RedisRunLogs.open(redis, kept) : new MemoryRunLogs(kept)
   const oauthStates = redis ? new RedisOAuthStateRegistry(redis) : new MemoryOAuthStateRegistry()
   return {
     runs,
+    runLogs,
     oauthStates,
     tickets: redis ? new RedisTickets(redis) : new MemoryTickets(),
     close: async () => {
       await runs.close()
+      await runLogs.close()
       await oauthStates.close()
       await redis?.close()
     },

@@ -69,7 +69,7 @@ export {
   isBeginningBrowser,
   throughStartPage,
 } from './oauth/sign-in-browser.ts'
-export { type CallbackAnswer, tellCallback } from './oauth/tell-callback.ts'
+export { type CallbackAnswer, answerCallback } from './oauth/answer-callback.ts'
 export { connectRedis, type RedisConnection } from './redis/connect-redis.ts'
 export { encodeBatches, type EncodeEvent } from './run-log/encode-batches.ts'
 export { FlushTimer } from './run-log/flush-timer.ts'
@@ -84,8 +84,10 @@ export {
   type RunLogReader,
   type RunLogs,
 } from './run-log/run-log.ts'
+export { hasEverything, readResumePoint } from './run-log/resume-point.ts'
 export { COALESCE_MS, RunRecorder } from './run-log/run-recorder.ts'
 export { StoredRunLog } from './run-log/stored-run-log.ts'
 export { StreamBroken } from './run-log/stream-broken.ts'
+export { KeptRuns } from './runs/kept-runs.ts'
 export type { LiveRun, RunRegistry } from './runs/run-registry.ts'
-export { type FollowedRun, RunHost, type StartRun } from './runs/run-host.ts'
+export { type FollowedRun, type LoggedRun, RunHost, type StartRun } from './runs/run-host.ts'

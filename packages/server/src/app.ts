@@ -7,6 +7,7 @@ import {
   apiDocsRoutes,
   BodyReceiver,
   createLogger,
+  KeptRuns,
   type Logger,
   methodsAt,
   NO_SNIFFING,
@@ -20,14 +21,13 @@ import {
   usableDirectories,
 } from '@bureau/runtime'
 import { z } from 'zod'
-import { metadataRoute } from './agencies/metadata.routes.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
-import { openApiDocument } from './docs/openapi.ts'
+import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
-import type { Face } from './faces/face.ts'
-import { type Callers, callersOf } from './http/callers.ts'
+import { type Face, metadataRoute } from './faces/face.ts'
+import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
 import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
@@ -40,7 +40,7 @@ import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
 import { checkServerOptions } from './check-options.ts'
-import { drainMsOf, readAgencies, readVendors, type ServerOptions } from './options.ts'
+import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
@@ -68,7 +68,9 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   answerCompletely(app)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
   const models = modelAccess(config, options.egress)
-  const backends = await openBackends({ redisUrl: config.redisUrl, log })
+  const resumeMs = resumeMsOf(options)
+  const backends = await openBackends({ redisUrl: config.redisUrl, log, resumeMs })
+  const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const watched = { now: Date.now, observer: observability.observer() }
   const environment = { models, mcp: new McpConnections(), ...watched, ...(signIns && { oauth: signIns.access }) }
@@ -78,10 +80,11 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     takeSlot: () => slots.take(),
     observeSession: (agency) => observability.session(agency),
     runs: new RequestRuns({
-      host: new RunHost(backends.runs),
+      host: new RunHost(backends.runs, kept),
       slots,
       environmentOf: (request) => ({ ...environment, observer: observability.observer(request) }),
     }),
+    keepsRuns: resumeMs > 0,
     signIns,
     log,
     metadataOptions: { ...metadataOptions(options, config), toolServers: { mcp: environment.mcp, log } },
@@ -97,7 +100,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   })
   logRequests(app)
   await allowOrigins(app, callers.origins)
-  finishRunsBeforeClosing(app, { runs: backends.runs, drainMs: drainMsOf(options) })
+  finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
   checkCallers(app, callers)
   const logs = options.enableLogging && (await keepActivity(app, options.logsDir ?? 'activity-logs'))
   observability.install(app)
@@ -108,7 +111,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
-  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { ...options, host: callers.host })
+  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
   return app
 }
 
@@ -204,9 +207,15 @@ async function voiceRoutes(
   return realtimeRoutes(app, agencies, { options: realtimeOptions, ...setUp })
 }
 
-function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], options: ServerOptions): void {
+type DocsParts = { readonly options: ServerOptions; readonly callers: Callers }
+
+function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options, callers }: DocsParts): void {
   const info = { title: 'Bureau agent server', version: VERSION }
-  const description = openApiDocument(rows, { info, url: serverUrl(options) })
+  const description = openApiDocument(rows, {
+    info,
+    url: serverUrl({ ...options, host: callers.host }),
+    ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
+  })
   apiDocsRoutes(app, { prefix: '', document: () => description, routeConfig: { open: options.publicDocs ?? false } })
 }
 
@@ -245,10 +254,13 @@ const isOpen = ({ method, url, routeOptions: { config } }: FastifyRequest): bool
   config.authenticatesItself === true ||
   /^\/auth\/callback(?:\?|$)/.test(url)
 
-function warnOfOpenServer({ appTokenEnv: name = 'APP_TOKEN', host, corsOrigins }: ServerOptions, log: Logger): void {
+function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log: Logger): void {
+  const name = appTokenEnv ?? 'APP_TOKEN'
   const listens = host === undefined ? ', so runServer listens on 127.0.0.1 only (`host` changes that)' : ''
   const answers = corsOrigins === undefined ? '; pages of other machines may not call (`corsOrigins` changes that)' : ''
-  log.warn(`authentication is off: ${name} is not set${listens}${answers}`)
+  // Who names a variable wants a token: in a network this is a mistake, and on one machine it may be a trial.
+  const isMistake = appTokenEnv !== undefined && host !== undefined && !LOOPBACK_HOST.test(host)
+  log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${listens}${answers}`)
 }
 
 async function keepActivity(app: FastifyInstance, directory: string): Promise<ActivityLogs> {

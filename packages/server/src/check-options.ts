@@ -3,7 +3,7 @@ import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bure
 import type { EgressPolicyOptions } from '@bureau/runtime'
 import { z } from 'zod'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
-import type { MetricsOptions } from './observability/observability.ts'
+import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
 import type { ServerOptions } from './options.ts'
 import { RealtimeChecks } from './realtime/realtime-options.ts'
@@ -12,6 +12,11 @@ const flag = z.boolean().optional()
 const text = z.string().optional()
 const texts = z.array(z.string()).optional()
 const count = z.int().positive().optional()
+const milliseconds = z.int().min(0).max(2_147_483_647).optional()
+/** What browsers send as `Origin`: nothing else would ever be equal to it. */
+const origin = z.string().refine((text) => text === '*' || text === 'null' || isOrigin(text), {
+  error: 'must be "*", or an origin without a path (https://app.example.com)',
+})
 const port = z.int().min(0).max(65_535).optional()
 const anAgency = z.custom<Agency>((value) => value instanceof Agency, { error: 'must be an Agency' })
 
@@ -34,9 +39,12 @@ const ServerChecks = z.strictObject({
   tools: z.array(z.unknown()).optional(),
   host: text,
   port,
-  serverUrl: text,
-  appTokenEnv: text,
-  corsOrigins: texts,
+  serverUrl: z.url({ protocol: /^https?$/, error: 'must be an http: or https: address' }).optional(),
+  appTokenEnv: z
+    .string()
+    .regex(/^[^\s=]+$/, 'must be the name of a variable')
+    .optional(),
+  corsOrigins: z.array(origin).optional(),
   publicDocs: flag,
   exposeInstructions: flag,
   enableAgui: flag,
@@ -49,7 +57,8 @@ const ServerChecks = z.strictObject({
   clientConfigVendors: texts,
   bodyLimitBytes: count,
   maxConcurrentRuns: count,
-  drainMs: z.int().min(0).max(2_147_483_647).optional(),
+  drainMs: milliseconds,
+  resumeMs: milliseconds,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
   enableLogging: flag,
   logsDir: text,
@@ -67,6 +76,14 @@ const ServerChecks = z.strictObject({
     .union([z.boolean(), z.strictObject({ path: text, port } satisfies OptionChecks<MetricsOptions>)])
     .optional(),
 } satisfies OptionChecks<ServerOptions>)
+
+function isOrigin(text: string): boolean {
+  const url = URL.parse(text)
+  // The origins of other schemes, such as those of browser extensions, are not defined for all platforms.
+  return (
+    url !== null && (/^https?:$/.test(url.protocol) ? url.origin === text : /^[a-z][\w.+-]*:\/\/[^/?#]+$/.test(text))
+  )
+}
 
 /** @throws ConfigError an option is not known, or has a value of the wrong kind; every problem is listed. */
 export function checkServerOptions(options: ServerOptions): void {

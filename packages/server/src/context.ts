@@ -18,6 +18,8 @@ export type ServerContext = {
   /** Watches a voice session of the agency of this route name; undefined when nobody wants to know. */
   readonly observeSession: (agency: string) => SessionObserver | undefined
   readonly runs: RequestRuns
+  /** False: every run ends with its client. */
+  readonly keepsRuns: boolean
   /** Undefined when no agency needs to know its users. */
   readonly signIns: SignIns | undefined
   readonly log: Logger

@@ -1,7 +1,7 @@
 import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
-import type { MetricsOptions } from './observability/observability.ts'
+import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
@@ -64,6 +64,11 @@ export type ServerOptions = OAuthOptions & {
   readonly bodyLimitBytes?: number
   /** Runs and voice sessions that the server works on at once; more are refused (503, or close code 1013). Default 10_000. */
   readonly maxConcurrentRuns?: number
+  /**
+   * How long the events of a run with `on_disconnect: "continue"` are kept after its end, in milliseconds. 0: such runs are
+   * refused. Default 60_000.
+   */
+  readonly resumeMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
   /** Default `info`. */
@@ -105,7 +110,7 @@ const AGENCY_NAME = /^(?!\.{1,2}$)[A-Za-z0-9_.~-]{1,128}$/
 /**
  * The agencies by route name: an empty key becomes `agency`, spaces become underscores.
  *
- * @throws ConfigError a name is reserved, not fit for a URL, or taken twice; every problem is listed.
+ * @throws ConfigError a name is reserved, not fit for a URL, taken twice or only in `oauthTokenPath`; every problem is listed.
  */
 export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency> {
   const agencies = new Map<string, Agency>()
@@ -117,6 +122,8 @@ export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency
     else if (agencies.has(name)) problems.push(`agencies: two agencies are named "${name}".`)
     else agencies.set(name, value instanceof Agency ? value : value())
   }
+  const paths = typeof options.oauthTokenPath === 'object' ? Object.keys(options.oauthTokenPath) : []
+  for (const name of paths) if (!agencies.has(name)) problems.push(`oauthTokenPath: there is no agency "${name}".`)
   if (problems.length > 0) throw new ConfigError(problems.join('\n'))
   return agencies
 }
@@ -139,6 +146,9 @@ export function readVendors(
   }
   return new Set(given ?? [...agencies].flatMap((agency) => vendorsOf(agency, defaultModel)))
 }
+
+/** How long the events of a run that outlives its client are kept, in milliseconds. */
+export const resumeMsOf = ({ resumeMs = 60_000 }: ServerOptions): number => resumeMs
 
 /** How long runs may go on after a stop signal, in milliseconds. */
 export const drainMsOf = ({ drainMs = 30_000 }: ServerOptions): number => drainMs

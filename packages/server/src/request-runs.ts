@@ -1,5 +1,5 @@
 import type { RunEnvironment } from '@bureau/framework'
-import type { FollowedRun, LiveRun, Logger, RunHost, StartRun } from '@bureau/runtime'
+import type { FollowedRun, LiveRun, LoggedRun, Logger, RunHost, StartRun } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import type { RunSlots } from './run-slots.ts'
 
@@ -39,6 +39,21 @@ export class RequestRuns {
   follow(request: FastifyRequest, asked: Asked): Promise<FollowedRun> {
     const { host, slots } = this.#options
     return slots.start(() => host.follow(this.#given(request, asked)))
+  }
+
+  /**
+   * Starts a run that goes on when the client of this request leaves.
+   *
+   * @throws ServiceError `overloaded`
+   */
+  keep(request: FastifyRequest, asked: Asked): Promise<LoggedRun> {
+    const { host, slots } = this.#options
+    return slots.start(() => host.keep(this.#given(request, asked)))
+  }
+
+  /** As in `RunHost`. */
+  find(...given: Parameters<RunHost['find']>): ReturnType<RunHost['find']> {
+    return this.#options.host.find(...given)
   }
 
   /** As in `RunHost`. */

@@ -13,7 +13,7 @@ export type RunningServer = {
 }
 
 /**
- * Serves agencies and tools over HTTP until the process is told to stop.
+ * Serves agencies and tools over HTTP until the process is asked to stop.
  *
  * @throws ConfigError options or environment are not valid.
  */

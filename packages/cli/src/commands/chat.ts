@@ -12,11 +12,11 @@ export const chatCommand = new Command('chat')
   .description('Talk to an agency. Ctrl-C stops an answer, Ctrl-D ends the chat.')
   .option('--url <address>', 'where the server is', 'http://127.0.0.1:8000')
   .option('--agency <name>', 'the agency to talk to (default: the first one)')
-  .option('--token <token>', 'the server token (default: APP_TOKEN)')
+  .option('--token <token>', 'the server token (default: the first in APP_TOKEN)')
   .addHelpText('after', '\nExample:\n  $ bureau chat --agency support')
   .action(async (flags: ChatFlags) => {
     const url = flags.url.replace(/\/$/, '')
-    const token = flags.token ?? (process.env['APP_TOKEN'] || undefined)
+    const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
     const agency = flags.agency ?? (await listAgencies(url, token))[0]
     if (agency === undefined) throw new ConfigError(`${url} serves no agency.`)
     console.error(`Talking to ${agency}.`)
@@ -34,7 +34,7 @@ async function chat(client: Client): Promise<void> {
   }
 }
 
-/** One message and its answer. A failure is told, and the chat goes on without that turn. */
+/** One message and its answer. A failure is printed, and the chat goes on without that turn. */
 async function turn(client: Client, message: string, lines: Interface): Promise<void> {
   const run = client.stream({ message, chat: 'terminal' })
   // A run that cannot be stopped says itself why.

@@ -23,9 +23,9 @@ export async function checkModel({ model }: ServerConfig): Promise<Finding> {
   })
   await response.body?.cancel()
   if (response.status === 401 || response.status === 403) {
-    const said = `${model.baseUrl} answers ${response.status}`
+    const answered = `${model.baseUrl} answers ${response.status}`
     const text =
-      model.apiKey === undefined ? `${said}: set OPENAI_API_KEY.` : `${said}: OPENAI_API_KEY is not accepted.`
+      model.apiKey === undefined ? `${answered}: set OPENAI_API_KEY.` : `${answered}: OPENAI_API_KEY is not accepted.`
     return { subject, state: 'fault', text }
   }
   const text = `${model.defaultModel} at ${model.baseUrl}`

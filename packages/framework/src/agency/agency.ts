@@ -1,7 +1,8 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
-import { adoptHandoff, type AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
-import type { ForeignAgent, ForeignHandoff } from './agent-options.ts'
+import { adoptHandoff } from './agents-sdk/adopt-handoff.ts'
+import type { AgencyHandoff } from './handoff.ts'
+import type { AnyAgent, AnyHandoff } from './agent-options.ts'
 import { Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { Agent } from './agent.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'
@@ -120,7 +121,7 @@ function collectAgents(roots: readonly Agent[]): ReadonlyMap<string, Agent> {
   return agents
 }
 
-/** Names stand in events, ids and log lines: one line, which does not begin or end with a space. */
+/** Names are part of events, ids and log lines: one line, which does not begin or end with a space. */
 const AGENT_NAME = /^(?=\S)[^\p{Cc}\p{Zl}\p{Zp}]{1,128}(?<=\S)$/u
 
 function handoffsOf(agent: Agent, flows: readonly Flow[]): readonly AgencyHandoff[] {
@@ -130,7 +131,7 @@ function handoffsOf(agent: Agent, flows: readonly Flow[]): readonly AgencyHandof
   return Object.freeze([...agent.handoffs.map(toHandoff), ...byFlow])
 }
 
-function toHandoff(target: Agent | Handoff | ForeignAgent | ForeignHandoff): AgencyHandoff {
+function toHandoff(target: AnyAgent | AnyHandoff): AgencyHandoff {
   if (target instanceof Handoff) return target
-  return 'onInvokeHandoff' in target ? adoptHandoff(target, Agent.from(target.agent)) : new Handoff(Agent.from(target))
+  return 'toolName' in target ? adoptHandoff(target, Agent.from(target.agent)) : new Handoff(Agent.from(target))
 }

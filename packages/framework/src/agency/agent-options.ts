@@ -1,10 +1,8 @@
 import { z } from 'zod'
-import type { ModelObject } from '../models/resolve-model.ts'
+import type { ModelObject } from './model-object.ts'
 import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
-import type { Agent } from './agent.ts'
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
-import type { Handoff } from './handoff.ts'
-import type { ModelSettings } from './model-settings.ts'
+import type { ModelRetry, ModelSettings } from './model-settings.ts'
 import type { MCPServerOAuth } from './oauth-server.ts'
 import type { JsonSchemaOutput } from './output-format.ts'
 import type { RunContext } from './run-context.ts'
@@ -53,8 +51,8 @@ export type DynamicPrompt = {
   bivariant(runContext: RunContext, agent: NamedAgent): Promise<Prompt> | Prompt
 }['bivariant']
 
-/** An agent of `@openai/agents`, by the members that are read of it. */
-export type ForeignAgent = {
+/** An agent by the members that ours have, and those of `@openai/agents`. */
+export type AnyAgent = {
   readonly name: string
   readonly instructions: unknown
   readonly handoffs: readonly unknown[]
@@ -62,13 +60,12 @@ export type ForeignAgent = {
   readonly inputGuardrails: readonly unknown[]
 }
 
-/** A handoff of `@openai/agents`, by the members that are read of it. */
-export type ForeignHandoff = {
+/** A handoff by the members that ours have, and those of `@openai/agents`. */
+export type AnyHandoff = {
   readonly toolName: string
   readonly toolDescription: string
   readonly inputJsonSchema: unknown
-  readonly agent: ForeignAgent | Agent
-  readonly onInvokeHandoff: unknown
+  readonly agent: AnyAgent
 }
 
 export type AgentOptions = {
@@ -82,7 +79,7 @@ export type AgentOptions = {
   /** Shown to agents that may hand over to it. Default: the description. */
   readonly handoffDescription?: string
   /** Agents that it may hand the conversation over to; flows of the kind `handoff` add to them. */
-  readonly handoffs?: readonly (Agent | Handoff | ForeignAgent | ForeignHandoff)[]
+  readonly handoffs?: readonly (AnyAgent | AnyHandoff)[]
   /** A model's name, a language model of the AI SDK, or a model object of one's own. Default: the server's model. */
   readonly model?: string | ModelObject
   readonly modelSettings?: ModelSettings
@@ -117,6 +114,20 @@ export type AgentOptions = {
   readonly voice?: string
 }
 
+const word = z.string().nullish()
+const delay = z.number().nonnegative().max(2_147_483_647).optional()
+
+const RetryChecks = z.strictObject({
+  maxRetries: z.int().nonnegative().optional(),
+  backoff: z
+    .strictObject({
+      initialDelayMs: delay,
+      maxDelayMs: delay,
+      multiplier: z.number().positive().optional(),
+    } satisfies OptionChecks<NonNullable<ModelRetry['backoff']>>)
+    .optional(),
+} satisfies OptionChecks<ModelRetry>)
+
 const ModelSettingsChecks = z.strictObject({
   temperature: z.number().optional(),
   topP: z.number().optional(),
@@ -130,15 +141,22 @@ const ModelSettingsChecks = z.strictObject({
   promptCacheRetention: z.unknown().optional(),
   promptCacheOptions: z.unknown().optional(),
   contextManagement: z.unknown().optional(),
-  reasoning: z.unknown().optional(),
+  reasoning: z.strictObject({ effort: word, summary: word, context: word, mode: word }).optional(),
   text: z.unknown().optional(),
   providerData: z.record(z.string(), z.unknown()).optional(),
-  retry: z.unknown().optional(),
+  retry: RetryChecks.optional(),
   timeoutMs: Milliseconds.optional(),
 } satisfies OptionChecks<ModelSettings>)
 
 const strings = z.array(z.string()).optional()
 const list = z.array(z.unknown()).optional()
+const guardrails = z.array(z.looseObject({ execute: AnyFunction })).optional()
+
+const McpConfigChecks = z.strictObject({
+  includeServerInToolNames: z.boolean().optional(),
+  convertSchemasToStrict: z.boolean().optional(),
+  errorFunction: AnyFunction.nullish(),
+} satisfies OptionChecks<McpConfig>)
 
 /** Checks what may be given to `new Agent`. */
 export const AgentChecks = z.strictObject({
@@ -154,9 +172,9 @@ export const AgentChecks = z.strictObject({
   modelSettings: ModelSettingsChecks.optional(),
   tools: list,
   mcpServers: list,
-  mcpConfig: z.looseObject({}).optional(),
-  inputGuardrails: list,
-  outputGuardrails: list,
+  mcpConfig: McpConfigChecks.optional(),
+  inputGuardrails: guardrails,
+  outputGuardrails: guardrails,
   outputType: z.unknown().optional(),
   toolUseBehavior: z.unknown().optional(),
   resetToolChoice: z.boolean().optional(),

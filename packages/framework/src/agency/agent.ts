@@ -1,18 +1,17 @@
-import { foreignOptions } from '../agents-sdk/adopt-agent.ts'
-import { readOptions } from '../options.ts'
-import type { ModelObject } from '../models/resolve-model.ts'
+import { foreignOptions } from './agents-sdk/adopt-agent.ts'
+import { present, readOptions } from '../options.ts'
+import type { ModelObject } from './model-object.ts'
 import {
   AgentChecks,
   type AgentOptions,
+  type AnyAgent,
+  type AnyHandoff,
   type DynamicPrompt,
   type DynamicText,
-  type ForeignAgent,
-  type ForeignHandoff,
   type Prompt,
   type ToolUseBehavior,
 } from './agent-options.ts'
 import type { InputGuardrail, OutputGuardrail } from './guardrail.ts'
-import type { Handoff } from './handoff.ts'
 import type { ModelSettings } from './model-settings.ts'
 import { type OutputType, requireOutputType } from './output-format.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './protected-servers.ts'
@@ -29,7 +28,7 @@ export class Agent {
   readonly prompt: Prompt | DynamicPrompt | undefined
   readonly description: string
   readonly handoffDescription: string
-  readonly handoffs: readonly (Agent | Handoff | ForeignAgent | ForeignHandoff)[]
+  readonly handoffs: readonly (AnyAgent | AnyHandoff)[]
   /** `''`: the server's model. */
   readonly model: string | ModelObject
   /** Undefined: the defaults of the model in use. */
@@ -57,7 +56,7 @@ export class Agent {
     readOptions(typeof options?.name === 'string' ? `Agent "${options.name}"` : 'Agent', AgentChecks, options)
     const { name, outputType = 'text' } = options
     requireOutputType(outputType, name)
-    const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...options }
+    const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...present(options) }
     this.name = name
     this.instructions = given.instructions
     this.prompt = given.prompt
@@ -93,7 +92,7 @@ export class Agent {
    *
    * @throws ConfigError it has something that Bureau cannot carry out.
    */
-  static from(agent: Agent | ForeignAgent): Agent {
+  static from(agent: AnyAgent): Agent {
     if (agent instanceof Agent) return agent
     const known = adopted.get(agent) ?? new Agent(foreignOptions(agent))
     adopted.set(agent, known)
@@ -101,7 +100,7 @@ export class Agent {
   }
 }
 
-/** What an agent is that says nothing else of itself. */
+/** The defaults of an agent. */
 const DEFAULTS = {
   instructions: '',
   handoffs: [],

@@ -84,7 +84,7 @@ export function functionTool({ timeoutMs, whenFailed, execute, ...described }: F
         if (timeoutMs === undefined) return await execute(input, runContext, details)
         return await inTime(timeoutMs, details, (timed) => execute(input, runContext, timed), described.name)
       } catch (error) {
-        // What the model got wrong, it is told; nothing has failed here.
+        // The model gets the error in its own input; nothing has failed here.
         if (!(error instanceof ToolInputError)) runContext.context.toolFailed?.(described.name, error)
         return whenFailed(error, runContext)
       }

@@ -42,6 +42,19 @@ const HandoffChecks = z.strictObject({
   isEnabled: z.union([z.boolean(), AnyFunction]).optional(),
 } satisfies OptionChecks<HandoffOptions>)
 
+/** A handoff as a run uses it, whoever has made it. */
+export type AgencyHandoff = {
+  readonly agent: Agent
+  readonly toolName: string
+  readonly toolDescription: string
+  readonly inputJsonSchema: Readonly<Record<string, unknown>>
+  readonly strictJsonSchema: boolean
+  readonly inputFilter?: HandoffFilter | undefined
+  isEnabled(args: { readonly runContext: RunContext; readonly agent: NamedAgent }): Promise<boolean>
+  /** Carries the handoff out. */
+  invoke(runContext: RunContext, argumentsText: string): Promise<void>
+}
+
 /** A permission to hand the conversation over to another agent, and the function by which a model does it. */
 export class Handoff {
   readonly agent: Agent
@@ -105,7 +118,7 @@ export function handoff<Input extends z.ZodObject>(agent: Agent, options: Handof
   return new Handoff(agent, options)
 }
 
-/** A filter for handoffs: the next agent sees what was said, without calls, their outputs and reasoning. */
+/** A filter for handoffs: the next agent sees the messages, without calls, their outputs and reasoning. */
 export function removeAllTools(input: HandoffInput): HandoffInput {
   const isSaid = ({ type }: WireItem): boolean => type === undefined || type === 'message'
   return {

@@ -30,7 +30,7 @@ export type ModelRetry = {
   readonly backoff?: { readonly initialDelayMs?: number; readonly maxDelayMs?: number; readonly multiplier?: number }
 }
 
-/** The settings of models that reason before they answer, where an agent says nothing: quick and short. */
+/** The settings of models that reason before they answer, where an agent sets none: quick and short. */
 export function defaultSettingsFor(model: string): ModelSettings {
   const family = REASONING_MODEL.exec(model)
   if (!family || Number(family[1]) < 5 || CHAT_ALIAS.test(model)) return {}

@@ -3,7 +3,7 @@ import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import type { TokenStore } from '../tokens/token-store.ts'
-import type { ToolFilter } from './tool-server.ts'
+import { type ToolFilter, ToolFilterChecks } from './tool-server.ts'
 
 /** Dynamic client registration metadata (RFC 7591), member by member; given ones win over those that are built. */
 type ClientMetadata = Readonly<Record<string, unknown>>
@@ -62,7 +62,7 @@ const MCPServerOAuthChecks = z.strictObject({
   authServerUrl: text,
   redirectHandler: AnyFunction.optional(),
   callbackHandler: AnyFunction.optional(),
-  toolFilter: z.union([AnyFunction, z.looseObject({})]).optional(),
+  toolFilter: ToolFilterChecks.optional(),
   toolTimeoutMs: Milliseconds.optional(),
 } satisfies OptionChecks<MCPServerOAuthOptions>)
 

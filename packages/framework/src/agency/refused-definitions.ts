@@ -1,6 +1,5 @@
 import { ConfigError } from '@bureau/protocol'
-import { isLanguageModel } from '../models/ai-sdk/language-model.ts'
-import type { Agent } from './agent.ts'
+import { isLanguageModel } from './language-model.ts'
 
 /** Members of a hosted tool's `providerData.type` that stand for work on the server's own machine. */
 const LOCAL_WORK: Readonly<Record<string, string>> = {
@@ -15,8 +14,13 @@ const LOCAL_WORK: Readonly<Record<string, string>> = {
  *
  * @throws ConfigError a tool or the model of the agent cannot be used.
  */
-export function requireUsableTools({ name, tools, model }: Agent): void {
-  for (const tool of tools as readonly unknown[]) {
+export function requireUsableTools(agent: {
+  readonly name: string
+  readonly tools: readonly unknown[]
+  readonly model: string | object
+}): void {
+  const { name, tools, model } = agent
+  for (const tool of tools) {
     const problem = problemOf(tool)
     if (problem !== undefined) throw new ConfigError(`Agent "${name}": ${problem}.`)
   }

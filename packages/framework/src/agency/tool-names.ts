@@ -1,6 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import type { Agent } from './agent.ts'
-import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
+import type { AgencyHandoff } from './handoff.ts'
 import type { MessageTool } from './message-tool.ts'
 import { TOOL_NAME } from './tool.ts'
 

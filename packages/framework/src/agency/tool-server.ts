@@ -1,4 +1,6 @@
+import { z } from 'zod'
 import type { NamedAgent } from './guardrail.ts'
+import { AnyFunction } from '../options.ts'
 import type { RunContext } from './run-context.ts'
 import type { ToolGuardrail } from './function-tool.ts'
 
@@ -15,6 +17,14 @@ export type ToolFilter =
   | { readonly allowedToolNames?: readonly string[]; readonly blockedToolNames?: readonly string[] }
   | ToolFilterFunction
 
+const toolNames = z.array(z.string()).optional()
+
+/** A misspelt list would leave tools open that were meant to be blocked. */
+export const ToolFilterChecks = z.union([
+  AnyFunction,
+  z.strictObject({ allowedToolNames: toolNames, blockedToolNames: toolNames }),
+])
+
 type ToolFilterFunction = {
   // A method, so that a filter may ask for more of its arguments' types.
   bivariant(
@@ -29,7 +39,7 @@ export interface ToolServer {
   readonly toolFilter?: ToolFilter | undefined
   readonly toolInputGuardrails?: readonly ToolGuardrail[] | undefined
   readonly toolOutputGuardrails?: readonly ToolGuardrail[] | undefined
-  /** What the model is told when a call fails. Null: the run fails. */
+  /** What the model gets when a call fails. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null | undefined
   /** True: the structured content of an answer, where there is any, is what the model gets. Default false. */
   readonly useStructuredContent?: boolean | undefined
@@ -68,6 +78,6 @@ export type McpConfig = {
   readonly includeServerInToolNames?: boolean | undefined
   /** True: schemas are made strict where that does not change their meaning. Default false. */
   readonly convertSchemasToStrict?: boolean | undefined
-  /** What the model is told when a call fails, for servers without a function of their own. Null: the run fails. */
+  /** What the model gets when a call fails, for servers without a function of their own. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null | undefined
 }

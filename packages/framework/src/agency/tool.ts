@@ -1,7 +1,7 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
-import type { ProviderTool } from '../models/ai-sdk/language-model.ts'
-import { isProviderTool, toHostedTool } from '../models/ai-sdk/provider-tools.ts'
+import type { ProviderTool } from './language-model.ts'
+import { isProviderTool, toHostedTool } from './provider-tools.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
 import type { AgencyContext } from './run-context.ts'
@@ -90,7 +90,7 @@ const ToolChecks = z.strictObject({
  * A function tool. `parameters` is a zod object; the model's input is checked against it before `execute` is called.
  *
  * What `execute` returns goes to the model: a string as it is, `{ type: 'image', image }` and `{ type: 'file', file }` as
- * pictures and files, anything else as JSON. When it throws, the model is told so and the run goes on.
+ * pictures and files, anything else as JSON. When it throws, the model gets the error and the run goes on.
  *
  * @throws ConfigError an option is not valid.
  */
@@ -155,7 +155,7 @@ function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number):
   return made
 }
 
-/** One call of an agent at a time. The model is told of the others, and may repeat them. */
+/** One call of an agent at a time. The others are refused with a note, and the model may repeat them. */
 async function callAlone(
   busy: Set<string>,
   { runId, agent }: AgencyContext,

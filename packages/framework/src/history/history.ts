@@ -78,9 +78,9 @@ export function forModel<Item extends Message>(
 
 /**
  * What a run has produced, as its client gets it, streamed or not. The items are those that the run itself has
- * recorded, so nothing depends on where they stand in a store.
+ * recorded, so nothing depends on their place in a store.
  *
- * @param history - What the client has already: outputs of calls in there are no orphans.
+ * @param history - What the client has already: outputs of calls in there are not orphans.
  */
 export function newMessagesForClient(items: readonly Message[], history: readonly Message[] = []): Message[] {
   const unique = withUniqueIds(items.filter((item) => !isProviderOnly(item)))

@@ -60,7 +60,7 @@ function surplus({ call, output }: Count = { call: 0, output: 0 }, side: Half['s
 
 /**
  * Reasoning must be followed by what the model produced from it, in the same conversation. Notes and tool outputs may
- * stand in between; a message of the user may not, because then the model never got that far.
+ * may come in between; a message of the user may not, because then the model never got that far.
  */
 function dropLooseReasoning(entries: readonly Entry[]): void {
   const isFollowed = new Map<string, boolean>()
@@ -111,7 +111,7 @@ function partnerId(item: Message, family: string, side: Half['side']): unknown {
   return family === 'local_shell_call' && side === 'output' ? (item.call_id ?? item.id) : item.call_id
 }
 
-/** Items of other conversations may stand in between; items without metadata belong to the user's. */
+/** Items of other conversations may come in between; items without metadata belong to the user's. */
 function threadOf(item: Message): string {
   const { agent, callerAgent, parent_run_id: parentRunId } = item
   if (callerAgent == null) return ''

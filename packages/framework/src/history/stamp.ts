@@ -71,5 +71,5 @@ export function timestampMicros(nowMs: number): number {
   return latestMicros
 }
 
-// Items of all runs are told apart, and sorted, by their time.
+// Items of all runs are distinguished, and sorted, by their time.
 let latestMicros = 0

@@ -1,11 +1,11 @@
 import type { WireItem } from '@bureau/protocol'
 import { newWireId } from '../models/response-items.ts'
 
-/** An item as it is kept, where it stands in the answer, and the call id that the provider gave it. */
+/** An item as it is kept, its place in the answer, and the call id that the provider gave it. */
 type Finished = { readonly place: number; readonly item: WireItem; readonly callId: string | undefined }
 
 /** How the provider says an item. */
-export type Said = { readonly place?: number | undefined; readonly callId?: string | undefined }
+export type ItemPosition = { readonly place?: number | undefined; readonly callId?: string | undefined }
 
 type Likeness = (finished: Finished, item: WireItem, place: number) => boolean
 
@@ -49,7 +49,7 @@ export class AnswerItems {
   }
 
   /** Keeps an item in the form that `named` gave it. False: it is known. */
-  finish(item: WireItem, { place = this.#finished.length, callId }: Said): boolean {
+  finish(item: WireItem, { place = this.#finished.length, callId }: ItemPosition): boolean {
     const id = item.id || item.call_id
     const isKnown = ({ item: other }: Finished): boolean =>
       other === item || (Boolean(id) && other.type === item.type && (other.id || other.call_id) === id)

@@ -1,12 +1,21 @@
 import { withoutMetadata } from '@bureau/protocol'
-import { storage } from '../agency/agent.ts'
+import { type Agent, storage } from '../agency/agent.ts'
 import { Conversation } from './conversation.ts'
 import { forModel, pairThread } from '../history/history.ts'
 import { describeFailure } from '../run/run-failure.ts'
-import type { AgentMessage } from './send-message.ts'
 
 /** Agents that ask each other in a circle are stopped here; each conversation has its own limit of turns besides. */
 const MAX_DEPTH = 12
+
+/** What one agent sends to another. */
+export type AgentMessage = {
+  /** The tool by which it is sent. */
+  readonly tool: string
+  readonly recipient: Agent
+  readonly message: string
+  readonly additionalInstructions: string
+  readonly callId?: string
+}
 
 /**
  * Runs one agent on another agent's message, as a conversation of its own within the same run.
@@ -23,6 +32,7 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
   }
   const nested = new Conversation(sender.run, {
     agent: recipient.name,
+    converse: sender.converse,
     sender,
     ...(request.callId !== undefined && { parentRunId: request.callId }),
     additionalInstructions: request.additionalInstructions,
@@ -32,7 +42,7 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
   })
   try {
     nested.receive([{ role: 'user', content: message }])
-    const answer = await sender.run.converse(nested)
+    const answer = await nested.converse(nested)
     return typeof answer === 'string' ? answer : JSON.stringify(answer)
   } catch (error) {
     sender.signal.throwIfAborted()

@@ -17,7 +17,7 @@ type CallsOutcome = { readonly answer: string | undefined }
 /**
  * Carries out all function calls of a turn at the same time, and waits for all of them.
  *
- * A call that fails tells the model so. One that must end the run aborts the others, and is thrown when they have ended.
+ * When a call fails, the model gets the error. A failure that must end the run aborts the other calls, and is thrown when they have ended.
  *
  * @throws RunFailed a tool without words for its failures has failed, a tool guardrail ends the run, or a call needs an
  * approval that nobody can give.
@@ -75,7 +75,7 @@ function parsedArguments(call: WireItem): unknown {
   }
 }
 
-/** Undefined: there is no such function, and the model was told so. */
+/** Undefined: there is no such function, and the model got an error. */
 async function carryOut(
   conversation: Conversation,
   turn: PreparedTurn,

@@ -7,11 +7,16 @@ import type { Run } from '../run/run.ts'
 import type { ConversationEvent, ConversationState, InputPart } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import { type ToolFacts, toolOutputCreated } from './item-events.ts'
-import { functionOutput, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
+import { functionOutput, handoffReminder, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
 
 type ConversationOptions = {
   /** The agent that receives the first message. */
   readonly agent: string
+  /**
+   * Lets the agents work until one of them has an answer: in this conversation, and in those that they open. A tool cannot
+   * import the loop that calls it.
+   */
+  readonly converse: (conversation: Conversation) => Promise<unknown>
   /** The conversation in which another agent asks. Undefined: the user does. */
   readonly sender?: Conversation
   /** The call by which it asks. */
@@ -25,16 +30,18 @@ type ConversationOptions = {
 /**
  * One thread of a run: the user's conversation, or one agent's message to another.
  *
- * What the model has sent is stored, and sent again, exactly as it came. Where the conversation is stands in the run's
- * state; here is what belongs to this process: the items, and those of the turn that is not stored yet.
+ * What the model has sent is stored, and sent again, exactly as it came. The run's state holds how far the
+ * conversation has come; this class holds what belongs to this process: the items, and those of the running turn, which
+ * are not stored yet.
  */
 export class Conversation implements AgencyContext {
   readonly run: Run
+  readonly converse: ConversationOptions['converse']
   readonly callerAgent: string | null
   readonly parentRunId: string | undefined
   /** Undefined when nobody watches the run. */
   readonly trace: ConversationTrace | undefined
-  /** What was said and done, in order, fit for the model. */
+  /** Messages, calls and their outputs, in order, fit for the model. */
   readonly items: WireItem[] = []
   /** How many of them were there before the agents began to work. */
   #given = 0
@@ -46,12 +53,14 @@ export class Conversation implements AgencyContext {
   readonly #busyRecipients = new Set<string>()
   readonly #additionalInstructions: string | undefined
 
-  constructor(run: Run, { agent, sender, parentRunId, additionalInstructions, history }: ConversationOptions) {
+  constructor(run: Run, options: ConversationOptions) {
+    const { agent, converse, sender, parentRunId, additionalInstructions, history } = options
     this.run = run
+    this.converse = converse
     this.callerAgent = sender?.agent ?? null
     this.parentRunId = parentRunId
     this.#additionalInstructions = additionalInstructions
-    this.#source = this.#stayOf(agent)
+    this.#source = this.#inControlOf(agent)
     this.trace = run.trace?.conversation(this.callerAgent, parentRunId)
     this.#state = run.advance(run.newConversationId(), {
       type: 'opened',
@@ -149,9 +158,9 @@ export class Conversation implements AgencyContext {
     this.announceAgent()
   }
 
-  /** The agent in control tries again: a new stay with an id of its own. */
+  /** The agent in control tries again: with a new id. */
   beginAgain(): void {
-    this.#source = this.#stayOf(this.agent)
+    this.#source = this.#inControlOf(this.agent)
     this.advance({ type: 'answer.refused', agent_run_id: this.#source.agent_run_id })
     this.announceAgent()
   }
@@ -208,7 +217,7 @@ export class Conversation implements AgencyContext {
       this.callReturned(other, functionOutput(other, refusal))
     }
     this.#addToTurn(systemNote(reminder ?? handoffReminder(to)), 'handoff_reminder')
-    this.#source = this.#stayOf(to)
+    this.#source = this.#inControlOf(to)
     this.advance({ type: 'handed_over', agent: to, agent_run_id: this.#source.agent_run_id })
     this.run.emit({
       type: 'item.created',
@@ -263,7 +272,7 @@ export class Conversation implements AgencyContext {
     this.advance({ type: 'items.added', count: items.length })
   }
 
-  #stayOf(agent: string): EventSource {
+  #inControlOf(agent: string): EventSource {
     return Object.freeze({
       agent,
       callerAgent: this.callerAgent,
@@ -286,8 +295,4 @@ function keyOf({ type, call_id: callId, id }: WireItem): string {
 
 function isRange(part: InputPart): part is [number, number] {
   return Array.isArray(part)
-}
-
-function handoffReminder(to: string): string {
-  return `The handoff is complete: you are ${to} now and answer the user directly.`
 }

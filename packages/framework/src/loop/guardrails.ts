@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
-import type { GuardrailResult, InputGuardrail } from '../agency/guardrail.ts'
+import type { GuardrailResult, InputGuardrail, OutputGuardrail } from '../agency/guardrail.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import { GuardrailTripped, RunFailed } from '../run/run-errors.ts'
 import type { Conversation } from './conversation.ts'
@@ -19,7 +19,8 @@ export async function checkInput(conversation: Conversation, context: RunContext
   if (isChecked || agent !== addressed || inputGuardrails.length === 0) return async () => {}
   conversation.advance({ type: 'input.checked' })
   const args = { agent: conversation.agentInControl, input: [...conversation.items], context }
-  const check = (guardrail: InputGuardrail): Promise<void> => requirePassed('input', () => guardrail.execute(args))
+  const check = (guardrail: InputGuardrail): Promise<void> =>
+    requirePassed('input', guardrail.name, () => guardrail.execute(args))
   const meanwhile = Promise.all(inputGuardrails.filter(({ runInParallel }) => runInParallel === true).map(check))
   meanwhile.catch(() => {})
   await Promise.all(inputGuardrails.filter(({ runInParallel }) => runInParallel !== true).map(check))
@@ -31,16 +32,23 @@ export async function checkOutput(conversation: Conversation, context: RunContex
   const agent = conversation.agentInControl
   if (agent.outputGuardrails.length === 0) return
   const args = { agent, agentOutput: answer, context, details: { output: conversation.produced } }
-  await Promise.all(agent.outputGuardrails.map((guardrail) => requirePassed('output', () => guardrail.execute(args))))
+  const check = (guardrail: OutputGuardrail): Promise<void> =>
+    requirePassed('output', guardrail.name, () => guardrail.execute(args))
+  await Promise.all(agent.outputGuardrails.map(check))
 }
 
-/** @throws RunFailed the guardrail itself fails. */
-async function requirePassed(side: 'input' | 'output', check: () => Promise<GuardrailResult>): Promise<void> {
+/** @throws RunFailed the guardrail itself fails, or does not say whether it refuses: nothing passes a broken guardrail. */
+async function requirePassed(
+  side: 'input' | 'output',
+  name: string,
+  check: () => Promise<GuardrailResult>,
+): Promise<void> {
   let result: GuardrailResult
   try {
     result = await check()
+    if (typeof result?.tripwireTriggered !== 'boolean') throw new TypeError('it returned no tripwireTriggered')
   } catch (cause) {
-    throw new RunFailed('run_failed', { cause })
+    throw new RunFailed('run_failed', { cause: new Error(`the ${side} guardrail "${name}" failed`, { cause }) })
   }
   if (result.tripwireTriggered) throw new GuardrailTripped(side, guidanceOf(result))
 }

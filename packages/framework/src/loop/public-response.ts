@@ -1,6 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import { modelErrorOfCode } from '../models/model-failure.ts'
-import { ModelError, type ResponsesResponse } from '../models/transport.ts'
+import { ModelError } from '../models/model-error.ts'
+import type { ResponsesResponse } from '../agency/model-object.ts'
 import { publicItem } from './item-events.ts'
 
 const PUBLIC_RESPONSE_FIELDS = [
@@ -46,7 +47,7 @@ function isItem(value: unknown): value is WireItem {
 }
 
 /** What the provider has last said to an agent at the beginning of a response, and what is shown of it. */
-const echoes = new WeakMap<object, { readonly said: string; readonly shown: string }>()
+const echoes = new WeakMap<object, { readonly text: string; readonly shown: string }>()
 
 /**
  * A response that has just begun, as clients see it; undefined when it cannot be read. The provider repeats prompts, tools
@@ -56,10 +57,10 @@ const echoes = new WeakMap<object, { readonly said: string; readonly shown: stri
  */
 export function begunResponse(agent: object, own: string, rest: string): string | undefined {
   const echo = echoes.get(agent)
-  if (own !== '' && echo?.said === rest) return own + echo.shown
+  if (own !== '' && echo?.text === rest) return own + echo.shown
   const shown = publicText(own + rest)
   if (own !== '' && shown?.startsWith(own))
-    echoes.set(agent, { said: ownCopy(rest), shown: ownCopy(shown.slice(own.length)) })
+    echoes.set(agent, { text: ownCopy(rest), shown: ownCopy(shown.slice(own.length)) })
   return shown
 }
 

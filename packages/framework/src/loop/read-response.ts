@@ -1,6 +1,6 @@
 import type { WireItem } from '@bureau/protocol'
-import type { AgencyHandoff } from '../agents-sdk/adopt-handoff.ts'
-import { ModelError } from '../models/transport.ts'
+import type { AgencyHandoff } from '../agency/handoff.ts'
+import { ModelError } from '../models/model-error.ts'
 import { RunFailed } from '../run/run-errors.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 
@@ -16,7 +16,7 @@ export type ReadResponse =
     }
 
 /**
- * Finds out what the model wants. Words beside calls are never the answer. A response that says nothing and asks for
+ * Finds out what the model wants. Words beside calls are never the answer. A response that has no text and asks for
  * nothing is an empty answer, because the same question would have the same end.
  *
  * @throws ModelError the response cannot be carried out: a call without an id, two calls with one id, work at a computer,

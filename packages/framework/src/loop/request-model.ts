@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError, type WireItem } from '@bureau/protocol'
 import { storage } from '../agency/agent.ts'
-import { codeFilesHint } from '../agency/hosted-tools.ts'
+import { codeFilesHint } from './hosted-tools.ts'
 import type { ModelRetry } from '../agency/model-settings.ts'
 import { withoutStoredState } from '../history/history.ts'
 import { requestBody, requestHeaders } from '../models/request-body.ts'
-import { ModelError, type ResponsesRequest } from '../models/transport.ts'
+import { ModelError } from '../models/model-error.ts'
+import type { ResponsesRequest } from '../agency/model-object.ts'
+import { errorCodeOf } from '../run/run-failure.ts'
 import type { StoredFile } from '../run/run-input.ts'
 import type { Conversation } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
@@ -28,7 +30,7 @@ export async function requestModel(conversation: Conversation, turn: PreparedTur
     step?.answered(() => output)
     return output
   } catch (error) {
-    step?.failed(error)
+    step?.failed(errorCodeOf(error))
     throw error
   }
 }
@@ -59,7 +61,7 @@ function delayMs({ backoff = {} }: ModelRetry, attempt: number): number {
   return Math.min(maxDelayMs, initialDelayMs * multiplier ** attempt)
 }
 
-/** A function of its own, so that nothing of the body is kept while the answer arrives: it repeats all that was said. */
+/** A function of its own, so that nothing of the body is kept while the answer arrives: it repeats the whole conversation. */
 function send(conversation: Conversation, turn: PreparedTurn, observer: ResponseWatcher): Promise<void> {
   const { settings, model } = turn
   const signal =

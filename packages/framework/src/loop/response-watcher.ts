@@ -1,8 +1,10 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import { deltaCharacters, estimateTokens, tokensOfDeltas } from '../models/estimate-tokens.ts'
-import { type ModelCallObserver, ModelError, type ResponsesResponse } from '../models/transport.ts'
+import { usageOfResponse } from '../models/pricing.ts'
+import { ModelError } from '../models/model-error.ts'
+import type { ModelCallObserver, ResponsesResponse } from '../agency/model-object.ts'
 import type { OpenRequest } from '../run/run.ts'
-import { AnswerItems, type Said } from './answer-items.ts'
+import { AnswerItems, type ItemPosition } from './answer-items.ts'
 import type { Conversation } from './conversation.ts'
 import { isToolCall, itemCreated, publicItem } from './item-events.ts'
 import { limitedOutput } from './limited-output.ts'
@@ -39,7 +41,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   /**
    * The request is about to be sent. From now on it is counted, whatever becomes of it, unless the provider refuses it.
    *
-   * @param prompt - All that the model is told, for an estimate in case that the answer does not come to its end.
+   * @param prompt - All that is sent to the model, for an estimate in case that the provider does not tell the usage.
    */
   begin(prompt: () => unknown): void {
     this.#prompt = prompt
@@ -107,14 +109,13 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   }
 
   /**
-   * Counts the request when it has ended, even if the provider reports no usage. An aborted or interrupted request is
-   * estimated, because it has cost something; a refused request is not counted.
+   * Counts the request when it has ended. Whatever has cost something is estimated where the provider reports no usage:
+   * an aborted or interrupted request never has one. A refused request is not counted.
    */
   async counted(answer: Promise<void>, signal: AbortSignal): Promise<void> {
     try {
       await answer
-      if (this.#failure) this.abandoned()
-      else this.#count({})
+      this.abandoned()
     } catch (error) {
       if (this.#begun || signal.aborted) this.abandoned()
       else this.#close()
@@ -126,8 +127,8 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
     if (this.#counted) return
     // What nobody has got costs nothing.
     if (!this.#isSent && !this.#begun) return this.#close()
-    const said = Math.max(tokensOfDeltas(this.#deltas, this.#characters), estimateTokens(this.#items.finished))
-    this.#count({ input_tokens: estimateTokens(this.#prompt?.()), output_tokens: said }, { estimated: true })
+    const output = Math.max(tokensOfDeltas(this.#deltas, this.#characters), estimateTokens(this.#items.finished))
+    this.#count({ input_tokens: estimateTokens(this.#prompt?.()), output_tokens: output }, { estimated: true })
   }
 
   #close(): void {
@@ -157,23 +158,23 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
 
   #onItem(kind: string, json: string): void {
     const event = parseEvent(json) as { item?: WireItem; output_index?: number }
-    const { item: said, output_index: place } = event
-    if (typeof said !== 'object' || said === null) return this.#pass(kind, json)
-    const item = limitedOutput(this.#items.named(said, place))
+    const { item: sent, output_index: place } = event
+    if (typeof sent !== 'object' || sent === null) return this.#pass(kind, json)
+    const item = limitedOutput(this.#items.named(sent, place))
     const shown = publicItem(item)
     const callId = item.call_id ?? item.id
     this.#conversation.run.emit({
       type: 'model.event',
       source: this.#source,
       kind,
-      json: shown === said ? json : JSON.stringify({ ...event, item: shown }),
+      json: shown === sent ? json : JSON.stringify({ ...event, item: shown }),
       ...(callId !== undefined && { call_id: callId }),
     })
-    if (kind === 'response.output_item.done' && !isHalf(item)) this.#finish(item, { place, callId: said.call_id })
+    if (kind === 'response.output_item.done' && !isHalf(item)) this.#finish(item, { place, callId: sent.call_id })
   }
 
-  #finish(item: WireItem, said: Said = {}): void {
-    if (!this.#items.finish(item, said)) return
+  #finish(item: WireItem, position: ItemPosition = {}): void {
+    if (!this.#items.finish(item, position)) return
     this.#conversation.modelProduced(item)
     if (item.type !== 'message') this.#announce(item)
   }
@@ -207,7 +208,8 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
     this.#response = response
     const isFailed = kind === 'response.failed'
     for (const item of response.output) if (!(isFailed && isHalf(item))) this.#finish(item)
-    if (response.usage) this.#count(response.usage)
+    // There is no request without tokens: some servers write zeros where they do not count.
+    if (usageOfResponse(response.usage).total_tokens > 0) this.#count(response.usage)
     if (isFailed) this.#failure = failureOf(response.error ?? {})
     else for (const item of this.#items.finished) if (item.type === 'message') this.#announce(item)
   }

@@ -1,8 +1,9 @@
 import type { WireItem } from '@bureau/protocol'
 import { createRunContext, type RunContext } from '../agency/run-context.ts'
 import { parseOutput } from '../agency/output-format.ts'
-import { ModelError } from '../models/transport.ts'
+import { ModelError } from '../models/model-error.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
+import { errorCodeOf } from '../run/run-failure.ts'
 import type { CallBinding } from '../run/run-state.ts'
 import { carryOutCalls, functionNamed } from './carry-out-calls.ts'
 import type { Conversation } from './conversation.ts'
@@ -24,13 +25,13 @@ export async function runConversation(conversation: Conversation): Promise<unkno
     const answer = await untilAborted(takeTurns(conversation), conversation.signal)
     conversation.endTurn()
     conversation.advance({ type: 'answered' })
-    conversation.trace?.leave()
+    conversation.trace?.leave(null)
     return answer
   } catch (thrown) {
     const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
     conversation.endTurn()
     conversation.advance({ type: 'failed' })
-    conversation.trace?.leave(error)
+    conversation.trace?.leave(errorCodeOf(error))
     throw error
   }
 }

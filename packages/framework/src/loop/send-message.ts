@@ -1,7 +1,8 @@
 import { z } from 'zod'
+import { fieldsOf } from '../fields.ts'
 import type { Agency } from '../agency/agency.ts'
 import type { Agent } from '../agency/agent.ts'
-import { askAgent } from './ask-agent.ts'
+import { type AgentMessage, askAgent } from './ask-agent.ts'
 import { Conversation } from './conversation.ts'
 import { MESSAGE_PARAMETERS, type MessageTool } from '../agency/message-tool.ts'
 import { type FunctionTool, functionTool } from '../agency/function-tool.ts'
@@ -49,22 +50,13 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
   })
 }
 
-export type AgentMessage = {
-  /** The tool by which it is sent. */
-  readonly tool: string
-  readonly recipient: Agent
-  readonly message: string
-  readonly additionalInstructions: string
-  readonly callId?: string
-}
-
 /** The arguments, or the sentence that tells the model what is wrong with them. */
 async function readArguments(
   input: unknown,
   { name: toolName, parameters }: MessageTool,
   recipients: readonly Agent[],
 ): Promise<AgentMessage | string> {
-  const { recipient_agent: name, message, additional_instructions: extra, ...more } = asFields(input)
+  const { recipient_agent: name, message, additional_instructions: extra, ...more } = fieldsOf(input)
   if (typeof name !== 'string' || name === '') return 'Error: recipient_agent is missing.'
   if (typeof message !== 'string' || message === '') return 'Error: message is missing.'
   const recipient = findRecipient(name, recipients)
@@ -95,8 +87,4 @@ function withParameters(message: string, parameters: Readonly<Record<string, unk
     return [`${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`]
   })
   return [message, ...(lines.length > 0 ? ['', ...lines] : [])].join('\n')
-}
-
-function asFields(input: unknown): Readonly<Record<string, unknown>> {
-  return typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
 }

@@ -1,18 +1,8 @@
 import { z } from 'zod'
 import type { ToolServer } from '../agency/tool-server.ts'
 import { Milliseconds, type OptionChecks, readOptions } from '../options.ts'
+import { ToolServerError } from './tool-server-error.ts'
 import { ProtectedConnections } from './protected-connections.ts'
-
-/** A tool server that cannot be reached. */
-export class ToolServerError extends Error {
-  override readonly name = 'ToolServerError'
-  readonly server: string
-
-  constructor(server: string, cause: unknown) {
-    super(`The tool server "${server}" could not be reached.`, { cause })
-    this.server = server
-  }
-}
 
 type McpConnectionsOptions = {
   /** Milliseconds after which a protected connection that no run uses is closed. Default 300_000. */

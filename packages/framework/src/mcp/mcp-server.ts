@@ -1,11 +1,12 @@
 import { Client, type Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
-import type {
-  ListedTool,
-  ToolFilter,
-  ToolServer,
-  ToolServerErrorFunction,
-  ToolServerResult,
+import {
+  type ListedTool,
+  type ToolFilter,
+  ToolFilterChecks,
+  type ToolServer,
+  type ToolServerErrorFunction,
+  type ToolServerResult,
 } from '../agency/tool-server.ts'
 
 import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
@@ -20,7 +21,7 @@ export type ServerOptions = {
   readonly cacheToolsList?: boolean
   /** Which of the server's tools an agent gets. Default: all. */
   readonly toolFilter?: ToolFilter
-  /** What the model is told when a call fails. Null: the run fails. */
+  /** What the model gets when a call fails. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null
   /** True: the model gets the structured content of answers that have one. Default false. */
   readonly useStructuredContent?: boolean
@@ -32,7 +33,7 @@ export type ServerOptions = {
 export const SERVER_CHECKS = {
   name: z.string().optional(),
   cacheToolsList: z.boolean().optional(),
-  toolFilter: z.union([AnyFunction, z.looseObject({})]).optional(),
+  toolFilter: ToolFilterChecks.optional(),
   errorFunction: AnyFunction.nullable().optional(),
   useStructuredContent: z.boolean().optional(),
   timeout: Milliseconds.optional(),

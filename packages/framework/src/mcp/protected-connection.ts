@@ -1,6 +1,6 @@
 import { type FetchLike, InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
 import type { ListedTool, ToolFilter, ToolServer } from '../agency/tool-server.ts'
-import { limitedResponse } from './limited-response.ts'
+import { limitedResponse } from '../limited-response.ts'
 import { MCPServerStreamableHttp } from './mcp-servers.ts'
 import { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
@@ -104,7 +104,7 @@ export class ProtectedConnection implements ToolServer {
     }
   }
 
-  /** What the model is told when a call fails: never the text of a foreign error, except the server's own about the call. */
+  /** The error text for the model when a call fails: never the text of a foreign error, except the server's own about the call. */
   readonly errorFunction = ({ error }: { error: unknown }): string => {
     if (this.session.needsUser) {
       return `Error: "${this.name}" refused the call: the user must sign in again. Call ${AUTHENTICATE_TOOL}, then retry.`

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
+import { fieldsOf } from '../fields.ts'
 import { ConfigError } from '@bureau/protocol'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import { type FunctionTool, functionTool, TOOL_FAILURE } from '../agency/function-tool.ts'
 import type { ListedTool, McpConfig, ToolServer } from '../agency/tool-server.ts'
 import { strictSchema } from '../agency/tool-schema.ts'
-import { RunFailed } from '../run/run-errors.ts'
 import { withSharedListing } from './shared-listing.ts'
 
 const origins = new WeakMap<object, string>()
@@ -86,7 +86,7 @@ function asFunction(
     parameters: strict ?? { additionalProperties: true, ...parameters },
     strict: strict !== undefined,
     whenFailed,
-    execute: (input, _runContext, { signal }) => call(shared, listed.name, { input: asFields(input), signal }),
+    execute: (input, _runContext, { signal }) => call(shared, listed.name, { input: { ...fieldsOf(input) }, signal }),
   })
   const { toolInputGuardrails: inputGuardrails, toolOutputGuardrails: outputGuardrails } = server
   return { ...made, inputGuardrails, outputGuardrails }
@@ -94,12 +94,12 @@ function asFunction(
 
 type WhenFailed = (error: unknown, runContext: RunContext) => string | Promise<string>
 
-/** What the model is told: what the server's or the agent's own function says, or that the call has failed. */
+/** The error text for the model: of the server's or the agent's own function, or a general one. Null: the run fails. */
 function failureOf(own: McpConfig['errorFunction']): WhenFailed {
   if (own === undefined) return () => TOOL_FAILURE
   if (own !== null) return (error, context) => own({ context, error })
-  return (cause) => {
-    throw new RunFailed('run_failed', { cause })
+  return (error) => {
+    throw error
   }
 }
 
@@ -117,10 +117,6 @@ async function call(
 function without(fields: Readonly<Record<string, unknown>>, name: string): Record<string, unknown> {
   const { [name]: _left, ...others } = fields
   return others
-}
-
-function asFields(input: unknown): Record<string, unknown> {
-  return typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
 }
 
 const MAX_NAME_LENGTH = 64

@@ -1,5 +1,5 @@
 import type { ListedTool, ToolServer } from '../agency/tool-server.ts'
-import { ToolServerError } from './connections.ts'
+import { ToolServerError } from './tool-server-error.ts'
 
 /**
  * Lets concurrent runs ask one server for its tools. Servers of `@openai/agents` call a listing stale when another one begins

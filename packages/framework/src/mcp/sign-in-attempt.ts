@@ -12,7 +12,7 @@ import {
   type StoredOAuthClientInformation,
   type StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
-import { limitedResponse } from './limited-response.ts'
+import { limitedResponse } from '../limited-response.ts'
 import type { OAuthServerSettings } from '../agency/oauth-server.ts'
 import { SignInFailed } from './sign-in.ts'
 import type { CredentialsKey, StoredCredentials, TokenStore } from '../tokens/token-store.ts'

@@ -1,5 +1,5 @@
 import type { ResponseUsage } from './response-events.ts'
-import { ModelError } from './transport.ts'
+import { ModelError } from './model-error.ts'
 
 /** The call ids of a conversation. A model that counts from zero in each answer gets other ids. */
 export class CallIds {

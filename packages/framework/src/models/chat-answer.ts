@@ -1,4 +1,5 @@
 import { CallIds, countOf, invalidAnswer, isJson, responseUsage } from './answer-values.ts'
+import { fieldsOf } from '../fields.ts'
 import type { FunctionCallEvents } from './response-items.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from './response-events.ts'
 
@@ -46,8 +47,8 @@ export class ChatAnswer {
     if (!Array.isArray(choices)) throw invalidAnswer('a chunk has no choices')
     this.#begun = true
     this.#writer.start(typeof chunk['model'] === 'string' && chunk['model'] !== '' ? chunk['model'] : undefined)
-    if (chunk['usage']) this.#usage = readUsage(asFields(chunk['usage']))
-    for (const choice of choices) this.#readChoice(asFields(choice))
+    if (chunk['usage']) this.#usage = readUsage(fieldsOf(chunk['usage']))
+    for (const choice of choices) this.#readChoice(fieldsOf(choice))
   }
 
   /** There is nothing more to read. An answer with a reason for its end is whole without `[DONE]`. */
@@ -57,19 +58,19 @@ export class ChatAnswer {
 
   #readChoice(choice: Fields): void {
     if (choice['index'] !== undefined && choice['index'] !== 0) return
-    const delta = asFields(choice['delta'])
+    const delta = fieldsOf(choice['delta'])
     const reasoning = delta['reasoning_content'] ?? delta['reasoning']
     if (typeof reasoning === 'string' && reasoning !== '') this.#writer.reasoning(reasoning)
     const content = delta['content'] ?? ''
     if (typeof content !== 'string') throw invalidAnswer('the content of a chunk is not text')
     if (content !== '') this.#writer.text(content)
     if (typeof delta['refusal'] === 'string' && delta['refusal'] !== '') this.#writer.refusal(delta['refusal'])
-    if (Array.isArray(delta['tool_calls'])) for (const call of delta['tool_calls']) this.#readCall(asFields(call))
+    if (Array.isArray(delta['tool_calls'])) for (const call of delta['tool_calls']) this.#readCall(fieldsOf(call))
     if (typeof choice['finish_reason'] === 'string') this.#finishReason = choice['finish_reason']
   }
 
   #readCall(piece: Fields): void {
-    const { name, arguments: args } = asFields(piece['function'])
+    const { name, arguments: args } = fieldsOf(piece['function'])
     const named = typeof name === 'string' && name !== ''
     const call = this.#callOf(piece, named)
     call.arguments += typeof args === 'string' ? args : args === undefined || args === null ? '' : JSON.stringify(args)
@@ -117,7 +118,7 @@ export class ChatAnswer {
 
   /** A failure that the server reports inside the stream becomes `response.failed`, as at the Responses API. */
   #fail(error: unknown): void {
-    const { code, type, message } = asFields(error)
+    const { code, type, message } = fieldsOf(error)
     this.#ended = true
     this.#writer.fail({
       code: namedCode(code) ?? namedCode(type) ?? 'server_error',
@@ -149,8 +150,8 @@ function namedCode(code: unknown): string | undefined {
 
 /** Cached tokens stand where the vendor puts them, or in `prompt_cache_hit_tokens` as at DeepSeek. */
 function readUsage(usage: Fields): ResponseUsage {
-  const input = asFields(usage['prompt_tokens_details'])
-  const output = asFields(usage['completion_tokens_details'])
+  const input = fieldsOf(usage['prompt_tokens_details'])
+  const output = fieldsOf(usage['completion_tokens_details'])
   return responseUsage({
     input: countOf(usage['prompt_tokens']),
     cached: countOf(input['cached_tokens'] ?? usage['prompt_cache_hit_tokens']),
@@ -159,8 +160,4 @@ function readUsage(usage: Fields): ResponseUsage {
     reasoning: countOf(output['reasoning_tokens']),
     total: countOf(usage['total_tokens']),
   })
-}
-
-function asFields(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? (value as Fields) : {}
 }

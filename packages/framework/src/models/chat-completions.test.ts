@@ -24,7 +24,7 @@ import {
 } from '../../../../tests/support/fake-provider.ts'
 import { chatCompletionsTransport } from './chat-completions.ts'
 import { expectLegalSequence, RecordedCall } from './response-events.contract.ts'
-import type { ResponsesRequest } from './transport.ts'
+import type { ResponsesRequest } from '../agency/model-object.ts'
 
 let provider: FakeProvider
 let dispatcher: Dispatcher

@@ -4,12 +4,8 @@ import { toChatRequest } from './chat-request.ts'
 import { type AnswerReader, postStream } from './post-stream.ts'
 import { ResponseEventWriter } from './response-events.ts'
 import { authorization, endpointUrl, type ModelEndpoint } from './responses.ts'
-import {
-  type ModelCallObserver,
-  requireBoundedEvent,
-  type ResponsesRequest,
-  type ResponsesTransport,
-} from './transport.ts'
+import { requireBoundedEvent } from './model-error.ts'
+import type { ModelCallObserver, ResponsesRequest, ResponsesTransport } from '../agency/model-object.ts'
 
 /**
  * The Chat Completions API over HTTP, for servers that do not offer the Responses API.

@@ -1,5 +1,7 @@
 import { toChatMessages } from './chat-messages.ts'
-import { ModelError, type ResponsesRequest } from './transport.ts'
+import { ModelError } from './model-error.ts'
+import type { ResponsesRequest } from '../agency/model-object.ts'
+import { fieldsOf } from '../fields.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -43,9 +45,9 @@ export function toChatRequest(request: ResponsesRequest, url: URL): Record<strin
   body['stream'] = true
   body['stream_options'] = { include_usage: true }
   setIfGiven(body, maxTokensField(url), request['max_output_tokens'])
-  setIfGiven(body, 'reasoning_effort', asFields(request['reasoning'])['effort'])
-  setIfGiven(body, 'verbosity', asFields(request['text'])['verbosity'])
-  setIfGiven(body, 'response_format', toResponseFormat(asFields(asFields(request['text'])['format'])))
+  setIfGiven(body, 'reasoning_effort', fieldsOf(request['reasoning'])['effort'])
+  setIfGiven(body, 'verbosity', fieldsOf(request['text'])['verbosity'])
+  setIfGiven(body, 'response_format', toResponseFormat(fieldsOf(fieldsOf(request['text'])['format'])))
   return { ...body, ...toToolFields(request) }
 }
 
@@ -85,7 +87,7 @@ function readToolChoice(choice: unknown): ToolChoice {
   if (typeof choice !== 'object' || choice === null) return { mode: choice }
   const { type, name, mode, tools } = choice as Fields
   if (type === 'allowed_tools' && Array.isArray(tools)) {
-    return { mode, allowed: new Set(tools.map((tool: unknown) => asFields(tool)['name'])) }
+    return { mode, allowed: new Set(tools.map((tool: unknown) => fieldsOf(tool)['name'])) }
   }
   return { named: type === 'function' ? name : type }
 }
@@ -104,8 +106,4 @@ function toChatTool({ name, description, parameters, strict }: Fields): Fields {
 
 function setIfGiven(fields: Record<string, unknown>, name: string, value: unknown): void {
   if (value !== undefined && value !== null) fields[name] = value
-}
-
-function asFields(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? (value as Fields) : {}
 }

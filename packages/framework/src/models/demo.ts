@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { WireItem } from '@bureau/protocol'
 import { ResponseEventWriter, type ResponseUsage } from './response-events.ts'
-import type { ModelCallOptions, ResponsesRequest } from './transport.ts'
+import type { ModelCallOptions, ResponsesRequest } from '../agency/model-object.ts'
 
 const WORD_PAUSE_MS = 8
 

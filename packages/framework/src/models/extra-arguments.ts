@@ -1,4 +1,5 @@
-import type { ResponsesRequest } from './transport.ts'
+import type { ResponsesRequest } from '../agency/model-object.ts'
+import { fieldsOf } from '../fields.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -18,7 +19,7 @@ const OF_THE_RUN = ['instructions', 'tools', 'model', 'previous_response_id', 'c
 export function applyExtraArguments(request: ResponsesRequest, extra: Fields): ResponsesRequest {
   if (Object.keys(extra).length === 0) return request
   const { reasoning, include, max_tokens: maxTokens, ...rest } = readArguments(extra)
-  const ownReasoning = asFields(request['reasoning'])
+  const ownReasoning = fieldsOf(request['reasoning'])
   const includes = new Set([...asList(request['include']), ...asList(include)])
   const merged: Record<string, unknown> = {
     ...request,
@@ -36,7 +37,7 @@ export function applyExtraArguments(request: ResponsesRequest, extra: Fields): R
 
 /** Headers among the arguments. */
 export function extraHeaders(extra: Fields): Record<string, string> {
-  const headers = Object.entries(asFields(extra['extra_headers']))
+  const headers = Object.entries(fieldsOf(extra['extra_headers']))
   return Object.fromEntries(headers.filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
 }
 
@@ -50,10 +51,10 @@ type ExtraArguments = {
 /** One flat set of arguments: `extra_body` laid over the rest, and the parts of `reasoning` gathered. */
 export function readArguments(extra: Fields): ExtraArguments {
   const { reasoning_effort: effort, reasoning_summary: summary, extra_body: body, ...rest } = withoutNulls(extra)
-  const { reasoning: lifted, include, ...bodyRest } = withoutNulls(asFields(body))
+  const { reasoning: lifted, include, ...bodyRest } = withoutNulls(fieldsOf(body))
   const reasoning = {
-    ...asFields(rest['reasoning']),
-    ...asFields(lifted),
+    ...fieldsOf(rest['reasoning']),
+    ...fieldsOf(lifted),
     ...(effort !== undefined && { effort }),
     ...(summary !== undefined && { summary }),
   }
@@ -69,10 +70,6 @@ export function readArguments(extra: Fields): ExtraArguments {
 
 function withoutNulls(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined))
-}
-
-function asFields(value: unknown): Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 }
 
 function asList(value: unknown): unknown[] {

@@ -1,11 +1,11 @@
-import { ModelError, type ModelErrorCode, modelErrorOfStatus } from './transport.ts'
+import { ModelError, type ModelErrorCode, modelErrorOfStatus } from './model-error.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
 /**
  * What an error of somebody else's model client means: the vendor's client, the AI SDK, or `fetch`.
  *
- * Errors that say nothing of the provider are returned as they are, because they are defects of the model object.
+ * Errors that do not come from the provider are returned as they are, because they are defects of the model object.
  */
 export function toModelError(error: unknown): unknown {
   if (error instanceof ModelError || typeof error !== 'object' || error === null) return error
@@ -62,7 +62,7 @@ const NAMES: ReadonlyMap<string, ModelErrorCode> = new Map(
     authentication_error: 'upstream_auth_failed',
     invalid_api_key: 'upstream_auth_failed',
     permission_error: 'upstream_auth_failed',
-    insufficient_quota: 'upstream_rate_limited',
+    insufficient_quota: 'upstream_quota_exhausted',
     rate_limit_error: 'upstream_rate_limited',
     rate_limit_exceeded: 'upstream_rate_limited',
     api_error: 'upstream_unavailable',

@@ -1,6 +1,6 @@
 import type { Agency } from '../agency/agency.ts'
 import type { ClientConfig } from './client-config.ts'
-import { chosenName, DEMO_MODEL, keyFor, lacksAddress, THIRD_PARTY } from './resolve-model.ts'
+import { chosenName, DEMO_MODEL, isOwnServer, keyFor, lacksAddress, THIRD_PARTY } from './resolve-model.ts'
 import { providerNames, providerNameOf } from './third-party-providers.ts'
 
 /** The default vendor, by its name in `thirdparty/openai/…`. */
@@ -50,5 +50,5 @@ export function unknownProvider(config: ClientConfig): string | undefined {
 
 /** Whether a request can bring keys for a provider of this name, which may be its other name. */
 export function isProvider(name: string): boolean {
-  return name === DEFAULT_VENDOR || providerNameOf(name) !== undefined
+  return name === DEFAULT_VENDOR || providerNameOf(name) !== undefined || isOwnServer(name)
 }

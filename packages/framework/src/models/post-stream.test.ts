@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import { Agent, Client } from 'undici'
 import { afterEach, expect, test } from 'vitest'
 import { type AnswerReader, postStream, type StreamingPost } from './post-stream.ts'
-import { ModelError } from './transport.ts'
+import { ModelError } from './model-error.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
 const END = '0\r\n\r\n'

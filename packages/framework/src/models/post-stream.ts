@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isTransient, parseRetryAfter, RetryableError, withRetries } from './retries.ts'
-import { ModelError, modelErrorOfStatus } from './transport.ts'
+import { ModelError, modelErrorOfStatus } from './model-error.ts'
 
 export type StreamingPost = {
   readonly dispatcher: Dispatcher
@@ -47,7 +47,7 @@ const ENCODER = new TextEncoder()
  * A body that can be read once, because undici keeps it as long as the answer lasts. That it takes iterables, its types
  * do not say. (It would put a short text into a pool that is shared, and keep the whole pool.)
  */
-function letGoOnceRead(bytes: Uint8Array): Readable {
+function releaseOnceRead(bytes: Uint8Array): Readable {
   let unread: Uint8Array | undefined = bytes
   const next = (): IteratorResult<Uint8Array> => {
     const value = unread
@@ -74,7 +74,7 @@ function postOnce(post: StreamingPost): Promise<void> {
         'content-length': String(bytes.length),
         ...headers,
       },
-      body: letGoOnceRead(bytes),
+      body: releaseOnceRead(bytes),
     },
     answer,
   )

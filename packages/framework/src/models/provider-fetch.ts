@@ -1,6 +1,6 @@
 import { type Dispatcher, type RequestInit, fetch as undiciFetch } from 'undici'
-import { limitedResponse } from '../mcp/limited-response.ts'
-import { eventTooLarge, MAX_EVENT_SIZE } from './transport.ts'
+import { limitedResponse } from '../limited-response.ts'
+import { eventTooLarge, MAX_EVENT_SIZE } from './model-error.ts'
 
 /** Largest answer that is not a good one: clients read it whole, and a caller may have named its sender. */
 const MAX_ERROR_BYTES = 1_048_576

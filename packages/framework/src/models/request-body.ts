@@ -4,7 +4,7 @@ import type { ModelSettings } from '../agency/model-settings.ts'
 import type { JsonSchemaOutput } from '../agency/output-format.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { asJson, type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
-import type { ResponsesRequest } from './transport.ts'
+import type { ResponsesRequest } from '../agency/model-object.ts'
 
 type Json = Record<string, unknown>
 
@@ -65,7 +65,7 @@ export function requestHeaders(settings: ModelSettings): Record<string, string> 
   )
 }
 
-/** Without tools nothing is said about them, unless a prompt template may have some. */
+/** Without tools the request does not mention them, unless a prompt template may have some. */
 function toolFields({ settings, tools, handoffs, prompt }: TurnRequest): Json {
   if (tools.length === 0 && handoffs.length === 0 && !prompt) return {}
   const described = requestTools(tools, handoffs)

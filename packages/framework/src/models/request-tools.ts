@@ -80,7 +80,7 @@ const OWN_CHOICES = new Set([
   'mcp',
 ])
 
-/** The tool that the model must or may call. A name that is no tool of the API's own is a function's. */
+/** The tool that the model must or may call. A name that is not one of the API's own tools is a function's. */
 export function toolChoiceOf(choice: string | undefined): unknown {
   if (choice === undefined || ['auto', 'required', 'none'].includes(choice)) return choice
   return OWN_CHOICES.has(choice) ? { type: choice } : { type: 'function', name: choice }

@@ -3,7 +3,7 @@ import { ConfigError } from '@bureau/protocol'
 import type { Dispatcher } from 'undici'
 import { aiSdkTransport } from './ai-sdk/ai-sdk-transport.ts'
 import type { FileAccess } from './ai-sdk/file-downloads.ts'
-import { isLanguageModel, type LanguageModel, languageModelName } from './ai-sdk/language-model.ts'
+import { isLanguageModel, type LanguageModel, languageModelName } from '../agency/language-model.ts'
 import { withExtraArguments, withPenalties } from './ai-sdk/settings.ts'
 import { chatCompletionsTransport } from './chat-completions.ts'
 import type { ClientConfig } from './client-config.ts'
@@ -11,7 +11,8 @@ import { demoTransport } from './demo.ts'
 import { applyExtraArguments, extraHeaders } from './extra-arguments.ts'
 import { type ModelEndpoint, responsesTransport } from './responses.ts'
 import { thirdPartyTransport } from './third-party.ts'
-import { ModelError, type ModelTransport, type ResponsesRequest, type ResponsesTransport } from './transport.ts'
+import { ModelError } from './model-error.ts'
+import type { ModelObject, ModelTransport, ResponsesRequest, ResponsesTransport } from '../agency/model-object.ts'
 
 /** Which wire protocol the default provider speaks. */
 export type ModelApi = 'responses' | 'chat_completions'
@@ -68,9 +69,6 @@ export const DEFAULT_MODEL = 'gpt-5-mini'
 
 type HasModel = { readonly name: string; readonly model: string | ModelObject }
 
-/** What an agent may have as its model besides a name. */
-export type ModelObject = ModelTransport | LanguageModel
-
 /**
  * Chooses an agent's model for one request: the agent's own, or what `client_config` makes of it.
  *
@@ -111,7 +109,12 @@ function resolveName(own: string, config: ClientConfig, access: ModelAccess): Re
 /** A model of another vendor, `<provider>/<model>` behind the prefix. */
 export const THIRD_PARTY = /^(?:thirdparty|litellm)\/(.+)$/
 /** Servers of the caller's own, by the names that LiteLLM has for them; they speak as the default vendor does. */
-const OWN_SERVER = /^(?:thirdparty|litellm)\/(?:ollama|ollama_chat|lm_studio)\/(.+)$/
+const OWN_SERVER = /^(?:thirdparty|litellm)\/(?<server>ollama|ollama_chat|lm_studio)\/(?<name>.+)$/
+
+/** Whether keys can be named after a kind of server of the caller's own. */
+export function isOwnServer(name: string): boolean {
+  return OWN_SERVER.test(`thirdparty/${name}/model`)
+}
 
 /** Whether a request's model is on a server of the caller's own, and the request does not say where that is. */
 export function lacksAddress({ model, base_url: url }: Pick<ClientConfig, 'model' | 'base_url'>): boolean {
@@ -129,7 +132,7 @@ export function chosenName(config: ClientConfig): string | undefined {
   if (model == null) return undefined
   if (lacksAddress(config)) throw new ConfigError(`client_config.base_url: say where the server for "${model}" is.`)
   if (url == null && model.startsWith('openrouter/')) return `thirdparty/${model}`
-  return model.replace(OWN_SERVER, 'thirdparty/openai_compatible/$1')
+  return model.replace(OWN_SERVER, 'thirdparty/openai_compatible/$<name>')
 }
 
 const OTHER_VENDOR = /^(?!openai\/|openrouter\/)[^/]+\//
@@ -260,6 +263,8 @@ const TAKES_API_KEY = new Set(['openai_compatible', 'openai-compatible'])
 /** The key that a request brings for a provider. */
 export function keyFor(provider: string, config: ClientConfig): string | undefined {
   const keys = config.thirdparty_keys ?? {}
+  const { server } = OWN_SERVER.exec(config.model ?? '')?.groups ?? {}
+  if (server !== undefined && keys[server] !== undefined) return keys[server]
   const other = NAMES[provider]
   const own = keys[provider] ?? (other === undefined ? undefined : keys[other]) ?? keys[provider.replace('-', '_')]
   return own ?? (TAKES_API_KEY.has(provider) ? (config.api_key ?? undefined) : undefined)

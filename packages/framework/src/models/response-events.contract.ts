@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import type { WireItem } from '@bureau/protocol'
-import type { ModelCallObserver, ResponsesResponse } from './transport.ts'
+import type { ModelCallObserver, ResponsesResponse } from '../agency/model-object.ts'
 
 type Event = { readonly type: string; readonly [key: string]: unknown }
 

@@ -12,7 +12,7 @@ import {
   type ReasoningEvents,
   type WholeItemEvents,
 } from './response-items.ts'
-import type { ModelCallObserver, ResponsesRequest, ResponsesResponse } from './transport.ts'
+import type { ModelCallObserver, ResponsesRequest, ResponsesResponse } from '../agency/model-object.ts'
 
 /** Token counts of one response, in the words of the Responses API. Input tokens include the cached ones. */
 export type ResponseUsage = {
@@ -56,7 +56,7 @@ export class ResponseEventWriter {
     this.#model = request.model ?? ''
   }
 
-  /** True while there is neither a message nor a call: reasoning alone is no answer. */
+  /** True while there is neither a message nor a call: reasoning alone is not an answer. */
   get speechless(): boolean {
     return this.#speechless
   }

@@ -3,13 +3,8 @@ import { SseParser, type WireItem } from '@bureau/protocol'
 import { ListText } from './list-text.ts'
 import { type AnswerReader, postStream } from './post-stream.ts'
 import { isOwnId } from './response-items.ts'
-import {
-  type ModelCallObserver,
-  ModelError,
-  requireBoundedEvent,
-  type ResponsesRequest,
-  type ResponsesTransport,
-} from './transport.ts'
+import { ModelError, requireBoundedEvent } from './model-error.ts'
+import type { ModelCallObserver, ResponsesRequest, ResponsesTransport } from '../agency/model-object.ts'
 
 /** Where a model is served and with whose key. */
 export type ModelEndpoint = {

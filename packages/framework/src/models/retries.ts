@@ -1,4 +1,4 @@
-import type { ModelError } from './transport.ts'
+import type { ModelError } from './model-error.ts'
 
 const MAX_ATTEMPTS = 3
 const MAX_RETRY_WAIT_MS = 10_000

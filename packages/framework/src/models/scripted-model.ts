@@ -1,7 +1,7 @@
 // oxlint-disable max-classes-per-file -- a model and the two ways in which a test of it fails
 import type { WireItem } from '@bureau/protocol'
 import { ResponseEventWriter, type ResponseUsage } from './response-events.ts'
-import type { ModelCallOptions, ModelTransport, ResponsesRequest } from './transport.ts'
+import type { ModelCallOptions, ModelTransport, ResponsesRequest } from '../agency/model-object.ts'
 
 /** What a model is asked, as it was recorded. */
 type RecordedModelCall = {

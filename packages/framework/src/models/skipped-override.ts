@@ -1,5 +1,6 @@
 import type { ClientConfig } from './client-config.ts'
-import { DEMO_MODEL, isOfOtherVendor, type ModelAccess, type ModelObject } from './resolve-model.ts'
+import { DEMO_MODEL, isOfOtherVendor, type ModelAccess } from './resolve-model.ts'
+import type { ModelObject } from '../agency/model-object.ts'
 
 /**
  * Why a request's `client_config` does not reach an agent's model, in a sentence for the log; undefined when it does, or

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { ConfigError } from '@bureau/protocol'
-import type { LanguageModel } from './ai-sdk/language-model.ts'
+import type { LanguageModel } from '../agency/language-model.ts'
 
 type ProviderSettings = {
   readonly baseURL: string
@@ -120,7 +120,7 @@ export async function loadOptional<Loaded>(names: readonly string[], load: () =>
   }
 }
 
-/** The versions stand in the package's own list of optional peers, and npm refuses others beside it. */
+/** The versions are in the package's own list of optional peers, and npm refuses others beside it. */
 function testedVersion(packageName: string): string {
   const { peerDependencies } = createRequire(import.meta.url)('../../package.json') as PackageFile
   return peerDependencies[packageName] ?? 'latest'

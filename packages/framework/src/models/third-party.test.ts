@@ -27,7 +27,7 @@ import { tool } from '../agency/tool.ts'
 import { expectLegalSequence, RecordedCall } from './response-events.contract.ts'
 import { loadOptional } from './third-party-providers.ts'
 import { type ThirdPartyOptions, thirdPartyTransport } from './third-party.ts'
-import type { ResponsesRequest, ResponsesTransport } from './transport.ts'
+import type { ResponsesRequest, ResponsesTransport } from '../agency/model-object.ts'
 
 let dispatcher: Dispatcher
 

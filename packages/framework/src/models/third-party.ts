@@ -4,7 +4,8 @@ import { aiSdkTransport } from './ai-sdk/ai-sdk-transport.ts'
 import type { FileAccess } from './ai-sdk/file-downloads.ts'
 import { providerFetch } from './provider-fetch.ts'
 import { getProvider, loadOptional, type Provider } from './third-party-providers.ts'
-import { ModelError, type ResponsesTransport } from './transport.ts'
+import { ModelError } from './model-error.ts'
+import type { ResponsesTransport } from '../agency/model-object.ts'
 
 export type ThirdPartyOptions = {
   readonly apiKey?: string

@@ -1,7 +1,7 @@
 import { ConfigError, RUN_ERRORS, type RunError, type RunErrorCode } from '@bureau/protocol'
 import { HistoryError } from '../history/history.ts'
-import { ToolServerError } from '../mcp/connections.ts'
-import { ModelError } from '../models/transport.ts'
+import { ToolServerError } from '../mcp/tool-server-error.ts'
+import { ModelError } from '../models/model-error.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from './run-errors.ts'
 
 /** Why a run failed, in a code and a sentence fit for the caller. Never the text of a foreign error. */
@@ -23,4 +23,10 @@ function sentenceOf({ side, guidance }: GuardrailTripped): string {
 
 function plain(code: RunErrorCode): RunError {
   return { code, message: RUN_ERRORS[code].message }
+}
+
+/** How a trace ends a step that has thrown: `cancelled`, or the code of the failure. */
+export function errorCodeOf(error: unknown): string {
+  if (error instanceof RunStopped && error.reason === 'cancelled') return 'cancelled'
+  return describeFailure(error).code
 }

@@ -10,7 +10,6 @@ import {
 } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
 import type { AgentTool } from '../agency/tool.ts'
-import type { Conversation } from '../loop/conversation.ts'
 import { stamp } from '../history/history.ts'
 import type { McpConnections } from '../mcp/connections.ts'
 import type { OAuthAccess } from '../mcp/oauth-access.ts'
@@ -39,7 +38,7 @@ export interface RunJournal {
   counted(answer: UsageByModel): void
 }
 
-/** Told why a tool has failed, for the log: the run goes on, and neither client nor model learns more than that it failed. */
+/** Called with the error of a failed tool, for the log: the run goes on, and neither client nor model gets its text. */
 export type OnToolFailure = (
   error: unknown,
   facts: { readonly runId: string; readonly agent: string; readonly tool: string },
@@ -71,9 +70,6 @@ export interface OpenRequest {
   abandoned(): void
 }
 
-/** Lets a conversation's agent work on what it has received until it has an answer. */
-type Converse = (conversation: Conversation) => Promise<unknown>
-
 /** One run in progress: what all its conversations, nested ones included, share and add to. */
 export class Run {
   readonly runId: string
@@ -87,8 +83,6 @@ export class Run {
   readonly trace: RunTrace | undefined
   /** The protected tool servers that this run's agents have activated. */
   readonly toolServers: RunToolServers
-  /** Runs a nested conversation; given here because agents that ask agents would import each other in a circle. */
-  readonly converse: Converse
   /** Everything produced so far, in the order in which it is stored. */
   readonly messages: Message[] = []
   /** Who was in control of the user's conversation last. */
@@ -117,7 +111,6 @@ export class Run {
     maxTurns: number | undefined
     tools: readonly AgentTool[]
     onToolFailure: OnToolFailure | undefined
-    converse: Converse
   }) {
     this.runId = options.runId
     this.agency = options.agency
@@ -126,7 +119,6 @@ export class Run {
     this.environment = options.environment
     this.traceId = options.traceId
     this.trace = options.trace
-    this.converse = options.converse
     this.toolServers = new RunToolServers(options.environment.mcp.protected)
     this.userContext = { ...options.agency.userContext, ...options.input.userContext }
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { link, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 import type { StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
@@ -6,7 +6,6 @@ import { ConfigError } from '@bureau/protocol'
 import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
 import { z } from 'zod'
 import { lockFile } from './file-lock.ts'
-import { safeSegment } from './safe-segment.ts'
 import { newSealKey, readSealKey, sealText, UnreadableFile, unsealText } from './seal-file.ts'
 import type { CredentialsKey, StoredCredentials, TokenStore } from './token-store.ts'
 
@@ -21,7 +20,7 @@ export type FileTokenStoreOptions = {
    * made once and kept beside the tokens, in the file `key` with mode 0600.
    */
   readonly key?: string | undefined
-  /** Told of files that cannot be opened. They count as absent: the user signs in again. */
+  /** Called for files that cannot be opened. They count as absent: the user signs in again. */
   readonly onUnreadable?: (path: string, error: Error) => void
 }
 
@@ -184,4 +183,14 @@ async function writeTemporary(path: string, content: string): Promise<string> {
 
 function undefinedWhenMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
+}
+
+/**
+ * A folder name for any text: readable where possible, always safe, different for different texts.
+ *
+ * Letters, digits, `_` and `-` stay, at most 40 of them; the first 16 hex digits of the text's SHA-256 follow.
+ */
+function safeSegment(text: string): string {
+  const digest = createHash('sha256').update(text).digest('hex').slice(0, 16)
+  return `${text.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 40)}-${digest}`
 }

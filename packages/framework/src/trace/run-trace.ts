@@ -1,13 +1,5 @@
 import type { EventSource, ModelEvent, RunEnded } from '@bureau/protocol'
-import {
-  type Content,
-  errorCodeOf,
-  ModelStep,
-  OpenStep,
-  type RunSpan,
-  type RunStep,
-  type StepEnd,
-} from './trace-step.ts'
+import { type Content, ModelStep, OpenStep, type RunSpan, type RunStep, type StepEnd } from './trace-step.ts'
 
 const WENT_WELL: StepEnd = Object.freeze({ errorCode: null })
 
@@ -70,7 +62,7 @@ export class RunTrace {
 export class ConversationTrace {
   readonly #run: RunTrace
   readonly #parent: RunSpan
-  #stay: OpenStep | undefined
+  #inControl: OpenStep | undefined
 
   constructor(run: RunTrace, parent: RunSpan) {
     this.#run = run
@@ -79,13 +71,13 @@ export class ConversationTrace {
 
   /** An agent takes control; the one before it leaves. */
   enter({ agent, callerAgent }: EventSource): void {
-    this.#stay?.end(WENT_WELL)
-    this.#stay = this.#run.open(this.#parent, { kind: 'agent', agent, callerAgent })
+    this.#inControl?.end(WENT_WELL)
+    this.#inControl = this.#run.open(this.#parent, { kind: 'agent', agent, callerAgent })
   }
 
-  /** The conversation is over: with an answer, or with the error that ended it. */
-  leave(error?: unknown): void {
-    this.#stay?.end(error === undefined ? WENT_WELL : { errorCode: errorCodeOf(error) })
+  /** The conversation is over. `errorCode` is null when it has an answer. */
+  leave(errorCode: string | null): void {
+    this.#inControl?.end({ errorCode })
   }
 
   modelAsked(source: EventSource, model: string, content: Content): ModelStep {
@@ -102,7 +94,7 @@ export class ConversationTrace {
   }
 
   get #within(): RunSpan {
-    return this.#stay?.span ?? this.#parent
+    return this.#inControl?.span ?? this.#parent
   }
 }
 

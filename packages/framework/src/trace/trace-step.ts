@@ -1,16 +1,14 @@
 import type { ModelEvent, RunEnded, Usage } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
 import { usageOfResponse } from '../models/pricing.ts'
-import { RunStopped } from '../run/run-errors.ts'
-import { describeFailure } from '../run/run-failure.ts'
 
-/** Gives what people, models or tools have said. Worked out only for observers who were told to look. */
+/** Returns the text of people, models or tools. Called only by observers that are set to record it. */
 export type Content = () => unknown
 
 /** Something that a run does and that takes time. Steps lie within each other as the agents' work does. */
 export type RunStep =
   | { readonly kind: 'run'; readonly runId: string; readonly agency: Agency; readonly agent: string; content: Content }
-  /** One agent's stay in control of a conversation. `callerAgent` is null in the conversation with the user. */
+  /** The time for which one agent is in control of a conversation. `callerAgent` is null in the conversation with the user. */
   | { readonly kind: 'agent'; readonly agent: string; readonly callerAgent: string | null }
   | { readonly kind: 'model'; readonly agent: string; readonly model: string; content: Content }
   | {
@@ -90,8 +88,8 @@ export class ModelStep extends OpenStep {
     this.end({ errorCode: null, content, ...(this.#response && { response: this.#response }) })
   }
 
-  failed(error: unknown): void {
-    this.end({ errorCode: errorCodeOf(error), ...(this.#response && { response: this.#response }) })
+  failed(errorCode: string): void {
+    this.end({ errorCode, ...(this.#response && { response: this.#response }) })
   }
 }
 
@@ -100,9 +98,4 @@ function readFacts(json: string): ResponseFacts {
   const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
   const { id, model, status, usage } = response
   return { id: text(id), model: text(model), status: text(status), usage: usageOfResponse(usage) }
-}
-
-export function errorCodeOf(error: unknown): string {
-  if (error instanceof RunStopped && error.reason === 'cancelled') return 'cancelled'
-  return describeFailure(error).code
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
 import type { SigningKeys } from './signing-keys.ts'
 
-/** What a token says once its signature holds: whose key it is. What the key may do stands in the database. */
+/** What a token says once its signature holds: whose key it is. What the key may do is in the database. */
 type TokenClaims = { readonly ownerId: string; readonly keyId: string }
 
 type Issue = {

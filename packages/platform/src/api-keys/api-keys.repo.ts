@@ -12,7 +12,7 @@ type Keyed = { readonly ownerId: string; readonly keyId: string }
 
 /**
  * What the API key of the caller is restricted to; null: nothing. A restricted key manages the keys that reach no further
- * than it does; for it there are no others.
+ * than it does; others do not exist for it.
  */
 type Reach = { readonly integrationIds: readonly string[] | null }
 

@@ -78,7 +78,7 @@ export const apiKeyRoutes: readonly Route[] = [
       summary: 'Revoke an API key; runs that it admitted go on',
       scope: 'keys',
       success: { 200: ApiKey },
-      errors: ['api_key_not_found'],
+      errors: ['api_key_not_found', 'insufficient_scope'],
     },
     async (call) => ok(await endApiKey(call.platform, call.caller, param(call, 'keyId'))),
   ),

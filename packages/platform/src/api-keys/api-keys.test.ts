@@ -37,6 +37,7 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
       keyId: first.id,
       scopes: ['*'],
       integrationIds: null,
+      expiresAt: null,
     })
   })
 

@@ -30,7 +30,8 @@ export class Authenticator {
     if (!key || (key.expiresAt && key.expiresAt.getTime() <= this.#now())) {
       throw new ServiceError('invalid_api_key', { headers: { 'WWW-Authenticate': 'Bearer' } })
     }
-    return { ownerId: key.ownerId, keyId: key.id, scopes: key.scopes, integrationIds: key.integrationIds }
+    const { ownerId, id: keyId, scopes, integrationIds, expiresAt } = key
+    return { ownerId, keyId, scopes, integrationIds, expiresAt }
   }
 
   /** Forgets a key at once, when this process or a message from another one revoked it. */

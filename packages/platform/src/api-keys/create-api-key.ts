@@ -21,11 +21,16 @@ type NewApiKey = {
 /** `token` is shown this once; only its hash is kept. */
 export type IssuedApiKey = ApiKey & { readonly token: string }
 
-/** @throws ServiceError `insufficient_scope`, `integration_not_found`, `invalid_request` (already expired) */
+/**
+ * A key that lives no longer than the one that makes it.
+ *
+ * @throws ServiceError `insufficient_scope`, `integration_not_found`, `invalid_request` (already expired)
+ */
 export async function createApiKey(issuer: KeyIssuer, caller: Caller, key: NewApiKey): Promise<IssuedApiKey> {
   const { scopes = ['*'], integrationIds = null } = key
   requireGrantable(caller, scopes, integrationIds)
-  return issue(issuer, caller.ownerId, { ...key, scopes, integrationIds }, (row) =>
+  const expiresAt = withinLifeOf(caller, key.expiresAt ?? null)
+  return issue(issuer, caller.ownerId, { ...key, scopes, integrationIds, expiresAt }, (row) =>
     issuer.db.run(insertApiKey, { ownerId: caller.ownerId, actor: caller.keyId, key: row }),
   )
 }
@@ -54,9 +59,15 @@ export async function rotateApiKey(
   const expiresAt = old.expiresAt === null ? null : new Date(old.expiresAt)
   const usable = old.revokedAt === null && !isOver(expiresAt)
   if (!usable) throw new ServiceError('api_key_not_found')
-  return issue(issuer, ownerId, { ...old, expiresAt }, (successor) =>
+  const end = withinLifeOf(caller, expiresAt)
+  return issue(issuer, ownerId, { ...old, expiresAt: end }, (successor) =>
     issuer.db.run(replaceApiKey, { ownerId, keyId, actor: caller.keyId, overlapSeconds, successor }),
   )
+}
+
+/** The earlier of a time and the end of the caller's own key. */
+function withinLifeOf({ expiresAt: end }: Caller, time: Date | null): Date | null {
+  return end === null || (time !== null && time < end) ? time : end
 }
 
 const isOver = (expiresAt: Date | null): boolean => expiresAt !== null && expiresAt.getTime() <= Date.now()

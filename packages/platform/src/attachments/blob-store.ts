@@ -9,7 +9,7 @@ export class BlobStore {
     this.#files = files
   }
 
-  /** Stores a blob; one that is there already is written again, so that it counts as new. @returns Its SHA-256. */
+  /** Stores a blob; an existing one is written again, so that it counts as new. @returns Its SHA-256. */
   async put(ownerId: string, bytes: Uint8Array): Promise<Uint8Array> {
     const sha256 = createHash('sha256').update(bytes).digest()
     const body = async function* (): AsyncGenerator<Uint8Array> {

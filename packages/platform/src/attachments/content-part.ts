@@ -37,13 +37,13 @@ export async function filePart(name: string, bytes: Uint8Array): Promise<Content
   if (extension === '.pdf' || OFFICE.has(extension)) {
     return { part: { type: 'input_file', filename: name, file_data: dataUrl(mime, bytes) }, mime }
   }
-  const said = OPAQUE.has(extension)
+  const note = OPAQUE.has(extension)
     ? `[file ${name} was attached: ${mime}, ${bytes.length} bytes, cannot be shown]`
     : `<file name=${JSON.stringify(name)} type="${mime}">\n${decodeText(bytes)}\n</file>`
-  return { part: { type: 'input_text', text: storable(said) }, mime }
+  return { part: { type: 'input_text', text: storable(note) }, mime }
 }
 
-/** What the model is told of an attachment that it cannot have. */
+/** The note that replaces an attachment which the model cannot get. */
 export function missingPart(name: string): WireItem {
   return { type: 'input_text', text: `[file ${name} was attached, not available]` }
 }

@@ -46,7 +46,7 @@ function readWebp(bytes: Buffer): ImageHeader | undefined {
   }
 }
 
-/** ITU-T T.81, annex B: the size stands in the frame header, after any number of other segments. */
+/** ITU-T T.81, annex B: the size is in the frame header, after any number of other segments. */
 function readJpeg(bytes: Buffer): ImageHeader | undefined {
   if (bytes.length < 4 || bytes.readUInt16BE(0) !== 0xffd8) return undefined
   for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff;) {

@@ -4,10 +4,15 @@ import type { IncomingMessage, RequestListener } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
-import type { ContextAttachment } from '../runs/execute/read-run-context.ts'
 import { type AttachmentAccessOptions, createAttachmentAccess } from './attachment-access.ts'
 import { AttachmentFailure } from './attachment-failure.ts'
-import { type Clock, loadAttachments, type LoadAttachmentsOptions, type LoadedAttachments } from './load-attachments.ts'
+import {
+  type Clock,
+  type ContextAttachment,
+  loadAttachments,
+  type LoadAttachmentsOptions,
+  type LoadedAttachments,
+} from './load-attachments.ts'
 import { imageBytes, pngHeader } from './test-images.contract.ts'
 
 const pem = await readFile(new URL('__fixtures__/files.example.com.pem', import.meta.url), 'utf8')

@@ -2,11 +2,27 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { WireItem } from '@bureau/protocol'
 import { ByteBudget, safeFetch } from '@bureau/runtime'
 import type { AttachmentNote } from '../chats/note-attachment.ts'
-import type { ContextAttachment } from '../runs/execute/read-run-context.ts'
 import type { AttachmentAccess } from './attachment-access.ts'
 import { AttachmentFailure, attachmentFailure, downloadFailure } from './attachment-failure.ts'
 import { nameFromUrl } from './attachment-name.ts'
 import { type ContentPart, filePart, imagePart, missingPart, type UnfitContent } from './content-part.ts'
+
+/**
+ * Something that a message of a conversation has attached.
+ *
+ * `sent: false`: it belongs to a failed response; the model gets a sentence about it and no content. Otherwise its content is
+ * fetched from `url` (a credential: keep it out of logs) or read from the owner's blob with that hash.
+ */
+export type ContextAttachment = {
+  readonly id: string
+  readonly kind: 'input_file' | 'input_image'
+  readonly filename: string | null
+  readonly detail: 'auto' | 'low' | 'high' | null
+  readonly mime: string | null
+  readonly sent: boolean
+  readonly url: string | null
+  readonly blobSha256: Uint8Array | null
+}
 
 export type LoadAttachmentsOptions = {
   readonly access: AttachmentAccess
@@ -29,7 +45,7 @@ const MACHINE_CLOCK: Clock = {
   sleep: (durationMs, signal) => sleep(durationMs, undefined, { signal }),
 }
 
-/** A failure is told at a multiple of this time after the start. */
+/** A failure is reported at a multiple of this time after the start. */
 const GRID_MS = 1_000
 
 export type LoadedAttachments = {
@@ -49,7 +65,7 @@ const CONCURRENCY = 5
 /**
  * Fetches what a run's conversation has attached, or fails as a whole.
  *
- * All attachments are tried, so that one failure tells of every address that has expired. When a failure is known says
+ * All attachments are tried, so that one failure names every address that has expired. When a failure is known says
  * little of the network: names, connections and answers fail alike, at whole seconds.
  *
  * @throws AttachmentFailure of the first attachment that failed. @throws The reason of `signal`.

@@ -1,6 +1,6 @@
 import type { AttachmentView } from '@bureau/protocol'
 import { and, asc, eq, inArray, isNotNull } from 'drizzle-orm'
-import type { Tx } from '../db/operation.ts'
+import { tenantOperation, type Tx } from '../db/operation.ts'
 import { messageAttachments } from '../db/schema.ts'
 import type { ChatKey } from './chats.repo.ts'
 
@@ -51,7 +51,7 @@ export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKe
   }))
 }
 
-/** An attachment as it stands in the history. A pending one of a running response shows as `ok`. */
+/** An attachment as the history shows it. A pending one of a running response shows as `ok`. */
 export function attachmentView(row: AttachmentRow): AttachmentView {
   return {
     id: row.id,
@@ -64,3 +64,16 @@ export function attachmentView(row: AttachmentRow): AttachmentView {
     state: row.state === 'pending' ? 'ok' : row.state,
   }
 }
+
+/** Which of these blobs (SHA-256) some message of the owner still refers to. The others may be removed after a day. */
+export const findReferencedBlobs = tenantOperation(
+  { source: import.meta.url, name: 'findReferencedBlobs', lane: 'maintenance' },
+  async (tx, { ownerId, blobs }: { ownerId: string; blobs: readonly Uint8Array[] }): Promise<Uint8Array[]> => {
+    if (blobs.length === 0) return []
+    const rows = await tx
+      .selectDistinct({ sha256: messageAttachments.blobSha256 })
+      .from(messageAttachments)
+      .where(and(eq(messageAttachments.ownerId, ownerId), inArray(messageAttachments.blobSha256, [...blobs])))
+    return rows.flatMap((row) => (row.sha256 ? [row.sha256] : []))
+  },
+)

@@ -2,7 +2,7 @@ import type { PlatformChat } from '@bureau/protocol'
 import { and, eq, inArray } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { runs } from '../db/schema.ts'
-import { isActive, statusOf } from '../runs/records/run-view.ts'
+import { isActive, statusOf } from '../run-records/run-view.ts'
 import type { ChatRow } from './chats.repo.ts'
 
 /** Views in the order of the rows. */

@@ -20,9 +20,8 @@ import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { findRequestStatus, getChatStatus } from './chat-status.ts'
-import { createChat } from './create-chat.ts'
 import { listMessages } from './list-messages.ts'
-import { deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
+import { createChat, deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
 
 export const chatRoutes: readonly Route[] = [
   jsonRoute(

@@ -7,9 +7,23 @@ import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { chats } from '../db/schema.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, isChat, requireLockedChat } from './chats.repo.ts'
 import { chatViews } from './chat-views.ts'
+import { newId } from '../ids.ts'
+import { requireIntegration } from '../members/members.repo.ts'
 
 /** What a restricted API key may see; null: every integration. A chat of another one does not exist. */
 export type Reach = { readonly integrationIds: readonly string[] | null }
+
+/** Creates an empty chat. A chat that never gets a run is deleted after 30 days. @throws ServiceError `integration_not_found` */
+export const createChat = tenantOperation(
+  { source: import.meta.url, name: 'createChat', lane: 'interactive' },
+  async (tx, args: { ownerId: string; integrationId: string }): Promise<{ chatId: string }> => {
+    const { ownerId, integrationId } = args
+    await requireIntegration(tx, ownerId, integrationId)
+    const chatId = newId('chat')
+    await tx.insert(chats).values({ id: chatId, ownerId, integrationId })
+    return { chatId }
+  },
+)
 
 /** @throws ServiceError `chat_not_found` */
 export const getChat = tenantOperation(

@@ -1,4 +1,5 @@
 import { ApiErrorResponse, GetCompletionV2Request } from '@bureau/protocol'
+import { readResumePoint } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { entryAgentsOf } from '../agencies.ts'
 import type { Caller } from '../caller.ts'
@@ -11,7 +12,6 @@ import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
 import { findRunStream, type RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
-import { readResumePoint } from './resume-point.ts'
 import { sendEvents, sendText } from './stream-run.ts'
 
 const MIB = 1_048_576
@@ -87,8 +87,7 @@ export const completionRoutes: readonly Route[] = [
 
 async function complete(call: CompletionCall, reply: FastifyReply): Promise<void> {
   const { platform, caller, body, request } = call
-  const header = request.headers['last-event-id']
-  const resumeFrom = readResumePoint({ header: typeof header === 'string' ? header : undefined, query: undefined }) ?? 0
+  const resumeFrom = readResumePoint({ header: request.headers['last-event-id'], query: undefined }) ?? 0
   const { bootId } = platform.replica
   const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
   const entryAgents = entryAgentsOf(platform)

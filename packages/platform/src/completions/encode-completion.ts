@@ -1,6 +1,6 @@
 import { eventEnvelope, type RunEnded, SSE_END, sseFrame } from '@bureau/protocol'
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
-import { runErrorView } from '../runs/records/run-view.ts'
+import { runErrorView } from '../run-records/run-view.ts'
 
 /** What the first frame of a stream says. It belongs to one reader's stream and has no number. */
 export type StreamMeta = {

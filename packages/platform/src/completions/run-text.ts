@@ -5,7 +5,7 @@ import { storable } from '../db/storable.ts'
 /**
  * Takes a run's text for its user out of the events of its log: what the agents of the user's conversation say.
  *
- * Messages are set apart by a blank line. What agents say to each other, reasoning and tools are no part of it; where to
+ * Messages are set apart by a blank line. What agents say to each other, reasoning and tools are not part of it; where to
  * sign in to a tool server is.
  */
 export class RunText {
@@ -37,7 +37,7 @@ export class RunText {
           ? this.#onMessage(event.item.raw_item)
           : ''
       case 'oauth.redirect':
-        // A reader of plain text has no events: the link stands in the text, in a paragraph of its own.
+        // A reader of plain text has no events: the link is in the text, in a paragraph of its own.
         return this.#say(`sign-in ${event.state}`, `Sign in to ${event.server} to continue: ${event.auth_url}`)
       case 'run.ended':
         return this.#end(event)

@@ -14,13 +14,8 @@ type Followed = {
 export async function sendEvents(reply: FastifyReply, followed: Followed, meta: StreamMeta): Promise<void> {
   const lost = new AbortController()
   const events = followed.stream.reader.read(meta.resumeFrom, lost.signal)
-  const chunks = startingWith(encodeMeta(meta), encodeBatches(events, completionEncoder(meta.chatId)))
+  const chunks = encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta))
   await send(reply, followed, { lost, contentType: 'text/event-stream', chunks, keepalive: true })
-}
-
-async function* startingWith(first: string, rest: AsyncIterable<string>): AsyncGenerator<string, void> {
-  yield first
-  yield* rest
 }
 
 /**

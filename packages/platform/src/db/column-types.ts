@@ -1,4 +1,4 @@
-/** What stands in JSON columns and in columns with a fixed set of words. */
+/** The contents of JSON columns and in columns with a fixed set of words. */
 
 export type IntegrationSettings = {
   readonly description: string | null

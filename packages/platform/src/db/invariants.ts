@@ -50,7 +50,7 @@ const ALWAYS: readonly Check[] = [
   },
   {
     invariant: 'I3',
-    says: 'every failed run stands in the history of its chat',
+    says: 'every failed run is in the history of its chat',
     query: sql`SELECT r.id FROM runs r JOIN chats c ON c.id = r.chat_id AND c.deleted_at IS NULL
       WHERE r.state = 'failed' AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = r.id AND m.status = 'failed')`,
   },

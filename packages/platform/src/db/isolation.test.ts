@@ -5,7 +5,7 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { newId } from '../ids.ts'
 import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
-import { appendEventChunk } from '../runs/records/event-chunks.ts'
+import { appendEventChunk } from '../run-records/event-chunks.ts'
 import { findSecret, putSecret } from '../security/secrets.ts'
 import { takeLease } from '../oauth/leases.ts'
 import { reserveUpload } from '../uploads/manage-uploads.ts'
@@ -162,7 +162,7 @@ async function fill(platform: TestStore): Promise<TestTenant> {
     contentType: null,
     sha256: null,
   }
-  await db.run(reserveUpload, { ...upload, tokenHash: new Uint8Array(32) })
+  await db.run(reserveUpload, { ...upload, deployed: ['shop'], tokenHash: new Uint8Array(32) })
   const dataKey = await store.dataKeys.of(ownerId)
   await db.run(putSecret, { ownerId, scope: 'oauth', name: 'user-1/github', dataKey, secret: 'token-canary' })
   await db.run(takeLease, { ownerId, name: 'n', holder: 'h' })

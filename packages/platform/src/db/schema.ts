@@ -13,7 +13,7 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { AttachmentState, IntegrationSettings, LedgerKind, RunInputRecord, RunState } from './column-types.ts'
 
-/** The tables as the queries see them. Keys, checks and policies stand in `migrations/`, which is what is applied. */
+/** The tables as the queries see them. Keys, checks and policies are in `migrations/`, which is what is applied. */
 
 const bytea = customType<{ data: Uint8Array; driverData: Uint8Array }>({
   dataType: () => 'bytea',

@@ -52,7 +52,7 @@ function authorizationOf({ raw, headers }: FastifyRequest): string | undefined {
   return sent.length === 1 ? headers.authorization : undefined
 }
 
-const NOBODY: Caller = { ownerId: '', keyId: '', scopes: [], integrationIds: [] }
+const NOBODY: Caller = { ownerId: '', keyId: '', scopes: [], integrationIds: [], expiresAt: null }
 
 /** The caller of a request; of an open route, nobody. */
 export function callerOf(request: FastifyRequest, required: boolean): Caller {

@@ -1,7 +1,7 @@
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 
-/** Lets browsers of these origins call, with their credentials. Nobody else is told anything. */
+/** Lets browsers of these origins call, with their credentials. Others get no such headers. */
 export async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
   if (origins.length === 0) return
   await app.register(cors, {

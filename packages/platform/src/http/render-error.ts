@@ -57,7 +57,7 @@ export function errorBody(surface: Surface, refusal: ServiceError, requestId: st
   }
 }
 
-/** `false` is said only when this attempt reserved nothing, and not where it could be taken for "try another id". */
+/** `false` is sent only when this attempt reserved nothing, and not where it could be taken for "try another id". */
 function admissionHeaders(error: Error, { code }: ServiceError): Record<string, string> {
   const state = error instanceof AfterAdmission ? error.state : 'none'
   if (typeof state === 'object') return { 'X-Agent-Run-Admitted': 'true', 'X-Agent-Run-Id': state.runId }

@@ -96,7 +96,7 @@ function addName(names: Set<string> | null | undefined, literal: string): string
   return undefined
 }
 
-/** A literal that is no JSON makes the whole text fail later. */
+/** A literal that is not JSON makes the whole text fail later. */
 function unescape(literal: string): string {
   try {
     return String(JSON.parse(literal))

@@ -67,7 +67,7 @@ export const keepAnswer = tenantOperation(
   },
 )
 
-/** Gives a key back after a failure that says nothing about the request. */
+/** Gives a key back after a failure that has nothing to do with the request. */
 export const releaseIdempotencyKey = tenantOperation(
   { source: import.meta.url, name: 'releaseIdempotencyKey', lane: 'interactive' },
   async (tx, args: IdempotencyKey & { claim: string }): Promise<void> => {

@@ -8,7 +8,7 @@ import { DEFAULT_ALLOWANCE } from '../members/allowance-policy.ts'
 import { changeDefaultPolicy } from '../members/change-policy.ts'
 import { requireTimeZone } from '../members/members.repo.ts'
 import { consumersPrefix, CREDENTIALS_SCOPE } from '../security/credential-name.ts'
-import { markCancelled } from '../runs/request-cancel.ts'
+import { markCancelled } from '../run-records/request-cancel.ts'
 import { deleteSecretsBelow } from '../security/secrets.ts'
 import {
   getIntegrationView,
@@ -111,7 +111,7 @@ export const updateIntegration = tenantOperation(
 )
 
 /**
- * Takes an integration away, with the tokens of tool servers that its consumers have. With `cancelRuns`, its active runs are told to stop; the answer lists them, so that the
+ * Takes an integration away, with the tokens of tool servers that its consumers have. With `cancelRuns`, its active runs are cancelled; the answer lists them, so that the
  * processes that execute them can be woken.
  *
  * @throws ServiceError `integration_not_found`, `runs_active` (without `cancelRuns`)

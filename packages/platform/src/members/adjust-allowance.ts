@@ -1,8 +1,8 @@
 import { type LedgerEntry, ServiceError } from '@bureau/protocol'
-import { and, desc, eq, lt, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, lt, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
-import { allowanceLedger } from '../db/schema.ts'
+import { allowanceLedger, usageEntries } from '../db/schema.ts'
 import { type MemberRow, toMicro } from './allowance-policy.ts'
 import { bookLedger, holdPeriod, type LedgerRow, ledgerView } from './ledger.repo.ts'
 import { findMember, lockMember, type MemberKey } from './members.repo.ts'
@@ -65,7 +65,7 @@ export const listLedger = tenantOperation(
     const found = await findMember(tx, args)
     if (!found) throw new ServiceError('member_not_found')
     const rows = await tx
-      .select()
+      .select({ ...getTableColumns(allowanceLedger), estimated: IS_ESTIMATED })
       .from(allowanceLedger)
       .where(
         and(
@@ -80,6 +80,12 @@ export const listLedger = tenantOperation(
     return toPage(rows, limit, ledgerView, (row) => [row.createdAt.toISOString(), String(row.id)])
   },
 )
+
+/** Messages are counted; only what a run has spent on models may be estimated. */
+const IS_ESTIMATED = sql<boolean>`(${allowanceLedger.tokens} <> 0 OR ${allowanceLedger.costMicro} <> 0) AND EXISTS (
+  SELECT FROM ${usageEntries} WHERE ${usageEntries.ownerId} = ${allowanceLedger.ownerId}
+    AND ${usageEntries.runId} = ${allowanceLedger.runId} AND ${usageEntries.estimated}
+)`
 
 function instantOf({ kind, messages = 0, tokens = 0, costUsd = 0, occurredAt }: Adjustment, now: Date): Date {
   const at = occurredAt === undefined ? now : new Date(occurredAt)

@@ -36,7 +36,7 @@ export function isTimeZone(name: string): boolean {
 export const toMicro = (usd: number): number => Math.round(usd * 1_000_000)
 export const toUsd = (micro: number): number => micro / 1_000_000
 
-/** The policy as it stands in a member's row. */
+/** The policy in a member's row. */
 export function policyColumns(policy: AllowancePolicy) {
   return {
     limitMessages: policy.messages,

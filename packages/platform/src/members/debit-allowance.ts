@@ -7,7 +7,7 @@ import { bookLedger } from './ledger.repo.ts'
 
 type Amounts = { readonly messages: number; readonly tokens: number; readonly costMicro: number }
 
-/** Owners hear of a consumer that has used this part of a limit. */
+/** Owners are notified of a consumer that has used this part of a limit. */
 const THRESHOLD = 0.8
 
 type RunRow = typeof runs.$inferSelect

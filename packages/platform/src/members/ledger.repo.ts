@@ -84,7 +84,8 @@ export async function holdPeriod(tx: Tx, key: PeriodKey & { readonly periodEnd: 
   return created
 }
 
-export function ledgerView(row: LedgerRow): LedgerEntry {
+/** What is booked by hand is never estimated. */
+export function ledgerView(row: LedgerRow & { readonly estimated?: boolean }): LedgerEntry {
   return {
     id: String(row.id),
     kind: row.kind,
@@ -92,6 +93,7 @@ export function ledgerView(row: LedgerRow): LedgerEntry {
     messages: row.messages,
     tokens: row.tokens,
     costUsd: toUsd(row.costMicro),
+    estimated: row.estimated ?? false,
     periodStart: row.periodStart.toISOString(),
     note: row.note,
     actor: row.actor,

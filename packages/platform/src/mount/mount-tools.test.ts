@@ -92,7 +92,7 @@ describe('read_file', () => {
     await write('r.pdf', '%PDF-1.7\n')
     await write('x.bin', Buffer.from([1, 2, 0, 3]))
     const pdf = await call(mount, 'read_file', { path: '/app/mnt/r.pdf' })
-    expect(pdf).toMatch(/^\/app\/mnt\/r\.pdf \(9 bytes, .*\) is no text but application\/pdf/)
+    expect(pdf).toMatch(/^\/app\/mnt\/r\.pdf \(9 bytes, .*\) is not text but application\/pdf/)
     expect(await call(mount, 'read_file', { path: '/app/mnt/x.bin' })).toContain('application/octet-stream')
   })
 

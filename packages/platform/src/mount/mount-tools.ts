@@ -16,7 +16,7 @@ type MountTool = ReturnType<typeof tool>
 /**
  * The tools with which agents look at the files of their integration. They read only.
  *
- * What does not work out is said in words; no call costs more than a few seconds and 64 KiB of context.
+ * Failures are answered in words; no call costs more than a few seconds and 64 KiB of context.
  */
 export function mountTools(mount: AgencyMount): readonly MountTool[] {
   return [listFiles(mount), readFile(mount), searchTool(mount)]
@@ -62,7 +62,7 @@ function readFile(mount: AgencyMount): MountTool {
       const file = await mount.open(path)
       if (!file) return `There is no file ${path}. Use list_files to see the paths.`
       const content = await readText(file, MAX_LINE_LENGTH)
-      if (content.kind === 'binary') return `${describe(file)} is no text but ${content.mime}, so it cannot be read.`
+      if (content.kind === 'binary') return `${describe(file)} is not text but ${content.mime}, so it cannot be read.`
       return excerpt(content.lines, { offset, limit, signal })
     },
   })

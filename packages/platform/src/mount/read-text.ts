@@ -3,7 +3,7 @@ import { sniffFileType } from '@bureau/runtime'
 import type { OpenedMountFile } from './agency-mount.ts'
 
 /**
- * What is in a file of the mount: lines of text, in batches as they are read, or something that is no text.
+ * What is in a file of the mount: lines of text, in batches as they are read, or something that is not text.
  *
  * The lines must be read to their end or `return()`ed, which closes the file.
  */

@@ -22,7 +22,7 @@ export function checkSandboxFiles(files: readonly SandboxFile[]): void {
   }
 }
 
-/** What the model is told of the files that came with a message; undefined when none did. */
+/** The note for the model on the files that came with a message; undefined when none did. */
 export function sandboxFilesHint(files: readonly SandboxFile[]): string | undefined {
   if (files.length === 0) return undefined
   return `The user has provided these files. Read them with your tools:\n${files.map(({ path }) => path).join('\n')}`

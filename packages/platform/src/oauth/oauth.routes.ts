@@ -13,7 +13,7 @@ import {
   PAGE_HEADERS,
   param,
   startPage,
-  tellCallback,
+  answerCallback,
   wantsPage,
 } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
@@ -107,7 +107,7 @@ async function start(call: Call<z.output<typeof StartQuery>>, reply: FastifyRepl
   const { platform, query, request } = call
   const state = param(call, 'state')
   const flow = await platform.signIns.registry.find(state)
-  if (flow?.status !== 'pending') return answerSignIn(request, reply, { ...tellClosed(flow, state), state })
+  if (flow?.status !== 'pending') return answerSignIn(request, reply, { ...answerClosed(flow, state), state })
   reply.header('referrer-policy', 'no-referrer').header('vary', 'accept')
   const site = request.headers['sec-fetch-site']
   const isBrowser = site !== undefined || wantsPage(request.headers.accept)
@@ -120,9 +120,9 @@ async function start(call: Call<z.output<typeof StartQuery>>, reply: FastifyRepl
 }
 
 /** Why a sign-in cannot be begun any more. */
-function tellClosed(flow: AuthorizationFlow | undefined, state: string): CallbackAnswer {
-  if (!flow) return tellCallback({ kind: 'unknown' }, state)
-  return tellCallback({ kind: flow.status === 'error:abandoned' ? 'abandoned' : 'settled', flow }, state)
+function answerClosed(flow: AuthorizationFlow | undefined, state: string): CallbackAnswer {
+  if (!flow) return answerCallback({ kind: 'unknown' }, state)
+  return answerCallback({ kind: flow.status === 'error:abandoned' ? 'abandoned' : 'settled', flow }, state)
 }
 
 async function receive(call: Call<z.output<typeof CallbackParameters>>, reply: FastifyReply): Promise<FastifyReply> {

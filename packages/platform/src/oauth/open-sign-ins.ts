@@ -14,7 +14,7 @@ import {
   type OAuthStateRegistry,
   throughStartPage,
 } from '@bureau/runtime'
-import type { PlatformConfig } from '../config.ts'
+import type { PlatformConfig, StartUp } from '../config.ts'
 
 /** How users of this platform sign in to protected tool servers. */
 export type SignIns = {
@@ -28,6 +28,7 @@ type OpenSignIns = {
   readonly agencies: ReadonlyMap<string, Agency>
   readonly environment: RunEnvironment
   readonly config: Pick<PlatformConfig, 'allowedHosts' | 'publicBaseUrl' | 'signInPage' | 'signInTimeoutMs' | 'read'>
+  readonly startUp: Pick<StartUp, 'address'>
   readonly registry: OAuthStateRegistry
   /** The tokens of an owner's users. */
   readonly openTokenStore: (ownerId: string) => TokenStore
@@ -38,9 +39,10 @@ type OpenSignIns = {
 const MAX_STORES = 10_000
 
 /** Contacts nobody. @throws ConfigError a declaration or the environment is not valid. */
-export function openSignIns({ agencies, environment, config, registry, openTokenStore, log }: OpenSignIns): SignIns {
+export function openSignIns(options: OpenSignIns): SignIns {
+  const { agencies, environment, config, registry, openTokenStore, log } = options
   const needing = new Set([...agencies.values()].filter((agency) => oauthServersOf(agency).length > 0))
-  const read = (name: string): string | undefined => config.read(name) ?? defaultOf(name, config)
+  const read = (name: string): string | undefined => config.read(name) ?? defaultOf(name, options)
   for (const server of [...needing].flatMap(oauthServersOf)) settingsOf(server, read)
   const requests = guardedFetch({ allow: config.allowedHosts })
   const authorize = authorizeThrough(registry, config.signInTimeoutMs)
@@ -72,6 +74,7 @@ export function openSignIns({ agencies, environment, config, registry, openToken
 }
 
 /** The platform knows its own address, where nothing else names the callback. */
-function defaultOf(name: string, { publicBaseUrl }: OpenSignIns['config']): string | undefined {
-  return name === 'OAUTH_CALLBACK_URL' && publicBaseUrl !== undefined ? `${publicBaseUrl}/auth/callback` : undefined
+function defaultOf(name: string, { config, startUp }: OpenSignIns): string | undefined {
+  const base = config.publicBaseUrl ?? startUp.address
+  return name === 'OAUTH_CALLBACK_URL' && base !== undefined ? `${base}/auth/callback` : undefined
 }

@@ -70,7 +70,7 @@ export class SqlTokenStore implements TokenStore {
       return await work()
     } finally {
       clearInterval(renewing)
-      // One that cannot be given back runs out.
+      // If the release fails, the lease expires.
       await db.run(releaseLease, lease).catch(ignore)
     }
   }

@@ -19,7 +19,7 @@ const PAGE = 1_000
  * @throws StartError processes of the platform use the database.
  */
 export async function rewrapKeys(db: Database, keys: MasterKeys): Promise<number> {
-  // Nobody else has the folder of an embedded database open; what stands in it may be of a process that was killed.
+  // Nobody else has the folder of an embedded database open; its rows may be of a process that was killed.
   const running = db.engine === 'pglite' ? 0 : await db.run(countRunning, undefined)
   if (running > 0) {
     throw new StartError(

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CancelMode } from '@bureau/protocol'
 import { isEnded } from './follow-run.ts'
 import type { Platform } from '../context.ts'
-import { getRun } from './records/read-runs.ts'
-import { requestCancel } from './request-cancel.ts'
+import { getRun } from '../run-records/read-runs.ts'
+import { requestCancel } from '../run-records/request-cancel.ts'
 
 type CancelRun = {
   readonly ownerId: string

@@ -3,9 +3,9 @@ import { newMessagesForClient } from '@bureau/framework'
 import { type RunErrorCode, ServiceError } from '@bureau/protocol'
 import { type EventBatch, lastSeqOf, type RunLogReader, StoredRunLog, StreamBroken } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
-import { readEventChunks } from './records/event-chunks.ts'
-import { getRun } from './records/read-runs.ts'
-import type { RunView } from './records/run-view.ts'
+import { readEventChunks } from '../run-records/event-chunks.ts'
+import { getRun } from '../run-records/read-runs.ts'
+import type { RunView } from '../run-records/run-view.ts'
 import { endingOf } from './settle/ending-events.ts'
 
 export type RunStream = {
@@ -19,7 +19,7 @@ export type RunStream = {
 
 type Wanted = { readonly ownerId: string; readonly runId: string; readonly integrationIds: readonly string[] | null }
 
-/** A run is in the records a moment before its log can be read, and its log may be let go a moment before it ends. */
+/** A run is in the records a moment before its log can be read, and its log may be gone a moment before it ends. */
 const PATIENCE_MS = 2_000
 const PAUSE_MS = 50
 

@@ -4,10 +4,10 @@ import { checkInvariants } from '../db/invariants.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import type { Admission } from './admit/admit-run.ts'
 import { recoverRun, RECOVERY_GAP } from './recover/recover-lost-runs.ts'
-import { recordRunProgress } from './records/record-run-progress.ts'
+import { recordRunProgress } from '../run-records/record-run-progress.ts'
 import { declareDead, listPulses } from './recover/replicas.repo.ts'
-import { requestCancel } from './request-cancel.ts'
-import type { ModelCall, RunItemRecord } from './records/run-output.repo.ts'
+import { requestCancel } from '../run-records/request-cancel.ts'
+import type { ModelCall, RunItemRecord } from '../run-records/run-output.repo.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 

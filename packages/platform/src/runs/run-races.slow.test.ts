@@ -8,8 +8,8 @@ import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { setAllowance, updateMember } from '../members/manage-members.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { recoverLostRuns } from './recover/recover-lost-runs.ts'
-import { recordRunProgress } from './records/record-run-progress.ts'
-import { requestCancel } from './request-cancel.ts'
+import { recordRunProgress } from '../run-records/record-run-progress.ts'
+import { requestCancel } from '../run-records/request-cancel.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 

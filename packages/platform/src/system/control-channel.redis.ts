@@ -21,10 +21,13 @@ export class RedisControlChannel implements ControlChannel {
   }
 
   /** `redis` stays its owner's to close. */
-  static async open(redis: RedisConnection, hear: (message: ControlMessage) => void): Promise<RedisControlChannel> {
+  static async open(
+    redis: RedisConnection,
+    onMessage: (message: ControlMessage) => void,
+  ): Promise<RedisControlChannel> {
     const listener = (text: string): void => {
       const message = Message.safeParse(parse(text))
-      if (message.success) hear(message.data)
+      if (message.success) onMessage(message.data)
     }
     await redis.subscriber.subscribe(CHANNEL, listener)
     return new RedisControlChannel(redis, listener)

@@ -1,6 +1,6 @@
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
-import { findReferencedBlobs } from '../chats/find-referenced-blobs.ts'
+import { findReferencedBlobs } from '../chats/attachments.repo.ts'
 import type { Platform } from '../context.ts'
 import { backupDatabase } from '../db/backup.ts'
 import { sweepAllExpired } from '../db/sweep-expired.ts'

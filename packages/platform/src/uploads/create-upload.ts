@@ -22,11 +22,11 @@ const TOKEN_BYTES = 32
 /**
  * Reserves room in the mount and answers where the content is to be sent. The address carries a token of its own.
  *
- * @throws ServiceError `invalid_file_name`, `file_too_large`, `integration_not_found`, `storage_not_enabled`,
- *   `storage_quota_exceeded`
+ * @throws ServiceError `invalid_file_name`, `file_too_large`, `integration_not_found`, `unknown_agency`,
+ *   `storage_not_enabled`, `storage_quota_exceeded`
  */
 export async function createUpload(
-  { store, config }: Platform,
+  { store, config, agencies }: Platform,
   request: UploadRequest,
   baseUrl: string,
 ): Promise<AgencyUpload> {
@@ -38,6 +38,7 @@ export async function createUpload(
   const upload = await store.db.run(reserveUpload, {
     ownerId,
     integrationId,
+    deployed: [...agencies.keys()],
     uploadId,
     name,
     bytes: size,

@@ -16,6 +16,8 @@ import {
 type NewUpload = {
   readonly ownerId: string
   readonly integrationId: string
+  /** The agencies that this process has, by their ids. */
+  readonly deployed: readonly string[]
   /** `newId('upl')`; part of the path, so that uploads never overwrite each other. */
   readonly uploadId: string
   readonly name: string
@@ -38,13 +40,14 @@ const uploadPath = (uploadId: string, name: string): string =>
 /**
  * Reserves room for a file. Room that is not used within the hour is given back by `expireUploads`.
  *
- * @throws ServiceError `integration_not_found`, `storage_not_enabled`, `storage_quota_exceeded`
+ * @throws ServiceError `integration_not_found`, `unknown_agency`, `storage_not_enabled`, `storage_quota_exceeded`
  */
 export const reserveUpload = tenantOperation(
   { source: import.meta.url, name: 'reserveUpload', lane: 'interactive' },
   async (tx, upload: NewUpload): Promise<UploadView> => {
     const { ownerId, integrationId, bytes } = upload
     const integration = await requireIntegration(tx, ownerId, integrationId)
+    if (!upload.deployed.includes(integration.agencyId)) throw new ServiceError('unknown_agency')
     const quota = integration.settings.storageQuotaBytes
     if (quota === 0) throw new ServiceError('storage_not_enabled')
     await reserveRoom(tx, { ownerId, integrationId, bytes, quota })

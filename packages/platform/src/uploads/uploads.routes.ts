@@ -33,6 +33,7 @@ export const uploadRoutes: readonly Route[] = [
         'invalid_file_name',
         'file_too_large',
         'integration_not_found',
+        'unknown_agency',
         'storage_not_enabled',
         'storage_quota_exceeded',
       ],

@@ -20,6 +20,7 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     platform.db.run(reserveUpload, {
       ownerId: tenant.ownerId,
       integrationId: tenant.integrationId,
+      deployed: ['shop'],
       uploadId: newId('upl'),
       name: 'report.csv',
       bytes,

@@ -21,6 +21,7 @@ const COLUMNS: Readonly<Record<string, (record: UsageRecord) => string | number 
   debitedCostUsd: (record) => record.debited.costUsd,
   refunded: (record) => record.refunded,
   periodStart: (record) => record.periodStart,
+  estimated: (record) => record.usage.estimated ?? false,
 }
 
 /** The first line of an export, with its line end. */

@@ -4,8 +4,8 @@ import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowanceLedger, runs, usageEntries } from '../db/schema.ts'
 import { toUsd } from '../members/allowance-policy.ts'
-import { runViews } from '../runs/records/run-views.ts'
-import { type RunRow, toUsage, USAGE_SUMS } from '../runs/records/runs.repo.ts'
+import { runViews } from '../run-records/run-views.ts'
+import { type RunRow, toUsage, USAGE_SUMS } from '../run-records/runs.repo.ts'
 
 type ModelUsage = UsageRecord['models'][number]
 

@@ -4,7 +4,7 @@ import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs, usageEntries } from '../db/schema.ts'
 import { isTimeZone } from '../members/allowance-policy.ts'
-import { toUsage, USAGE_SUMS } from '../runs/records/runs.repo.ts'
+import { toUsage, USAGE_SUMS } from '../run-records/runs.repo.ts'
 
 /** By `key`: the day (`2026-11-20`), integration id, consumer id (empty: none was named) or model. */
 type KeyedUsage = UsageSummary['data'][number]

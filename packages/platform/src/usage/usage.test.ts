@@ -140,7 +140,7 @@ describe('usage as CSV', () => {
   test('no cell is a formula, and every line has as many cells as the header', () => {
     const line = usageCsvLine(record)
     expect(line).toBe(
-      `run_1,chat_1,int_1,'=cmd(),"a ""quoted"", one",'+agent,completed,2026-11-20T22:10:11.120Z,,1,50,0,12,62,0.0001,1,62,0.0001,false,\r\n`,
+      `run_1,chat_1,int_1,'=cmd(),"a ""quoted"", one",'+agent,completed,2026-11-20T22:10:11.120Z,,1,50,0,12,62,0.0001,1,62,0.0001,false,,false\r\n`,
     )
     expect(USAGE_CSV_HEADER.split(',')).toHaveLength(line.replace('", one', '').split(',').length)
   })

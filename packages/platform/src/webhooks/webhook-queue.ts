@@ -35,7 +35,7 @@ export const fanOutAnnouncements = systemOperation(
   },
 )
 
-/** Takes deliveries that are due. One that is not settled comes again: after 5 s, 10 s, 20 s … up to a day. */
+/** Takes deliveries that are due. A delivery that is not settled comes again: after 5 s, 10 s, 20 s … up to a day. */
 export const takeDeliveries = systemOperation(
   { source: import.meta.url, name: 'takeDeliveries', lane: 'maintenance' },
   async (tx): Promise<TakenDelivery[]> => {

@@ -7,7 +7,7 @@
 export type EgressReason = 'invalid_url' | 'unsupported_scheme' | 'blocked' | 'failed' | 'too_large' | 'timeout'
 
 type EgressErrorOptions = {
-  /** The HTTP status, when the peer answered with one that is not wanted. */
+  /** The HTTP status, when the peer answered with an unwanted one. */
   readonly status?: number
   /** For the log only: may name addresses. */
   readonly detail?: string

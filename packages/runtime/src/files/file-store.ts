@@ -35,7 +35,7 @@ export interface FileStore {
    *
    * Resolves when the content is safely stored. Reads no more of `body` than is needed to know that it is too large.
    *
-   * @throws ServiceError `file_too_large`, `checksum_mismatch`, or `invalid_file_name` where something that is no file
+   * @throws ServiceError `file_too_large`, `checksum_mismatch`, or `invalid_file_name` where something that is not a file
    * is in the way; the error of `body`; the reason of `signal`.
    */
   put(name: string, body: AsyncIterable<Uint8Array>, options: PutOptions): Promise<StoredFile & { sha256: string }>
@@ -45,7 +45,7 @@ export interface FileStore {
 
   stat(name: string): Promise<StoredFile | undefined>
 
-  /** Deletes a file. Deleting one that does not exist succeeds. */
+  /** Deletes a file. Deleting a file that does not exist succeeds. */
   delete(name: string): Promise<void>
 
   /** Yields the files whose names begin with `prefix` (every file when omitted), sorted by name. */

@@ -46,7 +46,7 @@ export class HeldDirectory {
     return undefined
   }
 
-  /** Creates a subdirectory for this user alone. One that exists is left as it is. */
+  /** Creates a subdirectory for this user alone. An existing one is left as it is. */
   async create(name: string): Promise<void> {
     const created = await mkdir(this.at(name), { mode: 0o700 }).then(() => true, ignore('EEXIST'))
     if (created) await this.sync()

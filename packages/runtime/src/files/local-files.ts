@@ -20,7 +20,7 @@ export async function usableDirectories(entries: readonly string[]): Promise<str
 /**
  * Opens a file that a request names, if it lies in one of the configured directories.
  *
- * The directories are looked at each time: missing ones are skipped, one that is no directory is an error. Being
+ * The directories are looked at each time: missing ones are skipped, anything else than a directory is an error. Being
  * inside is decided before existence is, so that paths outside reveal nothing, and it is decided again for the open
  * descriptor, which is the only thing that is read. Hard links are not detected: whoever can place one in an allowed
  * directory can also place a copy.

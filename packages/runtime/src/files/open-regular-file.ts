@@ -1,7 +1,7 @@
 import { constants, type Stats } from 'node:fs'
 import { lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promises'
 
-/** A path that leads over a link, or to something that is no regular file. */
+/** A path that leads over a link, or to something that is not a regular file. */
 export class UnsafeFileError extends Error {
   override readonly name = 'UnsafeFileError'
   readonly problem: 'linked' | 'not_regular'

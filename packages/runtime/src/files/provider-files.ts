@@ -115,7 +115,7 @@ export async function waitForProviderFile(
   }
 }
 
-/** Deletes a file from the provider. One that it does not know counts as deleted. */
+/** Deletes a file from the provider. A file that it does not know counts as deleted. */
 export async function deleteProviderFile(access: ProviderFilesAccess, id: string, signal?: AbortSignal): Promise<void> {
   if (!FILE_ID.test(id)) return
   const failed = `File deletion failed: ${id}`
@@ -129,7 +129,7 @@ type Question = {
   readonly body?: FormData
   /** Largest answer. One byte more is read, so that the excess shows. Default 1 MiB. */
   readonly maxBytes?: number
-  /** What the caller is told when there is no answer. */
+  /** The sentence for the caller when there is no answer. */
   readonly failed: string
 }
 type Answer = { readonly status: number; readonly bytes: Buffer }

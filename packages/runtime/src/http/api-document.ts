@@ -20,7 +20,7 @@ export type ApiStyle<Row extends RouteSpec> = {
   readonly errorBody: (route: Row, status: number) => z.ZodType
   /** More of the response object of refusals with one status: examples, headers. */
   readonly more?: (route: Row, status: number, codes: readonly ErrorCode[]) => { examples?: Json; headers?: Json }
-  /** Named schemas that stand in the document in any case. */
+  /** Named schemas that are in the document in any case. */
   readonly schemas?: readonly z.ZodType[]
   readonly description?: (route: Row) => string | undefined
   /** Headers that the row does not name. */

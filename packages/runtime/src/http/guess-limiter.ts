@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { RateLimiter, rateLimited } from './rate-limiter.ts'
 
 /**
- * Slows whoever tries API keys or tokens: an address that has presented too many wrong ones is told to wait (429) until
+ * Slows whoever tries API keys or tokens: an address that has presented too many wrong ones has to wait (429) until
  * some of its minute has passed. Right ones are not counted, and are taken from any address at any time: clients behind
  * one proxy must not be able to shut each other out.
  */

@@ -18,7 +18,7 @@ const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 type ListenOptions = {
   readonly host: string
   readonly port: number
-  /** When what is still open after a stop signal is cut, in milliseconds: later than everything was told to end. */
+  /** When what is still open after a stop signal is cut, in milliseconds: later than everything was asked to end. */
   readonly closeMs: number
   readonly log: Logger
 }

@@ -52,7 +52,7 @@ function failureOf(status: Exclude<FlowStatus, 'pending' | 'authorized'>): SignI
   return new SignInFailed('denied', { providerWord, cause: new Error(reason) })
 }
 
-/** What is said in events and at `/auth/status`: `error:<reason>`. A provider's own words stand there already. */
+/** What events and `/auth/status` show: `error:<reason>`. A provider's own words are there already. */
 function statusOf(error: unknown, signal: AbortSignal): Exclude<FlowStatus, 'pending'> {
   if (signal.aborted) return 'error:cancelled'
   if (!(error instanceof SignInFailed)) return 'error:internal_error'
@@ -99,7 +99,7 @@ export async function receiveCallback(
   return { kind: flow.status === 'pending' ? 'pending' : 'ended', flow }
 }
 
-/** `<error>[: <description>]`, short and without control characters: it is shown to people and stands in events. */
+/** `<error>[: <description>]`, short and without control characters: it is shown to people and is part of events. */
 function reasonOf({ error, error_description: description }: CallbackQuery): string {
   const text = description ? `${error}: ${description}` : error || 'unknown_error'
   return text

@@ -18,7 +18,7 @@ const STYLE = `
     p { color: #a5adb8 }
   }`
 
-/** Headers of the pages: nothing but their own style is loaded, they cannot be framed, and their addresses are told to nobody. */
+/** Headers of the pages: nothing but their own style is loaded, they cannot be framed, and their addresses go to nobody. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': [

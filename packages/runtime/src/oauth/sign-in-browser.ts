@@ -1,7 +1,7 @@
 import type { Authorize } from '@bureau/framework'
 import { FLOW_LIFETIME_MS, type NewFlow } from './oauth-state-registry.ts'
 import { stateDigest } from './state-digest.ts'
-import type { CallbackAnswer } from './tell-callback.ts'
+import type { CallbackAnswer } from './answer-callback.ts'
 
 /**
  * Ties a sign-in to the browser in which it is begun: users go to a page of ours first, whose click sets a cookie, and the
@@ -49,7 +49,7 @@ export function isBeginningBrowser(flow: Begun, cookies: string | undefined): bo
   return (cookies ?? '').split(';').some((cookie) => cookie.trim() === `${name}=${value}`)
 }
 
-/** What a browser without the cookie is told. The sign-in stays open: a stranger must not be able to end it. */
+/** The answer to a browser without the cookie. The sign-in stays open: a stranger must not be able to end it. */
 export const ANOTHER_BROWSER: CallbackAnswer = {
   result: { detail: 'OAuth callback failed: browser_mismatch' },
   title: 'Not signed in',

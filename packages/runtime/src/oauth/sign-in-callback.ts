@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { receiveCallback } from './authorization.ts'
 import { callbackPage, PAGE_HEADERS, wantsPage } from './callback-page.ts'
 import type { OAuthStateRegistry } from './oauth-state-registry.ts'
-import { type CallbackAnswer, tellCallback } from './tell-callback.ts'
+import { type CallbackAnswer, answerCallback } from './answer-callback.ts'
 
 /** What authorization servers send browsers back with. */
 export const CallbackParameters = z.object({
@@ -29,7 +29,7 @@ export async function takeCallback(
   { request, query, userId }: SignInCallback,
 ): Promise<CallbackAnswer> {
   const search = request.url.slice(request.url.indexOf('?') + 1)
-  return tellCallback(await receiveCallback(registry, { query, search, userId }), query.state)
+  return answerCallback(await receiveCallback(registry, { query, search, userId }), query.state)
 }
 
 /** A page with a title and a sentence for people, JSON for programs. @throws ServiceError `oauth_callback_rejected` */

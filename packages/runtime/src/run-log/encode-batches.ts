@@ -7,18 +7,25 @@ import type { EventBatch, LogEvent } from './run-log.ts'
 export type EncodeEvent = (event: LogEvent, seq: number) => string
 
 /**
- * The text of a stream: one piece for each batch that has any. Where the log is is not asked: a batch comes from the
+ * The text of a stream: `first`, if there is any, and one piece for each batch that has any. Where the log is is not asked: a batch comes from the
  * memory of this process, from another process or from storage.
  *
- * No generator: one that waits keeps what it has yielded last.
+ * Not a generator: a waiting generator keeps what it has yielded last.
  */
 export function encodeBatches(
   batches: AsyncIterable<EventBatch>,
   encode: EncodeEvent,
+  first = '',
 ): AsyncIterableIterator<string, void> {
   const iterator = batches[Symbol.asyncIterator]()
+  let begin = first
   return {
     next: async () => {
+      if (begin !== '') {
+        const value = begin
+        begin = ''
+        return { done: false, value }
+      }
       for (;;) {
         const { done, value } = await iterator.next()
         if (done) return { done, value: undefined }

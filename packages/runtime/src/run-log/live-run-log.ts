@@ -12,7 +12,7 @@ import {
 import { orBreakOff, type StreamBroken } from './stream-broken.ts'
 
 /** Events that are kept elsewhere may leave memory down to this many bytes. */
-const WINDOW_BYTES = 4 * 1024 * 1024
+export const WINDOW_BYTES = 4 * 1024 * 1024
 
 type LiveRunLogOptions = {
   readonly snapshot: () => RunSnapshot

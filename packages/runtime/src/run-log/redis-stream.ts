@@ -1,21 +1,30 @@
 import type { RedisConnection } from '../redis/connect-redis.ts'
 import { decodeEvents, encodeEvents } from './event-text.ts'
-import { batchAfter, type EventBatch, lastSeqOf, type LogEvent } from './run-log.ts'
+import { batchAfter, type EventBatch, isLastBatch, lastSeqOf, type LogEvent } from './run-log.ts'
 
-/** A stream that nobody renews disappears after this time: after the end of its run, or the death of its process. */
-const STREAM_LIFETIME_SECONDS = 120
+/** The stream of a run that has not ended disappears when nobody renews it for this long: its process has died. */
+const LIFETIME_MS = 120_000
+
+type RedisStreamOptions = {
+  readonly prefix: string
+  readonly runId: string
+  /** How long the stream stays after its last event, in milliseconds. */
+  readonly lingerMs: number
+}
 
 /**
  * One run's log in Redis: a stream whose entries hold some events each and have the number of the last one as their id,
- * and a channel that tells of each new entry. Keys of a run share a hash tag, so that they live on one shard.
+ * and a channel that announces each new entry. Keys of a run share a hash tag, so that they live on one shard.
  */
 export class RedisStream {
   readonly #redis: RedisConnection
   readonly #key: string
   readonly #channel: string
+  readonly #lingerMs: number
 
-  constructor(redis: RedisConnection, { prefix, runId }: { readonly prefix: string; readonly runId: string }) {
+  constructor(redis: RedisConnection, { prefix, runId, lingerMs }: RedisStreamOptions) {
     this.#redis = redis
+    this.#lingerMs = lingerMs
     this.#key = `${prefix}{${runId}}:events`
     this.#channel = `${prefix}{${runId}}:n`
   }
@@ -26,7 +35,7 @@ export class RedisStream {
     const transaction = this.#redis.commands.multi()
     if (anew) transaction.del(this.#key)
     transaction.xAdd(this.#key, `${last}-0`, { events: encodeEvents(batch.events) })
-    transaction.expire(this.#key, STREAM_LIFETIME_SECONDS).sPublish(this.#channel, last)
+    transaction.pExpire(this.#key, isLastBatch(batch) ? this.#lingerMs : LIFETIME_MS).sPublish(this.#channel, last)
     await transaction.exec().catch((error: unknown) => {
       // The answer to an earlier attempt was lost.
       if (!isDuplicate(error)) throw error
@@ -39,7 +48,7 @@ export class RedisStream {
   }
 
   async renew(): Promise<void> {
-    await this.#redis.commands.expire(this.#key, STREAM_LIFETIME_SECONDS)
+    await this.#redis.commands.pExpire(this.#key, LIFETIME_MS)
   }
 
   /** The events of the next entries after `after`; undefined when there is no stream. */
@@ -90,7 +99,7 @@ function isDuplicate(error: unknown): boolean {
   return failures.every(({ message }) => message.includes('equal or smaller'))
 }
 
-/** Which life of a Redis server this is: another one may have lost what it held. */
-export async function serverLife({ commands }: RedisConnection): Promise<string> {
+/** Which start of a Redis server this is: after another start it may have lost what it held. */
+export async function serverRunId({ commands }: RedisConnection): Promise<string> {
   return /^run_id:(\w+)/m.exec(await commands.info('server'))?.[1] ?? ''
 }

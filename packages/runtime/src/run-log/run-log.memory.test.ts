@@ -40,6 +40,26 @@ async function durable(chunks: TestChunks, log: RunLog): Promise<Numbered[]> {
 }
 
 describe('MemoryRunLogs', () => {
+  test('without storage what leaves the window is lost: a reset stands for it, and the rest follows', async () => {
+    const snapshot = () => ({ new_messages: [], partial: { item_id: 'msg_1', text: 'so far' } })
+    const { chunks: _, ...run } = newRun({ snapshot })
+    const log = new MemoryRunLogs({ windowBytes: 1_000 }).create(run)
+    for (let index = 0; index < 10; index++) log.append(event('x'.repeat(300)))
+    await log.store()
+    const { lastSeq, chunk } = await log.seal(ENDING)
+    log.release()
+    expect([lastSeq, chunk]).toEqual([12, null])
+    expect(await eventsOf(log, 9)).toEqual([
+      { seq: 10, event: event('x'.repeat(300)) },
+      ...LAST.map((last, index) => ({ seq: 11 + index, event: last })),
+    ])
+    expect((await eventsOf(log)).map(({ seq, event: { type } }) => [seq, type])).toEqual([
+      [10, 'log.reset'],
+      [11, 'run.ended'],
+      [12, 'log.ended'],
+    ])
+  })
+
   test('what has left memory is read from the chunks', async () => {
     const { log } = openLog()
     for (let round = 0; round < 4; round++) {

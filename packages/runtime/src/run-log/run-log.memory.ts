@@ -14,17 +14,17 @@ import {
 } from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
-/** How long a log that has ended stays in memory for those who come late; afterwards chunks answer. */
+/** For those who come a little late. */
 const LINGER_MS = 1_000
 
 type MemoryRunLogsOptions = {
-  /** Default 1,000. */
+  /** How long a log that has ended is kept, in milliseconds. Default 1,000: afterwards chunks answer. */
   readonly lingerMs?: number
   /** Default 4 MiB. */
   readonly windowBytes?: number
 }
 
-/** Embedded: one process executes all runs. Logs are in memory and, in chunks of a second, in durable storage. */
+/** Embedded: one process executes all runs. Logs are in memory and, in chunks of a second, in durable storage if there is any. */
 export class MemoryRunLogs implements RunLogs {
   readonly #options: MemoryRunLogsOptions
   readonly #logs = new Map<string, MemoryRunLog>()
@@ -38,7 +38,7 @@ export class MemoryRunLogs implements RunLogs {
   create(run: NewRunLog): RunLog {
     if (this.#logs.has(run.runId)) throw new Error(`run ${run.runId} has a log already`)
     const { windowBytes } = this.#options
-    const onEnd = (): void => this.#ended.add(() => this.#logs.delete(run.runId))
+    const onEnd = (): void => this.#ended.add(() => this.forget(run.runId))
     const log = new MemoryRunLog(run, { onEnd, ...(windowBytes !== undefined && { windowBytes }) })
     this.#logs.set(run.runId, log)
     return log
@@ -46,6 +46,10 @@ export class MemoryRunLogs implements RunLogs {
 
   async find(runId: string): Promise<MemoryRunLog | undefined> {
     return this.#logs.get(runId)
+  }
+
+  forget(runId: string): void {
+    this.#logs.delete(runId)
   }
 
   async nudge(): Promise<void> {}
@@ -60,7 +64,7 @@ export class MemoryRunLogs implements RunLogs {
 
 class MemoryRunLog implements RunLog {
   readonly #live: LiveRunLog
-  readonly #chunks: ChunkStorage
+  readonly #chunks: ChunkStorage | undefined
   readonly #onEnd: () => void
   #storedSeq = 0
   #sealed = false
@@ -73,7 +77,7 @@ class MemoryRunLog implements RunLog {
     { onEnd, ...window }: { readonly onEnd: () => void; readonly windowBytes?: number },
   ) {
     const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
-      for (const chunk of await chunks.read(after)) yield decodeChunk(chunk)
+      for (const chunk of (await chunks?.read(after)) ?? []) yield decodeChunk(chunk)
     }
     this.#live = new LiveRunLog({ snapshot, older, ...window })
     this.#chunks = chunks
@@ -94,21 +98,23 @@ class MemoryRunLog implements RunLog {
 
   append(event: LogEvent): void {
     this.#live.append(event)
+    if (!this.#chunks) this.#live.forgetUpTo(this.#live.head)
   }
 
   store(): Promise<void> {
-    this.#storing ??= this.#storeNext().finally(() => (this.#storing = undefined))
+    if (!this.#chunks) return Promise.resolve()
+    this.#storing ??= this.#storeNext(this.#chunks).finally(() => (this.#storing = undefined))
     return this.#storing
   }
 
-  async #storeNext(): Promise<void> {
+  async #storeNext(chunks: ChunkStorage): Promise<void> {
     if (!this.#unconfirmed) {
       // What a sealed log still has belongs to the transaction that ends the run.
       const batch = this.#live.after(this.#storedSeq)
       if (this.#sealed || batch.events.length === 0) return
       this.#unconfirmed = await encodeChunk(batch)
     }
-    await this.#chunks.append(this.#unconfirmed)
+    await chunks.append(this.#unconfirmed)
     this.#storedSeq = this.#unconfirmed.lastSeq
     this.#unconfirmed = undefined
     this.#live.forgetUpTo(this.#storedSeq)
@@ -116,6 +122,7 @@ class MemoryRunLog implements RunLog {
 
   async seal(ending: readonly LogEvent[]): Promise<SealedLog> {
     const held = this.#live.hold(ending)
+    if (!this.#chunks) return { lastSeq: lastSeqOf(held), chunk: null }
     this.#sealed = true
     await this.#storing?.catch(() => {})
     if (this.#unconfirmed) await this.store()

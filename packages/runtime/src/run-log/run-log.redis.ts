@@ -4,7 +4,7 @@ import { FlushTimer } from './flush-timer.ts'
 import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
 import { RedisRunReader } from './redis-run-reader.ts'
-import { RedisStream, serverLife } from './redis-stream.ts'
+import { RedisStream, serverRunId } from './redis-stream.ts'
 import {
   type EventBatch,
   lastSeqOf,
@@ -24,7 +24,6 @@ const BATCH_BYTES = 16 * 1024
 /** A stream lives four times as long without being renewed. */
 const RENEW_MS = 30_000
 const LOOK_MS = 5_000
-/** How long a log that has ended stays in memory; as long as Redis keeps it. */
 const LINGER_MS = 120_000
 
 type RedisRunLogsOptions = {
@@ -32,6 +31,8 @@ type RedisRunLogsOptions = {
   readonly prefix?: string
   /** Events that are in Redis may leave memory down to this many bytes. Default 4 MiB. */
   readonly windowBytes?: number
+  /** How long a log that has ended is kept, in memory and in Redis, in milliseconds. Default 120,000. */
+  readonly lingerMs?: number
   /** How often readers of other processes' runs look without having been told. Default 5,000. */
   readonly lookMs?: number
 }
@@ -43,19 +44,20 @@ type RedisRunLogsOptions = {
  */
 export class RedisRunLogs implements RunLogs {
   readonly #redis: RedisConnection
-  readonly #options: Required<Pick<RedisRunLogsOptions, 'prefix' | 'lookMs'>> & RedisRunLogsOptions
+  readonly #options: Required<Pick<RedisRunLogsOptions, 'prefix' | 'lingerMs' | 'lookMs'>> & RedisRunLogsOptions
   readonly #logs = new Map<string, RedisRunLog>()
   readonly #timer = new FlushTimer(BATCH_MS)
-  readonly #ended = new Lingering(LINGER_MS)
+  readonly #ended: Lingering
   readonly #leaving = new AbortController()
   readonly #renewals: NodeJS.Timeout
   readonly #onReady = (): void => void this.#checkLife()
-  #life: string | undefined
+  #redisRunId: string | undefined
   #isSameRedis = false
 
   private constructor(redis: RedisConnection, options: RedisRunLogsOptions) {
     this.#redis = redis
-    this.#options = { prefix: 'bureau:', lookMs: LOOK_MS, ...options }
+    this.#options = { prefix: 'bureau:', lingerMs: LINGER_MS, lookMs: LOOK_MS, ...options }
+    this.#ended = new Lingering(this.#options.lingerMs)
     redis.commands.on('ready', this.#onReady)
     this.#renewals = setInterval(() => this.#renew(), RENEW_MS).unref()
   }
@@ -75,7 +77,7 @@ export class RedisRunLogs implements RunLogs {
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
       snapshot,
-      onEnd: () => this.#ended.add(() => this.#forget(runId)),
+      onEnd: () => this.#ended.add(() => this.forget(runId)),
       ...(windowBytes !== undefined && { windowBytes }),
     })
     this.#logs.set(runId, log)
@@ -90,6 +92,11 @@ export class RedisRunLogs implements RunLogs {
       throw new ServiceError('stream_unavailable', { cause })
     })
     return last && new RedisRunReader(stream, { last, leaving: this.#leaving.signal, lookMs: this.#options.lookMs })
+  }
+
+  forget(runId: string): void {
+    this.#logs.get(runId)?.stop()
+    this.#logs.delete(runId)
   }
 
   async nudge(runId: string): Promise<void> {
@@ -109,20 +116,15 @@ export class RedisRunLogs implements RunLogs {
     this.#logs.clear()
   }
 
-  #forget(runId: string): void {
-    this.#logs.get(runId)?.stop()
-    this.#logs.delete(runId)
-  }
-
   /** Nothing is added to a stream before it is known whether the stream is still there. */
   async #checkLife(): Promise<void> {
     this.#isSameRedis = false
     // Without an answer it is asked again: by the next connection, or at the next renewal.
-    const life = await serverLife(this.#redis).catch(() => undefined)
-    if (life === undefined) return
+    const runId = await serverRunId(this.#redis).catch(() => undefined)
+    if (runId === undefined) return
     this.#isSameRedis = true
-    if (life === this.#life) return
-    this.#life = life
+    if (runId === this.#redisRunId) return
+    this.#redisRunId = runId
     for (const log of this.#logs.values()) log.writeAnew()
   }
 
@@ -133,7 +135,7 @@ export class RedisRunLogs implements RunLogs {
   }
 
   #streamOf(runId: string): RedisStream {
-    return new RedisStream(this.#redis, { prefix: this.#options.prefix, runId })
+    return new RedisStream(this.#redis, { ...this.#options, runId })
   }
 }
 

@@ -39,8 +39,8 @@ export type ChunkStorage = {
 
 export type NewRunLog = {
   readonly runId: string
-  /** Used by implementations that keep nothing durable themselves. */
-  readonly chunks: ChunkStorage
+  /** Used by implementations that keep nothing durable themselves. Absent: what leaves their memory is lost. */
+  readonly chunks?: ChunkStorage
   /** Must describe the run exactly as its appended events do. Never waits. */
   readonly snapshot: () => RunSnapshot
 }
@@ -108,6 +108,9 @@ export interface RunLogs {
    * @throws ServiceError `stream_unavailable` when it cannot be known.
    */
   find(runId: string): Promise<RunLogReader | undefined>
+
+  /** Lets go of a log that has ended before its time is over: this process no longer has it. */
+  forget(runId: string): void
 
   /** Lets those who read the log elsewhere look at once: its run may have ended without an event in it. */
   nudge(runId: string): Promise<void>

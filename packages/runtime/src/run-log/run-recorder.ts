@@ -41,6 +41,11 @@ export class RunRecorder implements RunSink {
     this.#options = options
   }
 
+  /** Of all events that were logged, about. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
   /** The text of the message to the user that is being written. */
   get partial(): RunSnapshot['partial'] {
     return this.#partial

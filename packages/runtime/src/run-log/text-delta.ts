@@ -10,7 +10,7 @@ type Parsed = { readonly delta: string; readonly content_index?: unknown; readon
  * One piece stays the provider's JSON text as it came. Several become the last one with all their text.
  */
 export class TextDelta {
-  /** Equal for pieces of one content part of one item of one agent's stay. */
+  /** Equal for pieces of one content part of one item of one agent while it is in control. */
   readonly key: string
   #event: ModelEvent
   #parsed: Parsed

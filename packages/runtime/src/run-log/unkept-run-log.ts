@@ -48,7 +48,7 @@ export class UnkeptRunLog implements RunSink {
    * Yields the events in batches, each as large as what came since the last one, and returns after `log.ended`.
    * For one reader. When it stops early the run is no longer held back and its events are dropped.
    *
-   * No generator: one that waits keeps what it has yielded last.
+   * Not a generator: a waiting generator keeps what it has yielded last.
    */
   read(): EventBatches {
     return {

@@ -64,6 +64,18 @@ export function describeRunRegistry(name: string, open: () => Promise<OpenedRunR
       return run
     }
 
+    test('a run is elsewhere for other processes alone, under its own agency and user, until it has ended', async () => {
+      const { registry, elsewhere } = opened
+      const run = await begin({ userId: 'ada' })
+      const others = registry === elsewhere ? [] : [run]
+      const asked = [run, { ...run, agency: 'other' }, { ...run, userId: 'eve' }, { ...run, runId: 'unknown' }]
+      const known = await Promise.all(asked.map((each) => elsewhere.isElsewhere(each)))
+      expect(asked.filter((_, index) => known[index])).toEqual(others)
+      expect(await registry.isElsewhere(run)).toBe(false)
+      run.end()
+      await expect.poll(() => elsewhere.isElsewhere(run)).toBe(false)
+    })
+
     test.each(['registry', 'elsewhere'] as const)(
       'a cancel by the %s reaches the run and brings its end',
       async (side) => {

@@ -17,6 +17,10 @@ export class MemoryRunRegistry implements RunRegistry {
     return this.#runs.cancel(request)
   }
 
+  async isElsewhere(): Promise<boolean> {
+    return false
+  }
+
   cancelAll(): void {
     this.#runs.cancelAll()
   }

@@ -65,6 +65,10 @@ export class RedisRunRegistry implements RunRegistry {
     return executing === undefined ? undefined : this.#cancelElsewhere(executing, request)
   }
 
+  async isElsewhere(run: OwnedRun): Promise<boolean> {
+    return !this.#here.has(run.runId) && (await this.#executing(run)) !== undefined
+  }
+
   cancelAll(): void {
     this.#here.cancelAll()
   }
@@ -90,7 +94,7 @@ export class RedisRunRegistry implements RunRegistry {
   }
 
   /** The process that knows a run of this agency and user. */
-  async #executing(request: CancelRequest): Promise<string | undefined> {
+  async #executing(request: OwnedRun): Promise<string | undefined> {
     const entry = await this.#redis.commands.get(this.#entryOf(request.runId))
     if (entry === null) return undefined
     const { process, ...owner } = JSON.parse(entry) as { agency: string; userId: string | null; process: string }
@@ -98,7 +102,7 @@ export class RedisRunRegistry implements RunRegistry {
   }
 
   /**
-   * Publishes until somebody has heard, because a process that is just connecting again hears nothing; then waits for
+   * Publishes until somebody has received it, because a process that is just connecting again receives nothing; then waits for
    * the end. A process that is dead renews nothing, so its entry goes, and with it the run.
    */
   async #cancelElsewhere(process: string, request: CancelRequest): Promise<CancelOutcome | undefined> {
@@ -139,7 +143,7 @@ export class RedisRunRegistry implements RunRegistry {
       if (!outcome) return this.#withdraw(request.runId)
       if (!outcome.ended) return
       const expiration = { type: 'PX' as const, value: END_MS }
-      // When Redis is away whoever asked is told that the run did not end in time.
+      // When Redis is away the answer is that the run did not end in time.
       const end = this.#redis.commands.set(this.#endOf(request.runId), JSON.stringify(outcome.ended), { expiration })
       await end.catch(() => {})
     })

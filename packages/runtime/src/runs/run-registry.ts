@@ -45,6 +45,8 @@ export interface RunRegistry {
    * minute. Two cancels of one run get equal outcomes, also when the second comes after the end.
    */
   cancel(request: CancelRequest): Promise<CancelOutcome | undefined>
+  /** Whether another process executes this run of this agency and user. It may have ended a moment ago. */
+  isElsewhere(run: OwnedRun): Promise<boolean>
   /** Stops all runs of this process. */
   cancelAll(): void
   close(): Promise<void>

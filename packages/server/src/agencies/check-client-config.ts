@@ -1,7 +1,13 @@
-import { chargedVendor, lacksAddress, type ModelAccess, unknownProvider, VENDORS } from '@bureau/framework'
+import {
+  chargedVendor,
+  type ClientConfig as ModelOverride,
+  lacksAddress,
+  type ModelAccess,
+  unknownProvider,
+  VENDORS,
+} from '@bureau/framework'
 import type { ClientConfig, ValidationEntry } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
-import { toClientConfig } from '../faces/agency/read-request.ts'
 
 // RFC 9110: a token, and visible characters with spaces between.
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
@@ -78,7 +84,7 @@ function checkKeys(config: ClientConfig, report: Report): void {
     Object.entries(config[field] ?? {}).map(([name, key]) => [[field, name], key] as const),
   )
   for (const [path, key] of [[['api_key'], config.api_key ?? ''] as const, ...keys]) {
-    if (!KEY.test(key)) report(path, 'this is not a valid key', '')
+    if (!KEY.test(key ?? '')) report(path, 'this is not a valid key', '')
   }
 }
 
@@ -121,4 +127,21 @@ function isHeaders(value: unknown): boolean {
       ([name, text]) => HEADER_NAME.test(name) && typeof text === 'string' && HEADER_VALUE.test(text),
     )
   )
+}
+
+/**
+ * A request's override in the words of the framework: both names of the keys are one, and a key that is null or blank is
+ * absent, so that it neither counts as the caller's own nor takes the place of another.
+ */
+export function toClientConfig({ litellm_keys, thirdparty_keys, api_key, ...rest }: ClientConfig): ModelOverride {
+  const keys = [litellm_keys, thirdparty_keys].flatMap((given) => Object.entries(given ?? {}))
+  return {
+    ...rest,
+    api_key: isKey(api_key) ? api_key : null,
+    thirdparty_keys: Object.fromEntries(keys.filter(([, key]) => isKey(key))),
+  } as ModelOverride
+}
+
+function isKey(text: string | null | undefined): boolean {
+  return text != null && text.trim() !== ''
 }

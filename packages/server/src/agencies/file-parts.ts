@@ -47,7 +47,7 @@ function textOf({ fileName, type, bytes }: RequestFile): string {
   return `[Content of the attached file ${name}]\n${text}\n[End of ${name}]`
 }
 
-/** UTF-8, or UTF-16 where the content says so; undefined when it is no text after all. */
+/** UTF-8, or UTF-16 where the content says so; undefined when it is not text after all. */
 function decode(bytes: Uint8Array): string | undefined {
   const encoding = bytes[0] === 0xff && bytes[1] === 0xfe ? 'utf-16le' : isBigEndian(bytes) ? 'utf-16be' : 'utf-8'
   try {

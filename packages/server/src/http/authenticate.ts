@@ -26,7 +26,7 @@ export function authenticate(request: FastifyRequest, { token, guesses }: Server
  * by one.
  */
 export function isServerToken(given: string, configured: string): boolean {
-  // All are compared: how long it takes says nothing of which it is.
+  // All are compared: the time that it takes does not show which it is.
   const matches = configured.split(/\s+/).map((token) => token !== '' && sameSecret(given, token))
   return matches.includes(true)
 }

@@ -8,7 +8,7 @@ import { authenticate } from './authenticate.ts'
 
 /** Pages served by this machine. Browsers take every name that ends with `localhost` for it (RFC 6761, 6.3). */
 const LOOPBACK_ORIGIN = /^https?:\/\/(?:(?:[\w-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i
-const LOOPBACK_HOST = /^(?:(?:[\w-]+\.)*localhost|127(?:\.\d{1,3}){3}|::1)$/i
+export const LOOPBACK_HOST = /^(?:(?:[\w-]+\.)*localhost|127(?:\.\d{1,3}){3}|::1)$/i
 const MAX_SHOWN_LENGTH = 100
 
 /** Origins as they are, `*` for any, or a pattern. */

@@ -1,23 +1,29 @@
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
-import type { RunRegistry } from '@bureau/runtime'
+import type { KeptRuns, RunRegistry } from '@bureau/runtime'
 
 type Closing = {
   readonly runs: Pick<RunRegistry, 'cancelAll'>
+  /** Nobody may be reading them. */
+  readonly kept: Pick<KeptRuns, 'drain'>
   /** How long runs may go on. What is cancelled then ends its stream like any other, with what there is. */
   readonly drainMs: number
 }
 
-/** While a server closes it takes no more requests, except those that cancel a run, and lets its runs finish. */
-export function finishRunsBeforeClosing(app: FastifyInstance, { runs, drainMs }: Closing): void {
+/** What still concerns a run that lives. */
+const TO_THE_END = /\/cancel_response_stream$|\/runs\/:run_id\/events$/
+
+/** While a server closes it takes no more requests, except those that cancel or follow a run, and lets its runs finish. */
+export function finishRunsBeforeClosing(app: FastifyInstance, { runs, kept, drainMs }: Closing): void {
   let closing = false
   app.drains.push(async () => {
     closing = true
     const late = setTimeout(() => runs.cancelAll(), drainMs).unref()
     app.server.once('close', () => clearTimeout(late))
+    await kept.drain()
   })
   app.addHook('onRequest', async ({ routeOptions }) => {
-    if (!closing || routeOptions.url?.endsWith('/cancel_response_stream')) return
+    if (!closing || TO_THE_END.test(routeOptions.url ?? '')) return
     throw new ServiceError('server_draining', { headers: { connection: 'close' } })
   })
 }

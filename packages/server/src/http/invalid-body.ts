@@ -1,7 +1,7 @@
 import { ServiceError, type ValidationEntry } from '@bureau/protocol'
 import type { InputCodes } from '@bureau/runtime'
 import { z } from 'zod'
-import { validationEntries } from '../agencies/validation-entries.ts'
+import { validationEntries } from './validation-entries.ts'
 import { issuesOfLongLists } from './long-lists.ts'
 
 /** Nobody reads more, and each entry repeats what was sent. */
@@ -13,7 +13,7 @@ export class InvalidBody extends Error {
   override readonly name = 'InvalidBody'
   readonly entries: readonly ValidationEntry[]
 
-  /** The first hundred entries are told, or as many as an answer of a few pages has room for; long values are cut. */
+  /** Keeps the first hundred entries, or as many as an answer of a few pages has room for; long values are cut. */
   constructor(entries: readonly ValidationEntry[]) {
     let length = 0
     const told = entries

@@ -1,10 +1,29 @@
 import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
-import { LabelLimit } from './label-limit.ts'
 import type { Metrics } from './metrics.ts'
 import type { RunRoot } from './run-steps.ts'
 
 /** Callers can bring models of any name, and models make up tools; more than this many are counted as `other`. */
 const MAX_NAMES = 200
+
+const MAX_CHARACTERS = 128
+
+/** Keeps the values of a label few and short: what comes after the first `limit` values is `other`. */
+class LabelLimit {
+  readonly #limit: number
+  readonly #known = new Set<string>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  of(given: string): string {
+    const value = given.slice(0, MAX_CHARACTERS)
+    if (this.#known.has(value)) return value
+    if (this.#known.size >= this.#limit) return 'other'
+    this.#known.add(value)
+    return value
+  }
+}
 
 /** Each kind has its own places, so that no caller's models can take those of the tools. */
 type Names = { readonly models: LabelLimit; readonly tools: LabelLimit }

@@ -2,6 +2,13 @@ import type { FastifyInstance } from 'fastify'
 import { rawRoute, type ServerRoute } from '../http/route.ts'
 import type { Metrics } from './metrics.ts'
 
+export type MetricsOptions = {
+  /** Default `/metrics`. */
+  readonly path?: string
+  /** A port for metrics alone, on the server's host. Default: the server's own port. */
+  readonly port?: number
+}
+
 const STREAM_ROUTE = /^\/([^/]+)\/get_response_stream$/
 
 /** `GET <path>` in the text format of Prometheus. */

@@ -10,17 +10,10 @@ import { countRuns } from './count-runs.ts'
 import { countSession, type SessionObserver } from './count-sessions.ts'
 import { logSteps } from './log-steps.ts'
 import type { Metrics } from './metrics.ts'
-import { countStreams, metricsRoute } from './metrics.routes.ts'
+import { countStreams, type MetricsOptions, metricsRoute } from './metrics.routes.ts'
 import { type OpenTracing, openTracing, type TracingOptions } from './open-tracing.ts'
 import { observeAll } from './run-steps.ts'
 import type { TracedRuns, traceRuns } from './trace-runs.ts'
-
-export type MetricsOptions = {
-  /** Default `/metrics`. */
-  readonly path?: string
-  /** A port for metrics alone, on the server's host. Default: the server's own port. */
-  readonly port?: number
-}
 
 type ObservabilityOptions = {
   readonly tracing: boolean | TracingOptions | undefined

@@ -7,7 +7,7 @@ export const REQUEST_ID_LABEL = 'requestId'
 
 const ACCEPTED_ID = /^[A-Za-z0-9._-]{8,64}$/
 
-/** Probes come every few seconds and say nothing new. */
+/** Probes come every few seconds and have nothing new. */
 const PROBES = new Set(['/healthz', '/readyz', '/metrics'])
 
 /** The caller's own id for a request, if it is fit for a log; otherwise a new one. */

@@ -1,6 +1,7 @@
 import {
   type Attributes,
   type Context,
+  ROOT_CONTEXT,
   type Span,
   SpanKind,
   SpanStatusCode,
@@ -10,7 +11,6 @@ import {
 import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
 import { contentAttribute, GEN_AI, genAiMessages, providerOf } from './gen-ai.ts'
 import type { RunRoot } from './run-steps.ts'
-import { traceContextOf } from './trace-parent.ts'
 
 export type TracedRuns = {
   readonly tracer: Tracer
@@ -22,7 +22,7 @@ export type TracedRuns = {
 
 /**
  * Makes OpenTelemetry spans of runs, by the conventions for generative AI: the run, in it the agents' stays, in those
- * their model requests and tool calls, and in a message to another agent that agent's stay.
+ * their model requests and tool calls, and in a message to another agent that agent's work.
  *
  * Parents are handed on explicitly, so no context manager is needed and nothing global is touched. `traceParent` is the
  * caller's header of this name, if there is one.
@@ -154,4 +154,16 @@ function askedContent(step: Exclude<RunStep, { kind: 'agent' }>): Attributes {
 function answeredContent(step: RunStep, content: unknown): Attributes {
   if (step.kind === 'tool') return contentAttribute(GEN_AI.toolResult, content)
   return contentAttribute(GEN_AI.outputMessages, genAiMessages(content, 'assistant'))
+}
+
+/** Version 00 (W3C Trace Context, section 3.2); later versions begin the same way. */
+const TRACE_PARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/
+
+/** The trace that a caller's `traceparent` header belongs to; a new one without it. */
+function traceContextOf(header: unknown): Context {
+  const found = typeof header === 'string' ? TRACE_PARENT.exec(header) : null
+  if (!found) return ROOT_CONTEXT
+  const [, traceId = '', spanId = '', flags = ''] = found
+  const traceFlags = Number.parseInt(flags, 16) & 1
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true })
 }

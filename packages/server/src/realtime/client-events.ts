@@ -3,7 +3,8 @@ import { z } from 'zod'
 const id = z.string().min(1).max(512)
 const modalities = z.array(z.enum(['text', 'audio'])).max(2)
 
-const turnDetection = z
+/** In the provider's own words. */
+export const TurnDetection = z
   .strictObject({
     type: z.enum(['server_vad', 'semantic_vad']),
     threshold: z.number().min(0).max(1),
@@ -25,7 +26,7 @@ const session = z.strictObject({
     .strictObject({
       input: z
         .strictObject({
-          turn_detection: turnDetection.optional(),
+          turn_detection: TurnDetection.optional(),
           noise_reduction: z.strictObject({ type: z.enum(['near_field', 'far_field']) }).nullish(),
         })
         .optional(),
@@ -33,7 +34,7 @@ const session = z.strictObject({
     })
     .optional(),
   /** Where xAI has it. */
-  turn_detection: turnDetection.optional(),
+  turn_detection: TurnDetection.optional(),
 })
 
 const userPart = z.discriminatedUnion('type', [

@@ -15,7 +15,7 @@ type ClientMessage =
 export function readClientMessage(data: Buffer, isBinary: boolean): ClientMessage {
   if (isBinary) return { kind: 'audio', audio: data.toString('base64'), commit: false }
   const message = readObject(data.toString())
-  if (!message) return { kind: 'ignored', because: 'the text is no JSON object' }
+  if (!message) return { kind: 'ignored', because: 'the text is not a JSON object' }
   const { type } = message
   if (typeof type !== 'string' || type === '') return { kind: 'ignored', because: 'the message has no type' }
   switch (type) {

@@ -2,6 +2,7 @@ import type { ModelAccess } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import { Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
 import { z } from 'zod'
+import { TurnDetection } from './client-events.ts'
 
 export type RealtimeProviderOptions = {
   /** Where the provider's realtime interface is (`wss:`, `ws:`, `https:` or `http:`). Default: the provider's own. */
@@ -31,7 +32,7 @@ export type RealtimeOptions = RealtimeProviderOptions & {
   readonly voice?: string
   readonly inputAudioFormat?: RealtimeAudioFormat
   readonly outputAudioFormat?: RealtimeAudioFormat
-  /** When the model takes its turn. Null: only when the client commits its audio. */
+  /** When the model takes its turn, in the provider's words (`silence_duration_ms`). Null: only when the client commits its audio. */
   readonly turnDetection?: Readonly<Record<string, unknown>> | null
   readonly inputAudioNoiseReduction?: { readonly type: string } | null
   /** Largest message of a client, in bytes. Default 1_048_576 (1 MiB). A larger one closes the connection (1009). */
@@ -44,7 +45,7 @@ export type RealtimeOptions = RealtimeProviderOptions & {
   readonly maxSessionMs?: number
   /** Longest time in which neither the client nor the model sends anything, in milliseconds. Default 600_000. Then 1008. */
   readonly idleMs?: number
-  /** How often clients are pinged; one that has not answered until the next time is cut off. Default 30_000. */
+  /** How often clients are pinged; a client that has not answered until the next time is cut off. Default 30_000. */
   readonly heartbeatMs?: number
 }
 
@@ -105,7 +106,7 @@ export const RealtimeChecks = z.strictObject({
   voice: z.string().min(1).optional(),
   inputAudioFormat: audioFormat.optional(),
   outputAudioFormat: audioFormat.optional(),
-  turnDetection: z.record(z.string(), z.unknown()).nullish(),
+  turnDetection: TurnDetection.optional(),
   inputAudioNoiseReduction: z.looseObject({ type: z.string() }).nullish(),
   maxMessageBytes: z.int().positive().default(1_048_576),
   maxMessagesPerSecond: z.int().positive().default(200),

@@ -13,7 +13,7 @@ type Fields = Readonly<Record<string, unknown>>
 type Spent = { readonly agent: string; readonly model: string; readonly usage: unknown }
 
 /**
- * What a voice session has spent: every answer of the model counts when it is done, also one that was interrupted, and
+ * What a voice session has spent: every answer of the model counts when it is done, also an interrupted one, and
  * every writing down of what the user said.
  */
 export class SessionUsage {

@@ -44,7 +44,7 @@ function readText(text: string, kinds: readonly Json[]): unknown {
   return types.includes('boolean') && BOOLEAN.test(text) ? text.trim().toLowerCase() === 'true' : text
 }
 
-/** The members of a union, wherever they are written down; a schema that is no union is the only one. */
+/** The members of a union, wherever they are written down; a schema that is not a union is the only one. */
 function kindsOf(schema: unknown, root: Json, seen = new Set<unknown>()): Json[] {
   if (typeof schema !== 'object' || schema === null || seen.has(schema)) return []
   seen.add(schema)

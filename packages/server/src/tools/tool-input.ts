@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import { ConfigError, type ValidationEntry } from '@bureau/protocol'
 import type { z } from 'zod'
-import { validationEntries } from '../agencies/validation-entries.ts'
+import { validationEntries } from '../http/validation-entries.ts'
 import { InvalidBody } from '../http/invalid-body.ts'
 
 type Issue = z.core.$ZodIssue

@@ -11,7 +11,7 @@ const ToolResponse = z.object({
 /** `Error`, with a capital, is what clients of the Python system read. */
 const TOOL_FAILED = {
   description:
-    'The tool failed, took longer than it may, or its result is no text and has more than 1,048,576 characters as JSON.',
+    'The tool failed, took longer than it may, or its result is not text and has more than 1,048,576 characters as JSON.',
   body: z.object({ Error: z.string().optional(), error: z.string() }),
 }
 

@@ -4,6 +4,9 @@ import {
   definitionOf,
   type FunctionTool,
   createRunContext,
+  limitedText,
+  MAX_OUTPUT_CHARACTERS,
+  TOOL_FAILURE,
   ToolInputError,
 } from '@bureau/framework'
 import { NO_USAGE } from '@bureau/protocol'
@@ -11,7 +14,6 @@ import { InvalidBody } from '../http/invalid-body.ts'
 import { issuesOfLongLists } from '../http/long-lists.ts'
 import { rawRoute, type ServerRoute } from '../http/route.ts'
 import { lenientInput } from './lenient-input.ts'
-import { requireSuccess, toolAnswer, ToolFailure } from './tool-failure.ts'
 import { toolSpec } from './tool-spec.ts'
 import { inputEntries, schemaCheck, toolInputOf } from './tool-input.ts'
 
@@ -21,7 +23,7 @@ type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
  * `POST /tool/<name>`: the body is the tool's input, the answer `{"response": <result>}`. A tool that fails is a 500 in
  * every style, and why it failed is for the log: what tools throw is not written for callers.
  *
- * Tools run on the server's own thread: one that computes for long without awaiting anything holds up everybody.
+ * Tools run on the server's own thread: a tool that computes for long without awaiting anything blocks every request.
  */
 export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
   return tools.map((tool) => {
@@ -89,4 +91,27 @@ const OUTSIDE_A_RUN: AgencyContext = {
   userContext: {},
   signal: new AbortController().signal,
   emit: () => {},
+}
+
+/** Why a tool has failed, in a message that is fit for the caller. */
+class ToolFailure extends Error {
+  override readonly name = 'ToolFailure'
+}
+
+/** @throws Error the result stands for a failure of such a tool. */
+function requireSuccess(result: unknown): unknown {
+  if (result === TOOL_FAILURE) throw new Error('The tool has thrown an error, which its maker does not pass on.')
+  return result
+}
+
+/**
+ * The answer with a tool's result, as JSON. A text that is too long is cut, with a note, as in a run.
+ *
+ * @throws ToolFailure a result of another kind is too long: a part of it would say something else.
+ */
+function toolAnswer(tool: string, result: unknown): string {
+  if (typeof result === 'string') return JSON.stringify({ response: limitedText(result) })
+  const answer = JSON.stringify({ response: result ?? null })
+  if (answer.length <= MAX_OUTPUT_CHARACTERS) return answer
+  throw new ToolFailure(`The result of the tool "${tool}" is longer than ${MAX_OUTPUT_CHARACTERS} characters of JSON.`)
 }

@@ -9,9 +9,9 @@ import { inspect } from 'node:util'
 import { Agent } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { expectLegalSequence, RecordedCall } from '../response-events.contract.ts'
-import type { ResponsesRequest } from '../transport.ts'
+import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { aiSdkTransport } from './ai-sdk-transport.ts'
-import type { LanguageModel } from './language-model.ts'
+import type { LanguageModel } from '../../agency/language-model.ts'
 
 type Part = LanguageModelV4StreamPart | LanguageModelV3StreamPart | LanguageModelV2StreamPart
 type Options = LanguageModelV4CallOptions

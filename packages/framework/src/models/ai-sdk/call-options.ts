@@ -4,10 +4,12 @@ import type {
   LanguageModelV4ProviderTool,
   LanguageModelV4ToolChoice,
 } from '@ai-sdk/provider'
-import { ModelError, type ResponsesRequest } from '../transport.ts'
-import { type LanguageModel, vendorOfModel } from './language-model.ts'
-import { fieldsOf, type Metadata } from './provider-data.ts'
-import { readProviderTool } from './provider-tools.ts'
+import { ModelError } from '../model-error.ts'
+import type { ResponsesRequest } from '../../agency/model-object.ts'
+import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
+import type { Metadata } from './provider-data.ts'
+import { fieldsOf } from '../../fields.ts'
+import { readProviderTool } from '../../agency/provider-tools.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 type Tool = LanguageModelV4FunctionTool | LanguageModelV4ProviderTool

@@ -1,7 +1,7 @@
 import type { LanguageModelV4FilePart, LanguageModelV4Prompt } from '@ai-sdk/provider'
 import { ConfigError } from '@bureau/protocol'
 import { type Dispatcher, fetch as undiciFetch } from 'undici'
-import { limitedResponse } from '../../mcp/limited-response.ts'
+import { limitedResponse } from '../../limited-response.ts'
 
 /** For addresses that callers name. */
 export type FileAccess = {

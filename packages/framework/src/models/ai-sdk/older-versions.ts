@@ -10,7 +10,7 @@ import type {
   LanguageModelV4ToolResultOutput,
   SharedV4FileData,
 } from '@ai-sdk/provider'
-import { type LanguageModel, vendorOfModel } from './language-model.ts'
+import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
 
 type Streamed = Awaited<ReturnType<LanguageModelV4['doStream']>>
 type OlderPart = LanguageModelV2StreamPart | LanguageModelV3StreamPart

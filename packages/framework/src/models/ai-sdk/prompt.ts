@@ -5,8 +5,8 @@ import type {
   LanguageModelV4ToolResultPart,
 } from '@ai-sdk/provider'
 import type { WireItem } from '@bureau/protocol'
-import type { ResponsesRequest } from '../transport.ts'
-import { type LanguageModel, vendorOfModel } from './language-model.ts'
+import type { ResponsesRequest } from '../../agency/model-object.ts'
+import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
 import { listOf, textOf } from '../wire-content.ts'
 import { toToolOutput, toUserParts } from './prompt-content.ts'
 import { type AssistantPart, modelKey, type ProviderData, providerDataOf, providerOptions } from './provider-data.ts'
@@ -38,7 +38,7 @@ class PromptMessages {
   readonly #systemComesFirst: boolean
   readonly #outputs = new Map<string, WireItem>()
   readonly #approvals = new Set<string>()
-  #said: AssistantPart[] = []
+  #parts: AssistantPart[] = []
   #results: ToolPart[] = []
 
   constructor(input: readonly WireItem[], model: LanguageModel) {
@@ -117,13 +117,13 @@ class PromptMessages {
   }
 
   #say(parts: readonly AssistantPart[]): void {
-    this.#said.push(...parts)
+    this.#parts.push(...parts)
   }
 
   #endTurn(): void {
-    if (this.#said.length > 0) this.#messages.push({ role: 'assistant', content: this.#said })
+    if (this.#parts.length > 0) this.#messages.push({ role: 'assistant', content: this.#parts })
     if (this.#results.length > 0) this.#messages.push({ role: 'tool', content: this.#results })
-    this.#said = []
+    this.#parts = []
     this.#results = []
   }
 }

@@ -1,6 +1,7 @@
 import type { LanguageModelV4Message, SharedV4ProviderOptions } from '@ai-sdk/provider'
 import type { WireItem } from '@bureau/protocol'
-import type { LanguageModel } from './language-model.ts'
+import type { LanguageModel } from '../../agency/language-model.ts'
+import { fieldsOf, isFields } from '../../fields.ts'
 
 export type AssistantPart = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'][number]
 export type Metadata = SharedV4ProviderOptions
@@ -87,15 +88,4 @@ export function mergeMetadata(first: Metadata | undefined, second: Metadata | un
 /** The member of a prompt's part, or none. */
 export function providerOptions(metadata: Metadata | undefined): { providerOptions?: Metadata } {
   return metadata ? { providerOptions: metadata } : {}
-}
-
-type Fields = Readonly<Record<string, unknown>>
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** The members of an object; none of anything else. */
-export function fieldsOf(value: unknown): Fields {
-  return isFields(value) ? value : {}
 }

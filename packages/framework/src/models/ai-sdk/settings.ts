@@ -1,8 +1,8 @@
 import type { ModelSettings } from '../../agency/model-settings.ts'
 import { readArguments } from '../extra-arguments.ts'
-import type { ResponsesRequest } from '../transport.ts'
+import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { COMMON_SETTINGS } from './call-options.ts'
-import { fieldsOf } from './provider-data.ts'
+import { fieldsOf } from '../../fields.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

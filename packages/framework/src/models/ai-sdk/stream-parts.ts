@@ -3,7 +3,7 @@ import { CallIds, countOf, invalidAnswer, isJson, responseUsage } from '../answe
 import { toModelError } from '../model-failure.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from '../response-events.ts'
 import type { FunctionCallEvents, ReasoningEvents } from '../response-items.ts'
-import { ModelError } from '../transport.ts'
+import { ModelError } from '../model-error.ts'
 import { HostedCalls } from './hosted-calls.ts'
 import { mergeMetadata, type Metadata, type ProviderData } from './provider-data.ts'
 import { TextBlocks } from './text-blocks.ts'
@@ -136,7 +136,7 @@ export class StreamParts {
     this.#calls.set(id, { events: this.#newCall(id, toolName), isText: inputEncoding === 'text' })
   }
 
-  /** Pieces of a plain text are no pieces of JSON, in which the call has it in the end. */
+  /** Pieces of a plain text are not pieces of the JSON that the call has in the end. */
   #readArguments({ id, delta }: PartOf<'tool-input-delta'>): void {
     const call = this.#calls.get(id)
     if (call && !call.isText) call.events.arguments(delta)

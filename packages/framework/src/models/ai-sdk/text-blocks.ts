@@ -46,7 +46,7 @@ export class TextBlocks {
     this.#sources.push(source)
   }
 
-  /** Another item begins: what is said after it is another message. */
+  /** Another item begins: text after it belongs to another message. */
   interrupt(): void {
     if (this.#blocks.size === 0) this.#close('completed')
   }

@@ -1,6 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createChat } from '../../chats/create-chat.ts'
+import { createChat } from '../../chats/manage-chats.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
 import { updateIntegration } from '../../integrations/manage-integrations.ts'
 import { openTestStore, type TestTenant } from '../../test-store.contract.ts'

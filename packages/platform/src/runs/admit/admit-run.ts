@@ -18,9 +18,9 @@ import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } fro
 import type { CompletionRequest } from './completion-request.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from '../recover/replicas.repo.ts'
-import type { RunRow } from '../records/runs.repo.ts'
-import { runView, type RunView } from '../records/run-view.ts'
-import { runViews } from '../records/run-views.ts'
+import type { RunRow } from '../../run-records/runs.repo.ts'
+import { runView, type RunView } from '../../run-records/run-view.ts'
+import { runViews } from '../../run-records/run-views.ts'
 
 export type AdmitRun = {
   readonly ownerId: string
@@ -52,7 +52,7 @@ export type Admission = {
  * Decides whether a completion may start and, if so, reserves its run: all in one transaction.
  *
  * Whatever this throws, nothing was reserved. A request whose usageRequestId is known is answered before anything that
- * depends on the present state, and again after it: a retry never hears "refused" because of its own run.
+ * depends on the present state, and again after it: a retry is never refused because of its own run.
  *
  * @throws ServiceError `integration_not_found`, `integration_forbidden`, `insufficient_scope`,
  *   `usage_request_id_reused`, `integration_disabled`, `allowance_attribution_required`, `unknown_agency`, `invalid_agent`,
@@ -209,7 +209,7 @@ type Reserving = {
   readonly integration: IntegrationRow
   readonly agent: string
   readonly allowance: HeldAllowance | null
-  /** Null: one that is made with the run. */
+  /** Null: the chat is created with the run. */
   readonly chat: ChatRow | null
 }
 

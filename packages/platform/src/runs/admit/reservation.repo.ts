@@ -3,7 +3,7 @@ import type { WithSubqueryWithSelection } from 'drizzle-orm/pg-core'
 import type { Tx } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { chats, members, messages, runs } from '../../db/schema.ts'
-import type { RunRow } from '../records/runs.repo.ts'
+import type { RunRow } from '../../run-records/runs.repo.ts'
 
 type Given = Pick<
   RunRow,

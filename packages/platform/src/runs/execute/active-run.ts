@@ -8,7 +8,7 @@ import type { RunProgress } from './run-progress.ts'
 export type ReservedRun = {
   readonly ownerId: string
   readonly runId: string
-  /** The life of this process in which it was reserved: stands in every write. */
+  /** The start of this process in which it was reserved: part of every write. */
   readonly bootId: string
   readonly chatId: string
   readonly agent: string

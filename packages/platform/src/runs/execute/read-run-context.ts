@@ -1,5 +1,6 @@
 import type { Message } from '@bureau/protocol'
 import { and, asc, eq, sql } from 'drizzle-orm'
+import type { ContextAttachment } from '../../attachments/load-attachments.ts'
 import type { AttachmentRow } from '../../chats/attachments.repo.ts'
 import type { ChatKey } from '../../chats/chats.repo.ts'
 import { attachmentPlace } from '../../chats/store-attachments.ts'
@@ -10,7 +11,7 @@ import { messageAttachments, runs } from '../../db/schema.ts'
 import { signInUserOf } from '../../security/credential-name.ts'
 import { unsealText } from '../../security/seal.ts'
 import { contextPlace } from '../admit/admit-run.ts'
-import type { RunRow } from '../records/runs.repo.ts'
+import type { RunRow } from '../../run-records/runs.repo.ts'
 
 /** Everything that the runner needs to know of a run. */
 export type RunContext = {
@@ -33,21 +34,6 @@ export type HistoryMessage = {
   readonly status: 'ok' | 'failed' | 'cancelled' | 'partial'
   readonly item: Message
   readonly attachments: readonly ContextAttachment[]
-}
-
-/**
- * `sent: false`: it belongs to a failed response; the model is told of it in words only. Otherwise its content is
- * fetched from `url` (a credential: keep it out of logs) or read from the owner's blob with that hash.
- */
-export type ContextAttachment = {
-  readonly id: string
-  readonly kind: 'input_file' | 'input_image'
-  readonly filename: string | null
-  readonly detail: 'auto' | 'low' | 'high' | null
-  readonly mime: string | null
-  readonly sent: boolean
-  readonly url: string | null
-  readonly blobSha256: Uint8Array | null
 }
 
 /** Older messages than these are out of reach of a model anyway. */

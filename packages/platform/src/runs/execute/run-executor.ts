@@ -1,7 +1,7 @@
 import type { CancelMode } from '@bureau/protocol'
 import { COALESCE_MS, type EventChunk, FlushTimer, type Logger, type RunLogs, RunRecorder } from '@bureau/runtime'
 import type { PlatformStore } from '../../platform-store.ts'
-import { appendEventChunk, readEventChunks } from '../records/event-chunks.ts'
+import { appendEventChunk, readEventChunks } from '../../run-records/event-chunks.ts'
 import { RECOVERY_GAP } from '../recover/recover-lost-runs.ts'
 import { recordOutcome } from '../settle/record-outcome.ts'
 import { listOwnRuns } from '../recover/list-own-runs.ts'
@@ -55,8 +55,8 @@ export class RunExecutor {
   }
 
   /**
-   * Looks after runs that are this process's in the records and that it does not know. One that was reserved is begun:
-   * the answer to its COMMIT was lost. One that was running is ended: something of ours went wrong, and its chat must
+   * Looks after runs that are this process's in the records and that it does not know. A reserved run is begun:
+   * the answer to its COMMIT was lost. A running one is ended: something of ours went wrong, and its chat must
    * not stay occupied.
    */
   async adopt(bootId: string): Promise<void> {
@@ -79,7 +79,7 @@ export class RunExecutor {
     this.#runs.get(runId)?.cancel(mode)
   }
 
-  /** The runs of an earlier life of this process belong to others now. */
+  /** The runs of an earlier start of this process belong to others now. */
   fence(bootId: string): void {
     for (const run of this.#runs.values()) if (run.reserved.bootId === bootId) run.fence()
   }

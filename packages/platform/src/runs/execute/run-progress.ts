@@ -2,8 +2,8 @@ import { newMessagesForClient, type RunJournal } from '@bureau/framework'
 import type { Message, UsageByModel } from '@bureau/protocol'
 import type { Database } from '../../db/database.ts'
 import { newId } from '../../ids.ts'
-import { recordRunProgress, type RunWriter } from '../records/record-run-progress.ts'
-import type { ModelCall, RunItemRecord } from '../records/run-output.repo.ts'
+import { recordRunProgress, type RunWriter } from '../../run-records/record-run-progress.ts'
+import type { ModelCall, RunItemRecord } from '../../run-records/run-output.repo.ts'
 
 type RunProgressOptions = {
   readonly db: Database
@@ -43,7 +43,7 @@ export class RunProgress implements RunJournal {
   }
 
   stored(message: Message): void {
-    if (isUserMessage(message)) return // stands in the chat since the admission
+    if (isUserMessage(message)) return // in the chat since the admission
     this.#items.push({ id: newId('msg'), item: message })
     this.#schedule()
   }

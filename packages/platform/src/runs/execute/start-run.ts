@@ -3,9 +3,9 @@ import { tenantOperation } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { runs } from '../../db/schema.ts'
 import { contextColumns, readRunContext, type RunContext } from './read-run-context.ts'
-import type { RunWriter } from '../records/record-run-progress.ts'
-import { findRun, isRun } from '../records/runs.repo.ts'
-import { isActive } from '../records/run-view.ts'
+import type { RunWriter } from '../../run-records/record-run-progress.ts'
+import { findRun, isRun } from '../../run-records/runs.repo.ts'
+import { isActive } from '../../run-records/run-view.ts'
 
 /**
  * `cancel_requested`: written nothing, the run is to stop before it starts. `fenced`: written nothing, the run has ended

@@ -5,7 +5,7 @@ import { checkInvariants } from '../../db/invariants.ts'
 import { openTestStore } from '../../test-store.contract.ts'
 import { ReplicaMonitor } from './replica-monitor.ts'
 import { Replica } from './replica.ts'
-import { requestCancel } from '../request-cancel.ts'
+import { requestCancel } from '../../run-records/request-cancel.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 

@@ -11,7 +11,7 @@ import {
   type PendingCancel,
   setReplicaState,
 } from './replicas.repo.ts'
-import type { RunView } from '../records/run-view.ts'
+import type { RunView } from '../../run-records/run-view.ts'
 
 type ReplicaOptions = {
   readonly db: Database
@@ -36,7 +36,7 @@ const STEP_MS = 5_000
 const FENCE_AFTER_MS = 30_000
 
 /**
- * One life of this process among the others: heartbeat, self-fence, watching the others, ending their lost runs.
+ * This process among the others: heartbeat, self-fence, watching the others, ending their lost runs.
  *
  * `start` returns once the process is known and, on an embedded database, the runs of its predecessor have ended.
  */
@@ -45,7 +45,7 @@ export class Replica {
   readonly #now: () => number
   readonly #monitor = new ReplicaMonitor()
   #bootId = newId('boot')
-  /** False until the database knows this life. */
+  /** False until the database knows this process. */
   #known = false
   /** Earlier lives that the database does not yet know to have ended. */
   readonly #ended = new Set<string>()
@@ -66,7 +66,7 @@ export class Replica {
     return replica
   }
 
-  /** Names this life of the process in every write of its runs. Changes when the process was fenced. */
+  /** Names this start of the process in every write of its runs. Changes when the process was fenced. */
   get bootId(): string {
     return this.#bootId
   }
@@ -85,7 +85,7 @@ export class Replica {
 
   #stopTimers = (): void => {}
 
-  /** Counts the heartbeat. Declared dead meanwhile, the process is fenced and begins a new life. */
+  /** Counts the heartbeat. Declared dead meanwhile, the process is fenced and begins anew. */
   async beat(): Promise<void> {
     if (!this.#known) return this.#register()
     const sentAt = this.#now()
@@ -129,7 +129,7 @@ export class Replica {
     await this.#options.db.run(setReplicaState, { bootId: this.#bootId, state: 'draining' })
   }
 
-  /** The end of this life, after its runs have ended. */
+  /** Takes the process out of the records, after its runs have ended. */
   async close(): Promise<void> {
     this.#stopTimers()
     await this.#step
@@ -145,7 +145,7 @@ export class Replica {
     await this.#step
   }
 
-  /** Ends this life at once, whatever the database can be told of it. */
+  /** Ends this life at once, whether or not the database can be reached. */
   #fence(): void {
     const lost = this.#bootId
     this.#ended.add(lost)

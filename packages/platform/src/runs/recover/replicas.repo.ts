@@ -1,7 +1,7 @@
 import { and, asc, eq, inArray, isNotNull, ne, sql } from 'drizzle-orm'
 import { systemOperation } from '../../db/operation.ts'
 import { replicas, runs } from '../../db/schema.ts'
-import type { RunKey } from '../records/runs.repo.ts'
+import type { RunKey } from '../../run-records/runs.repo.ts'
 
 export type ReplicaRow = typeof replicas.$inferSelect
 

@@ -3,8 +3,8 @@ import type { AttachmentState } from '../../db/column-types.ts'
 import { prepared } from '../../db/prepared.ts'
 import { members, messageAttachments, runEventChunks, runs } from '../../db/schema.ts'
 import { announcing, type OutboxTopic } from '../../outbox/outbox.repo.ts'
-import { outputParts, type OutputValues } from '../records/run-output.repo.ts'
-import { isRun, type RunRow } from '../records/runs.repo.ts'
+import { outputParts, type OutputValues } from '../../run-records/run-output.repo.ts'
+import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
 
 type Outcome = Pick<RunRow, 'memberId' | 'state' | 'usage' | 'finishedAt' | 'lastEventSeq'> &
   Pick<RunRow, 'errorCode' | 'errorClass' | 'errorMessage'>

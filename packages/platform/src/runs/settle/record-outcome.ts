@@ -1,8 +1,8 @@
 import { tenantOperation } from '../../db/operation.ts'
-import type { RunWriter } from '../records/record-run-progress.ts'
-import { holdRun } from '../records/hold-run.ts'
-import { runViews } from '../records/run-views.ts'
-import { isActive, type RunView } from '../records/run-view.ts'
+import type { RunWriter } from '../../run-records/record-run-progress.ts'
+import { holdRun } from '../../run-records/hold-run.ts'
+import { runViews } from '../../run-records/run-views.ts'
+import { isActive, type RunView } from '../../run-records/run-view.ts'
 import { type Ending, writeOutcome } from './write-outcome.ts'
 
 /**

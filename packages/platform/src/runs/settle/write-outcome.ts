@@ -6,18 +6,18 @@ import type { Tx } from '../../db/operation.ts'
 import { messages } from '../../db/schema.ts'
 import { newId } from '../../ids.ts'
 import { refundRun } from '../../members/debit-allowance.ts'
-import { chargeCalls } from '../records/charge-calls.ts'
+import { chargeCalls } from '../../run-records/charge-calls.ts'
 import { updateEnded } from './ended-run.repo.ts'
-import type { HeldRun } from '../records/hold-run.ts'
+import type { HeldRun } from '../../run-records/hold-run.ts'
 import {
   type ModelCall,
   outputValues,
   type RunItemRecord,
   type RunOutputRecord,
   storeOutput,
-} from '../records/run-output.repo.ts'
-import { isNotFromUser, type RunRow, sumCalls, sumRunUsage } from '../records/runs.repo.ts'
-import { runView, type RunView } from '../records/run-view.ts'
+} from '../../run-records/run-output.repo.ts'
+import { isNotFromUser, type RunRow, sumCalls, sumRunUsage } from '../../run-records/runs.repo.ts'
+import { runView, type RunView } from '../../run-records/run-view.ts'
 
 /** How a run ends and what it did not store before. */
 export type Ending = {
@@ -100,7 +100,7 @@ const emptyAnswer = (run: RunRow): Message => ({
   callerAgent: null,
 })
 
-/** Attachments of a failed response are not sent again; nor those of a cancelled one that said nothing. */
+/** Attachments of a failed response are not sent again; nor those of a cancelled one without text. */
 async function attachmentsOf(tx: Tx, run: RunRow, state: Ending['state']): Promise<AttachmentState> {
   const isOwn = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), eq(messages.role, 'assistant'))
   const saidSomething = state === 'cancelled' && (await tx.$count(messages, isOwn)) > 0

@@ -1,5 +1,12 @@
 import type { RunInput } from '@bureau/framework'
-import { CancelRequestBody, type CancelResponse, type RunEnded, type RunResponse, ServiceError } from '@bureau/protocol'
+import {
+  CancelRequestBody,
+  type CancelResponse,
+  type RunEnded,
+  type RunRequest,
+  type RunResponse,
+  ServiceError,
+} from '@bureau/protocol'
 import { ok } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isFileUrlsFailure } from '../../agencies/attachment-failure.ts'
@@ -8,32 +15,45 @@ import { withFiles } from '../../agencies/read-files.ts'
 import { logSkippedOverrides } from '../../agencies/skipped-overrides.ts'
 import type { ServerContext } from '../../context.ts'
 import { onClientLost } from '../../http/client-lost.ts'
-import { parseBody } from '../../http/invalid-body.ts'
+import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
 import { agencyEncoder } from './encode.ts'
+import { EVENT_STREAM, followKeptRun, streamKeptRun } from './kept-run.ts'
 import { readRunRequest, toRunInput } from './read-request.ts'
 
 const CANCEL_TIMEOUT_MS = 60_000
 
-/** `get_response`, `get_response_stream` and `cancel_response_stream`, as clients of the Python system know them. */
+/**
+ * `get_response`, `get_response_stream` and `cancel_response_stream`, as clients of the Python system know them, and `events`
+ * of runs that go on when their clients leave.
+ */
 export const agencyFace: Face = (served) => {
   const specs = agencySpecs(served)
   return [
     rawRoute(specs.getResponse, ({ request }, reply) => getResponse(served, request, reply)),
     rawRoute(specs.getResponseStream, async (call, reply) => {
-      const input = readInput(served, call.request)
-      const contentType = 'text/event-stream; charset=utf-8'
-      return streamRun(call, reply, served, { input, contentType, encode: agencyEncoder() })
+      const body = readRunRequest(served.agency, call.request.body)
+      const goesOn = body.on_disconnect === 'continue'
+      if (goesOn && !served.context.keepsRuns) throw keepsNoRuns()
+      const input = readInput(served, call.request, body)
+      if (goesOn) return streamKeptRun(call, reply, served, input)
+      return streamRun(call, reply, served, { input, contentType: EVENT_STREAM, encode: agencyEncoder() })
     }),
     jsonRoute(specs.cancelResponseStream, async ({ request }) => {
       const body = parseBody(CancelRequestBody, request.body)
       return ok(await cancelRun(served, { ...body, userId: await userOf(served, request) }))
     }),
+    ...(served.context.keepsRuns ? [rawRoute(specs.events, (call, reply) => followKeptRun(call, reply, served))] : []),
   ]
+}
+
+function keepsNoRuns(): InvalidBody {
+  const msg = "this server keeps no runs (its resumeMs is 0): leave it out, or send 'cancel'"
+  return new InvalidBody([{ type: 'value_error', loc: ['body', 'on_disconnect'], msg, input: 'continue' }])
 }
 
 const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Promise<string | null> =>
@@ -41,7 +61,7 @@ const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Pro
 
 async function getResponse(served: ServedAgency, request: FastifyRequest, reply: FastifyReply): Promise<object> {
   const { name, agency, context } = served
-  const input = readInput(served, request)
+  const input = readInput(served, request, readRunRequest(agency, request.body))
   if ((await userOf(served, request)) !== null) throw new ServiceError('oauth_needs_streaming')
   const run = await context.runs.start(request, { agency, agencyName: name, input })
   onClientLost(reply, () => run.control.cancel('immediate'))
@@ -49,8 +69,7 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
 }
 
 /** @throws InvalidBody */
-function readInput({ agency, context }: ServedAgency, request: FastifyRequest): RunInput {
-  const body = readRunRequest(agency, request.body)
+function readInput({ agency, context }: ServedAgency, request: FastifyRequest, body: RunRequest): RunInput {
   const { models } = context.environment
   const log = request.log as ServerContext['log']
   checkClientConfig(body.client_config, { models, vendors: context.callerVendors })

@@ -3,6 +3,7 @@ import {
   CancelResponse,
   type ErrorCode,
   FileUrlsError,
+  RunEventsQuery,
   RunRequest,
   RunResponse,
 } from '@bureau/protocol'
@@ -35,6 +36,25 @@ export function agencySpecs(agency: Named) {
       success: { 200: CancelResponse },
       errors: ['run_not_found'],
     }),
+    events: eventsSpec(agency),
+  }
+}
+
+function eventsSpec({ name, needsUser }: Named): RouteSpec<typeof RunEventsQuery> {
+  return {
+    ...named(`handler_${name}_events_get`),
+    method: 'GET',
+    url: `/${name}/runs/:run_id/events`,
+    tag: name,
+    query: RunEventsQuery,
+    codes: { starting_after: 'invalid_last_event_id' },
+    headers: { 'Last-Event-ID': 'The number of the last event that was received.' },
+    success: {
+      200: { contentType: 'text/event-stream', description: 'As of get_response_stream, behind that event.' },
+      204: null,
+    },
+    errors: ['invalid_last_event_id', 'run_not_found', 'stream_unavailable', ...(needsUser ? USER_CHECK.errors : [])],
+    ...(needsUser && { otherResponses: USER_CHECK.otherResponses }),
   }
 }
 

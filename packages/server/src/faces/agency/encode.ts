@@ -17,6 +17,7 @@ export function agencyEncoder(): EncodeEvent {
     }
     if (event.type === 'run.error' && isFileUrlsFailure(event.error)) {
       isRefused = true
+      meta = ''
       return ''
     }
     if (event.type === 'run.ended' && isRefused) return refusalOf(event)
@@ -26,7 +27,25 @@ export function agencyEncoder(): EncodeEvent {
   }
 }
 
-/** All but the end of such a run's stream. */
+/**
+ * How the stream of a run begins that goes on without its client: `meta` is sent at once, since a client needs it to come
+ * back, and belongs to one reader's stream.
+ */
+export function keptMeta(meta: {
+  readonly run_id: string
+  readonly resumed: boolean
+  readonly resume_from: number
+}): string {
+  return `retry: ${RETRY_MS}\n${sseFrame(JSON.stringify(meta), { event: 'meta' })}`
+}
+
+/** How long a client is to wait before it connects again. */
+const RETRY_MS = 2_000
+
+/** The frames of such a stream after `meta`: the same, each with the number of its event. */
+export const encodeKept: EncodeEvent = (event, seq) => `id: ${seq}\n${frameOf(event)}`
+
+/** All but the end of the stream of a run whose `file_urls` cannot be used. */
 function refusalOf({ error }: RunEnded): string {
   return sseFrame(JSON.stringify({ error: error?.message ?? 'The files cannot be used.' }))
 }
@@ -47,8 +66,10 @@ function frameOf(event: LogEvent): string {
       return sseFrame(JSON.stringify(messagesPayload(event)), { event: 'messages' })
     case 'log.ended':
       return SSE_END
-    case 'log.reset': // of logs that are kept
-      return ''
+    case 'log.reset': {
+      const { type: _, ...data } = event
+      return sseFrame(JSON.stringify(data), { event: 'reset' })
+    }
     default: {
       const envelope = eventEnvelope(event)
       if (envelope !== undefined) return `data: {"data":${envelope}}\n\n`

@@ -1,6 +1,7 @@
-import type { Agency, ClientConfig, RunInput } from '@bureau/framework'
+import type { Agency, RunInput } from '@bureau/framework'
 import { RunRequest } from '@bureau/protocol'
 import { z } from 'zod'
+import { toClientConfig } from '../../agencies/check-client-config.ts'
 import { parseBody } from '../../http/invalid-body.ts'
 
 /** A request body becomes the input of a run, except for its files. */
@@ -46,10 +47,4 @@ export function toRunInput(request: RunRequest): RunInput {
     ...(config && { clientConfig: toClientConfig(config) }),
     ...(request.generate_chat_name && { generateChatName: true }),
   }
-}
-
-/** A request's override in the words of the framework: both names of the keys are one. */
-export function toClientConfig(config: NonNullable<RunRequest['client_config']>): ClientConfig {
-  const { litellm_keys, thirdparty_keys, ...rest } = config
-  return { ...rest, thirdparty_keys: { ...litellm_keys, ...thirdparty_keys } } as ClientConfig
 }

@@ -45,7 +45,7 @@ async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Pr
 
 type Asked = { readonly input: RunInput; readonly fileSources: () => WireItem | undefined }
 
-/** What is wrong with an input is told in the stream, as AG-UI clients expect it. */
+/** What is wrong with an input is part of the stream, as AG-UI clients expect it. */
 function readInput(body: AguiRequest, { files }: ServerContext, { log }: FastifyRequest): Asked | UnusableInput {
   try {
     const request = selectInput(body)

@@ -87,7 +87,7 @@ export class CallEvents {
     return started + rest + ended + result
   }
 
-  /** The run has taken the call over. One that no model streamed is said as a whole. */
+  /** The run has taken the call over. A call that no model streamed is sent as a whole. */
   created(key: string, item: WireItem, caller: Caller): string {
     const known = this.#calls.get(key)
     const said = known && !known.entry.open && !known.announced ? '' : this.end(key, item, caller)

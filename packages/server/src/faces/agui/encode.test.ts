@@ -277,10 +277,12 @@ function eventOf({ agent, item, what, number, text }: Step): RunEvent {
 
 test('whatever a run does, its stream is legal for the official client', async () => {
   const status = fc.constantFrom('completed', 'failed', 'cancelled')
+  const version = fc.constantFrom(undefined, '0.9', '1.0')
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 40 }), status, fc.boolean(), async (steps, how, modern) => {
-      const { protocolVersion, ...before } = REQUEST
-      const run = (modern ? { ...before, protocolVersion } : before) as AguiRun
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), status, version, async (steps, how, protocolVersion) => {
+      const { protocolVersion: _, ...before } = REQUEST
+      const modern = protocolVersion === '1.0'
+      const run = { ...before, ...(protocolVersion !== undefined && { protocolVersion }) } as AguiRun
       const events = [started, ...steps.map(eventOf), ended(how)]
       const { seen } = await seenByClient(events, { run })
       const finished = how === 'completed' || (how === 'cancelled' && modern)

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import {
   eventEnvelope,
   type EventSource,
@@ -6,10 +7,9 @@ import {
   type RunEvent,
   type WireItem,
 } from '@bureau/protocol'
-import { type AguiRun, knowsAll } from './read-request.ts'
+import { type AguiMessage, type AguiRun, knowsAll } from './read-request.ts'
 import { CallEvents } from './call-events.ts'
 import { toAguiContent, toAguiText } from './content-parts.ts'
-import { withFileSources } from './file-sources.ts'
 import { toolNameOf } from './hosted-calls.ts'
 import { ReasoningEvents } from './reasoning-events.ts'
 import { Subagents } from './subagents.ts'
@@ -166,7 +166,7 @@ function callIdsOf(message: AguiRun['messages'][number]): string[] {
   return message.role === 'assistant' ? (message.toolCalls ?? []).map(({ id }) => id) : []
 }
 
-/** Empty for text that is no JSON after all: the run passes most events on without reading them. */
+/** Empty for text that is not JSON after all: the run passes most events on without reading them. */
 function readData(event: ModelEvent): ModelData {
   try {
     return JSON.parse(event.json) as ModelData
@@ -177,3 +177,10 @@ function readData(event: ModelEvent): ModelData {
 
 /** Some adapters of other model interfaces give every item this id. */
 const PLACEHOLDER_ID = '__fake_id__'
+
+/** The request's messages, with a note before the last one that says where this turn's files came from. */
+function withFileSources(messages: readonly AguiMessage[], sources: WireItem | undefined): AguiMessage[] {
+  if (typeof sources?.['content'] !== 'string') return [...messages]
+  const note: AguiMessage = { id: `file_sources_${randomUUID()}`, role: 'system', content: sources['content'] }
+  return [...messages.slice(0, -1), note, ...messages.slice(-1)]
+}

@@ -73,7 +73,7 @@ export type AguiRun = Pick<AguiRequest, 'threadId' | 'runId' | 'parentRunId' | '
  * seen; they fail a run at events and values that are newer than they are.
  */
 export function knowsAll({ protocolVersion }: AguiRun): boolean {
-  return protocolVersion !== undefined
+  return Number.parseInt(protocolVersion ?? '0', 10) >= 1
 }
 
 /**
@@ -97,7 +97,7 @@ function withProtocolKeys(body: Fields): unknown {
       ...(toolCalls !== undefined && { toolCalls: eachOf(toolCalls, (call) => renamed(call, MESSAGE_KEYS)) }),
     }
   })
-  // The function drops nulls of a document that need not be valid; its type asks for one that is.
+  // The function drops nulls of a document that need not be valid; its type asks for a valid one.
   return omitOptionalNulls(request as never, 'RunAgentInput')
 }
 

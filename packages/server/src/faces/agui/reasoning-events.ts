@@ -47,7 +47,7 @@ export class ReasoningEvents {
     return span ? closeMessage(span) : ''
   }
 
-  /** Ends the span. Text that was never streamed is said first. */
+  /** Ends the span. Text that was never streamed comes first. */
   end(key: string, item: WireItem, tag: Tag): string {
     const started = this.#spans.has(key) ? '' : this.start(key, item.id, tag)
     const span = this.#spans.get(key)!

@@ -35,7 +35,7 @@ export class TextEvents {
     return started + frame({ type: EventType.TEXT_MESSAGE_CONTENT, messageId: message.id, delta })
   }
 
-  /** Ends the message. What its deltas did not say is said first. */
+  /** Ends the message. Text that its deltas did not have comes first. */
   end(key: string, item: WireItem, tag: Tag): string {
     const started = this.#texts.get(key)?.entry.open ? '' : this.start(key, item.id, tag)
     const { entry } = this.#texts.get(key)!
@@ -47,7 +47,7 @@ export class TextEvents {
     return started + rest + frame({ type: EventType.TEXT_MESSAGE_END, messageId: entry.message.id })
   }
 
-  /** The run has taken the message over. One that no model streamed (a guardrail's guidance) is said as a whole. */
+  /** The run has taken the message over. A message that no model streamed (a guardrail's guidance) is sent as a whole. */
   created(key: string, item: WireItem, tag: Tag): string {
     const known = this.#texts.get(key)
     const said = known && !known.entry.open && !known.announced ? '' : this.end(key, item, tag)

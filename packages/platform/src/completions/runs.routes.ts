@@ -1,0 +1,187 @@
+import {
+  CancelRunRequest,
+  CancelRunResponse,
+  listOf,
+  PlatformRun,
+  RunEventsQuery,
+  RunListQuery,
+  RunQuery,
+  RunTextQuery,
+  ServiceError,
+} from '@bureau/protocol'
+import { type Answered, hasEverything, ok, param, readResumePoint } from '@bureau/runtime'
+import type { FastifyReply } from 'fastify'
+import type { z } from 'zod'
+import { requireScope } from '../caller.ts'
+import { getChat } from '../chats/manage-chats.ts'
+import { readOffset } from './encode-text.ts'
+import { sendEvents, sendText } from './stream-run.ts'
+import { EXAMPLES } from '../docs/examples.ts'
+import { eventsUrlOf } from '../http/addresses.ts'
+import { answerPage, type List } from '../http/pages.ts'
+import { present } from '../http/present.ts'
+import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
+import { cancelRun } from '../runs/cancel-run.ts'
+import { findRunStream, publicOutput } from '../runs/follow-run.ts'
+import { getRun, listRuns } from '../run-records/read-runs.ts'
+
+export const runRoutes: readonly Route[] = [
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/runs',
+      id: 'listRuns',
+      tag: 'Runs',
+      summary: 'List runs, newest first',
+      scope: 'runs',
+      query: RunListQuery,
+      success: { 200: listOf(PlatformRun) },
+      errors: ['invalid_cursor'],
+    },
+    list,
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/runs/:runId',
+      id: 'getRun',
+      tag: 'Runs',
+      summary: 'Get a run, with what it produced if asked for',
+      scope: 'runs',
+      query: RunQuery,
+      examples: { response: EXAMPLES.run },
+      success: { 200: PlatformRun },
+      errors: ['run_not_found'],
+    },
+    async (call) => ok(await read(call, call.query.include === 'output')),
+  ),
+  jsonRoute(
+    {
+      method: 'POST',
+      url: '/v1/runs/:runId/cancel',
+      id: 'cancelRun',
+      tag: 'Runs',
+      summary: 'Cancel exactly this run',
+      description: 'Safe to repeat. A run that has ended stays as it is; `after_turn` can be sharpened to `immediate`.',
+      scope: 'runs',
+      body: CancelRunRequest,
+      bodyOptional: true,
+      examples: { request: { cancel_mode: 'after_turn', waitMs: 5_000 }, response: EXAMPLES.cancelled },
+      success: { 200: CancelRunResponse, 202: CancelRunResponse },
+      errors: ['run_not_found'],
+    },
+    cancel,
+  ),
+  rawRoute(
+    {
+      method: 'GET',
+      url: '/v1/runs/:runId/events',
+      id: 'followRun',
+      tag: 'Runs',
+      summary: 'Follow a run from a position on',
+      scope: 'runs',
+      query: RunEventsQuery,
+      headers: { 'Last-Event-ID': 'The number of the last event that was received.' },
+      success: { 200: { contentType: 'text/event-stream', description: 'As of the completion.' }, 204: null },
+      errors: ['invalid_last_event_id', 'run_not_found', 'stream_unavailable'],
+    },
+    follow,
+  ),
+  rawRoute(
+    {
+      method: 'GET',
+      url: '/v1/runs/:runId/text',
+      id: 'followRunText',
+      tag: 'Runs',
+      summary: 'Follow the text of a run from a byte on',
+      scope: 'runs',
+      query: RunTextQuery,
+      success: { 200: { contentType: 'text/plain', description: 'What the agents say to the user.' }, 204: null },
+      errors: ['invalid_offset', 'run_not_found', 'stream_unavailable'],
+    },
+    followText,
+  ),
+]
+
+async function list(call: Call<z.output<typeof RunListQuery>>): Promise<Answered<200, List<PlatformRun>>> {
+  const { platform, caller, query } = call
+  const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
+  if (apiIntegrationId !== undefined) requireScope(caller, 'runs', apiIntegrationId)
+  const { ownerId, integrationIds } = caller
+  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ownerId, integrationIds }
+  return answerPage(call, (page) => platform.store.db.run(listRuns, { ...filter, ...page }))
+}
+
+async function read(call: Call, output: boolean): Promise<PlatformRun> {
+  const { platform, caller } = call
+  const { ownerId, integrationIds } = caller
+  const run = await platform.store.db.run(getRun, { ownerId, integrationIds, runId: param(call, 'runId'), output })
+  return publicOutput(run)
+}
+
+async function cancel(
+  call: Call<unknown, z.output<typeof CancelRunRequest>>,
+): Promise<Answered<200 | 202, CancelRunResponse>> {
+  const { cancel_mode: mode, waitMs } = call.body
+  await read(call, false) // a restricted key sees no other runs
+  const { ended } = await cancelRun(call.platform, {
+    ownerId: call.caller.ownerId,
+    runId: param(call, 'runId'),
+    mode,
+    waitMs,
+  })
+  const { newMessages = [], outputText: _, ...run } = await read(call, true)
+  const body: CancelRunResponse = {
+    ok: ended,
+    run_id: run.runId,
+    cancelled: run.status === 'cancelled',
+    cancel_mode: mode,
+    new_messages: ended ? newMessages : [],
+    run,
+  }
+  return { status: ended ? 200 : 202, body }
+}
+
+async function follow(call: Call<z.output<typeof RunEventsQuery>>, reply: FastifyReply): Promise<void> {
+  const { platform, caller, query, request } = call
+  const after = readResumePoint({ header: request.headers['last-event-id'], query: query.starting_after })
+  const stream = await findRunStream(platform, { ...caller, runId: param(call, 'runId') })
+  const { run, reader } = stream
+  const resumeFrom = after ?? 0
+  if (hasEverything(reader, resumeFrom) && after !== undefined) return void (await reply.code(204).send())
+  reply.header('X-Agent-Run-Id', run.runId).header('X-Chat-Id', run.chatId)
+  await sendEvents(reply, followed(call, stream), {
+    ...run,
+    aliasChatId: await aliasOf(call, run.chatId),
+    resumeFrom,
+    eventsUrl: eventsUrlOf(platform, request, run.runId),
+    resumed: true,
+    replayed: !(await stream.hasAllAfter(resumeFrom)),
+  })
+}
+
+/** Null also for a chat that was deleted meanwhile. */
+async function aliasOf({ platform, caller }: Call, chatId: string): Promise<string | null> {
+  const { ownerId, integrationIds } = caller
+  try {
+    return (await platform.store.db.run(getChat, { ownerId, chatId, integrationIds })).aliasChatId
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === 'chat_not_found') return null
+    throw error
+  }
+}
+
+async function followText(call: Call<z.output<typeof RunTextQuery>>, reply: FastifyReply): Promise<void> {
+  const { platform, caller, query } = call
+  const offset = readOffset(query.offset)
+  const stream = await findRunStream(platform, { ...caller, runId: param(call, 'runId') })
+  reply.header('X-Agent-Run-Id', stream.run.runId).header('X-Chat-Id', stream.run.chatId)
+  if (!(await sendText(reply, followed(call, stream), offset))) await reply.code(204).send()
+}
+
+function followed(
+  { platform }: Call,
+  stream: Parameters<typeof sendText>[1]['stream'],
+): Parameters<typeof sendText>[1] {
+  return { stream, onLeft: platform.executor.find(stream.run.runId)?.follow() ?? (() => {}) }
+}

@@ -1,0 +1,43 @@
+import { ServiceError } from '@bureau/protocol'
+import { and, eq, inArray, sql } from 'drizzle-orm'
+import { tenantOperation, type Tx } from '../db/operation.ts'
+import { runs } from '../db/schema.ts'
+import { findRunView } from './run-views.ts'
+import type { RunView } from './run-view.ts'
+
+type CancelRequest = {
+  readonly ownerId: string
+  readonly runId: string
+  readonly mode: 'immediate' | 'after_turn'
+}
+
+/**
+ * Asks one run to stop. Nothing happens to a run that has ended; `after_turn` can be sharpened, not softened.
+ *
+ * Who executes the run learns of it with its next heartbeat; to be faster, wake the process that `bootId` names.
+ * `bootId` is null when the run had ended.
+ *
+ * @throws ServiceError `run_not_found`
+ */
+export const requestCancel = tenantOperation(
+  { source: import.meta.url, name: 'requestCancel', lane: 'run' },
+  async (tx, request: CancelRequest): Promise<{ run: RunView; bootId: string | null }> => {
+    const bootId = await markCancelled(tx, request)
+    const run = await findRunView(tx, request)
+    if (!run) throw new ServiceError('run_not_found')
+    return { run, bootId }
+  },
+)
+
+/** Notes the wish on an active run and answers who executes it; null when the run is not active. */
+export async function markCancelled(tx: Tx, { ownerId, runId, mode }: CancelRequest): Promise<string | null> {
+  const [row] = await tx
+    .update(runs)
+    .set({
+      cancelRequestedAt: sql`coalesce(${runs.cancelRequestedAt}, now())`,
+      cancelMode: sql`CASE WHEN ${runs.cancelMode} = 'immediate' THEN ${runs.cancelMode} ELSE ${mode} END`,
+    })
+    .where(and(eq(runs.id, runId), eq(runs.ownerId, ownerId), inArray(runs.state, ['reserved', 'running'])))
+    .returning({ bootId: runs.bootId })
+  return row?.bootId ?? null
+}

@@ -1,0 +1,88 @@
+import {
+  isRetryable,
+  type Message,
+  NO_USAGE,
+  type PlatformRun,
+  type PlatformRunError,
+  RUN_ERRORS,
+  type RunError,
+  type Usage,
+} from '@bureau/protocol'
+import type { RunRow } from './runs.repo.ts'
+
+/** A run as callers see it. */
+export type RunView = PlatformRun
+type RunErrorView = PlatformRunError
+
+/** What a run produced: the items of its `messages` frame and the entry agent's final text. */
+type RunOutput = { readonly outputText: string | null; readonly newMessages: Message[] }
+
+export const isActive = (run: Pick<RunRow, 'state'>): boolean => run.state === 'reserved' || run.state === 'running'
+
+/** `spent` is the sum over the model calls of a run that has not ended. */
+export function runView(run: RunRow, spent: Usage | undefined): RunView {
+  return {
+    object: 'run',
+    runId: run.id,
+    chatId: run.chatId,
+    apiIntegrationId: run.integrationId,
+    agent: run.agent,
+    usageRequestId: run.usageRequestId,
+    consumerId: run.consumerId,
+    status: statusOf(run),
+    createdAt: run.createdAt.toISOString(),
+    startedAt: run.startedAt?.toISOString() ?? null,
+    finishedAt: run.finishedAt?.toISOString() ?? null,
+    deadlineAt: run.deadlineAt.toISOString(),
+    cancel:
+      run.cancelMode && run.cancelRequestedAt
+        ? { mode: run.cancelMode, requestedAt: run.cancelRequestedAt.toISOString() }
+        : null,
+    error: runErrorOf(run),
+    usage: run.usage ?? spent ?? (isActive(run) ? null : NO_USAGE),
+    lastEventId: String(run.lastEventSeq),
+  }
+}
+
+export function statusOf(run: RunRow): RunView['status'] {
+  if (!isActive(run)) return run.state as 'completed' | 'failed' | 'cancelled'
+  if (run.cancelRequestedAt) return 'cancelling'
+  return run.state === 'reserved' ? 'queued' : 'running'
+}
+
+/** Why a run failed; null for a run that did not. */
+export function runErrorOf({
+  errorCode,
+  errorMessage,
+  errorClass,
+}: Pick<RunRow, 'errorCode' | 'errorMessage' | 'errorClass'>): RunErrorView | null {
+  if (errorCode === null || errorClass === null) return null
+  return {
+    code: errorCode,
+    message: errorMessage ?? '',
+    class: errorClass,
+    retryable: isRetryable(errorCode, errorClass),
+  }
+}
+
+/** The error with which a run ended, as callers see it. */
+export function runErrorView({ code, message }: RunError): PlatformRunError {
+  const { class: errorClass } = RUN_ERRORS[code]
+  return { code, message, class: errorClass, retryable: isRetryable(code, errorClass) }
+}
+
+/** `items` are the run's messages in order, without the user's. */
+export function runOutput(items: Message[]): RunOutput {
+  const isAnswer = (item: Message): boolean => item.type === 'message' && item.role === 'assistant' && !item.callerAgent
+  const answer = items.findLast(isAnswer)
+  return { outputText: answer ? textOf(answer) : null, newMessages: items }
+}
+
+function textOf(item: Message): string {
+  const { content } = item
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map((part: { type?: unknown; text?: unknown }) => (part.type === 'output_text' ? String(part.text) : ''))
+    .join('')
+}

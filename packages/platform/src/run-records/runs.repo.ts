@@ -1,0 +1,90 @@
+import { addUsage, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
+import { and, asc, eq, inArray, sql } from 'drizzle-orm'
+import type { Tx } from '../db/operation.ts'
+import { prepared } from '../db/prepared.ts'
+import { messages, runs, usageEntries } from '../db/schema.ts'
+
+export type RunRow = typeof runs.$inferSelect
+export type RunKey = { readonly ownerId: string; readonly runId: string }
+
+export const isRun = ({ ownerId, runId }: RunKey) => and(eq(runs.id, runId), eq(runs.ownerId, ownerId))
+
+const selectRun = prepared((tx, key: RunKey) => tx.select().from(runs).where(isRun(key)))
+
+export async function findRun(tx: Tx, key: RunKey): Promise<RunRow | undefined> {
+  const [row] = await selectRun(tx, key)
+  return row
+}
+
+/** By run; those without a finished model call are left out. */
+export async function sumUsage(tx: Tx, ownerId: string, runIds: readonly string[]): Promise<Map<string, Usage>> {
+  const rows = await tx
+    .select({ runId: usageEntries.runId, ...USAGE_SUMS })
+    .from(usageEntries)
+    .where(and(eq(usageEntries.ownerId, ownerId), inArray(usageEntries.runId, [...runIds])))
+    .groupBy(usageEntries.runId)
+  return new Map(rows.map(({ runId, ...sums }) => [runId, toUsage(sums)]))
+}
+
+const sumOfRun = prepared((tx, { ownerId, runId }: RunKey) =>
+  tx
+    .select(USAGE_SUMS)
+    .from(usageEntries)
+    .where(and(eq(usageEntries.runId, runId), eq(usageEntries.ownerId, ownerId))),
+)
+
+export async function sumRunUsage(tx: Tx, key: RunKey): Promise<Usage> {
+  const [sums] = await sumOfRun(tx, key)
+  return sums ? toUsage(sums) : NO_USAGE
+}
+
+/** The same sum over calls of a run of which no other was stored. */
+export function sumCalls(calls: readonly { readonly usage: Usage }[]): Usage {
+  const sums = calls.reduce((sum, { usage }) => addUsage(sum, usage), NO_USAGE)
+  return { ...sums, request_count: calls.length, total_tokens: sums.input_tokens + sums.output_tokens }
+}
+
+const sum = (column: unknown) => sql<number>`coalesce(sum(${column}), 0)`.mapWith(Number)
+
+/** Sums over usage entries; `toUsage` makes a usage of them. */
+export const USAGE_SUMS = {
+  requests: sql<number>`count(*)`.mapWith(Number),
+  input: sum(usageEntries.inputTokens),
+  cached: sum(usageEntries.cachedTokens),
+  cacheWrite: sum(usageEntries.cacheWriteTokens),
+  output: sum(usageEntries.outputTokens),
+  reasoning: sum(usageEntries.reasoningTokens),
+  cost: sum(usageEntries.costUsd),
+  estimated: sql<boolean>`coalesce(bool_or(${usageEntries.estimated}), false)`,
+}
+
+type UsageSums = { readonly [name in Exclude<keyof typeof USAGE_SUMS, 'estimated'>]: number } & {
+  readonly estimated: boolean
+}
+
+export function toUsage(sums: UsageSums): Usage {
+  return {
+    request_count: sums.requests,
+    cached_tokens: sums.cached,
+    cache_write_tokens: sums.cacheWrite,
+    input_tokens: sums.input,
+    output_tokens: sums.output,
+    total_tokens: sums.input + sums.output,
+    total_cost: sums.cost,
+    ...(sums.reasoning > 0 && { reasoning_tokens: sums.reasoning }),
+    ...(sums.estimated && { estimated: true }),
+  }
+}
+
+/** What agents tell each other has the role of a user too. */
+export const isNotFromUser = sql`(${messages.role} <> 'user' OR ${messages.item}->>'callerAgent' IS NOT NULL)`
+
+/** What the run added to its chat after the user's message, in order. */
+export async function listRunItems(tx: Tx, { ownerId, runId }: RunKey): Promise<Message[]> {
+  const rows = await tx
+    .select({ item: messages.item })
+    .from(messages)
+    .where(and(eq(messages.runId, runId), eq(messages.ownerId, ownerId), isNotFromUser))
+    .orderBy(asc(messages.seq))
+  return rows.map((row) => row.item)
+}
