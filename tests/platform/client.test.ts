@@ -1,5 +1,6 @@
-import { createClient, type PlatformOptions, type RunStorage, type StreamEvent } from '@bureau/client'
+import { createClient, type PlatformOptions } from '@bureau/client'
 import { describe, expect, test } from 'vitest'
+import { cuttingFetch, eventsOf, memoryStorage } from '../support/broken-connections.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { startGateProxy } from './support/gate-proxy.ts'
 import type { TestClient } from './support/test-client.ts'
@@ -13,40 +14,6 @@ const openClient = (caller: TestClient, options: Partial<PlatformOptions> = {}) 
     retryDelaysMs: [0, 10, 50, 100, 200, 400, 800],
     ...options,
   })
-
-/** A fetch whose first answers break off after so many bytes of their bodies; the others are whole. */
-function cuttingFetch(...limits: number[]): typeof fetch {
-  return async (input, init) => {
-    const response = await fetch(input, init)
-    const limit = limits.shift()
-    if (limit === undefined || !response.body) return response
-    let left = limit
-    const cut = new TransformStream<Uint8Array, Uint8Array>({
-      transform: (chunk, controller) => {
-        controller.enqueue(chunk.subarray(0, left))
-        left -= chunk.length
-        if (left <= 0) controller.error(new TypeError('terminated'))
-      },
-    })
-    return new Response(response.body.pipeThrough(cut), response)
-  }
-}
-
-async function eventsOf(run: AsyncIterable<StreamEvent>): Promise<StreamEvent[]> {
-  const events: StreamEvent[] = []
-  for await (const event of run) events.push(event)
-  return events
-}
-
-function memoryStorage(): RunStorage & { readonly kept: Map<string, string> } {
-  const kept = new Map<string, string>()
-  return {
-    kept,
-    getItem: (key) => kept.get(key) ?? null,
-    setItem: (key, value) => void kept.set(key, value),
-    removeItem: (key) => void kept.delete(key),
-  }
-}
 
 describe.each(ENGINES)('a client of the platform on %s', (engine) => {
   const platform = servePlatform(engine)

@@ -1,8 +1,9 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import type { Message } from '@bureau/protocol'
-import { createClient, type Part } from '@bureau/client'
+import { createClient, type Part, type StreamEvent } from '@bureau/client'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { cuttingFetch, eventsOf, memoryStorage } from '../support/broken-connections.ts'
 import {
   hold,
   imageGeneration,
@@ -185,5 +186,66 @@ describe('a client of a self-hosted server', () => {
 
     expect((await second.result).text).toBe('Second')
     expect(server.provider.modelRequests).toHaveLength(2)
+  })
+})
+
+describe('a client of a self-hosted server, with resume', () => {
+  /** A run whose id did not arrive cannot be found again. */
+  const AFTER_META = 200
+
+  /** What was told: text may come in fewer pieces than it was written in. */
+  const heard = (events: readonly StreamEvent[]): { readonly words: string; readonly others: readonly string[] } => {
+    const told = events.map((event) => (event.type === 'raw_response_event' ? event.data : { type: event.type }))
+    return {
+      words: told.map((event) => ('delta' in event ? event.delta : '')).join(''),
+      others: told.filter((event) => !('delta' in event)).map(({ type }) => type),
+    }
+  }
+
+  const setUp = async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const url = `${server.url}/solo`
+    return {
+      server,
+      url,
+      open: (fetch?: typeof globalThis.fetch) =>
+        createClient({ url, resume: true, retryDelaysMs: [0, 5, 50], ...(fetch && { fetch }) }),
+    }
+  }
+
+  test('cut anywhere, each event comes once, and the message is sent once', async () => {
+    const { server, open } = await setUp()
+    server.provider.respond(() => text('Hello there, traveller.'))
+    const expected = heard(await eventsOf(open().stream('Hi')))
+    const cuts = Array.from({ length: 20 }, (_, each) => AFTER_META + each * 293)
+    for (const cut of cuts) {
+      const run = open(cuttingFetch(cut, cut % 700)).stream('Hi')
+      expect(heard(await eventsOf(run))).toEqual(expected)
+      expect((await run.result).text).toBe('Hello there, traveller.')
+    }
+
+    expect(server.provider.modelRequests).toHaveLength(1 + cuts.length)
+  })
+
+  test('after a reload the run of a chat is replayed, and cancelling and leaving are two things', async () => {
+    const { server, url } = await setUp()
+    const gates = [server.provider.gate(), server.provider.gate()] as const
+    server.provider.script([[textDeltas(['a', hold(gates[0]), 'b'])], [textDeltas(['c', hold(gates[1]), 'd'])]])
+    const storage = memoryStorage()
+    const open = () => createClient({ url, resume: true, storage })
+    const left = open().stream({ message: 'Hi', chat: 'mine' })
+    for await (const _piece of left.text()) break
+    left.detach()
+    const found = await open().attach({ chat: 'mine' })
+    gates[0].release()
+    expect(await found!.result).toMatchObject({ status: 'completed', text: 'ab', run: (await left.started).run })
+    expect(await open().attach({ chat: 'mine' })).toBeNull()
+
+    const stopped = open().stream({ message: 'Hi', chat: 'mine' })
+    for await (const _piece of stopped.text()) break
+    await stopped.cancel()
+    expect((await stopped.result).status).toBe('cancelled')
+    gates[1].release()
+    expect(storage.kept).toEqual(new Map())
   })
 })
