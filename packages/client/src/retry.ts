@@ -2,7 +2,7 @@ import { BureauError } from './error.ts'
 import { type Call, type Connection, send } from './send.ts'
 import { onWake } from './wake.ts'
 
-export type Retrying = {
+type Retrying = {
   /** How long to wait before each further attempt, in milliseconds; a random part of it is left out. */
   readonly delaysMs: readonly number[]
   readonly mayRetry: (error: BureauError) => boolean

@@ -21,7 +21,7 @@ type Fate =
   | 'lost'
   | 'silent'
 
-export type ScriptedServer = {
+type ScriptedServer = {
   readonly url: string
   readonly requests: readonly Received[]
   /** What becomes of the next requests but cancels, in turn. Those after them are answered whole. */
@@ -87,15 +87,15 @@ export function framesAfter(frames: readonly string[], after: number): string {
 
 const SPEAKER = { agent: 'Solo', callerAgent: null, agent_run_id: 'stay-1' }
 
-export const eventFrame = (event: object): string => `data: ${JSON.stringify({ data: { ...event, ...SPEAKER } })}\n\n`
+const eventFrame = (event: object): string => `data: ${JSON.stringify({ data: { ...event, ...SPEAKER } })}\n\n`
 
-export const deltaFrame = (delta: string): string =>
+const deltaFrame = (delta: string): string =>
   eventFrame({ type: 'raw_response_event', data: { type: 'response.output_text.delta', item_id: 'msg-1', delta } })
 
 const END = 'event: end\ndata: [DONE]\n\n'
 
 /** A run that says these words to the user. */
-export function framesOf(words: readonly string[]): string[] {
+function framesOf(words: readonly string[]): string[] {
   const content = [{ type: 'output_text', text: words.join('') }]
   const message = { id: 'msg-1', type: 'message', role: 'assistant', content, ...SPEAKER }
   const result = { new_messages: [message], run_id: 'run-1', usage: null }
