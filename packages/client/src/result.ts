@@ -51,7 +51,7 @@ function failureOf({ frame, last }: End): BureauError {
   return new BureauError(last.code ?? usual, last.content)
 }
 
-/** The platform says how a run ended. The self-hosted server tells its failure right before its end. */
+/** The platform says how a run ended. The self-hosted server reports its failure right before its end. */
 function isFailed({ frame, last }: End): boolean {
   if (frame?.status !== undefined) return frame.status === 'failed'
   return !frame?.cancelled && last?.type === 'error'

@@ -56,7 +56,7 @@ export class Run implements AsyncIterable<StreamEvent> {
   readonly #parts = new Parts()
   readonly #listeners = new Set<() => void>()
   readonly #leaving = new AbortController()
-  #tellStarted: (started: Started) => void = () => {}
+  #resolveStarted: (started: Started) => void = () => {}
   #ids: Partial<Started>
   #connection: 'connecting' | 'open' | 'reconnecting' | 'closed' = 'connecting'
   #lastNumber = 0
@@ -67,7 +67,7 @@ export class Run implements AsyncIterable<StreamEvent> {
     this.#ways = ways
     this.#begin = begin
     this.#ids = 'run' in begin.from ? { run: begin.from.run } : { request: begin.from.request }
-    const started = new Promise<Started>((resolve) => (this.#tellStarted = resolve))
+    const started = new Promise<Started>((resolve) => (this.#resolveStarted = resolve))
     this.result = this.#follow()
     this.started = Promise.race([started, this.result.then(() => started)])
     // Who needs only one of them must not be told of the others' rejections as unhandled.
@@ -215,7 +215,7 @@ export class Run implements AsyncIterable<StreamEvent> {
     if (event) {
       this.#events.push(event)
       this.#parts.add(event)
-      this.#tell()
+      this.#notify()
     }
     return true
   }
@@ -225,7 +225,7 @@ export class Run implements AsyncIterable<StreamEvent> {
     const started = { run: meta.run_id, chat: meta.chatId ?? null, request }
     if (this.#ids.chat === undefined) this.#begin.onStarted(started)
     this.#ids = started
-    this.#tellStarted(started)
+    this.#resolveStarted(started)
   }
 
   #resultOf(): Result {
@@ -262,10 +262,10 @@ export class Run implements AsyncIterable<StreamEvent> {
 
   #setConnection(state: Run['connection']): void {
     this.#connection = state
-    this.#tell()
+    this.#notify()
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener()
   }
 }

@@ -61,14 +61,14 @@ export function readEvent(name: string | undefined, data: string): StreamEvent |
     return { type: name, ...payload } as StreamEvent
   }
   if (name !== undefined) return undefined
-  const { error, code, data: event } = payload
+  const { error, code, data: content } = payload
   if (typeof error === 'string')
     return { type: 'error', content: error, ...(code !== undefined && { code }) } as StreamEvent
   // Events that other frames tell have a number and nothing else.
-  if (typeof event !== 'object' || event === null) return undefined
-  const told = event as EventSource & { readonly type: string; readonly [member: string]: unknown }
-  if (OWN_TYPES.has(told.type)) return told as StreamEvent
-  const { type: custom, agent, callerAgent, agent_run_id, parent_run_id } = told
+  if (typeof content !== 'object' || content === null) return undefined
+  const event = content as EventSource & { readonly type: string; readonly [member: string]: unknown }
+  if (OWN_TYPES.has(event.type)) return event as StreamEvent
+  const { type: custom, agent, callerAgent, agent_run_id, parent_run_id } = event
   const source = { agent, callerAgent, agent_run_id, ...(parent_run_id !== undefined && { parent_run_id }) }
-  return { type: 'custom', name: custom, data: told, ...source }
+  return { type: 'custom', name: custom, data: event, ...source }
 }
