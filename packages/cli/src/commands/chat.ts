@@ -1,8 +1,9 @@
 import { createInterface, type Interface } from 'node:readline'
 import { styleText } from 'node:util'
 import { Command } from 'commander'
-import { ConfigError, type Message } from '@bureau/protocol'
-import { askAgency, cancelRun, type ChatTarget, listAgencies } from '../chat/agency-client.ts'
+import { type Client, createClient, type StreamEvent } from '@bureau/client'
+import { ConfigError } from '@bureau/protocol'
+import { listAgencies } from '../chat/list-agencies.ts'
 
 type ChatFlags = { readonly url: string; readonly agency?: string; readonly token?: string }
 
@@ -18,48 +19,43 @@ export const chatCommand = new Command('chat')
     const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
     const agency = flags.agency ?? (await listAgencies(url, token))[0]
     if (agency === undefined) throw new ConfigError(`${url} serves no agency.`)
-    await chat({ url, token, agency })
+    console.error(`Talking to ${agency}.`)
+    await chat(createClient({ url: `${url}/${agency}`, ...(token !== undefined && { token }) }))
   })
 
-async function chat(target: ChatTarget): Promise<void> {
+async function chat(client: Client): Promise<void> {
   const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: styleText('cyan', 'you> ') })
-  console.error(`Talking to ${target.agency}.`)
-  const history: Message[] = []
   let open = true // Input that comes from a file is at its end before the answers are.
   lines.once('close', () => (open = false))
   lines.prompt()
   for await (const line of lines) {
-    if (line.trim() !== '') history.push(...(await turn(target, line, { history, lines })))
+    if (line.trim() !== '') await turn(client, line, lines)
     if (open) lines.prompt()
   }
 }
 
 /** One message and its answer. A failure is printed, and the chat goes on without that turn. */
-async function turn(
-  target: ChatTarget,
-  message: string,
-  { history, lines }: { history: readonly Message[]; lines: Interface },
-): Promise<readonly Message[]> {
-  let runId: string | undefined
-  const stop = (): void => void (runId && cancelRun(target, runId))
+async function turn(client: Client, message: string, lines: Interface): Promise<void> {
+  const run = client.stream({ message, chat: 'terminal' })
+  // A run that cannot be stopped says itself why.
+  const stop = (): void => void run.cancel().catch(() => {})
   lines.once('SIGINT', stop)
   try {
-    const answer = await askAgency(
-      target,
-      { message, chat_history: history },
-      {
-        onText: (text) => void process.stdout.write(text),
-        onNote: (note) => console.error(styleText('dim', `[${note}]`)),
-        onRun: (id) => (runId = id),
-      },
-    )
+    for await (const event of run) show(event)
     process.stdout.write('\n')
-    if (answer.cancelled) console.error(styleText('dim', '[stopped]'))
-    return answer.newMessages
+    if ((await run.result).status === 'cancelled') console.error(styleText('dim', '[stopped]'))
   } catch (error) {
     console.error(styleText('red', error instanceof Error ? error.message : String(error)))
-    return []
   } finally {
     lines.off('SIGINT', stop)
+  }
+}
+
+function show(event: StreamEvent): void {
+  if (event.type === 'raw_response_event') {
+    const { type, delta = '' } = event.data
+    if (type === 'response.output_text.delta' && event.callerAgent === null) process.stdout.write(delta)
+  } else if (event.type === 'run_item_stream_event' && event.name === 'tool_called') {
+    console.error(styleText('dim', `[${event.agent} uses ${event.item.raw_item.name ?? 'a tool'}]`))
   }
 }

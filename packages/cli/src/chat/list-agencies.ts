@@ -1,0 +1,24 @@
+import { CommandError } from '../command-error.ts'
+
+/**
+ * The names of the agencies that a server serves, from its API description.
+ *
+ * @throws CommandError the server cannot be reached, or refuses.
+ */
+export async function listAgencies(url: string, token: string | undefined): Promise<string[]> {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  const response = await fetch(`${url}/openapi.json`, { headers }).catch(() => undefined)
+  if (!response) throw new CommandError(`Nothing answers at ${url}. Start a server there, or name another by --url.`)
+  if (!response.ok) throw new CommandError(`${url} answered with ${response.status}: ${await errorOf(response)}`)
+  const { paths } = (await response.json()) as { paths: Record<string, unknown> }
+  return Object.keys(paths).flatMap((path) => /^\/([^/]+)\/get_metadata$/.exec(path)?.[1] ?? [])
+}
+
+async function errorOf(response: Response): Promise<string> {
+  const text = await response.text()
+  try {
+    return (JSON.parse(text) as { error?: string }).error ?? text
+  } catch {
+    return text.slice(0, 200)
+  }
+}

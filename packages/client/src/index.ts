@@ -1,0 +1,8 @@
+export { type AgencyOptions, type Client, createClient, type PlatformOptions } from './client.ts'
+export { BureauError, type BureauErrorCode } from './error.ts'
+export type { Part } from './parts.ts'
+export type { Result } from './result.ts'
+export type { Run, Started } from './run.ts'
+export type { RunStorage } from './run-store.ts'
+export type { Input } from './server.ts'
+export type { Item, ModelEvent, StreamEvent } from './stream-event.ts'

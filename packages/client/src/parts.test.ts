@@ -1,0 +1,85 @@
+import { expect, test } from 'vitest'
+import { Parts } from './parts.ts'
+import type { StreamEvent } from './stream-event.ts'
+
+const speaker = { agent: 'CEO', callerAgent: null, agent_run_id: 'stay-1' }
+
+const delta = (type: string, item_id: string, text: string): StreamEvent => ({
+  type: 'raw_response_event',
+  data: { type, item_id, delta: text },
+  ...speaker,
+})
+
+function partsOf(...events: StreamEvent[]): Parts {
+  const parts = new Parts()
+  for (const event of events) parts.add(event)
+  return parts
+}
+
+test('arguments are text while they are written', () => {
+  const item = { type: 'function_call', id: 'fc-1', call_id: 'call-1', name: 'add' }
+  const added: StreamEvent = {
+    type: 'raw_response_event',
+    data: { type: 'response.output_item.added', item },
+    ...speaker,
+  }
+  const parts = partsOf(
+    added,
+    delta('response.function_call_arguments.delta', 'fc-1', '{"a"'),
+    delta('response.function_call_arguments.delta', 'fc-1', ':1'),
+  )
+
+  expect(parts.all).toMatchObject([{ id: 'call-1', type: 'tool', name: 'add', input: '{"a":1', state: 'input' }])
+  parts.end()
+  expect(parts.all).toMatchObject([{ state: 'stopped' }])
+})
+
+test('thoughts and refusals are written like text', () => {
+  const parts = partsOf(
+    delta('response.reasoning_summary_text.delta', 'rs-1', 'Hm'),
+    delta('response.reasoning_summary_text.delta', 'rs-1', '.'),
+    delta('response.refusal.delta', 'msg-1', 'No.'),
+  )
+
+  expect(parts.all).toMatchObject([
+    { type: 'reasoning', text: 'Hm.', state: 'streaming' },
+    { type: 'text', text: 'No.', state: 'streaming' },
+  ])
+})
+
+test.each([
+  ['pending', 'pending'],
+  ['authorized', 'authorized'],
+  ['error:access_denied', 'failed'],
+  ['timeout', 'failed'],
+])('a sign-in with the status %s is %s', (status, state) => {
+  const parts = partsOf(
+    { type: 'oauth_redirect', state: 's', server: 'notes', auth_url: 'https://example.com/' },
+    { type: 'oauth_status', state: 's', server: 'notes', status },
+  )
+
+  expect(parts.all).toMatchObject([{ type: 'sign-in', server: 'notes', url: 'https://example.com/', state }])
+})
+
+test('a reset replaces everything by what the run has produced', () => {
+  const clerk = { agent: 'Clerk', callerAgent: 'CEO', parent_run_id: 'call-1' }
+  const said = (text: string) => [{ type: 'output_text', text }]
+  const parts = partsOf(delta('response.output_text.delta', 'msg-0', 'Lost'), {
+    type: 'reset',
+    new_messages: [
+      { type: 'message', role: 'user', content: 'Boots?', agent: 'CEO', callerAgent: null },
+      { type: 'function_call', call_id: 'call-1', name: 'send_message', arguments: '{"message":"x"}', agent: 'CEO' },
+      { type: 'message', role: 'user', content: 'x', ...clerk },
+      { type: 'message', id: 'msg-1', role: 'assistant', content: said('Twelve.'), ...clerk },
+      { type: 'function_call_output', call_id: 'call-1', output: 'Twelve.', agent: 'CEO' },
+    ],
+    partial: { item_id: 'msg-2', text: 'We ha' },
+  })
+  parts.add(delta('response.output_text.delta', 'msg-2', 've'))
+
+  expect(parts.all).toMatchObject([
+    { type: 'agent', name: 'Clerk', agent: 'CEO', input: { message: 'x' }, output: 'Twelve.', state: 'done' },
+    { type: 'text', text: 'Twelve.', agent: 'Clerk', parent: 'call-1' },
+    { type: 'text', text: 'We have', agent: 'CEO', parent: null, state: 'streaming' },
+  ])
+})

@@ -1,0 +1,239 @@
+import type { EventSource, Message } from '@bureau/protocol'
+import type { Item, ModelEvent, StreamEvent } from './stream-event.ts'
+
+type PartBase = {
+  /** Unique within the run, and the same in every replay of it. */
+  readonly id: string
+  /** Who did it; empty for sign-ins. */
+  readonly agent: string
+  /** The `agent` part that it belongs to; null: the conversation with the user. */
+  readonly parent: string | null
+}
+
+type Written = {
+  readonly type: 'text' | 'reasoning'
+  readonly text: string
+  readonly state: 'streaming' | 'done'
+}
+
+type ToolPart = {
+  readonly type: 'tool'
+  readonly name: string
+  /** The arguments: text while they are being written, then what they say. */
+  readonly input: unknown
+  readonly output?: unknown
+  /** `stopped`: the run ended before the tool did. */
+  readonly state: 'input' | 'running' | 'done' | 'stopped'
+}
+
+/** A message to another agent, whose own parts have it as their `parent`. */
+type AgentPart = {
+  readonly type: 'agent'
+  readonly name: string
+  readonly input: unknown
+  readonly output?: unknown
+  readonly state: 'running' | 'done' | 'stopped'
+}
+
+type SignInPart = {
+  readonly type: 'sign-in'
+  readonly server: string
+  /** To be opened in the user's browser. */
+  readonly url: string
+  readonly state: 'pending' | 'authorized' | 'failed'
+}
+
+/** A picture that the model has made, in base64. */
+type FilePart = { readonly type: 'file'; readonly mediaType: string; readonly data: string }
+
+type CustomPart = { readonly type: 'custom'; readonly name: string; readonly data: Readonly<Record<string, unknown>> }
+
+/** One thing to show of a run. A part never changes: another one with its id takes its place. */
+export type Part = PartBase & (Written | ToolPart | AgentPart | SignInPart | FilePart | CustomPart)
+
+const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
+  'response.output_text.delta': 'text',
+  'response.refusal.delta': 'text',
+  'response.reasoning_summary_text.delta': 'reasoning',
+  'response.reasoning_text.delta': 'reasoning',
+}
+
+type Source = Pick<EventSource, 'agent' | 'parent_run_id'>
+
+/** The parts of a run, made of its events. */
+export class Parts {
+  #parts: Part[] = []
+  #at = new Map<string, number>()
+  /** Calls by the id of their item, under which their arguments are streamed. */
+  #calls = new Map<string, string>()
+  #snapshot: readonly Part[] | undefined = []
+
+  /** In the order in which they began. The same array as long as nothing changes. */
+  get all(): readonly Part[] {
+    return (this.#snapshot ??= [...this.#parts])
+  }
+
+  add(event: StreamEvent): void {
+    switch (event.type) {
+      case 'raw_response_event':
+        return this.#addModelEvent(event.data, event)
+      case 'run_item_stream_event':
+        return this.#addItem(event.item.raw_item, event)
+      case 'agent_updated_stream_event':
+        return this.#enter(event)
+      case 'oauth_redirect': {
+        const { state: id, server, auth_url: url } = event
+        return this.#put({ id, agent: '', parent: null, type: 'sign-in', server, url, state: 'pending' })
+      }
+      case 'oauth_status': {
+        const { status } = event
+        const state = status === 'authorized' || status === 'pending' ? status : 'failed'
+        return this.#change(event.state, (part) => part.type === 'sign-in' && { ...part, state })
+      }
+      case 'custom': {
+        const { name, data } = event
+        return this.#put({ ...baseOf(`custom-${this.#parts.length}`, event), type: 'custom', name, data })
+      }
+      case 'reset':
+        return this.#reset(event)
+      case 'error':
+        return
+    }
+  }
+
+  /** Nothing goes on in a run that is over. */
+  end(): void {
+    for (const { id } of this.#parts) {
+      this.#change(id, (part) => {
+        if (part.type === 'text' || part.type === 'reasoning') return { ...part, state: 'done' }
+        if ((part.type === 'tool' || part.type === 'agent') && part.state !== 'done')
+          return { ...part, state: 'stopped' }
+        return part.type === 'sign-in' && part.state === 'pending' && { ...part, state: 'failed' }
+      })
+    }
+  }
+
+  #addModelEvent(event: ModelEvent, source: Source): void {
+    const { type, item_id: itemId = '', delta = '', item } = event
+    const written = TEXT_DELTAS[type]
+    if (written) {
+      const part = this.#find(itemId)
+      const text = (part?.type === written ? part.text : '') + delta
+      this.#put({ ...baseOf(itemId, source), type: written, text, state: 'streaming' })
+    } else if (type === 'response.function_call_arguments.delta') {
+      this.#change(this.#calls.get(itemId) ?? '', (part) => {
+        return part.type === 'tool' && { ...part, input: String(part.input) + delta }
+      })
+    } else if (type === 'response.output_item.added' && item) this.#beginCall(item, source)
+  }
+
+  #beginCall({ type = '', id = '', call_id: callId = id, name = type }: Item, source: Source): void {
+    if (!type.endsWith('_call')) return
+    this.#calls.set(id, callId)
+    this.#put({ ...baseOf(callId, source), type: 'tool', name, input: '', state: 'input' })
+  }
+
+  /** A complete item says all that was streamed of it. */
+  #addItem(item: Item, source: Source): void {
+    const { type = 'message', id = `item-${this.#parts.length}`, call_id: callId = id } = item
+    if (type === 'message') {
+      if (item['role'] === 'assistant') this.#finishText(id, { type: 'text', text: textOf(item['content']) }, source)
+    } else if (type === 'reasoning') {
+      const text = textOf(item['summary']) || textOf(item['content'])
+      if (text !== '') this.#finishText(id, { type: 'reasoning', text }, source)
+    } else if (type.endsWith('_call_output')) {
+      const output = item['output']
+      this.#change(
+        callId,
+        (part) => (part.type === 'tool' || part.type === 'agent') && { ...part, output, state: 'done' },
+      )
+    } else if (type.endsWith('_call')) this.#addCall(item, baseOf(callId, source))
+  }
+
+  /** What has a `call_id` is carried out by the server; all else was by the model's provider, which tells no more of it. */
+  #addCall(item: Item, base: PartBase): void {
+    const { type = '', name = type, call_id: callId, result, output_format: format = 'png' } = item
+    if (type === 'image_generation_call' && typeof result === 'string') {
+      this.#put({ ...base, type: 'file', mediaType: `image/${format as string}`, data: result })
+    } else if (callId === undefined) {
+      this.#put({ ...base, type: 'tool', name, input: item, state: 'done' })
+    } else {
+      const input = parsed(item['arguments'] ?? item['input'] ?? item['action'])
+      this.#put({ ...base, type: 'tool', name, input, state: 'running' })
+    }
+  }
+
+  #finishText(id: string, written: Pick<Written, 'type' | 'text'>, source: Source): void {
+    this.#put({ ...baseOf(id, source), ...written, state: 'done' })
+  }
+
+  /** The first agent of a nested conversation is the one that was asked. */
+  #enter({ parent_run_id: id = '', agent: name }: EventSource): void {
+    this.#change(
+      id,
+      ({ agent, parent, ...part }) =>
+        part.type === 'tool' && { id, agent, parent, type: 'agent', name, input: part.input, state: 'running' },
+    )
+  }
+
+  #reset({ new_messages: messages, partial }: Extract<StreamEvent, { type: 'reset' }>): void {
+    this.#parts = []
+    this.#at = new Map()
+    this.#calls = new Map()
+    this.#snapshot = undefined
+    for (const message of messages) this.#addMessage(message)
+    const last = messages.at(-1)
+    if (!partial) return
+    const source = sourceOf(last ?? {})
+    this.#put({ ...baseOf(partial.item_id, source), type: 'text', text: partial.text, state: 'streaming' })
+  }
+
+  #addMessage(message: Message): void {
+    const source = sourceOf(message)
+    this.#enter({ ...source, callerAgent: null, agent_run_id: '' })
+    this.#addItem(message as Item, source)
+  }
+
+  #find(id: string): Part | undefined {
+    const at = this.#at.get(id)
+    return at === undefined ? undefined : this.#parts[at]
+  }
+
+  #change(id: string, changed: (part: Part) => Part | false): void {
+    const part = this.#find(id)
+    const next = part && changed(part)
+    if (next) this.#put(next)
+  }
+
+  #put(part: Part): void {
+    const at = this.#at.get(part.id) ?? this.#parts.length
+    this.#at.set(part.id, at)
+    this.#parts[at] = part
+    this.#snapshot = undefined
+  }
+}
+
+function baseOf(id: string, { agent, parent_run_id: parent }: Source): PartBase {
+  return { id, agent, parent: parent ?? null }
+}
+
+function sourceOf({ agent, parent_run_id: parent }: Message): Source {
+  return { agent: agent ?? '', ...(parent !== undefined && { parent_run_id: parent }) }
+}
+
+/** The text of a message's content or of a reasoning's summary: text, or a list of parts that hold some. */
+export function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content.map((part: { text?: string; refusal?: string }) => part.text ?? part.refusal ?? '').join('')
+}
+
+/** Arguments are JSON, unless the model made a mistake or the tool takes text. */
+function parsed(text: unknown): unknown {
+  if (typeof text !== 'string') return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,78 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { BureauError } from './error.ts'
+import { connectionLost } from './send.ts'
+import { onWake } from './wake.ts'
+
+/** Characters of a single frame: far more than a server sends. */
+const MAX_FRAME_LENGTH = 2 ** 26
+
+/**
+ * Reads server-sent events to the end of the body, which need not be the end of the run. `heard` is called for whatever
+ * arrives, comments included.
+ *
+ * @throws BureauError `connection_lost`, `not_a_stream`
+ */
+export async function* readStream(response: Response, heard: () => void): AsyncGenerator<EventSourceMessage, void> {
+  if (!response.headers.get('content-type')?.startsWith('text/event-stream') || !response.body) {
+    throw new BureauError('not_a_stream', 'The server did not answer with a stream of events.', {
+      status: response.status,
+    })
+  }
+  const frames: EventSourceMessage[] = []
+  let tooLong = false
+  const parser = createParser({
+    onEvent: (frame) => frames.push(frame),
+    onError: ({ type }) => (tooLong ||= type === 'max-buffer-size-exceeded'),
+    maxBufferSize: MAX_FRAME_LENGTH,
+  })
+  const reader = response.body.getReader()
+  const decoder = new TextDecoder()
+  for (;;) {
+    const { done, value } = await reader.read().catch((cause: unknown) => {
+      throw connectionLost(cause)
+    })
+    if (done) return
+    heard()
+    parser.feed(decoder.decode(value, { stream: true }))
+    if (tooLong) throw new BureauError('not_a_stream', 'A single event of the stream is too large.')
+    yield* frames.splice(0)
+  }
+}
+
+/** Servers send a comment after 15 s of silence. */
+const EXPECTED_WITHIN_MS = 20_000
+
+/** Calls `dead` once nothing was heard for `limitMs`, or for long enough when the page wakes up from its sleep. */
+export class Silence {
+  readonly #dead: () => void
+  readonly #limitMs: number
+  #heardAt = 0
+  #timer: ReturnType<typeof setTimeout> | undefined
+  readonly #off: () => void
+
+  constructor(limitMs: number, dead: () => void) {
+    this.#limitMs = limitMs
+    this.#dead = dead
+    this.#off = onWake(() => {
+      if (Date.now() - this.#heardAt > EXPECTED_WITHIN_MS) dead()
+    })
+    this.heard()
+  }
+
+  heard(): void {
+    this.#heardAt = Date.now()
+    this.#timer ??= setTimeout(() => this.#check(), this.#limitMs)
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#off()
+  }
+
+  /** One timer for many frames: it asks again for as long as was heard since. */
+  #check(): void {
+    const leftMs = this.#heardAt + this.#limitMs - Date.now()
+    if (leftMs <= 0) return this.#dead()
+    this.#timer = setTimeout(() => this.#check(), leftMs)
+  }
+}

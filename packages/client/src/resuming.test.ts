@@ -1,0 +1,188 @@
+import { expect, test } from 'vitest'
+import { createClient } from './client.ts'
+import type { RunStorage } from './run-store.ts'
+import {
+  clientOf,
+  EXPECTED,
+  FRAMES,
+  heard,
+  KINDS,
+  META,
+  SOON,
+  startScriptedServer,
+} from './scripted-server.test-support.ts'
+
+test.each(KINDS)('%s: a silent connection is taken for lost', async (kind) => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ cutAfter: META.length + 40 }, 'silent')
+  const run = clientOf(kind, server.url, { silenceMs: 300 }).stream('Hi')
+
+  expect(await heard(run)).toEqual(EXPECTED)
+  expect(server.requests.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET'])
+})
+
+test('the platform gets the same request again when its answer was lost', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next('lost', { status: 503 }, { status: 502 }, { status: 429, headers: { 'retry-after': '0' } })
+  const run = clientOf('platform', server.url).stream({ message: 'Hi', request: 'mine' })
+
+  expect((await run.result).text).toBe('Héllo 🌍')
+  expect(run.request).toBe('mine')
+  expect(server.requests.map(({ body }) => body['usageRequestId'])).toEqual(Array(5).fill('mine'))
+})
+
+test('a self-hosted server gets a message again only when it has refused it for now', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const client = clientOf('self-hosted server', server.url)
+  server.next({ status: 503, headers: { 'retry-after': '0' } })
+  expect((await client.stream('Hi').result).status).toBe('completed')
+  expect(server.requests).toHaveLength(2)
+
+  server.next('lost')
+  await expect(client.stream('Hi').result).rejects.toMatchObject({ code: 'connection_lost', run: undefined })
+  expect(server.requests).toHaveLength(3)
+})
+
+test('without resume, a lost connection is an error that names the run', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ cutAfter: META.length + 20 })
+  const run = createClient({ url: server.url, retryDelaysMs: SOON }).stream('Hi')
+
+  await expect(heard(run)).rejects.toMatchObject({ code: 'connection_lost', run: 'run-1' })
+  await expect(run.result).rejects.toMatchObject({ code: 'connection_lost', run: 'run-1' })
+  expect(server.requests[0]?.body).not.toHaveProperty('on_disconnect')
+  expect(run.connection).toBe('closed')
+})
+
+test('when no attempt succeeds, the error names the run, and attaching brings it all', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const client = clientOf('platform', server.url)
+  server.next({ cutAfter: META.length + 20 }, 'lost', 'lost', 'lost', 'lost')
+  const failure = await client.stream('Hi').result.catch((error: unknown) => error)
+  expect(failure).toMatchObject({ code: 'connection_lost', run: 'run-1' })
+
+  const again = await client.attach({ run: 'run-1' })
+
+  expect(await heard(again!)).toEqual(EXPECTED)
+})
+
+test('the token is asked for again with every attempt', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ cutAfter: META.length + 20 })
+  let asked = 0
+  const token = async () => `token-${(asked += 1)}`
+  const headers = () => ({ 'x-asked': String(asked) })
+  await createClient({ url: server.url, integration: 'i', token, headers, retryDelaysMs: SOON }).stream('Hi').result
+
+  expect(server.requests.map(({ authorization }) => authorization)).toEqual(['Bearer token-1', 'Bearer token-2'])
+})
+
+test('the connection says how it is, and parts keep their identity while nothing changes', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ cutAfter: META.length + 20 })
+  const run = clientOf('platform', server.url).stream('Hi')
+  const states: string[] = [run.connection]
+  let renewed = 0
+  let parts = run.parts
+  run.subscribe(() => {
+    if (states.at(-1) !== run.connection) states.push(run.connection)
+    if (parts !== run.parts) renewed += 1
+    parts = run.parts
+  })
+  await run.result
+
+  expect(states).toEqual(['connecting', 'open', 'reconnecting', 'open', 'closed'])
+  expect(renewed).toBeGreaterThanOrEqual(4)
+  expect(run.parts).toBe(parts)
+  expect(parts).toEqual([{ id: 'msg-1', agent: 'Solo', parent: null, type: 'text', text: 'Héllo 🌍', state: 'done' }])
+})
+
+test('leaving ends what listens and sends nothing', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next('silent')
+  const leaving = new AbortController()
+  const run = clientOf('platform', server.url).stream({ message: 'Hi', signal: leaving.signal })
+  leaving.abort()
+
+  expect(await heard(run)).toEqual([])
+  await expect(run.result).rejects.toMatchObject({ code: 'detached' })
+  await expect(run.started).rejects.toMatchObject({ code: 'detached' })
+  const { length } = server.requests
+  const { signal } = leaving
+  await expect(clientOf('platform', server.url).stream({ message: 'Hi', signal }).result).rejects.toThrow(/listens/)
+  expect(server.requests).toHaveLength(length)
+})
+
+test('what is stored are ids, from before the first byte until the end', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const kept = new Map<string, string>()
+  const storage: RunStorage = {
+    getItem: (key) => kept.get(key) ?? null,
+    setItem: (key, value) => void kept.set(key, value),
+    removeItem: (key) => void kept.delete(key),
+  }
+  const client = clientOf('self-hosted server', server.url, { storage })
+  server.next({ cutAfter: META.length + 20 })
+  const running = client.stream({ message: 'Hi', chat: 'c', request: 'r' })
+  expect([...kept.values()].map((text) => JSON.parse(text))).toEqual([{ chat: 'c', request: 'r' }])
+  await running.started
+  expect([...kept.values()].map((text) => JSON.parse(text))).toEqual([{ chat: 'c', request: 'r', run: 'run-1' }])
+  running.detach()
+
+  const reloaded = await clientOf('self-hosted server', server.url, { storage }).attach({ chat: 'c' })
+  expect(await heard(reloaded!)).toEqual(EXPECTED)
+  expect(kept).toEqual(new Map())
+  expect(await client.attach({ chat: 'c' })).toBeNull()
+})
+
+test('a run that the server has forgotten is none', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ status: 404, body: { error: 'There is no such run.' } })
+
+  expect(await clientOf('self-hosted server', server.url).attach({ run: 'gone' })).toBeNull()
+})
+
+test.each([
+  [401, { error: 'Unauthorized' }, { code: 'unauthorized', status: 401, message: 'Unauthorized' }],
+  [403, { error: 'No.' }, { code: 'refused', status: 403 }],
+  [404, {}, { code: 'not_found', message: 'The server answered with 404.' }],
+  [409, { error: 'x', code: 'run_active' }, { code: 'run_active', status: 409, retryable: false }],
+  [422, { error: 'x', detail: [] }, { code: 'invalid_request', body: { error: 'x', detail: [] } }],
+  [
+    429,
+    { error: 'x', code: 'consumer_allowance_exhausted' },
+    { code: 'consumer_allowance_exhausted', retryAfterMs: 7_200_000 },
+  ],
+  [429, { error: 'x' }, { code: 'rate_limited', retryable: true, retryAfterMs: 7_200_000 }],
+  [503, { error: 'x', code: 'overloaded' }, { code: 'overloaded', retryable: true }],
+])('a refusal with %i %j is an error with its code, at once', async (status, body, error) => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ status, body, headers: { 'retry-after': '7200' } })
+  const run = clientOf('platform', server.url).stream('Hi')
+
+  await expect(run.result).rejects.toMatchObject({ name: 'BureauError', ...error })
+  await expect(run.started).rejects.toMatchObject(error)
+  expect(server.requests).toHaveLength(1)
+})
+
+test('429 and 503 are sent again after the time that the server asks for', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ status: 503, headers: { 'retry-after': '1' } })
+  const begun = performance.now()
+  await clientOf('platform', server.url).stream('Hi').result
+
+  expect(performance.now() - begun).toBeGreaterThan(900)
+})
+
+test('a cancel waits for the run to begin, and comes again when it was lost', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ cutAfter: META.length + 20 }, 'silent')
+  server.loseCancel()
+  const run = clientOf('platform', server.url).stream('Hi')
+  await run.cancel('after_turn')
+  run.detach()
+
+  const cancels = server.requests.filter(({ path }) => path === '/v1/runs/run-1/cancel')
+  const sent = { cancel_mode: 'after_turn', waitMs: 0 }
+  expect(cancels.map(({ body }) => body)).toEqual([sent, sent])
+})

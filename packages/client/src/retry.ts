@@ -1,0 +1,70 @@
+import { BureauError } from './error.ts'
+import { type Call, type Connection, send } from './send.ts'
+import { onWake } from './wake.ts'
+
+type Retrying = {
+  /** How long to wait before each further attempt, in milliseconds; a random part of it is left out. */
+  readonly delaysMs: readonly number[]
+  readonly mayRetry: (error: BureauError) => boolean
+  readonly signal?: AbortSignal
+}
+
+/** Nobody waits longer than this for a server that is at its limit. */
+const MAX_RETRY_AFTER_MS = 60_000
+
+/**
+ * Attempts something until it succeeds. `progress` says that an attempt came further than all before it: the delays then
+ * begin anew.
+ *
+ * @throws What the last attempt threw.
+ */
+export async function retrying<Result>(
+  attempt: (progress: () => void) => Promise<Result>,
+  { delaysMs, mayRetry, signal }: Retrying,
+): Promise<Result> {
+  for (let failures = 0; ; failures += 1) {
+    try {
+      return await attempt(() => (failures = 0))
+    } catch (error) {
+      const delayMs = delaysMs[failures]
+      if (!(error instanceof BureauError) || delayMs === undefined || !mayRetry(error)) throw error
+      const askedMs = error.retryAfterMs ?? 0
+      if (askedMs > MAX_RETRY_AFTER_MS) throw error
+      await pause(Math.max(askedMs, delayMs * (0.5 + Math.random() / 2)), signal)
+      if (signal?.aborted) throw error
+    }
+  }
+}
+
+export type Asking = {
+  readonly connection: Connection
+  readonly retryDelaysMs: readonly number[]
+  /** How long an answer may take, in milliseconds. */
+  readonly silenceMs: number
+}
+
+/**
+ * Asks for JSON, again and again when the answer is lost: for what does no harm when it is done twice.
+ *
+ * @throws BureauError
+ */
+export function ask<Answer>({ connection, retryDelaysMs, silenceMs }: Asking, call: Call): Promise<Answer> {
+  const attempt = async (): Promise<Answer> => {
+    const response = await send(connection, call, AbortSignal.timeout(silenceMs))
+    return response.json() as Promise<Answer>
+  }
+  return retrying(attempt, { delaysMs: retryDelaysMs, mayRetry: ({ retryable }) => retryable })
+}
+
+/** Ends early when the page wakes up or the signal aborts. */
+async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  let end = (): void => {}
+  const ended = new Promise<void>((resolve) => (end = resolve))
+  const timer = setTimeout(end, ms)
+  const off = onWake(end)
+  signal?.addEventListener('abort', end)
+  if (!signal?.aborted) await ended
+  clearTimeout(timer)
+  signal?.removeEventListener('abort', end)
+  off()
+}

@@ -1,0 +1,55 @@
+/** Where the ids of unfinished runs are kept, as `localStorage` keeps them. */
+export type RunStorage = {
+  getItem(key: string): string | null
+  setItem(key: string, value: string): void
+  removeItem(key: string): void
+}
+
+/** What a page needs to find its run again after a reload. Positions and messages are not kept: the run is replayed. */
+export type StoredRun = { readonly request?: string | null | undefined; readonly run?: string | undefined }
+
+/** The unfinished run of each chat. A storage that is full or forbidden keeps nothing, and no run fails for it. */
+export class RunStore {
+  readonly #storage: RunStorage | undefined
+  readonly #prefix: string
+
+  /** @param prefix The server's own, because pages of several servers may share a storage. */
+  constructor(storage: RunStorage | false | undefined, prefix: string) {
+    this.#storage = storage === undefined ? storageOfPage() : storage || undefined
+    this.#prefix = `bureau:${prefix}:`
+  }
+
+  get(chat: string): StoredRun {
+    const text = this.#try((storage) => storage.getItem(this.#prefix + chat))
+    return this.#try(() => JSON.parse(text ?? '{}') as StoredRun) ?? {}
+  }
+
+  set(chat: string, { request, run }: StoredRun): void {
+    this.#try((storage) => storage.setItem(this.#prefix + chat, JSON.stringify({ chat, request, run })))
+  }
+
+  /** Unless another run has begun in the chat meanwhile. */
+  remove(chat: string, { request, run }: StoredRun): void {
+    const stored = this.get(chat)
+    if (stored.request !== request && stored.run !== run) return
+    this.#try((storage) => storage.removeItem(this.#prefix + chat))
+  }
+
+  #try<Result>(work: (storage: RunStorage) => Result): Result | undefined {
+    try {
+      return this.#storage && work(this.#storage)
+    } catch {
+      return undefined
+    }
+  }
+}
+
+/** Node has a storage of that name too, which is no page's and warns when it is looked at. */
+function storageOfPage(): RunStorage | undefined {
+  const page = globalThis as { readonly document?: unknown; readonly localStorage?: RunStorage }
+  try {
+    return page.document === undefined ? undefined : page.localStorage
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,82 @@
+import { BureauError } from './error.ts'
+
+/** One request of the client. `path` follows the server's address; `body` is JSON text. */
+export type Call = { readonly method: 'GET' | 'POST'; readonly path: string; readonly body?: string }
+
+export type Connection = {
+  /** Where the server is, without a slash at the end. */
+  readonly url: string
+  /** Goes out as a bearer token; asked for again with every attempt. */
+  readonly token?: string | (() => string | Promise<string>) | undefined
+  /** Sent with every request; asked for again with every attempt. */
+  readonly headers?: HeadersLike | (() => HeadersLike | Promise<HeadersLike>) | undefined
+  readonly fetch?: typeof fetch | undefined
+}
+
+type HeadersLike = Readonly<Record<string, string>>
+
+/**
+ * Sends a request once.
+ *
+ * @throws BureauError `connection_lost`, or the refusal; whatever `token` or `headers` throw.
+ */
+export async function send(connection: Connection, call: Call, signal?: AbortSignal): Promise<Response> {
+  const { url, token, headers, fetch: fetchIt = fetch } = connection
+  const bearer = typeof token === 'function' ? await token() : token
+  const own = typeof headers === 'function' ? await headers() : headers
+  const request: RequestInit = {
+    method: call.method,
+    headers: {
+      ...(call.body !== undefined && { 'content-type': 'application/json' }),
+      ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
+      ...own,
+    },
+    ...(call.body !== undefined && { body: call.body }),
+    ...(signal && { signal }),
+  }
+  let response
+  let text
+  try {
+    response = await fetchIt(url + call.path, request)
+    if (response.ok) return response
+    text = await response.text()
+  } catch (cause) {
+    throw connectionLost(cause)
+  }
+  throw refusal(response, text)
+}
+
+export function connectionLost(cause?: unknown): BureauError {
+  return new BureauError('connection_lost', 'The connection to the server was lost.', { cause, retryable: true })
+}
+
+/** Codes for refusals that name none: those of the self-hosted server, and of proxies. */
+const BY_STATUS: Readonly<Record<number, string>> = {
+  401: 'unauthorized',
+  404: 'not_found',
+  422: 'invalid_request',
+  429: 'rate_limited',
+  503: 'overloaded',
+}
+
+function refusal({ status, headers }: Response, text: string): BureauError {
+  const body = parsed(text)
+  const { error, code } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+  const known = typeof code === 'string' ? code : (BY_STATUS[status] ?? 'refused')
+  return new BureauError(known, typeof error === 'string' ? error : `The server answered with ${status}.`, {
+    status,
+    body,
+    run: headers.get('x-agent-run-id') ?? headers.get('x-agent-active-run-id') ?? undefined,
+    retryable: known === 'rate_limited' || (status >= 502 && status <= 504),
+    retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
+  })
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,215 @@
+import { createClient, type PlatformOptions } from '@bureau/client'
+import { describe, expect, test } from 'vitest'
+import { cuttingFetch, eventsOf, memoryStorage } from '../support/broken-connections.ts'
+import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { startGateProxy } from './support/gate-proxy.ts'
+import type { TestClient } from './support/test-client.ts'
+import { ENGINES, servePlatform } from './support/test-platform.ts'
+
+const openClient = (caller: TestClient, options: Partial<PlatformOptions> = {}) =>
+  createClient({
+    url: caller.url,
+    integration: caller.integrationId,
+    token: caller.token,
+    retryDelaysMs: [0, 10, 50, 100, 200, 400, 800],
+    ...options,
+  })
+
+describe.each(ENGINES)('a client of the platform on %s', (engine) => {
+  const platform = servePlatform(engine)
+  const askClerk = toolCall('send_message', { recipient_agent: 'Clerk', message: 'Any boots?' })
+
+  test('cut anywhere and sent again, there is one run, and each event comes once', async () => {
+    const caller = await platform.client()
+    platform.provider.script([askClerk, text('Twelve pairs.'), text('Yes, we have boots.')])
+    const first = openClient(caller).stream({ message: 'Boots?', request: 'r' })
+    const whole = await eventsOf(first)
+    const expected = await first.result
+    const length = (await (await caller.follow(expected.run)).all()).text.length
+
+    for (let at = 0; at < length; at += 397) {
+      const cut = openClient(caller, { fetch: cuttingFetch(at, at + 1) }).stream({ message: 'Boots?', request: 'r' })
+      expect(await eventsOf(cut)).toEqual(whole)
+      expect(await cut.result).toEqual(expected)
+      expect(cut.parts).toEqual(first.parts)
+    }
+    expect((await caller.get('/v1/runs')).body.data).toHaveLength(1)
+  })
+
+  test('a live run is followed over broken connections', async () => {
+    const caller = await platform.client()
+    const gates = [platform.provider.gate(), platform.provider.gate(), platform.provider.gate()] as const
+    platform.provider.script([textDeltas(['a', hold(gates[0]), 'b', hold(gates[1]), 'c', hold(gates[2]), 'd'])])
+    const proxy = await startGateProxy({ host: '127.0.0.1', port: Number(new URL(platform.url).port) })
+    const run = openClient(caller, { url: `http://127.0.0.1:${proxy.port}` }).stream('Hi')
+    const pieces: string[] = []
+    for await (const piece of run.text()) {
+      pieces.push(piece)
+      proxy.shut()
+      gates[pieces.length - 1]?.release()
+      proxy.open()
+    }
+
+    expect(pieces).toEqual(['a', 'b', 'c', 'd'])
+    expect((await run.result).text).toBe('abcd')
+    expect((await caller.get('/v1/runs')).body.data).toHaveLength(1)
+  })
+
+  test('a request whose answer never arrives begins one run', async () => {
+    const caller = await platform.client()
+    platform.provider.respond(() => text('Hello.'))
+    let requests = 0
+    const losing: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init)
+      requests += 1
+      if (requests > 3) return response
+      await response.body?.cancel()
+      throw new TypeError('fetch failed')
+    }
+    const run = openClient(caller, { fetch: losing }).stream('Hi')
+
+    expect((await run.result).text).toBe('Hello.')
+    expect(requests).toBe(4)
+    expect((await caller.get('/v1/runs')).body.data).toHaveLength(1)
+  })
+
+  test('after a reload the run of a chat is replayed from its start; when it is over there is none', async () => {
+    const caller = await platform.client()
+    const gate = platform.provider.gate()
+    platform.provider.script([textDeltas(['a', hold(gate), 'b'])])
+    const storage = memoryStorage()
+    const before = openClient(caller, { storage }).stream({ message: 'Hi', chat: 'mine' })
+    for await (const _piece of before.text()) break
+    before.detach()
+    const { run, chat } = await before.started
+    expect([...storage.kept.values()].map((kept) => JSON.parse(kept))).toEqual([
+      { chat: 'mine', request: before.request, run },
+    ])
+
+    const after = await openClient(caller, { storage }).attach({ chat: 'mine' })
+    const elsewhere = await openClient(caller).attach({ chat: 'mine' })
+    const byRequest = await openClient(caller).attach({ request: before.request! })
+    gate.release()
+
+    for (const each of [after, elsewhere, byRequest]) {
+      expect(await each!.result).toMatchObject({ status: 'completed', text: 'ab', run })
+      expect(await each!.started).toEqual({ run, chat, request: before.request })
+      expect(each!.parts).toMatchObject([{ type: 'text', text: 'ab' }])
+    }
+    expect(storage.kept).toEqual(new Map())
+    expect(await openClient(caller, { storage }).attach({ chat: 'mine' })).toBeNull()
+  })
+
+  test('attaching to what never was sends nothing', async () => {
+    const caller = await platform.client()
+    const storage = memoryStorage()
+    const offline = openClient(caller, {
+      storage,
+      retryDelaysMs: [],
+      fetch: () => Promise.reject(new TypeError('fetch failed')),
+    })
+    await expect(offline.stream({ message: 'Hi', chat: 'mine' }).result).rejects.toMatchObject({
+      code: 'connection_lost',
+      retryable: true,
+    })
+    const client = openClient(caller, { storage })
+
+    expect(await client.attach({ chat: 'mine' })).toBeNull()
+    expect(await client.attach({ request: 'none' })).toBeNull()
+    expect(await client.attach({ run: 'run_none' })).toBeNull()
+    await expect(openClient(caller.with({ token: 'no' })).attach({ run: 'x' })).rejects.toMatchObject({ status: 401 })
+    expect((await caller.get('/v1/runs')).body.data).toEqual([])
+  })
+
+  test('cancel stops the run, detach leaves it', async () => {
+    const caller = await platform.client()
+    const gate = platform.provider.gate()
+    platform.provider.respond(() => textDeltas(['Half', hold(gate), ' of it']))
+    const client = openClient(caller)
+    const cancelled = client.stream('Hi')
+    await cancelled.cancel()
+    expect((await cancelled.result).status).toBe('cancelled')
+    await cancelled.cancel()
+
+    const left = client.stream('Hi')
+    const { run } = await left.started
+    left.detach()
+    await expect(left.result).rejects.toMatchObject({ code: 'detached', run })
+    gate.release()
+    expect(await (await client.attach({ run }))!.result).toMatchObject({ status: 'completed', text: 'Half of it' })
+  })
+
+  test('a failed run rejects with the code that its record has', async () => {
+    const caller = await platform.client()
+    platform.provider.respond(() => status(401))
+    const run = openClient(caller).stream('Hi')
+
+    await expect(run.result).rejects.toMatchObject({
+      code: 'upstream_auth_failed',
+      retryable: false,
+      status: undefined,
+    })
+    expect(run.connection).toBe('closed')
+  })
+
+  test('409 run_active names the run, which can be attached to', async () => {
+    const caller = await platform.client()
+    const gate = platform.provider.gate()
+    platform.provider.script([textDeltas(['a', hold(gate), 'b'])])
+    const client = openClient(caller)
+    const first = client.stream({ message: 'One', chat: 'mine' })
+    const { run } = await first.started
+
+    await expect(client.stream({ message: 'Two', chat: 'mine' }).result).rejects.toMatchObject({
+      code: 'run_active',
+      status: 409,
+      run,
+    })
+    const attached = await client.attach({ chat: 'mine' })
+    gate.release()
+    expect((await attached!.result).text).toBe('ab')
+  })
+
+  test('401, 404, 422 and a used allowance are errors with their codes, at once', async () => {
+    const caller = await platform.client({ memberAllowancesEnabled: true })
+    platform.provider.respond(() => text('Hello.'))
+    await caller.post(`/v1/integrations/${caller.integrationId}/members`, {
+      consumerId: 'ada',
+      allowance: { messages: 1, period: 'month' },
+    })
+    const ask = (client: TestClient, request: string, message = 'Hi'): Promise<unknown> =>
+      openClient(client).stream({ message, request, body: { consumerId: 'ada' } }).result
+    await ask(caller, 'one')
+
+    await expect(ask(caller.with({ token: 'no' }), 'a')).rejects.toMatchObject({ code: 'invalid_api_key', status: 401 })
+    await expect(ask(caller.with({ integrationId: 'none' }), 'a')).rejects.toMatchObject({
+      code: 'integration_not_found',
+      status: 404,
+    })
+    await expect(ask(caller, 'one', 'Other')).rejects.toMatchObject({ code: 'usage_request_id_reused', status: 422 })
+    await expect(ask(caller, 'two')).rejects.toMatchObject({
+      code: 'consumer_allowance_exhausted',
+      status: 429,
+      retryAfterMs: expect.any(Number),
+    })
+  })
+
+  test('Text Only Mode is told by name', async () => {
+    const caller = await platform.client({ textOnlyMode: true })
+    platform.provider.respond(() => text('Hello.'))
+
+    await expect(openClient(caller).stream('Hi').result).rejects.toMatchObject({ code: 'not_a_stream' })
+  })
+})
+
+describe('limits', () => {
+  const platform = servePlatform('pglite', { config: { rates: { perMinute: 60, burst: 1 }, maxActiveRuns: 9 } })
+
+  test('429 is sent again after the time that the platform asks for', async () => {
+    const caller = await platform.client()
+    platform.provider.respond(() => text('Hello.'))
+    await caller.get('/v1/agencies')
+
+    expect((await openClient(caller).stream('Hi').result).text).toBe('Hello.')
+  })
+})
