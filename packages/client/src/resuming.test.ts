@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createClient } from './client.ts'
 import type { RunStorage } from './run-store.ts'
 import {
@@ -19,6 +19,21 @@ test.each(KINDS)('%s: a silent connection is taken for lost', async (kind) => {
 
   expect(await heard(run)).toEqual(EXPECTED)
   expect(server.requests.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET'])
+})
+
+test('a page whose network is back tries at once', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const page = new EventTarget()
+  vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
+  vi.stubGlobal('removeEventListener', page.removeEventListener.bind(page))
+  onTestFinished(() => void vi.unstubAllGlobals())
+  server.next({ cutAfter: META.length + 20 })
+  const run = createClient({ url: server.url, integration: 'int-1', retryDelaysMs: [60_000] }).stream('Hi')
+  run.subscribe(() => {
+    if (run.connection === 'reconnecting') setImmediate(() => page.dispatchEvent(new Event('online')))
+  })
+
+  expect(await heard(run)).toEqual(EXPECTED)
 })
 
 test('the platform gets the same request again when its answer was lost', async () => {
