@@ -14,7 +14,7 @@ import { closeAfterTest, soloAgency } from '../../../../../tests/support/test-se
 import { startAguiServer } from './agui.test-client.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
-const PAGE = path.resolve(import.meta.dirname, '../../../../examples/agui-page')
+const PAGE = path.resolve(import.meta.dirname, '../../../../../examples/agui-page')
 
 const installed = existsSync(CHROMIUM)
 if (!installed) console.log(`The example page is not opened in a browser: there is no ${CHROMIUM}.`)
