@@ -210,13 +210,16 @@ async function voiceRoutes(
 type DocsParts = { readonly options: ServerOptions; readonly callers: Callers }
 
 function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options, callers }: DocsParts): void {
-  const info = { title: 'Bureau agent server', version: VERSION }
-  const description = openApiDocument(rows, {
-    info,
-    url: serverUrl({ ...options, host: callers.host }),
-    ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
-  })
-  apiDocsRoutes(app, { prefix: '', document: () => description, routeConfig: { open: options.publicDocs ?? false } })
+  const describe = (): object =>
+    openApiDocument(rows, {
+      info: { title: 'Bureau agent server', version: VERSION },
+      url: serverUrl({ ...options, host: callers.host }),
+      ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
+    })
+  // Made when it is first asked for: most servers never are, and it would slow every start.
+  let description: object | undefined
+  const document = (): object => (description ??= describe())
+  apiDocsRoutes(app, { prefix: '', document, routeConfig: { open: options.publicDocs ?? false } })
 }
 
 /** The address in the API description. */
