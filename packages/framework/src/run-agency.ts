@@ -2,7 +2,7 @@ import { type Message, type RunEnded, withoutMetadata } from '@bureau/protocol'
 import type { Agency } from './agency/agency.ts'
 import { storage } from './agency/agent.ts'
 import { type LoadedInput, loadFiles, UnusableFiles } from './attached-files.ts'
-import { nameChat } from './chat-name.ts'
+import { nameChat } from './run/chat-title.ts'
 import { Conversation } from './loop/conversation.ts'
 import { runConversation } from './loop/run-conversation.ts'
 import {

@@ -1,4 +1,3 @@
-import cors from '@fastify/cors'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
 import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
@@ -29,6 +28,7 @@ import { aguiFace } from './faces/agui/agui-face.ts'
 import { type Face, metadataRoute } from './faces/face.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
+import { allowOrigins } from './http/origins.ts'
 import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
 import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
@@ -225,22 +225,6 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
 /** The address in the API description. */
 function serverUrl({ serverUrl: url, host, port = 8000 }: ServerOptions): string {
   return url ?? `http://${host === '0.0.0.0' || host === '::' ? 'localhost' : host}:${port}`
-}
-
-/** Before anything else, so that refusals and failures carry the headers too. */
-async function allowOrigins(app: FastifyInstance, origins: Callers['origins']): Promise<void> {
-  const any = origins.includes('*')
-  const areListed = origins.every((origin) => typeof origin === 'string')
-  await app.register(cors, {
-    origin: any ? '*' : [...origins],
-    credentials: areListed && !any,
-    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
-    maxAge: 600,
-    // OPTIONS requests that ask for nothing are answered like the others, not with a text of the library's.
-    strictPreflight: false,
-    optionsSuccessStatus: 200,
-    exposedHeaders: ['x-request-id'],
-  })
 }
 
 /** Callers are checked before their bodies are read; only callbacks and health are open (seed, Authentication 1). */

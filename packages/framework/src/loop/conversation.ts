@@ -7,7 +7,7 @@ import type { Run } from '../run/run.ts'
 import type { ConversationEvent, ConversationState, InputPart } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import { type ToolFacts, toolOutputCreated } from './item-events.ts'
-import { functionOutput, handoffReminder, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
+import { functionOutput, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
 
 type ConversationOptions = {
   /** The agent that receives the first message. */
@@ -202,7 +202,7 @@ export class Conversation implements AgencyContext {
    * Control moves to another agent of this conversation. Calls of other handoffs of the same turn are answered as not
    * carried out.
    */
-  handOver(call: WireItem, { to, others, reminder }: HandOver): void {
+  handOver(call: WireItem, { to, others, note }: HandOver): void {
     const from = { name: this.agent }
     this.run.emit({
       type: 'item.created',
@@ -216,7 +216,7 @@ export class Conversation implements AgencyContext {
       const refusal = `Not carried out: the conversation was already handed over to ${to} in this turn.`
       this.callReturned(other, functionOutput(other, refusal))
     }
-    this.#addToTurn(systemNote(reminder ?? handoffReminder(to)), 'handoff_reminder')
+    this.#addToTurn(systemNote(note), 'handoff_reminder')
     this.#source = this.#inControlOf(to)
     this.advance({ type: 'handed_over', agent: to, agent_run_id: this.#source.agent_run_id })
     this.run.emit({
@@ -286,7 +286,8 @@ type HandOver = {
   readonly to: string
   /** Calls of other handoffs. */
   readonly others: readonly WireItem[]
-  readonly reminder: string | undefined
+  /** For the next agent. */
+  readonly note: string
 }
 
 function keyOf({ type, call_id: callId, id }: WireItem): string {

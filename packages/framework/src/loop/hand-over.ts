@@ -27,7 +27,7 @@ export async function handOver(
   conversation.handOver(call, {
     to: handoff.agent.name,
     others: others.map((other) => other.call),
-    reminder: agent.handoffReminder,
+    note: agent.handoffReminder ?? noteTo(handoff.agent.name),
   })
   conversation.endTurn()
   if (!handoff.inputFilter) return
@@ -41,6 +41,11 @@ export async function handOver(
   })
   // The note that another agent is in control now is not the filter's to take away.
   conversation.chooseInput([...kept.inputHistory, ...kept.preHandoffItems, ...kept.newItems, ...turn.slice(-1)])
+}
+
+/** The note to the next agent, where the agent before it has none of its own. */
+function noteTo(name: string): string {
+  return `The handoff is complete: you are ${name} now and answer the user directly.`
 }
 
 async function invoke(handoff: AgencyHandoff, context: PreparedTurn['context'], argumentsText: string): Promise<void> {

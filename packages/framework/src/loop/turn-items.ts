@@ -31,7 +31,3 @@ export function functionOutput(call: WireItem, output: unknown): WireItem {
 export function systemNote(text: string): WireItem {
   return { role: 'system', type: 'message', content: text }
 }
-
-export function handoffReminder(to: string): string {
-  return `The handoff is complete: you are ${to} now and answer the user directly.`
-}

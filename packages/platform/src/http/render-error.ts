@@ -1,21 +1,8 @@
 import { type ErrorCode, ServiceError } from '@bureau/protocol'
 import { errorGate, refuseMalformed } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
+import { AfterAdmission, admissionHeaders } from './admission-header.ts'
 import type { Surface } from './route.ts'
-
-/** What is known of a completion's reservation when something goes wrong. */
-type AdmissionState = 'none' | 'unknown' | { readonly runId: string }
-
-/** A completion that failed when something was, or may have been, reserved. */
-export class AfterAdmission extends Error {
-  override readonly name = 'AfterAdmission'
-  readonly state: AdmissionState
-
-  constructor(state: AdmissionState, options: ErrorOptions = {}) {
-    super('a completion failed after its admission', options)
-    this.state = state
-  }
-}
 
 const CHAT_DETAILS: Readonly<Record<number, string>> = {
   400: 'Your JSON payload is missing required fields. Please consult the documentation.',
@@ -56,15 +43,6 @@ export function errorBody(surface: Surface, refusal: ServiceError, requestId: st
       return { error: message, code, requestId, ...(fields?.length && { fields }) }
   }
 }
-
-/** `false` is sent only when this attempt reserved nothing, and not where it could be taken for "try another id". */
-function admissionHeaders(error: Error, { code }: ServiceError): Record<string, string> {
-  const state = error instanceof AfterAdmission ? error.state : 'none'
-  if (typeof state === 'object') return { 'X-Agent-Run-Admitted': 'true', 'X-Agent-Run-Id': state.runId }
-  return state === 'none' && code !== 'usage_request_id_reused' ? NOT_ADMITTED : {}
-}
-
-const NOT_ADMITTED = { 'X-Agent-Run-Admitted': 'false' }
 
 /** Fastify's own errors have a status of their own. */
 function toServiceError(error: Error & { readonly statusCode?: number }): ServiceError {

@@ -1,5 +1,5 @@
 import type { Tx } from '../db/operation.ts'
-import { debitRun } from '../members/debit-allowance.ts'
+import { debitRun } from '../members/debit-and-refund.ts'
 import type { HeldRun } from './hold-run.ts'
 import type { ModelCall } from './run-output.repo.ts'
 

@@ -1,6 +1,6 @@
 import type { Platform } from '../context.ts'
 import { isDelivered, sendWebhook } from './send-webhook.ts'
-import { fanOutAnnouncements, settleDelivery, takeDeliveries, type TakenDelivery } from './webhook-queue.ts'
+import { fanOutAnnouncements, settleDelivery, takeDeliveries, type TakenDelivery } from './webhook-retries.ts'
 
 /** Announces what has happened since the last time, and delivers what is due. */
 export async function deliverWebhooks(platform: Platform): Promise<void> {

@@ -1,13 +1,13 @@
 import { type Message, type WireItem, withoutMetadata } from '@bureau/protocol'
-import type { Agent } from './agency/agent.ts'
-import { requestHeaders } from './models/request-body.ts'
-import { resolveModel, type ResolvedModel } from './models/resolve-model.ts'
-import { estimateTokens } from './models/estimate-tokens.ts'
-import { usageOfResponse } from './models/pricing.ts'
-import type { ResponsesResponse } from './agency/model-object.ts'
-import type { Run } from './run/run.ts'
-import { errorCodeOf } from './run/run-failure.ts'
-import type { ModelStep } from './trace/trace-step.ts'
+import type { Agent } from '../agency/agent.ts'
+import { requestHeaders } from '../models/request-body.ts'
+import { resolveModel, type ResolvedModel } from '../models/resolve-model.ts'
+import { estimateTokens } from '../models/estimate-tokens.ts'
+import { usageOfResponse } from '../models/pricing.ts'
+import type { ResponsesResponse } from '../agency/model-object.ts'
+import type { Run } from './run.ts'
+import { errorCodeOf } from './run-failure.ts'
+import type { ModelStep } from '../trace/trace-step.ts'
 
 const MAX_ATTEMPTS = 3
 const MAX_INPUT_CHARACTERS = 1_000
