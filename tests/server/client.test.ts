@@ -178,13 +178,18 @@ describe('a client of a self-hosted server', () => {
     const server = await startTestServer({ agencies: soloAgency(), maxConcurrentRuns: 1 })
     const gate = server.provider.gate()
     server.provider.script([[textDeltas(['Half', hold(gate)])], [text('Second')]])
-    const client = createClient({ url: `${server.url}/solo` })
+    let refusals = 0
+    const freeOnceRefused: typeof fetch = async (...request) => {
+      const response = await fetch(...request)
+      if (response.status === 503 && refusals++ === 0) gate.release()
+      return response
+    }
+    const client = createClient({ url: `${server.url}/solo`, fetch: freeOnceRefused })
     const first = client.stream('One')
     await first.started
-    const second = client.stream('Two')
-    setTimeout(() => gate.release(), 200)
 
-    expect((await second.result).text).toBe('Second')
+    expect((await client.stream('Two').result).text).toBe('Second')
+    expect(refusals).toBeGreaterThan(0)
     expect(server.provider.modelRequests).toHaveLength(2)
   })
 })
