@@ -4,6 +4,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { connectRedis, type RedisConnection } from '../redis/connect-redis.ts'
 import { describeRunLogs, ENDING, event, eventsOf, newRun, readAll } from './run-log.contract.ts'
+import { RedisStream } from './redis-stream.ts'
 import { RedisRunLogs } from './run-log.redis.ts'
 import type { RunLogReader } from './run-log.ts'
 
@@ -84,6 +85,19 @@ describe.runIf(await isReachable())('on Redis', () => {
     await log.seal(ENDING)
     log.release()
     expect((await Promise.all(reading)).map((events) => events.length)).toEqual([402, 3])
+  })
+
+  test('a write that is repeated with more, because its answer was lost, shows nothing twice', async () => {
+    const stream = new RedisStream(await connectTest(), {
+      prefix: `test:${randomUUID()}:`,
+      runId: 'run_1',
+      lingerMs: 120_000,
+    })
+    const events = ['1', '2', '3'].map(event)
+    await stream.write({ first: 1, events: events.slice(0, 2) }, { anew: false })
+    await stream.write({ first: 1, events }, { anew: false })
+    expect(await stream.read(0)).toEqual({ first: 1, events })
+    expect(await stream.read(2)).toEqual({ first: 3, events: events.slice(2) })
   })
 
   test('a run goes on without Redis, and what others missed is there when Redis is back', async () => {
