@@ -14,8 +14,9 @@ function found(file: string, text: string): string[] {
 
 test.each([
   ['// The model is told so.', 'gets, is answered, is shown'],
-  ['/** Stands in an event. */', undefined],
+  ['/** Stands in an event. */', 'is in'],
   ['/** The size stands in the header. */', 'is in'],
+  ['/** Lets go of a log. */', 'release, forget, expire'],
   ['const letGo = () => {}', 'release, forget, expire'],
   ['// Undefined when it is no text.', 'is not a …'],
   ['// Undefined when there is no text.', undefined],

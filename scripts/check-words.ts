@@ -16,9 +16,9 @@ type Word = { readonly found: RegExp; readonly better: string }
 const WORDS: readonly Word[] = [
   { found: /\b(?:is|are|was|were) told\b/, better: 'gets, is answered, is shown' },
   { found: /\bis said\b/, better: 'is sent, is shown' },
-  { found: /\bstands? in (?:a|an|the|its|their|every|events)\b/, better: 'is in' },
-  { found: /\bhears?\b/, better: 'receives, is notified' },
-  { found: /\blets? go\b|letGo/, better: 'release, forget, expire' },
+  { found: /\b[Ss]tands? in (?:a|an|the|its|their|every|events)\b/, better: 'is in' },
+  { found: /\b[Hh]ears?\b/, better: 'receives, is notified' },
+  { found: /\b[Ll]ets? go\b|letGo/, better: 'release, forget, expire' },
   { found: /\btell[A-Z]\w*/, better: 'answer, notify, report' },
   {
     found: /(?<!here )\b(?:is|are) no (?:text|file|JSON|item|object|orphans?|answer|union|part of)\b/,

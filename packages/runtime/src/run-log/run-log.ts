@@ -109,7 +109,7 @@ export interface RunLogs {
    */
   find(runId: string): Promise<RunLogReader | undefined>
 
-  /** Lets go of a log that has ended before its time is over: this process no longer has it. */
+  /** Drops the log of a run that has ended, before its time is over. */
   forget(runId: string): void
 
   /** Lets those who read the log elsewhere look at once: its run may have ended without an event in it. */
