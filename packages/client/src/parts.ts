@@ -167,7 +167,7 @@ export class Parts {
     this.#put({ ...baseOf(id, source), ...written, state: 'done' })
   }
 
-  /** The first agent of a nested conversation is the one that was asked. */
+  /** The first agent of a nested conversation is its recipient. */
   #enter({ parent_run_id: id = '', agent: name }: EventSource): void {
     this.#change(
       id,

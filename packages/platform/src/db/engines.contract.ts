@@ -46,7 +46,7 @@ export async function openTestDatabase(
   return { db, url: url.href, drop }
 }
 
-/** The same database until it is taken back: what its borrower still asks then is refused, as by one that is closed. */
+/** The same database until it is taken back. Later queries of its borrower are refused, as by a closed database. */
 function lend(db: PgliteDatabase): { lent: PgliteDatabase; takeBack: () => void } {
   let isOver = false
   const lent = new Proxy(db, {

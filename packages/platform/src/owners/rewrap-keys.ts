@@ -23,7 +23,7 @@ export async function rewrapKeys(db: Database, keys: MasterKeys): Promise<number
   const running = db.engine === 'pglite' ? 0 : await db.run(countRunning, undefined)
   if (running > 0) {
     throw new StartError(
-      `Processes of the platform use this database: ${running}. Stop them all and try again; one that was killed counts ` +
+      `Processes of the platform use this database: ${running}. Stop them all and try again; a killed process counts ` +
         'for 45 seconds.',
     )
   }
