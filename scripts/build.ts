@@ -24,7 +24,7 @@ const Manifest = z.object({
   bin: z.record(z.string(), z.string()).default({}),
 })
 
-compile()
+await compile()
 rmSync(PACKED, { recursive: true, force: true })
 for (const { name, filename, unpackedSize } of pack(PACKED)) {
   await lint(filename)

@@ -1,7 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, globSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, globSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
+import { buildConsole } from './build-console.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 
@@ -29,7 +30,7 @@ type Tarball = z.infer<typeof Tarballs>[number]
  *
  * @throws Error with what the compiler says.
  */
-export function compile(project = 'tsconfig.build.json'): void {
+export async function compile(project = 'tsconfig.build.json'): Promise<void> {
   for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
@@ -42,12 +43,13 @@ export function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
+  await buildConsole(path.join(ROOT, 'packages/runtime/dist/console'))
 }
 
-/** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */
+/** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all that are published. */
 export function pack(destination: string, packages?: readonly string[]): Tarball[] {
   mkdirSync(destination, { recursive: true })
-  const which = packages?.map((name) => `--workspace=packages/${name}`) ?? ['--workspaces']
+  const which = (packages ?? publishedPackages()).map((name) => `--workspace=packages/${name}`)
   const report = execFileSync('npm', ['pack', ...which, '--json', '--pack-destination', destination], {
     cwd: ROOT,
     encoding: 'utf8',
@@ -57,4 +59,11 @@ export function pack(destination: string, packages?: readonly string[]): Tarball
     ...tarball,
     filename: path.join(destination, tarball.filename),
   }))
+}
+
+/** The folder names of the packages that are not private. */
+function publishedPackages(): string[] {
+  const manifests = globSync('packages/*/package.json', { cwd: ROOT })
+  const isPublished = (file: string): boolean => !('private' in JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')))
+  return manifests.filter(isPublished).map((file) => path.basename(path.dirname(file)))
 }

@@ -128,7 +128,7 @@ let unreachable = ''
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'bureau-install-'))
-  compile('packages/server/tsconfig.build.json')
+  await compile('packages/server/tsconfig.build.json')
   const tarballs = pack(path.join(folder, 'tarballs'), PACKAGES).map(({ filename }) => filename)
   writeFileSync(path.join(folder, 'package.json'), '{ "name": "installed", "version": "1.0.0", "type": "module" }')
   writeFileSync(path.join(folder, 'server.mjs'), SERVER)

@@ -1,4 +1,12 @@
-import { answerCompletely, apiDocsRoutes, methodsAt, NO_SNIFFING, notFoundGate, serveRoutes } from '@bureau/runtime'
+import {
+  answerCompletely,
+  apiDocsRoutes,
+  consoleRoutes,
+  methodsAt,
+  NO_SNIFFING,
+  notFoundGate,
+  serveRoutes,
+} from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
@@ -40,6 +48,7 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const MINUTE_MS = 60_000
+const VERSION = '0.1.0'
 
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {
@@ -76,6 +85,8 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
   serveRoutes(app, ROUTES, routeSettings(platform))
   serveDocs(app, platform)
+  if (platform.config.console)
+    consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
   return app
 }
 
