@@ -11,11 +11,16 @@ import { argumentsOf } from './read-response.ts'
 import { toText, toWireOutput } from './tool-output.ts'
 import { functionOutput } from './turn-items.ts'
 
-/** `answer`: what the tools have returned is the agent's answer. */
-type CallsOutcome = { readonly answer: string | undefined }
+type CallsOutcome = {
+  /** What the tools have returned is the agent's answer. */
+  readonly answer: string | undefined
+  /** The run ends here: the caller is to carry out these calls. */
+  readonly left: readonly WireItem[]
+}
 
 /**
- * Carries out all function calls of a turn at the same time, and waits for all of them.
+ * Carries out all function calls of a turn at the same time, and waits for all of them. Calls of functions of the run's
+ * caller are left.
  *
  * When a call fails, the model gets the error. A failure that must end the run aborts the other calls, and is thrown when they have ended.
  *
@@ -27,9 +32,12 @@ export async function carryOutCalls(
   turn: PreparedTurn,
   calls: readonly WireItem[],
 ): Promise<CallsOutcome> {
-  const bindings = calls.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
+  const callers = new Set(turn.callerFunctions.map(({ name }) => name))
+  const left = calls.filter(({ name }) => callers.has(String(name)))
+  const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
+  const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
   await requireNoApproval(turn, bindings)
-  const stop = calls.length > 1 ? new AbortController() : undefined
+  const stop = own.length > 1 ? new AbortController() : undefined
   const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
   const working = bindings.map(async (binding) => {
     try {
@@ -47,6 +55,7 @@ export async function carryOutCalls(
       turn,
       settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : [])),
     ),
+    left,
   }
 }
 

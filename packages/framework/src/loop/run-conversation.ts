@@ -12,6 +12,7 @@ import { handOver } from './hand-over.ts'
 import { type PreparedTurn, prepareTurn } from './prepare-turn.ts'
 import { type ReadResponse, readResponse } from './read-response.ts'
 import { requestModel } from './request-model.ts'
+import { functionOutput } from './turn-items.ts'
 
 /**
  * Lets the agents of a conversation take turns until one of them has answered.
@@ -66,12 +67,26 @@ async function takeTurn(conversation: Conversation, context: RunContext): Promis
   if (response.kind === 'answer') return acceptAnswer(conversation, context, response.text)
   conversation.advance({ type: 'responded', calls: bindingsOf(turn, response) })
   const outcome = await carryOutCalls(conversation, turn, response.calls)
+  if (outcome.left.length > 0) return leaveToCaller(conversation, outcome.left, response.handoffs)
   if (response.handoffs.length > 0) await handOver(conversation, turn, response.handoffs)
   else if (outcome.answer !== undefined) return acceptAnswer(conversation, context, outcome.answer)
   else conversation.endTurn()
   conversation.advance({ type: 'turn.ended' })
   return GO_ON
 }
+
+/** The caller's functions are the last thing that happens in a run. */
+function leaveToCaller(
+  conversation: Conversation,
+  calls: readonly WireItem[],
+  handoffs: (ReadResponse & { readonly kind: 'calls' })['handoffs'],
+): Turn {
+  for (const { call } of handoffs) conversation.callReturned(call, functionOutput(call, NOT_HANDED_OVER))
+  conversation.run.leftToCaller.push(...calls.map(({ call_id: id }) => id!))
+  return { isAnswered: true, answer: null }
+}
+
+const NOT_HANDED_OVER = 'Not carried out: functions of the caller were called in this turn.'
 
 /** Which of the agent's functions each call is for. */
 function bindingsOf(turn: PreparedTurn, { calls, handoffs }: ReadResponse & { readonly kind: 'calls' }): CallBinding[] {
