@@ -61,13 +61,14 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
     type: 'run.ended',
     run_id: runId,
     status: outcome.status,
-    new_messages: newMessagesForClient(run.messages, input.history),
+    new_messages: newMessagesForClient(run.messages, input.history, run.leftToCaller),
     usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
     usage_by_model: run.usageByModel,
     output: outcome.output,
     error: outcome.error,
     ...(input.fileIdsMap && { file_ids_map: input.fileIdsMap }),
     ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
+    ...(run.leftToCaller.length > 0 && { caller_calls: run.leftToCaller }),
   }
   run.emit(ended)
   run.close()

@@ -108,4 +108,6 @@ export type RunEnded = {
   readonly error: RunError | null
   readonly file_ids_map?: Readonly<Record<string, string>>
   readonly chat_name?: string
+  /** Calls of functions that the caller carries out, by their ids: without output, the last items of `new_messages`. */
+  readonly caller_calls?: readonly string[]
 }

@@ -14,8 +14,12 @@ import { argumentsOf, type ReadResponse } from './read-response.ts'
 import { toText, toWireOutput } from './tool-output.ts'
 import { functionOutput } from './turn-items.ts'
 
-/** `answer`: what the tools have returned is the agent's answer. */
-type CallsOutcome = { readonly answer: string | undefined }
+type CallsOutcome = {
+  /** What the tools have returned is the agent's answer. */
+  readonly answer: string | undefined
+  /** The run ends here: the caller is to carry out these calls. */
+  readonly left: readonly WireItem[]
+}
 
 /** What a model reads in place of the output of a call that the server has made once and must not make again. */
 export const UNKNOWN_RESULT =
@@ -23,7 +27,7 @@ export const UNKNOWN_RESULT =
 
 /**
  * Carries out all function calls of a turn at the same time, and waits for all of them. That they are made is committed
- * before any is made, and what has become of each before it is shown.
+ * before any is made, and what has become of each before it is shown. Calls of functions of the run's caller are left.
  *
  * When a call fails, the model gets the error. A failure that must end the run aborts the other calls, and is thrown when they have ended.
  *
@@ -35,10 +39,14 @@ export async function carryOutCalls(
   turn: PreparedTurn,
   { calls, handoffs }: ReadResponse & { readonly kind: 'calls' },
 ): Promise<CallsOutcome> {
-  const bindings = calls.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
+  const callers = new Set(turn.callerFunctions.map(({ name }) => name))
+  const left = calls.filter(({ name }) => callers.has(String(name)))
+  const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
+  const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
   await requireNoApproval(turn, bindings)
-  await start(conversation, [...calls, ...handoffs.slice(0, 1).map(({ call }) => call)])
-  const stop = calls.length > 1 ? new AbortController() : undefined
+  const carriedOut = left.length > 0 ? [] : handoffs.slice(0, 1)
+  await start(conversation, [...own, ...carriedOut.map(({ call }) => call)])
+  const stop = own.length > 1 ? new AbortController() : undefined
   const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
   const working = bindings.map(async (binding) => {
     try {
@@ -56,6 +64,7 @@ export async function carryOutCalls(
       turn,
       settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : [])),
     ),
+    left,
   }
 }
 
@@ -123,7 +132,7 @@ async function carryOut(
 }
 
 /** An output is committed before anybody sees it. */
-async function returned(conversation: Conversation, call: WireItem, output: WireItem): Promise<void> {
+export async function returned(conversation: Conversation, call: WireItem, output: WireItem): Promise<void> {
   const facts = conversation.toolFacts(call)
   conversation.callReturned(call, output, output['output'] === UNKNOWN_RESULT ? 'unknown' : 'done')
   await conversation.run.commit()
