@@ -18,6 +18,9 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
   'packages/runtime/dist/assets/redoc': ['redoc/LICENSE'],
 }
 
+/** The documents that every server shows, as packages/runtime/src/http/guide.ts reads them. */
+const GUIDE = { from: ['docs/**/*.md', 'examples/*.{md,ts}', 'ARCHITECTURE.md'], to: 'packages/runtime/dist/guide' }
+
 const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpackedSize: z.number() }))
 
 /** A packed package; `filename` is absolute, sizes are in bytes. */
@@ -42,6 +45,7 @@ export function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
+  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
   if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
 }
 

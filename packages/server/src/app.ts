@@ -7,6 +7,7 @@ import {
   apiDocsRoutes,
   BodyReceiver,
   createLogger,
+  guideRoutes,
   KeptRuns,
   type Logger,
   methodsAt,
@@ -232,7 +233,9 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
   // Made when it is first asked for: most servers never are, and it would slow every start.
   let description: object | undefined
   const document = (): object => (description ??= describe())
-  apiDocsRoutes(app, { prefix: '', document, routeConfig: { open: options.publicDocs ?? false } })
+  const routeConfig = { open: options.publicDocs ?? false }
+  apiDocsRoutes(app, { prefix: '', document, routeConfig })
+  guideRoutes(app, { routeConfig })
 }
 
 /** The address in the API description. */
