@@ -25,7 +25,8 @@ import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
-import { type Face, metadataRoute } from './faces/face.ts'
+import { type Face, metadataRoute, type ServedAgency } from './faces/face.ts'
+import { protocolRoutes } from './faces/protocol-faces.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
@@ -92,12 +93,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     aguiReasoning: options.aguiReasoning ?? true,
     files: fileSettings(options, models),
   }
-  app.addHook('onClose', async () => {
-    await context.environment.mcp.close()
-    await signIns?.close()
-    await backends.close()
-    await models.close()
-  })
+  app.addHook('onClose', () => closeInOrder([context.environment.mcp, signIns, backends, models]))
   logRequests(app)
   await allowOrigins(app, callers.origins)
   finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
@@ -106,9 +102,11 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   observability.install(app)
   readBodies(app)
   app.setErrorHandler(renderError)
-  const agencyRows = agencyRoutes(agencies, { options, context })
+  const served = servedAgencies(agencies, context)
+  const agencyRows = served.flatMap((each) => agencyRoutes(each, options))
   const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
+  serveRoutes(app, protocolRoutes({ served, tools, callers, version: VERSION, log }), ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
   serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
@@ -116,6 +114,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
 }
 
 const VERSION = '0.1.0'
+
+async function closeInOrder(parts: readonly ({ close(): Promise<unknown> } | undefined)[]): Promise<void> {
+  for (const part of parts) await part?.close()
+}
 
 function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): FastifyInstance {
   const loggerInstance: FastifyBaseLogger = log
@@ -185,12 +187,14 @@ function facesOf({ enableAgui = false }: ServerOptions): readonly Face[] {
   return [enableAgui ? aguiFace('get_response_stream') : agencyFace, aguiFace('agui')]
 }
 
-function agencyRoutes(agencies: ReadonlyMap<string, Agency>, { options, context }: AgencyParts): ServerRoute[] {
-  const faces = facesOf(options)
-  return [...agencies].flatMap(([name, agency]) => {
-    const served = { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
-    return [...faces.flatMap((face) => face(served)), metadataRoute(served)]
+function servedAgencies(agencies: ReadonlyMap<string, Agency>, context: ServerContext): ServedAgency[] {
+  return [...agencies].map(([name, agency]) => {
+    return { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
   })
+}
+
+function agencyRoutes(served: ServedAgency, options: ServerOptions): ServerRoute[] {
+  return [...facesOf(options).flatMap((face) => face(served)), metadataRoute(served)]
 }
 
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>

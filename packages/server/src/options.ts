@@ -97,6 +97,7 @@ const RESERVED_NAMES = new Set([
   'get_logs',
   'healthz',
   'internal',
+  'mcp',
   'metrics',
   'openapi.json',
   'readyz',
