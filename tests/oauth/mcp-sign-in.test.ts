@@ -18,12 +18,12 @@ const READ_NOTES = { name: 'ask_solo', arguments: { message: 'read my notes' } }
 test('an MCP client that shows progress sees where to sign in, and the run goes on', async () => {
   const { server } = await startOAuthSetUp()
   const client = await connect(server.url, 'ada')
-  const onprogress = async ({ message = '' }: { message?: string }): Promise<void> => {
-    const address = /^Sign in to notes: (\S+)$/.exec(message)?.[1]
+  const onprogress = async (message: string | undefined): Promise<void> => {
+    const address = /^Sign in to notes: (\S+)$/.exec(message ?? '')?.[1]
     if (address) await new Browser().signIn(address, 'ada@idp')
   }
 
-  const result = (await client.callTool(READ_NOTES, { onprogress: (progress) => void onprogress(progress) })) as Json
+  const result = (await client.callTool(READ_NOTES, { onprogress: ({ message }) => void onprogress(message) })) as Json
 
   expect(result.structuredContent.answer).toContain('Notes of ada@idp')
 })

@@ -26,7 +26,7 @@ import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
 import { type Face, metadataRoute, type ServedAgency } from './faces/face.ts'
-import { protocolRoutes } from './faces/protocol-faces.ts'
+import { openAiRoutes, protocolRoutes } from './faces/protocol-faces.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
@@ -102,11 +102,11 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   observability.install(app)
   readBodies(app)
   app.setErrorHandler(renderError)
-  const served = servedAgencies(agencies, context)
-  const agencyRows = served.flatMap((each) => agencyRoutes(each, options))
+  const served = [...agencies].map(([name, agency]) => serve(name, agency, context))
+  const agencyRows = [...agencyRoutes(served, options), ...openAiRoutes(served, options)]
   const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
-  serveRoutes(app, protocolRoutes({ served, tools, callers, version: VERSION, log }), ROUTE_SETTINGS)
+  serveRoutes(app, protocolRoutes({ served, tools, callers, options, version: VERSION, log }), ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
   serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
@@ -129,6 +129,8 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
     trustProxy: [...config.trustedProxies],
     // Of a whole request; what is too slow long before that is cut by whoever receives its body.
     requestTimeout: 5 * MINUTE_MS,
+    // Names of agencies and agents are longer than the default.
+    routerOptions: { maxParamLength: 512 },
     schemaController: { compilersFactory: schemaCompilers },
     forceCloseConnections: true,
     // Else 10 s, for hooks as well: a closing server would not wait any longer for its streams.
@@ -187,14 +189,13 @@ function facesOf({ enableAgui = false }: ServerOptions): readonly Face[] {
   return [enableAgui ? aguiFace('get_response_stream') : agencyFace, aguiFace('agui')]
 }
 
-function servedAgencies(agencies: ReadonlyMap<string, Agency>, context: ServerContext): ServedAgency[] {
-  return [...agencies].map(([name, agency]) => {
-    return { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
-  })
+function serve(name: string, agency: Agency, context: ServerContext): ServedAgency {
+  return { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
 }
 
-function agencyRoutes(served: ServedAgency, options: ServerOptions): ServerRoute[] {
-  return [...facesOf(options).flatMap((face) => face(served)), metadataRoute(served)]
+function agencyRoutes(agencies: readonly ServedAgency[], options: ServerOptions): ServerRoute[] {
+  const faces = facesOf(options)
+  return agencies.flatMap((served) => [...faces.flatMap((face) => face(served)), metadataRoute(served)])
 }
 
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
