@@ -5,8 +5,16 @@ export type RunStorage = {
   removeItem(key: string): void
 }
 
-/** What a page needs to find its run again after a reload. Positions and messages are not kept: the run is replayed. */
-export type StoredRun = { readonly request?: string | null | undefined; readonly run?: string | undefined }
+/**
+ * What a page needs to find its run again after a reload. Positions are not kept: the run is replayed. For a server that
+ * keeps no history also what was sent, and how many messages the chat had `before`.
+ */
+export type StoredRun = {
+  readonly request?: string | null | undefined
+  readonly run?: string | undefined
+  readonly message?: unknown
+  readonly before?: number | undefined
+}
 
 /** The unfinished run of each chat. A storage that is full or forbidden keeps nothing, and no run fails for it. */
 export class RunStore {
@@ -24,8 +32,8 @@ export class RunStore {
     return this.#try(() => JSON.parse(text ?? '{}') as StoredRun) ?? {}
   }
 
-  set(chat: string, { request, run }: StoredRun): void {
-    this.#try((storage) => storage.setItem(this.#prefix + chat, JSON.stringify({ chat, request, run })))
+  set(chat: string, run: StoredRun): void {
+    this.#try((storage) => storage.setItem(this.#prefix + chat, JSON.stringify({ chat, ...run })))
   }
 
   /** Unless another run has begun in the chat meanwhile. */
