@@ -173,7 +173,7 @@ function isGone(error: unknown): boolean {
   return error instanceof BureauError && error.status === 404 && error.code !== 'integration_not_found'
 }
 
-/** 128 random bits. `crypto.randomUUID` is missing in pages that came over plain HTTP. */
-function randomId(): string {
+/** 128 random bits, fit for the name of a chat that nobody else has. `crypto.randomUUID` is missing in pages that came over plain HTTP. */
+export function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

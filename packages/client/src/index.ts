@@ -5,6 +5,7 @@ export {
   createClient,
   type Histories,
   type PlatformOptions,
+  randomId,
 } from './client.ts'
 export { BureauError, type BureauErrorCode } from './error.ts'
 export { type Part, partsOf } from './parts.ts'
