@@ -4,7 +4,7 @@ import type { Part } from './parts.ts'
 import { ask, askingOf } from './retry.ts'
 import { Run } from './run.ts'
 import type { RunOrigin, Ways } from './run-begin.ts'
-import { type RunStorage, RunStore, type StoredRun } from './run-store.ts'
+import { type Histories, type RunStorage, RunStore, type StoredRun } from './run-store.ts'
 import type { Connection } from './send.ts'
 import { agencyServer, type Ask, type HistoryPage, type Input, platformServer } from './server.ts'
 
@@ -35,9 +35,6 @@ export type AgencyOptions = CommonOptions & {
   /** Where the messages of each chat are kept, because the server keeps none. Default: a new Map. */
   readonly histories?: Histories
 }
-
-/** The messages of chats, by name. */
-export type Histories = Pick<Map<string, readonly Message[]>, 'get' | 'set'>
 
 /** What of an agency's type says who its agents are and what they answer with, by name. */
 export type AnyAgency = { readonly '~answers'?: Readonly<Record<string, unknown>> }
@@ -91,7 +88,7 @@ class AgencyClient implements Client {
 
   constructor(options: PlatformOptions | AgencyOptions) {
     const { integration } = options
-    if (integration === undefined) this.histories = options.histories ?? new Map()
+    if (integration === undefined) this.histories = options.histories ?? new Map<string, readonly Message[]>()
     const server = integration === undefined ? agencyServer(options.resume ?? false) : platformServer(integration)
     this.#ways = { ...askingOf(options), server }
     this.#store = new RunStore(server.resumes && options.storage, `${this.#ways.connection.url}:${server.name}`)

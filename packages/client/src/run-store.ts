@@ -1,3 +1,5 @@
+import type { Message } from '@bureau/protocol'
+
 /** Where the ids of unfinished runs are kept, as `localStorage` keeps them. */
 export type RunStorage = {
   getItem(key: string): string | null
@@ -14,6 +16,27 @@ export type StoredRun = {
   readonly run?: string | undefined
   readonly message?: unknown
   readonly before?: number | undefined
+}
+
+/** The messages of chats, by name: a Map, or what keeps them longer. */
+export type Histories = {
+  get(chat: string): readonly Message[] | undefined
+  set(chat: string, messages: readonly Message[]): unknown
+}
+
+/** Histories that outlive a reload: `historiesIn(localStorage)`. What a full storage cannot keep is forgotten. */
+export function historiesIn(storage: RunStorage): Histories {
+  const keyOf = (chat: string): string => `bureau-history:${chat}`
+  return {
+    get: (chat) => JSON.parse(storage.getItem(keyOf(chat)) ?? '[]') as Message[],
+    set(chat, messages) {
+      try {
+        storage.setItem(keyOf(chat), JSON.stringify(messages))
+      } catch {
+        storage.removeItem(keyOf(chat))
+      }
+    },
+  }
 }
 
 /** The unfinished run of each chat. A storage that is full or forbidden keeps nothing, and no run fails for it. */

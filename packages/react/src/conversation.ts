@@ -75,7 +75,8 @@ export class Conversation {
     const turn = new Turn(this.#newId(), typeof message === 'string' ? { message } : message)
     this.#turns.push(turn)
     this.#show()
-    await this.#next()
+    void this.#next()
+    await turn.settled
   }
 
   /** Stops the run at the server. */
@@ -152,23 +153,19 @@ export class Conversation {
     const isUnknown = this.#isNew && this.#turns.length === 0
     const { entries, cursor } = isUnknown ? NOTHING : await this.#client.history(this.#chat)
     const run = isUnknown ? null : await this.#client.attach({ chat: this.#chat })
+    const id = (await run?.started)?.run
     if (this.#opening !== opening) return run?.detach()
     this.#cursor = cursor
-    this.#turns = this.#turns.filter(({ state }) => state === 'queued')
+    this.#turns = this.#turns.filter(({ isQueued }) => isQueued)
     this.#isResuming = false
-    this.#setEntries(entries)
-    this.#show()
-    if (run) await this.#adopt(run)
-    else await this.#next()
-  }
-
-  /** Shows a run that was not begun here. */
-  async #adopt(run: Run): Promise<void> {
-    const { run: id } = await run.started
-    // Its message may be in the history; what it has answered so far comes again.
-    const question = this.#entries.find((entry) => entry.run === id && entry.item.role === 'user')?.item['content']
-    const message = run.message ?? (question === undefined ? undefined : [{ content: question }])
-    this.#setEntries(this.#entries.filter((entry) => entry.run !== id))
+    // What the run has answered so far comes again.
+    this.#setEntries(entries.filter((entry) => id === undefined || entry.run !== id))
+    if (!run) {
+      this.#show()
+      return this.#next()
+    }
+    const asked = entries.find((entry) => entry.run === id && entry.item.role === 'user')
+    const message = run.message ?? (asked && [{ content: asked.item['content'] }])
     const turn = new Turn(this.#newId(), message === undefined ? undefined : ({ message } as Input))
     this.#turns.unshift(turn)
     await this.#follow(turn, run)
@@ -176,7 +173,7 @@ export class Conversation {
 
   /** Sends the next message that is kept, unless there is a run. */
   async #next(): Promise<void> {
-    const turn = this.#turns.find(({ state }) => state === 'queued')
+    const turn = this.#turns.find(({ isQueued }) => isQueued)
     if (!turn?.input || this.#open || this.#isResuming) return
     turn.at = this.#client.histories?.get(this.#chat)?.length ?? 0
     await this.#follow(turn, this.#client.stream({ ...turn.input, chat: this.#chat }))
@@ -205,6 +202,7 @@ export class Conversation {
       return this.#finish(turn, 'failed')
     } finally {
       off()
+      if (!turn.isQueued) turn.settle()
       this.#show()
     }
   }

@@ -13,17 +13,25 @@ export class Turn {
   run: Run | undefined
   state: State = 'queued'
   error: BureauError | null = null
+  /** Resolves when its run is over or waits. */
+  readonly settled: Promise<void>
+  settle: () => void = () => {}
   readonly #question: ReturnType<typeof userMessage> | undefined
   #messages: UiMessage[] = []
 
   constructor(id: string, input: Input | undefined) {
     this.id = id
     this.input = input
+    this.settled = new Promise((resolve) => (this.settle = resolve))
     this.#question = input && userMessage(id, input.message)
   }
 
   get isOpen(): boolean {
     return this.state === 'running' || this.state === 'waiting'
+  }
+
+  get isQueued(): boolean {
+    return this.state === 'queued'
   }
 
   /** What waits for a decision. */
