@@ -36,7 +36,9 @@ function sentenceOf(message: string, record: LogRecord): string {
   const took = durationMs === undefined ? '' : ` in ${durationOf(Number(durationMs))}`
   if (message === 'request') {
     const left = clientLeft === true ? ', the client left' : ''
-    return plain(`${String(method)} ${String(route ?? '(no such route)')} ${String(status)}${took}${left}`)
+    return plain(
+      `${method as string} ${(route as string | undefined) ?? '(no such route)'} ${status as number}${took}${left}`,
+    )
   }
   if (message === 'run ended') {
     const who = record['agency'] ?? record['runId']
@@ -57,9 +59,9 @@ function spentOf(usage: unknown): string {
 
 function failureOf({ err }: LogRecord, level: number): string {
   if (typeof err !== 'object' || err === null) return ''
-  const { message, stack } = err as LogRecord
+  const { message, stack } = err as { readonly message?: string; readonly stack?: string }
   // A warning says why; where it happened is for what must not happen.
-  if (level < ERROR || typeof stack !== 'string') return message === undefined ? '' : `: ${plain(String(message))}`
+  if (level < ERROR || stack === undefined) return message === undefined ? '' : `: ${plain(message)}`
   return stack
     .split('\n')
     .map((line) => `\n  ${styleText('dim', plain(line))}`)
