@@ -62,7 +62,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const agencies = readAgencies(options)
   const tools = readTools(options.tools ?? [])
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
-  const log = createLogger(options.logLevel ?? 'info')
+  const log = createLogger(options.logLevel ?? 'info', options.logDestination)
   const callers = callersOf(options, config)
   if (callers.token === undefined) warnOfOpenServer(options, log)
   const observability = await openObservability(options, config, { agencies, callers, log })
