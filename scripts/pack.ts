@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, globSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, globSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
@@ -61,4 +61,36 @@ export function pack(destination: string, packages?: readonly string[]): Tarball
     ...tarball,
     filename: path.join(destination, tarball.filename),
   }))
+}
+
+/** Taken by whoever compiles and packs: all write to the same folders. */
+const LOCK = path.join(ROOT, 'node_modules/.cache/bureau-pack.lock')
+
+/** Nobody takes longer; a process that was killed leaves its lock behind. */
+const LOCK_EXPIRES_MS = 300_000
+
+/** Compiles `project` and packs `packages` while no other process does, as tests that run at the same time would. */
+export function compileAndPack(
+  destination: string,
+  { project, packages }: { readonly project?: string; readonly packages?: readonly string[] } = {},
+): Tarball[] {
+  mkdirSync(path.dirname(LOCK), { recursive: true })
+  while (!takeLock()) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  try {
+    compile(project)
+    return pack(destination, packages)
+  } finally {
+    rmSync(LOCK, { recursive: true, force: true })
+  }
+}
+
+function takeLock(): boolean {
+  try {
+    mkdirSync(LOCK)
+    return true
+  } catch {
+    const since = statSync(LOCK, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Date.now() - since > LOCK_EXPIRES_MS) rmSync(LOCK, { recursive: true, force: true })
+    return false
+  }
 }
