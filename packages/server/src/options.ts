@@ -86,6 +86,13 @@ export type ServerOptions = OAuthOptions & {
   readonly resumeMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
+  /** False: there is no console at `/console`. Default: as BUREAU_CONSOLE says, which is true. */
+  readonly console?: boolean
+  /**
+   * True: what the latest 200 runs of this process have done is kept in memory, and `/console/runs` shows it to whoever has
+   * the server token. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
+   */
+  readonly keepRecentRuns?: boolean
   /** Default `info`. */
   readonly logLevel?: LogLevel
   /** What takes the lines of the log, each JSON text with its end. Default: standard output. */
