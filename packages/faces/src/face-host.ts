@@ -50,6 +50,13 @@ export interface FaceHost {
   agency(request: FastifyRequest, name: string): Promise<FaceAgency | undefined>
 
   /**
+   * Names the caller, for what a face keeps for somebody: only who has this name finds it again.
+   *
+   * @throws ServiceError `user_not_resolved`
+   */
+  owner(request: FastifyRequest, served: FaceAgency): Promise<string>
+
+  /**
    * Starts a run that belongs to the caller. It takes a place among the server's runs until it has ended.
    *
    * @throws ServiceError `overloaded`, `user_not_resolved`, and on the platform what admission refuses.

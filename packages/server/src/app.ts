@@ -1,5 +1,5 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
-import { openAiFaces } from '@bureau/faces'
+import { MemoryResponseStore, openAiFaces } from '@bureau/faces'
 import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import {
@@ -200,10 +200,15 @@ function agencyRoutes(agencies: readonly ServedAgency[], options: ServerOptions)
 }
 
 /** The protocols that the platform speaks as well: one address for all agencies. */
-function sharedFaces(agencies: readonly ServedAgency[], { openai = true }: ServerOptions): readonly ServerRoute[] {
+function sharedFaces(agencies: readonly ServedAgency[], options: ServerOptions): readonly ServerRoute[] {
+  const { openai = true } = options
   if (openai === false || agencies.length === 0) return []
-  const { sideRequests = 'agency' } = openai === true ? {} : openai
-  return openAiFaces(new ServerHost(agencies), { sideRequests })
+  const { sideRequests = 'agency', keepResponsesMs = 0, strictResponses = false } = openai === true ? {} : openai
+  if (keepResponsesMs > 0 && resumeMsOf(options) === 0) {
+    throw new ConfigError('openai.keepResponsesMs: runs in the background need resumeMs above 0.')
+  }
+  const store = keepResponsesMs > 0 ? new MemoryResponseStore(keepResponsesMs) : undefined
+  return openAiFaces(new ServerHost(agencies), { sideRequests, store, isStrict: strictResponses })
 }
 
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>

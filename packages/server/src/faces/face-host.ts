@@ -1,4 +1,4 @@
-import type { AskedRun, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
+import type { AskedRun, FaceAgency, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { asUser, runUser } from '../oauth/run-user.ts'
@@ -23,6 +23,11 @@ export class ServerHost implements FaceHost {
 
   async agency(_request: FastifyRequest, name: string): Promise<HostedAgency | undefined> {
     return this.#agencies.get(name)
+  }
+
+  async owner(request: FastifyRequest, { name }: FaceAgency): Promise<string> {
+    const { agency, context } = this.#hosted(name)
+    return JSON.stringify(await runUser(context.signIns, agency, request))
   }
 
   async begin(request: FastifyRequest, { served, input, kept }: AskedRun): Promise<FaceRun> {
