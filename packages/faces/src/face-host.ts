@@ -50,11 +50,11 @@ export interface FaceHost {
   agency(request: FastifyRequest, name: string): Promise<FaceAgency | undefined>
 
   /**
-   * Names the caller, for what a face keeps for somebody: only who has this name finds it again.
+   * Who is calling, to whom conversations with this agency belong; null where the server does not know.
    *
    * @throws ServiceError `user_not_resolved`
    */
-  owner(request: FastifyRequest, served: FaceAgency): Promise<string>
+  callerOf(request: FastifyRequest, served: FaceAgency): Promise<string | null>
 
   /**
    * Starts a run that belongs to the caller. It takes a place among the server's runs until it has ended.

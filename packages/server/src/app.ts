@@ -1,5 +1,4 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
-import { MemoryResponseStore, openAiFaces } from '@bureau/faces'
 import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import {
@@ -7,6 +6,7 @@ import {
   apiDocsRoutes,
   BodyReceiver,
   createLogger,
+  guideRoutes,
   KeptRuns,
   type Logger,
   methodsAt,
@@ -24,10 +24,10 @@ import { z } from 'zod'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
-import { ServerHost } from './faces/face-host.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
 import { type Face, metadataRoute, type ServedAgency } from './faces/face.ts'
+import { openAiRoutes, protocolRoutes } from './faces/protocol-faces.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
@@ -94,12 +94,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     aguiReasoning: options.aguiReasoning ?? true,
     files: fileSettings(options, models),
   }
-  app.addHook('onClose', async () => {
-    await context.environment.mcp.close()
-    await signIns?.close()
-    await backends.close()
-    await models.close()
-  })
+  app.addHook('onClose', () => closeInOrder([context.environment.mcp, signIns, backends, models]))
   logRequests(app)
   await allowOrigins(app, callers.origins)
   finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
@@ -109,9 +104,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   readBodies(app)
   app.setErrorHandler(renderError)
   const served = [...agencies].map(([name, agency]) => serve(name, agency, context))
-  const agencyRows = [...agencyRoutes(served, options), ...sharedFaces(served, options)]
+  const agencyRows = [...agencyRoutes(served, options), ...openAiRoutes(served, options)]
   const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
+  serveRoutes(app, protocolRoutes({ served, tools, callers, options, version: VERSION, log }), ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
   serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
@@ -119,6 +115,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
 }
 
 const VERSION = '0.1.0'
+
+async function closeInOrder(parts: readonly ({ close(): Promise<unknown> } | undefined)[]): Promise<void> {
+  for (const part of parts) await part?.close()
+}
 
 function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): FastifyInstance {
   const loggerInstance: FastifyBaseLogger = log
@@ -199,18 +199,6 @@ function agencyRoutes(agencies: readonly ServedAgency[], options: ServerOptions)
   return agencies.flatMap((served) => [...faces.flatMap((face) => face(served)), metadataRoute(served)])
 }
 
-/** The protocols that the platform speaks as well: one address for all agencies. */
-function sharedFaces(agencies: readonly ServedAgency[], options: ServerOptions): readonly ServerRoute[] {
-  const { openai = true } = options
-  if (openai === false || agencies.length === 0) return []
-  const { sideRequests = 'agency', keepResponsesMs = 0, strictResponses = false } = openai === true ? {} : openai
-  if (keepResponsesMs > 0 && resumeMsOf(options) === 0) {
-    throw new ConfigError('openai.keepResponsesMs: runs in the background need resumeMs above 0.')
-  }
-  const store = keepResponsesMs > 0 ? new MemoryResponseStore(keepResponsesMs) : undefined
-  return openAiFaces(new ServerHost(agencies), { sideRequests, store, isStrict: strictResponses })
-}
-
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
 
 /** Opened when all other routes are there: those that come later would accept WebSockets, to close them at once. */
@@ -237,7 +225,9 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
   // Made when it is first asked for: most servers never are, and it would slow every start.
   let description: object | undefined
   const document = (): object => (description ??= describe())
-  apiDocsRoutes(app, { prefix: '', document, routeConfig: { open: options.publicDocs ?? false } })
+  const routeConfig = { open: options.publicDocs ?? false }
+  apiDocsRoutes(app, { prefix: '', document, routeConfig })
+  guideRoutes(app, { routeConfig })
 }
 
 /** The address in the API description. */

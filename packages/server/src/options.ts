@@ -58,6 +58,8 @@ export type ServerOptions = OAuthOptions & {
   readonly aguiReasoning?: boolean
   /** OpenAI's API at `/openai/v1`, with the agencies as models. False: not there. */
   readonly openai?: boolean | OpenAiServerOptions
+  /** False: the server is not an MCP server at `/mcp`. Default true. */
+  readonly mcp?: boolean
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
   readonly enableRealtime?: boolean
   readonly realtimeOptions?: RealtimeOptions
@@ -115,8 +117,11 @@ const RESERVED_NAMES = new Set([
   'docs',
   'get_completion_v2',
   'get_logs',
+  'guide',
   'healthz',
   'internal',
+  'llms.txt',
+  'mcp',
   'metrics',
   'openai',
   'openapi.json',

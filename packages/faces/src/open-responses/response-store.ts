@@ -8,8 +8,8 @@ export type StoredResponse = {
   readonly id: string
   readonly runId: string
   readonly served: FaceAgency
-  /** Who has asked for it, as `FaceHost.owner` says. */
-  readonly owner: string
+  /** Who has asked for it, as `FaceHost.callerOf` says. */
+  readonly owner: string | null
   /** True: its run goes on without its client. */
   readonly isBackground: boolean
   readonly stream: ResponseStream

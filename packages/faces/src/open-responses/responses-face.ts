@@ -64,7 +64,7 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   const isKept = isToBeKept(body, options)
   const target = await selectAgent(host, request, body.model ?? null)
   const { served } = target
-  const owner = await host.owner(request, served)
+  const owner = await host.callerOf(request, served)
   const earlier = await threadBefore(body, { owner, served, store: options.store })
   const { input, items } = readRun(body, target, earlier)
   const isBackground = body.background ?? false
@@ -122,7 +122,7 @@ function isToBeKept(
   return false
 }
 
-type Before = { readonly owner: string; readonly served: FaceAgency; readonly store: ResponseStore | undefined }
+type Before = { readonly owner: string | null; readonly served: FaceAgency; readonly store: ResponseStore | undefined }
 
 /** @throws ApiError 404, or 400 while the response before is in progress. */
 async function threadBefore(

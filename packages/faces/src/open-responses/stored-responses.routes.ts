@@ -114,7 +114,7 @@ export function storedRoutes(host: FaceHost, store: ResponseStore): readonly Rou
 async function findOwn(host: FaceHost, store: ResponseStore, call: Call): Promise<StoredResponse> {
   const id = param(call, 'id')
   const response = store.find(id)
-  if (response && response.owner === (await host.owner(call.request, response.served))) return response
+  if (response && response.owner === (await host.callerOf(call.request, response.served))) return response
   throw new ApiError(`There is no response ${JSON.stringify(id.slice(0, 100))}, or it is kept no more.`, {
     status: 404,
     code: 'response_not_found',

@@ -25,14 +25,14 @@ export class ServerHost implements FaceHost {
     return this.#agencies.get(name)
   }
 
-  async owner(request: FastifyRequest, { name }: FaceAgency): Promise<string> {
-    const { agency, context } = this.#hosted(name)
-    return JSON.stringify(await runUser(context.signIns, agency, request))
+  callerOf(request: FastifyRequest, served: FaceAgency): Promise<string | null> {
+    const { agency, context } = this.#hosted(served.name)
+    return runUser(context.signIns, agency, request)
   }
 
   async begin(request: FastifyRequest, { served, input, kept }: AskedRun): Promise<FaceRun> {
     const { name, agency, context } = this.#hosted(served.name)
-    const userId = await runUser(context.signIns, agency, request)
+    const userId = await this.callerOf(request, served)
     const asked = { agency, agencyName: name, input: asUser(input, userId), userId }
     if (kept) {
       const { runId, log } = await context.runs.keep(request, asked)
@@ -54,8 +54,7 @@ export class ServerHost implements FaceHost {
   }
 
   async #owned(request: FastifyRequest, { served, runId }: FaceRunKey) {
-    const { name, agency, context } = this.#hosted(served.name)
-    return { runId, agency: name, userId: await runUser(context.signIns, agency, request) }
+    return { runId, agency: served.name, userId: await this.callerOf(request, served) }
   }
 
   #hosted(name: string): HostedAgency {
