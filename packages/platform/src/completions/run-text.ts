@@ -27,9 +27,14 @@ export class RunText {
 
   /** The text that the next event of the log adds. */
   read(event: LogEvent, seq: number): string {
-    this.#incomplete ||= (seq !== this.#lastSeq + 1 && this.#status === undefined) || event.type === 'log.reset'
+    const isMissing = seq !== this.#lastSeq + 1 && this.#status === undefined && event.type !== 'run.resumed'
+    this.#incomplete ||= isMissing || event.type === 'log.reset'
     this.#lastSeq = seq
     switch (event.type) {
+      case 'run.resumed':
+        // Text cannot be taken back: its reader is cut off, and looks the answer up.
+        this.#incomplete ||= event.withdrawn.some((id) => this.#spoken.has(id))
+        return ''
       case 'model.event':
         return this.#onModelEvent(event)
       case 'item.created':

@@ -209,7 +209,7 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL with an ordinary role',
     const db = await openDatabase(url.href)
     const store = await equipStore(db, { masterKey: new Uint8Array(32), issuer: 'https://test.example' })
     const bootId = newId('boot')
-    await db.run(insertReplica, { bootId, version: 'test' })
+    await db.run(insertReplica, { bootId, version: 'test', lockId: null })
     const tenant = await addTenant(store, bootId)
     const admission = await tenant.admit()
     await tenant.finish(admission)

@@ -1,5 +1,5 @@
 import { tenantOperation } from '../../db/operation.ts'
-import type { RunWriter } from '../../run-records/record-run-progress.ts'
+import type { RunWriter } from '../../run-records/record-step.ts'
 import { holdRun } from '../../run-records/hold-run.ts'
 import { runViews } from '../../run-records/run-views.ts'
 import { isActive, type RunView } from '../../run-records/run-view.ts'
