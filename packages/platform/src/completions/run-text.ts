@@ -14,6 +14,7 @@ export class RunText {
   #lastSeq = 0
   #status: RunEnded['status'] | undefined
   #incomplete = false
+  #withdrawn = false
 
   /** Set once the run has ended. */
   get status(): RunEnded['status'] | undefined {
@@ -25,6 +26,11 @@ export class RunText {
     return this.#incomplete
   }
 
+  /** True: some of the text so far does not count any more. */
+  get withdrawn(): boolean {
+    return this.#withdrawn
+  }
+
   /** The text that the next event of the log adds. */
   read(event: LogEvent, seq: number): string {
     const isMissing = seq !== this.#lastSeq + 1 && this.#status === undefined && event.type !== 'run.resumed'
@@ -33,7 +39,7 @@ export class RunText {
     switch (event.type) {
       case 'run.resumed':
         // Text cannot be taken back: its reader is cut off, and looks the answer up.
-        this.#incomplete ||= event.withdrawn.some((id) => this.#spoken.has(id))
+        this.#withdrawn ||= event.withdrawn.some((id) => this.#spoken.has(id))
         return ''
       case 'model.event':
         return this.#onModelEvent(event)

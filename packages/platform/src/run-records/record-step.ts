@@ -14,7 +14,7 @@ export type RunWriter = RunKey & { readonly bootId: string }
 export type WriteOutcome = 'ok' | 'fenced'
 
 /** A step of a run: what it brought, and from where another process would go on. */
-export type RunStep = Pick<RunOutputRecord, 'items' | 'calls'> & {
+type RunStep = Pick<RunOutputRecord, 'items' | 'calls'> & {
   /** Of the schema that `state` has. */
   readonly version: number
   /** JSON. */

@@ -19,7 +19,7 @@ export type ReservedRun = {
 }
 
 /** What is known of a run that another process has given up. */
-export type TakenUp = {
+type TakenUp = {
   /** How many processes have worked on it, this one included. */
   readonly attempt: number
   /** Processes that have died over it since its last step. */

@@ -15,7 +15,8 @@ import type { PlatformStore } from '../../platform-store.ts'
 import { appendEventChunk, readEventChunks } from '../../run-records/event-chunks.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
 import { listOwnRuns } from '../recover/list-own-runs.ts'
-import { EVENTS_OF_ATTEMPT, MAX_STALLED, type TakenRun, takeUpRun } from '../recover/take-up-run.ts'
+import { EVENTS_OF_ATTEMPT, MAX_STALLED } from '../recover/take-up-policy.ts'
+import { type TakenRun, takeUpRun } from '../recover/take-up-run.ts'
 import { ActiveRun, HAND_OVER_MS, type ReservedRun } from './active-run.ts'
 import { RunProgress } from './run-progress.ts'
 import { readShownItems, type ShownItem } from './shown-items.ts'
@@ -89,7 +90,7 @@ export class RunExecutor {
     const { runId } = reserved
     this.#taking.add(runId)
     const begin = async (): Promise<void> => {
-      // As long as this process has not let go of it after an earlier loss.
+      // After an earlier loss of this process it may still be at work on it.
       await this.#runs.get(runId)?.ended
       const takenUp = before && { ...before, ...(await this.#earlierLog(reserved, before)) }
       this.start({ ...reserved, ...(takenUp && { takenUp }) })

@@ -18,7 +18,7 @@ type RunProgressOptions = {
 }
 
 /** What the process before has recorded. */
-export type RecordedProgress = {
+type RecordedProgress = {
   readonly items: readonly RunItemRecord[]
   /** How many model calls. */
   readonly calls: number

@@ -2,7 +2,7 @@ import { and, asc, eq, inArray, isNotNull, ne, or, sql } from 'drizzle-orm'
 import { systemOperation, type Tx } from '../../db/operation.ts'
 import { replicas, runs } from '../../db/schema.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
-import { MAX_STALLED } from './take-up-run.ts'
+import { MAX_STALLED } from './take-up-policy.ts'
 
 export type ReplicaRow = typeof replicas.$inferSelect
 

@@ -3,7 +3,8 @@ import { RUN_STATE_VERSION } from '@bureau/framework'
 import type { Database } from '../../db/database.ts'
 import type { RunView } from '../../run-records/run-view.ts'
 import { listLostRuns, type LostRun } from './replicas.repo.ts'
-import { MAX_STALLED, type TakenRun, takeUpRun } from './take-up-run.ts'
+import { MAX_STALLED } from './take-up-policy.ts'
+import { type TakenRun, takeUpRun } from './take-up-run.ts'
 
 type LostRunsOptions = {
   readonly db: Database

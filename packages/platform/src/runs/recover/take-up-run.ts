@@ -7,6 +7,7 @@ import type { RunWriter } from '../../run-records/record-step.ts'
 import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
 import type { RunView } from '../../run-records/run-view.ts'
 import { type Ending, writeOutcome } from '../settle/write-outcome.ts'
+import { EVENTS_OF_ATTEMPT, MAX_STALLED } from './take-up-policy.ts'
 
 /** A run that was given to this process. */
 export type TakenRun = {
@@ -40,12 +41,6 @@ type TakeUpRun = RunWriter & {
   /** Of the states that this process knows. */
   readonly version: number
 }
-
-/** Processes that may die over a run without a step of it in between. */
-export const MAX_STALLED = 3
-
-/** Events of one process; those of the next one have higher numbers than any reader has seen. */
-export const EVENTS_OF_ATTEMPT = 1_000_000
 
 /**
  * Gives a run that has lost its process to this one: a new owner and a higher attempt, which make every write of the one

@@ -29,7 +29,7 @@ export const recordOutcome = tenantOperation(
 )
 
 /** The answer about a run that has ended before. */
-export function endedAlready([run]: readonly RunView[]): RecordedOutcome {
+function endedAlready([run]: readonly RunView[]): RecordedOutcome {
   if (!run) throw new Error('a run has a view')
   return { outcome: 'already_ended', run }
 }
