@@ -42,6 +42,7 @@ export function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
+  copyDocuments()
   if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
 }
 
@@ -49,6 +50,16 @@ export function compile(project = 'tsconfig.build.json'): void {
 function prepareRecords(): void {
   const program = path.join(ROOT, 'scripts/prepare-records.ts')
   execFileSync(process.execPath, [program, path.join(ROOT, 'packages/platform/dist/db/records.tar.zst')])
+}
+
+/** The licence in every package, and the pages in the one that every project has, for people and agents who look there. */
+function copyDocuments(): void {
+  for (const manifest of globSync('packages/*/package.json', { cwd: ROOT })) {
+    cpSync(path.join(ROOT, 'LICENSE'), path.join(ROOT, path.dirname(manifest), 'LICENSE'))
+  }
+  for (const page of globSync('docs/*.md', { cwd: ROOT })) {
+    cpSync(path.join(ROOT, page), path.join(ROOT, 'packages/framework/dist', page))
+  }
 }
 
 /** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */
