@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, globSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, globSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
@@ -18,6 +18,12 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
   'packages/runtime/dist/assets/redoc': ['redoc/LICENSE'],
 }
 
+/** The documents that every server shows, as packages/runtime/src/http/guide.ts reads them. */
+const GUIDE = {
+  from: ['docs/**/*.md', 'examples/*.{md,ts}', 'deploy/**/*.*', 'deploy/Dockerfile', 'ARCHITECTURE.md'],
+  to: 'packages/runtime/dist/guide',
+}
+
 const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpackedSize: z.number() }))
 
 /** A packed package; `filename` is absolute, sizes are in bytes. */
@@ -29,7 +35,7 @@ type Tarball = z.infer<typeof Tarballs>[number]
  *
  * @throws Error with what the compiler says.
  */
-export function compile(project = 'tsconfig.build.json'): void {
+function compile(project = 'tsconfig.build.json'): void {
   for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
@@ -42,6 +48,7 @@ export function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
+  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
   if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
 }
 
@@ -52,7 +59,7 @@ function prepareRecords(): void {
 }
 
 /** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */
-export function pack(destination: string, packages?: readonly string[]): Tarball[] {
+function pack(destination: string, packages?: readonly string[]): Tarball[] {
   mkdirSync(destination, { recursive: true })
   const which = packages?.map((name) => `--workspace=packages/${name}`) ?? ['--workspaces']
   const report = execFileSync('npm', ['pack', ...which, '--json', '--pack-destination', destination], {
@@ -64,4 +71,36 @@ export function pack(destination: string, packages?: readonly string[]): Tarball
     ...tarball,
     filename: path.join(destination, tarball.filename),
   }))
+}
+
+/** Taken by whoever compiles and packs: all write to the same folders. */
+const LOCK = path.join(ROOT, 'node_modules/.cache/bureau-pack.lock')
+
+/** Nobody takes longer; a process that was killed leaves its lock behind. */
+const LOCK_EXPIRES_MS = 300_000
+
+/** Compiles `project` and packs `packages` while no other process does, as tests that run at the same time would. */
+export function compileAndPack(
+  destination: string,
+  { project, packages }: { readonly project?: string; readonly packages?: readonly string[] } = {},
+): Tarball[] {
+  mkdirSync(path.dirname(LOCK), { recursive: true })
+  while (!takeLock()) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  try {
+    compile(project)
+    return pack(destination, packages)
+  } finally {
+    rmSync(LOCK, { recursive: true, force: true })
+  }
+}
+
+function takeLock(): boolean {
+  try {
+    mkdirSync(LOCK)
+    return true
+  } catch {
+    const since = statSync(LOCK, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Date.now() - since > LOCK_EXPIRES_MS) rmSync(LOCK, { recursive: true, force: true })
+    return false
+  }
 }

@@ -6,6 +6,7 @@ import {
   apiDocsRoutes,
   BodyReceiver,
   createLogger,
+  guideRoutes,
   KeptRuns,
   type Logger,
   methodsAt,
@@ -61,7 +62,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const agencies = readAgencies(options)
   const tools = readTools(options.tools ?? [])
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
-  const log = createLogger(options.logLevel ?? 'info')
+  const log = createLogger(options.logLevel ?? 'info', options.logDestination)
   const callers = callersOf(options, config)
   if (callers.token === undefined) warnOfOpenServer(options, log)
   const observability = await openObservability(options, config, { agencies, callers, log })
@@ -224,7 +225,9 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
   // Made when it is first asked for: most servers never are, and it would slow every start.
   let description: object | undefined
   const document = (): object => (description ??= describe())
-  apiDocsRoutes(app, { prefix: '', document, routeConfig: { open: options.publicDocs ?? false } })
+  const routeConfig = { open: options.publicDocs ?? false }
+  apiDocsRoutes(app, { prefix: '', document, routeConfig })
+  guideRoutes(app, { routeConfig })
 }
 
 /** The address in the API description. */

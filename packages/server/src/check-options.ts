@@ -69,6 +69,7 @@ const ServerChecks = z.strictObject({
   drainMs: milliseconds,
   resumeMs: milliseconds,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
+  logDestination: z.looseObject({ write: AnyFunction }).optional(),
   enableLogging: flag,
   logsDir: text,
   tracing: z

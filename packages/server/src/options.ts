@@ -1,7 +1,7 @@
 import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { SideRequests } from '@bureau/faces'
-import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
+import type { EgressPolicyOptions, LogDestination, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
@@ -90,6 +90,8 @@ export type ServerOptions = OAuthOptions & {
   readonly drainMs?: number
   /** Default `info`. */
   readonly logLevel?: LogLevel
+  /** What takes the lines of the log, each JSON text with its end. Default: standard output. */
+  readonly logDestination?: LogDestination
   /** True: requests with an `x-agency-log-id` header are recorded; `/get_logs` hands the records out. Default false. */
   readonly enableLogging?: boolean
   /** Where those records are kept. Default `activity-logs`. */
@@ -114,8 +116,10 @@ const RESERVED_NAMES = new Set([
   'docs',
   'get_completion_v2',
   'get_logs',
+  'guide',
   'healthz',
   'internal',
+  'llms.txt',
   'mcp',
   'metrics',
   'openai',
