@@ -48,7 +48,7 @@ function checkDocument(root: string, file: string): Problem[] {
 
 const lineOf = (text: string, index: number): number => text.slice(0, index).split('\n').length
 
-const SOURCES = '{packages,scripts,tests,bench,examples}/**/*.{ts,mjs}'
+const SOURCES = '{packages,scripts,tests,bench,examples}/**/*.{ts,tsx,mjs}'
 
 /** Comments that stand alone, by lines or as a block. */
 const COMMENT = /^[ \t]*(?:\/\/.*|\/\*[^]*?\*\/)/gm
