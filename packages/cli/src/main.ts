@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { CommandError } from './command-error.ts'
@@ -5,6 +6,7 @@ import { backupCommand, restoreCommand } from './commands/backup.ts'
 import { chatCommand } from './commands/chat.ts'
 import { devCommand } from './commands/dev.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { initCommand } from './commands/init.ts'
 import { platformCommand } from './commands/platform.ts'
 import { rotateMasterKeyCommand } from './commands/rotate-master-key.ts'
 import { serveCommand } from './commands/serve.ts'
@@ -15,6 +17,7 @@ const CONFIG_EXIT_CODE = 78 // EX_CONFIG of sysexits.h
 const bureau = new Command('bureau')
   .description('The open agent server: serve agencies of AI agents over HTTP.')
   .version('0.1.0')
+  .addCommand(initCommand)
   .addCommand(startCommand)
   .addCommand(serveCommand)
   .addCommand(platformCommand)
@@ -24,6 +27,9 @@ const bureau = new Command('bureau')
   .addCommand(backupCommand)
   .addCommand(restoreCommand)
   .addCommand(rotateMasterKeyCommand)
+
+// What is set already wins.
+if (existsSync('.env')) process.loadEnvFile()
 
 try {
   await bureau.parseAsync()

@@ -1,6 +1,7 @@
 import {
   answerCompletely,
   apiDocsRoutes,
+  guideRoutes,
   consoleRoutes,
   methodsAt,
   NO_SNIFFING,
@@ -90,7 +91,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   return app
 }
 
-/** Below `/v1`, so that they stand beside those of a server on the same port. */
+/** The API description is below `/v1`, beside that of a server on the same port, which then serves the guide. */
 function serveDocs(app: FastifyInstance, { config }: Platform): void {
   apiDocsRoutes(app, {
     prefix: '/v1',
@@ -100,6 +101,7 @@ function serveDocs(app: FastifyInstance, { config }: Platform): void {
       return platformDocument({ baseUrl, streamUrl: config.publicStreamUrl ?? baseUrl, routes: ROUTES })
     },
   })
+  guideRoutes(app, { routeConfig: { open: true } })
 }
 
 /** The caller's own, when it is harmless. */

@@ -110,7 +110,7 @@ export class RunHost {
       sink,
       control,
       environment,
-      journal: { stored: (message) => void stored.push(message), counted: () => {} },
+      journal: { stored: (message) => void stored.push(message), counted: () => {}, commit: () => undefined },
       onFailure: (error) => {
         log.warn({ err: error, runId }, 'run failed')
         start.onFailure?.(error)
