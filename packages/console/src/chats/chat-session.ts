@@ -1,6 +1,6 @@
 import { BureauError, type Client, type Run, type StreamEvent } from '@bureau/client'
-import type { CancelMode, RunRequest } from '@bureau/protocol'
-import { bodyOf, type Chat, type ChatFile, historyOf, messageOf, titleOf, type Turn } from './chat.ts'
+import type { CancelMode, Message, RunRequest } from '@bureau/protocol'
+import { addUsage, bodyOf, type Chat, type ChatFile, historyOf, messageOf, titleOf, type Turn } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 import { timed } from './call-times.ts'
 
@@ -11,6 +11,14 @@ export type LoggedEvent = { readonly at: number; readonly turn: string; readonly
 
 /** A message as somebody has written it. */
 type Draft = { readonly text: string; readonly files: readonly ChatFile[] }
+
+/** What a person says to a call that waits. */
+type CallDecision = {
+  readonly approve: boolean
+  readonly reason?: string
+  /** Other arguments, as JSON text. */
+  readonly edited?: string
+}
 
 /** What a view shows: another object after every change. */
 export type SessionView = {
@@ -38,7 +46,7 @@ export class ChatSession {
     this.#client = client
     this.#store = store
     this.#view = { chat, busy: false, connection: null, queued: null, eventCount: 0 }
-    if (chat.turns.at(-1)?.status === 'running') void this.#comeBack()
+    if (isOpen(chat)) void this.#comeBack()
   }
 
   get view(): SessionView {
@@ -48,6 +56,11 @@ export class ChatSession {
   /** The events of the runs that this page has followed: one list, which grows at its end. */
   get events(): readonly LoggedEvent[] {
     return this.#events
+  }
+
+  /** What the next message is sent behind. */
+  get history(): readonly Message[] {
+    return historyOf(this.#view.chat)
   }
 
   subscribe = (changed: () => void): (() => void) => {
@@ -60,14 +73,13 @@ export class ChatSession {
     if (this.#view.busy) return this.#change({ queued: draft })
     const { chat } = this.#view
     const turn = newTurn(chat, draft)
-    const history = historyOf(chat)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
     this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn] }, busy: true })
     this.#save()
     const run = this.#client.stream({
       chat: chat.id,
       message: messageOf(draft),
-      body: { ...bodyOf(chat.options), recipient_agent: chat.agent, chat_history: history },
+      body: { ...bodyOf(chat.options), recipient_agent: chat.agent },
     })
     void this.#follow(run, turn.id, { live: true })
   }
@@ -91,6 +103,25 @@ export class ChatSession {
     await this.#run?.cancel(mode)
   }
 
+  /**
+   * Decides on a call that waits; the run goes on once all are decided on.
+   *
+   * @throws BureauError e.g. because somebody else has decided.
+   */
+  async decide(callId: string, { approve, reason, edited }: CallDecision): Promise<void> {
+    const run = this.#run
+    const turn = this.#view.chat.turns.at(-1)
+    if (!run || turn?.status !== 'waiting') throw new Error('The server does not keep this run any more.')
+    const next = approve
+      ? await run.approve(callId, { ...(reason && { reason }), ...(edited && { arguments: edited }) })
+      : await run.reject(callId, reason)
+    this.#changeTurn(turn.id, { parts: run.parts })
+    if (!next) return
+    this.#changeTurn(turn.id, { status: 'running', endedAt: null })
+    this.#change({ busy: true })
+    void this.#follow(next, turn.id, { live: true })
+  }
+
   configure(changes: Partial<Pick<Chat, 'agent' | 'options' | 'title'>>): void {
     this.#change({ chat: { ...this.#view.chat, ...changes } })
     if (this.#view.chat.turns.length > 0) this.#save()
@@ -100,13 +131,15 @@ export class ChatSession {
   takeOver(chat: Chat): void {
     if (this.#view.busy || chat.updatedAt <= this.#view.chat.updatedAt) return
     this.#change({ chat })
-    if (chat.turns.at(-1)?.status === 'running') void this.#comeBack()
+    if (isOpen(chat)) void this.#comeBack()
   }
 
   /** The run that this page was following before it was loaded again. */
   async #comeBack(): Promise<void> {
     const turn = this.#view.chat.turns.at(-1)!
     this.#change({ busy: true })
+    // It is replayed from its start.
+    this.#changeTurn(turn.id, { status: 'running', messages: [], usage: null })
     try {
       const run = await this.#client.attach({ chat: this.#view.chat.id })
       if (run) return await this.#follow(run, turn.id, { live: false })
@@ -136,8 +169,16 @@ export class ChatSession {
     )
     off()
     commit()
-    this.#changeTurn(turnId, { ...ended, endedAt: Date.now() })
-    this.#run = undefined
+    this.#end(turnId, ended)
+  }
+
+  /** What a run does after an approval is added to what it did before. */
+  #end(turnId: string, ended: Pick<Turn, 'status' | 'messages' | 'usage' | 'error'>): void {
+    const before = this.#view.chat.turns.find(({ id }) => id === turnId)
+    const messages = ended.status === 'failed' ? [] : [...(before?.messages ?? []), ...ended.messages]
+    const usage = addUsage(before?.usage ?? null, ended.usage)
+    this.#changeTurn(turnId, { ...ended, messages, usage, endedAt: Date.now() })
+    if (ended.status !== 'waiting') this.#run = undefined
     const { queued } = this.#view
     this.#change({ busy: false, connection: null, queued: null })
     this.#save()
@@ -179,6 +220,12 @@ export class ChatSession {
     this.#change({ chat: { ...this.#view.chat, updatedAt: Date.now() } })
     void this.#store.save(this.#view.chat)
   }
+}
+
+/** The last run of a chat goes on, or waits. */
+function isOpen({ turns }: Chat): boolean {
+  const status = turns.at(-1)?.status
+  return status === 'running' || status === 'waiting'
 }
 
 function newTurn(chat: Chat, { text, files }: Draft): Turn {

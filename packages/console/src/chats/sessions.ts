@@ -54,10 +54,9 @@ export class Sessions {
       url: addressOf(encodeURIComponent(chat.agency)),
       headers: () => authorization(),
       resume: true,
-      // The chat sends its history itself.
-      histories: { get: () => [], set: () => new Map() },
+      histories: { get: () => session.history, set: () => undefined },
     })
-    const session = new ChatSession(chat, client, this.store)
+    const session: ChatSession = new ChatSession(chat, client, this.store)
     this.#live.set(chat.id, session)
     return session
   }
