@@ -58,6 +58,7 @@ export class Sessions {
     })
     const session: ChatSession = new ChatSession(chat, client, this.store)
     this.#live.set(chat.id, session)
+    void session.comeBack()
     return session
   }
 }

@@ -82,7 +82,7 @@ function OpenPlayground({ agency, session }: { readonly agency: string; readonly
             <Failure error={metadata.error} retry={() => void metadata.refetch()} />
           </div>
         )}
-        <DecideContext value={decide}>
+        <DecideContext value={view.busy ? undefined : decide}>
           <Transcript
             session={session}
             view={view}
