@@ -54,7 +54,11 @@ const ServerChecks = z.strictObject({
   openai: z
     .union([
       z.boolean(),
-      z.strictObject({ sideRequests: z.enum(SIDE_REQUESTS).optional() } satisfies OptionChecks<OpenAiServerOptions>),
+      z.strictObject({
+        sideRequests: z.enum(SIDE_REQUESTS).optional(),
+        keepResponsesMs: milliseconds,
+        strictResponses: flag,
+      } satisfies OptionChecks<OpenAiServerOptions>),
     ])
     .optional(),
   enableRealtime: flag,

@@ -18,6 +18,13 @@ export type OpenAiServerOptions = {
    * 400. Default `agency`.
    */
   readonly sideRequests?: SideRequests
+  /**
+   * How long responses of the Responses API are kept in the memory of this process, in milliseconds, for
+   * `previous_response_id`, `background`, and clients that come back. At most 128 MiB are kept. Default 0: none.
+   */
+  readonly keepResponsesMs?: number
+  /** True: streams of the Responses API hold nothing but what the Open Responses specification knows. Default false. */
+  readonly strictResponses?: boolean
 }
 
 export type ServerOptions = OAuthOptions & {

@@ -80,12 +80,3 @@ export function Select({ label, choices, onPick, className = '', ...rest }: Sele
     </select>
   )
 }
-
-function SelectField({ hint, ...rest }: SelectProps & { readonly hint?: ReactNode }) {
-  const id = useId()
-  return (
-    <Field label={rest.label} hint={hint} id={id}>
-      <Select {...rest} id={id} className="w-full" />
-    </Field>
-  )
-}
