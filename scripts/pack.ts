@@ -48,7 +48,7 @@ function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
-  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
+  copyDocuments()
   execFileSync(process.execPath, [path.join(ROOT, 'scripts/build-console.ts')])
   cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
     recursive: true,
@@ -60,6 +60,14 @@ function compile(project = 'tsconfig.build.json'): void {
 function prepareRecords(): void {
   const program = path.join(ROOT, 'scripts/prepare-records.ts')
   execFileSync(process.execPath, [program, path.join(ROOT, 'packages/platform/dist/db/records.tar.zst')])
+}
+
+/** The licence in every package, and the pages in the one that every server has, for people and agents who look there. */
+function copyDocuments(): void {
+  for (const manifest of globSync('packages/*/package.json', { cwd: ROOT })) {
+    cpSync(path.join(ROOT, 'LICENSE'), path.join(ROOT, path.dirname(manifest), 'LICENSE'))
+  }
+  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
 }
 
 /** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all that are published. */

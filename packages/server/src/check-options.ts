@@ -50,6 +50,7 @@ const ServerChecks = z.strictObject({
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  a2a: flag,
   mcp: flag,
   openai: z
     .union([
