@@ -64,7 +64,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
   const log = createLogger(options.logLevel ?? 'info')
   const callers = callersOf(options, config)
-  if (callers.token === undefined) warnOfOpenServer(options, log)
+  if (!callers.areKnown) warnOfOpenServer(options, log)
+  if (options.authenticate && config.read('APP_TOKEN') !== undefined) {
+    log.warn('APP_TOKEN is set and not used: authenticate says who may call')
+  }
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
@@ -220,7 +223,7 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
     openApiDocument(rows, {
       info: { title: 'Bureau agent server', version: VERSION },
       url: serverUrl({ ...options, host: callers.host }),
-      ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
+      ...(!callers.areKnown && { ofCallers: OF_STRANGERS }),
     })
   // Made when it is first asked for: most servers never are, and it would slow every start.
   let description: object | undefined
@@ -238,7 +241,7 @@ function serverUrl({ serverUrl: url, host, port = 8000 }: ServerOptions): string
 /** Callers are checked before their bodies are read; only callbacks and health are open (seed, Authentication 1). */
 function checkCallers(app: FastifyInstance, { check }: Callers): void {
   app.addHook('onRequest', async (request) => {
-    if (!isOpen(request)) check(request)
+    if (!isOpen(request)) await check(request)
   })
 }
 
