@@ -144,6 +144,14 @@ describe('the user', () => {
     expect([byBob.status, byAda.status, byAda.body.cancelled]).toEqual([404, 200, true])
   })
 
+  test('does not see what others do in the console', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), authenticate: byHeader, keepRecentRuns: true })
+    server.provider.respond(() => text('Hi.'))
+    await server.post('/solo/get_response', { message: 'x' }, ada)
+
+    expect((await server.get('/console/runs', bob)).status).toBe(404)
+  })
+
   test('owns the responses that are kept', async () => {
     const openai = { keepResponsesMs: 60_000 }
     const server = await startTestServer({ agencies: soloAgency(), authenticate: byHeader, openai })

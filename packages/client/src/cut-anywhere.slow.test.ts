@@ -66,6 +66,7 @@ test('of 200 events, cut at any byte, none is missing and none comes twice', { t
       ? createClient({ ...common, integration: 'int-1' })
       : createClient({ ...common, resume: true })
     const run = client.stream('Hi')
+    await run.result
     const pieces: string[] = []
     for await (const piece of run.text()) pieces.push(piece)
 

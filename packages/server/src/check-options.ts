@@ -72,7 +72,10 @@ const ServerChecks = z.strictObject({
   maxConcurrentRuns: count,
   drainMs: milliseconds,
   resumeMs: milliseconds,
+  console: flag,
+  keepRecentRuns: flag,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
+  logDestination: z.looseObject({ write: AnyFunction }).optional(),
   enableLogging: flag,
   logsDir: text,
   tracing: z
