@@ -95,6 +95,7 @@ describe('what can only be shown', () => {
     'npm ci',
     'npm run check',
     'export OPENAI_API_KEY=sk-…',
+    'docker build -f deploy/Dockerfile -t agents .',
     '# a remark',
   ])('%s', (line) => {
     expect(problemOfShown(line)).toBeUndefined()
@@ -103,6 +104,7 @@ describe('what can only be shown', () => {
   test.each([
     ['npm install left-pad', 'nothing of ours needs or is the package left-pad'],
     ['npm install fastify@4.0.0', expect.stringMatching(/^fastify is at .* here, not 4.0.0$/)],
+    ['kubectl apply -f deploy/none.yaml', 'there is no file deploy/none.yaml'],
     ['npm run none', 'package.json has no script "none"'],
     ['export BUREAU_COLOUR=red', 'nothing reads the variable BUREAU_COLOUR'],
     ['curl http://127.0.0.1:8000', expect.stringContaining('let it run')],

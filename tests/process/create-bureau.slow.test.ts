@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { compile, pack } from '../../scripts/pack.ts'
+import { compileAndPack } from '../../scripts/pack.ts'
 
 const MAX_INSTALLED_MB = 60
 
@@ -17,8 +17,7 @@ let tarballs: ReadonlyMap<string, string>
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'bureau-create-'))
-  compile()
-  tarballs = new Map(pack(path.join(folder, 'tarballs')).map(({ name, filename }) => [name, filename]))
+  tarballs = new Map(compileAndPack(path.join(folder, 'tarballs')).map(({ name, filename }) => [name, filename]))
   writeFileSync(path.join(folder, 'package.json'), '{ "private": true }')
   await run('npm', ['install', ...QUICK, tarballs.get('create-bureau')!], { cwd: folder })
 }, 240_000)
@@ -114,7 +113,7 @@ describe('a project from packed packages', () => {
     expect(installedMb(project)).toBeLessThanOrEqual(MAX_INSTALLED_MB)
     const modules = path.join(project, 'node_modules')
     expect(
-      globSync('@bureau/framework/dist/docs/{README,agencies,scripts-and-tests}.md', { cwd: modules }),
+      globSync('@bureau/runtime/dist/guide/docs/{README,agencies,scripts-and-tests}.md', { cwd: modules }),
     ).toHaveLength(3)
     for (const name of globSync('@bureau/*', { cwd: modules })) {
       expect(globSync(`${name}/{README.md,LICENSE}`, { cwd: modules })).toHaveLength(2)

@@ -1,4 +1,13 @@
-import { answerCompletely, apiDocsRoutes, methodsAt, NO_SNIFFING, notFoundGate, serveRoutes } from '@bureau/runtime'
+import {
+  answerCompletely,
+  apiDocsRoutes,
+  guideRoutes,
+  consoleRoutes,
+  methodsAt,
+  NO_SNIFFING,
+  notFoundGate,
+  serveRoutes,
+} from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
@@ -40,6 +49,7 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const MINUTE_MS = 60_000
+const VERSION = '0.1.0'
 
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {
@@ -76,10 +86,12 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
   serveRoutes(app, ROUTES, routeSettings(platform))
   serveDocs(app, platform)
+  if (platform.config.console)
+    consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
   return app
 }
 
-/** Below `/v1`, so that they stand beside those of a server on the same port. */
+/** The API description is below `/v1`, beside that of a server on the same port, which then serves the guide. */
 function serveDocs(app: FastifyInstance, { config }: Platform): void {
   apiDocsRoutes(app, {
     prefix: '/v1',
@@ -89,6 +101,7 @@ function serveDocs(app: FastifyInstance, { config }: Platform): void {
       return platformDocument({ baseUrl, streamUrl: config.publicStreamUrl ?? baseUrl, routes: ROUTES })
     },
   })
+  guideRoutes(app, { routeConfig: { open: true } })
 }
 
 /** The caller's own, when it is harmless. */

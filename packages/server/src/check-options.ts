@@ -50,10 +50,15 @@ const ServerChecks = z.strictObject({
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  mcp: flag,
   openai: z
     .union([
       z.boolean(),
-      z.strictObject({ sideRequests: z.enum(SIDE_REQUESTS).optional() } satisfies OptionChecks<OpenAiServerOptions>),
+      z.strictObject({
+        sideRequests: z.enum(SIDE_REQUESTS).optional(),
+        keepResponsesMs: milliseconds,
+        strictResponses: flag,
+      } satisfies OptionChecks<OpenAiServerOptions>),
     ])
     .optional(),
   enableRealtime: flag,
@@ -66,6 +71,8 @@ const ServerChecks = z.strictObject({
   maxConcurrentRuns: count,
   drainMs: milliseconds,
   resumeMs: milliseconds,
+  console: flag,
+  keepRecentRuns: flag,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
   logDestination: z.looseObject({ write: AnyFunction }).optional(),
   enableLogging: flag,
