@@ -48,6 +48,7 @@ export {
   ApiKey,
   ApiKeyCreate,
   ApiKeyRotate,
+  OperatorKeyCreate,
   ApiKeyScope,
   DeleteIntegrationQuery,
   Integration,
@@ -95,3 +96,4 @@ export {
   WebhookPatch,
   WebhookTest,
 } from './platform-webhooks-api.ts'
+export { Owner, OwnerCreate, OwnerPatch } from './platform-owners-api.ts'
