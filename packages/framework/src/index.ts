@@ -57,7 +57,7 @@ export { ResponseEventWriter, type ResponseUsage } from './models/response-event
 export { usageOfRealtimeResponse } from './models/pricing.ts'
 export type { OnToolFailure, RunEnvironment, RunSink } from './run/run.ts'
 export type { RunJournal, RunResume } from './run/run-journal.ts'
-export { RunState } from './run/run-state.ts'
+export { RUN_STATE_VERSION, RunState } from './run/run-state.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'

@@ -112,7 +112,8 @@ export async function equipPlatform(
   store: PlatformStore,
   { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
 ): Promise<OpenPlatform> {
-  const backends = await openBackends(config, log, (message) => onControlMessage(message, { store, executor }))
+  const listener: ControlListener = { store }
+  const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
   const { logs, control } = backends
   const blobs = await openBlobs(config)
   const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
@@ -129,14 +130,8 @@ export async function equipPlatform(
     log,
     execute: (run) => executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
   })
-  const replica = await Replica.start({
-    db: store.db,
-    version: VERSION,
-    onFenced: (bootId) => executor.fence(bootId),
-    onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onRecovered: (runs) => announceLostRuns(runs, { logs, log }),
-    onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
-  })
+  const replica = await startReplica(config, { store, executor, logs, control, log })
+  Object.assign(listener, { executor, replica })
   replica.startTimers()
   const platform: Platform = {
     config,
@@ -168,13 +163,34 @@ export async function equipPlatform(
   return { platform, app }
 }
 
+type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'log'>
+
+/** This process among those that work on the same records: it takes up what others have left behind. */
+function startReplica(config: PlatformConfig, { store, executor, logs, control, log }: AmongOthers): Promise<Replica> {
+  return Replica.start({
+    db: store.db,
+    version: VERSION,
+    directUrl: config.directUrl,
+    onFenced: (bootId) => executor.fence(bootId),
+    onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
+    onTaken: (run) => {
+      log.warn({ runId: run.runId, attempt: run.before?.attempt }, 'a run of a lost process goes on here')
+      executor.takeUp(run)
+    },
+    onEnded: (runs) => announceLostRuns(runs, { logs, log }),
+    onDeaths: () => control.tell({ type: 'lost_runs' }),
+    hasSuspect: () => executor.hasSuspect,
+    onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
+  })
+}
+
 function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; log: Logger }): SqlTokenStore {
   const onUnreadable = (error: Error): void => log.warn({ err: error, ownerId }, 'stored tokens cannot be read')
   return new SqlTokenStore({ ...store, ownerId, onUnreadable })
 }
 
 function announceLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
-  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
+  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended: nobody goes on with them')
   // Whoever is not reached looks by itself a little later.
   for (const { runId } of runs) logs.nudge(runId).catch(() => {})
 }
@@ -186,17 +202,23 @@ async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
 }
 
 /** What another process, or this one, has to say. */
-function onControlMessage(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
-  if (message.type === 'cancel') executor.cancel(message.runId, message.mode)
+function onControlMessage(message: ControlMessage, { store, executor, replica }: ControlListener): void {
+  if (message.type === 'cancel') executor?.cancel(message.runId, message.mode)
+  else if (message.type === 'lost_runs') replica?.look()
   else void store.authenticator.forget(message.keyId)
 }
 
+/** Messages may come before there is anything that they could be about. */
+type ControlListener = Pick<Platform, 'store'> & Partial<Pick<Platform, 'executor' | 'replica'>>
+
 /** @param end Ends what the routes do not know of. */
 function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<void>): void {
-  const { executor, replica, logs, attachmentAccess, overload, store, config, log } = platform
+  const { executor, replica, logs, control, attachmentAccess, overload, store, config, log } = platform
   app.drains.push(async () => {
     await replica.drain().catch((error: unknown) => log.warn({ err: error }, 'draining could not be announced'))
     await executor.drain(config.drainMs)
+    // What was given up is anybody's to go on with.
+    control.tell({ type: 'lost_runs' })
     logs.sendReadersAway()
   })
   app.addHook('onClose', async () => {

@@ -46,10 +46,12 @@ const ServerChecks = z.strictObject({
     .regex(/^[^\s=]+$/, 'must be the name of a variable')
     .optional(),
   corsOrigins: z.array(origin).optional(),
+  authenticate: AnyFunction.optional(),
   publicDocs: flag,
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  a2a: flag,
   mcp: flag,
   openai: z
     .union([

@@ -4,6 +4,7 @@ import type { SideRequests } from '@bureau/faces'
 import type { EgressPolicyOptions, LogDestination, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
+import type { Authenticate } from './http/users.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 
@@ -44,6 +45,12 @@ export type ServerOptions = OAuthOptions & {
    */
   readonly appTokenEnv?: string
   /**
+   * Says who sends a request, in place of the server token: every route but `/healthz`, `/readyz` and `/auth/callback` asks
+   * it. The user owns the runs that they begin; tools find them in `userContext.user`. `jwtAuthenticate` makes one for tokens
+   * of an OpenID Connect issuer.
+   */
+  readonly authenticate?: Authenticate
+  /**
    * Origins of the pages that may call, `*` for any. Default, without credentials: any with a server token, those of this
    * machine (`http://localhost:3000`) without one.
    */
@@ -58,6 +65,8 @@ export type ServerOptions = OAuthOptions & {
   readonly aguiReasoning?: boolean
   /** OpenAI's API at `/openai/v1`, with the agencies as models. False: not there. */
   readonly openai?: boolean | OpenAiServerOptions
+  /** False: the agencies are not agents of the Agent2Agent protocol at `/a2a`. Default true; they are not with `resumeMs: 0`. */
+  readonly a2a?: boolean
   /** False: the server is not an MCP server at `/mcp`. Default true. */
   readonly mcp?: boolean
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
@@ -119,6 +128,8 @@ export type ServerOptions = OAuthOptions & {
 
 /** First path segments that routes of the server use, so that no agency may have them. */
 const RESERVED_NAMES = new Set([
+  '.well-known',
+  'a2a',
   'auth',
   'console',
   'create_agency_upload',
