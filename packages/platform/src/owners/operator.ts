@@ -15,7 +15,7 @@ import { changeOwner, findOwner, listOwners, ownerView } from './owners.repo.ts'
 import { publishFor, type Publishing } from './publish-for-owners.ts'
 
 /** What an operator may name of a key. */
-export type OperatorKey = Pick<Parameters<typeof createFirstApiKey>[2], 'name' | 'scopes' | 'expiresAt'>
+type OperatorKey = Pick<Parameters<typeof createFirstApiKey>[2], 'name' | 'scopes' | 'expiresAt'>
 
 /** Who runs an installation: makes owners, and their keys also when all of them are lost. */
 export class Operator {
@@ -57,8 +57,9 @@ export class Operator {
     return this.#store.db.run(listApiKeys, { ownerId, integrationIds: null, ...page })
   }
 
-  /** Refused here at once, and everywhere within five seconds. @throws ServiceError `api_key_not_found` */
+  /** Refused here at once, and everywhere within five seconds. @throws ServiceError `owner_not_found`, `api_key_not_found` */
   async revokeKey(ownerId: string, keyId: string): Promise<ApiKey> {
+    await this.#requireOwner(ownerId)
     const revoked = await this.#store.db.run(revokeApiKey, { ownerId, integrationIds: null, keyId, actor: 'operator' })
     await this.#store.authenticator.forget(keyId)
     return revoked

@@ -73,7 +73,7 @@ export const operatorRoutes: readonly Route[] = [
       ...operatorRow('DELETE', '/v1/admin/owners/:ownerId/api_keys/:keyId', 'revokeOwnerKey'),
       summary: 'Revoke an API key of an owner; runs that it admitted go on',
       success: { 200: ApiKey },
-      errors: ['api_key_not_found'],
+      errors: ['api_key_not_found', 'owner_not_found'],
     },
     async (call) => {
       const revoked = await operatorOf(call).revokeKey(param(call, 'ownerId'), param(call, 'keyId'))
