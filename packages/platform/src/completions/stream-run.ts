@@ -1,3 +1,4 @@
+import { type ServiceError, sseFrame } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
 import { encodeBatches, StreamBroken, streamResponse } from '@bureau/runtime'
 import type { RunStream } from '../runs/follow-run.ts'
@@ -8,13 +9,17 @@ type Followed = {
   readonly stream: RunStream
   /** Called once, when the client has gone or has everything. */
   readonly onLeft: () => void
+  /** Aborts when the reader may read no longer. Absent: never. */
+  readonly life?: AbortSignal | undefined
 }
 
 /** Sends a run as server-sent events: `meta`, then the events after `resumeFrom`. */
 export async function sendEvents(reply: FastifyReply, followed: Followed, meta: StreamMeta): Promise<void> {
   const lost = new AbortController()
   const events = followed.stream.reader.read(meta.resumeFrom, lost.signal)
-  const chunks = encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta))
+  const all = encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta))
+  const { life } = followed
+  const chunks = life ? endingWith(all, life) : all
   await send(reply, followed, { lost, contentType: 'text/event-stream', chunks, keepalive: true })
 }
 
@@ -50,7 +55,19 @@ type Sending = {
   readonly keepalive: boolean
 }
 
-async function send(reply: FastifyReply, { onLeft }: Followed, { lost, ...sending }: Sending): Promise<void> {
+/** Says why it ends: a page comes back with another token, behind the last event. */
+async function* endingWith(chunks: AsyncIterable<string>, life: AbortSignal): AsyncGenerator<string, void> {
+  try {
+    yield* chunks
+  } catch (error) {
+    if (!life.aborted) throw error
+    const { code, message } = life.reason as ServiceError
+    yield sseFrame(JSON.stringify({ code, error: message }), { event: 'token_ended' })
+  }
+}
+
+async function send(reply: FastifyReply, { onLeft, life }: Followed, { lost, ...sending }: Sending): Promise<void> {
+  life?.addEventListener('abort', () => lost.abort(life.reason), { once: true })
   if (reply.raw.destroyed) {
     // Gone before its first byte: nobody would be told of it later.
     reply.hijack()

@@ -112,7 +112,13 @@ const selectWithStorage = (tx: Tx) =>
     .leftJoin(mountUsage, eq(mountUsage.integrationId, integrations.id))
 
 function integrationView({ integration, storage }: Joined): StoredIntegration {
-  const { disabled, storageQuotaBytes, membersRequired = false, ...settings } = integration.settings
+  const {
+    disabled,
+    storageQuotaBytes,
+    membersRequired = false,
+    allowedOrigins = [],
+    ...settings
+  } = integration.settings
   return {
     object: 'integration',
     apiIntegrationId: integration.id,
@@ -124,6 +130,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     defaultAllowance: integration.defaultAllowance,
     ...settings,
     membersRequired,
+    allowedOrigins: [...allowedOrigins],
     storage: {
       quotaBytes: storageQuotaBytes,
       usedBytes: storage?.usedBytes ?? 0,
