@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, globSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
@@ -36,7 +36,7 @@ type Tarball = z.infer<typeof Tarballs>[number]
  * @throws Error with what the compiler says.
  */
 function compile(project = 'tsconfig.build.json'): void {
-  for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
+  for (const left of globSync('packages/!(console)/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
   const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
@@ -48,7 +48,11 @@ function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
-  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
+  copyDocuments()
+  execFileSync(process.execPath, [path.join(ROOT, 'scripts/build-console.ts')])
+  cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
+    recursive: true,
+  })
   if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
 }
 
@@ -58,10 +62,18 @@ function prepareRecords(): void {
   execFileSync(process.execPath, [program, path.join(ROOT, 'packages/platform/dist/db/records.tar.zst')])
 }
 
-/** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */
+/** The licence in every package, and the pages in the one that every server has, for people and agents who look there. */
+function copyDocuments(): void {
+  for (const manifest of globSync('packages/*/package.json', { cwd: ROOT })) {
+    cpSync(path.join(ROOT, 'LICENSE'), path.join(ROOT, path.dirname(manifest), 'LICENSE'))
+  }
+  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
+}
+
+/** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all that are published. */
 function pack(destination: string, packages?: readonly string[]): Tarball[] {
   mkdirSync(destination, { recursive: true })
-  const which = packages?.map((name) => `--workspace=packages/${name}`) ?? ['--workspaces']
+  const which = (packages ?? publishedPackages()).map((name) => `--workspace=packages/${name}`)
   const report = execFileSync('npm', ['pack', ...which, '--json', '--pack-destination', destination], {
     cwd: ROOT,
     encoding: 'utf8',
@@ -103,4 +115,11 @@ function takeLock(): boolean {
     if (Date.now() - since > LOCK_EXPIRES_MS) rmSync(LOCK, { recursive: true, force: true })
     return false
   }
+}
+
+/** The folder names of the packages that are not private. */
+function publishedPackages(): string[] {
+  const manifests = globSync('packages/*/package.json', { cwd: ROOT })
+  const isPublished = (file: string): boolean => !('private' in JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')))
+  return manifests.filter(isPublished).map((file) => path.basename(path.dirname(file)))
 }

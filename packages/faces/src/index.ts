@@ -3,5 +3,6 @@ export { SIDE_REQUESTS, type SideRequests } from './chat-completions/side-reques
 export { type AskedRun, type FaceAgency, type FaceHost, type FaceRun, type FaceRunKey } from './face-host.ts'
 export { mcpRoutes } from './mcp/mcp-face.ts'
 export type { McpTool } from './mcp/mcp-server.ts'
+export { MemoryResponseStore } from './open-responses/response-store.memory.ts'
 export { openAiFaces } from './openai-faces.ts'
 export { Threads } from './threads.ts'

@@ -2,6 +2,7 @@ import {
   answerCompletely,
   apiDocsRoutes,
   guideRoutes,
+  consoleRoutes,
   methodsAt,
   NO_SNIFFING,
   notFoundGate,
@@ -50,6 +51,7 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const MINUTE_MS = 60_000
+const VERSION = '0.1.0'
 
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {
@@ -86,6 +88,8 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
   serveRoutes(app, ROUTES, routeSettings(platform))
   serveDocs(app, platform)
+  if (platform.config.console)
+    consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
   return app
 }
 

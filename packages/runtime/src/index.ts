@@ -33,6 +33,7 @@ export { methodsAt, type RouteSettings, serveRoutes } from './http/serve-routes.
 export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
 export { apiDocsRoutes } from './http/api-docs.ts'
 export { guideRoutes } from './http/guide.ts'
+export { consoleRoutes } from './http/console-files.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
 export { ClientEnvironment } from './http/client-environment.ts'
 export { GuessLimiter } from './http/guess-limiter.ts'
@@ -77,10 +78,12 @@ export { FlushTimer } from './run-log/flush-timer.ts'
 export { MemoryRunLogs } from './run-log/run-log.memory.ts'
 export { RedisRunLogs } from './run-log/run-log.redis.ts'
 export {
+  type ChunkStorage,
   type EventBatch,
   type EventChunk,
   lastSeqOf,
   type LogEvent,
+  type LogResume,
   type RunLog,
   type RunLogReader,
   type RunLogs,

@@ -55,7 +55,11 @@ const ServerChecks = z.strictObject({
   openai: z
     .union([
       z.boolean(),
-      z.strictObject({ sideRequests: z.enum(SIDE_REQUESTS).optional() } satisfies OptionChecks<OpenAiServerOptions>),
+      z.strictObject({
+        sideRequests: z.enum(SIDE_REQUESTS).optional(),
+        keepResponsesMs: milliseconds,
+        strictResponses: flag,
+      } satisfies OptionChecks<OpenAiServerOptions>),
     ])
     .optional(),
   enableRealtime: flag,
@@ -68,6 +72,8 @@ const ServerChecks = z.strictObject({
   maxConcurrentRuns: count,
   drainMs: milliseconds,
   resumeMs: milliseconds,
+  console: flag,
+  keepRecentRuns: flag,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
   logDestination: z.looseObject({ write: AnyFunction }).optional(),
   enableLogging: flag,

@@ -18,6 +18,13 @@ export type OpenAiServerOptions = {
    * 400. Default `agency`.
    */
   readonly sideRequests?: SideRequests
+  /**
+   * How long responses of the Responses API are kept in the memory of this process, in milliseconds, for
+   * `previous_response_id`, `background`, and clients that come back. At most 128 MiB are kept. Default 0: none.
+   */
+  readonly keepResponsesMs?: number
+  /** True: streams of the Responses API hold nothing but what the Open Responses specification knows. Default false. */
+  readonly strictResponses?: boolean
 }
 
 export type ServerOptions = OAuthOptions & {
@@ -88,6 +95,13 @@ export type ServerOptions = OAuthOptions & {
   readonly resumeMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
+  /** False: there is no console at `/console`. Default: as BUREAU_CONSOLE says, which is true. */
+  readonly console?: boolean
+  /**
+   * True: what the latest 200 runs of this process have done is kept in memory, and `/console/runs` shows it to whoever has
+   * the server token. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
+   */
+  readonly keepRecentRuns?: boolean
   /** Default `info`. */
   readonly logLevel?: LogLevel
   /** What takes the lines of the log, each JSON text with its end. Default: standard output. */

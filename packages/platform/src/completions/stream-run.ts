@@ -18,9 +18,48 @@ export async function sendEvents(reply: FastifyReply, followed: Followed, meta: 
   const lost = new AbortController()
   const events = followed.stream.reader.read(meta.resumeFrom, lost.signal)
   const all = encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta))
-  const { life } = followed
-  const chunks = life ? endingWith(all, life) : all
+  const chunks = endingWith(all, (error) => lastWords(error, followed.life))
   await send(reply, followed, { lost, contentType: 'text/event-stream', chunks, keepalive: true })
+}
+
+/** How soon a client is to come again when the run goes on in another process. */
+const AGAIN_MS = 500
+
+const GIVEN_UP = new Set<StreamBroken['reason']>(['run_handed_over', 'server_shutdown'])
+
+/**
+ * What a stream without an `end` closes with: when its run goes on elsewhere, how soon its client is to come again; when its
+ * reader may read no longer, why. Undefined: it breaks off.
+ */
+function lastWords(error: unknown, life: AbortSignal | undefined): string | undefined {
+  if (error instanceof StreamBroken && GIVEN_UP.has(error.reason)) return `retry: ${AGAIN_MS}\n\n`
+  if (!life?.aborted) return undefined
+  const { code, message } = life.reason as ServiceError
+  return sseFrame(JSON.stringify({ code, error: message }), { event: 'token_ended' })
+}
+
+/** The pieces of a stream, and in place of what it fails with the words for that, if there are any. */
+function endingWith(
+  chunks: AsyncIterableIterator<string, void>,
+  wordsFor: (error: unknown) => string | undefined,
+): AsyncIterableIterator<string, void> {
+  let isOver = false
+  const ending: AsyncIterableIterator<string, void> = {
+    next: async () => {
+      if (isOver) return { done: true, value: undefined }
+      try {
+        return await chunks.next()
+      } catch (error) {
+        const value = wordsFor(error)
+        if (value === undefined) throw error
+        isOver = true
+        return { done: false, value }
+      }
+    },
+    return: async () => chunks.return!(),
+    [Symbol.asyncIterator]: () => ending,
+  }
+  return ending
 }
 
 /**
@@ -53,17 +92,6 @@ type Sending = {
   readonly contentType: string
   readonly chunks: AsyncIterable<string>
   readonly keepalive: boolean
-}
-
-/** Says why it ends: a page comes back with another token, behind the last event. */
-async function* endingWith(chunks: AsyncIterable<string>, life: AbortSignal): AsyncGenerator<string, void> {
-  try {
-    yield* chunks
-  } catch (error) {
-    if (!life.aborted) throw error
-    const { code, message } = life.reason as ServiceError
-    yield sseFrame(JSON.stringify({ code, error: message }), { event: 'token_ended' })
-  }
 }
 
 async function send(reply: FastifyReply, { onLeft, life }: Followed, { lost, ...sending }: Sending): Promise<void> {

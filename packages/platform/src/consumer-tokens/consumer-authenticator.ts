@@ -75,6 +75,11 @@ export class ConsumerAuthenticator {
     )
   }
 
+  /** Looks at everything anew: something was revoked here. */
+  forget(): void {
+    this.#known.clear()
+  }
+
   #groundOf(token: string, claims: ConsumerClaims): Promise<Ground> {
     const name = Buffer.from(hashToken(token)).toString('base64')
     const known = this.#known.get(name)

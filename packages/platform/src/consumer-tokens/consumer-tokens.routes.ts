@@ -1,6 +1,7 @@
 import { ConsumerToken, ConsumerTokenCreate, ConsumerTokenRevoke, ConsumerTokensRevoked } from '@bureau/protocol'
 import { type Answered, created, ok } from '@bureau/runtime'
 import type { z } from 'zod'
+import { EXAMPLES } from '../docs/examples.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { endConsumerTokens, issueConsumerToken } from './manage-consumer-tokens.ts'
 
@@ -16,7 +17,7 @@ export const consumerTokenRoutes: readonly Route[] = [
       body: ConsumerTokenCreate,
       success: { 201: ConsumerToken },
       errors: ['integration_not_found', 'insufficient_scope'],
-      examples: { request: { apiIntegrationId: `int_${'0'.repeat(26)}`, consumerId: 'ada', scopes: ['chat', 'read'] } },
+      examples: { request: { ...EXAMPLES.integrationId, consumerId: 'ada', scopes: ['chat', 'read'] } },
     },
     create,
   ),

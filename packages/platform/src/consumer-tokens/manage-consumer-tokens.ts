@@ -63,6 +63,7 @@ export async function endConsumerTokens(
   const { consumerId = null } = body
   const notBefore = new Date()
   await platform.store.db.run(revokeConsumerTokens, { ownerId, actor, integrationId, consumerId, notBefore })
+  platform.store.consumers.forget()
   return {
     object: 'consumer_tokens_revoked',
     apiIntegrationId: integrationId,

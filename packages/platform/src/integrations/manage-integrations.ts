@@ -41,6 +41,7 @@ export type NewIntegration = IntegrationChanges & {
 const DEFAULT_SETTINGS: IntegrationSettings = {
   description: null,
   onDisconnect: 'continue',
+  whenRunnerLost: 'resume',
   chatBinding: 'none',
   membersRequired: false,
   allowedOrigins: [],
@@ -142,6 +143,7 @@ function mergeSettings(settings: IntegrationSettings, changes: IntegrationChange
   return {
     description: pick('description'),
     onDisconnect: pick('onDisconnect'),
+    whenRunnerLost: pick('whenRunnerLost') ?? 'resume',
     chatBinding: pick('chatBinding'),
     membersRequired: pick('membersRequired') ?? false,
     allowedOrigins: pick('allowedOrigins') ?? [],
