@@ -1,8 +1,9 @@
 -- Since when tokens of consumers count: those that were made before are refused. An empty consumer stands for all of them.
 
 CREATE TABLE consumer_token_cutoffs (
-  owner_id text COLLATE "C" NOT NULL REFERENCES owners(id), integration_id text COLLATE "C" NOT NULL REFERENCES integrations(id),
-  consumer_id text COLLATE "C" NOT NULL, not_before timestamptz(3) NOT NULL, PRIMARY KEY (integration_id, consumer_id));
+  owner_id text COLLATE "C" NOT NULL, integration_id text COLLATE "C" NOT NULL,
+  consumer_id text COLLATE "C" NOT NULL, not_before timestamptz(3) NOT NULL, PRIMARY KEY (integration_id, consumer_id),
+  FOREIGN KEY (owner_id, integration_id) REFERENCES integrations(owner_id, id));
 
 DO $$ BEGIN
   ALTER TABLE consumer_token_cutoffs ENABLE ROW LEVEL SECURITY;
