@@ -56,6 +56,14 @@ export const apiKeys = pgTable('api_keys', {
   revokedAt: time(),
 })
 
+export const consumerTokenCutoffs = pgTable('consumer_token_cutoffs', {
+  ownerId: text().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: all consumers of the integration. */
+  consumerId: text().notNull(),
+  notBefore: time().notNull(),
+})
+
 export const integrations = pgTable('integrations', {
   id: text().primaryKey(),
   ownerId: text().notNull(),
