@@ -25,6 +25,8 @@ import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
 import { startError } from './start-error.ts'
+import { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
+import { WebhookDeliverer } from './webhooks/webhook-deliverer.ts'
 
 type PlatformOptions = {
   /** The agencies that integrations can publish, by the id that they are named by. */
@@ -127,14 +129,24 @@ export async function equipPlatform(
     store,
     logs,
     log,
-    execute: (run) => executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
+    execute: async (run) => {
+      await executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log })
+      webhooks.wake()
+    },
+  })
+  const webhooks = new WebhookDeliverer({
+    deliver: () => deliverWebhooks({ store, attachmentAccess, log }),
+    onError: (error) => log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
   })
   const replica = await Replica.start({
     db: store.db,
     version: VERSION,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onRecovered: (runs) => announceLostRuns(runs, { logs, log }),
+    onRecovered: (runs) => {
+      announceLostRuns(runs, { logs, log })
+      webhooks.wake()
+    },
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
   replica.startTimers()
@@ -151,6 +163,7 @@ export async function equipPlatform(
     blobs,
     mounts,
     staged,
+    webhooks,
     signIns,
     log,
     rates: new RateLimiter(config.rates),
@@ -159,9 +172,10 @@ export async function equipPlatform(
     startUp,
   }
   const app = await createApp(platform)
-  const stopMaintenance = startMaintenance(platform)
+  const stopMaintenance = await startMaintenance(platform)
   closeWith(app, platform, async () => {
     await stopMaintenance()
+    await webhooks.close()
     await signIns.close()
     await backends.close()
   })

@@ -79,11 +79,15 @@ function filtersOf(filter: RunFilter): (SQL | undefined)[] {
 function hasStatus(status: RunView['status']): SQL | undefined {
   switch (status) {
     case 'queued':
-      return and(eq(runs.state, 'reserved'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'reserved'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'running':
-      return and(eq(runs.state, 'running'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'running'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'cancelling':
-      return and(inArray(runs.state, ['reserved', 'running']), isNotNull(runs.cancelRequestedAt))
+      return and(
+        inArray(runs.state, ['reserved', 'running']),
+        isNotNull(runs.cancelRequestedAt),
+        isNull(runs.finishedAt),
+      )
     case 'completed':
     case 'failed':
     case 'cancelled':
