@@ -48,7 +48,8 @@ function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
-  copyDocuments()
+  copyLicence()
+  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
   execFileSync(process.execPath, [path.join(ROOT, 'scripts/build-console.ts')])
   cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
     recursive: true,
@@ -62,12 +63,11 @@ function prepareRecords(): void {
   execFileSync(process.execPath, [program, path.join(ROOT, 'packages/platform/dist/db/records.tar.zst')])
 }
 
-/** The licence in every package, and the pages in the one that every server has, for people and agents who look there. */
-function copyDocuments(): void {
+/** Every package says on what terms it may be used. */
+function copyLicence(): void {
   for (const manifest of globSync('packages/*/package.json', { cwd: ROOT })) {
     cpSync(path.join(ROOT, 'LICENSE'), path.join(ROOT, path.dirname(manifest), 'LICENSE'))
   }
-  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
 }
 
 /** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all that are published. */

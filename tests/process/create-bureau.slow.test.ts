@@ -17,8 +17,7 @@ let tarballs: ReadonlyMap<string, string>
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'bureau-create-'))
-  const packed = compileAndPack(path.join(folder, 'tarballs'))
-  tarballs = new Map(packed.map(({ name, filename }) => [name, filename]))
+  tarballs = new Map(compileAndPack(path.join(folder, 'tarballs')).map(({ name, filename }) => [name, filename]))
   writeFileSync(path.join(folder, 'package.json'), '{ "private": true }')
   await run('npm', ['install', ...QUICK, tarballs.get('create-bureau')!], { cwd: folder })
 }, 240_000)

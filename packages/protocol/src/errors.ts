@@ -24,6 +24,7 @@ export const ERRORS = {
   unauthorized: { status: 401, message: 'Unauthorized' },
   host_not_allowed: { status: 403, message: 'Without a token, this server does not answer under that host name.' },
   origin_not_allowed: { status: 403, message: 'Pages of this origin may not call this server.' },
+  issuer_unavailable: { status: 503, message: 'The issuer of the access tokens cannot be reached. Try again shortly.' },
   user_not_resolved: { status: 401, message: 'The user of this request could not be determined.' },
   oauth_needs_streaming: {
     status: 400,

@@ -86,7 +86,7 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
     openApiDocument(rows, {
       info: { title: 'Bureau agent server', version },
       url: serverUrl({ ...options, host: callers.host }),
-      ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
+      ...(!callers.areKnown && { ofCallers: OF_STRANGERS }),
     })
   // Made when it is first asked for: most servers never are, and it would slow every start.
   let description: object | undefined

@@ -52,7 +52,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
   const log = createLogger(options.logLevel ?? 'info', options.logDestination)
   const callers = callersOf(options, config)
-  if (callers.token === undefined) warnOfOpenServer(options, log)
+  if (!callers.areKnown) warnOfOpenServer(options, log)
+  if (options.authenticate && config.read('APP_TOKEN') !== undefined) {
+    log.warn('APP_TOKEN is set and not used: authenticate says who may call')
+  }
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
@@ -167,7 +170,7 @@ function readBodies(app: FastifyInstance): void {
 /** Callers are checked before their bodies are read; only callbacks and health are open (seed, Authentication 1). */
 function checkCallers(app: FastifyInstance, { check }: Callers): void {
   app.addHook('onRequest', async (request) => {
-    if (!isOpen(request)) check(request)
+    if (!isOpen(request)) await check(request)
   })
 }
 

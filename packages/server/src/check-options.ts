@@ -46,6 +46,7 @@ const ServerChecks = z.strictObject({
     .regex(/^[^\s=]+$/, 'must be the name of a variable')
     .optional(),
   corsOrigins: z.array(origin).optional(),
+  authenticate: AnyFunction.optional(),
   publicDocs: flag,
   exposeInstructions: flag,
   enableAgui: flag,

@@ -4,6 +4,7 @@ import type { SideRequests } from '@bureau/faces'
 import type { EgressPolicyOptions, LogDestination, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
+import type { Authenticate } from './http/users.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 
@@ -43,6 +44,12 @@ export type ServerOptions = OAuthOptions & {
    * Unset: no authentication; then only this machine may call, unless `host` and `corsOrigins` say otherwise.
    */
   readonly appTokenEnv?: string
+  /**
+   * Says who sends a request, in place of the server token: every route but `/healthz`, `/readyz` and `/auth/callback` asks
+   * it. The user owns the runs that they begin; tools find them in `userContext.user`. `jwtAuthenticate` makes one for tokens
+   * of an OpenID Connect issuer.
+   */
+  readonly authenticate?: Authenticate
   /**
    * Origins of the pages that may call, `*` for any. Default, without credentials: any with a server token, those of this
    * machine (`http://localhost:3000`) without one.

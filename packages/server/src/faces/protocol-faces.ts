@@ -38,7 +38,7 @@ export function protocolRoutes({ served, tools, callers, options, version, log }
   const threads = new Threads()
   const requirePage = (request: FastifyRequest): void => requireOrigin(request, callers.origins)
   const shared = { host, threads, version, requireOrigin: requirePage, log }
-  const needsToken = callers.token !== undefined
+  const needsToken = callers.areKnown
   const keepsRuns = served.some(({ context }) => context.keepsRuns)
   return [
     ...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log) }) : []),
