@@ -54,7 +54,7 @@ function writeReference(): void {
   }
 }
 
-/** A module is made into `framework/src/testing.md`; its page is `framework-testing.md`, and its title what is imported. */
+/** Moves the page of a module, below `framework/src` for instance, to the top. Its title becomes what programs import. */
 function renamePage(file: string): void {
   const module = (name: string): string => name.replace('/src', '').replace(/\.md$/, '')
   const page = (name: string): string => `${module(name).replaceAll('/', '-')}.md`
