@@ -57,6 +57,7 @@ export {
   ApiKeyRotate,
   OperatorKeyCreate,
   ApiKeyScope,
+  AuditEntry,
   DeleteIntegrationQuery,
   Integration,
   IntegrationCreate,

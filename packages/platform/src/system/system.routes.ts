@@ -1,11 +1,14 @@
+import { AuditEntry, listOf, PageQuery } from '@bureau/protocol'
 import { ok } from '@bureau/runtime'
 import { z } from 'zod'
-import { jsonRoute, type Route } from '../http/route.ts'
+import { answerPage } from '../http/pages.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { listAudit } from './list-audit.ts'
 import { checkReadiness } from './readiness.ts'
 
 const Health = z.object({ status: z.string() })
 
-/** For load balancers: alive, and ready for requests. */
+/** For load balancers: alive, and ready for requests. For owners: who changed what. */
 export const systemRoutes: readonly Route[] = [
   jsonRoute(
     {
@@ -35,5 +38,21 @@ export const systemRoutes: readonly Route[] = [
       const unready = await checkReadiness(platform)
       return unready === null ? ok({ status: 'ok' }) : { status: 503 as const, body: { status: unready } }
     },
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/audit',
+      id: 'listAudit',
+      tag: 'System',
+      summary: 'List who changed what, newest first',
+      scope: 'keys',
+      everyIntegration: true,
+      query: PageQuery,
+      success: { 200: listOf(AuditEntry) },
+      errors: ['invalid_cursor'],
+    },
+    (call: Call<z.output<typeof PageQuery>>) =>
+      answerPage(call, (page) => call.platform.store.db.run(listAudit, { ownerId: call.caller.ownerId, ...page })),
   ),
 ]
