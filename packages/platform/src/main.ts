@@ -72,7 +72,8 @@ export async function openPlatform(options: PlatformOptions): Promise<OpenPlatfo
   try {
     mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
     const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
-    const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
+    const { databaseUrl, databaseConnections: connections, platformId: issuer } = config
+    const store = await openPlatformStore({ databaseUrl, connections, masterKey, issuer })
     return await equipOrClose(store, { makesFirstOwner: false, ...options, config, log })
   } catch (error) {
     throw startError(error, config)
@@ -123,8 +124,16 @@ export async function equipPlatform(
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
   const startUp: StartUp = { isOver: !makesFirstOwner }
-  const registry = backends.oauthStates
-  const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
+  const signIns = openSignIns({
+    agencies,
+    environment,
+    config,
+    startUp,
+    registry: backends.oauthStates,
+    openTokenStore,
+    log,
+  })
+  const webhooks = startDelivering({ store, attachmentAccess, log })
   const executor: RunExecutor = new RunExecutor({
     store,
     logs,
@@ -134,20 +143,9 @@ export async function equipPlatform(
       webhooks.wake()
     },
   })
-  const webhooks = new WebhookDeliverer({
-    deliver: () => deliverWebhooks({ store, attachmentAccess, log }),
-    onError: (error) => log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
-  })
-  const replica = await Replica.start({
-    db: store.db,
-    version: VERSION,
-    onFenced: (bootId) => executor.fence(bootId),
-    onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onRecovered: (runs) => {
-      announceLostRuns(runs, { logs, log })
-      webhooks.wake()
-    },
-    onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
+  const replica = await startReplica({ store, executor, log }, (runs) => {
+    announceLostRuns(runs, { logs, log })
+    webhooks.wake()
   })
   replica.startTimers()
   const platform: Platform = {
@@ -180,6 +178,27 @@ export async function equipPlatform(
     await backends.close()
   })
   return { platform, app }
+}
+
+function startReplica(
+  { store, executor, log }: Pick<Platform, 'store' | 'executor' | 'log'>,
+  onRecovered: (runs: readonly RunView[]) => void,
+): Promise<Replica> {
+  return Replica.start({
+    db: store.db,
+    version: VERSION,
+    onFenced: (bootId) => executor.fence(bootId),
+    onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
+    onRecovered,
+    onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
+  })
+}
+
+function startDelivering(sender: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>): WebhookDeliverer {
+  return new WebhookDeliverer({
+    deliver: () => deliverWebhooks(sender),
+    onError: (error) => sender.log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
+  })
 }
 
 function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; log: Logger }): SqlTokenStore {

@@ -1,5 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 import type { RedisConnection } from '../redis/connect-redis.ts'
+import { ChunkWriter } from './chunk-writer.ts'
 import { FlushTimer } from './flush-timer.ts'
 import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
@@ -25,12 +26,16 @@ const BATCH_BYTES = 16 * 1024
 const RENEW_MS = 30_000
 const LOOK_MS = 5_000
 const LINGER_MS = 120_000
+/** A stream that has grown to this many bytes begins anew, with the state of its run. */
+const STREAM_BYTES = 8 * 1024 * 1024
 
 type RedisRunLogsOptions = {
   /** Keeps applications apart that share a Redis. Default `bureau:`. */
   readonly prefix?: string
   /** Events that are in Redis may leave memory down to this many bytes. Default 4 MiB. */
   readonly windowBytes?: number
+  /** What one run may take in Redis, in bytes. Default 8 MiB. */
+  readonly streamBytes?: number
   /** How long a log that has ended is kept, in memory and in Redis, in milliseconds. Default 120,000. */
   readonly lingerMs?: number
   /** How often readers of other processes' runs look without having been told. Default 5,000. */
@@ -38,9 +43,8 @@ type RedisRunLogsOptions = {
 }
 
 /**
- * Scaled: logs are in the memory of the process that executes the run, and in Redis for all others.
- *
- * A run never waits for Redis. When a Redis that lost everything is back, the logs are written again.
+ * Scaled: logs are in the memory of the process that executes the run, and in Redis for all others. A run never waits for Redis. While it
+ * is away, logs go to durable storage; when a Redis that lost everything is back, they are written again.
  */
 export class RedisRunLogs implements RunLogs {
   readonly #redis: RedisConnection
@@ -65,19 +69,25 @@ export class RedisRunLogs implements RunLogs {
   /** `redis` stays its owner's to close. */
   static async open(redis: RedisConnection, options: RedisRunLogsOptions = {}): Promise<RedisRunLogs> {
     const logs = new RedisRunLogs(redis, options)
-    await logs.#checkLife()
+    if (redis.commands.isReady) await logs.#checkLife()
     return logs
   }
 
-  create({ runId, snapshot }: NewRunLog): RunLog {
+  get isReachable(): boolean {
+    return this.#redis.commands.isReady
+  }
+
+  create({ runId, snapshot, chunks }: NewRunLog): RunLog {
     if (this.#logs.has(runId)) throw new Error(`run ${runId} has a log already`)
-    const { windowBytes } = this.#options
+    const { windowBytes, streamBytes = STREAM_BYTES } = this.#options
     const log = new RedisRunLog({
       stream: this.#streamOf(runId),
+      streamBytes,
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
       snapshot,
       onEnd: () => this.#ended.add(() => this.forget(runId)),
+      ...(chunks && { chunks }),
       ...(windowBytes !== undefined && { windowBytes }),
     })
     this.#logs.set(runId, log)
@@ -87,6 +97,7 @@ export class RedisRunLogs implements RunLogs {
   async find(runId: string): Promise<RunLogReader | undefined> {
     const local = this.#logs.get(runId)
     if (local) return local
+    if (!this.isReachable) throw new ServiceError('stream_unavailable', { headers: { 'Retry-After': '2' } })
     const stream = this.#streamOf(runId)
     const last = await stream.lastEvent().catch((cause: unknown) => {
       throw new ServiceError('stream_unavailable', { cause })
@@ -139,8 +150,9 @@ export class RedisRunLogs implements RunLogs {
   }
 }
 
-type RedisRunLogOptions = Pick<NewRunLog, 'snapshot'> & {
+type RedisRunLogOptions = Pick<NewRunLog, 'snapshot' | 'chunks'> & {
   readonly stream: RedisStream
+  readonly streamBytes: number
   /** False: writing now would fail, or spoil the stream. */
   readonly isReady: () => boolean
   readonly timer: FlushTimer
@@ -151,6 +163,7 @@ type RedisRunLogOptions = Pick<NewRunLog, 'snapshot'> & {
 class RedisRunLog implements RunLog {
   readonly #live: LiveRunLog
   readonly #options: RedisRunLogOptions
+  readonly #writer: ChunkWriter | undefined
   #writtenSeq = 0
   /** How often Redis lost everything. */
   #losses = 0
@@ -161,12 +174,13 @@ class RedisRunLog implements RunLog {
   #stopped = false
 
   constructor(options: RedisRunLogOptions) {
-    const { stream, snapshot, windowBytes } = options
+    const { stream, snapshot, chunks, windowBytes } = options
     const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
       const batch = await stream.read(after).catch(() => undefined)
       if (batch) yield batch
     }
     this.#live = new LiveRunLog({ snapshot, older, ...(windowBytes !== undefined && { windowBytes }) })
+    this.#writer = chunks && new ChunkWriter(this.#live, chunks)
     this.#options = options
   }
 
@@ -189,11 +203,15 @@ class RedisRunLog implements RunLog {
     else this.#writeSoon()
   }
 
-  /** Redis is written to all the time. */
-  async store(): Promise<void> {}
+  /** Redis is written to all the time. While it is away, storage is what others read. */
+  async store(): Promise<void> {
+    if (!this.#options.isReady()) await this.#writer?.store()
+  }
 
   async seal(ending: readonly LogEvent[]): Promise<SealedLog> {
-    return { lastSeq: lastSeqOf(this.#live.hold(ending)), chunk: null }
+    const held = this.#live.hold(ending)
+    const chunk = this.#options.isReady() ? null : ((await this.#writer?.seal(held)) ?? null)
+    return { lastSeq: lastSeqOf(held), chunk }
   }
 
   release(): void {
@@ -263,6 +281,14 @@ class RedisRunLog implements RunLog {
       this.#writtenSeq = lastSeqOf(part)
       this.#live.forgetUpTo(this.#writtenSeq)
     }
+    if (this.#options.stream.bytes > this.#options.streamBytes && !this.#live.ended) await this.#beginAnew()
+  }
+
+  /** Whoever has read all so far goes on; others get the state of the run for what they have missed. */
+  async #beginAnew(): Promise<void> {
+    const reset = this.#live.reset()
+    // Otherwise more has come: after the next write.
+    if (lastSeqOf(reset) === this.#writtenSeq) await this.#options.stream.write(reset, { anew: true })
   }
 
   /** The next part that Redis does not have. */
