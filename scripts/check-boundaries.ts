@@ -23,10 +23,13 @@ export const PACKAGES: Readonly<Record<string, PackageRule>> = {
     mustNotKnow: /^(fastify(\/|$)|@fastify\/|@redis\/|pg(\/|$)|drizzle-orm(\/|$)|@electric-sql\/)/,
   },
   runtime: { mayImport: ['protocol', 'framework'], mustNotKnow: SQL },
-  server: { mayImport: ['protocol', 'framework', 'runtime'], mustNotKnow: SQL },
-  platform: { mayImport: ['protocol', 'framework', 'runtime'], mustNotKnow: /^@ag-ui\// },
+  faces: { mayImport: ['protocol', 'framework', 'runtime'], mustNotKnow: SQL },
+  server: { mayImport: ['protocol', 'framework', 'runtime', 'faces'], mustNotKnow: SQL },
+  platform: { mayImport: ['protocol', 'framework', 'runtime', 'faces'], mustNotKnow: /^@ag-ui\// },
   client: { mayImport: ['protocol'], mustNotKnow: SERVERS },
+  react: { mayImport: ['protocol', 'client'], mustNotKnow: SERVERS },
   console: { mayImport: ['protocol', 'client'], mustNotKnow: SERVERS },
+  'create-bureau': { mayImport: [], mustNotKnow: SQL },
   cli: { mayImport: ['protocol', 'client', 'framework', 'runtime', 'server', 'platform'], mustNotKnow: SQL },
 }
 

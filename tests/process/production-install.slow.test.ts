@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { compile, pack } from '../../scripts/pack.ts'
+import { compileAndPack } from '../../scripts/pack.ts'
 
 const MAX_INSTALLED_MB = 55
 /** Without source maps and type declarations, which no server reads. */
@@ -16,7 +16,7 @@ const MAX_IDLE_MB = 140
 const MAX_START_MS = 2_000
 const MAX_START_CPU_MS = 800
 
-const PACKAGES = ['protocol', 'framework', 'runtime', 'server']
+const PACKAGES = ['protocol', 'framework', 'runtime', 'faces', 'server']
 const SDK = ['@openai/agents', '@openai/agents-realtime']
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 
@@ -128,8 +128,8 @@ let unreachable = ''
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'bureau-install-'))
-  compile('packages/server/tsconfig.build.json')
-  const tarballs = pack(path.join(folder, 'tarballs'), PACKAGES).map(({ filename }) => filename)
+  const packed = { project: 'packages/server/tsconfig.build.json', packages: PACKAGES }
+  const tarballs = compileAndPack(path.join(folder, 'tarballs'), packed).map(({ filename }) => filename)
   writeFileSync(path.join(folder, 'package.json'), '{ "name": "installed", "version": "1.0.0", "type": "module" }')
   writeFileSync(path.join(folder, 'server.mjs'), SERVER)
   writeFileSync(path.join(folder, 'ours.ts'), OURS)
@@ -256,6 +256,16 @@ describe('a production install of @bureau/server', () => {
     expect(answer.status).toBe(200)
     expect(await answer.json()).toMatchObject({ response: expect.any(String) })
     expect(await Promise.all(assets)).toEqual(assets.map(() => ({ status: 200, isLong: true })))
+  })
+
+  test('carries its documents: every page that llms.txt lists', async () => {
+    const { url } = await start()
+    const list = await (await fetch(`${url}/llms.txt`)).text()
+    const pages = [...list.matchAll(/\]\((guide\/[^)]+)\)/g)].map(([, link]) => `${url}/${link}`)
+    const statuses = await Promise.all(pages.map(async (page) => (await fetch(page)).status))
+
+    expect(pages.length).toBeGreaterThan(20)
+    expect(pages.filter((_page, index) => statuses[index] !== 200)).toEqual([])
   })
 
   test('stops with the command to type when an option needs a package that is not there', async () => {

@@ -78,25 +78,44 @@ const RUNS = [
   '/solo/agui',
   '/solo/get_metadata',
 ]
+/** At the end of those of the agencies. */
+const OPENAI = [
+  '/openai/v1/models',
+  '/openai/v1/models/{agency}',
+  '/openai/v1/models/{agency}/{agent}',
+  '/openai/v1/chat/completions',
+  '/openai/v1/responses',
+]
 const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
 const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
+const CONSOLE = ['/console/runs', '/console/runs/{run_id}']
+
 const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: readonly string[] }[] = [
   {
     name: 'several agencies',
     options: {
       agencies: { solo: new Agency({ entryPoint: named('A') }), two: new Agency({ entryPoint: named('B') }) },
     },
-    paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two'))],
+    paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two')), ...OPENAI],
+  },
+  {
+    name: 'responses that are kept',
+    options: { agencies: soloAgency(), openai: { keepResponsesMs: 1_000 } },
+    paths: [...RUNS, ...OPENAI, ...['', '/cancel', '/input_items'].map((path) => `/openai/v1/responses/{id}${path}`)],
   },
   { name: 'tools alone', options: { tools: [now, plant] }, paths: ['/tool/now', '/tool/plant'] },
-  { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: AGUI },
-  { name: 'realtime', options: { agencies: soloAgency(), enableRealtime: true }, paths: [...RUNS, ...REALTIME] },
-  { name: 'sign-ins', options: oauth, paths: [...RUNS, ...SIGN_IN] },
+  { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: [...AGUI, ...OPENAI] },
+  {
+    name: 'realtime',
+    options: { agencies: soloAgency(), enableRealtime: true },
+    paths: [...RUNS, ...OPENAI, ...REALTIME],
+  },
+  { name: 'sign-ins', options: oauth, paths: [...RUNS, ...OPENAI, ...SIGN_IN] },
   {
     name: 'everything that goes together',
     options: { ...oauth, tools: [now], enableAgui: true, enableRealtime: true, enableLogging: true },
-    paths: [...AGUI, ...REALTIME, '/tool/now', '/get_logs', ...SIGN_IN],
+    paths: [...AGUI, ...OPENAI, ...REALTIME, '/tool/now', '/get_logs', ...SIGN_IN],
   },
 ]
 
@@ -119,7 +138,7 @@ describe.each(KINDS)('the description of a server with $name', ({ options, paths
 
     expect(await problemsOf(body)).toEqual([])
     expect(danglingRefs(body)).toEqual([])
-    expect(Object.keys(body.paths)).toEqual(paths)
+    expect(Object.keys(body.paths)).toEqual([...paths, ...CONSOLE])
     const ids = operationsOf(body).map(({ operation }) => operation.operationId)
     expect(new Set(ids).size).toBe(ids.length)
   })
@@ -200,11 +219,13 @@ describe('GET /openapi.json', () => {
       '/solo/runs/{run_id}/events',
       '/solo/agui',
       '/solo/get_metadata',
+      ...OPENAI,
       '/tool/WordCount',
       '/tool/plant',
       '/tool/shout',
       '/tool/now',
       '/get_logs',
+      ...CONSOLE,
     ])
   })
 

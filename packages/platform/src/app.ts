@@ -1,7 +1,17 @@
-import { answerCompletely, apiDocsRoutes, methodsAt, NO_SNIFFING, notFoundGate, serveRoutes } from '@bureau/runtime'
+import {
+  answerCompletely,
+  apiDocsRoutes,
+  guideRoutes,
+  consoleRoutes,
+  methodsAt,
+  NO_SNIFFING,
+  notFoundGate,
+  serveRoutes,
+} from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
+import { consumerTokenRoutes } from './consumer-tokens/consumer-tokens.routes.ts'
 import { completionRoutes } from './completions/completions.routes.ts'
 import type { Platform } from './context.ts'
 import { platformDocument } from './docs/openapi.ts'
@@ -15,6 +25,7 @@ import { routeSettings } from './http/route-settings.ts'
 import { newId } from './ids.ts'
 import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
+import { operatorRoutes } from './owners/owners.routes.ts'
 import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { runRoutes } from './completions/runs.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
@@ -23,7 +34,7 @@ import { uploadRoutes } from './uploads/uploads.routes.ts'
 import { usageRoutes } from './usage/usage.routes.ts'
 import { webhookRoutes } from './webhooks/webhooks.routes.ts'
 
-/** Every route of the platform. The API description is made from them. */
+/** Every route of the platform for owners and their consumers. The API description is made from them. */
 export const ROUTES: readonly Route[] = [
   ...completionRoutes,
   ...chatRoutes,
@@ -31,6 +42,7 @@ export const ROUTES: readonly Route[] = [
   ...memberRoutes,
   ...integrationRoutes,
   ...apiKeyRoutes,
+  ...consumerTokenRoutes,
   ...usageRoutes,
   ...uploadRoutes,
   ...fileRoutes,
@@ -40,6 +52,7 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const MINUTE_MS = 60_000
+const VERSION = '0.1.0'
 
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {
@@ -68,18 +81,20 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id).header('cache-control', 'no-store')
   })
-  await allowOrigins(app, platform.config.corsOrigins)
+  await allowOrigins(app, platform)
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
   readStrictBodies(app)
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
-  serveRoutes(app, ROUTES, routeSettings(platform))
+  serveRoutes(app, [...ROUTES, ...operatorRoutes], routeSettings(platform))
   serveDocs(app, platform)
+  if (platform.config.console)
+    consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
   return app
 }
 
-/** Below `/v1`, so that they stand beside those of a server on the same port. */
+/** The API description is below `/v1`, beside that of a server on the same port, which then serves the guide. */
 function serveDocs(app: FastifyInstance, { config }: Platform): void {
   apiDocsRoutes(app, {
     prefix: '/v1',
@@ -89,6 +104,7 @@ function serveDocs(app: FastifyInstance, { config }: Platform): void {
       return platformDocument({ baseUrl, streamUrl: config.publicStreamUrl ?? baseUrl, routes: ROUTES })
     },
   })
+  guideRoutes(app, { routeConfig: { open: true } })
 }
 
 /** The caller's own, when it is harmless. */

@@ -1,6 +1,7 @@
 import { ConfigError } from '@bureau/protocol'
 import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel } from '@bureau/runtime'
 import { z } from 'zod'
+import { HAND_OVER_MS } from './runs/execute/active-run.ts'
 import { parseMasterKey } from './security/master-key.ts'
 
 const MIB = 1_048_576
@@ -18,6 +19,13 @@ export const PlatformEnvironment = z.object({
   DATABASE_CONNECTIONS: whole(2, 1_000)
     .optional()
     .describe('Connections of one process to PostgreSQL. Default: 10, with `?pgbouncer=true` 5.'),
+  DATABASE_DIRECT_URL: z
+    .string()
+    .optional()
+    .describe(
+      'The same PostgreSQL without a pooler in between: each process keeps one connection there, by which the others ' +
+        'notice its death within a second. Default: DATABASE_URL, unless that says `?pgbouncer=true`.',
+    ),
   REDIS_URL: z
     .url({ protocol: /^rediss?$/ })
     .optional()
@@ -37,6 +45,11 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('What `bureau rotate-master-key` puts in its place. Default: a new key in `master.key` of BUREAU_DATA.'),
+  PLATFORM_OPERATOR_KEY: z
+    .string()
+    .min(32)
+    .optional()
+    .describe('Opens /v1/admin: owners and their API keys. At least 32 characters. Default: nobody may.'),
   PLATFORM_CORS_ORIGINS: z
     .string()
     .optional()
@@ -76,6 +89,7 @@ export const PlatformEnvironment = z.object({
     .describe(
       'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
     ),
+  BUREAU_CONSOLE: z.stringbool().default(true).describe('false: no console at /console.'),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
     .default('info')
@@ -88,6 +102,8 @@ export type PlatformConfig = {
   readonly databaseUrl: string
   /** Undefined: as the database chooses. */
   readonly databaseConnections: number | undefined
+  /** The database itself, past any pooler. Undefined: it is embedded, or only a pooler can be reached. */
+  readonly directUrl: string | undefined
   readonly redisUrl: string | undefined
   /** Undefined: the host that a request names. */
   readonly publicBaseUrl: string | undefined
@@ -113,7 +129,10 @@ export type PlatformConfig = {
   /** Sign-ins begin at a page of ours, and end in the browser that showed it. */
   readonly signInPage: boolean
   readonly allowedHosts: readonly string[]
+  readonly console: boolean
   readonly logLevel: LogLevel
+  /** Undefined: there are no routes of the operator. */
+  readonly operatorKey: string | undefined
   /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
 }
@@ -135,6 +154,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     dataFolder: env.BUREAU_DATA,
     databaseUrl,
     databaseConnections: env.DATABASE_CONNECTIONS,
+    directUrl: directUrlOf(env, databaseUrl),
     redisUrl: env.REDIS_URL,
     publicBaseUrl: env.PUBLIC_BASE_URL,
     publicStreamUrl: env.PUBLIC_STREAM_URL ?? env.PUBLIC_BASE_URL,
@@ -150,13 +170,21 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     maxUploadBytes: env.PLATFORM_MAX_UPLOAD_BYTES,
     attachmentPorts: listOf(env.PLATFORM_ATTACHMENT_PORTS).map(Number),
     drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
-    closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
+    closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + HAND_OVER_MS + CLOSE_MARGIN_MS,
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
     signInPage: env.PLATFORM_SIGN_IN_PAGE === 'on',
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
+    console: env.BUREAU_CONSOLE,
     logLevel: env.LOG_LEVEL,
+    operatorKey: env.PLATFORM_OPERATOR_KEY,
     read: (name: string) => environment[name] || undefined,
   })
+}
+
+function directUrlOf({ DATABASE_DIRECT_URL: direct }: Environment, databaseUrl: string): string | undefined {
+  if (!isPostgres(databaseUrl)) return undefined
+  const isPooled = URL.parse(databaseUrl)?.searchParams.get('pgbouncer') === 'true'
+  return direct ?? (isPooled ? undefined : databaseUrl)
 }
 
 type Environment = z.output<typeof PlatformEnvironment>
@@ -211,6 +239,9 @@ function unusable(env: Environment): string[] {
   const database = env.DATABASE_URL ?? 'pglite:'
   if (!isPostgres(database) && !database.startsWith('pglite:')) {
     problems.push('DATABASE_URL: begins with postgres:// or pglite:')
+  }
+  if (env.DATABASE_DIRECT_URL !== undefined && !isPostgres(env.DATABASE_DIRECT_URL)) {
+    problems.push('DATABASE_DIRECT_URL: begins with postgres://')
   }
   return problems
 }

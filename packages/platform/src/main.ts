@@ -115,7 +115,8 @@ export async function equipPlatform(
   store: PlatformStore,
   { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
 ): Promise<OpenPlatform> {
-  const backends = await openBackends(config, log, (message) => onControlMessage(message, { store, executor }))
+  const listener: ControlListener = { store }
+  const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
   const { logs, control } = backends
   const blobs = await openBlobs(config)
   const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
@@ -124,15 +125,8 @@ export async function equipPlatform(
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
   const startUp: StartUp = { isOver: !makesFirstOwner }
-  const signIns = openSignIns({
-    agencies,
-    environment,
-    config,
-    startUp,
-    registry: backends.oauthStates,
-    openTokenStore,
-    log,
-  })
+  const registry = backends.oauthStates
+  const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
   const webhooks = startDelivering({ store, attachmentAccess, log })
   const executor: RunExecutor = new RunExecutor({
     store,
@@ -143,10 +137,8 @@ export async function equipPlatform(
       webhooks.wake()
     },
   })
-  const replica = await startReplica({ store, executor, log }, (runs) => {
-    announceLostRuns(runs, { logs, log })
-    webhooks.wake()
-  })
+  const replica = await startReplica(config, { store, executor, logs, control, webhooks, log })
+  Object.assign(listener, { executor, replica })
   replica.startTimers()
   const platform: Platform = {
     config,
@@ -180,16 +172,27 @@ export async function equipPlatform(
   return { platform, app }
 }
 
-function startReplica(
-  { store, executor, log }: Pick<Platform, 'store' | 'executor' | 'log'>,
-  onRecovered: (runs: readonly RunView[]) => void,
-): Promise<Replica> {
+type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'webhooks' | 'log'>
+
+/** This process among those that work on the same records: it takes up what others have left behind. */
+function startReplica(config: PlatformConfig, among: AmongOthers): Promise<Replica> {
+  const { store, executor, logs, control, webhooks, log } = among
   return Replica.start({
     db: store.db,
     version: VERSION,
+    directUrl: config.directUrl,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onRecovered,
+    onTaken: (run) => {
+      log.warn({ runId: run.runId, attempt: run.before?.attempt }, 'a run of a lost process goes on here')
+      executor.takeUp(run)
+    },
+    onEnded: (runs) => {
+      announceLostRuns(runs, { logs, log })
+      webhooks.wake()
+    },
+    onDeaths: () => control.tell({ type: 'lost_runs' }),
+    hasSuspect: () => executor.hasSuspect,
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
 }
@@ -207,7 +210,7 @@ function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; l
 }
 
 function announceLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
-  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
+  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended: nobody goes on with them')
   // Whoever is not reached looks by itself a little later.
   for (const { runId } of runs) logs.nudge(runId).catch(() => {})
 }
@@ -219,17 +222,23 @@ async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
 }
 
 /** What another process, or this one, has to say. */
-function onControlMessage(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
-  if (message.type === 'cancel') executor.cancel(message.runId, message.mode)
+function onControlMessage(message: ControlMessage, { store, executor, replica }: ControlListener): void {
+  if (message.type === 'cancel') executor?.cancel(message.runId, message.mode)
+  else if (message.type === 'lost_runs') replica?.look()
   else void store.authenticator.forget(message.keyId)
 }
 
+/** Messages may come before there is anything that they could be about. */
+type ControlListener = Pick<Platform, 'store'> & Partial<Pick<Platform, 'executor' | 'replica'>>
+
 /** @param end Ends what the routes do not know of. */
 function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<void>): void {
-  const { executor, replica, logs, attachmentAccess, overload, store, config, log } = platform
+  const { executor, replica, logs, control, attachmentAccess, overload, store, config, log } = platform
   app.drains.push(async () => {
     await replica.drain().catch((error: unknown) => log.warn({ err: error }, 'draining could not be announced'))
     await executor.drain(config.drainMs)
+    // What was given up is anybody's to go on with.
+    control.tell({ type: 'lost_runs' })
     logs.sendReadersAway()
   })
   app.addHook('onClose', async () => {

@@ -87,6 +87,8 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
   const store = await equipStore(kept, { masterKey, issuer: 'test' })
   const config = {
     ...loadPlatformConfig({ BUREAU_DATA: dataFolder, PLATFORM_MAX_LAG_MS: '0', PLATFORM_REQUEST_BURST: '100000' }),
+    databaseUrl: url,
+    directUrl: engine === 'postgres' ? url : undefined,
     ...options.config,
   }
   const opened = await equipPlatform(store, {
@@ -104,7 +106,7 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
     shared: { databaseUrl: url, masterKey, dataFolder },
     addTenant: async (name = 'Ada') => {
       const { id: ownerId } = await createOwner(db, store.dataKeys, { name })
-      return { ownerId, key: await createFirstApiKey(store.keyIssuer, ownerId, 'test') }
+      return { ownerId, key: await createFirstApiKey(store.keyIssuer, ownerId, { name: 'test' }) }
     },
     addIntegration: async (ownerId, settings = {}) => {
       const [agencyId = ''] = Object.keys(options.agencies)

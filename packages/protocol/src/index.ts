@@ -16,6 +16,7 @@ export { ConfigError, StartError } from './start-errors.ts'
 export { Message, type WireItem, withoutMetadata } from './message.ts'
 export { eventEnvelope } from './event-envelope.ts'
 export type { CancelMode, EventSource, ModelEvent, RunEnded, RunError, RunEvent, RunItemName } from './run-event.ts'
+export { RecentRun, RecentRunDetail, RecentRunList, RecentRunsQuery, RecentRunStep } from './recent-runs-api.ts'
 export { isRetryable, RUN_ERRORS, type RunErrorClass, type RunErrorCode } from './run-errors.ts'
 export { SSE_END, type SseFrame, sseFrame, sseKeepalive, SseParser } from './sse.ts'
 export { addUsage, NO_USAGE, Usage, UsageByModel } from './usage.ts'
@@ -43,10 +44,18 @@ export {
   UsageSummaryQuery,
 } from './platform-files-api.ts'
 export {
+  ConsumerScope,
+  ConsumerToken,
+  ConsumerTokenCreate,
+  ConsumerTokenRevoke,
+  ConsumerTokensRevoked,
+} from './platform-consumer-tokens-api.ts'
+export {
   AgencyList,
   ApiKey,
   ApiKeyCreate,
   ApiKeyRotate,
+  OperatorKeyCreate,
   ApiKeyScope,
   DeleteIntegrationQuery,
   Integration,
@@ -94,3 +103,4 @@ export {
   WebhookPatch,
   WebhookTest,
 } from './platform-webhooks-api.ts'
+export { Owner, OwnerCreate, OwnerPatch } from './platform-owners-api.ts'

@@ -13,6 +13,11 @@ export const RUN_ERRORS = {
   runner_lost: { class: 'system', message: 'The server running this response stopped.' },
   server_shutdown: { class: 'system', message: 'The server was shut down before the response was complete.' },
   internal_error: { class: 'system', message: 'Something failed on our side.' },
+  agency_changed: {
+    class: 'system',
+    message:
+      'The agency was changed while the run was interrupted: an agent or a tool that it needs is no longer there.',
+  },
   invalid_configuration: { class: 'system', message: 'The agency is not set up completely.' },
   run_failed: { class: 'system', message: 'The agent could not complete the run.' },
   approval_required: { class: 'system', message: 'A tool waits for an approval, which cannot be given in this run.' },
@@ -51,6 +56,10 @@ export const RUN_ERRORS = {
   content_refused: { class: 'caller', message: 'The model provider refused the content.' },
   invalid_history: { class: 'caller', message: 'The history cannot be continued.' },
   oauth_timeout: { class: 'caller', message: 'Nobody signed in to the tool server in time.' },
+  function_name_taken: {
+    class: 'caller',
+    message: "A function of the request has the name of one of the agent's own tools.",
+  },
   invalid_user_context: { class: 'caller', message: 'The agency does not accept this user_context.' },
   response_incomplete: { class: 'limit', message: 'The model stopped before it had an answer.' },
   run_timeout: { class: 'limit', message: 'The run took longer than it may.' },

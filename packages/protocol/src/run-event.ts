@@ -47,11 +47,13 @@ export type RunError = { readonly code: RunErrorCode; readonly message: string }
 /**
  * Everything that can happen in a run, in the order in which it is logged.
  *
- * The first event is always `run.started` and the last is always `run.ended`; after it nothing follows. Each wire
+ * The first event is always `run.started` (`run.resumed` for a process that goes on with it) and the last is always
+ * `run.ended`; after it nothing follows. Each wire
  * format (agency SSE, AG-UI, platform SSE, plain text) is a function of this union.
  */
 export type RunEvent =
   | { readonly type: 'run.started'; readonly run_id: string; readonly agent: string }
+  | RunResumed
   | { readonly type: 'agent.updated'; readonly source: EventSource }
   | ModelEvent
   | {
@@ -83,6 +85,15 @@ export type ModelEvent = {
   readonly call_id?: string
 }
 
+/** The process that worked on the run has died or is being replaced; another one goes on. */
+type RunResumed = {
+  readonly type: 'run.resumed'
+  /** How many processes have worked on the run: 2 for the first that takes it up. */
+  readonly attempt: number
+  /** Ids of items whose text or arguments were never finished: what was shown of them does not count. */
+  readonly withdrawn: readonly string[]
+}
+
 /** How a run ended and everything it produced. */
 export type RunEnded = {
   readonly type: 'run.ended'
@@ -97,4 +108,6 @@ export type RunEnded = {
   readonly error: RunError | null
   readonly file_ids_map?: Readonly<Record<string, string>>
   readonly chat_name?: string
+  /** Calls of functions that the caller carries out, by their ids: without output, the last items of `new_messages`. */
+  readonly caller_calls?: readonly string[]
 }

@@ -32,6 +32,8 @@ export {
 export { methodsAt, type RouteSettings, serveRoutes } from './http/serve-routes.ts'
 export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
 export { apiDocsRoutes } from './http/api-docs.ts'
+export { guideRoutes } from './http/guide.ts'
+export { consoleRoutes } from './http/console-files.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
 export { ClientEnvironment } from './http/client-environment.ts'
 export { GuessLimiter } from './http/guess-limiter.ts'
@@ -45,7 +47,7 @@ export { BodyReceiver } from './http/receive-body.ts'
 export { streamResponse } from './http/stream-response.ts'
 export type { Tickets } from './tickets/tickets.ts'
 export { MemoryTickets } from './tickets/tickets.memory.ts'
-export { createLogger, type Logger, type LogLevel } from './log.ts'
+export { createLogger, type LogDestination, type Logger, type LogLevel } from './log.ts'
 export { authorizeThrough } from './oauth/authorization.ts'
 export { answerSignIn, CallbackParameters, sendSignInPage, SignedIn, takeCallback } from './oauth/sign-in-callback.ts'
 export { PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
@@ -76,10 +78,12 @@ export { FlushTimer } from './run-log/flush-timer.ts'
 export { MemoryRunLogs } from './run-log/run-log.memory.ts'
 export { RedisRunLogs } from './run-log/run-log.redis.ts'
 export {
+  type ChunkStorage,
   type EventBatch,
   type EventChunk,
   lastSeqOf,
   type LogEvent,
+  type LogResume,
   type RunLog,
   type RunLogReader,
   type RunLogs,

@@ -3,7 +3,6 @@ import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import {
   answerCompletely,
-  apiDocsRoutes,
   BodyReceiver,
   createLogger,
   KeptRuns,
@@ -11,41 +10,32 @@ import {
   methodsAt,
   NO_SNIFFING,
   notFoundGate,
-  ok,
   openBackends,
   parseJson,
   readJsonBodies,
   RunHost,
-  serveRoutes,
   usableDirectories,
 } from '@bureau/runtime'
-import { z } from 'zod'
 import { loadConfig, type ServerConfig } from './config.ts'
+import { recentRunsOf } from './console/serve-console.ts'
 import type { ServerContext } from './context.ts'
-import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
-import { agencyFace } from './faces/agency/agency-face.ts'
-import { aguiFace } from './faces/agui/agui-face.ts'
-import { type Face, metadataRoute } from './faces/face.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
 import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
-import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
-import { logsRoutes, recordActivity } from './logs/logs.routes.ts'
+import { recordActivity } from './logs/logs.routes.ts'
 import { modelAccess, type ServerModelAccess } from './model-access.ts'
-import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
+import { addRoutes } from './app-routes.ts'
 import { checkServerOptions } from './check-options.ts'
 import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
-import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
-import { toolRoutes } from './tools/tools.routes.ts'
 
 const MIB = 1_048_576
 const MINUTE_MS = 60_000
@@ -60,9 +50,12 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const agencies = readAgencies(options)
   const tools = readTools(options.tools ?? [])
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
-  const log = createLogger(options.logLevel ?? 'info')
+  const log = createLogger(options.logLevel ?? 'info', options.logDestination)
   const callers = callersOf(options, config)
-  if (callers.token === undefined) warnOfOpenServer(options, log)
+  if (!callers.areKnown) warnOfOpenServer(options, log)
+  if (options.authenticate && config.read('APP_TOKEN') !== undefined) {
+    log.warn('APP_TOKEN is set and not used: authenticate says who may call')
+  }
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
@@ -74,6 +67,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const watched = { now: Date.now, observer: observability.observer() }
   const environment = { models, mcp: new McpConnections(), ...watched, ...(signIns && { oauth: signIns.access }) }
+  const recent = recentRunsOf(options, config)
   const slots = new RunSlots(options.maxConcurrentRuns)
   const context: ServerContext = {
     environment,
@@ -82,7 +76,8 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     runs: new RequestRuns({
       host: new RunHost(backends.runs, kept),
       slots,
-      environmentOf: (request) => ({ ...environment, observer: observability.observer(request) }),
+      environmentOf: (request, recorder) => ({ ...environment, observer: observability.observer(request, recorder) }),
+      recent,
     }),
     keepsRuns: resumeMs > 0,
     signIns,
@@ -92,26 +87,18 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     aguiReasoning: options.aguiReasoning ?? true,
     files: fileSettings(options, models),
   }
-  app.addHook('onClose', async () => {
-    await context.environment.mcp.close()
-    await signIns?.close()
-    await backends.close()
-    await models.close()
-  })
+  // The last is closed first.
+  for (const each of [models, backends, signIns, environment.mcp]) app.addHook('onClose', async () => each?.close())
   logRequests(app)
   await allowOrigins(app, callers.origins)
   finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
   checkCallers(app, callers)
-  const logs = options.enableLogging && (await keepActivity(app, options.logsDir ?? 'activity-logs'))
+  const logs = await keepActivity(app, options)
   observability.install(app)
   readBodies(app)
   app.setErrorHandler(renderError)
-  const agencyRows = agencyRoutes(agencies, { options, context })
-  const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
-  serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
-  const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
-  serveRoutes(app, voiceRows, ROUTE_SETTINGS)
-  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
+  const { tickets } = backends
+  await addRoutes(app, { agencies, tools, options, config, context, callers, logs, recent, tickets, version: VERSION })
   return app
 }
 
@@ -127,6 +114,8 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
     trustProxy: [...config.trustedProxies],
     // Of a whole request; what is too slow long before that is cut by whoever receives its body.
     requestTimeout: 5 * MINUTE_MS,
+    // Names of agencies and agents are longer than the default.
+    routerOptions: { maxParamLength: 512 },
     schemaController: { compilersFactory: schemaCompilers },
     forceCloseConnections: true,
     // Else 10 s, for hooks as well: a closing server would not wait any longer for its streams.
@@ -178,59 +167,10 @@ function readBodies(app: FastifyInstance): void {
   readJsonBodies(app, { types, receiver: new BodyReceiver(), parse: parseJson, others: 'null' })
 }
 
-type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
-
-/** The seed's `enableAgui` puts one protocol in place of another at the same address. AG-UI has one of its own as well. */
-function facesOf({ enableAgui = false }: ServerOptions): readonly Face[] {
-  return [enableAgui ? aguiFace('get_response_stream') : agencyFace, aguiFace('agui')]
-}
-
-function agencyRoutes(agencies: ReadonlyMap<string, Agency>, { options, context }: AgencyParts): ServerRoute[] {
-  const faces = facesOf(options)
-  return [...agencies].flatMap(([name, agency]) => {
-    const served = { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
-    return [...faces.flatMap((face) => face(served)), metadataRoute(served)]
-  })
-}
-
-type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
-
-/** Opened when all other routes are there: those that come later would accept WebSockets, to close them at once. */
-async function voiceRoutes(
-  app: FastifyInstance,
-  agencies: ReadonlyMap<string, Agency>,
-  { options, ...setUp }: RealtimeParts,
-): Promise<ServerRoute[]> {
-  const { enableRealtime = false, realtimeOptions = {} } = options
-  if (!enableRealtime) return []
-  const { realtimeRoutes } = await import('./realtime/realtime.routes.ts')
-  return realtimeRoutes(app, agencies, { options: realtimeOptions, ...setUp })
-}
-
-type DocsParts = { readonly options: ServerOptions; readonly callers: Callers }
-
-function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options, callers }: DocsParts): void {
-  const describe = (): object =>
-    openApiDocument(rows, {
-      info: { title: 'Bureau agent server', version: VERSION },
-      url: serverUrl({ ...options, host: callers.host }),
-      ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
-    })
-  // Made when it is first asked for: most servers never are, and it would slow every start.
-  let description: object | undefined
-  const document = (): object => (description ??= describe())
-  apiDocsRoutes(app, { prefix: '', document, routeConfig: { open: options.publicDocs ?? false } })
-}
-
-/** The address in the API description. */
-function serverUrl({ serverUrl: url, host, port = 8000 }: ServerOptions): string {
-  return url ?? `http://${host === '0.0.0.0' || host === '::' ? 'localhost' : host}:${port}`
-}
-
 /** Callers are checked before their bodies are read; only callbacks and health are open (seed, Authentication 1). */
 function checkCallers(app: FastifyInstance, { check }: Callers): void {
   app.addHook('onRequest', async (request) => {
-    if (!isOpen(request)) check(request)
+    if (!isOpen(request)) await check(request)
   })
 }
 
@@ -250,25 +190,11 @@ function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log
   log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${listens}${answers}`)
 }
 
-async function keepActivity(app: FastifyInstance, directory: string): Promise<ActivityLogs> {
-  const logs = await ActivityLogs.open(directory, (error) => app.log.error({ err: error }, 'activity is not recorded'))
+async function keepActivity(app: FastifyInstance, options: ServerOptions): Promise<ActivityLogs | undefined> {
+  const { enableLogging = false, logsDir = 'activity-logs' } = options
+  if (!enableLogging) return undefined
+  const logs = await ActivityLogs.open(logsDir, (error) => app.log.error({ err: error }, 'activity is not recorded'))
   app.addHook('onClose', () => logs.close())
   recordActivity(app, logs, isOpen)
   return logs
 }
-
-/** For load balancers: alive, and ready for requests. */
-const HEALTH_ROUTES = ['healthz', 'readyz'].map((id) =>
-  jsonRoute(
-    {
-      ...named(id),
-      method: 'GET',
-      url: `/${id}`,
-      tag: 'operation',
-      open: true,
-      success: { 200: z.object({ status: z.string() }) },
-      errors: [],
-    },
-    async () => ok({ status: 'ok' }),
-  ),
-)

@@ -1,11 +1,12 @@
 import { Agency } from '@bureau/framework'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
+import { SIDE_REQUESTS } from '@bureau/faces'
 import type { EgressPolicyOptions } from '@bureau/runtime'
 import { z } from 'zod'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
-import type { ServerOptions } from './options.ts'
+import type { OpenAiServerOptions, ServerOptions } from './options.ts'
 import { RealtimeChecks } from './realtime/realtime-options.ts'
 
 const flag = z.boolean().optional()
@@ -45,10 +46,23 @@ const ServerChecks = z.strictObject({
     .regex(/^[^\s=]+$/, 'must be the name of a variable')
     .optional(),
   corsOrigins: z.array(origin).optional(),
+  authenticate: AnyFunction.optional(),
   publicDocs: flag,
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  a2a: flag,
+  mcp: flag,
+  openai: z
+    .union([
+      z.boolean(),
+      z.strictObject({
+        sideRequests: z.enum(SIDE_REQUESTS).optional(),
+        keepResponsesMs: milliseconds,
+        strictResponses: flag,
+      } satisfies OptionChecks<OpenAiServerOptions>),
+    ])
+    .optional(),
   enableRealtime: flag,
   realtimeOptions: RealtimeChecks.optional(),
   allowedLocalFileDirs: texts,
@@ -59,7 +73,10 @@ const ServerChecks = z.strictObject({
   maxConcurrentRuns: count,
   drainMs: milliseconds,
   resumeMs: milliseconds,
+  console: flag,
+  keepRecentRuns: flag,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
+  logDestination: z.looseObject({ write: AnyFunction }).optional(),
   enableLogging: flag,
   logsDir: text,
   tracing: z

@@ -1,13 +1,32 @@
 import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
-import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
+import type { SideRequests } from '@bureau/faces'
+import type { EgressPolicyOptions, LogDestination, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
+import type { Authenticate } from './http/users.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 
 /** A tool in any style: made by `tool()`, a tool class, or a function tool of `@openai/agents`. */
 export type ServerTool = AnyTool
+
+/** How the server speaks OpenAI's API. */
+export type OpenAiServerOptions = {
+  /**
+   * Of the requests that chat pages make by themselves, for titles, tags and follow-up questions (`### Task:`): `agency`
+   * runs the agency as for its users, `model` asks the agent's model without its instructions and tools, `refuse` answers
+   * 400. Default `agency`.
+   */
+  readonly sideRequests?: SideRequests
+  /**
+   * How long responses of the Responses API are kept in the memory of this process, in milliseconds, for
+   * `previous_response_id`, `background`, and clients that come back. At most 128 MiB are kept. Default 0: none.
+   */
+  readonly keepResponsesMs?: number
+  /** True: streams of the Responses API hold nothing but what the Open Responses specification knows. Default false. */
+  readonly strictResponses?: boolean
+}
 
 export type ServerOptions = OAuthOptions & {
   /** Agencies by the name in their routes, or functions that make them (called once, at start). */
@@ -26,6 +45,12 @@ export type ServerOptions = OAuthOptions & {
    */
   readonly appTokenEnv?: string
   /**
+   * Says who sends a request, in place of the server token: every route but `/healthz`, `/readyz` and `/auth/callback` asks
+   * it. The user owns the runs that they begin; tools find them in `userContext.user`. `jwtAuthenticate` makes one for tokens
+   * of an OpenID Connect issuer.
+   */
+  readonly authenticate?: Authenticate
+  /**
    * Origins of the pages that may call, `*` for any. Default, without credentials: any with a server token, those of this
    * machine (`http://localhost:3000`) without one.
    */
@@ -38,6 +63,12 @@ export type ServerOptions = OAuthOptions & {
   readonly enableAgui?: boolean
   /** False: AG-UI clients get no reasoning, because those on `@ag-ui/client` 0.0.44 and older fail at it. Default true. */
   readonly aguiReasoning?: boolean
+  /** OpenAI's API at `/openai/v1`, with the agencies as models. False: not there. */
+  readonly openai?: boolean | OpenAiServerOptions
+  /** False: the agencies are not agents of the Agent2Agent protocol at `/a2a`. Default true; they are not with `resumeMs: 0`. */
+  readonly a2a?: boolean
+  /** False: the server is not an MCP server at `/mcp`. Default true. */
+  readonly mcp?: boolean
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
   readonly enableRealtime?: boolean
   readonly realtimeOptions?: RealtimeOptions
@@ -71,8 +102,17 @@ export type ServerOptions = OAuthOptions & {
   readonly resumeMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
+  /** False: there is no console at `/console`. Default: as BUREAU_CONSOLE says, which is true. */
+  readonly console?: boolean
+  /**
+   * True: what the latest 200 runs of this process have done is kept in memory, and `/console/runs` shows it to whoever has
+   * the server token. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
+   */
+  readonly keepRecentRuns?: boolean
   /** Default `info`. */
   readonly logLevel?: LogLevel
+  /** What takes the lines of the log, each JSON text with its end. Default: standard output. */
+  readonly logDestination?: LogDestination
   /** True: requests with an `x-agency-log-id` header are recorded; `/get_logs` hands the records out. Default false. */
   readonly enableLogging?: boolean
   /** Where those records are kept. Default `activity-logs`. */
@@ -88,6 +128,8 @@ export type ServerOptions = OAuthOptions & {
 
 /** First path segments that routes of the server use, so that no agency may have them. */
 const RESERVED_NAMES = new Set([
+  '.well-known',
+  'a2a',
   'auth',
   'console',
   'create_agency_upload',
@@ -95,9 +137,13 @@ const RESERVED_NAMES = new Set([
   'docs',
   'get_completion_v2',
   'get_logs',
+  'guide',
   'healthz',
   'internal',
+  'llms.txt',
+  'mcp',
   'metrics',
+  'openai',
   'openapi.json',
   'readyz',
   'redoc',

@@ -4,7 +4,7 @@ import type { ProviderTool } from './language-model.ts'
 import { isProviderTool, toHostedTool } from './provider-tools.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
-import type { AgencyContext } from './run-context.ts'
+import type { AgencyContext, RunContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
 
 /** What an agent may have among its tools, once classes are made into functions. */
@@ -21,7 +21,18 @@ export type ToolContext = {
   readonly run: AgencyContext | null
   /** Aborts when the run is cancelled. Null outside a run. */
   readonly signal: AbortSignal | null
+  /**
+   * Names this call, and no other, also when it is made again after a crash: 43 characters of A-Z a-z 0-9 _ -. For other
+   * services that take such a key. Null outside a run.
+   */
+  readonly idempotencyKey: string | null
 }
+
+/**
+ * Finds out what became of a call whose process has died: what `execute` would have returned, or undefined when the call
+ * was never made; it is made then.
+ */
+type Lookup = (idempotencyKey: string, context: ToolContext) => unknown
 
 /** How a tool is called with checked input, wherever the call comes from. */
 export type ToolDefinition = {
@@ -36,6 +47,8 @@ export type ToolDefinition = {
   readonly input: z.ZodObject
   /** True: while one call is running, others of the same agent and run are answered with an error text. */
   readonly oneAtATime: boolean
+  readonly repeatable: boolean
+  readonly lookup: Lookup | undefined
   readonly execute: (input: Record<string, unknown>, context: ToolContext) => unknown
 }
 
@@ -51,6 +64,10 @@ export abstract class Tool {
   readonly strict: boolean = false
   /** True: while one call is running, others of the same agent and run are answered with an error text. Default false. */
   readonly oneAtATime: boolean = false
+  /** True: a call that was cut off by a crash of the server may be made again. Default false: it is made once at most. */
+  readonly repeatable: boolean = false
+  /** Finds out what became of a call that was cut off by a crash of the server. */
+  lookup?(idempotencyKey: string, context: ToolContext): unknown
   abstract run(input: z.output<this['parameters']>, context: ToolContext): unknown
 }
 
@@ -71,6 +88,16 @@ type ToolOptions<Parameters extends z.ZodObject> = {
   readonly strict?: boolean
   /** True: while one call is running, others of the same agent and run are answered with an error text. Default false. */
   readonly oneAtATime?: boolean
+  /**
+   * True: a call that was cut off by a crash of the server may be made again, under the same `idempotencyKey`. Default
+   * false: it is made once at most, and the model reads that its result is unknown.
+   */
+  readonly repeatable?: boolean
+  /**
+   * Finds out what became of a call that was cut off by a crash of the server: returns what `execute` would have returned,
+   * or undefined when the call was never made; it is made then.
+   */
+  readonly lookup?: Lookup
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
@@ -82,6 +109,8 @@ const ToolChecks = z.strictObject({
   parameters: z.unknown().optional(),
   strict: z.boolean().optional(),
   oneAtATime: z.boolean().optional(),
+  repeatable: z.boolean().optional(),
+  lookup: AnyFunction.optional(),
   timeoutMs: Milliseconds.optional(),
   execute: AnyFunction,
 } satisfies OptionChecks<ToolOptions<z.ZodObject>>)
@@ -104,6 +133,8 @@ export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parame
       parameters: options.parameters,
       strict: options.strict ?? true,
       oneAtATime: options.oneAtATime ?? false,
+      repeatable: options.repeatable ?? false,
+      lookup: options.lookup,
       // The definition is called with what `parameters` has parsed.
       execute: (input, context) => options.execute(input as z.output<Parameters>, context),
     },
@@ -128,13 +159,15 @@ function classTool(instance: Tool): FunctionTool {
     parameters: instance.parameters,
     strict: instance.strict,
     oneAtATime: instance.oneAtATime,
+    repeatable: instance.repeatable,
+    lookup: instance.lookup?.bind(instance),
     execute: (input, context) => instance.run(input, context),
   })
 }
 
 function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number): FunctionTool {
   requireUsable(described)
-  const { name, description, parameters, strict } = described
+  const { name, description, parameters, strict, repeatable, lookup } = described
   const definition: ToolDefinition = { ...described, input: strict ? parameters.strict() : parameters }
   const busy = new Set<string>()
   const made = functionTool({
@@ -142,17 +175,32 @@ function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number):
     description,
     ...functionSchema(parameters),
     timeoutMs,
+    repeatable,
+    lookup:
+      lookup && (async (runContext, key) => lookup(key, contextOf(runContext as RunContext, { idempotencyKey: key }))),
     whenFailed: (error) => `${TOOL_FAILURE} Error: ${error instanceof Error ? error.message : String(error)}`,
     execute: async (input, runContext, details) => {
-      const run = runContext?.context ?? null
-      const signal = details?.signal ?? run?.signal ?? null
-      const call = (): Promise<unknown> =>
-        callTool(definition, input, { userContext: run?.userContext ?? {}, run, signal })
+      const context = contextOf(runContext, details)
+      const { run } = context
+      const call = (): Promise<unknown> => callTool(definition, input, context)
       return definition.oneAtATime && run ? callAlone(busy, run, { name, call }) : call()
     },
   })
   definitions.set(made, definition)
   return made
+}
+
+function contextOf(
+  runContext: RunContext | undefined,
+  { signal, idempotencyKey }: { readonly signal?: AbortSignal; readonly idempotencyKey?: string } = {},
+): ToolContext {
+  const run = runContext?.context ?? null
+  return {
+    userContext: run?.userContext ?? {},
+    run,
+    signal: signal ?? run?.signal ?? null,
+    idempotencyKey: idempotencyKey ?? null,
+  }
 }
 
 /** One call of an agent at a time. The others are refused with a note, and the model may repeat them. */

@@ -81,10 +81,16 @@ export function forModel<Item extends Message>(
  * recorded, so nothing depends on their place in a store.
  *
  * @param history - What the client has already: outputs of calls in there are not orphans.
+ * @param leftToClient - Calls, by their ids, that the client answers itself.
  */
-export function newMessagesForClient(items: readonly Message[], history: readonly Message[] = []): Message[] {
+export function newMessagesForClient(
+  items: readonly Message[],
+  history: readonly Message[] = [],
+  leftToClient: readonly string[] = [],
+): Message[] {
   const unique = withUniqueIds(items.filter((item) => !isProviderOnly(item)))
-  return withClientIds(withoutOrphans(unique, { before: history }))
+  const after = leftToClient.map((call_id): Message => ({ type: 'function_call_output', call_id }))
+  return withClientIds(withoutOrphans(unique, { before: history, after }))
 }
 
 /** Lists of tools that a provider made for itself. */

@@ -1,21 +1,33 @@
+import { createHash } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
 import { type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
+import type { RunContext } from '../agency/run-context.ts'
 import { definitionOf } from '../agency/tool.ts'
 import { toolServerOf } from '../mcp/server-tools.ts'
 import { RunFailed } from '../run/run-errors.ts'
 import type { Conversation } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 import { limitedOutput, limitedText } from './limited-output.ts'
-import { argumentsOf } from './read-response.ts'
+import { toolOutputCreated } from './item-events.ts'
+import { argumentsOf, type ReadResponse } from './read-response.ts'
 import { toText, toWireOutput } from './tool-output.ts'
 import { functionOutput } from './turn-items.ts'
 
-/** `answer`: what the tools have returned is the agent's answer. */
-type CallsOutcome = { readonly answer: string | undefined }
+type CallsOutcome = {
+  /** What the tools have returned is the agent's answer. */
+  readonly answer: string | undefined
+  /** The run ends here: the caller is to carry out these calls. */
+  readonly left: readonly WireItem[]
+}
+
+/** What a model reads in place of the output of a call that the server has made once and must not make again. */
+export const UNKNOWN_RESULT =
+  'The result is unknown: the server stopped while this call was running; it may have happened.'
 
 /**
- * Carries out all function calls of a turn at the same time, and waits for all of them.
+ * Carries out all function calls of a turn at the same time, and waits for all of them. That they are made is committed
+ * before any is made, and what has become of each before it is shown. Calls of functions of the run's caller are left.
  *
  * When a call fails, the model gets the error. A failure that must end the run aborts the other calls, and is thrown when they have ended.
  *
@@ -25,11 +37,16 @@ type CallsOutcome = { readonly answer: string | undefined }
 export async function carryOutCalls(
   conversation: Conversation,
   turn: PreparedTurn,
-  calls: readonly WireItem[],
+  { calls, handoffs }: ReadResponse & { readonly kind: 'calls' },
 ): Promise<CallsOutcome> {
-  const bindings = calls.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
+  const callers = new Set(turn.callerFunctions.map(({ name }) => name))
+  const left = calls.filter(({ name }) => callers.has(String(name)))
+  const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
+  const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
   await requireNoApproval(turn, bindings)
-  const stop = calls.length > 1 ? new AbortController() : undefined
+  const carriedOut = left.length > 0 ? [] : handoffs.slice(0, 1)
+  await start(conversation, [...own, ...carriedOut.map(({ call }) => call)])
+  const stop = own.length > 1 ? new AbortController() : undefined
   const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
   const working = bindings.map(async (binding) => {
     try {
@@ -47,7 +64,21 @@ export async function carryOutCalls(
       turn,
       settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : [])),
     ),
+    left,
   }
+}
+
+/** Nothing is begun that is not committed as begun. */
+async function start(conversation: Conversation, calls: readonly WireItem[]): Promise<void> {
+  const pending = new Set(
+    conversation.state.calls.filter(({ status }) => status === 'pending').map((each) => each.call_id),
+  )
+  if (pending.size === 0) return
+  // Another process may make them as well.
+  if (conversation.run.control.mustHandOver) await conversation.run.commit()
+  for (const { call_id: id } of calls)
+    if (pending.has(id!)) conversation.advance({ type: 'call.started', call_id: id! })
+  await conversation.run.commit()
 }
 
 const UNKNOWN_FAILURE = new Error('The tool has thrown an error, which its maker does not pass on.')
@@ -81,43 +112,77 @@ async function carryOut(
   turn: PreparedTurn,
   { call, tool, signal }: Binding & { readonly signal: AbortSignal },
 ): Promise<ToolResult | undefined> {
-  const callId = call.call_id!
-  const name = String(call['name'])
+  const known = conversation.turn.outputOf(call)
+  if (known) return tool && { type: 'function_output', tool, output: known['output'], item: known }
   if (!tool) {
-    conversation.callReturned(call, functionOutput(call, `Tool '${name}' not found.`))
+    await returned(conversation, call, functionOutput(call, `Tool '${String(call['name'])}' not found.`))
     return undefined
   }
   const { trace, agent } = conversation
-  conversation.advance({ type: 'call.started', call_id: callId })
-  trace?.toolStarted(agent, { tool: name, callId, content: () => call['arguments'] })
-  const output = await invoke(turn, tool, { call, signal })
+  const { name } = tool
+  trace?.toolStarted(agent, { tool: name, callId: call.call_id!, content: () => call['arguments'] })
+  const output = await invoke(conversation, turn, { call, tool, signal })
   const item = limitedOutput(functionOutput(call, toWireOutput(output)))
   // Tools made by the `tool()` of `@openai/agents` return this text and keep what was thrown.
   if (output === TOOL_FAILURE && !definitionOf(tool) && toolServerOf(tool) === undefined)
     conversation.toolFailed(name, UNKNOWN_FAILURE)
-  trace?.toolEnded(agent, callId, toText(output))
-  conversation.callReturned(call, item)
-  conversation.advance({ type: 'call.ended', call_id: callId })
+  trace?.toolEnded(agent, call.call_id!, toText(output))
+  await returned(conversation, call, item)
   return { type: 'function_output', tool, output, item }
 }
 
+/** An output is committed before anybody sees it. */
+export async function returned(conversation: Conversation, call: WireItem, output: WireItem): Promise<void> {
+  const facts = conversation.toolFacts(call)
+  conversation.callReturned(call, output, output['output'] === UNKNOWN_RESULT ? 'unknown' : 'done')
+  await conversation.run.commit()
+  conversation.run.emit(toolOutputCreated(output, conversation.source, facts))
+}
+
 async function invoke(
+  conversation: Conversation,
   { context, agent }: PreparedTurn,
-  tool: FunctionTool,
-  { call, signal }: { readonly call: WireItem; readonly signal: AbortSignal },
+  { call, tool, signal }: { readonly call: WireItem; readonly tool: FunctionTool; readonly signal: AbortSignal },
 ): Promise<unknown> {
   const argumentsText = argumentsOf(call)
   const toolCall = { type: 'function_call', callId: call.call_id!, name: tool.name, arguments: argumentsText }
+  const idempotencyKey = idempotencyKeyOf(conversation, call)
   const data = { context, agent, toolCall }
   try {
+    if (conversation.wasStarted(call) && tool.repeatable !== true) {
+      const found = await lookUp(conversation, tool, { context, idempotencyKey })
+      if (found !== undefined) return found
+    }
     const refused = await checked(tool.inputGuardrails, data)
     if (refused !== undefined) return refused
-    const output = await tool.invoke(context, argumentsText, { toolCall, signal })
+    const output = await tool.invoke(context, argumentsText, { toolCall, signal, idempotencyKey })
     return (await checked(tool.outputGuardrails, { ...data, output })) ?? output
   } catch (cause) {
     signal.throwIfAborted()
     throw cause instanceof RunFailed ? cause : new RunFailed('run_failed', { cause })
   }
+}
+
+/** What has become of a call that was begun and has no output; undefined when the tool knows that it was not made. */
+async function lookUp(
+  conversation: Conversation,
+  { name, lookup }: FunctionTool,
+  { context, idempotencyKey }: { readonly context: RunContext; readonly idempotencyKey: string },
+): Promise<unknown> {
+  if (!lookup) return UNKNOWN_RESULT
+  try {
+    return await lookup(context, idempotencyKey)
+  } catch (error) {
+    conversation.toolFailed(name, error)
+    return UNKNOWN_RESULT
+  }
+}
+
+/** The same for the same call in every process that works on the run, and for no other call. Fit for a header. */
+function idempotencyKeyOf({ run, state }: Conversation, { call_id: callId }: WireItem): string {
+  return createHash('sha256')
+    .update(JSON.stringify([run.runId, state.id, callId]))
+    .digest('base64url')
 }
 
 /** The message that the model gets in place of the output; undefined when all guardrails let the call pass. */

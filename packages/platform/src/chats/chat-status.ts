@@ -8,6 +8,14 @@ import { runViews } from '../run-records/run-views.ts'
 import { type ChatKey, type ChatRow, findActiveRunId } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
 
+type RequestKey = {
+  readonly ownerId: string
+  readonly integrationId: string
+  readonly usageRequestId: string
+  /** Only a request of this consumer's. */
+  readonly consumerId?: string
+}
+
 /**
  * What became of a request.
  *
@@ -16,14 +24,19 @@ import { type Reach, requireChat } from './manage-chats.ts'
  */
 export const findRequestStatus = tenantOperation(
   { source: import.meta.url, name: 'findRequestStatus', lane: 'interactive' },
-  async (tx, args: { ownerId: string; integrationId: string; usageRequestId: string }): Promise<ChatStatus> => {
-    const { ownerId, integrationId, usageRequestId } = args
+  async (tx, args: RequestKey): Promise<ChatStatus> => {
+    const { ownerId, integrationId, usageRequestId, consumerId } = args
     const [found] = await tx
       .select({ run: runs, chat: chats })
       .from(runs)
       .innerJoin(chats, eq(chats.id, runs.chatId))
       .where(
-        and(eq(runs.integrationId, integrationId), eq(runs.usageRequestId, usageRequestId), eq(runs.ownerId, ownerId)),
+        and(
+          eq(runs.integrationId, integrationId),
+          eq(runs.usageRequestId, usageRequestId),
+          eq(runs.ownerId, ownerId),
+          consumerId === undefined ? undefined : eq(runs.consumerId, consumerId),
+        ),
       )
     if (found) return statusView(tx, found.chat, found.run)
     await requireIntegration(tx, ownerId, integrationId)
@@ -69,6 +82,8 @@ function recoveryOf(run: PlatformRun | undefined): Omit<ChatStatus['recovery'], 
     case 'queued':
     case 'running':
       return { action: 'attach', reason: 'the run is active' }
+    case 'waiting':
+      return { action: 'wait', reason: 'a person has to decide' }
     case 'cancelling':
       return { action: 'wait', reason: 'the run is being cancelled' }
     case 'completed':

@@ -41,8 +41,10 @@ export type NewIntegration = IntegrationChanges & {
 const DEFAULT_SETTINGS: IntegrationSettings = {
   description: null,
   onDisconnect: 'continue',
+  whenRunnerLost: 'resume',
   chatBinding: 'none',
   membersRequired: false,
+  allowedOrigins: [],
   runTimeoutSeconds: 1_800,
   maxTurns: 50,
   retentionDays: null,
@@ -141,8 +143,10 @@ function mergeSettings(settings: IntegrationSettings, changes: IntegrationChange
   return {
     description: pick('description'),
     onDisconnect: pick('onDisconnect'),
+    whenRunnerLost: pick('whenRunnerLost') ?? 'resume',
     chatBinding: pick('chatBinding'),
     membersRequired: pick('membersRequired') ?? false,
+    allowedOrigins: pick('allowedOrigins') ?? [],
     runTimeoutSeconds: pick('runTimeoutSeconds'),
     maxTurns: pick('maxTurns'),
     retentionDays: pick('retentionDays'),

@@ -28,6 +28,12 @@ export class ChunkWriter {
     return this.#storing
   }
 
+  /** Stores all that there is now, also what came while something was being stored. */
+  async storeAll(): Promise<void> {
+    await this.#storing?.catch(() => {})
+    await this.store()
+  }
+
   async #storeNext(): Promise<void> {
     if (!this.#unconfirmed) {
       // What a sealed log still has belongs to the transaction that ends the run.

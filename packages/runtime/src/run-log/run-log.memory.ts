@@ -38,7 +38,8 @@ export class MemoryRunLogs implements RunLogs {
     if (this.#logs.has(run.runId)) throw new Error(`run ${run.runId} has a log already`)
     const { windowBytes } = this.#options
     const onEnd = (): void => this.#ended.add(() => this.forget(run.runId))
-    const log = new MemoryRunLog(run, { onEnd, ...(windowBytes !== undefined && { windowBytes }) })
+    const onAbandoned = (): void => this.forget(run.runId)
+    const log = new MemoryRunLog(run, { onEnd, onAbandoned, ...(windowBytes !== undefined && { windowBytes }) })
     this.#logs.set(run.runId, log)
     return log
   }
@@ -65,21 +66,26 @@ export class MemoryRunLogs implements RunLogs {
   }
 }
 
+type MemoryRunLogOptions = {
+  readonly onEnd: () => void
+  readonly onAbandoned: () => void
+  readonly windowBytes?: number
+}
+
 class MemoryRunLog implements RunLog {
   readonly #live: LiveRunLog
   readonly #writer: ChunkWriter | undefined
   readonly #onEnd: () => void
+  readonly #onAbandoned: () => void
 
-  constructor(
-    { chunks, snapshot }: NewRunLog,
-    { onEnd, ...window }: { readonly onEnd: () => void; readonly windowBytes?: number },
-  ) {
+  constructor({ chunks, snapshot, resume }: NewRunLog, { onEnd, onAbandoned, ...window }: MemoryRunLogOptions) {
     const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
       for (const chunk of (await chunks?.read(after)) ?? []) yield decodeChunk(chunk)
     }
-    this.#live = new LiveRunLog({ snapshot, older, ...window })
+    this.#live = new LiveRunLog({ snapshot, older, resume, ...window })
     this.#writer = chunks && new ChunkWriter(this.#live, chunks)
     this.#onEnd = onEnd
+    this.#onAbandoned = onAbandoned
   }
 
   get head(): number {
@@ -118,6 +124,11 @@ class MemoryRunLog implements RunLog {
 
   abandon(error: StreamBroken): void {
     this.#live.abandon(error)
-    this.#onEnd()
+    this.#onAbandoned()
+  }
+
+  async handOver(): Promise<void> {
+    await this.#writer?.storeAll().catch(() => {}) // readers then miss what was shown last
+    this.abandon(new StreamBroken('run_handed_over'))
   }
 }

@@ -1,27 +1,15 @@
 import { ServiceError } from '@bureau/protocol'
 import type { RedisConnection } from '../redis/connect-redis.ts'
-import { ChunkWriter } from './chunk-writer.ts'
 import { FlushTimer } from './flush-timer.ts'
 import { Lingering } from './lingering.ts'
-import { LiveRunLog } from './live-run-log.ts'
+import { RedisRunLog } from './redis-run-log.ts'
 import { RedisRunReader } from './redis-run-reader.ts'
 import { RedisStream, serverRunId } from './redis-stream.ts'
-import {
-  type EventBatch,
-  lastSeqOf,
-  type LogEvent,
-  type NewRunLog,
-  type RunLog,
-  type RunLogReader,
-  type RunLogs,
-  type SealedLog,
-  sizeOf,
-} from './run-log.ts'
+import type { NewRunLog, RunLog, RunLogReader, RunLogs } from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
-/** Events wait this long for others, unless there are more bytes of them than `BATCH_BYTES` or an item is complete. */
+/** Events wait this long for others, unless there are many of them or an item is complete. */
 const BATCH_MS = 200
-const BATCH_BYTES = 16 * 1024
 /** A stream lives four times as long without being renewed. */
 const RENEW_MS = 30_000
 const LOOK_MS = 5_000
@@ -77,7 +65,7 @@ export class RedisRunLogs implements RunLogs {
     return this.#redis.commands.isReady
   }
 
-  create({ runId, snapshot, chunks }: NewRunLog): RunLog {
+  create({ runId, snapshot, chunks, resume }: NewRunLog): RunLog {
     if (this.#logs.has(runId)) throw new Error(`run ${runId} has a log already`)
     const { windowBytes, streamBytes = STREAM_BYTES } = this.#options
     const log = new RedisRunLog({
@@ -86,8 +74,11 @@ export class RedisRunLogs implements RunLogs {
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
       snapshot,
+      resume,
       onEnd: () => this.#ended.add(() => this.forget(runId)),
       ...(chunks && { chunks }),
+      // Whoever goes on with the run writes to the same stream, where readers find it.
+      onAbandoned: () => this.forget(runId),
       ...(windowBytes !== undefined && { windowBytes }),
     })
     this.#logs.set(runId, log)
@@ -122,8 +113,9 @@ export class RedisRunLogs implements RunLogs {
     this.sendReadersAway()
     this.#redis.commands.off('ready', this.#onReady)
     clearInterval(this.#renewals)
-    for (const log of this.#logs.values()) log.abandon(new StreamBroken('server_shutdown'))
-    await Promise.all([...this.#logs.values()].map((log) => log.lastWrite()))
+    const logs = [...this.#logs.values()]
+    for (const log of logs) log.abandon(new StreamBroken('server_shutdown'))
+    await Promise.all(logs.map((log) => log.lastWrite()))
     this.#logs.clear()
   }
 
@@ -147,154 +139,5 @@ export class RedisRunLogs implements RunLogs {
 
   #streamOf(runId: string): RedisStream {
     return new RedisStream(this.#redis, { ...this.#options, runId })
-  }
-}
-
-type RedisRunLogOptions = Pick<NewRunLog, 'snapshot' | 'chunks'> & {
-  readonly stream: RedisStream
-  readonly streamBytes: number
-  /** False: writing now would fail, or spoil the stream. */
-  readonly isReady: () => boolean
-  readonly timer: FlushTimer
-  readonly onEnd: () => void
-  readonly windowBytes?: number
-}
-
-class RedisRunLog implements RunLog {
-  readonly #live: LiveRunLog
-  readonly #options: RedisRunLogOptions
-  readonly #writer: ChunkWriter | undefined
-  #writtenSeq = 0
-  /** How often Redis lost everything. */
-  #losses = 0
-  #anew = false
-  #waitingBytes = 0
-  #ticking = false
-  #writing: Promise<void> | undefined
-  #stopped = false
-
-  constructor(options: RedisRunLogOptions) {
-    const { stream, snapshot, chunks, windowBytes } = options
-    const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
-      const batch = await stream.read(after).catch(() => undefined)
-      if (batch) yield batch
-    }
-    this.#live = new LiveRunLog({ snapshot, older, ...(windowBytes !== undefined && { windowBytes }) })
-    this.#writer = chunks && new ChunkWriter(this.#live, chunks)
-    this.#options = options
-  }
-
-  get head(): number {
-    return this.#live.head
-  }
-
-  get ended(): boolean {
-    return this.#live.ended
-  }
-
-  read(after: number, signal: AbortSignal): AsyncIterable<EventBatch> {
-    return this.#live.read(after, signal)
-  }
-
-  append(event: LogEvent): void {
-    if (!this.#live.append(event)) return
-    this.#waitingBytes += sizeOf(event)
-    if (this.#waitingBytes >= BATCH_BYTES || event.type === 'item.created') this.#write()
-    else this.#writeSoon()
-  }
-
-  /** Redis is written to all the time. While it is away, storage is what others read. */
-  async store(): Promise<void> {
-    if (!this.#options.isReady()) await this.#writer?.store()
-  }
-
-  async seal(ending: readonly LogEvent[]): Promise<SealedLog> {
-    const held = this.#live.hold(ending)
-    const chunk = this.#options.isReady() ? null : ((await this.#writer?.seal(held)) ?? null)
-    return { lastSeq: lastSeqOf(held), chunk }
-  }
-
-  release(): void {
-    this.#live.release()
-    this.#write()
-    this.#options.onEnd()
-  }
-
-  /** Others' readers notice when the stream has expired, or read the record of whoever took over. */
-  abandon(error: StreamBroken): void {
-    if (!this.#live.ended) this.stop()
-    this.#live.abandon(error)
-    this.#options.onEnd()
-  }
-
-  /** Nothing more is written to Redis. */
-  stop(): void {
-    this.#stopped = true
-  }
-
-  renew(): Promise<void> {
-    return this.#options.stream.renew()
-  }
-
-  /** Redis has lost the log: all of it is written again, or a `reset` for what has left memory. */
-  writeAnew(): void {
-    this.#writtenSeq = 0
-    this.#losses++
-    this.#anew = true
-    this.#writeSoon()
-  }
-
-  /** Resolves when everything is written or cannot be. */
-  async lastWrite(): Promise<void> {
-    this.#write()
-    await this.#writing
-  }
-
-  #writeSoon(): void {
-    if (this.#ticking) return
-    this.#ticking = true
-    this.#options.timer.add(() => {
-      this.#write()
-      this.#ticking = false
-      return false
-    })
-  }
-
-  #write(): void {
-    this.#waitingBytes = 0
-    // What a failed write left, or what came at the very end of one, is written at the next tick.
-    this.#writing ??= this.#writeAll()
-      .catch(() => {})
-      .finally(() => {
-        this.#writing = undefined
-        if (this.#unwritten()) this.#writeSoon()
-      })
-  }
-
-  async #writeAll(): Promise<void> {
-    if (!this.#options.isReady()) return
-    for (let part = this.#unwritten(); part; part = this.#unwritten()) {
-      const losses = this.#losses
-      await this.#options.stream.write(part, { anew: this.#anew })
-      if (losses !== this.#losses) continue
-      this.#anew = false
-      this.#writtenSeq = lastSeqOf(part)
-      this.#live.forgetUpTo(this.#writtenSeq)
-    }
-    if (this.#options.stream.bytes > this.#options.streamBytes && !this.#live.ended) await this.#beginAnew()
-  }
-
-  /** Whoever has read all so far goes on; others get the state of the run for what they have missed. */
-  async #beginAnew(): Promise<void> {
-    const reset = this.#live.reset()
-    // Otherwise more has come: after the next write.
-    if (lastSeqOf(reset) === this.#writtenSeq) await this.#options.stream.write(reset, { anew: true })
-  }
-
-  /** The next part that Redis does not have. */
-  #unwritten(): EventBatch | undefined {
-    if (this.#stopped || this.#writtenSeq === this.#live.head) return undefined
-    if (this.#live.hasForgotten(this.#writtenSeq + 1)) return this.#live.reset()
-    return this.#live.partAfter(this.#writtenSeq)
   }
 }

@@ -5,6 +5,7 @@ import {
   type ChunkStorage,
   type EventBatch,
   inParts,
+  isAnnounced,
   isLastBatch,
   lastSeqOf,
   type RunLogReader,
@@ -52,7 +53,7 @@ export class StoredRunFollower implements RunLogReader {
     let position = after
     for (const chunk of await this.#options.chunks.read(after)) {
       const batch = batchAfter(await decodeChunk(chunk), position)
-      if (batch.first !== position + 1 && batch.events[0]?.type !== 'log.reset') throw new StreamBroken('log_lost')
+      if (batch.first !== position + 1 && !isAnnounced(batch)) throw new StreamBroken('log_lost')
       yield* inParts(batch)
       position = lastSeqOf(batch)
     }

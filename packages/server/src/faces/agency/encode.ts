@@ -62,6 +62,10 @@ function frameOf(event: LogEvent): string {
       const { state, server, status } = event
       return sseFrame(JSON.stringify({ state, server, status }), { event: 'oauth_status' })
     }
+    case 'run.resumed': {
+      const { attempt, withdrawn } = event
+      return sseFrame(JSON.stringify({ attempt, withdrawn }), { event: 'run_resumed' })
+    }
     case 'run.ended':
       return sseFrame(JSON.stringify(messagesPayload(event)), { event: 'messages' })
     case 'log.ended':

@@ -40,6 +40,7 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
       return rawFrame(event)
     case 'run.ended':
       return items.settle(event.status) + runEnded(event, run)
+    case 'run.resumed': // of runs that outlive their process
     case 'log.ended':
     case 'log.reset': // of logs that are kept
       return ''
