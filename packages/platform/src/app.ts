@@ -11,6 +11,7 @@ import {
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
+import { consumerTokenRoutes } from './consumer-tokens/consumer-tokens.routes.ts'
 import { completionRoutes } from './completions/completions.routes.ts'
 import type { Platform } from './context.ts'
 import { platformDocument } from './docs/openapi.ts'
@@ -41,6 +42,7 @@ export const ROUTES: readonly Route[] = [
   ...memberRoutes,
   ...integrationRoutes,
   ...apiKeyRoutes,
+  ...consumerTokenRoutes,
   ...usageRoutes,
   ...uploadRoutes,
   ...fileRoutes,
@@ -79,7 +81,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id).header('cache-control', 'no-store')
   })
-  await allowOrigins(app, platform.config.corsOrigins)
+  await allowOrigins(app, platform)
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
   readStrictBodies(app)

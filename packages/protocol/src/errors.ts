@@ -56,6 +56,10 @@ export const ERRORS = {
   attachment_refresh_required: { status: 400, message: 'Earlier attachments need fresh URLs.' },
   attachment_refresh_ambiguous: { status: 400, message: 'Two different earlier files share one address.' },
   invalid_api_key: { status: 401, message: 'The API key is missing or not valid.' },
+  invalid_consumer_token: {
+    status: 401,
+    message: 'The consumer token is not valid, or has ended. Get another one.',
+  },
   integration_forbidden: { status: 403, message: 'This API key does not own the integration.' },
   insufficient_scope: { status: 403, message: 'This API key may not do that.' },
   integration_disabled: { status: 403, message: 'The integration is switched off by its owner.' },

@@ -44,6 +44,13 @@ export {
   UsageSummaryQuery,
 } from './platform-files-api.ts'
 export {
+  ConsumerScope,
+  ConsumerToken,
+  ConsumerTokenCreate,
+  ConsumerTokenRevoke,
+  ConsumerTokensRevoked,
+} from './platform-consumer-tokens-api.ts'
+export {
   AgencyList,
   ApiKey,
   ApiKeyCreate,

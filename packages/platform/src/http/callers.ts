@@ -27,8 +27,12 @@ export function authenticateCallers(app: FastifyInstance, platform: Platform): v
 
 /** @throws ServiceError `invalid_api_key`; `rate_limited` for an address that has sent too many wrong keys */
 async function authenticate({ store, guesses }: Platform, request: FastifyRequest): Promise<Caller> {
+  const authorization = authorizationOf(request)
+  if (store.consumers.isConsumer(authorization)) {
+    return store.consumers.authenticate({ authorization, origin: request.headers.origin })
+  }
   try {
-    return await store.authenticator.authenticate(authorizationOf(request))
+    return await store.authenticator.authenticate(authorization)
   } catch (error) {
     const isWrong = error instanceof ServiceError && error.code === 'invalid_api_key'
     if (isWrong && request.headers.authorization !== undefined) guesses.count(request.ip)
