@@ -1,3 +1,4 @@
+export { a2aRoutes } from './a2a/a2a-face.ts'
 export { SIDE_REQUESTS, type SideRequests } from './chat-completions/side-request.ts'
 export { type AskedRun, type FaceAgency, type FaceHost, type FaceRun, type FaceRunKey } from './face-host.ts'
 export { mcpRoutes } from './mcp/mcp-face.ts'

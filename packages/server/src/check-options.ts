@@ -51,6 +51,7 @@ const ServerChecks = z.strictObject({
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  a2a: flag,
   mcp: flag,
   openai: z
     .union([

@@ -65,6 +65,8 @@ export type ServerOptions = OAuthOptions & {
   readonly aguiReasoning?: boolean
   /** OpenAI's API at `/openai/v1`, with the agencies as models. False: not there. */
   readonly openai?: boolean | OpenAiServerOptions
+  /** False: the agencies are not agents of the Agent2Agent protocol at `/a2a`. Default true; they are not with `resumeMs: 0`. */
+  readonly a2a?: boolean
   /** False: the server is not an MCP server at `/mcp`. Default true. */
   readonly mcp?: boolean
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
@@ -126,6 +128,8 @@ export type ServerOptions = OAuthOptions & {
 
 /** First path segments that routes of the server use, so that no agency may have them. */
 const RESERVED_NAMES = new Set([
+  '.well-known',
+  'a2a',
   'auth',
   'console',
   'create_agency_upload',

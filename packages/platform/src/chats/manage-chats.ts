@@ -10,17 +10,20 @@ import { chatViews } from './chat-views.ts'
 import { newId } from '../ids.ts'
 import { requireIntegration } from '../members/members.repo.ts'
 
-/** What a restricted API key may see; null: every integration. A chat of another one does not exist. */
-export type Reach = { readonly integrationIds: readonly string[] | null }
+/**
+ * What a caller may see: the chats of these integrations (null: of all), and of one consumer alone when it is named. Others do
+ * not exist.
+ */
+export type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
 /** Creates an empty chat. A chat that never gets a run is deleted after 30 days. @throws ServiceError `integration_not_found` */
 export const createChat = tenantOperation(
   { source: import.meta.url, name: 'createChat', lane: 'interactive' },
-  async (tx, args: { ownerId: string; integrationId: string }): Promise<{ chatId: string }> => {
-    const { ownerId, integrationId } = args
+  async (tx, args: { ownerId: string; integrationId: string; consumerId?: string }): Promise<{ chatId: string }> => {
+    const { ownerId, integrationId, consumerId } = args
     await requireIntegration(tx, ownerId, integrationId)
     const chatId = newId('chat')
-    await tx.insert(chats).values({ id: chatId, ownerId, integrationId })
+    await tx.insert(chats).values({ id: chatId, ownerId, integrationId, createdByConsumer: consumerId ?? null })
     return { chatId }
   },
 )
@@ -129,7 +132,8 @@ export const deleteChat = tenantOperation(
 /** @throws ServiceError `chat_not_found` */
 export async function requireChat(tx: Tx, key: ChatKey & Reach): Promise<ChatRow> {
   const [chat] = await tx.select().from(chats).where(isChat(key))
-  const seen = chat && (!key.integrationIds || key.integrationIds.includes(chat.integrationId))
+  const isOwn = key.consumerId === undefined || chat?.createdByConsumer === key.consumerId
+  const seen = chat && isOwn && (!key.integrationIds || key.integrationIds.includes(chat.integrationId))
   if (!seen) throw new ServiceError('chat_not_found')
   return chat
 }

@@ -28,6 +28,7 @@ export const owners = pgTable('owners', {
   name: text().notNull(),
   status: text().$type<'active' | 'suspended'>().notNull().default('active'),
   dekWrapped: bytea().notNull(),
+  publishesAgencies: boolean().notNull().default(false),
   createdAt: time().notNull().defaultNow(),
 })
 
@@ -53,6 +54,14 @@ export const apiKeys = pgTable('api_keys', {
   expiresAt: time(),
   lastUsedAt: time(),
   revokedAt: time(),
+})
+
+export const consumerTokenCutoffs = pgTable('consumer_token_cutoffs', {
+  ownerId: text().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: all consumers of the integration. */
+  consumerId: text().notNull(),
+  notBefore: time().notNull(),
 })
 
 export const integrations = pgTable('integrations', {

@@ -7,11 +7,12 @@ import { findRun, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
 
-/** What a restricted API key may see; null: every integration. A run of another one does not exist. */
-type Reach = { readonly integrationIds: readonly string[] | null }
+/** As for chats. */
+type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
-const isSeen = (run: RunRow, { integrationIds }: Reach): boolean =>
-  !integrationIds || integrationIds.includes(run.integrationId)
+const isSeen = (run: RunRow, { integrationIds, consumerId }: Reach): boolean =>
+  (!integrationIds || integrationIds.includes(run.integrationId)) &&
+  (consumerId === undefined || run.consumerId === consumerId)
 
 /** With `output`, also what the run produced so far. @throws ServiceError `run_not_found` */
 export const getRun = tenantOperation(

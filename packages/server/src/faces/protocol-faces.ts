@@ -1,4 +1,4 @@
-import { mcpRoutes, MemoryResponseStore, openAiFaces, Threads } from '@bureau/faces'
+import { a2aRoutes, mcpRoutes, MemoryResponseStore, openAiFaces, Threads } from '@bureau/faces'
 import type { FunctionTool } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
@@ -33,10 +33,15 @@ export function openAiRoutes(served: readonly ServedAgency[], options: ServerOpt
 
 /** Protocols that describe themselves, so that the API description leaves them out. */
 export function protocolRoutes({ served, tools, callers, options, version, log }: ProtocolParts): ServerRoute[] {
-  const { mcp = true } = options
+  const { mcp = true, a2a = true, serverUrl, publicDocs = false } = options
   const host = new ServerHost(served)
   const threads = new Threads()
   const requirePage = (request: FastifyRequest): void => requireOrigin(request, callers.origins)
   const shared = { host, threads, version, requireOrigin: requirePage, log }
-  return [...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log) }) : [])]
+  const needsToken = callers.areKnown
+  const keepsRuns = served.some(({ context }) => context.keepsRuns)
+  return [
+    ...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log) }) : []),
+    ...(a2a && keepsRuns ? a2aRoutes({ ...shared, serverUrl, needsToken, openCards: publicDocs }) : []),
+  ]
 }
