@@ -25,6 +25,7 @@ import { routeSettings } from './http/route-settings.ts'
 import { newId } from './ids.ts'
 import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
+import { operatorRoutes } from './owners/owners.routes.ts'
 import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { runRoutes } from './completions/runs.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
@@ -33,7 +34,7 @@ import { uploadRoutes } from './uploads/uploads.routes.ts'
 import { usageRoutes } from './usage/usage.routes.ts'
 import { webhookRoutes } from './webhooks/webhooks.routes.ts'
 
-/** Every route of the platform. The API description is made from them. */
+/** Every route of the platform for owners and their consumers. The API description is made from them. */
 export const ROUTES: readonly Route[] = [
   ...completionRoutes,
   ...chatRoutes,
@@ -86,7 +87,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   readStrictBodies(app)
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
-  serveRoutes(app, ROUTES, routeSettings(platform))
+  serveRoutes(app, [...ROUTES, ...operatorRoutes], routeSettings(platform))
   serveDocs(app, platform)
   if (platform.config.console)
     consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })

@@ -104,7 +104,7 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
     shared: { databaseUrl: url, masterKey, dataFolder },
     addTenant: async (name = 'Ada') => {
       const { id: ownerId } = await createOwner(db, store.dataKeys, { name })
-      return { ownerId, key: await createFirstApiKey(store.keyIssuer, ownerId, 'test') }
+      return { ownerId, key: await createFirstApiKey(store.keyIssuer, ownerId, { name: 'test' }) }
     },
     addIntegration: async (ownerId, settings = {}) => {
       const [agencyId = ''] = Object.keys(options.agencies)

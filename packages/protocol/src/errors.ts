@@ -63,6 +63,7 @@ export const ERRORS = {
   integration_forbidden: { status: 403, message: 'This API key does not own the integration.' },
   insufficient_scope: { status: 403, message: 'This API key may not do that.' },
   integration_disabled: { status: 403, message: 'The integration is switched off by its owner.' },
+  owner_not_found: { status: 404, message: 'There is no such owner.' },
   integration_not_found: { status: 404, message: 'There is no such integration.' },
   member_not_found: { status: 404, message: 'There is no such member. Register the member first.' },
   chat_not_found: { status: 404, message: 'There is no such chat in this integration.' },

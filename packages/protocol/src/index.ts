@@ -55,6 +55,7 @@ export {
   ApiKey,
   ApiKeyCreate,
   ApiKeyRotate,
+  OperatorKeyCreate,
   ApiKeyScope,
   DeleteIntegrationQuery,
   Integration,
@@ -102,3 +103,4 @@ export {
   WebhookPatch,
   WebhookTest,
 } from './platform-webhooks-api.ts'
+export { Owner, OwnerCreate, OwnerPatch } from './platform-owners-api.ts'

@@ -134,6 +134,9 @@ export const ApiKeyCreate = z
   })
   .meta({ id: 'ApiKeyCreate' })
 
+/** What an operator may name of a key of an owner. */
+export const OperatorKeyCreate = ApiKeyCreate.omit({ integrationIds: true }).meta({ id: 'OperatorKeyCreate' })
+
 export const ApiKeyRotate = z
   .strictObject({
     overlapSeconds: z.int().min(0).max(604_800).default(0).describe('How long the old key still works.'),

@@ -145,7 +145,7 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   const { store, db, bootId } = platform
   const tenant = await platform.addTenant({ memberAllowancesEnabled: true })
   const { ownerId, integrationId } = tenant
-  await createFirstApiKey(store.keyIssuer, ownerId, 'key')
+  await createFirstApiKey(store.keyIssuer, ownerId, { name: 'key' })
   await tenant.addMember('u')
   const url = 'https://files.example.com/r.pdf?sig=canary'
   const admission = await tenant.admit({

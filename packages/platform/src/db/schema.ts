@@ -28,6 +28,7 @@ export const owners = pgTable('owners', {
   name: text().notNull(),
   status: text().$type<'active' | 'suspended'>().notNull().default('active'),
   dekWrapped: bytea().notNull(),
+  publishesAgencies: boolean().notNull().default(false),
   createdAt: time().notNull().defaultNow(),
 })
 

@@ -12,9 +12,13 @@ import type { Call, Given, Route, Rules } from './route.ts'
 /** What the rows of the platform demand of a request: storable addresses, scopes, valid input, one answer per `Idempotency-Key`. */
 export function routeSettings(platform: Platform): RouteSettings<Given, Rules> {
   return {
-    configOf: ({ scope, consumer, admits = false, nullableBody = false }) => {
-      return { open: scope === null, admits, nullableBody, forConsumers: consumer !== undefined }
-    },
+    configOf: ({ scope, operator = false, consumer, admits = false, nullableBody = false }) => ({
+      open: scope === null && !operator,
+      operator,
+      admits,
+      nullableBody,
+      forConsumers: consumer !== undefined,
+    }),
     admit: (route, request) => {
       requireStorable({ ...(request.params as object), ...(request.query as object) })
       return { platform, caller: allowedCaller(route, request) }
