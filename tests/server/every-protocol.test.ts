@@ -5,7 +5,7 @@ import { type Json, soloAgency, startTestServer, type TestServer, TestStream } f
 /** A turn of a conversation, in the words of a protocol: what was answered, what it cost, and how the next turn names it. */
 type Turn = { readonly answer: string; readonly tokens?: number; readonly next: Json }
 
-type Ask = (server: TestServer, message: string, previous: Json | undefined) => Promise<Turn>
+type Ask = (server: TestServer, message: string, previous: Json) => Promise<Turn>
 
 const frames = async (server: TestServer, path: string, body: unknown, headers = {}): Promise<TestStream> =>
   (await server.stream(path, body, { headers })).all()
