@@ -35,6 +35,7 @@ export {
 export { oauthServersOf, type ProtectedServer } from './agency/protected-servers.ts'
 export { serverTools } from './mcp/server-tools.ts'
 export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFailure } from './mcp/sign-in.ts'
+export { keyOfFolder } from './tokens/key-file.ts'
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'

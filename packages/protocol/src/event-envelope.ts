@@ -30,6 +30,7 @@ export function eventEnvelope(event: RunEvent): string | undefined {
     case 'run.ended':
     case 'oauth.redirect':
     case 'oauth.status':
+    case 'approval.requested':
       return undefined
   }
 }

@@ -1,10 +1,11 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { type ApprovalPolicy, ApprovalPolicyChecks, readPolicy, type ReadPolicy } from './approval-policy.ts'
 import type { ProviderTool } from './language-model.ts'
 import { isProviderTool, toHostedTool } from './provider-tools.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
-import type { AgencyContext } from './run-context.ts'
+import type { AgencyContext, RunContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
 
 /** What an agent may have among its tools, once classes are made into functions. */
@@ -36,6 +37,8 @@ export type ToolDefinition = {
   readonly input: z.ZodObject
   /** True: while one call is running, others of the same agent and run are answered with an error text. */
   readonly oneAtATime: boolean
+  /** Undefined: no call waits for a person. */
+  readonly approval: ReadPolicy | undefined
   readonly execute: (input: Record<string, unknown>, context: ToolContext) => unknown
 }
 
@@ -51,6 +54,8 @@ export abstract class Tool {
   readonly strict: boolean = false
   /** True: while one call is running, others of the same agent and run are answered with an error text. Default false. */
   readonly oneAtATime: boolean = false
+  /** As in `tool()`. */
+  readonly needsApproval?: ApprovalPolicy<z.output<this['parameters']>>
   abstract run(input: z.output<this['parameters']>, context: ToolContext): unknown
 }
 
@@ -73,6 +78,11 @@ type ToolOptions<Parameters extends z.ZodObject> = {
   readonly oneAtATime?: boolean
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
+  /**
+   * Whether a person must approve a call before it is carried out; the run waits for it. A call whose input does not fit
+   * `parameters` is answered at once, because it would fail. Default false.
+   */
+  readonly needsApproval?: ApprovalPolicy<z.output<Parameters>>
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
 }
 
@@ -83,6 +93,7 @@ const ToolChecks = z.strictObject({
   strict: z.boolean().optional(),
   oneAtATime: z.boolean().optional(),
   timeoutMs: Milliseconds.optional(),
+  needsApproval: ApprovalPolicyChecks.optional(),
   execute: AnyFunction,
 } satisfies OptionChecks<ToolOptions<z.ZodObject>>)
 
@@ -104,6 +115,7 @@ export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parame
       parameters: options.parameters,
       strict: options.strict ?? true,
       oneAtATime: options.oneAtATime ?? false,
+      approval: readPolicy(options.needsApproval),
       // The definition is called with what `parameters` has parsed.
       execute: (input, context) => options.execute(input as z.output<Parameters>, context),
     },
@@ -121,6 +133,8 @@ export function toAgentTools(tools: readonly AnyTool[]): AgentTool[] {
 }
 
 function classTool(instance: Tool): FunctionTool {
+  const { needsApproval } = instance
+  readOptions(`tool "${instance.constructor.name}"`, ClassChecks, { needsApproval })
   return makeTool({
     name: instance.constructor.name,
     description: instance.description,
@@ -128,9 +142,13 @@ function classTool(instance: Tool): FunctionTool {
     parameters: instance.parameters,
     strict: instance.strict,
     oneAtATime: instance.oneAtATime,
+    approval: readPolicy(needsApproval),
     execute: (input, context) => instance.run(input, context),
   })
 }
+
+/** Of a class, only what would go unnoticed when it is wrong. */
+const ClassChecks = z.strictObject({ needsApproval: ApprovalPolicyChecks.optional() })
 
 function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number): FunctionTool {
   requireUsable(described)
@@ -144,15 +162,38 @@ function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number):
     timeoutMs,
     whenFailed: (error) => `${TOOL_FAILURE} Error: ${error instanceof Error ? error.message : String(error)}`,
     execute: async (input, runContext, details) => {
-      const run = runContext?.context ?? null
-      const signal = details?.signal ?? run?.signal ?? null
-      const call = (): Promise<unknown> =>
-        callTool(definition, input, { userContext: run?.userContext ?? {}, run, signal })
+      const context = contextOf(runContext, details?.signal)
+      const { run } = context
+      const call = (): Promise<unknown> => callTool(definition, input, context)
       return definition.oneAtATime && run ? callAlone(busy, run, { name, call }) : call()
     },
   })
-  definitions.set(made, definition)
-  return made
+  const tool = { ...made, ...approvalOf(definition) }
+  definitions.set(tool, definition)
+  return tool
+}
+
+function contextOf(runContext: RunContext | undefined, signal?: AbortSignal): ToolContext {
+  const run = runContext?.context ?? null
+  return { userContext: run?.userContext ?? {}, run, signal: signal ?? run?.signal ?? null }
+}
+
+/** Nobody is asked about a call that would fail. */
+function approvalOf({ approval, input: schema }: ToolDefinition): Pick<FunctionTool, 'needsApproval' | 'checkEdit'> {
+  if (!approval) return {}
+  return {
+    needsApproval: async (runContext, input) => {
+      const parsed = await schema.safeParseAsync(input ?? {})
+      // Whoever offers the tools of an agency gives them an agency's context.
+      return parsed.success && (await approval.when(parsed.data, contextOf(runContext as RunContext)))
+    },
+    ...(approval.edit && {
+      checkEdit: async (input) => {
+        const parsed = await schema.safeParseAsync(input)
+        return parsed.success ? undefined : z.prettifyError(parsed.error)
+      },
+    }),
+  }
 }
 
 /** One call of an agent at a time. The others are refused with a note, and the model may repeat them. */

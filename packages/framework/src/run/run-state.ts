@@ -9,10 +9,13 @@ const CallStatus = z.enum(['pending', 'waiting', 'approved', 'rejected', 'starte
 const CallState = z.object({
   call_id: z.string(),
   name: z.string(),
-  /** What carries it out. `none`: nothing of that name is offered. */
-  binding: z.enum(['function', 'handoff', 'none']),
+  /** What carries it out. `hosted`: a tool server of the model's provider. `none`: nothing of that name is offered. */
+  binding: z.enum(['function', 'handoff', 'hosted', 'none']),
   status: CallStatus,
-  decision: z.object({ approved: z.boolean(), reason: z.string().nullable() }).nullable(),
+  /** What a person has decided. Other arguments than the model's are JSON text. */
+  decision: z
+    .object({ approved: z.boolean(), reason: z.string().nullable(), arguments: z.string().nullable() })
+    .nullable(),
 })
 
 /** Items of the conversation by their places, `[from, to)`, or an item that only the next request has. */
@@ -55,11 +58,13 @@ export const RunState = z.object({
 
 export type RunState = Readonly<z.infer<typeof RunState>>
 export type ConversationState = Readonly<z.infer<typeof ConversationState>>
-type CallState = Readonly<z.infer<typeof CallState>>
+export type CallState = Readonly<z.infer<typeof CallState>>
 export type InputPart = z.infer<typeof InputPart>
 
 /** Which function of an agent a call is for. */
 export type CallBinding = Pick<CallState, 'call_id' | 'name' | 'binding'>
+
+export type CallDecision = NonNullable<CallState['decision']>
 
 type Opened = Pick<ConversationState, 'parent' | 'call_id' | 'addressed' | 'caller' | 'agent_run_id'>
 
@@ -71,12 +76,17 @@ export type ConversationEvent =
   | { readonly type: 'input.checked' }
   | { readonly type: 'asked' }
   | { readonly type: 'responded'; readonly calls: readonly CallBinding[] }
+  /** A person must decide about the call. */
+  | { readonly type: 'call.held'; readonly call_id: string }
+  | { readonly type: 'call.decided'; readonly call_id: string; readonly decision: CallDecision }
   | { readonly type: 'call.started'; readonly call_id: string }
   | { readonly type: 'call.ended'; readonly call_id: string }
   | { readonly type: 'turn.ended' }
   | { readonly type: 'handed_over'; readonly agent: string; readonly agent_run_id: string }
   | { readonly type: 'input.chosen'; readonly input: readonly InputPart[] }
   | { readonly type: 'answer.refused'; readonly agent_run_id: string }
+  /** It goes on when a person has decided. */
+  | { readonly type: 'suspended' }
   | { readonly type: 'answered' }
   | { readonly type: 'failed' }
 
@@ -151,10 +161,16 @@ function next(
       const called = [...new Set([...conversation.called, conversation.agent])]
       return { ...conversation, phase: 'calling', calls, called }
     }
+    case 'call.held':
+      return withCall(conversation, event.call_id, { status: 'waiting' })
+    case 'call.decided': {
+      const { call_id: callId, decision } = event
+      return withCall(conversation, callId, { status: decision.approved ? 'approved' : 'rejected', decision })
+    }
     case 'call.started':
-      return withCall(conversation, event.call_id, 'started')
+      return withCall(conversation, event.call_id, { status: 'started' })
     case 'call.ended':
-      return withCall(conversation, event.call_id, 'done')
+      return withCall(conversation, event.call_id, { status: 'done' })
     case 'turn.ended':
       return { ...conversation, phase: 'asking', calls: [] }
     case 'handed_over':
@@ -165,6 +181,8 @@ function next(
       const refused = conversation.refused_answers + 1
       return { ...conversation, phase: 'asking', refused_answers: refused, turns: 0, agent_run_id: event.agent_run_id }
     }
+    case 'suspended':
+      return { ...conversation, phase: 'waiting' }
     case 'answered':
     case 'failed':
       return { ...conversation, phase: event.type, calls: [] }
@@ -178,9 +196,13 @@ function withRange(input: readonly InputPart[], from: number, to: number): Input
   return [...input, [from, to]]
 }
 
-function withCall(conversation: ConversationState, callId: string, status: CallState['status']): ConversationState {
+function withCall(
+  conversation: ConversationState,
+  callId: string,
+  change: Pick<CallState, 'status'> & { readonly decision?: CallDecision },
+): ConversationState {
   if (!conversation.calls.some(({ call_id }) => call_id === callId)) throw new Error(`there is no call ${callId}`)
-  const calls = conversation.calls.map((call) => (call.call_id === callId ? { ...call, status } : call))
+  const calls = conversation.calls.map((call) => (call.call_id === callId ? { ...call, ...change } : call))
   return { ...conversation, calls }
 }
 
