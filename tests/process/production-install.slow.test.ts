@@ -16,7 +16,7 @@ const MAX_IDLE_MB = 140
 const MAX_START_MS = 2_000
 const MAX_START_CPU_MS = 800
 
-const PACKAGES = ['protocol', 'framework', 'runtime', 'server']
+const PACKAGES = ['protocol', 'framework', 'runtime', 'faces', 'server']
 const SDK = ['@openai/agents', '@openai/agents-realtime']
 const MODULES = path.resolve(import.meta.dirname, '../../node_modules')
 

@@ -1,0 +1,85 @@
+import type { Agency, RunInput } from '@bureau/framework'
+import type { RunEnded } from '@bureau/protocol'
+import type { EventBatch } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
+
+/** An agency as the callers of a server know it. */
+export type FaceAgency = {
+  /** Names it in this server: the route name of the self-hosted server, the id of an integration of the platform. */
+  readonly name: string
+  readonly agency: Agency
+  /** Seconds since the epoch. */
+  readonly createdAt: number
+  /** True: its users may have to sign in while a run works, which takes a stream. */
+  readonly signsIn: boolean
+}
+
+/** A run as a face asks for it. */
+export type AskedRun = {
+  readonly served: FaceAgency
+  readonly input: RunInput
+  /** True: the run goes on when its client leaves, and is found again until a while after its end. */
+  readonly kept: boolean
+}
+
+/** A run that a face follows. */
+export type FaceRun = {
+  readonly runId: string
+  /**
+   * The events after number `after`, as in `RunLogReader`. A run that is not kept has one reader, from the start.
+   *
+   * @throws StreamBroken. @throws The reason of `signal` when it aborts.
+   */
+  readonly read: (after: number, signal: AbortSignal) => AsyncIterable<EventBatch>
+  /** The client has left: what is not kept is stopped. */
+  readonly leave: () => void
+}
+
+/** Names a run of the caller's. */
+export type FaceRunKey = { readonly served: FaceAgency; readonly runId: string }
+
+/**
+ * What a face needs of a server to be served there. Who is calling, what that caller may use and which limits there are is
+ * the server's knowledge: each method reads it from the request, which was authenticated before.
+ */
+export interface FaceHost {
+  /** The agencies that the caller may use, in the order in which they are listed. */
+  agencies(request: FastifyRequest): Promise<readonly FaceAgency[]>
+
+  /** The agency of this name; undefined when there is none that the caller may use. */
+  agency(request: FastifyRequest, name: string): Promise<FaceAgency | undefined>
+
+  /**
+   * Starts a run that belongs to the caller. It takes a place among the server's runs until it has ended.
+   *
+   * @throws ServiceError `overloaded`, `user_not_resolved`, and on the platform what admission refuses.
+   */
+  begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun>
+
+  /**
+   * A kept run of the caller's, wherever it is executed; undefined when there is none of this id.
+   *
+   * @throws ServiceError `stream_unavailable`
+   */
+  find(request: FastifyRequest, key: FaceRunKey): Promise<FaceRun | undefined>
+
+  /**
+   * Stops a run of the caller's at once and waits for its end, up to a minute.
+   *
+   * @returns False: there is no such run, or it has ended.
+   */
+  cancel(request: FastifyRequest, key: FaceRunKey): Promise<boolean>
+}
+
+/**
+ * Reads a run to its end.
+ *
+ * @throws Error the log breaks off before the end. @throws The reason of `signal` when it aborts.
+ */
+export async function endOf(run: FaceRun, signal: AbortSignal): Promise<RunEnded> {
+  for await (const { events } of run.read(0, signal)) {
+    for (const event of events) if (event.type === 'run.ended') return event
+  }
+  signal.throwIfAborted()
+  throw new Error('the log of a run has no end')
+}

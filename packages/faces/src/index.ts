@@ -1,0 +1,1 @@
+export { type AskedRun, endOf, type FaceAgency, type FaceHost, type FaceRun, type FaceRunKey } from './face-host.ts'
