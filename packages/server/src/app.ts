@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
 import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
@@ -20,6 +21,8 @@ import {
   usableDirectories,
 } from '@bureau/runtime'
 import { z } from 'zod'
+import { Approvals } from './approvals/approvals.ts'
+import { ApprovalTokens } from './approvals/approval-tokens.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
@@ -40,7 +43,7 @@ import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
 import { checkServerOptions } from './check-options.ts'
-import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
+import { approvalMsOf, drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
@@ -69,7 +72,12 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
   const models = modelAccess(config, options.egress)
   const resumeMs = resumeMsOf(options)
-  const backends = await openBackends({ redisUrl: config.redisUrl, log, resumeMs })
+  const backends = await openBackends({
+    redisUrl: config.redisUrl,
+    log,
+    resumeMs,
+    claimsDirectory: join(config.approvals.directory, 'used'),
+  })
   const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const watched = { now: Date.now, observer: observability.observer() }
@@ -85,6 +93,12 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
       environmentOf: (request) => ({ ...environment, observer: observability.observer(request) }),
     }),
     keepsRuns: resumeMs > 0,
+    approvals: new Approvals({
+      tokens: new ApprovalTokens(config.approvals),
+      claims: backends.claims,
+      lifeMs: approvalMsOf(options),
+      now: Date.now,
+    }),
     signIns,
     log,
     metadataOptions: { ...metadataOptions(options, config), toolServers: { mcp: environment.mcp, log } },

@@ -57,6 +57,7 @@ const ServerChecks = z.strictObject({
   clientConfigVendors: texts,
   bodyLimitBytes: count,
   maxConcurrentRuns: count,
+  approvalMs: count,
   drainMs: milliseconds,
   resumeMs: milliseconds,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),

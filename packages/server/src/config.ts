@@ -1,3 +1,5 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import { ClientEnvironment } from '@bureau/runtime'
@@ -34,6 +36,20 @@ export const ServerEnvironment = z.object({
     .string()
     .optional()
     .describe('Keys of the token files: 32 bytes in base64 or hex, by commas; the first encrypts. Default: a file.'),
+  BUREAU_SECRET: z
+    .string()
+    .optional()
+    .refine((text) => text === undefined || secretsOf(text).every(({ length }) => length >= 32), {
+      error: 'must be texts of 32 characters or more, by commas',
+    })
+    .describe(
+      'Seals requests for approvals: texts of 32 characters or more, by commas; the first seals, all open. Every process ' +
+        'needs the same. Default: a key that is made in BUREAU_APPROVALS_PATH.',
+    ),
+  BUREAU_APPROVALS_PATH: z
+    .string()
+    .optional()
+    .describe('Folder of the key for approvals and, without Redis, of those that were used. Default: ~/.bureau/approvals.'),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional().describe('Collector that gets traces of runs (OTLP over HTTP).'),
   NODE_ENV: z.string().optional().describe('production: the demo model is never chosen on its own.'),
 })
@@ -50,6 +66,11 @@ export type ServerConfig = {
   readonly wrongKeysPerMinute: number
   readonly redisUrl: string | undefined
   readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
+  readonly approvals: {
+    readonly secrets: readonly string[]
+    /** Folder of the key and of what was used. */
+    readonly directory: string
+  }
   /** Reads one variable: server tokens and keys of other providers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
 }
@@ -79,6 +100,14 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
     wrongKeysPerMinute: env.BUREAU_WRONG_KEYS_PER_MINUTE,
     redisUrl: env.REDIS_URL,
     oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
+    approvals: {
+      secrets: secretsOf(env.BUREAU_SECRET ?? ''),
+      directory: env.BUREAU_APPROVALS_PATH ?? join(homedir(), '.bureau', 'approvals'),
+    },
     read,
   }
+}
+
+function secretsOf(text: string): string[] {
+  return text.split(',').flatMap((secret) => secret.trim() || [])
 }

@@ -69,6 +69,8 @@ export type ServerOptions = OAuthOptions & {
    * refused. Default 60_000.
    */
   readonly resumeMs?: number
+  /** How long a person may take to decide about a call that needs an approval, in milliseconds. Default 604_800_000 (7 days). */
+  readonly approvalMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
   /** Default `info`. */
@@ -149,6 +151,9 @@ export function readVendors(
 
 /** How long the events of a run that outlives its client are kept, in milliseconds. */
 export const resumeMsOf = ({ resumeMs = 60_000 }: ServerOptions): number => resumeMs
+
+/** How long a person may take to decide about a call, in milliseconds. */
+export const approvalMsOf = ({ approvalMs = 604_800_000 }: ServerOptions): number => approvalMs
 
 /** How long runs may go on after a stop signal, in milliseconds. */
 export const drainMsOf = ({ drainMs = 30_000 }: ServerOptions): number => drainMs

@@ -21,6 +21,10 @@ export type StartRun = {
   readonly agencyName: string
   readonly input: RunInput
   readonly userId?: string | null
+  /** How calls are held that need an approval. */
+  readonly approvals?: ApprovalOptions
+  /** Goes on with a run that has waited. */
+  readonly resume?: RunResume
   /** What the run is executed with, and watched by. */
   readonly environment: RunEnvironment
   readonly log: Logger
