@@ -2,7 +2,7 @@ import { Agency, Agent, type AnyTool, tool, Tool } from '@bureau/framework'
 import { tool as sdkTool } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { Gate, holdAt, text, toolCall, type Turn } from '../support/fake-provider.ts'
+import { Gate, hold, text, toolCall, type Turn } from '../support/fake-provider.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
@@ -166,7 +166,7 @@ describe('a call that needs an approval', () => {
 
     expect([body.response, next.body.response]).toEqual(['All right.', 'Yes?'])
     expect(outputsOf(body.new_messages)).toEqual([
-      'Not carried out: a person rejected this call. Reason: The user has sent another message instead.',
+      'Not carried out: the user has sent another message instead.',
     ])
     expect(server.provider.modelRequests[1]!.items.map(({ type, role }: Json) => role ?? type)).toEqual([
       'user',
@@ -497,14 +497,14 @@ describe('a token', () => {
       maxConcurrentRuns: 1,
       env: { BUREAU_SECRET: SECRET, BUREAU_APPROVALS_PATH: folder },
     })
-    server.provider.script([call(250), [holdAt(gate, 'headers'), text('Busy.')], text('Done.')])
+    server.provider.script([call(250), [hold(gate, { before: 'headers' }), text('Busy.')], text('Done.')])
     const { chat_history, approvals } = await ask(server)
     const busy = server.post(ROUTE, { message: 'hi' })
-    await gate.reached
+    await gate.reached()
     const body = { chat_history, approvals: [decision(approvals[0])] }
 
     const full = await server.post(ROUTE, body)
-    gate.open()
+    gate.release()
     await busy
     const { status } = await server.post(ROUTE, body)
 

@@ -56,7 +56,19 @@ export { ModelError, type ModelErrorCode } from './models/model-error.ts'
 export type { ModelCallObserver, ModelCallOptions, ModelTransport, ResponsesRequest } from './agency/model-object.ts'
 export { ResponseEventWriter, type ResponseUsage } from './models/response-events.ts'
 export { usageOfRealtimeResponse } from './models/pricing.ts'
-export type { RunEnvironment, RunJournal, RunSink } from './run/run.ts'
+export type { RunEnvironment, RunSink } from './run/run.ts'
+export type { RunJournal, RunResume } from './run/run-journal.ts'
+export { RunState } from './run/run-state.ts'
+export {
+  type ApprovalOptions,
+  decideCalls,
+  editProblem,
+  type HeldDecision,
+  type HeldRun,
+  resumeInHistory,
+  type WaitingCall,
+  waitingCalls,
+} from './run/held-run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'

@@ -47,6 +47,7 @@ test('a tool of the run is there for agents that do not have it, and the journal
   const journal = {
     stored: (message: Message) => void stored.push(message),
     counted: (answer: UsageByModel) => void counted.push(answer),
+    commit: () => undefined,
   }
 
   const ended = await start({ tools: [weather], journal }).run

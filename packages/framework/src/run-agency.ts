@@ -1,20 +1,16 @@
-import { type Message, type RunEnded, withoutMetadata } from '@bureau/protocol'
+import type { ApprovalRequest, Message, RunEnded, RunEvent } from '@bureau/protocol'
 import type { Agency } from './agency/agency.ts'
-import { storage } from './agency/agent.ts'
+import { CallSuspended } from './agency/function-tool.ts'
 import { type LoadedInput, loadFiles, UnusableFiles } from './attached-files.ts'
 import { nameChat } from './run/chat-title.ts'
-import { Conversation } from './loop/conversation.ts'
 import { runConversation } from './loop/run-conversation.ts'
-import {
-  checkHistory,
-  forModel,
-  newMessagesForClient,
-  recipientReminder,
-  traceIdOf,
-  userThread,
-} from './history/history.ts'
+import { openUserConversation } from './loop/user-conversation.ts'
+import { newMessagesForClient, traceIdOf } from './history/history.ts'
 import { randomHex } from './random-hex.ts'
-import { type OnToolFailure, Run, type RunEnvironment, type RunJournal, type RunSink } from './run/run.ts'
+import { type ApprovalOptions, requestApprovals } from './run/held-run.ts'
+import { openHalves } from './run/run-state.ts'
+import { type OnToolFailure, Run, type RunEnvironment, type RunSink } from './run/run.ts'
+import type { RunJournal, RunResume } from './run/run-journal.ts'
 import type { RunControl } from './run/run-control.ts'
 import { RunStopped } from './run/run-errors.ts'
 import { describeFailure } from './run/run-failure.ts'
@@ -28,6 +24,13 @@ export type RunOptions = {
   readonly control: RunControl
   readonly environment: RunEnvironment
   readonly journal?: RunJournal
+  /** How calls are held that need an approval. */
+  readonly approvals?: ApprovalOptions | undefined
+  /**
+   * Goes on with a run that another process has begun, under the same id and with the same input. With another id it is a run of its
+   * own: it goes on with what the other one has left to a person, and then with the message of its request.
+   */
+  readonly resume?: RunResume | undefined
   /** Tools that every agent has in this run, besides its own; an agent's own tool of the same name wins. */
   readonly tools?: readonly AnyTool[]
   /** Turns of one agent's conversation. Default: the agency's. */
@@ -40,17 +43,17 @@ export type RunOptions = {
 }
 
 /**
- * One run: a message in, events out. The first event is `run.started` and the last `run.ended`, whatever happens; it
- * never throws.
+ * One run: a message in, events out. The first event is `run.started`, or `run.resumed` where another process has begun,
+ * and the last `run.ended`, whatever happens; it never throws.
  */
 export async function runAgency(agency: Agency, asked: RunInput, options: RunOptions): Promise<RunEnded> {
   const { runId, control, sink } = options
   const agent = asked.agent ?? agency.entryPoint.name
   const timer = setTimeout(() => control.timeOut(), options.timeoutMs ?? agency.runTimeoutMs)
-  sink.emit({ type: 'run.started', run_id: runId, agent })
+  sink.emit(beginning(agent, options))
   const { input, release, failure } = asked.readFiles ? await loadFiles(agency, asked, options) : { input: asked }
   const run = openRun(agency, input, options)
-  const outcome = await work(run, agent, { failure, onFailure: options.onFailure })
+  const outcome = await work(run, agent, { failure, options })
   clearTimeout(timer)
   await run.toolServers.signInsEnded()
   run.abandonRequests()
@@ -58,11 +61,12 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
     type: 'run.ended',
     run_id: runId,
     status: outcome.status,
-    new_messages: newMessagesForClient(run.messages, input.history),
+    new_messages: newMessagesForClient([...run.messages, ...run.suspended], input.history, openHalvesOf(run)),
     usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
     usage_by_model: run.usageByModel,
     output: outcome.output,
     error: outcome.error,
+    ...(outcome.approvals && { approvals: outcome.approvals }),
     ...(input.fileIdsMap && { file_ids_map: input.fileIdsMap }),
     ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
   }
@@ -73,24 +77,43 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
   return ended
 }
 
-type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & { readonly chatName?: string | undefined }
+function beginning(agent: string, { runId, resume }: RunOptions): RunEvent {
+  const isNew = !resume || (resume.state !== null && resume.state.run_id !== runId)
+  if (isNew) return { type: 'run.started', run_id: runId, agent }
+  return { type: 'run.resumed', attempt: resume.attempt, withdrawn: resume.withdrawn }
+}
+
+/** What will follow in a run that waits. */
+function openHalvesOf({ state, suspended }: Run): Message[] {
+  return suspended.length > 0 ? Object.values(state.conversations).flatMap(openHalves) : []
+}
+
+type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & {
+  readonly chatName?: string | undefined
+  readonly approvals?: readonly ApprovalRequest[]
+}
 
 /** Never throws. */
 async function work(
   run: Run,
   agent: string,
-  { failure, onFailure }: Pick<LoadedInput, 'failure'> & Pick<RunOptions, 'onFailure'>,
+  { failure, options }: Pick<LoadedInput, 'failure'> & { readonly options: RunOptions },
 ): Promise<Outcome> {
   const { control, input } = run
+  const { onFailure } = options
   let output: unknown = null
   try {
     if (failure) throw failure.thrown
-    output = await answerUser(run, agent)
+    const answered = await answerUser(run, agent)
+    if (!answered.isAnswered) {
+      return { status: 'waiting', output, error: null, approvals: await requestApprovals(run, options.approvals) }
+    }
+    ;({ output } = answered)
     if (control.stopAfterTurn) return { status: 'cancelled', output, error: null }
     const chatName = input.generateChatName ? await nameChat(run, agent) : undefined
     return { status: 'completed', output, error: null, chatName }
   } catch (thrown) {
-    if (thrown instanceof RunStopped && thrown.reason === 'cancelled') {
+    if (thrown instanceof RunStopped && thrown.reason !== 'timeout') {
       return { status: 'cancelled', output, error: null }
     }
     const error = thrown instanceof UnusableFiles ? thrown.error : describeFailure(thrown)
@@ -101,10 +124,10 @@ async function work(
 }
 
 function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
-  const { runId, sink, control, environment, journal, maxTurns } = options
+  const { runId, sink, control, environment, journal, resume, maxTurns } = options
   const tools = toAgentTools(options.tools ?? [])
   const agent = input.agent ?? agency.entryPoint.name
-  const traceId = traceIdOf(input.history) ?? `trace_${randomHex()}`
+  const traceId = resume?.state?.trace_id ?? traceIdOf(input.history) ?? `trace_${randomHex()}`
   const root = environment.observer?.({ kind: 'run', runId, agency, agent, content: () => input.message })
   const trace = root && new RunTrace(root)
   return new Run({
@@ -117,30 +140,24 @@ function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
     trace,
     sink,
     journal,
+    resume,
     maxTurns,
     tools,
     onToolFailure: options.onToolFailure,
   })
 }
 
-async function answerUser(run: Run, agent: string): Promise<unknown> {
-  const { input } = run
-  checkHistory(input.history)
-  const thread: Message[] = userThread(input.history)
-  const next = inputItems(input)
-  const conversation = new Conversation(run, {
-    agent,
-    converse: runConversation,
-    additionalInstructions: input.additionalInstructions,
-    history: forModel(thread, { ...storage(run.agency.agents.get(agent)!), next }).map(withoutMetadata),
-  })
+type Answered = { readonly isAnswered: true; readonly output: unknown } | { readonly isAnswered: false }
+
+async function answerUser(run: Run, agent: string): Promise<Answered> {
+  const conversation = openUserConversation(run, agent)
   run.lastSource = conversation.source
-  const reminder = recipientReminder(thread, run.agency.agents.get(agent)!)
-  if (input.attachmentSources) conversation.receive([input.attachmentSources])
-  if (reminder) conversation.receive([reminder], 'recipient_reminder')
-  conversation.receive(next)
   try {
-    return await runConversation(conversation)
+    return { isAnswered: true, output: await runConversation(conversation) }
+  } catch (error) {
+    if (!(error instanceof CallSuspended)) throw error
+    await run.commit()
+    return { isAnswered: false }
   } finally {
     run.lastSource = conversation.source
     conversation.endTurn()

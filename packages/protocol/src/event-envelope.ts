@@ -27,6 +27,7 @@ export function eventEnvelope(event: RunEvent): string | undefined {
       return event.source ? withSource({ type: 'error', content: message, code }, event.source) : undefined
     }
     case 'run.started':
+    case 'run.resumed':
     case 'run.ended':
     case 'oauth.redirect':
     case 'oauth.status':

@@ -8,6 +8,7 @@ test('a retry is worth it after failures that pass by themselves, and after no o
     'runner_lost',
     'server_shutdown',
     'internal_error',
+    'agency_changed',
     'run_failed',
     'sandbox_unavailable',
     'storage_unavailable',

@@ -13,6 +13,11 @@ export const RUN_ERRORS = {
   runner_lost: { class: 'system', message: 'The server running this response stopped.' },
   server_shutdown: { class: 'system', message: 'The server was shut down before the response was complete.' },
   internal_error: { class: 'system', message: 'Something failed on our side.' },
+  agency_changed: {
+    class: 'system',
+    message:
+      'The agency was changed while the run was interrupted: an agent or a tool that it needs is no longer there.',
+  },
   invalid_configuration: { class: 'system', message: 'The agency is not set up completely.' },
   run_failed: { class: 'system', message: 'The agent could not complete the run.' },
   approval_required: { class: 'system', message: 'A tool waits for an approval, which cannot be given in this run.' },

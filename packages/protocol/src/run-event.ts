@@ -63,11 +63,13 @@ export type ApprovalRequest = {
 /**
  * Everything that can happen in a run, in the order in which it is logged.
  *
- * The first event is always `run.started` and the last is always `run.ended`; after it nothing follows. Each wire
+ * The first event is always `run.started` (`run.resumed` for a process that goes on with it) and the last is always
+ * `run.ended`; after it nothing follows. Each wire
  * format (agency SSE, AG-UI, platform SSE, plain text) is a function of this union.
  */
 export type RunEvent =
   | { readonly type: 'run.started'; readonly run_id: string; readonly agent: string }
+  | RunResumed
   | { readonly type: 'agent.updated'; readonly source: EventSource }
   | ModelEvent
   | {
@@ -99,6 +101,15 @@ export type ModelEvent = {
   readonly item_id?: string
   /** Set where the event carries an item: its `call_id`, else its `id`. */
   readonly call_id?: string
+}
+
+/** The process that worked on the run has died or is being replaced; another one goes on. */
+type RunResumed = {
+  readonly type: 'run.resumed'
+  /** How many processes have worked on the run: 2 for the first that takes it up. */
+  readonly attempt: number
+  /** Ids of items whose text or arguments were never finished: what was shown of them does not count. */
+  readonly withdrawn: readonly string[]
 }
 
 /** How a run ended and everything it produced. */

@@ -8,6 +8,8 @@ type ToolCallDetails = {
   readonly toolCall?: { readonly callId: string; readonly name: string; readonly arguments: string }
   /** Aborts when the run is stopped, or when another call of the same turn has ended it. */
   readonly signal?: AbortSignal
+  /** As in `ToolContext`. */
+  readonly idempotencyKey?: string
 }
 
 /** A tool guardrail's verdict: go on, give the model this message in place of the output, or end the run. */
@@ -42,10 +44,14 @@ export interface FunctionTool {
   readonly deferLoading?: boolean | undefined
   /** Longest time that one call may take, in milliseconds. `invoke` sees to it. */
   readonly timeoutMs?: number | undefined
+  /** True: a call whose result was lost with its process is made again, under the same `idempotencyKey`. Default false. */
+  readonly repeatable?: boolean | undefined
   readonly inputGuardrails?: readonly ToolGuardrail[] | undefined
   readonly outputGuardrails?: readonly ToolGuardrail[] | undefined
   /** Checks the arguments and carries the call out. Rejects only where the run must fail. */
   invoke(runContext: RunContext<unknown>, argumentsText: string, details?: ToolCallDetails): Promise<unknown>
+  /** The result of a call that was begun and whose process has died; undefined when it was not made. */
+  lookup?: ((runContext: RunContext<unknown>, idempotencyKey: string) => Promise<unknown>) | undefined
   isEnabled?(runContext: RunContext<unknown>, agent: NamedAgent): Promise<boolean>
   /** Whether a person must approve this call before it is carried out. */
   needsApproval?(runContext: RunContext<unknown>, input: unknown, callId?: string): Promise<boolean>
@@ -63,7 +69,9 @@ export type HostedTool = {
 /** What a model gets in place of a result when a tool has thrown. Function tools of `@openai/agents` say no more. */
 export const TOOL_FAILURE = 'An error occurred while running the tool. Please try again.'
 
-type FunctionToolOptions = Pick<FunctionTool, 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs'> & {
+type Described = 'name' | 'description' | 'parameters' | 'strict' | 'timeoutMs' | 'repeatable' | 'lookup'
+
+type FunctionToolOptions = Pick<FunctionTool, Described> & {
   /** Returns the error text for the model when a call fails. If it throws, the run fails. */
   readonly whenFailed: (error: unknown, runContext: RunContext) => string | Promise<string>
   readonly execute: (input: unknown, runContext: RunContext, details: ToolCallDetails) => Promise<unknown>

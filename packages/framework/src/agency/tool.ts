@@ -22,7 +22,18 @@ export type ToolContext = {
   readonly run: AgencyContext | null
   /** Aborts when the run is cancelled. Null outside a run. */
   readonly signal: AbortSignal | null
+  /**
+   * Names this call, and no other, also when it is made again after a crash: 43 characters of A-Z a-z 0-9 _ -. For other
+   * services that take such a key. Null outside a run.
+   */
+  readonly idempotencyKey: string | null
 }
+
+/**
+ * Finds out what became of a call whose process has died: what `execute` would have returned, or undefined when the call
+ * was never made; it is made then.
+ */
+type Lookup = (idempotencyKey: string, context: ToolContext) => unknown
 
 /** How a tool is called with checked input, wherever the call comes from. */
 export type ToolDefinition = {
@@ -39,6 +50,8 @@ export type ToolDefinition = {
   readonly oneAtATime: boolean
   /** Undefined: no call waits for a person. */
   readonly approval: ReadPolicy | undefined
+  readonly repeatable: boolean
+  readonly lookup: Lookup | undefined
   readonly execute: (input: Record<string, unknown>, context: ToolContext) => unknown
 }
 
@@ -56,6 +69,10 @@ export abstract class Tool {
   readonly oneAtATime: boolean = false
   /** As in `tool()`. */
   readonly needsApproval?: ApprovalPolicy<z.output<this['parameters']>>
+  /** True: a call that was cut off by a crash of the server may be made again. Default false: it is made once at most. */
+  readonly repeatable: boolean = false
+  /** Finds out what became of a call that was cut off by a crash of the server. */
+  lookup?(idempotencyKey: string, context: ToolContext): unknown
   abstract run(input: z.output<this['parameters']>, context: ToolContext): unknown
 }
 
@@ -76,6 +93,16 @@ type ToolOptions<Parameters extends z.ZodObject> = {
   readonly strict?: boolean
   /** True: while one call is running, others of the same agent and run are answered with an error text. Default false. */
   readonly oneAtATime?: boolean
+  /**
+   * True: a call that was cut off by a crash of the server may be made again, under the same `idempotencyKey`. Default
+   * false: it is made once at most, and the model reads that its result is unknown.
+   */
+  readonly repeatable?: boolean
+  /**
+   * Finds out what became of a call that was cut off by a crash of the server: returns what `execute` would have returned,
+   * or undefined when the call was never made; it is made then.
+   */
+  readonly lookup?: Lookup
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
   /**
@@ -92,6 +119,8 @@ const ToolChecks = z.strictObject({
   parameters: z.unknown().optional(),
   strict: z.boolean().optional(),
   oneAtATime: z.boolean().optional(),
+  repeatable: z.boolean().optional(),
+  lookup: AnyFunction.optional(),
   timeoutMs: Milliseconds.optional(),
   needsApproval: ApprovalPolicyChecks.optional(),
   execute: AnyFunction,
@@ -116,6 +145,8 @@ export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parame
       strict: options.strict ?? true,
       oneAtATime: options.oneAtATime ?? false,
       approval: readPolicy(options.needsApproval),
+      repeatable: options.repeatable ?? false,
+      lookup: options.lookup,
       // The definition is called with what `parameters` has parsed.
       execute: (input, context) => options.execute(input as z.output<Parameters>, context),
     },
@@ -143,6 +174,8 @@ function classTool(instance: Tool): FunctionTool {
     strict: instance.strict,
     oneAtATime: instance.oneAtATime,
     approval: readPolicy(needsApproval),
+    repeatable: instance.repeatable,
+    lookup: instance.lookup?.bind(instance),
     execute: (input, context) => instance.run(input, context),
   })
 }
@@ -152,7 +185,7 @@ const ClassChecks = z.strictObject({ needsApproval: ApprovalPolicyChecks.optiona
 
 function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number): FunctionTool {
   requireUsable(described)
-  const { name, description, parameters, strict } = described
+  const { name, description, parameters, strict, repeatable, lookup } = described
   const definition: ToolDefinition = { ...described, input: strict ? parameters.strict() : parameters }
   const busy = new Set<string>()
   const made = functionTool({
@@ -160,9 +193,12 @@ function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number):
     description,
     ...functionSchema(parameters),
     timeoutMs,
+    repeatable,
+    lookup:
+      lookup && (async (runContext, key) => lookup(key, contextOf(runContext as RunContext, { idempotencyKey: key }))),
     whenFailed: (error) => `${TOOL_FAILURE} Error: ${error instanceof Error ? error.message : String(error)}`,
     execute: async (input, runContext, details) => {
-      const context = contextOf(runContext, details?.signal)
+      const context = contextOf(runContext, details)
       const { run } = context
       const call = (): Promise<unknown> => callTool(definition, input, context)
       return definition.oneAtATime && run ? callAlone(busy, run, { name, call }) : call()
@@ -171,11 +207,6 @@ function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number):
   const tool = { ...made, ...approvalOf(definition) }
   definitions.set(tool, definition)
   return tool
-}
-
-function contextOf(runContext: RunContext | undefined, signal?: AbortSignal): ToolContext {
-  const run = runContext?.context ?? null
-  return { userContext: run?.userContext ?? {}, run, signal: signal ?? run?.signal ?? null }
 }
 
 /** Nobody is asked about a call that would fail. */
@@ -193,6 +224,19 @@ function approvalOf({ approval, input: schema }: ToolDefinition): Pick<FunctionT
         return parsed.success ? undefined : z.prettifyError(parsed.error)
       },
     }),
+  }
+}
+
+function contextOf(
+  runContext: RunContext | undefined,
+  { signal, idempotencyKey }: { readonly signal?: AbortSignal; readonly idempotencyKey?: string } = {},
+): ToolContext {
+  const run = runContext?.context ?? null
+  return {
+    userContext: run?.userContext ?? {},
+    run,
+    signal: signal ?? run?.signal ?? null,
+    idempotencyKey: idempotencyKey ?? null,
   }
 }
 

@@ -81,10 +81,15 @@ export function forModel<Item extends Message>(
  * recorded, so nothing depends on their place in a store.
  *
  * @param history - What the client has already: outputs of calls in there are not orphans.
+ * @param later - What will follow: calls that it answers are not orphans either.
  */
-export function newMessagesForClient(items: readonly Message[], history: readonly Message[] = []): Message[] {
+export function newMessagesForClient(
+  items: readonly Message[],
+  history: readonly Message[] = [],
+  later: readonly Message[] = [],
+): Message[] {
   const unique = withUniqueIds(items.filter((item) => !isProviderOnly(item)))
-  return withClientIds(withoutOrphans(unique, { before: history }))
+  return withClientIds(withoutOrphans(unique, { before: history, after: later }))
 }
 
 /** Lists of tools that a provider made for itself. */

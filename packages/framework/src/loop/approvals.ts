@@ -1,10 +1,13 @@
-import type { ApprovalRequest, WireItem } from '@bureau/protocol'
+import type { WireItem } from '@bureau/protocol'
 import type { FunctionTool } from '../agency/function-tool.ts'
+import type { HeldCall } from '../run/run.ts'
 import { RunFailed } from '../run/run-errors.ts'
-import type { CallDecision } from '../run/run-state.ts'
+import type { CallDecision } from '../run/advance-run.ts'
 import type { Conversation } from './conversation.ts'
+import { callState } from './open-calls.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 import { argumentsOf } from './read-response.ts'
+import { callIdOf } from './turn-items.ts'
 
 /** A call, and what carries it out: the function of that name, or a tool server of the model's provider. */
 export type HoldableCall = { readonly call: WireItem; readonly tool: FunctionTool | 'hosted' | undefined }
@@ -23,13 +26,13 @@ export async function holdCalls(
   calls: readonly HoldableCall[],
 ): Promise<void> {
   for (const { call, tool } of calls) {
-    const state = conversation.callState(call)
+    const state = callState(conversation, call)
     if (state?.status !== 'pending' && state?.status !== 'waiting') continue
     const isHeld = tool === 'hosted' || (await needsPerson(tool, context, call))
     if (isHeld !== (state.status === 'waiting')) {
       conversation.advance({ type: isHeld ? 'call.held' : 'call.freed', call_id: state.call_id })
     }
-    if (isHeld) conversation.hold(requestOf(conversation, { call, tool }))
+    if (isHeld) conversation.run.held.push({ source: conversation.source, request: requestOf(conversation, { call, tool }) })
   }
 }
 
@@ -53,9 +56,7 @@ async function needsPerson(
   }
 }
 
-type Request = Omit<ApprovalRequest, 'expires_at' | 'token'>
-
-function requestOf({ agent, source }: Conversation, { call, tool }: HoldableCall): Request {
+function requestOf({ agent, source }: Conversation, { call, tool }: HoldableCall): HeldCall['request'] {
   return {
     call_id: callIdOf(call),
     tool: String(call['name']),
@@ -64,11 +65,6 @@ function requestOf({ agent, source }: Conversation, { call, tool }: HoldableCall
     agent_run_id: source.agent_run_id,
     edit: typeof tool === 'object' && tool.checkEdit !== undefined,
   }
-}
-
-/** A tool server of the provider names its calls by the id of their request. */
-export function callIdOf({ call_id: callId, id }: WireItem): string {
-  return callId ?? id ?? ''
 }
 
 /** What the model reads in place of the output of a call that a person has rejected. */

@@ -1,8 +1,10 @@
 import { withoutMetadata } from '@bureau/protocol'
 import { type Agent, storage } from '../agency/agent.ts'
+import { CallSuspended } from '../agency/function-tool.ts'
 import { Conversation } from './conversation.ts'
 import { forModel, pairThread } from '../history/history.ts'
 import { describeFailure } from '../run/run-failure.ts'
+import { openedBy, openHalves } from '../run/run-state.ts'
 
 /** Agents that ask each other in a circle are stopped here; each conversation has its own limit of turns besides. */
 const MAX_DEPTH = 12
@@ -30,28 +32,42 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
   if (!sender.claimRecipient(recipient.name)) {
     return `Error: ${recipient.name} is still working on your previous message. Wait for its answer.`
   }
+  const { callId } = request
+  const before = callId === undefined ? undefined : openedBy(sender.run.state, sender.state.id, callId)
+  const known = pairThread(sender.run.knownMessages(before?.opened_at), sender.agent, recipient.name)
   const nested = new Conversation(sender.run, {
     agent: recipient.name,
     converse: sender.converse,
     sender,
-    ...(request.callId !== undefined && { parentRunId: request.callId }),
+    ...(callId !== undefined && { parentRunId: callId }),
     additionalInstructions: request.additionalInstructions,
-    history: forModel(pairThread(sender.run.knownMessages, sender.agent, recipient.name), storage(recipient)).map(
-      withoutMetadata,
-    ),
+    history: forModel(known, { ...storage(recipient), next: openHalves(before) }).map(withoutMetadata),
+    resume: before,
   })
+  nested.restore()
   try {
-    nested.receive([{ role: 'user', content: message }])
-    const answer = await nested.converse(nested)
-    return typeof answer === 'string' ? answer : JSON.stringify(answer)
+    if (before?.phase === 'answered') return before.outcome ?? ''
+    if (before?.phase === 'failed') return failureText(recipient, before.outcome ?? '')
+    if (!before) nested.receive([{ role: 'user', content: message }])
+    return answerText(await nested.converse(nested))
   } catch (error) {
     sender.signal.throwIfAborted()
+    if (error instanceof CallSuspended) throw error
     const failure = describeFailure(error)
     nested.toolFailed(request.tool, error)
     nested.run.emit({ type: 'custom', source: nested.source, data: { type: 'error', content: failure.message } })
-    return `Error: ${recipient.name} could not answer. ${failure.message}`
+    return failureText(recipient, failure.message)
   } finally {
     nested.endTurn()
     sender.releaseRecipient(recipient.name)
   }
+}
+
+/** An answer as another agent reads it. */
+export function answerText(answer: unknown): string {
+  return typeof answer === 'string' ? answer : JSON.stringify(answer)
+}
+
+function failureText({ name }: Agent, why: string): string {
+  return `Error: ${name} could not answer. ${why}`
 }

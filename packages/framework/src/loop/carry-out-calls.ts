@@ -1,40 +1,58 @@
+import { createHash } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
-import { type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
+import { CallSuspended, type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
+import type { RunContext } from '../agency/run-context.ts'
 import { definitionOf } from '../agency/tool.ts'
 import { toolServerOf } from '../mcp/server-tools.ts'
 import { RunFailed } from '../run/run-errors.ts'
+import { holdCalls, hostedDecision, rejectionText, withChangedArguments } from './approvals.ts'
 import type { Conversation } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 import { limitedOutput, limitedText } from './limited-output.ts'
-import { argumentsOf } from './read-response.ts'
+import { itemCreated, toolOutputCreated } from './item-events.ts'
+import { callState, outputOf } from './open-calls.ts'
+import { argumentsOf, type ReadResponse } from './read-response.ts'
 import { toText, toWireOutput } from './tool-output.ts'
 import { functionOutput } from './turn-items.ts'
 
-/** `answer`: what the tools have returned is the agent's answer. */
-type CallsOutcome = { readonly answer: string | undefined }
+/** `isHeld`: the turn waits for a person. `answer`: what the tools have returned is the agent's answer. */
+type CallsOutcome =
+  | { readonly isHeld: true }
+  | { readonly isHeld: false; readonly answer: string | undefined }
+
+/** What a model reads in place of the output of a call that the server has made once and must not make again. */
+export const UNKNOWN_RESULT =
+  'The result is unknown: the server stopped while this call was running; it may have happened.'
 
 /**
- * Carries out all function calls of a turn at the same time, and waits for all of them.
+ * Carries out all function calls of a turn at the same time, and waits for all of them. That they are made is committed
+ * before any is made, and what has become of each before it is shown.
+ *
+ * Calls that need an approval wait. The other functions of the turn are carried out meanwhile, so that a person decides knowing what
+ * they have done, and nothing is done twice; a handoff waits as well, because it ends the turn.
  *
  * When a call fails, the model gets the error. A failure that must end the run aborts the other calls, and is thrown when they have ended.
  *
- * @throws RunFailed a tool without words for its failures has failed, a tool guardrail ends the run, or a call needs an
- * approval that nobody can give.
+ * @throws RunFailed a tool without words for its failures has failed, or a tool guardrail ends the run.
  */
 export async function carryOutCalls(
   conversation: Conversation,
   turn: PreparedTurn,
-  calls: readonly WireItem[],
+  { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' },
 ): Promise<CallsOutcome> {
   const bindings = calls.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
-  await requireNoApproval(turn, bindings)
+  await holdCalls(conversation, turn, [...bindings, ...hosted.map((call) => ({ call, tool: 'hosted' as const }))])
+  const mayHandOver = !conversation.state.calls.some(({ status }) => status === 'waiting')
+  await start(conversation, [...calls, ...(mayHandOver ? handoffs.slice(0, 1).map(({ call }) => call) : [])])
+  await answerHosted(conversation, hosted)
   const stop = calls.length > 1 ? new AbortController() : undefined
   const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
   const working = bindings.map(async (binding) => {
     try {
       return await carryOut(conversation, turn, { ...binding, signal })
     } catch (error) {
+      if (error instanceof CallSuspended) return 'held'
       stop?.abort(error)
       throw error
     }
@@ -42,13 +60,26 @@ export async function carryOutCalls(
   const settled = await Promise.allSettled(working)
   const failed = settled.find((each) => each.status === 'rejected')
   if (failed) throw failed.reason
-  return {
-    answer: await answerOf(
-      turn,
-      settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : [])),
-    ),
-  }
+  const results = settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : []))
+  if (!mayHandOver || results.includes('held')) return { isHeld: true }
+  const carriedOut = results.filter((each) => each !== 'held')
+  return { isHeld: false, answer: await answerOf(turn, carriedOut) }
 }
+
+/** Nothing is begun that is not committed as begun. */
+async function start(conversation: Conversation, calls: readonly WireItem[]): Promise<void> {
+  const pending = new Set(
+    conversation.state.calls.flatMap(({ status, call_id: id }) => (MAY_BEGIN.has(status) ? id : [])),
+  )
+  if (pending.size === 0) return
+  // Another process may make them as well.
+  if (conversation.run.control.mustHandOver) await conversation.run.commit()
+  for (const { call_id: id } of calls)
+    if (pending.has(id!)) conversation.advance({ type: 'call.started', call_id: id! })
+  await conversation.run.commit()
+}
+
+const MAY_BEGIN = new Set<string>(['pending', 'approved'])
 
 const UNKNOWN_FAILURE = new Error('The tool has thrown an error, which its maker does not pass on.')
 
@@ -58,66 +89,112 @@ export function functionNamed({ tools }: PreparedTurn, name: string): FunctionTo
   return tools.find((tool): tool is FunctionTool => tool.type === 'function' && tool.name === name)
 }
 
-/** Asked before anything is carried out, so that nothing is half done. */
-async function requireNoApproval({ context }: PreparedTurn, bindings: readonly Binding[]): Promise<void> {
-  for (const { call, tool } of bindings) {
-    if (!(await tool?.needsApproval?.(context, parsedArguments(call), call.call_id))) continue
-    const cause = new Error(`needsApproval is not supported in runs; the tool ${tool?.name} asked for it`)
-    throw new RunFailed('approval_required', { cause })
+/** A tool server of the provider gets the decisions with the next request. */
+async function answerHosted(conversation: Conversation, hosted: readonly WireItem[]): Promise<void> {
+  for (const call of hosted) {
+    const state = callState(conversation, call)
+    if (!state?.decision || state.status === 'done') continue
+    const decided = hostedDecision(call, state.decision)
+    conversation.callReturned(call, decided)
+    await conversation.run.commit()
+    const created = itemCreated(decided, conversation.source)
+    if (created) conversation.run.emit(created)
   }
 }
 
-function parsedArguments(call: WireItem): unknown {
-  try {
-    return JSON.parse(argumentsOf(call) || '{}')
-  } catch {
-    return {}
-  }
-}
-
-/** Undefined: there is no such function, and the model got an error. */
+/** Undefined: it waits, or was not carried out, and the model got the reason. */
 async function carryOut(
   conversation: Conversation,
   turn: PreparedTurn,
   { call, tool, signal }: Binding & { readonly signal: AbortSignal },
 ): Promise<ToolResult | undefined> {
-  const callId = call.call_id!
-  const name = String(call['name'])
+  const state = callState(conversation, call)
+  if (state?.status === 'waiting') return undefined
+  const known = outputOf(conversation, call)
+  if (known) return tool && { type: 'function_output', tool, output: known['output'], item: known }
+  if (state?.status === 'rejected') {
+    await returned(conversation, call, functionOutput(call, rejectionText(state.decision!)))
+    return undefined
+  }
   if (!tool) {
-    conversation.callReturned(call, functionOutput(call, `Tool '${name}' not found.`))
+    await returned(conversation, call, functionOutput(call, `Tool '${String(call['name'])}' not found.`))
     return undefined
   }
   const { trace, agent } = conversation
-  conversation.advance({ type: 'call.started', call_id: callId })
-  trace?.toolStarted(agent, { tool: name, callId, content: () => call['arguments'] })
-  const output = await invoke(turn, tool, { call, signal })
-  const item = limitedOutput(functionOutput(call, toWireOutput(output)))
+  const { name } = tool
+  trace?.toolStarted(agent, { tool: name, callId: call.call_id!, content: () => call['arguments'] })
+  const changed = state?.decision?.arguments ?? undefined
+  const output = await invoke(conversation, turn, { call, tool, signal, argumentsText: changed ?? argumentsOf(call) })
+  const wireOutput = toWireOutput(output)
+  const shown = changed === undefined ? wireOutput : withChangedArguments(wireOutput, changed)
+  const item = limitedOutput(functionOutput(call, shown))
   // Tools made by the `tool()` of `@openai/agents` return this text and keep what was thrown.
   if (output === TOOL_FAILURE && !definitionOf(tool) && toolServerOf(tool) === undefined)
     conversation.toolFailed(name, UNKNOWN_FAILURE)
-  trace?.toolEnded(agent, callId, toText(output))
-  conversation.callReturned(call, item)
-  conversation.advance({ type: 'call.ended', call_id: callId })
+  trace?.toolEnded(agent, call.call_id!, toText(output))
+  await returned(conversation, call, item)
   return { type: 'function_output', tool, output, item }
 }
 
+/** An output is committed before anybody sees it. */
+async function returned(conversation: Conversation, call: WireItem, output: WireItem): Promise<void> {
+  const facts = conversation.toolFacts(call)
+  conversation.callReturned(call, output, output['output'] === UNKNOWN_RESULT ? 'unknown' : 'done')
+  await conversation.run.commit()
+  conversation.run.emit(toolOutputCreated(output, conversation.source, facts))
+}
+
+type Invocation = {
+  readonly call: WireItem
+  readonly tool: FunctionTool
+  readonly argumentsText: string
+  readonly signal: AbortSignal
+}
+
 async function invoke(
+  conversation: Conversation,
   { context, agent }: PreparedTurn,
-  tool: FunctionTool,
-  { call, signal }: { readonly call: WireItem; readonly signal: AbortSignal },
+  { call, tool, signal, argumentsText }: Invocation,
 ): Promise<unknown> {
-  const argumentsText = argumentsOf(call)
   const toolCall = { type: 'function_call', callId: call.call_id!, name: tool.name, arguments: argumentsText }
+  const idempotencyKey = idempotencyKeyOf(conversation, call)
   const data = { context, agent, toolCall }
   try {
+    if (conversation.wasStarted(call) && tool.repeatable !== true) {
+      const found = await lookUp(conversation, tool, { context, idempotencyKey })
+      if (found !== undefined) return found
+    }
     const refused = await checked(tool.inputGuardrails, data)
     if (refused !== undefined) return refused
-    const output = await tool.invoke(context, argumentsText, { toolCall, signal })
+    const output = await tool.invoke(context, argumentsText, { toolCall, signal, idempotencyKey })
     return (await checked(tool.outputGuardrails, { ...data, output })) ?? output
   } catch (cause) {
     signal.throwIfAborted()
+    if (cause instanceof CallSuspended) throw cause
     throw cause instanceof RunFailed ? cause : new RunFailed('run_failed', { cause })
   }
+}
+
+/** What has become of a call that was begun and has no output; undefined when the tool knows that it was not made. */
+async function lookUp(
+  conversation: Conversation,
+  { name, lookup }: FunctionTool,
+  { context, idempotencyKey }: { readonly context: RunContext; readonly idempotencyKey: string },
+): Promise<unknown> {
+  if (!lookup) return UNKNOWN_RESULT
+  try {
+    return await lookup(context, idempotencyKey)
+  } catch (error) {
+    conversation.toolFailed(name, error)
+    return UNKNOWN_RESULT
+  }
+}
+
+/** The same for the same call in every process that works on the run, and for no other call. Fit for a header. */
+function idempotencyKeyOf({ run, state }: Conversation, { call_id: callId }: WireItem): string {
+  return createHash('sha256')
+    .update(JSON.stringify([run.runId, state.id, callId]))
+    .digest('base64url')
 }
 
 /** The message that the model gets in place of the output; undefined when all guardrails let the call pass. */

@@ -1,13 +1,14 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import type { Agent } from '../agency/agent.ts'
 import type { AgencyContext } from '../agency/run-context.ts'
-import { preservationItem, timestampMicros } from '../history/history.ts'
+import { timestampMicros } from '../history/history.ts'
 import { randomHex } from '../random-hex.ts'
 import type { Run } from '../run/run.ts'
-import type { ConversationEvent, ConversationState, InputPart } from '../run/run-state.ts'
+import type { CallBinding, ConversationEvent } from '../run/advance-run.ts'
+import { type ConversationState, isAsking, isRange } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
-import { type ToolFacts, toolOutputCreated } from './item-events.ts'
-import { functionOutput, outputsInCallOrder, systemNote, type TurnItem } from './turn-items.ts'
+import type { ToolFacts } from './item-events.ts'
+import { callIdOf, RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
 
 type ConversationOptions = {
   /** The agent that receives the first message. */
@@ -25,6 +26,8 @@ type ConversationOptions = {
   readonly additionalInstructions?: string | undefined
   /** Earlier items of this conversation, fit for the model. */
   readonly history: readonly WireItem[]
+  /** How far it had come in the process before. Absent: it begins. */
+  readonly resume?: ConversationState | undefined
 }
 
 /**
@@ -43,34 +46,40 @@ export class Conversation implements AgencyContext {
   readonly trace: ConversationTrace | undefined
   /** Messages, calls and their outputs, in order, fit for the model. */
   readonly items: WireItem[] = []
-  /** How many of them were there before the agents began to work. */
-  #given = 0
+  #lostRequest: boolean
+  readonly #resume: ConversationState | undefined
   #state: ConversationState
   #source: EventSource
   #factsOf: (tool: string) => ToolFacts | undefined = () => undefined
-  #turn: TurnItem[] = []
+  /** What it has produced since the model was asked, not stored yet. */
+  readonly turn = new RunningTurn()
   readonly #keys = new Set<string>()
+  readonly #startedBefore = new Set<string>()
   readonly #busyRecipients = new Set<string>()
+  readonly #news: { readonly items: readonly WireItem[]; readonly origin: string | undefined }[] = []
   readonly #additionalInstructions: string | undefined
 
   constructor(run: Run, options: ConversationOptions) {
-    const { agent, converse, sender, parentRunId, additionalInstructions, history } = options
+    const { agent, converse, sender, parentRunId, additionalInstructions, history, resume } = options
     this.run = run
     this.converse = converse
     this.callerAgent = sender?.agent ?? null
     this.parentRunId = parentRunId
     this.#additionalInstructions = additionalInstructions
-    this.#source = this.#inControlOf(agent)
+    this.#source = resume ? this.#controlOf(resume) : this.#newControlOf(agent)
     this.trace = run.trace?.conversation(this.callerAgent, parentRunId)
-    this.#state = run.advance(run.newConversationId(), {
-      type: 'opened',
-      parent: sender?.state.id ?? null,
-      call_id: parentRunId ?? null,
-      addressed: agent,
-      caller: this.callerAgent,
-      agent_run_id: this.#source.agent_run_id,
-    })
-    this.#remember(history)
+    this.#lostRequest = run.wasLost && (resume ? isAsking(resume) : sender === undefined)
+    this.#resume = resume
+    this.#state =
+      resume ??
+      run.openConversation({
+        parent: sender?.state.id ?? null,
+        call_id: parentRunId ?? null,
+        addressed: agent,
+        caller: this.callerAgent,
+        agent_run_id: this.#source.agent_run_id,
+      })
+    this.#given(history)
   }
 
   get state(): ConversationState {
@@ -114,9 +123,16 @@ export class Conversation implements AgencyContext {
     )
   }
 
+  /** True, once, when the process before has died while it asked a model. */
+  takeLostRequest(): boolean {
+    const isLost = this.#lostRequest
+    this.#lostRequest = false
+    return isLost
+  }
+
   /** What the agents have produced in this run so far. */
   get produced(): readonly WireItem[] {
-    return [...this.items.slice(this.#given), ...this.#turn.map(({ item }) => item)]
+    return [...this.items.slice(this.#state.begun), ...this.turn.items.map(({ item }) => item)]
   }
 
   emit(data: { readonly type: string; readonly [key: string]: unknown }): void {
@@ -152,23 +168,59 @@ export class Conversation implements AgencyContext {
     this.trace?.enter(this.#source)
   }
 
-  /** The agents begin to work on what has come so far. */
+  /** The agents begin to work on what has come so far, or go on. */
   begin(): void {
-    this.#given = this.items.length
+    if (this.#state.begun === 0) this.advance({ type: 'begun' })
     this.announceAgent()
   }
 
   /** The agent in control tries again: with a new id. */
   beginAgain(): void {
-    this.#source = this.#inControlOf(this.agent)
+    this.#source = this.#newControlOf(this.agent)
     this.advance({ type: 'answer.refused', agent_run_id: this.#source.agent_run_id })
     this.announceAgent()
   }
 
-  /** Items of this turn that come from outside: the user's, another agent's, or the framework's. */
+  /** Items of the request, before the agents begin. */
+  give(items: readonly WireItem[], origin?: string): void {
+    const source = this.#resume ? this.#controlOf({ ...this.#resume, agent: this.#resume.addressed }) : this.#source
+    for (const item of items) this.run.give(item, source, origin)
+    this.#given(items)
+  }
+
+  /** Items of the request that follow on the turn that waits. */
+  giveLater(items: readonly WireItem[], origin?: string): void {
+    if (items.length > 0) this.#news.push({ items, origin })
+  }
+
+  /** Goes on from where the process before has come to, if there was one. All that comes from outside is there again. */
+  restore(): void {
+    if (!this.#resume) return
+    this.#state = this.run.goOn(this.#resume, this.items.length)
+    const { stored, turn, calls } = this.#state
+    for (const [from, to] of stored) this.#remember(this.run.producedItems(from, to))
+    for (const each of turn) {
+      this.turn.add({ ...each, source: this.#source })
+      this.#keys.add(keyOf(each.item))
+    }
+    for (const { call_id: id, status } of calls) if (status === 'started') this.#startedBefore.add(id)
+  }
+
+  /** Items of this turn that come from outside: another agent's, or the framework's. */
   receive(items: readonly WireItem[], origin?: string): void {
+    const at = this.run.produced
     for (const item of items) this.run.store(item, this.#source, timestampMicros(this.run.environment.now()), origin)
-    this.#remember(items)
+    this.#storedAt(at, items)
+  }
+
+  /** True: the user has said something since the turn began to wait. */
+  get hasNews(): boolean {
+    return this.#news.length > 0
+  }
+
+  /** The turn that has waited is over: what the user has said since joins the conversation. */
+  receiveNews(): void {
+    for (const { items, origin } of this.#news.splice(0)) this.receive(items, origin)
   }
 
   /** What the tools of the turn that begins are, by their names, for the events of their calls. */
@@ -185,115 +237,86 @@ export class Conversation implements AgencyContext {
     return this.#keys.has(keyOf(item))
   }
 
-  /** A finished item of a model response, and what is kept of a search for later turns. */
-  modelProduced(item: WireItem): void {
-    this.#addToTurn(item)
-    const preserved = preservationItem(item)
-    if (preserved) this.#addToTurn(preserved.item, preserved.origin)
+  /** The model asks for calls: from here on, what the turn produces is part of the state. */
+  responded(calls: readonly CallBinding[]): void {
+    this.advance({ type: 'responded', calls, turn: this.turn.items.map(turnItemState) })
   }
 
-  /** A call has its output: shown at once, stored with its turn. */
-  callReturned(call: WireItem, output: WireItem): void {
-    this.#addToTurn(output)
-    this.run.emit(toolOutputCreated(output, this.#source, this.toolFacts(call)))
-  }
-
-  /**
-   * Control moves to another agent of this conversation. Calls of other handoffs of the same turn are answered as not
-   * carried out.
-   */
-  handOver(call: WireItem, { to, others, note }: HandOver): void {
-    const from = { name: this.agent }
-    this.run.emit({
-      type: 'item.created',
-      source: this.#source,
-      name: 'handoff_requested',
-      item: { type: 'handoff_call_item', agent: from, raw_item: call },
-    })
-    const output = functionOutput(call, JSON.stringify({ assistant: to }))
-    this.#addToTurn(output)
-    for (const other of others) {
-      const refusal = `Not carried out: the conversation was already handed over to ${to} in this turn.`
-      this.callReturned(other, functionOutput(other, refusal))
-    }
-    this.#addToTurn(systemNote(note), 'handoff_reminder')
-    this.#source = this.#inControlOf(to)
-    this.advance({ type: 'handed_over', agent: to, agent_run_id: this.#source.agent_run_id })
-    this.run.emit({
-      type: 'item.created',
-      source: this.#source,
-      name: 'handoff_occured',
-      item: {
-        type: 'handoff_output_item',
-        agent: from,
-        raw_item: output,
-        source_agent: from,
-        target_agent: { name: to },
-      },
-    })
-    this.announceAgent()
-  }
-
-  /** Stores what the running turn has produced: calls before their outputs, outputs in the order of their calls. */
-  endTurn(): void {
-    const turn = outputsInCallOrder(this.#turn)
-    this.#turn = []
-    if (turn.length === 0) return
-    for (const { item, source, timestamp, origin } of turn) this.run.store(item, source, timestamp, origin)
-    this.#remember(turn.map(({ item }) => item))
-  }
-
-  /** What the next request sends is chosen anew. Items that were kept are kept by their places. */
-  chooseInput(chosen: readonly WireItem[]): void {
-    const places = new Map(this.items.map((item, place) => [item, place]))
-    const input: InputPart[] = []
-    for (const item of chosen) {
-      const place = places.get(item)
-      const last = input.at(-1)
-      if (place === undefined) input.push(item)
-      else if (last !== undefined && isRange(last) && last[1] === place) input[input.length - 1] = [last[0], place + 1]
-      else input.push([place, place + 1])
-    }
-    this.advance({ type: 'input.chosen', input })
-  }
-
-  #addToTurn(item: WireItem, origin?: string): void {
+  /** An item joins the running turn. */
+  add(item: WireItem, origin?: string): void {
     const timestamp = timestampMicros(this.run.environment.now())
-    this.#turn.push({ item, source: this.#source, timestamp, ...(origin !== undefined && { origin }) })
+    const added: TurnItem = { item, source: this.#source, timestamp, ...(origin !== undefined && { origin }) }
+    this.turn.add(added)
     this.#keys.add(keyOf(item))
+    // What a model has not finished is asked again as a whole.
+    if (this.#state.phase === 'calling') this.advance({ type: 'turn.added', item: turnItemState(added) })
+  }
+
+  /** A call has its output: stored with its turn. */
+  callReturned(call: WireItem, output: WireItem, status: 'done' | 'unknown' = 'done'): void {
+    this.add(output)
+    this.advance({ type: 'call.ended', call_id: callIdOf(call), status })
+  }
+
+  /** The turn stays as it is until the run goes on. */
+  suspend(): void {
+    this.advance({ type: 'suspended' })
+    this.run.suspend(this.turn.inOrder)
+  }
+
+  /** True: the process before had begun the call, and nobody knows what became of it. */
+  wasStarted({ call_id: callId }: WireItem): boolean {
+    return this.#startedBefore.has(callId ?? '')
+  }
+
+  /** Control moves to another agent of this conversation. */
+  moveTo(agent: string): void {
+    this.#source = this.#newControlOf(agent)
+    this.advance({ type: 'handed_over', agent, agent_run_id: this.#source.agent_run_id })
+  }
+
+  /** Stores what the running turn has produced. */
+  endTurn(): void {
+    if (this.#state.phase === 'waiting') return
+    const turn = this.turn.take()
+    if (turn.length === 0) return
+    const at = this.run.produced
+    for (const { item, source, timestamp, origin } of turn) this.run.store(item, source, timestamp, origin)
+    const items = turn.map(({ item }) => item)
+    this.#storedAt(at, items)
+  }
+
+  #storedAt(at: number, items: readonly WireItem[]): void {
+    this.#remember(items)
+    if (items.length > 0) this.advance({ type: 'items.stored', at, count: items.length })
+  }
+
+  #given(items: readonly WireItem[]): void {
+    this.#remember(items)
+    if (items.length > 0 && !this.#resume) this.advance({ type: 'items.given', count: items.length })
   }
 
   #remember(items: readonly WireItem[]): void {
-    if (items.length === 0) return
     for (const item of items) {
       this.items.push(item)
       this.#keys.add(keyOf(item))
     }
-    this.advance({ type: 'items.added', count: items.length })
   }
 
-  #inControlOf(agent: string): EventSource {
+  #newControlOf(agent: string): EventSource {
+    return this.#controlOf({ agent, agent_run_id: `agent_run_${randomHex()}` })
+  }
+
+  #controlOf({ agent, agent_run_id }: Pick<ConversationState, 'agent' | 'agent_run_id'>): EventSource {
     return Object.freeze({
       agent,
       callerAgent: this.callerAgent,
-      agent_run_id: `agent_run_${randomHex()}`,
+      agent_run_id,
       ...(this.parentRunId !== undefined && { parent_run_id: this.parentRunId }),
     })
   }
 }
 
-type HandOver = {
-  readonly to: string
-  /** Calls of other handoffs. */
-  readonly others: readonly WireItem[]
-  /** For the next agent. */
-  readonly note: string
-}
-
 function keyOf({ type, call_id: callId, id }: WireItem): string {
   return `${type ?? 'message'} ${callId ?? id ?? ''}`
-}
-
-function isRange(part: InputPart): part is [number, number] {
-  return Array.isArray(part)
 }

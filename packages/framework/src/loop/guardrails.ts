@@ -17,14 +17,16 @@ export async function checkInput(conversation: Conversation, context: RunContext
   const { input_checked: isChecked, addressed, agent } = conversation.state
   const { inputGuardrails } = conversation.agentInControl
   if (isChecked || agent !== addressed || inputGuardrails.length === 0) return async () => {}
-  conversation.advance({ type: 'input.checked' })
   const args = { agent: conversation.agentInControl, input: [...conversation.items], context }
   const check = (guardrail: InputGuardrail): Promise<void> =>
     requirePassed('input', guardrail.name, () => guardrail.execute(args))
   const meanwhile = Promise.all(inputGuardrails.filter(({ runInParallel }) => runInParallel === true).map(check))
   meanwhile.catch(() => {})
   await Promise.all(inputGuardrails.filter(({ runInParallel }) => runInParallel !== true).map(check))
-  return () => meanwhile
+  return async () => {
+    await meanwhile
+    conversation.advance({ type: 'input.checked' })
+  }
 }
 
 /** @throws GuardrailTripped a guardrail of the answering agent refuses the answer. */

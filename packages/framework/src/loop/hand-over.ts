@@ -1,46 +1,110 @@
-import type { WireItem } from '@bureau/protocol'
-import type { AgencyHandoff } from '../agency/handoff.ts'
-import { HandoffInputError } from '../agency/handoff.ts'
+import type { EventSource, WireItem } from '@bureau/protocol'
+import { type AgencyHandoff, type HandoffFilter, HandoffInputError } from '../agency/handoff.ts'
 import { ModelError } from '../models/model-error.ts'
 import { RunFailed } from '../run/run-errors.ts'
+import { type InputPart, withRange } from '../run/run-state.ts'
 import type { Conversation } from './conversation.ts'
+import { toolOutputCreated } from './item-events.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 import { argumentsOf } from './read-response.ts'
+import { functionOutput, systemNote } from './turn-items.ts'
 
 type Chosen = { readonly call: WireItem; readonly handoff: AgencyHandoff }
 
 /**
- * Ends the turn with a hand-over. Of several the first in the model's order counts.
+ * Ends the turn with a hand-over. Of several the first in the model's order counts; the others are answered as not
+ * carried out. The hand-over is committed before it is shown.
  *
  * @throws ModelError the model's input does not fit the handoff.
  * @throws RunFailed the handoff's own code fails.
  */
 export async function handOver(
   conversation: Conversation,
-  { context, agent }: PreparedTurn,
+  turn: PreparedTurn,
   [first, ...others]: readonly Chosen[],
 ): Promise<void> {
   const { call, handoff } = first!
-  await invoke(handoff, context, argumentsOf(call))
-  const input = conversation.input
-  const turnBegins = conversation.items.length
-  conversation.handOver(call, {
-    to: handoff.agent.name,
-    others: others.map((other) => other.call),
-    note: agent.handoffReminder ?? noteTo(handoff.agent.name),
-  })
+  const { agent } = handoff
+  const { source } = conversation
+  // Its output is there when another process has got this far.
+  if (!conversation.turn.outputOf(call)) {
+    await carryOut(conversation, turn, first!)
+    answerCalls(conversation, turn, { call, to: agent.name, others: others.map((other) => other.call) })
+  }
+  const input = handoff.inputFilter && (await filteredInput(conversation, turn, handoff.inputFilter))
+  const outputs = [call, ...others.map((other) => other.call)].map((each) => conversation.turn.outputOf(each)!)
+  conversation.moveTo(agent.name)
   conversation.endTurn()
-  if (!handoff.inputFilter) return
+  if (input) conversation.advance({ type: 'input.chosen', input: inputParts(conversation.items, input) })
+  conversation.advance({ type: 'turn.ended' })
+  await conversation.run.commit()
+  show(conversation, source, { call, outputs })
+}
+
+type HandedOver = { readonly call: WireItem; readonly outputs: readonly WireItem[] }
+
+function show(
+  conversation: Conversation,
+  source: EventSource,
+  { call, outputs: [output, ...refusals] }: HandedOver,
+): void {
+  const { run } = conversation
+  const agent = { name: source.agent }
+  const requested = { type: 'handoff_call_item', agent, raw_item: call }
+  run.emit({ type: 'item.created', source, name: 'handoff_requested', item: requested })
+  for (const refusal of refusals) run.emit(toolOutputCreated(refusal, source))
+  const target = { source_agent: agent, target_agent: { name: conversation.agent } }
+  const accepted = { type: 'handoff_output_item', agent, raw_item: output!, ...target }
+  run.emit({ type: 'item.created', source: conversation.source, name: 'handoff_occured', item: accepted })
+  conversation.announceAgent()
+}
+
+/** Its own code is called once at most: it is not called again when another process had begun to. */
+async function carryOut(conversation: Conversation, { context }: PreparedTurn, chosen: Chosen): Promise<void> {
+  const { call, handoff } = chosen
+  if (conversation.wasStarted(call)) return
+  await invoke(handoff, context, argumentsOf(call))
+}
+
+type Answered = { readonly call: WireItem; readonly to: string; readonly others: readonly WireItem[] }
+
+function answerCalls(conversation: Conversation, { agent }: PreparedTurn, { call, to, others }: Answered): void {
+  conversation.callReturned(call, functionOutput(call, JSON.stringify({ assistant: to })))
+  for (const other of others) {
+    const refusal = `Not carried out: the conversation was already handed over to ${to} in this turn.`
+    conversation.callReturned(other, functionOutput(other, refusal))
+  }
+  conversation.add(systemNote(agent.handoffReminder ?? noteTo(to)), 'handoff_reminder')
+}
+
+/** What the next agent sees of the conversation. */
+async function filteredInput(
+  conversation: Conversation,
+  { context }: PreparedTurn,
+  filter: HandoffFilter,
+): Promise<WireItem[]> {
+  const { input } = conversation
+  const turn = conversation.turn.inOrder.map(({ item }) => item)
   const produced = new Set(conversation.produced)
-  const turn = conversation.items.slice(turnBegins)
-  const kept = await handoff.inputFilter({
+  const kept = await filter({
     inputHistory: input.filter((item) => !produced.has(item)),
     preHandoffItems: input.filter((item) => produced.has(item)),
     newItems: turn.slice(0, -1),
     runContext: context,
   })
   // The note that another agent is in control now is not the filter's to take away.
-  conversation.chooseInput([...kept.inputHistory, ...kept.preHandoffItems, ...kept.newItems, ...turn.slice(-1)])
+  return [...kept.inputHistory, ...kept.preHandoffItems, ...kept.newItems, ...turn.slice(-1)]
+}
+
+/** Items that were kept are kept by their places. */
+function inputParts(items: readonly WireItem[], chosen: readonly WireItem[]): InputPart[] {
+  const places = new Map(items.map((item, place) => [item, place]))
+  let parts: InputPart[] = []
+  for (const item of chosen) {
+    const place = places.get(item)
+    parts = place === undefined ? [...parts, item] : withRange(parts, place, place + 1)
+  }
+  return parts
 }
 
 /** The note to the next agent, where the agent before it has none of its own. */

@@ -4,6 +4,7 @@ import { storage } from '../agency/agent.ts'
 import { codeFilesHint } from './hosted-tools.ts'
 import type { ModelRetry } from '../agency/model-settings.ts'
 import { withoutStoredState } from '../history/history.ts'
+import { estimateTokens } from '../models/estimate-tokens.ts'
 import { requestBody, requestHeaders } from '../models/request-body.ts'
 import { ModelError } from '../models/model-error.ts'
 import type { ResponsesRequest } from '../agency/model-object.ts'
@@ -38,6 +39,7 @@ export async function requestModel(conversation: Conversation, turn: PreparedTur
 /** Tries again as the agent's settings say; never once something of the answer was shown. */
 async function untilAnswered(conversation: Conversation, turn: PreparedTurn): Promise<readonly WireItem[]> {
   const { retry = {} } = turn.settings
+  countLost(conversation, turn)
   for (let attempt = 0; ; attempt++) {
     const watcher = new ResponseWatcher(conversation, turn.model.name)
     try {
@@ -52,6 +54,14 @@ async function untilAnswered(conversation: Conversation, turn: PreparedTurn): Pr
       await sleep(delayMs(retry, attempt), undefined, { signal: conversation.signal })
     }
   }
+}
+
+/** The process before was asking the same, and died: the provider charges for it, and nobody knows how much. */
+function countLost(conversation: Conversation, { agent, model, instructions, tools }: PreparedTurn): void {
+  if (!conversation.takeLostRequest()) return
+  const tokens = estimateTokens([instructions, tools, conversation.items])
+  const rawUsage = { input_tokens: tokens, output_tokens: 0 }
+  conversation.run.count({ agent: agent.name, model: model.name, rawUsage, estimated: true })
 }
 
 const TEMPORARY = new Set<string>(['upstream_unavailable', 'upstream_timeout', 'upstream_rate_limited'])

@@ -1,6 +1,7 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import { deltaCharacters, estimateTokens, tokensOfDeltas } from '../models/estimate-tokens.ts'
 import { usageOfResponse } from '../models/pricing.ts'
+import { preservationItem } from '../history/history.ts'
 import { ModelError } from '../models/model-error.ts'
 import type { ModelCallObserver, ResponsesResponse } from '../agency/model-object.ts'
 import type { OpenRequest } from '../run/run.ts'
@@ -175,7 +176,9 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
 
   #finish(item: WireItem, position: ItemPosition = {}): void {
     if (!this.#items.finish(item, position)) return
-    this.#conversation.modelProduced(item)
+    this.#conversation.add(item)
+    const preserved = preservationItem(item)
+    if (preserved) this.#conversation.add(preserved.item, preserved.origin)
     if (item.type !== 'message') this.#announce(item)
   }
 

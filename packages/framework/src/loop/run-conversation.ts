@@ -1,36 +1,45 @@
 import type { WireItem } from '@bureau/protocol'
 import { createRunContext, type RunContext } from '../agency/run-context.ts'
 import { parseOutput } from '../agency/output-format.ts'
+import { CallSuspended } from '../agency/function-tool.ts'
 import { ModelError } from '../models/model-error.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
-import { errorCodeOf } from '../run/run-failure.ts'
-import type { CallBinding } from '../run/run-state.ts'
+import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
+import type { CallBinding } from '../run/advance-run.ts'
 import { carryOutCalls, functionNamed } from './carry-out-calls.ts'
+import { answerText } from './ask-agent.ts'
 import type { Conversation } from './conversation.ts'
 import { answerWithGuidance, checkInput, checkOutput } from './guardrails.ts'
 import { handOver } from './hand-over.ts'
+import { openCalls } from './open-calls.ts'
 import { type PreparedTurn, prepareTurn } from './prepare-turn.ts'
 import { type ReadResponse, readResponse } from './read-response.ts'
 import { requestModel } from './request-model.ts'
+import { callIdOf } from './turn-items.ts'
 
 /**
  * Lets the agents of a conversation take turns until one of them has answered.
  *
  * @returns The final output: text, or an object when the answering agent has a structured output type.
- * @throws ModelError, GuardrailTripped, RunFailed, or the reason of the run's signal.
+ * @throws ModelError, GuardrailTripped, RunFailed, or the reason of the run's signal. CallSuspended: it waits for a person.
  */
 export async function runConversation(conversation: Conversation): Promise<unknown> {
   conversation.begin()
   try {
     const answer = await untilAborted(takeTurns(conversation), conversation.signal)
     conversation.endTurn()
-    conversation.advance({ type: 'answered' })
+    conversation.advance({ type: 'answered', outcome: isNested(conversation) ? answerText(answer) : null })
     conversation.trace?.leave(null)
     return answer
   } catch (thrown) {
+    if (thrown instanceof CallSuspended && !conversation.mustStop) {
+      conversation.suspend()
+      conversation.trace?.leave(null)
+      throw thrown
+    }
     const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
     conversation.endTurn()
-    conversation.advance({ type: 'failed' })
+    conversation.advance({ type: 'failed', outcome: isNested(conversation) ? describeFailure(error).message : null })
     conversation.trace?.leave(errorCodeOf(error))
     throw error
   }
@@ -56,35 +65,66 @@ const GO_ON: Turn = { isAnswered: false }
 
 /** One turn: the agent in control is asked once, and what it asks for is carried out. */
 async function takeTurn(conversation: Conversation, context: RunContext): Promise<Turn> {
+  const { turn, response } = await (conversation.state.phase === 'calling' ? askedBefore : ask)(conversation, context)
+  if (response.kind === 'answer') return acceptAnswer(conversation, context, response.text)
+  const outcome = await carryOutCalls(conversation, turn, response)
+  if (outcome.isHeld) throw new CallSuspended()
+  if (response.handoffs.length > 0) {
+    await handOver(conversation, turn, response.handoffs)
+    return GO_ON
+  }
+  // An answer that was given before the user has said more answers nothing.
+  if (outcome.answer !== undefined && !conversation.hasNews) return acceptAnswer(conversation, context, outcome.answer)
+  conversation.endTurn()
+  conversation.advance({ type: 'turn.ended' })
+  return GO_ON
+}
+
+type Asked = { readonly turn: PreparedTurn; readonly response: ReadResponse }
+
+async function ask(conversation: Conversation, context: RunContext): Promise<Asked> {
   if (conversation.state.turns >= conversation.run.maxTurns) throw new RunFailed('max_turns_exceeded')
+  conversation.receiveNews()
   const inputIsGood = await checkInput(conversation, context)
   const turn = await prepareTurn(conversation, context)
   conversation.advance({ type: 'asked' })
   const response = readResponse(turn, await requestModel(conversation, turn))
   await inputIsGood()
   conversation.signal.throwIfAborted()
-  if (response.kind === 'answer') return acceptAnswer(conversation, context, response.text)
-  conversation.advance({ type: 'responded', calls: bindingsOf(turn, response) })
-  const outcome = await carryOutCalls(conversation, turn, response.calls)
-  if (response.handoffs.length > 0) await handOver(conversation, turn, response.handoffs)
-  else if (outcome.answer !== undefined) return acceptAnswer(conversation, context, outcome.answer)
-  else conversation.endTurn()
-  conversation.advance({ type: 'turn.ended' })
-  return GO_ON
+  if (response.kind === 'calls') conversation.responded(bindingsOf(turn, response))
+  return { turn, response }
+}
+
+/** The model has answered in the process before. @throws RunFailed the agency has no longer what is called. */
+async function askedBefore(conversation: Conversation, context: RunContext): Promise<Asked> {
+  const { calls } = conversation.state
+  const turn = await prepareTurn(conversation, context)
+  const response = readResponse(turn, openCalls(conversation))
+  const bindings = response.kind === 'calls' ? bindingsOf(turn, response) : []
+  const isThere = ({ call_id: id, binding }: CallBinding): boolean =>
+    binding === 'none' || bindings.some((each) => each.call_id === id && each.binding === binding)
+  if (!calls.every(isThere)) throw new RunFailed('agency_changed')
+  return { turn, response }
 }
 
 /** Which of the agent's functions each call is for. */
-function bindingsOf(turn: PreparedTurn, { calls, handoffs }: ReadResponse & { readonly kind: 'calls' }): CallBinding[] {
-  const describe = ({ call_id: id, name }: WireItem, binding: CallBinding['binding']): CallBinding => ({
-    call_id: id!,
-    name: String(name),
-    binding,
+function bindingsOf(turn: PreparedTurn, { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' }): CallBinding[] {
+  const describe = (call: WireItem, binding: Pick<CallBinding, 'binding' | 'repeatable'>): CallBinding => ({
+    call_id: callIdOf(call),
+    name: String(call['name']),
+    ...binding,
   })
   return [
-    ...calls.map((call) => describe(call, functionNamed(turn, String(call['name'])) ? 'function' : 'none')),
-    ...handoffs.map(({ call }) => describe(call, 'handoff')),
+    ...calls.map((call) => {
+      const tool = functionNamed(turn, String(call['name']))
+      return describe(call, { binding: tool ? 'function' : 'none', repeatable: tool?.repeatable ?? false })
+    }),
+    ...handoffs.map(({ call }) => describe(call, { binding: 'handoff', repeatable: false })),
+    ...hosted.map((call) => describe(call, { binding: 'hosted', repeatable: false })),
   ]
 }
+
+const isNested = ({ callerAgent }: Conversation): boolean => callerAgent !== null
 
 /** An answer that an output guardrail refuses is tried again, as often as the agent allows. */
 async function acceptAnswer(conversation: Conversation, context: RunContext, text: string): Promise<Turn> {
@@ -99,6 +139,7 @@ async function acceptAnswer(conversation: Conversation, context: RunContext, tex
     conversation.endTurn()
     conversation.receive([{ role: 'system', content: error.guidance }], 'output_guardrail_error')
     conversation.beginAgain()
+    await conversation.run.commit()
     return GO_ON
   }
 }

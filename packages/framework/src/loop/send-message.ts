@@ -37,6 +37,8 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
     description: `${description} Recipients:\n${roles}`,
     parameters: { ...parameters, additionalProperties: false },
     strict,
+    // Another process goes on with the conversation that the call has opened.
+    repeatable: true,
     whenFailed: (error) =>
       error instanceof SyntaxError
         ? `Error: the arguments of ${name} are not valid JSON.`

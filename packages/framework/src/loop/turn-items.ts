@@ -1,4 +1,5 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
+import type { ConversationState } from '../run/run-state.ts'
 import { isToolCall } from './item-events.ts'
 
 /** An item of the running turn, not stored yet. */
@@ -6,20 +7,50 @@ export type TurnItem = {
   readonly item: WireItem
   readonly source: EventSource
   readonly timestamp: number
-  origin?: string
+  readonly origin?: string | undefined
 }
 
-/** Tools that run at the same time finish in any order; the history has the order in which they were called. */
-export function outputsInCallOrder(turn: readonly TurnItem[]): TurnItem[] {
-  const calls = turn.filter(({ item }) => isToolCall(item)).map(({ item }) => item.call_id)
-  const outputs = turn
-    .filter(({ item }) => isOutput(item))
-    .toSorted((a, b) => calls.indexOf(a.item.call_id) - calls.indexOf(b.item.call_id))
-  return turn.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
+/** What a conversation has produced since its model was asked: it is stored when the turn ends. */
+export class RunningTurn {
+  #items: TurnItem[] = []
+
+  get items(): readonly TurnItem[] {
+    return this.#items
+  }
+
+  add(item: TurnItem): void {
+    this.#items.push(item)
+  }
+
+  /** The output of a call; undefined while it has none. */
+  outputOf({ call_id: callId }: WireItem): WireItem | undefined {
+    return this.#items.find(({ item }) => item.type === 'function_call_output' && item.call_id === callId)?.item
+  }
+
+  /** Tools that run at the same time finish in any order; the history has the order in which they were called. */
+  get inOrder(): TurnItem[] {
+    const calls = this.#items.filter(({ item }) => isToolCall(item)).map(({ item }) => item.call_id)
+    const outputs = this.#items
+      .filter(({ item }) => isOutput(item))
+      .toSorted((a, b) => calls.indexOf(a.item.call_id) - calls.indexOf(b.item.call_id))
+    return this.#items.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
+  }
+
+  /** All of it, in order; the next turn begins. */
+  take(): TurnItem[] {
+    const { inOrder } = this
+    this.#items = []
+    return inOrder
+  }
 }
 
 function isOutput(item: WireItem): boolean {
   return item.type?.endsWith('_output') ?? false
+}
+
+/** As the run's state has it. */
+export function turnItemState({ item, timestamp, origin }: TurnItem): ConversationState['turn'][number] {
+  return { item, timestamp, ...(origin !== undefined && { origin }) }
 }
 
 /** The item with which a call is answered. */
@@ -30,4 +61,9 @@ export function functionOutput(call: WireItem, output: unknown): WireItem {
 /** A note of the framework's for the agents of a conversation. */
 export function systemNote(text: string): WireItem {
   return { role: 'system', type: 'message', content: text }
+}
+
+/** The id of a call. A tool server of the provider names its calls by the id of their request. */
+export function callIdOf({ call_id: callId, id }: WireItem): string {
+  return callId ?? id ?? ''
 }

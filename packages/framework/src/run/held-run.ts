@@ -1,11 +1,49 @@
-import type { Message } from '@bureau/protocol'
-import { advance, type CallDecision, type CallState, type ConversationState, type RunState } from './run-state.ts'
+import type { ApprovalRequest, Message } from '@bureau/protocol'
+import { advance, type CallDecision } from './advance-run.ts'
+import type { Agency } from '../agency/agency.ts'
+import type { Run } from './run.ts'
+import type { CallState, ConversationState, RunState } from './run-state.ts'
 
 /** A run that waits, as whoever keeps no runs gets it back. */
 export type HeldRun = {
   readonly state: RunState
   /** What agents have said to each other in the run, in conversations that wait. */
   readonly nested: readonly Message[]
+}
+
+/** How calls are held that need an approval. */
+export type ApprovalOptions = {
+  /** How long a person may take to decide, in milliseconds. Default 604_800_000 (7 days). */
+  readonly lifeMs?: number
+  /** Makes the token with which a decision comes back, where the server keeps no runs. */
+  readonly seal?: (request: ApprovalRequest, held: HeldRun) => Promise<string>
+}
+
+const LIFE_MS = 604_800_000
+
+/** Shows whoever follows the run the calls that wait, when all else is done. */
+export async function requestApprovals(
+  run: Run,
+  { lifeMs = LIFE_MS, seal }: ApprovalOptions = {},
+): Promise<ApprovalRequest[]> {
+  const expires_at = new Date(run.environment.now() + lifeMs).toISOString()
+  const held = { state: run.state, nested: nestedMessages(run) }
+  const requests: ApprovalRequest[] = []
+  for (const { source, request } of run.held) {
+    const open: ApprovalRequest = { ...request, expires_at }
+    const sealed = seal ? { ...open, token: await seal(open, held) } : open
+    run.emit({ type: 'approval.requested', source, ...sealed })
+    requests.push(sealed)
+  }
+  return requests
+}
+
+/** What was said in conversations that wait, besides that with the user. */
+function nestedMessages({ state, input, messages, suspended }: Run): Message[] {
+  const waiting = new Set(Object.values(state.conversations).flatMap(({ call_id: id }) => id ?? []))
+  const isNested = ({ callerAgent, parent_run_id: id }: Message): boolean =>
+    callerAgent != null && id !== undefined && waiting.has(id)
+  return [...input.history, ...messages, ...suspended].filter(isNested)
 }
 
 /** What a person has decided about a call. */
@@ -82,4 +120,15 @@ function keyOf({ type, call_id: callId, id, agent_run_id: runId, timestamp }: Me
 /** What the next request sends is the whole conversation again; its places are not those of the process before. */
 function ofHistory(conversation: ConversationState): ConversationState {
   return { ...conversation, given: 0, stored: [], items: 0, begun: 0, input: [[0, 0]], turn: [], opened_at: 0 }
+}
+
+/** What is wrong with arguments that a person has given in place of the model's; undefined: nothing. */
+export async function editProblem(
+  agency: Agency,
+  { agent, tool: name }: { readonly agent: string; readonly tool: string },
+  input: unknown,
+): Promise<string | undefined> {
+  const tool = agency.agents.get(agent)?.tools.find((each) => each.type === 'function' && each.name === name)
+  if (tool?.type !== 'function' || !tool.checkEdit) return 'the tool does not take changed arguments any more'
+  return tool.checkEdit(input)
 }

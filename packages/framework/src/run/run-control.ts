@@ -1,11 +1,13 @@
 import type { CancelMode } from '@bureau/protocol'
 import { RunStopped } from './run-errors.ts'
 
-/** Stops one run: at once through `signal`, or after the running turn. */
+/** Stops one run: at once through `signal`, after the running turn, or after its next step so that another process goes on. */
 export class RunControl {
   readonly #abort = new AbortController()
   readonly #stop = new AbortController()
   #stopAfterTurn = false
+  #mustHandOver = false
+  #isHandedOver = false
 
   get signal(): AbortSignal {
     return this.#abort.signal
@@ -26,6 +28,28 @@ export class RunControl {
     if (mode === 'after_turn') this.#stopAfterTurn = true
     else this.#abort.abort(new RunStopped('cancelled'))
     this.#stop.abort(new RunStopped('cancelled'))
+  }
+
+  /** The run is to go on in another process: it stops at its next step at which no call is half done. */
+  handOver(): void {
+    this.#mustHandOver = true
+  }
+
+  get mustHandOver(): boolean {
+    return this.#mustHandOver
+  }
+
+  /** True: what was committed last is what the next process goes on from. */
+  get isHandedOver(): boolean {
+    return this.#isHandedOver
+  }
+
+  /** Stops the run at once, for another process to go on with it. */
+  handedOver(): void {
+    if (this.signal.aborted) return
+    this.#isHandedOver = true
+    this.#abort.abort(new RunStopped('handed_over'))
+    this.#stop.abort(new RunStopped('handed_over'))
   }
 
   timeOut(): void {

@@ -1,16 +1,22 @@
 // oxlint-disable max-classes-per-file -- the three ways in which a run ends early
 import { RUN_ERRORS, type RunErrorCode } from '@bureau/protocol'
 
-/** Why a run was stopped from outside: cancelled, or longer than its agency allows. */
+/** Why a run was stopped from outside: cancelled, longer than its agency allows, or going on in another process. */
 export class RunStopped extends Error {
   override readonly name = 'RunStopped'
-  readonly reason: 'cancelled' | 'timeout'
+  readonly reason: 'cancelled' | 'timeout' | 'handed_over'
 
   constructor(reason: RunStopped['reason']) {
-    super(reason === 'cancelled' ? 'The run was cancelled.' : 'The run took longer than it may.')
+    super(STOPPED[reason])
     this.reason = reason
   }
 }
+
+const STOPPED = {
+  cancelled: 'The run was cancelled.',
+  timeout: 'The run took longer than it may.',
+  handed_over: 'The run goes on in another process.',
+} as const
 
 /** A run that cannot go on, for a reason of the run's own. `cause` is for the log. */
 export class RunFailed extends Error {

@@ -27,6 +27,6 @@ function plain(code: RunErrorCode): RunError {
 
 /** How a trace ends a step that has thrown: `cancelled`, or the code of the failure. */
 export function errorCodeOf(error: unknown): string {
-  if (error instanceof RunStopped && error.reason === 'cancelled') return 'cancelled'
+  if (error instanceof RunStopped && error.reason !== 'timeout') return 'cancelled'
   return describeFailure(error).code
 }

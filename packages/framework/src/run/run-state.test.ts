@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { advance, type ConversationEvent, newRunState, RunState } from './run-state.ts'
+import { advance, type ConversationEvent } from './advance-run.ts'
+import { interrupted, isAtRest, newRunState, RunState, withGiven } from './run-state.ts'
 
 const USER = {
   type: 'opened',
@@ -8,6 +9,7 @@ const USER = {
   addressed: 'A',
   caller: null,
   agent_run_id: 'stay_1',
+  opened_at: 0,
 } as const
 
 const START = newRunState({ runId: 'run_1', agency: 'shop', traceId: 'trace_1' })
@@ -19,13 +21,14 @@ function after(...events: readonly ConversationEvent[]): RunState {
 const CALLS = {
   type: 'responded',
   calls: [
-    { call_id: 'c1', name: 'look', binding: 'function' },
-    { call_id: 'c2', name: 'gone', binding: 'none' },
+    { call_id: 'c1', name: 'look', binding: 'function', repeatable: false },
+    { call_id: 'c2', name: 'gone', binding: 'none', repeatable: false },
   ],
+  turn: [{ item: { type: 'function_call', call_id: 'c1' }, timestamp: 1 }],
 } as const
 
 test('a state is data: it survives JSON, and its schema knows it', () => {
-  const state = after(USER, { type: 'items.added', count: 3 }, { type: 'asked' }, CALLS)
+  const state = after(USER, { type: 'items.given', count: 3 }, { type: 'asked' }, CALLS)
 
   expect(RunState.parse(JSON.parse(JSON.stringify(state)))).toEqual(state)
 })
@@ -44,18 +47,45 @@ test('a turn asks, calls, and ends; who has called is remembered', () => {
   expect(called.conversations['0']).toMatchObject({ phase: 'calling', turns: 1, called: ['A'] })
   expect(called.conversations['0']!.calls.map(({ status }) => status)).toEqual(['started', 'pending'])
 
-  const ended = advance(advance(called, '0', { type: 'call.ended', call_id: 'c1' }), '0', { type: 'turn.ended' })
+  const ended = advance(advance(called, '0', { type: 'call.ended', call_id: 'c1', status: 'done' }), '0', {
+    type: 'turn.ended',
+  })
   expect(ended.conversations['0']).toMatchObject({ phase: 'asking', turns: 1, calls: [] })
 })
 
 test('items are sent by their places, as one range while nothing is left out', () => {
-  const added = (count: number): ConversationEvent => ({ type: 'items.added', count })
-  const whole = after(USER, added(2), added(3))
-  expect(whole.conversations['0']).toMatchObject({ items: 5, input: [[0, 5]] })
+  const stored = (at: number, count: number): ConversationEvent => ({ type: 'items.stored', at, count })
+  const whole = after(USER, { type: 'items.given', count: 2 }, stored(0, 3))
+  expect(whole.conversations['0']).toMatchObject({ items: 5, input: [[0, 5]], given: 2, stored: [[0, 3]] })
 
   const note = { role: 'system', content: 'note' }
   const filtered = advance(whole, '0', { type: 'input.chosen', input: [[1, 2], note] })
-  expect(advance(filtered, '0', added(2)).conversations['0']!.input).toEqual([[1, 2], note, [5, 7]])
+  expect(advance(filtered, '0', stored(7, 2)).conversations['0']).toMatchObject({
+    input: [[1, 2], note, [5, 7]],
+    stored: [
+      [0, 3],
+      [7, 9],
+    ],
+  })
+})
+
+test('a history that has lost its oldest items meanwhile moves the places of all others', () => {
+  const before = after(
+    USER,
+    { type: 'items.given', count: 5 },
+    { type: 'begun' },
+    { type: 'items.stored', at: 0, count: 2 },
+  )
+  const chosen = advance(before, '0', {
+    type: 'input.chosen',
+    input: [
+      [1, 2],
+      [4, 7],
+    ],
+  })
+
+  expect(withGiven(before.conversations['0']!, 3)).toMatchObject({ given: 3, begun: 3, items: 5, input: [[0, 5]] })
+  expect(withGiven(chosen.conversations['0']!, 3).input).toEqual([[2, 5]])
 })
 
 test('conversations are a tree, as deep as agents ask each other', () => {
@@ -94,4 +124,32 @@ test.each<[string, readonly ConversationEvent[]]>([
   ['a call that is not there', [USER, { type: 'call.started', call_id: 'c9' }]],
 ])('%s is an error of ours', (_, events) => {
   expect(() => after(...events)).toThrow(/was not opened|is open already|there is no call/)
+})
+
+test('what a model was asked in the process before does not count as a turn', () => {
+  const asking = after(USER, { type: 'asked' })
+  expect(interrupted(asking).conversations['0']).toMatchObject({ turns: 0, requested: false })
+
+  const called = after(USER, { type: 'asked' }, CALLS)
+  expect(interrupted(called).conversations['0']).toMatchObject({ turns: 1, requested: false })
+})
+
+test('a conversation is forgotten with all below it when the call that has opened it has its output', () => {
+  const child = { ...USER, parent: '0', call_id: 'c1', addressed: 'B', caller: 'A' }
+  const below = { ...child, parent: '1', call_id: 'c9' }
+  const opened = advance(advance(after(USER, { type: 'asked' }, CALLS), '1', child), '2', below)
+
+  const ended = advance(opened, '0', { type: 'call.ended', call_id: 'c1', status: 'done' })
+
+  expect(Object.keys(ended.conversations)).toEqual(['0'])
+  expect(ended.opened).toBe(3)
+})
+
+test('a run can go on elsewhere when no call is half done that may not be made again', () => {
+  const called = after(USER, { type: 'asked' }, CALLS)
+  expect(isAtRest(called)).toBe(true)
+
+  const started = advance(called, '0', { type: 'call.started', call_id: 'c1' })
+  expect(isAtRest(started)).toBe(false)
+  expect(isAtRest(advance(started, '0', { type: 'call.ended', call_id: 'c1', status: 'done' }))).toBe(true)
 })

@@ -1,3 +1,4 @@
+import type { Message } from '@bureau/protocol'
 import { z } from 'zod'
 
 /** Version of the schema below. A process takes up only states of versions that it knows. */
@@ -11,6 +12,8 @@ const CallState = z.object({
   name: z.string(),
   /** What carries it out. `hosted`: a tool server of the model's provider. `none`: nothing of that name is offered. */
   binding: z.enum(['function', 'handoff', 'hosted', 'none']),
+  /** Whether it may be made again when nobody knows what became of it. */
+  repeatable: z.boolean(),
   status: CallStatus,
   /** What a person has decided. Other arguments than the model's are JSON text. */
   decision: z
@@ -18,8 +21,16 @@ const CallState = z.object({
     .nullable(),
 })
 
-/** Items of the conversation by their places, `[from, to)`, or an item that only the next request has. */
-const InputPart = z.union([z.tuple([z.int(), z.int()]), z.record(z.string(), z.unknown())])
+/** Places in a list, `[from, to)`. */
+const Range = z.tuple([z.int(), z.int()])
+
+const Item = z.record(z.string(), z.unknown())
+
+/** Items of the conversation by their places, or an item that only the next request has. */
+const InputPart = z.union([Range, Item])
+
+/** An item of the turn that is being worked on: it joins the run's messages with the whole turn. */
+const TurnItem = z.object({ item: Item, timestamp: z.number(), origin: z.string().optional() })
 
 const ConversationState = z.object({
   id: z.string(),
@@ -34,6 +45,8 @@ const ConversationState = z.object({
   caller: z.string().nullable(),
   agent_run_id: z.string(),
   phase: z.enum(['asking', 'calling', 'waiting', 'answered', 'failed']),
+  /** A model request is under way. */
+  requested: z.boolean(),
   /** Model requests since the last answer that a guardrail has refused. */
   turns: z.int(),
   /** Agents that have called something: their `toolChoice` may be spent. */
@@ -41,10 +54,21 @@ const ConversationState = z.object({
   /** Answers that output guardrails have refused. */
   refused_answers: z.int(),
   input_checked: z.boolean(),
+  /** How many messages the run had produced when it was opened: what the two agents had said before is among them. */
+  opened_at: z.int(),
   /** How many items the conversation has, and which of them the next request sends. */
   items: z.int(),
   input: z.array(InputPart),
+  /** The first items, which are worked out from the request again, and where the others are among the run's messages. */
+  given: z.int(),
+  stored: z.array(Range),
+  /** How many items there were when the agents began to work. */
+  begun: z.int(),
   calls: z.array(CallState),
+  /** What the running turn has produced since the model answered. */
+  turn: z.array(TurnItem),
+  /** What the agent that asks gets when the conversation is over; null for the conversation with the user. */
+  outcome: z.string().nullable(),
 })
 
 /** All of a run that a process must know to go on with it, besides its items, its definitions and its connections. */
@@ -53,160 +77,87 @@ export const RunState = z.object({
   run_id: z.string(),
   agency: z.string(),
   trace_id: z.string(),
+  /** How many conversations were opened. Those whose call has its output are not kept. */
+  opened: z.int(),
   conversations: z.record(z.string(), ConversationState),
 })
 
 export type RunState = Readonly<z.infer<typeof RunState>>
 export type ConversationState = Readonly<z.infer<typeof ConversationState>>
 export type CallState = Readonly<z.infer<typeof CallState>>
+type Range = z.infer<typeof Range>
 export type InputPart = z.infer<typeof InputPart>
-
-/** Which function of an agent a call is for. */
-export type CallBinding = Pick<CallState, 'call_id' | 'name' | 'binding'>
-
-export type CallDecision = NonNullable<CallState['decision']>
-
-type Opened = Pick<ConversationState, 'parent' | 'call_id' | 'addressed' | 'caller' | 'agent_run_id'>
-
-/** What happens in a conversation. */
-export type ConversationEvent =
-  | ({ readonly type: 'opened' } & Opened)
-  /** Items have joined the conversation, and with it the next request. */
-  | { readonly type: 'items.added'; readonly count: number }
-  | { readonly type: 'input.checked' }
-  | { readonly type: 'asked' }
-  | { readonly type: 'responded'; readonly calls: readonly CallBinding[] }
-  /** A person must decide about the call. */
-  | { readonly type: 'call.held'; readonly call_id: string }
-  | { readonly type: 'call.decided'; readonly call_id: string; readonly decision: CallDecision }
-  | { readonly type: 'call.started'; readonly call_id: string }
-  | { readonly type: 'call.ended'; readonly call_id: string }
-  | { readonly type: 'turn.ended' }
-  | { readonly type: 'handed_over'; readonly agent: string; readonly agent_run_id: string }
-  | { readonly type: 'input.chosen'; readonly input: readonly InputPart[] }
-  | { readonly type: 'answer.refused'; readonly agent_run_id: string }
-  /** It goes on when a person has decided. */
-  | { readonly type: 'suspended' }
-  | { readonly type: 'answered' }
-  | { readonly type: 'failed' }
 
 export function newRunState(run: {
   readonly runId: string
   readonly agency: string
   readonly traceId: string
 }): RunState {
-  return { version: RUN_STATE_VERSION, run_id: run.runId, agency: run.agency, trace_id: run.traceId, conversations: {} }
+  const { runId: run_id, agency, traceId: trace_id } = run
+  return { version: RUN_STATE_VERSION, run_id, agency, trace_id, opened: 0, conversations: {} }
+}
+
+/** The state as another process goes on from it: what was asked of a model must be asked again, and nothing waits any more. */
+export function interrupted(state: RunState): RunState {
+  const entries = Object.entries(state.conversations).map(([id, conversation]) => {
+    const { turns, requested, phase } = conversation
+    if (phase === 'waiting') return [id, { ...conversation, phase: 'calling' }] as const
+    return [id, requested ? { ...conversation, requested: false, turns: turns - 1 } : conversation] as const
+  })
+  return { ...state, conversations: Object.fromEntries(entries) }
+}
+
+/** True: there was nothing left to do in a conversation but to ask the model. */
+export function isAsking({ phase, calls }: ConversationState): boolean {
+  const isOver = ({ status }: CallState): boolean => status === 'done' || status === 'unknown'
+  return phase === 'asking' || (phase === 'calling' && calls.every(isOver))
+}
+
+/** True: no call is being made that another process could not make again. */
+export function isAtRest({ conversations }: RunState): boolean {
+  const isOpen = ({ status, repeatable }: CallState): boolean => status === 'started' && !repeatable
+  return !Object.values(conversations).some(({ calls }) => calls.some(isOpen))
+}
+
+/** The conversation that a call has opened; undefined when there is none, or none any more. */
+export function openedBy(state: RunState, parent: string, callId: string): ConversationState | undefined {
+  return Object.values(state.conversations).find((each) => each.parent === parent && each.call_id === callId)
 }
 
 /**
- * The state after an event of one of the run's conversations. It changes nothing: whoever calls it keeps what it returns.
- *
- * @throws Error the event cannot follow: a conversation that was not opened, or a call that is not there.
+ * The conversation with another number of items that come from outside: a chat may have lost its oldest messages
+ * meanwhile.
  */
-export function advance(state: RunState, id: string, event: ConversationEvent): RunState {
-  const before = state.conversations[id]
-  if (event.type === 'opened') {
-    if (before) throw new Error(`conversation ${id} is open already`)
-    const depth = event.parent === null ? 0 : known(state.conversations[event.parent], event.parent).depth + 1
-    return withConversation(state, opened(id, event, depth))
-  }
-  return withConversation(state, next(known(before, id), event))
+export function withGiven(conversation: ConversationState, given: number): ConversationState {
+  const shift = given - conversation.given
+  if (shift === 0) return conversation
+  const input = conversation.input.flatMap((part): InputPart[] => {
+    if (!isRange(part)) return [part]
+    // The first item stays the first: what has come before it was left out by no one.
+    const from = part[0] === 0 ? 0 : Math.max(0, part[0] + shift)
+    const to = part[1] + shift
+    return to > from ? [[from, to]] : []
+  })
+  const { items, begun } = conversation
+  return { ...conversation, given, input, items: items + shift, begun: begun + shift }
 }
 
-function withConversation(state: RunState, conversation: ConversationState): RunState {
-  return { ...state, conversations: { ...state.conversations, [conversation.id]: conversation } }
+export function isRange(part: InputPart): part is Range {
+  return Array.isArray(part)
 }
 
-function opened(
-  id: string,
-  { parent, call_id, addressed, caller, agent_run_id }: Opened,
-  depth: number,
-): ConversationState {
-  return {
-    id,
-    parent,
-    call_id,
-    depth,
-    addressed,
-    agent: addressed,
-    caller,
-    agent_run_id,
-    phase: 'asking',
-    turns: 0,
-    called: [],
-    refused_answers: 0,
-    input_checked: false,
-    items: 0,
-    input: [],
-    calls: [],
-  }
+/** Places that follow each other are one range, however many there are. */
+export function withRange<Part extends InputPart>(parts: readonly Part[], from: number, to: number): (Part | Range)[] {
+  const last = parts.at(-1)
+  if (last !== undefined && isRange(last) && last[1] === from) return [...parts.slice(0, -1), [last[0], to]]
+  return [...parts, [from, to]]
 }
 
-function next(
-  conversation: ConversationState,
-  event: Exclude<ConversationEvent, { readonly type: 'opened' }>,
-): ConversationState {
-  switch (event.type) {
-    case 'items.added': {
-      const items = conversation.items + event.count
-      return { ...conversation, items, input: withRange(conversation.input, conversation.items, items) }
-    }
-    case 'input.checked':
-      return { ...conversation, input_checked: true }
-    case 'asked':
-      return { ...conversation, phase: 'asking', turns: conversation.turns + 1, calls: [] }
-    case 'responded': {
-      if (event.calls.length === 0) return conversation
-      const calls = event.calls.map((call) => ({ ...call, status: 'pending' as const, decision: null }))
-      const called = [...new Set([...conversation.called, conversation.agent])]
-      return { ...conversation, phase: 'calling', calls, called }
-    }
-    case 'call.held':
-      return withCall(conversation, event.call_id, { status: 'waiting' })
-    case 'call.decided': {
-      const { call_id: callId, decision } = event
-      return withCall(conversation, callId, { status: decision.approved ? 'approved' : 'rejected', decision })
-    }
-    case 'call.started':
-      return withCall(conversation, event.call_id, { status: 'started' })
-    case 'call.ended':
-      return withCall(conversation, event.call_id, { status: 'done' })
-    case 'turn.ended':
-      return { ...conversation, phase: 'asking', calls: [] }
-    case 'handed_over':
-      return { ...conversation, agent: event.agent, agent_run_id: event.agent_run_id }
-    case 'input.chosen':
-      return { ...conversation, input: [...event.input] }
-    case 'answer.refused': {
-      const refused = conversation.refused_answers + 1
-      return { ...conversation, phase: 'asking', refused_answers: refused, turns: 0, agent_run_id: event.agent_run_id }
-    }
-    case 'suspended':
-      return { ...conversation, phase: 'waiting' }
-    case 'answered':
-    case 'failed':
-      return { ...conversation, phase: event.type, calls: [] }
-  }
-}
-
-/** Places that follow each other are one range, however many items a conversation has. */
-function withRange(input: readonly InputPart[], from: number, to: number): InputPart[] {
-  const last = input.at(-1)
-  if (Array.isArray(last) && last[1] === from) return [...input.slice(0, -1), [last[0], to]]
-  return [...input, [from, to]]
-}
-
-function withCall(
-  conversation: ConversationState,
-  callId: string,
-  change: Pick<CallState, 'status'> & { readonly decision?: CallDecision },
-): ConversationState {
-  if (!conversation.calls.some(({ call_id }) => call_id === callId)) throw new Error(`there is no call ${callId}`)
-  const calls = conversation.calls.map((call) => (call.call_id === callId ? { ...call, ...change } : call))
-  return { ...conversation, calls }
-}
-
-function known(conversation: ConversationState | undefined, id: string): ConversationState {
-  if (!conversation) throw new Error(`conversation ${id} was not opened`)
-  return conversation
+/** What will answer the calls of a turn that is not over: without it they would look as if they had been left. */
+export function openHalves(conversation: ConversationState | undefined): Message[] {
+  return (conversation?.calls ?? []).map(({ call_id: id, binding }) =>
+    binding === 'hosted'
+      ? { type: 'mcp_approval_response', approval_request_id: id }
+      : { type: 'function_call_output', call_id: id },
+  )
 }

@@ -1,5 +1,6 @@
 import {
   addUsage,
+  type ApprovalRequest,
   type EventSource,
   type Message,
   NO_USAGE,
@@ -7,18 +8,22 @@ import {
   type Usage,
   type UsageByModel,
   type WireItem,
+  withoutMetadata,
 } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
 import type { AgentTool } from '../agency/tool.ts'
-import { stamp } from '../history/history.ts'
+import { stamp, timestampMicros } from '../history/history.ts'
 import type { McpConnections } from '../mcp/connections.ts'
 import type { OAuthAccess } from '../mcp/oauth-access.ts'
 import { RunToolServers } from '../mcp/run-tool-servers.ts'
 import type { ModelAccess } from '../models/resolve-model.ts'
 import { costOfResponse, usageOfResponse } from '../models/pricing.ts'
 import type { RunControl } from './run-control.ts'
+import type { RunJournal, RunResume } from './run-journal.ts'
+import { RunFailed } from './run-errors.ts'
 import type { RunInput } from './run-input.ts'
-import { advance, type ConversationEvent, type ConversationState, newRunState, type RunState } from './run-state.ts'
+import { advance, type ConversationEvent } from './advance-run.ts'
+import { type ConversationState, interrupted, isAtRest, newRunState, type RunState, withGiven } from './run-state.ts'
 import type { RunTrace } from '../trace/run-trace.ts'
 import type { RunObserver } from '../trace/trace-step.ts'
 
@@ -30,19 +35,17 @@ export interface RunSink {
   ready(): Promise<void> | undefined
 }
 
-/** Keeps what must outlive the process, as soon as it is there. Its methods never wait and never throw. */
-export interface RunJournal {
-  /** An item is complete and stays, in the order of `new_messages`. */
-  stored(message: Message): void
-  /** A model has answered once; `usage` is that of this answer alone. */
-  counted(answer: UsageByModel): void
-}
-
 /** Called with the error of a failed tool, for the log: the run goes on, and neither client nor model gets its text. */
 export type OnToolFailure = (
   error: unknown,
   facts: { readonly runId: string; readonly agent: string; readonly tool: string },
 ) => void
+
+/** A call that waits for a person. */
+export type HeldCall = {
+  readonly source: EventSource
+  readonly request: Omit<ApprovalRequest, 'expires_at' | 'token'>
+}
 
 /** What a process offers to all its runs. */
 export type RunEnvironment = {
@@ -91,11 +94,22 @@ export class Run {
   /** Tools that every agent has in this run, besides its own. */
   readonly tools: readonly AgentTool[]
   readonly onToolFailure: OnToolFailure | undefined
+  /** The calls about which a person must decide, in the order in which they were held. */
+  readonly held: HeldCall[] = []
+  /** What turns that wait have produced: part of what is shown, but stored only when the turns end. */
+  readonly suspended: Message[] = []
+  /** True: it goes on with what another run has left, whose messages are in the history of its request. */
+  readonly continuesAnother: boolean
+  /** True: the process that has worked on it before has died. */
+  readonly wasLost: boolean
   readonly #sink: RunSink
   readonly #journal: RunJournal | undefined
+  readonly #resume: RunResume | undefined
   readonly #usage = new Map<string, UsageByModel>()
   readonly #openRequests = new Set<OpenRequest>()
   #state: RunState
+  /** How many messages came with the request: they are the first ones. */
+  #given = 0
   #closed = false
 
   constructor(options: {
@@ -108,6 +122,7 @@ export class Run {
     trace: RunTrace | undefined
     sink: RunSink
     journal: RunJournal | undefined
+    resume: RunResume | undefined
     maxTurns: number | undefined
     tools: readonly AgentTool[]
     onToolFailure: OnToolFailure | undefined
@@ -123,10 +138,16 @@ export class Run {
     this.userContext = { ...options.agency.userContext, ...options.input.userContext }
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns
     this.tools = options.tools
-    this.#state = newRunState({ runId: this.runId, agency: this.agency.name, traceId: this.traceId })
+    this.continuesAnother = options.resume?.state != null && options.resume.state.run_id !== options.runId
+    this.#state = options.resume?.state
+      ? interrupted(options.resume.state)
+      : newRunState({ runId: this.runId, agency: this.agency.name, traceId: this.traceId })
     this.onToolFailure = options.onToolFailure
     this.#sink = options.sink
     this.#journal = options.journal
+    this.#resume = options.resume
+    this.wasLost = options.resume?.lost ?? false
+    for (const entry of options.resume?.usage ?? []) this.#add(entry)
   }
 
   /** How far the run has come. */
@@ -134,8 +155,18 @@ export class Run {
     return this.#state
   }
 
-  newConversationId(): string {
-    return String(Object.keys(this.#state.conversations).length)
+  openConversation(
+    opened: Omit<ConversationEvent & { readonly type: 'opened' }, 'type' | 'opened_at'>,
+  ): ConversationState {
+    return this.advance(String(this.#state.opened), { type: 'opened', opened_at: this.produced, ...opened })
+  }
+
+  /** Goes on with a conversation, which begins with so many items that are not the run's own. */
+  goOn(conversation: ConversationState, given: number): ConversationState {
+    const { conversations } = this.#state
+    const shifted = withGiven(conversation, given)
+    this.#state = { ...this.#state, conversations: { ...conversations, [conversation.id]: shifted } }
+    return shifted
   }
 
   /** Takes a step in one of the run's conversations, and returns where that one is now. */
@@ -144,9 +175,21 @@ export class Run {
     return this.#state.conversations[conversation]!
   }
 
-  /** The history that came with the request and what the run has added. */
-  get knownMessages(): Message[] {
-    return [...this.input.history, ...this.messages]
+  /** The history that came with the request and what the run has added, up to so many messages that it has produced. */
+  knownMessages(produced = this.produced): Message[] {
+    return [...this.input.history, ...this.messages.slice(0, this.#given + produced)]
+  }
+
+  /** How many messages the run has produced, without those that came with the request. */
+  get produced(): number {
+    return this.messages.length - this.#given
+  }
+
+  /** @throws RunFailed there are fewer messages than the state knows of. */
+  producedItems(from: number, to: number): WireItem[] {
+    if (to > this.produced)
+      throw new RunFailed('internal_error', { cause: new Error('messages of the run are missing') })
+    return this.messages.slice(this.#given + from, this.#given + to).map(withoutMetadata)
   }
 
   /** After `close()` nothing is logged or stored any more: a tool that ignores its signal may still return. */
@@ -165,16 +208,57 @@ export class Run {
     this.toolServers.close()
   }
 
+  /** A message of the request. A run that is taken up has it already. */
+  give(item: WireItem, source: EventSource, origin?: string): void {
+    this.#given++
+    const message = this.#stamped(item, { source, timestamp: timestampMicros(this.environment.now()), origin })
+    this.messages.push(message)
+    if (!this.#resume) this.#journal?.stored(message)
+  }
+
+  /** The run has all messages of its request: those that it had produced before follow on them. */
+  restoreMessages(): void {
+    for (const message of this.#resume?.messages ?? []) if (!isGiven(message)) this.messages.push(message)
+  }
+
+  /** A turn waits with these items. */
+  suspend(turn: readonly { item: WireItem; source: EventSource; timestamp: number; origin?: string | undefined }[]): void {
+    for (const { item, ...facts } of turn) this.suspended.push(this.#stamped(item, { origin: undefined, ...facts }))
+  }
+
   store(item: WireItem, source: EventSource, timestamp: number, origin?: string): void {
     if (this.#closed) return
-    const message = stamp(item, {
+    const message = this.#stamped(item, { source, timestamp, origin })
+    this.messages.push(message)
+    this.#journal?.stored(message)
+  }
+
+  /**
+   * What the run has done so far is kept, in case that this process dies. Undefined when nobody keeps it.
+   *
+   * @throws RunStopped the run was stopped meanwhile, or is to go on in another process.
+   */
+  commit(): Promise<void> | undefined {
+    const committed = this.#closed ? undefined : this.#journal?.commit(this.#state)
+    return committed && this.#whenCommitted(committed, this.#state)
+  }
+
+  async #whenCommitted(committed: Promise<void>, state: RunState): Promise<void> {
+    await committed
+    if (this.control.mustHandOver && state === this.#state && isAtRest(state)) this.control.handedOver()
+    this.control.signal.throwIfAborted()
+  }
+
+  #stamped(
+    item: WireItem,
+    { source, timestamp, origin }: { source: EventSource; timestamp: number; origin: string | undefined },
+  ): Message {
+    return stamp(item, {
       ...source,
       run_trace_id: this.traceId,
       timestamp,
       ...(origin !== undefined && { message_origin: origin }),
     })
-    this.messages.push(message)
-    this.#journal?.stored(message)
   }
 
   open(request: OpenRequest): void {
@@ -195,9 +279,13 @@ export class Run {
     const tokens = usageOfResponse(rawUsage)
     const { costUsd, priced } = costOfResponse({ model, usage: tokens })
     const usage = { ...tokens, request_count: 1, total_cost: costUsd, ...(estimated && { estimated }) }
+    this.#journal?.counted({ agent, model, priced, usage })
+    this.#add({ agent, model, priced, usage })
+  }
+
+  #add({ agent, model, priced, usage }: UsageByModel): void {
     const key = JSON.stringify([agent, model])
     const before = this.#usage.get(key)
-    this.#journal?.counted({ agent, model, priced, usage })
     this.#usage.set(key, { agent, model, priced, usage: before ? addUsage(before.usage, usage) : usage })
   }
 
@@ -208,4 +296,10 @@ export class Run {
   get usage(): Usage {
     return this.usageByModel.reduce((sum, entry) => addUsage(sum, entry.usage), NO_USAGE)
   }
+}
+
+/** Whether a message came with the request: the user's, where its files come from, or who is addressed now. */
+function isGiven({ callerAgent, role, message_origin: origin }: Message): boolean {
+  if (callerAgent != null) return false
+  return role === 'user' || (role === 'system' && (origin === undefined || origin === 'recipient_reminder'))
 }

@@ -31,6 +31,7 @@ export function authenticateTool(agent: Agent, runOf: (runContext: RunContext) =
       additionalProperties: false,
     },
     strict: true,
+    repeatable: true,
     whenFailed: () => `Error: ${AUTHENTICATE_TOOL} could not be carried out. Check its arguments.`,
     execute: (input, runContext) => {
       const caller = { run: runOf(runContext), agent, runContext }

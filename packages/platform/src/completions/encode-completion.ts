@@ -62,6 +62,10 @@ function frameOf(event: LogEvent, chatId: string): string {
       const { state, server, status } = event
       return jsonFrame({ state, server, status }, 'oauth_status')
     }
+    case 'run.resumed': {
+      const { attempt, withdrawn } = event
+      return jsonFrame({ attempt, withdrawn }, 'run_resumed')
+    }
     case 'log.reset': {
       const { type: _, ...data } = event
       return jsonFrame(data, 'reset')

@@ -18,7 +18,7 @@ async function call(
     .map((tool) => definitionOf(tool))
     .find((each) => each?.name === name)
   if (!definition) throw new Error(`there is no tool ${name}`)
-  return (await callTool(definition, input, { userContext: {}, run: null, signal })) as string
+  return (await callTool(definition, input, { userContext: {}, run: null, signal, idempotencyKey: null })) as string
 }
 
 test('the tools have names that agents know', async () => {

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import {
   type Agency,
+  type ApprovalOptions,
   newMessagesForClient,
   runAgency,
   RunControl,
   type RunEnvironment,
   type RunInput,
+  type RunResume,
   type RunSink,
 } from '@bureau/framework'
 import type { Message, RunEnded } from '@bureau/protocol'
@@ -101,7 +103,7 @@ export class RunHost {
 
   /** Registers a run and executes it in the background. The registry knows the run when this returns. */
   async #execute({ resolve, stored, ...run }: NewRun, start: StartRun, sink: RunSink): Promise<LiveRun> {
-    const { agency, input, log, environment } = start
+    const { agency, input, log, environment, approvals, resume } = start
     const { runId, control } = run
     await this.#registry.register(run)
     const startedAt = performance.now()
@@ -110,7 +112,9 @@ export class RunHost {
       sink,
       control,
       environment,
-      journal: { stored: (message) => void stored.push(message), counted: () => {} },
+      approvals,
+      resume,
+      journal: { stored: (message) => void stored.push(message), counted: () => {}, commit: () => undefined },
       onFailure: (error) => log.warn({ err: error, runId }, 'run failed'),
       onToolFailure: (error, facts) => log.warn({ err: error, ...facts }, 'tool failed'),
     }).then((end) => {

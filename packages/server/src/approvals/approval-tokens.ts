@@ -77,7 +77,7 @@ export class ApprovalTokens {
     if (!key) return undefined
     const content = decrypted(key, bytes.subarray(1 + KEY_ID_BYTES), placeOf(owner))
     // What was sealed by another version of the server may have another shape.
-    return content && HeldCall.safeParse(content).data
+    return HeldCall.safeParse(content).data
   }
 
   #loadKeys(): Promise<readonly Key[]> {

@@ -50,7 +50,7 @@ function callOf(tool: FunctionTool): ToolCall {
     const issues = issuesOfLongLists(definition.parameters, input)
     if (issues.length > 0) throw new InvalidBody(inputEntries(issues, input))
     try {
-      return await callTool(definition, input, { userContext: {}, run: null, signal: null })
+      return await callTool(definition, input, { userContext: {}, run: null, signal: null, idempotencyKey: null })
     } catch (error) {
       if (error instanceof ToolInputError) throw new InvalidBody(inputEntries(error.issues, input))
       throw error

@@ -53,6 +53,10 @@ export class RunProgress implements RunJournal {
     this.#schedule()
   }
 
+  commit(): undefined {
+    return undefined
+  }
+
   /** Ends writing. What is not known to be stored belongs to the transaction that ends the run. */
   async close(): Promise<{ items: readonly RunItemRecord[]; calls: readonly ModelCall[] }> {
     this.#closed = true

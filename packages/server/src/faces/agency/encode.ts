@@ -66,6 +66,10 @@ function frameOf(event: LogEvent): string {
       const { type: _type, source: _source, ...request } = event
       return sseFrame(JSON.stringify(request), { event: 'approval_requested' })
     }
+    case 'run.resumed': {
+      const { attempt, withdrawn } = event
+      return sseFrame(JSON.stringify({ attempt, withdrawn }), { event: 'run_resumed' })
+    }
     case 'run.ended':
       return sseFrame(JSON.stringify(messagesPayload(event)), { event: 'messages' })
     case 'log.ended':

@@ -48,7 +48,8 @@ export class CallEvents {
       const { toolCalls = [], subagentRunId } = message
       const tag = subagentRunId === undefined ? {} : { subagentRunId }
       for (const { id } of toolCalls.filter((call) => !answered.has(call.id))) {
-        const entry = { message, open: false }
+        // Only what the client knows of the call is needed; the message itself is its own already.
+        const entry = { message: { id: message.id, role: 'assistant' as const }, open: false }
         const call = { id, callId: id, agent: '', tag, entry, streamed: '', answered: false, announced: true }
         this.#byCallId.set(placeOf(id, tag), call)
       }

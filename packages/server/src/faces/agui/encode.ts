@@ -57,7 +57,7 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
     case 'run.ended':
       return items.settle(event.status) + runEnded(event, run)
     case 'approval.requested': // part of the last event
-      return ''
+    case 'run.resumed': // of runs that outlive their process
     case 'log.ended':
     case 'log.reset': // of logs that are kept
       return ''

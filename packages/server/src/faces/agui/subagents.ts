@@ -60,7 +60,7 @@ export class Subagents {
     this.#active.clear()
     return left
       .map(({ id: subagentRunId }) => {
-        const outcome = { type: 'suspended', interruptIds: [...interruptsOf(subagentRunId)] } as const
+        const outcome = { type: 'suspended' as const, interruptIds: [...interruptsOf(subagentRunId)] }
         return this.#frame({ type: EventType.SUBAGENT_FINISHED, subagentRunId, outcome })
       })
       .join('')
