@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, globSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, globSync, mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
@@ -17,6 +17,9 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
   'packages/runtime/dist/assets/swagger-ui': ['swagger-ui-dist/LICENSE', 'swagger-ui-dist/NOTICE'],
   'packages/runtime/dist/assets/redoc': ['redoc/LICENSE'],
 }
+
+/** The documents that every server shows, as packages/runtime/src/http/guide.ts reads them. */
+const GUIDE = { from: ['docs/**/*.md', 'examples/*.{md,ts}', 'ARCHITECTURE.md'], to: 'packages/runtime/dist/guide' }
 
 const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpackedSize: z.number() }))
 
@@ -42,6 +45,14 @@ export function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
+  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
+  if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
+}
+
+/** A new embedded database with all migrations: to unpack it is a fifth of the work of making one. */
+function prepareRecords(): void {
+  const program = path.join(ROOT, 'scripts/prepare-records.ts')
+  execFileSync(process.execPath, [program, path.join(ROOT, 'packages/platform/dist/db/records.tar.zst')])
 }
 
 /** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */

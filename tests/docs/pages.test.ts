@@ -67,6 +67,7 @@ describe('examples', () => {
 
 test.each([
   ['packages/server/src/options.ts', 'docs/self-hosting.md'],
+  ['packages/server/src/embedding/create-handler.ts', 'docs/embedding.md'],
   ['packages/server/src/oauth/oauth-options.ts', 'docs/self-hosting.md'],
   ['packages/server/src/realtime/realtime-options.ts', 'docs/realtime.md'],
   ['packages/server/src/observability/open-tracing.ts', 'docs/observability.md'],

@@ -66,6 +66,17 @@ test.each(['/v1/docs', '/v1/redoc'])('%s is a page that asks nobody else for any
   }
 })
 
+test.each(['/llms.txt', '/guide/platform.md', '/guide/examples/09-platform-client.ts'])(
+  '%s is served to everybody, from the package itself',
+  async (path) => {
+    const response = await fetch(platform.url + path)
+
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toMatch(/^text\/(plain|markdown); charset=utf-8$/)
+    expect((await response.text()).length).toBeGreaterThan(500)
+  },
+)
+
 const described = platformDescription()
 
 test.each(described.operations)('$method $path: its examples are what its schemas say', ({ operation }) => {

@@ -258,6 +258,16 @@ describe('a production install of @bureau/server', () => {
     expect(await Promise.all(assets)).toEqual(assets.map(() => ({ status: 200, isLong: true })))
   })
 
+  test('carries its documents: every page that llms.txt lists', async () => {
+    const { url } = await start()
+    const list = await (await fetch(`${url}/llms.txt`)).text()
+    const pages = [...list.matchAll(/\]\((guide\/[^)]+)\)/g)].map(([, link]) => `${url}/${link}`)
+    const statuses = await Promise.all(pages.map(async (page) => (await fetch(page)).status))
+
+    expect(pages.length).toBeGreaterThan(20)
+    expect(pages.filter((_page, index) => statuses[index] !== 200)).toEqual([])
+  })
+
   test('stops with the command to type when an option needs a package that is not there', async () => {
     const needs: [Wanted, string][] = [
       [{ options: { enableRealtime: true } }, 'npm install @openai/agents-realtime'],

@@ -1,8 +1,9 @@
-import { Agency, Agent, type AnyTool, tool, Tool } from '@bureau/framework'
-import { tool as sdkTool } from '@openai/agents'
+import { Agency, Agent, type AnyTool, MCPServerStreamableHttp, tool, Tool } from '@bureau/framework'
+import { hostedMcpTool, tool as sdkTool } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { Gate, hold, text, toolCall, type Turn } from '../support/fake-provider.ts'
+import { Gate, hold, mcpApprovalRequest, mcpCall, text, toolCall, type Turn } from '../support/fake-provider.ts'
+import { startToolServer } from '../support/tool-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
@@ -285,7 +286,7 @@ describe('which tools ask', () => {
   })
 
   test.each([
-    [{ needsApproval: 'yes' }, /tool "x": needsApproval must be true, false, a function, or \{ when, edit: true \}/],
+    [{ needsApproval: 'yes' }, /tool "x": needsApproval: must be true, false, a function, or \{ when, edit: true \}/],
     [{ needsApproval: { edit: true } }, /needsApproval/],
   ])('%o is refused when the tool is made', (options, words) => {
     const make = (): unknown =>
@@ -608,4 +609,150 @@ describe('agents that ask each other', () => {
     expect(body.new_messages.at(-1)).toMatchObject({ agent: 'Support' })
     expect(server.provider.rejected).toEqual([])
   })
+})
+
+describe('tool servers', () => {
+  const listing = async (requireApproval: 'always' | 'never' | string[], script: readonly Turn[]) => {
+    const tools = await startToolServer()
+    const server = await startTestServer({
+      agencies: soloAgency({
+        mcpServers: [new MCPServerStreamableHttp({ url: tools.url, name: 'tools', requireApproval })],
+      }),
+      env: { BUREAU_SECRET: SECRET, BUREAU_APPROVALS_PATH: await temporaryFolder() },
+    })
+    server.provider.script(script)
+    return server
+  }
+
+  test.each<['always' | 'never' | string[], string | undefined]>([
+    ['always', 'waiting'],
+    ['never', undefined],
+    [['echo'], 'waiting'],
+    [['another'], undefined],
+  ])('requireApproval %o', async (requireApproval, status) => {
+    const server = await listing(requireApproval, [toolCall('echo', { text: 'hello' }), text('Done.')])
+
+    const { body, chat_history, approvals } = await ask(server)
+
+    expect(body.status).toBe(status)
+    if (status === undefined) return
+    expect(approvals).toMatchObject([{ tool: 'echo', edit: false }])
+    const { body: done } = await server.post(ROUTE, { chat_history, approvals: [decision(approvals[0])] })
+    expect([done.response, outputsOf(done.new_messages)[0]]).toEqual(['Done.', expect.stringContaining('hello')])
+  })
+
+  test('of the provider: its request is answered with the next one, and everything stays in the history', async () => {
+    const docs = hostedMcpTool({ serverLabel: 'docs', serverUrl: 'https://docs.example/mcp', requireApproval: 'always' })
+    const server = await open([docs as never], [
+      mcpApprovalRequest('docs', 'delete', { id: 7 }),
+      [mcpCall({ server: 'docs', name: 'delete', output: 'gone' }), text('Deleted.')],
+      text('Yes.'),
+    ])
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'Delete it.' })).all()
+    expect(stream.outline.slice(-3)).toEqual(['approval_requested', 'messages', 'end'])
+    const { new_messages: chat_history, approvals } = stream.result
+    expect(approvals).toMatchObject([{ tool: 'delete', arguments: '{"id":7}', edit: false }])
+
+    const { body } = await server.post(ROUTE, { chat_history, approvals: [decision(approvals[0])] })
+    const whole = [...chat_history, ...body.new_messages]
+    const next = await server.post(ROUTE, { message: 'Sure?', chat_history: whole })
+
+    expect(body.response).toBe('Deleted.')
+    const given = server.provider.modelRequests[1]!.items.at(-1)
+    expect(given).toMatchObject({ type: 'mcp_approval_response', approve: true, approval_request_id: approvals[0].call_id })
+    expect(whole.map(({ type, role }) => role ?? type)).toEqual([
+      'user',
+      'mcp_approval_request',
+      'mcp_approval_response',
+      'mcp_call',
+      'assistant',
+    ])
+    expect(next.body.response).toBe('Yes.')
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('of the provider, rejected or left: the provider reads it', async () => {
+    const docs = hostedMcpTool({ serverLabel: 'docs', serverUrl: 'https://docs.example/mcp', requireApproval: 'always' })
+    const server = await open([docs as never], [
+      mcpApprovalRequest('docs', 'delete'),
+      text('As you like.'),
+      mcpApprovalRequest('docs', 'delete'),
+      text('All right.'),
+    ])
+    const first = await ask(server)
+    const no = decision(first.approvals[0], { approve: false, reason: 'Keep it.' })
+    const rejected = await server.post(ROUTE, { chat_history: first.chat_history, approvals: [no] })
+    const second = await ask(server)
+    const left = await server.post(ROUTE, { message: 'Never mind.', chat_history: second.chat_history })
+
+    expect([rejected.body.response, left.body.response]).toEqual(['As you like.', 'All right.'])
+    const answers = [1, 3].map((at) =>
+      server.provider.modelRequests[at]!.items.find(({ type }: Json) => type === 'mcp_approval_response'),
+    )
+    expect(answers).toMatchObject([{ approve: false, reason: 'Keep it.' }, { approve: false }])
+    expect(server.provider.rejected).toEqual([])
+  })
+})
+
+test('toolUseBehavior: what the approved call returns is the answer, where the agent stops at its tools', async () => {
+  const { refund } = refunds()
+  const server = await startTestServer({
+    agencies: soloAgency({ tools: [refund], toolUseBehavior: 'stop_on_first_tool' }),
+    env: { BUREAU_SECRET: SECRET, BUREAU_APPROVALS_PATH: await temporaryFolder() },
+  })
+  server.provider.script([call(250), call(250), text('Sorry.')])
+  const first = await ask(server)
+  const done = await server.post(ROUTE, { chat_history: first.chat_history, approvals: [decision(first.approvals[0])] })
+  const second = await ask(server)
+  const no = decision(second.approvals[0], { approve: false })
+  const rejected = await server.post(ROUTE, { chat_history: second.chat_history, approvals: [no] })
+
+  expect([done.body.response, rejected.body.response]).toEqual(['paid 250 back', 'Sorry.'])
+})
+
+test('a run that outlives its client shows the request to whoever comes back', async () => {
+  const { refund } = refunds()
+  const server = await open([refund], [call(250), text('Done.')])
+  const body = { message: 'Refund it.', on_disconnect: 'continue' }
+  const stream = await (await server.stream('/solo/get_response_stream', body)).all()
+
+  const again = await server.get(`/solo/runs/${stream.runId}/events?starting_after=0`)
+
+  expect(again.text).toContain('event: approval_requested')
+  expect(stream.result).toMatchObject({ status: 'waiting' })
+  const { new_messages: chat_history, approvals } = stream.result
+  const done = await server.post(ROUTE, { chat_history, approvals: [decision(approvals[0])] })
+  expect(done.body.response).toBe('Done.')
+})
+
+test('input guardrails check a message that comes with a decision', async () => {
+  const { refund, calls } = refunds()
+  const seen: string[] = []
+  const server = await startTestServer({
+    agencies: soloAgency({
+      tools: [refund],
+      inputGuardrails: [
+        {
+          name: 'no secrets',
+          execute: async ({ input }) => {
+            const last = JSON.stringify(input.at(-1))
+            seen.push(last)
+            return { tripwireTriggered: last.includes('password'), outputInfo: 'Never send passwords.' }
+          },
+        },
+      ],
+    }),
+    env: { BUREAU_SECRET: SECRET, BUREAU_APPROVALS_PATH: await temporaryFolder() },
+  })
+  server.provider.script([call(250)])
+  const { chat_history, approvals } = await ask(server)
+
+  const { body } = await server.post(ROUTE, {
+    message: 'My password is 1234.',
+    chat_history,
+    approvals: [decision(approvals[0])],
+  })
+
+  expect([body.response, calls.length]).toEqual(['Never send passwords.', 1])
+  expect(seen).toHaveLength(2)
 })

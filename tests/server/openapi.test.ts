@@ -78,6 +78,13 @@ const RUNS = [
   '/solo/agui',
   '/solo/get_metadata',
 ]
+/** At the end of those of the agencies. */
+const OPENAI = [
+  '/openai/v1/models',
+  '/openai/v1/models/{agency}',
+  '/openai/v1/models/{agency}/{agent}',
+  '/openai/v1/chat/completions',
+]
 const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
 const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
@@ -87,16 +94,20 @@ const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: re
     options: {
       agencies: { solo: new Agency({ entryPoint: named('A') }), two: new Agency({ entryPoint: named('B') }) },
     },
-    paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two'))],
+    paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two')), ...OPENAI],
   },
   { name: 'tools alone', options: { tools: [now, plant] }, paths: ['/tool/now', '/tool/plant'] },
-  { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: AGUI },
-  { name: 'realtime', options: { agencies: soloAgency(), enableRealtime: true }, paths: [...RUNS, ...REALTIME] },
-  { name: 'sign-ins', options: oauth, paths: [...RUNS, ...SIGN_IN] },
+  { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: [...AGUI, ...OPENAI] },
+  {
+    name: 'realtime',
+    options: { agencies: soloAgency(), enableRealtime: true },
+    paths: [...RUNS, ...OPENAI, ...REALTIME],
+  },
+  { name: 'sign-ins', options: oauth, paths: [...RUNS, ...OPENAI, ...SIGN_IN] },
   {
     name: 'everything that goes together',
     options: { ...oauth, tools: [now], enableAgui: true, enableRealtime: true, enableLogging: true },
-    paths: [...AGUI, ...REALTIME, '/tool/now', '/get_logs', ...SIGN_IN],
+    paths: [...AGUI, ...OPENAI, ...REALTIME, '/tool/now', '/get_logs', ...SIGN_IN],
   },
 ]
 
@@ -200,6 +211,7 @@ describe('GET /openapi.json', () => {
       '/solo/runs/{run_id}/events',
       '/solo/agui',
       '/solo/get_metadata',
+      ...OPENAI,
       '/tool/WordCount',
       '/tool/plant',
       '/tool/shout',

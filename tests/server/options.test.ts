@@ -24,7 +24,7 @@ function create(options: ServerOptions, env: Record<string, string> = {}) {
 }
 
 describe('createApp', () => {
-  test.each(['tool', 'docs', 'openapi.json', 'auth', 'healthz', 'v1', 'get_completion_v2'])(
+  test.each(['tool', 'docs', 'guide', 'llms.txt', 'openapi.json', 'auth', 'healthz', 'v1', 'get_completion_v2'])(
     'refuses the reserved agency name "%s" and says why',
     async (name) => {
       await expect(create({ agencies: { [name]: solo } })).rejects.toThrow(`"${name}" is the name of a server route`)

@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { quickenStart } from '@bureau/platform/quick-start'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { CommandError } from './command-error.ts'
 import { backupCommand, restoreCommand } from './commands/backup.ts'
@@ -9,6 +10,8 @@ import { platformCommand } from './commands/platform.ts'
 import { rotateMasterKeyCommand } from './commands/rotate-master-key.ts'
 import { serveCommand } from './commands/serve.ts'
 import { startCommand } from './commands/start.ts'
+
+quickenStart()
 
 const CONFIG_EXIT_CODE = 78 // EX_CONFIG of sysexits.h
 

@@ -1,6 +1,6 @@
 import type { Agency, RunInput } from '@bureau/framework'
 import type { RunEnded } from '@bureau/protocol'
-import type { EventBatch } from '@bureau/runtime'
+import type { EventBatch, LogEvent } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 
 /** An agency as the callers of a server know it. */
@@ -74,11 +74,21 @@ export interface FaceHost {
 /**
  * Reads a run to its end.
  *
+ * @param watch - Gets each event, with its number.
  * @throws Error the log breaks off before the end. @throws The reason of `signal` when it aborts.
  */
-export async function endOf(run: FaceRun, signal: AbortSignal): Promise<RunEnded> {
-  for await (const { events } of run.read(0, signal)) {
-    for (const event of events) if (event.type === 'run.ended') return event
+export async function endOf(
+  run: FaceRun,
+  signal: AbortSignal,
+  watch: (event: LogEvent, seq: number) => unknown = () => {},
+): Promise<RunEnded> {
+  for await (const { first, events } of run.read(0, signal)) {
+    signal.throwIfAborted()
+    let seq = first
+    for (const event of events) {
+      watch(event, seq++)
+      if (event.type === 'run.ended') return event
+    }
   }
   signal.throwIfAborted()
   throw new Error('the log of a run has no end')

@@ -61,7 +61,7 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
     type: 'run.ended',
     run_id: runId,
     status: outcome.status,
-    new_messages: newMessagesForClient([...run.messages, ...run.suspended], input.history, openHalvesOf(run)),
+    new_messages: newMessagesForClient([...run.messages, ...run.suspended], input.history, laterOf(run)),
     usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
     usage_by_model: run.usageByModel,
     output: outcome.output,
@@ -69,6 +69,7 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
     ...(outcome.approvals && { approvals: outcome.approvals }),
     ...(input.fileIdsMap && { file_ids_map: input.fileIdsMap }),
     ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
+    ...(run.leftToCaller.length > 0 && { caller_calls: run.leftToCaller }),
   }
   run.emit(ended)
   run.close()
@@ -83,9 +84,10 @@ function beginning(agent: string, { runId, resume }: RunOptions): RunEvent {
   return { type: 'run.resumed', attempt: resume.attempt, withdrawn: resume.withdrawn }
 }
 
-/** What will follow in a run that waits. */
-function openHalvesOf({ state, suspended }: Run): Message[] {
-  return suspended.length > 0 ? Object.values(state.conversations).flatMap(openHalves) : []
+/** What will answer the calls that are left: a person has to decide about them, or the caller carries them out. */
+function laterOf({ state, suspended, leftToCaller }: Run): Message[] {
+  const held = suspended.length > 0 ? Object.values(state.conversations).flatMap(openHalves) : []
+  return [...held, ...leftToCaller.map((call_id): Message => ({ type: 'function_call_output', call_id }))]
 }
 
 type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & {

@@ -1,4 +1,12 @@
-import { answerCompletely, apiDocsRoutes, methodsAt, NO_SNIFFING, notFoundGate, serveRoutes } from '@bureau/runtime'
+import {
+  answerCompletely,
+  apiDocsRoutes,
+  guideRoutes,
+  methodsAt,
+  NO_SNIFFING,
+  notFoundGate,
+  serveRoutes,
+} from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
@@ -79,7 +87,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   return app
 }
 
-/** Below `/v1`, so that they stand beside those of a server on the same port. */
+/** The API description is below `/v1`, beside that of a server on the same port, which then serves the guide. */
 function serveDocs(app: FastifyInstance, { config }: Platform): void {
   apiDocsRoutes(app, {
     prefix: '/v1',
@@ -89,6 +97,7 @@ function serveDocs(app: FastifyInstance, { config }: Platform): void {
       return platformDocument({ baseUrl, streamUrl: config.publicStreamUrl ?? baseUrl, routes: ROUTES })
     },
   })
+  guideRoutes(app, { routeConfig: { open: true } })
 }
 
 /** The caller's own, when it is harmless. */

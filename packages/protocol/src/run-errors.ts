@@ -56,6 +56,10 @@ export const RUN_ERRORS = {
   content_refused: { class: 'caller', message: 'The model provider refused the content.' },
   invalid_history: { class: 'caller', message: 'The history cannot be continued.' },
   oauth_timeout: { class: 'caller', message: 'Nobody signed in to the tool server in time.' },
+  function_name_taken: {
+    class: 'caller',
+    message: "A function of the request has the name of one of the agent's own tools.",
+  },
   invalid_user_context: { class: 'caller', message: 'The agency does not accept this user_context.' },
   response_incomplete: { class: 'limit', message: 'The model stopped before it had an answer.' },
   run_timeout: { class: 'limit', message: 'The run took longer than it may.' },

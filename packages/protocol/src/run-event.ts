@@ -129,4 +129,6 @@ export type RunEnded = {
   readonly approvals?: readonly ApprovalRequest[]
   readonly file_ids_map?: Readonly<Record<string, string>>
   readonly chat_name?: string
+  /** Calls of functions that the caller carries out, by their ids: without output, the last items of `new_messages`. */
+  readonly caller_calls?: readonly string[]
 }

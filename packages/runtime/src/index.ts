@@ -32,6 +32,7 @@ export {
 export { methodsAt, type RouteSettings, serveRoutes } from './http/serve-routes.ts'
 export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
 export { apiDocsRoutes } from './http/api-docs.ts'
+export { guideRoutes } from './http/guide.ts'
 export { readBearer, sameSecret } from './http/bearer.ts'
 export { ClientEnvironment } from './http/client-environment.ts'
 export { GuessLimiter } from './http/guess-limiter.ts'

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
+import { openAiFaces } from '@bureau/faces'
 import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import {
@@ -7,6 +8,7 @@ import {
   apiDocsRoutes,
   BodyReceiver,
   createLogger,
+  guideRoutes,
   KeptRuns,
   type Logger,
   methodsAt,
@@ -26,9 +28,10 @@ import { ApprovalTokens } from './approvals/approval-tokens.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
+import { ServerHost } from './faces/face-host.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
-import { type Face, metadataRoute } from './faces/face.ts'
+import { type Face, metadataRoute, type ServedAgency } from './faces/face.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
@@ -120,7 +123,8 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   observability.install(app)
   readBodies(app)
   app.setErrorHandler(renderError)
-  const agencyRows = agencyRoutes(agencies, { options, context })
+  const served = [...agencies].map(([name, agency]) => serve(name, agency, context))
+  const agencyRows = [...agencyRoutes(served, options), ...sharedFaces(served, options)]
   const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
@@ -141,6 +145,8 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
     trustProxy: [...config.trustedProxies],
     // Of a whole request; what is too slow long before that is cut by whoever receives its body.
     requestTimeout: 5 * MINUTE_MS,
+    // Names of agencies and agents are longer than the default.
+    routerOptions: { maxParamLength: 512 },
     schemaController: { compilersFactory: schemaCompilers },
     forceCloseConnections: true,
     // Else 10 s, for hooks as well: a closing server would not wait any longer for its streams.
@@ -199,12 +205,20 @@ function facesOf({ enableAgui = false }: ServerOptions): readonly Face[] {
   return [enableAgui ? aguiFace('get_response_stream') : agencyFace, aguiFace('agui')]
 }
 
-function agencyRoutes(agencies: ReadonlyMap<string, Agency>, { options, context }: AgencyParts): ServerRoute[] {
+function serve(name: string, agency: Agency, context: ServerContext): ServedAgency {
+  return { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
+}
+
+function agencyRoutes(agencies: readonly ServedAgency[], options: ServerOptions): ServerRoute[] {
   const faces = facesOf(options)
-  return [...agencies].flatMap(([name, agency]) => {
-    const served = { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
-    return [...faces.flatMap((face) => face(served)), metadataRoute(served)]
-  })
+  return agencies.flatMap((served) => [...faces.flatMap((face) => face(served)), metadataRoute(served)])
+}
+
+/** The protocols that the platform speaks as well: one address for all agencies. */
+function sharedFaces(agencies: readonly ServedAgency[], { openai = true }: ServerOptions): readonly ServerRoute[] {
+  if (openai === false || agencies.length === 0) return []
+  const { sideRequests = 'agency' } = openai === true ? {} : openai
+  return openAiFaces(new ServerHost(agencies), { sideRequests })
 }
 
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
@@ -233,7 +247,9 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
   // Made when it is first asked for: most servers never are, and it would slow every start.
   let description: object | undefined
   const document = (): object => (description ??= describe())
-  apiDocsRoutes(app, { prefix: '', document, routeConfig: { open: options.publicDocs ?? false } })
+  const routeConfig = { open: options.publicDocs ?? false }
+  apiDocsRoutes(app, { prefix: '', document, routeConfig })
+  guideRoutes(app, { routeConfig })
 }
 
 /** The address in the API description. */

@@ -1,11 +1,12 @@
 import { Agency } from '@bureau/framework'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
+import { SIDE_REQUESTS } from '@bureau/faces'
 import type { EgressPolicyOptions } from '@bureau/runtime'
 import { z } from 'zod'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
-import type { ServerOptions } from './options.ts'
+import type { OpenAiServerOptions, ServerOptions } from './options.ts'
 import { RealtimeChecks } from './realtime/realtime-options.ts'
 
 const flag = z.boolean().optional()
@@ -49,6 +50,12 @@ const ServerChecks = z.strictObject({
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  openai: z
+    .union([
+      z.boolean(),
+      z.strictObject({ sideRequests: z.enum(SIDE_REQUESTS).optional() } satisfies OptionChecks<OpenAiServerOptions>),
+    ])
+    .optional(),
   enableRealtime: flag,
   realtimeOptions: RealtimeChecks.optional(),
   allowedLocalFileDirs: texts,

@@ -1,10 +1,11 @@
 export { createApp } from './app.ts'
 export { loadConfig, type ServerConfig, ServerEnvironment } from './config.ts'
 export { toolsOpenApi, type ToolsDescription } from './docs/tools-openapi.ts'
+export { createHandler, type Handler, type HandlerOptions } from './embedding/create-handler.ts'
 export { modelAccess, type ServerModelAccess } from './model-access.ts'
 export type { MetricsOptions } from './observability/metrics.routes.ts'
 export type { TracingOptions } from './observability/open-tracing.ts'
-export type { ServerOptions, ServerTool } from './options.ts'
+export type { OpenAiServerOptions, ServerOptions, ServerTool } from './options.ts'
 export type { RealtimeAudioFormat, RealtimeOptions, RealtimeProviderOptions } from './realtime/realtime-options.ts'
 export { type RunningServer, runServer } from './run-server.ts'
 export type {

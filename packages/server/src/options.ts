@@ -1,5 +1,6 @@
 import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
+import type { SideRequests } from '@bureau/faces'
 import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
@@ -8,6 +9,16 @@ import type { OAuthOptions } from './oauth/oauth-options.ts'
 
 /** A tool in any style: made by `tool()`, a tool class, or a function tool of `@openai/agents`. */
 export type ServerTool = AnyTool
+
+/** How the server speaks OpenAI's API. */
+export type OpenAiServerOptions = {
+  /**
+   * Of the requests that chat pages make by themselves, for titles, tags and follow-up questions (`### Task:`): `agency`
+   * runs the agency as for its users, `model` asks the agent's model without its instructions and tools, `refuse` answers
+   * 400. Default `agency`.
+   */
+  readonly sideRequests?: SideRequests
+}
 
 export type ServerOptions = OAuthOptions & {
   /** Agencies by the name in their routes, or functions that make them (called once, at start). */
@@ -38,6 +49,8 @@ export type ServerOptions = OAuthOptions & {
   readonly enableAgui?: boolean
   /** False: AG-UI clients get no reasoning, because those on `@ag-ui/client` 0.0.44 and older fail at it. Default true. */
   readonly aguiReasoning?: boolean
+  /** OpenAI's API at `/openai/v1`, with the agencies as models. False: not there. */
+  readonly openai?: boolean | OpenAiServerOptions
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
   readonly enableRealtime?: boolean
   readonly realtimeOptions?: RealtimeOptions
@@ -97,9 +110,12 @@ const RESERVED_NAMES = new Set([
   'docs',
   'get_completion_v2',
   'get_logs',
+  'guide',
   'healthz',
   'internal',
+  'llms.txt',
   'metrics',
+  'openai',
   'openapi.json',
   'readyz',
   'redoc',

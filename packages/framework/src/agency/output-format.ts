@@ -12,6 +12,9 @@ export type JsonSchemaOutput = {
   readonly schema: Readonly<Record<string, unknown>>
 }
 
+/** The form that a model's answer must have, on the wire. */
+export type OutputFormat = JsonSchemaOutput | { readonly type: 'json_object' }
+
 const formats = new WeakMap<object, JsonSchemaOutput>()
 
 /** The format that the model is asked for; undefined for text. Made once for each output type. */

@@ -81,7 +81,7 @@ export function forModel<Item extends Message>(
  * recorded, so nothing depends on their place in a store.
  *
  * @param history - What the client has already: outputs of calls in there are not orphans.
- * @param later - What will follow: calls that it answers are not orphans either.
+ * @param later - What will follow, from a person or from the client: calls that it answers are not orphans either.
  */
 export function newMessagesForClient(
   items: readonly Message[],

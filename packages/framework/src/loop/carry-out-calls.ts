@@ -16,10 +16,14 @@ import { argumentsOf, type ReadResponse } from './read-response.ts'
 import { toText, toWireOutput } from './tool-output.ts'
 import { functionOutput } from './turn-items.ts'
 
-/** `isHeld`: the turn waits for a person. `answer`: what the tools have returned is the agent's answer. */
-type CallsOutcome =
-  | { readonly isHeld: true }
-  | { readonly isHeld: false; readonly answer: string | undefined }
+type CallsOutcome = {
+  /** The turn waits for a person. */
+  readonly isHeld: boolean
+  /** What the tools have returned is the agent's answer. */
+  readonly answer: string | undefined
+  /** The run ends here: the caller is to carry out these calls. */
+  readonly left: readonly WireItem[]
+}
 
 /** What a model reads in place of the output of a call that the server has made once and must not make again. */
 export const UNKNOWN_RESULT =
@@ -27,7 +31,7 @@ export const UNKNOWN_RESULT =
 
 /**
  * Carries out all function calls of a turn at the same time, and waits for all of them. That they are made is committed
- * before any is made, and what has become of each before it is shown.
+ * before any is made, and what has become of each before it is shown. Calls of functions of the run's caller are left.
  *
  * Calls that need an approval wait. The other functions of the turn are carried out meanwhile, so that a person decides knowing what
  * they have done, and nothing is done twice; a handoff waits as well, because it ends the turn.
@@ -41,12 +45,16 @@ export async function carryOutCalls(
   turn: PreparedTurn,
   { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' },
 ): Promise<CallsOutcome> {
-  const bindings = calls.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
+  const callers = new Set(turn.callerFunctions.map(({ name }) => name))
+  const left = calls.filter(({ name }) => callers.has(String(name)))
+  const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
+  const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
   await holdCalls(conversation, turn, [...bindings, ...hosted.map((call) => ({ call, tool: 'hosted' as const }))])
-  const mayHandOver = !conversation.state.calls.some(({ status }) => status === 'waiting')
-  await start(conversation, [...calls, ...(mayHandOver ? handoffs.slice(0, 1).map(({ call }) => call) : [])])
+  const isHeld = conversation.state.calls.some(({ status }) => status === 'waiting')
+  const handedOver = left.length > 0 || isHeld ? [] : handoffs.slice(0, 1)
+  await start(conversation, [...own, ...handedOver.map(({ call }) => call)])
   await answerHosted(conversation, hosted)
-  const stop = calls.length > 1 ? new AbortController() : undefined
+  const stop = own.length > 1 ? new AbortController() : undefined
   const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
   const working = bindings.map(async (binding) => {
     try {
@@ -61,9 +69,9 @@ export async function carryOutCalls(
   const failed = settled.find((each) => each.status === 'rejected')
   if (failed) throw failed.reason
   const results = settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : []))
-  if (!mayHandOver || results.includes('held')) return { isHeld: true }
+  if (isHeld || results.includes('held')) return { isHeld: true, answer: undefined, left }
   const carriedOut = results.filter((each) => each !== 'held')
-  return { isHeld: false, answer: await answerOf(turn, carriedOut) }
+  return { isHeld: false, answer: await answerOf(turn, carriedOut), left }
 }
 
 /** Nothing is begun that is not committed as begun. */
@@ -137,7 +145,7 @@ async function carryOut(
 }
 
 /** An output is committed before anybody sees it. */
-async function returned(conversation: Conversation, call: WireItem, output: WireItem): Promise<void> {
+export async function returned(conversation: Conversation, call: WireItem, output: WireItem): Promise<void> {
   const facts = conversation.toolFacts(call)
   conversation.callReturned(call, output, output['output'] === UNKNOWN_RESULT ? 'unknown' : 'done')
   await conversation.run.commit()

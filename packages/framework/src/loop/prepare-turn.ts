@@ -1,6 +1,8 @@
 import { outputFormatOf } from '../agency/output-format.ts'
 import type { Agent } from '../agency/agent.ts'
+import type { Prompt } from '../agency/agent-options.ts'
 import type { AgencyHandoff } from '../agency/handoff.ts'
+import type { FunctionTool } from '../agency/function-tool.ts'
 import { withCodeFiles, withoutHostedTools, withoutProviderTools } from './hosted-tools.ts'
 import { defaultSettingsFor, type ModelSettings } from '../agency/model-settings.ts'
 import type { RunContext } from '../agency/run-context.ts'
@@ -10,7 +12,9 @@ import { resumeSignIns } from '../sign-ins/resume-sign-ins.ts'
 import { serverTools, toolServerOf } from '../mcp/server-tools.ts'
 import type { TurnRequest } from '../models/request-body.ts'
 import { RunStopped } from '../run/run-errors.ts'
+import type { CallerOptions } from '../run/run-input.ts'
 import { type BoundModel, boundModel } from './bound-model.ts'
+import { callerFunctions, requireOtherNames } from './caller-functions.ts'
 import { Conversation } from './conversation.ts'
 import type { ToolFacts } from './item-events.ts'
 import { sendMessageTools } from './send-message.ts'
@@ -21,6 +25,8 @@ export type PreparedTurn = Omit<TurnRequest, 'handoffs'> & {
   readonly context: RunContext
   readonly model: BoundModel
   readonly handoffs: readonly AgencyHandoff[]
+  /** Those of the tools that the caller of the run carries out. */
+  readonly callerFunctions: readonly FunctionTool[]
 }
 
 /**
@@ -32,22 +38,52 @@ export type PreparedTurn = Omit<TurnRequest, 'handoffs'> & {
 export async function prepareTurn(conversation: Conversation, context: RunContext): Promise<PreparedTurn> {
   const agent = conversation.agentInControl
   const model = boundModel(conversation, agent)
-  const handoffs = await enabledHandoffs(conversation, context)
-  const tools = await offeredTools(conversation, context, model)
+  const offered = await offer(conversation, context, model)
   if (conversation.mustStop) throw new RunStopped('cancelled')
   const instructions = await composeInstructions(conversation, context)
-  const prompt = typeof agent.prompt === 'function' ? await agent.prompt(context, agent) : agent.prompt
+  const prompt = await promptOf(conversation, context)
   const settings = settingsOf(conversation, agent, model)
   return {
     agent,
     context,
     model,
-    handoffs,
-    tools,
+    ...offered,
     instructions,
     prompt,
     settings,
-    format: outputFormatOf(agent.outputType),
+    format: outputFormatOf(agent.outputType) ?? optionsOf(conversation)?.format,
+  }
+}
+
+/** What the caller asks for is about the conversation with the user. */
+function optionsOf({ callerAgent, run }: Conversation): CallerOptions | undefined {
+  return callerAgent === null ? run.input.callerOptions : undefined
+}
+
+/** The caller's choice of a function, while the agent that was addressed is in control. */
+function choiceOf(conversation: Conversation): string | undefined {
+  return conversation.agent === conversation.state.addressed ? optionsOf(conversation)?.functionChoice : undefined
+}
+
+const NOTHING = { handoffs: [], tools: [], callerFunctions: [] }
+
+/** An agent that must call a function of the caller is offered nothing else. */
+async function offer(
+  conversation: Conversation,
+  context: RunContext,
+  model: BoundModel,
+): Promise<Pick<PreparedTurn, 'handoffs' | 'tools' | 'callerFunctions'>> {
+  if (optionsOf(conversation)?.modelOnly) return NOTHING
+  const handoffs = await enabledHandoffs(conversation, context)
+  const tools = await offeredTools(conversation, context, model)
+  const functions = callerFunctions(conversation, optionsOf(conversation))
+  if (functions.length === 0) return { handoffs, tools, callerFunctions: functions }
+  requireOtherNames(functions, tools, handoffs)
+  const isForced = (choiceOf(conversation) ?? 'auto') !== 'auto'
+  return {
+    handoffs: isForced ? [] : handoffs,
+    tools: isForced ? functions : [...tools, ...functions],
+    callerFunctions: functions,
   }
 }
 
@@ -106,9 +142,17 @@ function factsOf(tools: readonly AgentTool[], name: string): ToolFacts | undefin
   return { description: tool.description, ...(mcpServer !== undefined && { mcpServer }) }
 }
 
+async function promptOf(conversation: Conversation, context: RunContext): Promise<Prompt | undefined> {
+  const agent = conversation.agentInControl
+  const { prompt } = agent
+  if (optionsOf(conversation)?.modelOnly) return undefined
+  return typeof prompt === 'function' ? prompt(context, agent) : prompt
+}
+
 async function composeInstructions(conversation: Conversation, context: RunContext): Promise<string> {
   const { agency, input } = conversation.run
   const agent = conversation.agentInControl
+  if (optionsOf(conversation)?.modelOnly) return input.additionalInstructions ?? ''
   const { instructions } = agent
   const own = typeof instructions === 'function' ? await instructions(context, agent) : instructions
   const composed = [agency.sharedInstructions, own].filter((text) => text !== '').join('\n\n')
@@ -119,8 +163,23 @@ async function composeInstructions(conversation: Conversation, context: RunConte
   return hint === undefined ? withAdded : `${withAdded}\n\n${hint}`
 }
 
-/** An agent that has called something once need not call again, unless it says so. */
+/** The agent's settings, and in their place what the caller may ask for. */
 function settingsOf(conversation: Conversation, agent: Agent, model: BoundModel): ModelSettings {
+  const settings = ownSettings(conversation, agent, model)
+  const options = optionsOf(conversation)
+  if (!options) return settings
+  const { parallelCalls, maxOutputTokens } = options
+  const choice = choiceOf(conversation)
+  return {
+    ...settings,
+    ...(choice !== undefined && choice !== 'auto' && { toolChoice: choice }),
+    ...(parallelCalls !== undefined && { parallelToolCalls: parallelCalls }),
+    ...(maxOutputTokens !== undefined && { maxTokens: Math.min(maxOutputTokens, settings.maxTokens ?? Infinity) }),
+  }
+}
+
+/** An agent that has called something once need not call again, unless it says so. */
+function ownSettings(conversation: Conversation, agent: Agent, model: BoundModel): ModelSettings {
   const settings = agent.modelSettings ?? defaultSettingsFor(model.name)
   const isSpent = agent.resetToolChoice && conversation.state.called.includes(agent.name)
   if (!isSpent || settings.toolChoice === undefined || settings.toolChoice === 'none') return settings

@@ -6,7 +6,7 @@ import { ModelError } from '../models/model-error.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
 import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
 import type { CallBinding } from '../run/advance-run.ts'
-import { carryOutCalls, functionNamed } from './carry-out-calls.ts'
+import { carryOutCalls, functionNamed, returned } from './carry-out-calls.ts'
 import { answerText } from './ask-agent.ts'
 import type { Conversation } from './conversation.ts'
 import { answerWithGuidance, checkInput, checkOutput } from './guardrails.ts'
@@ -15,7 +15,7 @@ import { openCalls } from './open-calls.ts'
 import { type PreparedTurn, prepareTurn } from './prepare-turn.ts'
 import { type ReadResponse, readResponse } from './read-response.ts'
 import { requestModel } from './request-model.ts'
-import { callIdOf } from './turn-items.ts'
+import { callIdOf, functionOutput } from './turn-items.ts'
 
 /**
  * Lets the agents of a conversation take turns until one of them has answered.
@@ -69,6 +69,7 @@ async function takeTurn(conversation: Conversation, context: RunContext): Promis
   if (response.kind === 'answer') return acceptAnswer(conversation, context, response.text)
   const outcome = await carryOutCalls(conversation, turn, response)
   if (outcome.isHeld) throw new CallSuspended()
+  if (outcome.left.length > 0) return leaveToCaller(conversation, outcome.left, response.handoffs)
   if (response.handoffs.length > 0) {
     await handOver(conversation, turn, response.handoffs)
     return GO_ON
@@ -106,6 +107,19 @@ async function askedBefore(conversation: Conversation, context: RunContext): Pro
   if (!calls.every(isThere)) throw new RunFailed('agency_changed')
   return { turn, response }
 }
+
+/** The caller's functions are the last thing that happens in a run. */
+async function leaveToCaller(
+  conversation: Conversation,
+  calls: readonly WireItem[],
+  handoffs: (ReadResponse & { readonly kind: 'calls' })['handoffs'],
+): Promise<Turn> {
+  for (const { call } of handoffs) await returned(conversation, call, functionOutput(call, NOT_HANDED_OVER))
+  conversation.run.leftToCaller.push(...calls.map(({ call_id: id }) => id!))
+  return { isAnswered: true, answer: null }
+}
+
+const NOT_HANDED_OVER = 'Not carried out: functions of the caller were called in this turn.'
 
 /** Which of the agent's functions each call is for. */
 function bindingsOf(turn: PreparedTurn, { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' }): CallBinding[] {

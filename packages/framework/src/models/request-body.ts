@@ -1,7 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import type { Prompt } from '../agency/agent-options.ts'
 import type { ModelSettings } from '../agency/model-settings.ts'
-import type { JsonSchemaOutput } from '../agency/output-format.ts'
+import type { OutputFormat } from '../agency/output-format.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { asJson, type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
 import type { ResponsesRequest } from '../agency/model-object.ts'
@@ -16,7 +16,7 @@ export type TurnRequest = {
   readonly tools: readonly AgentTool[]
   readonly handoffs: readonly HandoffFunction[]
   /** Undefined: text. */
-  readonly format: JsonSchemaOutput | undefined
+  readonly format: OutputFormat | undefined
 }
 
 /**

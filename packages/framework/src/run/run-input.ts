@@ -1,4 +1,5 @@
 import { type Message, type RunError, type WireItem, withoutMetadata } from '@bureau/protocol'
+import type { OutputFormat } from '../agency/output-format.ts'
 import type { ClientConfig } from '../models/client-config.ts'
 import type { FileService } from '../models/resolve-model.ts'
 
@@ -24,6 +25,37 @@ type FilesRefused = { readonly refused: RunError; readonly cause: unknown }
  */
 type ReadFiles = (service: FileService, signal: AbortSignal) => Promise<AttachedFiles | FilesRefused>
 
+/** A function that the caller of a run carries out itself. */
+export type CallerFunction = {
+  readonly name: string
+  readonly description: string
+  /** JSON Schema of an object. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly strict: boolean
+}
+
+/** What the caller of a run asks of the model requests in the conversation with the user. */
+export type CallerOptions = {
+  /**
+   * Offered to the addressed agent. A call of one of them ends the run, completed: its output comes with a later request.
+   * The agent's own tools that were called beside it are carried out before.
+   */
+  readonly functions?: readonly CallerFunction[]
+  /**
+   * `required`, or the name of one of the functions: the addressed agent must call one, and is offered nothing else.
+   * Default `auto`.
+   */
+  readonly functionChoice?: string
+  /** False: at most one call at a time. Default: as the agent has it. */
+  readonly parallelCalls?: boolean
+  /** The form of the answer, of agents that have none of their own. */
+  readonly format?: OutputFormat
+  /** Of each model request; an agent's own limit counts where it is lower. */
+  readonly maxOutputTokens?: number
+  /** True: the model of the addressed agent answers alone, without the agent's instructions, tools and handoffs. */
+  readonly modelOnly?: boolean
+}
+
 /** A request to an agency, checked. */
 export type RunInput = {
   /** The user's message: text, or Responses API input items. */
@@ -37,6 +69,7 @@ export type RunInput = {
   readonly userId?: string
   readonly userContext?: Readonly<Record<string, unknown>>
   readonly clientConfig?: ClientConfig
+  readonly callerOptions?: CallerOptions
   /** Reads the files that the request names. What it returns takes the place of the members below. */
   readonly readFiles?: ReadFiles
   /** Content parts (`input_file`, `input_image`) that join the last user item. */

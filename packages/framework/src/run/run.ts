@@ -88,6 +88,8 @@ export class Run {
   readonly toolServers: RunToolServers
   /** Everything produced so far, in the order in which it is stored. */
   readonly messages: Message[] = []
+  /** Calls whose outputs the caller is to bring, by their ids. */
+  readonly leftToCaller: string[] = []
   /** Who was in control of the user's conversation last. */
   lastSource: EventSource | null = null
   readonly maxTurns: number

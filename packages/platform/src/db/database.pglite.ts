@@ -21,6 +21,9 @@ type PgliteOptions = {
 /** More outstanding operations than this are refused with `overloaded`; those of running runs never are. */
 const QUEUE_LIMIT = 500
 
+/** By default V8 lets the short-lived objects of a thread grow to 100 MB before it looks which are still needed. */
+const YOUNG_GENERATION_MB = 8
+
 type Pending = {
   readonly settle: (message: Extract<FromWorker, { id: number }>) => void
   readonly reject: (error: Error) => void
@@ -75,7 +78,7 @@ export class PgliteDatabase implements Database {
     return this.#ask({ type: 'run', id: ++this.#lastId, lane, source, name, args }, options.signal) as Promise<Result>
   }
 
-  /** Writes a copy of the whole database, as of one moment between two operations, to `file`. Needs about 50 MB more. */
+  /** Writes a copy of the whole database, as of one moment between two operations, to `file`. */
   async backup(file: string): Promise<void> {
     await this.#ask({ type: 'backup', id: ++this.#lastId, file, lane: 'maintenance' })
   }
@@ -158,8 +161,9 @@ function damaged(error: unknown, { folder, restoreFrom }: PgliteOptions): unknow
 }
 
 async function startWorker(setup: WorkerSetup): Promise<Worker> {
-  const worker = new Worker(new URL(`./pglite-worker${extname(import.meta.url)}`, import.meta.url), {
+  const worker = new Worker(new URL(`./pglite-thread${extname(import.meta.url)}`, import.meta.url), {
     workerData: setup,
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },
   })
   try {
     await once(worker, 'message') // the first message is always `ready`

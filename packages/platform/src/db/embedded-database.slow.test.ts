@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { zstdDecompressSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { equipStore } from '../platform-store.ts'
 import { Replica } from '../runs/recover/replica.ts'
@@ -15,6 +16,20 @@ import { EMBEDDED_POSTGRES } from './folder-format.ts'
 import { endThread } from './database.test-operations.ts'
 import { checkInvariants } from './invariants.ts'
 import { openDatabase } from './open-database.ts'
+
+/** All that migrations make, and what they found. */
+const DESCRIPTIONS = [
+  "SELECT version, name, encode(checksum, 'hex') FROM schema_migrations ORDER BY version",
+  "SELECT table_name, column_name, data_type, column_default, is_nullable FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2",
+  "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
+  "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
+  "SELECT proname, prosrc, prosecdef FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1",
+  'SELECT tablename, policyname, roles::text, cmd, qual, with_check FROM pg_policies ORDER BY 1, 2',
+  "SELECT relname, relrowsecurity, relforcerowsecurity, relacl::text FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1",
+  'SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1',
+  'SELECT rolname, rolsuper, rolbypassrls, rolcanlogin FROM pg_roles ORDER BY 1',
+  "SELECT name, setting FROM pg_settings WHERE name IN ('server_version', 'server_encoding', 'lc_collate', 'TimeZone', 'shared_buffers')",
+]
 
 describe('the embedded database', { timeout: 120_000 }, () => {
   let template: string
@@ -111,6 +126,38 @@ describe('the embedded database', { timeout: 120_000 }, () => {
     const [row] = await second.run(queryRows, 'SELECT count(*)::int AS n FROM things WHERE n <= 1000')
     expect(row).toEqual({ n: 1000 })
     await second.close()
+  })
+
+  test('what is no complete copy is refused, and leaves no database behind', async () => {
+    const db = await open()
+    const copy = join(scratch, 'copy.tar')
+    await backupDatabase(db, copy)
+    await db.close()
+    const cutOff = join(scratch, 'cut-off.tar')
+    writeFileSync(cutOff, readFileSync(copy).subarray(0, 20_000_000))
+    writeFileSync(join(scratch, 'empty.tar'), '')
+    writeFileSync(join(scratch, 'text.tar'), 'not a copy')
+    for (const name of ['cut-off.tar', 'empty.tar', 'text.tar']) {
+      const target = join(scratch, name.replace('.tar', ''))
+      await expect(restoreDatabase(join(scratch, name), target)).rejects.toThrow('is not a copy that can be restored')
+      expect(existsSync(join(target, 'records'))).toBe(false)
+    }
+  })
+
+  test('what the published package begins with is what a new database would be', async () => {
+    const prepared = join(scratch, 'records.tar.zst')
+    const program = new URL('../../../../scripts/prepare-records.ts', import.meta.url).pathname
+    execFileSync(process.execPath, ['--conditions=@bureau/source', program, prepared])
+    writeFileSync(join(scratch, 'records.tar'), zstdDecompressSync(readFileSync(prepared)))
+    const restored = join(scratch, 'restored')
+    await restoreDatabase(join(scratch, 'records.tar'), restored)
+    const describeAll = async (db: PgliteDatabase): Promise<unknown> => {
+      const answers = await Promise.all(DESCRIPTIONS.map((query) => db.run(queryRows, query)))
+      await db.close()
+      return answers
+    }
+    const fresh = await describeAll(await PgliteDatabase.open({ folder: join(scratch, 'fresh') }))
+    expect(await describeAll(await PgliteDatabase.open({ folder: restored }))).toEqual(fresh)
   })
 
   test('a first start that was killed half-way is begun again', async () => {

@@ -1,12 +1,12 @@
-import { existsSync } from 'node:fs'
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { rename } from 'node:fs/promises'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
 import { drizzle } from 'drizzle-orm/pglite'
 import { LaneQueue } from './lane-queue.ts'
 import { migrate } from './migrate.ts'
 import type { Operation, Tx } from './operation.ts'
 import { PgliteConnection } from './pglite-connection.ts'
+import { copyRecords, openEngine } from './pglite-engine.ts'
 import { PlanAge } from './plan-age.ts'
 import { commit, DRIZZLE, isTransactionOver, prepare, type Session, SETTINGS } from './transaction.ts'
 import {
@@ -33,7 +33,8 @@ const operations = new Map<string, Operation<unknown, unknown>>()
 let closing = false
 let busy = false
 
-const pglite = await openPglite(workerData as WorkerSetup)
+const setup = workerData as WorkerSetup
+const pglite = await openEngine(setup)
 const connection = new PgliteConnection(pglite)
 const plans = new PlanAge()
 let lastTag = 'ROLLBACK'
@@ -55,21 +56,6 @@ async function exec(statements: string): Promise<string> {
   lastTag = 'unknown'
   lastTag = await connection.exec(statements)
   return lastTag
-}
-
-async function openPglite({ recordsFolder, restoreFrom }: WorkerSetup): Promise<PGlite> {
-  const image = restoreFrom === undefined ? {} : { loadDataDir: new Blob([await readFile(restoreFrom)]) }
-  const parsers = { 20: Number } // bigint: every counter of ours stays below 2^53
-  if (recordsFolder === undefined) return PGlite.create({ dataDir: 'memory://', parsers, ...image })
-  if (!existsSync(recordsFolder)) {
-    // A first start that was killed half-way must not leave something that looks like a database.
-    const unfinished = `${recordsFolder}.new`
-    await rm(unfinished, { recursive: true, force: true })
-    await mkdir(unfinished, { mode: 0o700 }) // the files in it are for everybody
-    await (await PGlite.create({ dataDir: unfinished, ...image })).close()
-    await rename(unfinished, recordsFolder)
-  }
-  return PGlite.create({ dataDir: recordsFolder, parsers })
 }
 
 function accept(message: ToWorker): void {
@@ -135,17 +121,9 @@ async function findOperation({ source, name }: RunMessage): Promise<Operation<un
   return operation
 }
 
-/** Complete or absent: the file appears under its name only once it is on disk. */
+/** Complete or absent: the file appears under its name only once it is on disk. Nothing is written meanwhile. */
 async function backup(file: string): Promise<void> {
-  await pglite.exec('CHECKPOINT')
-  const image = await pglite.dumpDataDir('none')
-  const target = await open(`${file}.part`, 'w', 0o600)
-  try {
-    await target.writeFile(image.stream())
-    await target.sync()
-  } finally {
-    await target.close()
-  }
+  await copyRecords(pglite, setup.recordsFolder, `${file}.part`)
   await rename(`${file}.part`, file)
 }
 

@@ -17,6 +17,8 @@ import type { ApprovalTokens, CallOwner, HeldCall } from './approval-tokens.ts'
 /** What a person has decided about a call, as a face has read it. */
 export type Answer = {
   readonly token: string
+  /** The call that the client means, where it says so. */
+  readonly callId?: string
   readonly approve: boolean
   readonly reason?: string | undefined
   /** In place of the model's. */
@@ -207,10 +209,11 @@ function requireOneRun(opened: readonly Opened[]): void {
 }
 
 /** What is carried out is what the person has seen. */
-function requireUnchanged({ call, at }: Opened, history: readonly Message[]): void {
+function requireUnchanged({ call, answer, at }: Opened, history: readonly Message[]): void {
   const refuse = (message: string): never => {
     throw new ApprovalRefused('approval_invalid', { at, field: 'call_id', message })
   }
+  if ((answer.callId ?? call.call_id) !== call.call_id) refuse('the token belongs to another call')
   const ofCall = history.filter((item) => (item.call_id ?? item.id ?? item['approval_request_id']) === call.call_id)
   const item = ofCall.findLast(({ type }) => type === 'function_call' || type === 'mcp_approval_request')
   if (!item) return refuse('chat_history does not hold the call; send it with the messages that came with the request')

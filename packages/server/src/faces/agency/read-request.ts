@@ -44,8 +44,9 @@ function requestSchema(agency: Agency): z.ZodType<RunRequest> {
  * @throws InvalidBody arguments are neither an object nor the text of one.
  */
 export function answersOf({ approvals, message }: RunRequest): Answers {
-  const list = (approvals ?? []).map(({ token, approve, reason, arguments: given }, at) => ({
+  const list = (approvals ?? []).map(({ token, call_id: callId, approve, reason, arguments: given }, at) => ({
     token,
+    callId,
     approve,
     ...(reason != null && { reason }),
     ...(given != null && { arguments: typeof given === 'string' ? parsedArguments(given, at) : given }),

@@ -1,0 +1,129 @@
+import type { CallerOptions, RunInput } from '@bureau/framework'
+import { type Call, type Route, routesOf } from '@bureau/runtime'
+import { ServiceError } from '@bureau/protocol'
+import type { FastifyReply } from 'fastify'
+import { z } from 'zod'
+import type { FaceHost } from '../face-host.ts'
+import { ApiError, ApiErrorBody, answerError, failedRun } from '../openai/api-error.ts'
+import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
+import { sendEvents, waitForEnd } from '../openai/follow.ts'
+import { incompleteReason, isWithUser } from '../openai/model-event.ts'
+import { selectAgent, type Target } from '../openai/select-agent.ts'
+import { completionId, completionOf, isAnswered } from './completion.ts'
+import { chatEncoder } from './encode.ts'
+import { ChatRequest, readChatRequest } from './read-request.ts'
+import { isSideRequest, type SideRequests } from './side-request.ts'
+import { readConversation } from './wire-items.ts'
+
+export type ChatOptions = { readonly sideRequests: SideRequests }
+
+const Completion = z
+  .looseObject({ id: z.string(), object: z.literal('chat.completion'), choices: z.array(z.looseObject({})) })
+  .meta({ id: 'ChatCompletion' })
+
+/** `POST /openai/v1/chat/completions`: an agency as a model of OpenAI's older API. */
+export function chatFace(host: FaceHost, options: ChatOptions): readonly Route<object>[] {
+  const { rawRoute } = routesOf<object>()
+  return [
+    rawRoute(
+      {
+        method: 'POST',
+        url: '/openai/v1/chat/completions',
+        id: 'openai_chat_completions',
+        tag: 'openai',
+        summary: 'Chat Completions',
+        description: 'A run of an agency, for clients of OpenAI’s Chat Completions API; with `stream` as chunks.',
+        ownBody: ChatRequest,
+        success: {
+          200: {
+            contentType: 'application/json',
+            otherContentType: 'text/event-stream',
+            json: Completion,
+            description: 'The answer.',
+          },
+        },
+        errors: ['overloaded', 'oauth_needs_streaming'],
+        errorBody: ApiErrorBody,
+        otherResponses: { '4XX': { description: 'The request cannot be used.', body: ApiErrorBody } },
+        fastify: { errorHandler: answerError },
+      },
+      (call, reply) => complete(call, reply, { host, options }),
+    ),
+  ]
+}
+
+type Served = { readonly host: FaceHost; readonly options: ChatOptions }
+
+async function complete({ request }: Call, reply: FastifyReply, { host, options }: Served): Promise<unknown> {
+  const body = readChatRequest(request.body)
+  const target = await selectAgent(host, request, body.model ?? null)
+  const input = runInput(body, target, options.sideRequests)
+  const isStreamed = body.stream === true
+  if (!isStreamed && target.served.signsIn) throw new ServiceError('oauth_needs_streaming')
+  const run = await host.begin(request, { served: target.served, input, kept: false })
+  const { agent, model } = target
+  if (isStreamed) {
+    const functions = new Set(input.callerOptions?.functions?.map(({ name }) => name))
+    const includeUsage = body.stream_options?.include_usage ?? false
+    return sendEvents(reply, run, chatEncoder({ model, includeUsage, agent, functions }))
+  }
+  let incomplete: string | undefined
+  const ended = await waitForEnd(reply, run, (event) => {
+    if (event.type !== 'model.event' || !isWithUser(event.source)) return ''
+    if (event.kind === 'response.created') incomplete = undefined
+    if (event.kind === 'response.incomplete') incomplete = incompleteReason(event)
+    return ''
+  })
+  if (!ended) return undefined
+  if (!isAnswered(ended)) throw failedRun(ended.error ?? { code: 'run_failed', message: 'The run was cancelled.' })
+  const created = Math.floor(Date.now() / 1_000)
+  return completionOf({ id: completionId(run.runId), created, model }, ended, incomplete)
+}
+
+/** @throws ApiError 400 */
+function runInput(body: ChatRequest, target: Target, sideRequests: SideRequests): RunInput {
+  const isSide = sideRequests !== 'agency' && isSideRequest(body)
+  if (isSide && sideRequests === 'refuse') {
+    const message = 'This server answers its users only, not requests of chat pages for titles, tags and the like.'
+    throw new ApiError(message, { status: 400, code: 'side_request_refused' })
+  }
+  const { instructions, history, message } = readConversation(body.messages)
+  return {
+    message,
+    history,
+    agent: target.agent,
+    ...(instructions !== '' && { additionalInstructions: instructions }),
+    ...(body.user_context && { userContext: body.user_context }),
+    callerOptions: { ...callerOptions(body, target), ...(isSide && { modelOnly: true }) },
+  }
+}
+
+function callerOptions(body: ChatRequest, target: Target): CallerOptions {
+  const { parallel_tool_calls: parallel, response_format: format } = body
+  const maxTokens = body.max_completion_tokens ?? body.max_tokens
+  if (format && format.type !== 'text') requireNoOwnFormat(target, 'response_format')
+  return {
+    ...offeredFunctions(
+      (body.tools ?? []).map((tool) => tool.function),
+      choiceOf(body),
+      target,
+    ),
+    ...(parallel != null && { parallelCalls: parallel }),
+    ...(maxTokens != null && { maxOutputTokens: Math.max(maxTokens, MIN_OUTPUT_TOKENS) }),
+    ...(format?.type === 'json_object' && { format: { type: 'json_object' } }),
+    ...(format?.type === 'json_schema' && {
+      format: { type: 'json_schema', ...format.json_schema, strict: format.json_schema.strict ?? false },
+    }),
+  }
+}
+
+/** The Responses API, which agents speak with their models, takes no less. */
+const MIN_OUTPUT_TOKENS = 16
+
+function choiceOf({ tool_choice: choice }: ChatRequest): GivenChoice {
+  const param = 'tool_choice'
+  if (choice == null || typeof choice === 'string') return { mode: choice ?? 'auto', param }
+  if (choice.type === 'function') return { mode: 'required', names: [choice.function.name], param }
+  const { mode, tools } = choice.allowed_tools
+  return { mode, names: tools.map((tool) => tool.function.name), param }
+}

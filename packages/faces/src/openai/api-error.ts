@@ -1,0 +1,110 @@
+import { type ErrorCode, ERRORS, RUN_ERRORS, type RunError, ServiceError } from '@bureau/protocol'
+import { errorGate, InvalidJson, JsonLimitExceeded, type Refused } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+
+/** The error object of OpenAI's API. Our own code is in `code`. */
+export const ApiErrorBody = z
+  .object({
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      param: z.string().nullable(),
+      code: z.string().nullable(),
+    }),
+  })
+  .meta({ id: 'OpenAIError' })
+export type ApiErrorBody = z.output<typeof ApiErrorBody>
+
+type ApiErrorOptions = {
+  readonly status: number
+  readonly code: string | null
+  /** The member of the request that is wrong: `messages[2].content`. */
+  readonly param?: string | null
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A refusal, or a failed run, that is meant for the caller. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: ApiErrorBody
+
+  constructor(message: string, { status, code, param = null, headers = {} }: ApiErrorOptions) {
+    super(message)
+    this.status = status
+    this.headers = headers
+    this.body = { error: { message, type: typeOf(status), param, code } }
+  }
+}
+
+/** A member of the request that cannot be used. */
+export function invalidParam(param: string, message: string, code = 'invalid_value'): ApiError {
+  return new ApiError(`${param}: ${message}`, { status: 400, code, param })
+}
+
+/** Something that the API has and this server does not. */
+export function unsupportedParam(param: string, message: string): ApiError {
+  return invalidParam(param, message, 'unsupported_parameter')
+}
+
+/**
+ * A failed run. Clients of this API send again what ends with a 5xx: here they must not, because the run may have done
+ * things before it failed.
+ */
+export function failedRun({ code, message }: RunError): ApiError {
+  return new ApiError(message, { status: statusOf(code), code, headers: { 'x-should-retry': 'false' } })
+}
+
+const STATUSES: Partial<Record<string, number>> = {
+  upstream_rate_limited: 429,
+  upstream_quota_exhausted: 429,
+  upstream_timeout: 504,
+  server_shutdown: 503,
+}
+
+function statusOf(code: RunError['code']): number {
+  const errorClass = RUN_ERRORS[code].class
+  return STATUSES[code] ?? (errorClass === 'caller' ? 400 : errorClass === 'upstream' ? 502 : 500)
+}
+
+function typeOf(status: number): string {
+  if (status === 429) return 'rate_limit_error'
+  if (status === 401) return 'authentication_error'
+  if (status === 403) return 'permission_error'
+  return status < 500 ? 'invalid_request_error' : 'server_error'
+}
+
+/** Errors of every route under `/openai/v1`. What was not meant for the caller goes to the log. */
+export function answerError(...given: Parameters<typeof render>): void {
+  render(...given)
+}
+
+const render = errorGate(refusedOf)
+
+function refusedOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): Refused {
+  const { status, headers, body } = apiErrorOf(error, request)
+  return { status, headers, body }
+}
+
+function apiErrorOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): ApiError {
+  if (error instanceof ApiError) return error
+  if (error instanceof InvalidJson || error instanceof JsonLimitExceeded) {
+    return new ApiError(error.message, { status: 400, code: 'invalid_json' })
+  }
+  if (error instanceof ServiceError) {
+    const { message, status, code, headers } = error
+    if (status >= 500) request.log.error({ err: error, detail: error.detail }, 'request failed')
+    return new ApiError(message, { status, code, headers })
+  }
+  const code = FRAMEWORK_CODES[error.statusCode ?? 500]
+  if (code) return new ApiError(ERRORS[code].message, { status: ERRORS[code].status, code })
+  const { statusCode: status = 500 } = error
+  if (status >= 400 && status < 500) return new ApiError(ERRORS.invalid_request.message, { status, code: null })
+  request.log.error({ err: error }, 'request failed')
+  return new ApiError(ERRORS.internal_error.message, { status: 500, code: 'internal_error' })
+}
+
+/** Of the errors that the HTTP framework makes itself. */
+const FRAMEWORK_CODES: Readonly<Record<number, ErrorCode>> = { 413: 'body_too_large', 415: 'invalid_content_type' }

@@ -1,0 +1,66 @@
+import type { RunEnded } from '@bureau/protocol'
+import { type EncodeEvent, encodeBatches, StreamBroken, streamResponse } from '@bureau/runtime'
+import type { FastifyReply } from 'fastify'
+import { endOf, type FaceRun } from '../face-host.ts'
+
+const EVENT_STREAM = 'text/event-stream; charset=utf-8'
+
+/** Streams a run to the client that has begun it, or comes back to it. What is not kept ends with its client. */
+export async function sendEvents(reply: FastifyReply, run: FaceRun, encode: EncodeEvent): Promise<void> {
+  const client = new Client(run)
+  if (reply.raw.destroyed) {
+    reply.hijack()
+    return client.leave()
+  }
+  try {
+    const chunks = encodeBatches(run.read(0, client.signal), encode)
+    await streamResponse(reply, {
+      contentType: EVENT_STREAM,
+      chunks,
+      keepalive: true,
+      onClientLost: () => client.leave(),
+    })
+  } catch (error) {
+    if (!(error instanceof StreamBroken) && !client.signal.aborted) throw error
+  }
+}
+
+/** Waits for the end of a run; undefined when the client has left before: then there is nothing to answer. */
+export async function waitForEnd(
+  reply: FastifyReply,
+  run: FaceRun,
+  watch?: EncodeEvent,
+): Promise<RunEnded | undefined> {
+  const client = new Client(run)
+  const leave = (): void => client.leave()
+  reply.raw.once('close', leave)
+  if (reply.raw.destroyed) leave()
+  try {
+    return await endOf(run, client.signal, watch)
+  } catch (error) {
+    if (!client.signal.aborted) throw error
+    reply.hijack()
+    return undefined
+  } finally {
+    reply.raw.off('close', leave)
+  }
+}
+
+/** Who has asked for a run, and may go away. */
+class Client {
+  readonly #left = new AbortController()
+  readonly #run: FaceRun
+
+  constructor(run: FaceRun) {
+    this.#run = run
+  }
+
+  get signal(): AbortSignal {
+    return this.#left.signal
+  }
+
+  leave(): void {
+    this.#left.abort(new Error('the client has left'))
+    this.#run.leave()
+  }
+}
