@@ -3,9 +3,9 @@ import { hostedMcpTool, tool as sdkTool } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { Gate, hold, mcpApprovalRequest, mcpCall, text, toolCall, type Turn } from '../support/fake-provider.ts'
-import { startToolServer } from '../support/tool-server.ts'
+import { startHttpToolServer } from '../support/tool-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
+import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
 const ROUTE = '/solo/get_response'
 const SECRET = 'a secret of this test that is long enough'
@@ -29,7 +29,11 @@ function refunds(options: { readonly edit?: boolean } = {}) {
 
 const call = (amount: number, callId = 'call_r'): Turn => toolCall('refund', { order: 7, amount }, { callId })
 
-async function open(tools: readonly AnyTool[], script: readonly Turn[], env: Record<string, string> = {}): Promise<TestServer> {
+async function open(
+  tools: readonly AnyTool[],
+  script: readonly Turn[],
+  env: Record<string, string> = {},
+): Promise<TestServer> {
   const folder = await temporaryFolder()
   const server = await startTestServer({
     agencies: soloAgency({ tools }),
@@ -140,7 +144,11 @@ describe('a call that needs an approval', () => {
     const server = await open([refund], [call(250), text('Done.')])
     const { chat_history, approvals } = await ask(server)
 
-    const { body } = await server.post(ROUTE, { message: 'Be quick.', chat_history, approvals: [decision(approvals[0])] })
+    const { body } = await server.post(ROUTE, {
+      message: 'Be quick.',
+      chat_history,
+      approvals: [decision(approvals[0])],
+    })
 
     const { items } = server.provider.modelRequests[1]!
     expect(items.map(({ type, role }: Json) => role ?? type)).toEqual([
@@ -166,9 +174,7 @@ describe('a call that needs an approval', () => {
     const next = await server.post(ROUTE, { message: 'Hello?', chat_history: [...chat_history, ...body.new_messages] })
 
     expect([body.response, next.body.response]).toEqual(['All right.', 'Yes?'])
-    expect(outputsOf(body.new_messages)).toEqual([
-      'Not carried out: the user has sent another message instead.',
-    ])
+    expect(outputsOf(body.new_messages)).toEqual(['Not carried out: the user has sent another message instead.'])
     expect(server.provider.modelRequests[1]!.items.map(({ type, role }: Json) => role ?? type)).toEqual([
       'user',
       'function_call',
@@ -203,7 +209,10 @@ describe('a call that needs an approval', () => {
 
     const { body } = await server.post(ROUTE, { chat_history, approvals: [decision(approvals[0])] })
 
-    expect(calls).toEqual([{ order: 7, amount: 5 }, { order: 7, amount: 250 }])
+    expect(calls).toEqual([
+      { order: 7, amount: 5 },
+      { order: 7, amount: 250 },
+    ])
     expect(body.new_messages.map(({ type }: Json) => type)).toEqual(['function_call_output', 'message'])
     expect(server.provider.rejected).toEqual([])
   })
@@ -232,7 +241,10 @@ describe('a call that needs an approval', () => {
 
   test('one whose arguments do not fit is answered at once: nobody is asked about a call that fails', async () => {
     const { refund } = refunds()
-    const server = await open([refund], [toolCall('refund', { order: 7 }), toolCall('refund', '{"order"'), text('I cannot.')])
+    const server = await open(
+      [refund],
+      [toolCall('refund', { order: 7 }), toolCall('refund', '{"order"'), text('I cannot.')],
+    )
 
     const { body } = await server.post(ROUTE, { message: 'Refund it.' })
 
@@ -268,13 +280,25 @@ describe('which tools ask', () => {
       return 'done'
     }
   }
-  const always = tool({ name: 'always', description: 'Asks.', parameters: z.object({}), needsApproval: true, execute: () => 'done' })
-  const ofSdk = sdkTool({ name: 'of_sdk', description: 'Asks.', parameters: z.object({}), needsApproval: true, execute: () => 'done' })
+  const always = tool({
+    name: 'always',
+    description: 'Asks.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: () => 'done',
+  })
+  const ofSdk = sdkTool({
+    name: 'of_sdk',
+    description: 'Asks.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: () => 'done',
+  })
 
   test.each<[string, AnyTool]>([
     ['Careful', Careful],
     ['always', always],
-    ['of_sdk', ofSdk as never],
+    ['of_sdk', ofSdk],
   ])('%s', async (name, careful) => {
     const server = await open([careful], [toolCall(name), text('Done.')])
     const { chat_history, approvals } = await ask(server)
@@ -326,10 +350,25 @@ describe('changed arguments', () => {
   })
 
   test.each<[string, boolean, object, RegExp]>([
-    ['of a tool that does not allow it', false, changed, /approvals\.0\.arguments: the arguments of this call cannot be changed/],
-    ['that do not fit the tool', true, { approve: true, arguments: { order: 'x' } }, /approvals\.0\.arguments: .*refund.*order/s],
+    [
+      'of a tool that does not allow it',
+      false,
+      changed,
+      /approvals\.0\.arguments: the arguments of this call cannot be changed/,
+    ],
+    [
+      'that do not fit the tool',
+      true,
+      { approve: true, arguments: { order: 'x' } },
+      /approvals\.0\.arguments: .*refund.*order/s,
+    ],
     ['that are not JSON', true, { approve: true, arguments: '{' }, /approvals\.0\.arguments: must be an object/],
-    ['of a call that is rejected', true, { ...changed, approve: false }, /approvals\.0\.arguments: a call that is rejected/],
+    [
+      'of a call that is rejected',
+      true,
+      { ...changed, approve: false },
+      /approvals\.0\.arguments: a call that is rejected/,
+    ],
   ])('422 %s; the token is still good', async (_, edit, answer, words) => {
     const { refund, calls } = refunds({ edit })
     const server = await open([refund], [call(250), text('Done.')])
@@ -358,7 +397,7 @@ describe('a token', () => {
     const later = await open([refund], [text('Done.')], env)
     const again = await later.post(ROUTE, body)
 
-    expect(both.map(({ status }) => status).toSorted()).toEqual([200, 422])
+    expect(both.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 422])
     expect([again.status, again.body.error]).toEqual([422, expect.stringMatching(/approvals\.0\.token: .*good once/)])
     expect(again.body.detail[0]).toMatchObject({ type: 'approval_used', loc: ['body', 'approvals', 0, 'token'] })
     expect(calls).toHaveLength(1)
@@ -388,7 +427,9 @@ describe('a token', () => {
     const other = 'another secret that is long enough too'
 
     const without = await (await open([refund], [], { BUREAU_SECRET: other })).post(ROUTE, body)
-    const rotated = await (await open([refund], [text('Done.')], { BUREAU_SECRET: `${other},${SECRET}` })).post(ROUTE, body)
+    const rotated = await (
+      await open([refund], [text('Done.')], { BUREAU_SECRET: `${other},${SECRET}` })
+    ).post(ROUTE, body)
 
     expect([without.status, rotated.status]).toEqual([422, 200])
   })
@@ -444,10 +485,17 @@ describe('a token', () => {
   })
 
   test.each<[string, (history: Json[]) => Json[], RegExp]>([
-    ['without the call', (history) => history.filter(({ type }) => type !== 'function_call'), /call_id: .*does not hold the call/],
+    [
+      'without the call',
+      (history) => history.filter(({ type }) => type !== 'function_call'),
+      /call_id: .*does not hold the call/,
+    ],
     [
       'with other arguments',
-      (history) => history.map((item) => (item.type === 'function_call' ? { ...item, arguments: '{"order":7,"amount":9000}' } : item)),
+      (history) =>
+        history.map((item) =>
+          item.type === 'function_call' ? { ...item, arguments: '{"order":7,"amount":9000}' } : item,
+        ),
       /call_id: .*not the one that was asked about/,
     ],
     [
@@ -481,7 +529,10 @@ describe('a token', () => {
     const swapped = { ...decision(approvals[0]), call_id: 'call_2' }
 
     const other = await server.post(ROUTE, { chat_history, approvals: [swapped] })
-    const twice = await server.post(ROUTE, { chat_history, approvals: [decision(approvals[0]), decision(approvals[0])] })
+    const twice = await server.post(ROUTE, {
+      chat_history,
+      approvals: [decision(approvals[0]), decision(approvals[0])],
+    })
 
     expect([other.status, twice.status]).toEqual([422, 422])
     expect(other.body.detail[0].loc).toEqual(['body', 'approvals', 0, 'call_id'])
@@ -530,7 +581,11 @@ describe('agents that ask each other', () => {
     return { solo: new Agency({ entryPoint: boss, flows: [[boss, worker]] }), calls }
   }
   const delegate = (callId = 'call_m'): Turn =>
-    toolCall('send_message', { recipient_agent: 'Worker', message: 'Refund it', additional_instructions: '' }, { callId })
+    toolCall(
+      'send_message',
+      { recipient_agent: 'Worker', message: 'Refund it', additional_instructions: '' },
+      { callId },
+    )
 
   test('the run waits for a call of the one that was asked, and both go on', async () => {
     const { solo, calls } = two()
@@ -564,11 +619,23 @@ describe('agents that ask each other', () => {
     const boss = new Agent({ name: 'Boss', instructions: 'Delegate.', model: 'gpt-test' })
     const folder = await temporaryFolder()
     const server = await startTestServer({
-      agencies: { solo: new Agency({ entryPoint: boss, flows: [[boss, ada], [boss, bob]] }) },
+      agencies: {
+        solo: new Agency({
+          entryPoint: boss,
+          flows: [
+            [boss, ada],
+            [boss, bob],
+          ],
+        }),
+      },
       env: { BUREAU_SECRET: SECRET, BUREAU_APPROVALS_PATH: folder },
     })
     const to = (name: string): Turn =>
-      toolCall('send_message', { recipient_agent: name, message: `Go ${name}`, additional_instructions: '' }, { callId: `to_${name}` })
+      toolCall(
+        'send_message',
+        { recipient_agent: name, message: `Go ${name}`, additional_instructions: '' },
+        { callId: `to_${name}` },
+      )
     server.provider.respond(({ lastUserText, toolOutputs, items }) => {
       const isNested = lastUserText.startsWith('Go ')
       if (isNested && toolOutputs.length === 0) return call(250, `call_${lastUserText.slice(3)}`)
@@ -576,16 +643,14 @@ describe('agents that ask each other', () => {
       return items.length === 1 ? [to('Ada'), to('Bob')] : text(toolOutputs.map(({ output }) => output).join(' / '))
     })
     const { chat_history, approvals } = await ask(server)
-    expect(approvals.map(({ agent }) => agent).toSorted()).toEqual(['Ada', 'Bob'])
+    expect(new Set(approvals.map(({ agent }) => agent))).toEqual(new Set(['Ada', 'Bob']))
 
     const { body } = await server.post(ROUTE, {
       chat_history,
       approvals: approvals.map((each) => decision(each, { approve: each.agent === 'Ada', reason: 'no' })),
     })
 
-    expect(body.response).toBe(
-      'Ada: paid 250 back / Bob: Not carried out: a person rejected this call. Reason: no',
-    )
+    expect(body.response).toBe('Ada: paid 250 back / Bob: Not carried out: a person rejected this call. Reason: no')
     expect([first.calls.length, second.calls.length]).toEqual([1, 0])
     expect(server.provider.rejected).toEqual([])
   })
@@ -593,7 +658,13 @@ describe('agents that ask each other', () => {
   test('a handoff beside a call that waits happens once the call is decided', async () => {
     const { refund } = refunds()
     const support = new Agent({ name: 'Support', instructions: 'Help.', model: 'gpt-test' })
-    const desk = new Agent({ name: 'Desk', instructions: 'Greet.', model: 'gpt-test', tools: [refund], handoffs: [support] })
+    const desk = new Agent({
+      name: 'Desk',
+      instructions: 'Greet.',
+      model: 'gpt-test',
+      tools: [refund],
+      handoffs: [support],
+    })
     const folder = await temporaryFolder()
     const server = await startTestServer({
       agencies: { solo: new Agency({ entryPoint: desk, agents: [support] }) },
@@ -613,7 +684,8 @@ describe('agents that ask each other', () => {
 
 describe('tool servers', () => {
   const listing = async (requireApproval: 'always' | 'never' | string[], script: readonly Turn[]) => {
-    const tools = await startToolServer()
+    const tools = await startHttpToolServer()
+    closeAfterTest(() => tools.close())
     const server = await startTestServer({
       agencies: soloAgency({
         mcpServers: [new MCPServerStreamableHttp({ url: tools.url, name: 'tools', requireApproval })],
@@ -627,27 +699,35 @@ describe('tool servers', () => {
   test.each<['always' | 'never' | string[], string | undefined]>([
     ['always', 'waiting'],
     ['never', undefined],
-    [['echo'], 'waiting'],
+    [['greet'], 'waiting'],
     [['another'], undefined],
   ])('requireApproval %o', async (requireApproval, status) => {
-    const server = await listing(requireApproval, [toolCall('echo', { text: 'hello' }), text('Done.')])
+    const server = await listing(requireApproval, [toolCall('greet', { name: 'Ada' }), text('Done.')])
 
     const { body, chat_history, approvals } = await ask(server)
 
     expect(body.status).toBe(status)
     if (status === undefined) return
-    expect(approvals).toMatchObject([{ tool: 'echo', edit: false }])
+    expect(approvals).toMatchObject([{ tool: 'greet', edit: false }])
     const { body: done } = await server.post(ROUTE, { chat_history, approvals: [decision(approvals[0])] })
-    expect([done.response, outputsOf(done.new_messages)[0]]).toEqual(['Done.', expect.stringContaining('hello')])
+    expect(done.response).toBe('Done.')
+    expect(JSON.stringify(outputsOf(done.new_messages))).toContain('Hello Ada, from the tool server')
   })
 
   test('of the provider: its request is answered with the next one, and everything stays in the history', async () => {
-    const docs = hostedMcpTool({ serverLabel: 'docs', serverUrl: 'https://docs.example/mcp', requireApproval: 'always' })
-    const server = await open([docs as never], [
-      mcpApprovalRequest('docs', 'delete', { id: 7 }),
-      [mcpCall({ server: 'docs', name: 'delete', output: 'gone' }), text('Deleted.')],
-      text('Yes.'),
-    ])
+    const docs = hostedMcpTool({
+      serverLabel: 'docs',
+      serverUrl: 'https://docs.example/mcp',
+      requireApproval: 'always',
+    })
+    const server = await open(
+      [docs],
+      [
+        mcpApprovalRequest('docs', 'delete', { id: 7 }),
+        [mcpCall({ server: 'docs', name: 'delete', output: 'gone' }), text('Deleted.')],
+        text('Yes.'),
+      ],
+    )
     const stream = await (await server.stream('/solo/get_response_stream', { message: 'Delete it.' })).all()
     expect(stream.outline.slice(-3)).toEqual(['approval_requested', 'messages', 'end'])
     const { new_messages: chat_history, approvals } = stream.result
@@ -659,7 +739,11 @@ describe('tool servers', () => {
 
     expect(body.response).toBe('Deleted.')
     const given = server.provider.modelRequests[1]!.items.at(-1)
-    expect(given).toMatchObject({ type: 'mcp_approval_response', approve: true, approval_request_id: approvals[0].call_id })
+    expect(given).toMatchObject({
+      type: 'mcp_approval_response',
+      approve: true,
+      approval_request_id: approvals[0].call_id,
+    })
     expect(whole.map(({ type, role }) => role ?? type)).toEqual([
       'user',
       'mcp_approval_request',
@@ -672,13 +756,20 @@ describe('tool servers', () => {
   })
 
   test('of the provider, rejected or left: the provider reads it', async () => {
-    const docs = hostedMcpTool({ serverLabel: 'docs', serverUrl: 'https://docs.example/mcp', requireApproval: 'always' })
-    const server = await open([docs as never], [
-      mcpApprovalRequest('docs', 'delete'),
-      text('As you like.'),
-      mcpApprovalRequest('docs', 'delete'),
-      text('All right.'),
-    ])
+    const docs = hostedMcpTool({
+      serverLabel: 'docs',
+      serverUrl: 'https://docs.example/mcp',
+      requireApproval: 'always',
+    })
+    const server = await open(
+      [docs],
+      [
+        mcpApprovalRequest('docs', 'delete'),
+        text('As you like.'),
+        mcpApprovalRequest('docs', 'delete'),
+        text('All right.'),
+      ],
+    )
     const first = await ask(server)
     const no = decision(first.approvals[0], { approve: false, reason: 'Keep it.' })
     const rejected = await server.post(ROUTE, { chat_history: first.chat_history, approvals: [no] })

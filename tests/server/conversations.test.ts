@@ -6,7 +6,6 @@ import {
   codeInterpreter,
   fileSearch,
   imageGeneration,
-  mcpApprovalRequest,
   mcpCall,
   mcpListTools,
   reasoning,

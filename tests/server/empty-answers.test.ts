@@ -1,11 +1,9 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import { ScriptedModel } from '@bureau/framework/testing'
-import { hostedMcpTool } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import {
   completed,
-  mcpApprovalRequest,
   reasoning,
   refusal,
   text,
@@ -100,21 +98,6 @@ describe('a model that has nothing to say is asked once', () => {
     const { status, body } = await server.post('/solo/get_response', { message: 'water the plants' })
 
     expect([status, body.response, body.usage.request_count]).toEqual([200, '', 2])
-  })
-
-  test('but a hosted tool that waits for an approval fails the run', async () => {
-    const docs = hostedMcpTool({
-      serverLabel: 'docs',
-      serverUrl: 'https://docs.example/mcp',
-      requireApproval: 'always',
-    })
-    const server = await startTestServer({ agencies: soloAgency({ tools: [docs] }) })
-    server.provider.script([mcpApprovalRequest('docs', 'delete')])
-
-    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
-
-    expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'approval_required' })
-    expect(server.provider.modelRequests).toHaveLength(1)
   })
 
   test.each<[string, Turn]>([

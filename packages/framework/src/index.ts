@@ -73,7 +73,7 @@ export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'
 export type { CallerFunction, CallerOptions, RunInput } from './run/run-input.ts'
-export { type AgencyContext, createRunContext, type RunContext } from './agency/run-context.ts'
+export { type AgencyContext, createRunContext, type RunContext, type ToolContext } from './agency/run-context.ts'
 export { limitedResult, limitedText, MAX_OUTPUT_CHARACTERS } from './loop/limited-output.ts'
 export { type FunctionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './agency/function-tool.ts'
 export {
@@ -84,7 +84,6 @@ export {
   tool,
   Tool,
   type ToolClass,
-  type ToolContext,
   type ToolDefinition,
   toAgentTools,
 } from './agency/tool.ts'

@@ -14,7 +14,7 @@ import type { RunJournal, RunResume } from './run/run-journal.ts'
 import type { RunControl } from './run/run-control.ts'
 import { RunStopped } from './run/run-errors.ts'
 import { describeFailure } from './run/run-failure.ts'
-import { inputItems, type RunInput } from './run/run-input.ts'
+import type { RunInput } from './run/run-input.ts'
 import { RunTrace } from './trace/run-trace.ts'
 import { type AnyTool, toAgentTools } from './agency/tool.ts'
 

@@ -26,7 +26,7 @@ export const ClientConfig = z
 export type ClientConfig = z.infer<typeof ClientConfig>
 
 /** What a person has decided about a call. */
-export const ApprovalAnswer = z
+const ApprovalAnswer = z
   .object({
     call_id: Identifier,
     approve: z.boolean(),
@@ -38,7 +38,6 @@ export const ApprovalAnswer = z
     token: z.string().max(MAX_TOKEN_LENGTH).describe('Of the request for the approval, unchanged.'),
   })
   .meta({ id: 'ApprovalAnswer' })
-export type ApprovalAnswer = z.infer<typeof ApprovalAnswer>
 
 /** Body of `get_response` and `get_response_stream`. Unknown members are ignored. */
 export const RunRequest = z

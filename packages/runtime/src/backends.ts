@@ -44,12 +44,7 @@ const RUN_LOGS_PREFIX = 'bureau:kept:'
  *
  * @throws ConfigError Redis cannot be reached.
  */
-export async function openBackends({
-  redisUrl,
-  log,
-  resumeMs,
-  claimsDirectory,
-}: BackendsOptions): Promise<Backends> {
+export async function openBackends({ redisUrl, log, resumeMs, claimsDirectory }: BackendsOptions): Promise<Backends> {
   const redis = redisUrl === undefined ? undefined : await connectRedis({ url: redisUrl, onError: logLoss(log) })
   const runs = redis ? new RedisRunRegistry(redis) : new MemoryRunRegistry()
   const kept = { prefix: RUN_LOGS_PREFIX, lingerMs: resumeMs }

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
 import { openAiFaces } from '@bureau/faces'
 import { type Agency, McpConnections } from '@bureau/framework'
@@ -23,8 +22,7 @@ import {
   usableDirectories,
 } from '@bureau/runtime'
 import { z } from 'zod'
-import { Approvals } from './approvals/approvals.ts'
-import { ApprovalTokens } from './approvals/approval-tokens.ts'
+import { openApprovals } from './approvals/open-approvals.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
@@ -46,7 +44,7 @@ import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
 import { checkServerOptions } from './check-options.ts'
-import { approvalMsOf, drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
+import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
 import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
@@ -75,12 +73,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
   const models = modelAccess(config, options.egress)
   const resumeMs = resumeMsOf(options)
-  const backends = await openBackends({
-    redisUrl: config.redisUrl,
-    log,
-    resumeMs,
-    claimsDirectory: join(config.approvals.directory, 'used'),
-  })
+  const backends = await openBackends({ ...config, log, resumeMs, claimsDirectory: config.approvals.used })
   const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const watched = { now: Date.now, observer: observability.observer() }
@@ -96,12 +89,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
       environmentOf: (request) => ({ ...environment, observer: observability.observer(request) }),
     }),
     keepsRuns: resumeMs > 0,
-    approvals: new Approvals({
-      tokens: new ApprovalTokens(config.approvals),
-      claims: backends.claims,
-      lifeMs: approvalMsOf(options),
-      now: Date.now,
-    }),
+    approvals: openApprovals(options, config.approvals, backends.claims),
     signIns,
     log,
     metadataOptions: { ...metadataOptions(options, config), toolServers: { mcp: environment.mcp, log } },
@@ -109,12 +97,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     aguiReasoning: options.aguiReasoning ?? true,
     files: fileSettings(options, models),
   }
-  app.addHook('onClose', async () => {
-    await context.environment.mcp.close()
-    await signIns?.close()
-    await backends.close()
-    await models.close()
-  })
+  app.addHook('onClose', () => closeAll([environment.mcp, signIns, backends, models]))
   logRequests(app)
   await allowOrigins(app, callers.origins)
   finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
@@ -131,6 +114,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
   serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
   return app
+}
+
+async function closeAll(parts: readonly ({ readonly close: () => Promise<void> } | undefined)[]): Promise<void> {
+  for (const part of parts) await part?.close()
 }
 
 const VERSION = '0.1.0'

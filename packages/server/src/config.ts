@@ -49,7 +49,9 @@ export const ServerEnvironment = z.object({
   BUREAU_APPROVALS_PATH: z
     .string()
     .optional()
-    .describe('Folder of the key for approvals and, without Redis, of those that were used. Default: ~/.bureau/approvals.'),
+    .describe(
+      'Folder of the key for approvals and, without Redis, of those that were used. Default: ~/.bureau/approvals.',
+    ),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional().describe('Collector that gets traces of runs (OTLP over HTTP).'),
   NODE_ENV: z.string().optional().describe('production: the demo model is never chosen on its own.'),
 })
@@ -68,8 +70,10 @@ export type ServerConfig = {
   readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
   readonly approvals: {
     readonly secrets: readonly string[]
-    /** Folder of the key and of what was used. */
+    /** Folder of the key that is used without a secret. */
     readonly directory: string
+    /** Folder of what was used, without Redis. */
+    readonly used: string
   }
   /** Reads one variable: server tokens and keys of other providers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
@@ -87,6 +91,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
   if (!parsed.success) throw new ConfigError(z.prettifyError(parsed.error))
   const env = parsed.data
   const configured = env.OPENAI_API_KEY !== undefined || env.OPENAI_BASE_URL !== undefined
+  const approvals = env.BUREAU_APPROVALS_PATH ?? join(homedir(), '.bureau', 'approvals')
   const offline = !configured && env.NODE_ENV !== 'production'
   return {
     model: {
@@ -102,7 +107,8 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
     oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
     approvals: {
       secrets: secretsOf(env.BUREAU_SECRET ?? ''),
-      directory: env.BUREAU_APPROVALS_PATH ?? join(homedir(), '.bureau', 'approvals'),
+      directory: approvals,
+      used: join(approvals, 'used'),
     },
     read,
   }

@@ -168,8 +168,5 @@ export function readVendors(
 /** How long the events of a run that outlives its client are kept, in milliseconds. */
 export const resumeMsOf = ({ resumeMs = 60_000 }: ServerOptions): number => resumeMs
 
-/** How long a person may take to decide about a call, in milliseconds. */
-export const approvalMsOf = ({ approvalMs = 604_800_000 }: ServerOptions): number => approvalMs
-
 /** How long runs may go on after a stop signal, in milliseconds. */
 export const drainMsOf = ({ drainMs = 30_000 }: ServerOptions): number => drainMs

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { AnyFunction } from '../options.ts'
-import type { ToolContext } from './tool.ts'
+import type { ToolContext } from './run-context.ts'
 
 type When<Input> =
   | boolean

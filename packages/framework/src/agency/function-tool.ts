@@ -1,4 +1,3 @@
-// oxlint-disable max-classes-per-file -- the two ways in which a call has no result
 import { z } from 'zod'
 import type { NamedAgent } from './guardrail.ts'
 import type { RunContext } from './run-context.ts'

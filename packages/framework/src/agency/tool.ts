@@ -5,7 +5,7 @@ import type { ProviderTool } from './language-model.ts'
 import { isProviderTool, toHostedTool } from './provider-tools.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
-import type { AgencyContext, RunContext } from './run-context.ts'
+import type { AgencyContext, RunContext, ToolContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
 
 /** What an agent may have among its tools, once classes are made into functions. */
@@ -13,21 +13,6 @@ export type AgentTool = FunctionTool | HostedTool
 
 /** A tool in any style. Of tools that a provider's package describes, only that provider's models know. */
 export type AnyTool = AgentTool | Tool | ToolClass | ProviderTool
-
-/** What a tool may know of the run that called it. */
-export type ToolContext = {
-  /** The caller's context for this run; never part of the prompt. Changes are seen by later tools of the same run. */
-  readonly userContext: Record<string, unknown>
-  /** Null outside a run, as at `POST /tool/<name>`. */
-  readonly run: AgencyContext | null
-  /** Aborts when the run is cancelled. Null outside a run. */
-  readonly signal: AbortSignal | null
-  /**
-   * Names this call, and no other, also when it is made again after a crash: 43 characters of A-Z a-z 0-9 _ -. For other
-   * services that take such a key. Null outside a run.
-   */
-  readonly idempotencyKey: string | null
-}
 
 /**
  * Finds out what became of a call whose process has died: what `execute` would have returned, or undefined when the call

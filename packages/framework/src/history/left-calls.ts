@@ -12,7 +12,9 @@ export function answersToLeftCalls(thread: readonly Message[], next: readonly Wi
   const turn = thread.slice(thread.findLastIndex(({ role }) => role === 'user') + 1)
   const calls = turn.filter(({ type, agent_run_id: run }) => run !== undefined && CALLS.has(type))
   if (calls.length === 0) return []
-  const answered = new Set([...turn.map(withoutMetadata), ...next].filter(({ type }) => ANSWERS.has(type)).map(answeredId))
+  const answered = new Set(
+    [...turn.map(withoutMetadata), ...next].filter(({ type }) => ANSWERS.has(type)).map(answeredId),
+  )
   return calls.filter((call) => !answered.has(callId(call))).map(refusal)
 }
 

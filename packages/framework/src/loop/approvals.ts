@@ -1,6 +1,6 @@
 import type { WireItem } from '@bureau/protocol'
 import type { FunctionTool } from '../agency/function-tool.ts'
-import type { HeldCall } from '../run/run.ts'
+import type { HeldCall } from '../run/held-call.ts'
 import { RunFailed } from '../run/run-errors.ts'
 import type { CallDecision } from '../run/advance-run.ts'
 import type { Conversation } from './conversation.ts'
@@ -10,7 +10,7 @@ import { argumentsOf } from './read-response.ts'
 import { callIdOf } from './turn-items.ts'
 
 /** A call, and what carries it out: the function of that name, or a tool server of the model's provider. */
-export type HoldableCall = { readonly call: WireItem; readonly tool: FunctionTool | 'hosted' | undefined }
+type HoldableCall = { readonly call: WireItem; readonly tool: FunctionTool | 'hosted' | undefined }
 
 /**
  * Marks the calls of the turn about which a person must decide, and announces none of them yet: the others are carried out first.
@@ -32,7 +32,8 @@ export async function holdCalls(
     if (isHeld !== (state.status === 'waiting')) {
       conversation.advance({ type: isHeld ? 'call.held' : 'call.freed', call_id: state.call_id })
     }
-    if (isHeld) conversation.run.held.push({ source: conversation.source, request: requestOf(conversation, { call, tool }) })
+    if (isHeld)
+      conversation.run.held.push({ source: conversation.source, request: requestOf(conversation, { call, tool }) })
   }
 }
 
@@ -52,7 +53,9 @@ async function needsPerson(
   try {
     return await tool.needsApproval(context, input, call.call_id)
   } catch (cause) {
-    throw new RunFailed('run_failed', { cause: new Error(`needsApproval of the tool "${tool.name}" failed`, { cause }) })
+    throw new RunFailed('run_failed', {
+      cause: new Error(`needsApproval of the tool "${tool.name}" failed`, { cause }),
+    })
   }
 }
 

@@ -120,19 +120,28 @@ async function carryOut(
   if (state?.status === 'waiting') return undefined
   const known = outputOf(conversation, call)
   if (known) return tool && { type: 'function_output', tool, output: known['output'], item: known }
-  if (state?.status === 'rejected') {
-    await returned(conversation, call, functionOutput(call, rejectionText(state.decision!)))
+  if (!tool || state?.status === 'rejected') {
+    const reason = tool ? rejectionText(state!.decision!) : `Tool '${String(call['name'])}' not found.`
+    await returned(conversation, call, functionOutput(call, reason))
     return undefined
   }
-  if (!tool) {
-    await returned(conversation, call, functionOutput(call, `Tool '${String(call['name'])}' not found.`))
-    return undefined
-  }
+  return use(conversation, turn, { call, tool, signal, changed: state?.decision?.arguments ?? undefined })
+}
+
+type Use = {
+  readonly call: WireItem
+  readonly tool: FunctionTool
+  readonly signal: AbortSignal
+  /** What a person has put in place of the model's arguments. */
+  readonly changed: string | undefined
+}
+
+async function use(conversation: Conversation, turn: PreparedTurn, used: Use): Promise<ToolResult> {
+  const { call, tool, changed } = used
   const { trace, agent } = conversation
   const { name } = tool
   trace?.toolStarted(agent, { tool: name, callId: call.call_id!, content: () => call['arguments'] })
-  const changed = state?.decision?.arguments ?? undefined
-  const output = await invoke(conversation, turn, { call, tool, signal, argumentsText: changed ?? argumentsOf(call) })
+  const output = await invoke(conversation, turn, used)
   const wireOutput = toWireOutput(output)
   const shown = changed === undefined ? wireOutput : withChangedArguments(wireOutput, changed)
   const item = limitedOutput(functionOutput(call, shown))
@@ -152,18 +161,12 @@ export async function returned(conversation: Conversation, call: WireItem, outpu
   conversation.run.emit(toolOutputCreated(output, conversation.source, facts))
 }
 
-type Invocation = {
-  readonly call: WireItem
-  readonly tool: FunctionTool
-  readonly argumentsText: string
-  readonly signal: AbortSignal
-}
-
 async function invoke(
   conversation: Conversation,
   { context, agent }: PreparedTurn,
-  { call, tool, signal, argumentsText }: Invocation,
+  { call, tool, signal, changed }: Use,
 ): Promise<unknown> {
+  const argumentsText = changed ?? argumentsOf(call)
   const toolCall = { type: 'function_call', callId: call.call_id!, name: tool.name, arguments: argumentsText }
   const idempotencyKey = idempotencyKeyOf(conversation, call)
   const data = { context, agent, toolCall }

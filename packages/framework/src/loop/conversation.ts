@@ -46,6 +46,8 @@ export class Conversation implements AgencyContext {
   readonly trace: ConversationTrace | undefined
   /** Messages, calls and their outputs, in order, fit for the model. */
   readonly items: WireItem[] = []
+  /** What the user has said since the turn began to wait: it follows on that turn. */
+  readonly later: WireItem[] = []
   #lostRequest: boolean
   readonly #resume: ConversationState | undefined
   #state: ConversationState
@@ -56,7 +58,6 @@ export class Conversation implements AgencyContext {
   readonly #keys = new Set<string>()
   readonly #startedBefore = new Set<string>()
   readonly #busyRecipients = new Set<string>()
-  readonly #news: { readonly items: readonly WireItem[]; readonly origin: string | undefined }[] = []
   readonly #additionalInstructions: string | undefined
 
   constructor(run: Run, options: ConversationOptions) {
@@ -188,11 +189,6 @@ export class Conversation implements AgencyContext {
     this.#given(items)
   }
 
-  /** Items of the request that follow on the turn that waits. */
-  giveLater(items: readonly WireItem[], origin?: string): void {
-    if (items.length > 0) this.#news.push({ items, origin })
-  }
-
   /** Goes on from where the process before has come to, if there was one. All that comes from outside is there again. */
   restore(): void {
     if (!this.#resume) return
@@ -211,16 +207,6 @@ export class Conversation implements AgencyContext {
     const at = this.run.produced
     for (const item of items) this.run.store(item, this.#source, timestampMicros(this.run.environment.now()), origin)
     this.#storedAt(at, items)
-  }
-
-  /** True: the user has said something since the turn began to wait. */
-  get hasNews(): boolean {
-    return this.#news.length > 0
-  }
-
-  /** The turn that has waited is over: what the user has said since joins the conversation. */
-  receiveNews(): void {
-    for (const { items, origin } of this.#news.splice(0)) this.receive(items, origin)
   }
 
   /** What the tools of the turn that begins are, by their names, for the events of their calls. */
@@ -258,13 +244,7 @@ export class Conversation implements AgencyContext {
     this.advance({ type: 'call.ended', call_id: callIdOf(call), status })
   }
 
-  /** The turn stays as it is until the run goes on. */
-  suspend(): void {
-    this.advance({ type: 'suspended' })
-    this.run.suspend(this.turn.inOrder)
-  }
-
-  /** True: the process before had begun the call, and nobody knows what became of it. */
+  /** True: the process before had begun the call, and nobody knows how it ended. */
   wasStarted({ call_id: callId }: WireItem): boolean {
     return this.#startedBefore.has(callId ?? '')
   }
@@ -277,9 +257,7 @@ export class Conversation implements AgencyContext {
 
   /** Stores what the running turn has produced. */
   endTurn(): void {
-    if (this.#state.phase === 'waiting') return
-    const turn = this.turn.take()
-    if (turn.length === 0) return
+    const turn = this.turn.take(this.#state.calls)
     const at = this.run.produced
     for (const { item, source, timestamp, origin } of turn) this.run.store(item, source, timestamp, origin)
     const items = turn.map(({ item }) => item)

@@ -33,8 +33,7 @@ export async function runConversation(conversation: Conversation): Promise<unkno
     return answer
   } catch (thrown) {
     if (thrown instanceof CallSuspended && !conversation.mustStop) {
-      conversation.suspend()
-      conversation.trace?.leave(null)
+      suspend(conversation)
       throw thrown
     }
     const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
@@ -43,6 +42,14 @@ export async function runConversation(conversation: Conversation): Promise<unkno
     conversation.trace?.leave(errorCodeOf(error))
     throw error
   }
+}
+
+/** The turn is not over: what it has produced stays in the run's state until the run goes on. */
+function suspend(conversation: Conversation): void {
+  const { run, state, turn, trace } = conversation
+  run.suspended.push(...turn.take(state.calls).map((each) => run.stamped(each.item, each)))
+  conversation.advance({ type: 'suspended' })
+  trace?.leave(null)
 }
 
 async function takeTurns(conversation: Conversation): Promise<unknown> {
@@ -75,7 +82,8 @@ async function takeTurn(conversation: Conversation, context: RunContext): Promis
     return GO_ON
   }
   // An answer that was given before the user has said more answers nothing.
-  if (outcome.answer !== undefined && !conversation.hasNews) return acceptAnswer(conversation, context, outcome.answer)
+  if (outcome.answer !== undefined && conversation.later.length === 0)
+    return acceptAnswer(conversation, context, outcome.answer)
   conversation.endTurn()
   conversation.advance({ type: 'turn.ended' })
   return GO_ON
@@ -85,7 +93,7 @@ type Asked = { readonly turn: PreparedTurn; readonly response: ReadResponse }
 
 async function ask(conversation: Conversation, context: RunContext): Promise<Asked> {
   if (conversation.state.turns >= conversation.run.maxTurns) throw new RunFailed('max_turns_exceeded')
-  conversation.receiveNews()
+  conversation.receive(conversation.later.splice(0))
   const inputIsGood = await checkInput(conversation, context)
   const turn = await prepareTurn(conversation, context)
   conversation.advance({ type: 'asked' })
@@ -122,7 +130,10 @@ async function leaveToCaller(
 const NOT_HANDED_OVER = 'Not carried out: functions of the caller were called in this turn.'
 
 /** Which of the agent's functions each call is for. */
-function bindingsOf(turn: PreparedTurn, { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' }): CallBinding[] {
+function bindingsOf(
+  turn: PreparedTurn,
+  { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' },
+): CallBinding[] {
   const describe = (call: WireItem, binding: Pick<CallBinding, 'binding' | 'repeatable'>): CallBinding => ({
     call_id: callIdOf(call),
     name: String(call['name']),

@@ -36,8 +36,7 @@ export function openUserConversation(run: Run, agent: string): Conversation {
   })
   if (run.continuesAnother) {
     conversation.restore()
-    if (input.attachmentSources) conversation.giveLater([input.attachmentSources])
-    conversation.giveLater(next)
+    conversation.later.push(...(input.attachmentSources ? [input.attachmentSources] : []), ...next)
     return conversation
   }
   const reminder = recipientReminder(thread, agents.get(agent)!)

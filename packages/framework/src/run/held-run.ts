@@ -63,7 +63,11 @@ export function waitingCalls({ conversations }: RunState): WaitingCall[] {
 }
 
 /** Nobody waits for a decision in a conversation that has gone on. */
-const OVERTAKEN: CallDecision = { approved: false, reason: 'The user has sent another message instead.', arguments: null }
+const OVERTAKEN: CallDecision = {
+  approved: false,
+  reason: 'The user has sent another message instead.',
+  arguments: null,
+}
 
 /**
  * The state after decisions. Those about calls that do not wait change nothing.

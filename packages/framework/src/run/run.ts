@@ -1,6 +1,5 @@
 import {
   addUsage,
-  type ApprovalRequest,
   type EventSource,
   type Message,
   NO_USAGE,
@@ -18,6 +17,7 @@ import type { OAuthAccess } from '../mcp/oauth-access.ts'
 import { RunToolServers } from '../mcp/run-tool-servers.ts'
 import type { ModelAccess } from '../models/resolve-model.ts'
 import { costOfResponse, usageOfResponse } from '../models/pricing.ts'
+import type { HeldCall } from './held-call.ts'
 import type { RunControl } from './run-control.ts'
 import type { RunJournal, RunResume } from './run-journal.ts'
 import { RunFailed } from './run-errors.ts'
@@ -40,12 +40,6 @@ export type OnToolFailure = (
   error: unknown,
   facts: { readonly runId: string; readonly agent: string; readonly tool: string },
 ) => void
-
-/** A call that waits for a person. */
-export type HeldCall = {
-  readonly source: EventSource
-  readonly request: Omit<ApprovalRequest, 'expires_at' | 'token'>
-}
 
 /** What a process offers to all its runs. */
 export type RunEnvironment = {
@@ -213,7 +207,7 @@ export class Run {
   /** A message of the request. A run that is taken up has it already. */
   give(item: WireItem, source: EventSource, origin?: string): void {
     this.#given++
-    const message = this.#stamped(item, { source, timestamp: timestampMicros(this.environment.now()), origin })
+    const message = this.stamped(item, { source, timestamp: timestampMicros(this.environment.now()), origin })
     this.messages.push(message)
     if (!this.#resume) this.#journal?.stored(message)
   }
@@ -223,14 +217,9 @@ export class Run {
     for (const message of this.#resume?.messages ?? []) if (!isGiven(message)) this.messages.push(message)
   }
 
-  /** A turn waits with these items. */
-  suspend(turn: readonly { item: WireItem; source: EventSource; timestamp: number; origin?: string | undefined }[]): void {
-    for (const { item, ...facts } of turn) this.suspended.push(this.#stamped(item, { origin: undefined, ...facts }))
-  }
-
   store(item: WireItem, source: EventSource, timestamp: number, origin?: string): void {
     if (this.#closed) return
-    const message = this.#stamped(item, { source, timestamp, origin })
+    const message = this.stamped(item, { source, timestamp, origin })
     this.messages.push(message)
     this.#journal?.stored(message)
   }
@@ -251,9 +240,10 @@ export class Run {
     this.control.signal.throwIfAborted()
   }
 
-  #stamped(
+  /** The item as it is stored. */
+  stamped(
     item: WireItem,
-    { source, timestamp, origin }: { source: EventSource; timestamp: number; origin: string | undefined },
+    { source, timestamp, origin }: { source: EventSource; timestamp: number; origin?: string | undefined },
   ): Message {
     return stamp(item, {
       ...source,

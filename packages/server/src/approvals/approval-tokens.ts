@@ -93,7 +93,8 @@ export class ApprovalTokens {
 }
 
 function keyOf(secret: string): Key {
-  const derive = (purpose: string, length: number): Buffer => Buffer.from(hkdfSync('sha256', secret, '', purpose, length))
+  const derive = (purpose: string, length: number): Buffer =>
+    Buffer.from(hkdfSync('sha256', secret, '', purpose, length))
   return { id: derive('bureau approval key id', KEY_ID_BYTES), bytes: derive('bureau approval key', 32) }
 }
 
@@ -104,7 +105,9 @@ function placeOf({ agency, userId }: CallOwner): Buffer {
 function decrypted(key: Key, sealed: Buffer, place: Buffer): unknown {
   const tag = sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES)
   try {
-    const decipher = createDecipheriv('aes-256-gcm', key.bytes, sealed.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES })
+    const decipher = createDecipheriv('aes-256-gcm', key.bytes, sealed.subarray(0, IV_BYTES), {
+      authTagLength: TAG_BYTES,
+    })
       .setAAD(place)
       .setAuthTag(tag)
     const content = Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()])

@@ -15,7 +15,7 @@ import { InvalidBody } from '../http/invalid-body.ts'
 import type { ApprovalTokens, CallOwner, HeldCall } from './approval-tokens.ts'
 
 /** What a person has decided about a call, as a face has read it. */
-export type Answer = {
+type Answer = {
   readonly token: string
   /** The call that the client means, where it says so. */
   readonly callId?: string
@@ -55,7 +55,7 @@ type Asked = {
 }
 
 /** A run that goes on. */
-export type Continued = {
+type Continued = {
   readonly history: readonly Message[]
   readonly resume: RunResume
   /** The run could not be started after all: the same decisions may come again. */
@@ -95,7 +95,14 @@ export class Approvals {
       lifeMs,
       seal: ({ call_id, tool, arguments: args, agent, agent_run_id, edit, expires_at }, { state, nested }) =>
         tokens.seal(owner, {
-          ...{ run_id: state.run_id, call_id, tool, arguments: args, agent, agent_run_id, edit, state },
+          run_id: state.run_id,
+          call_id,
+          tool,
+          arguments: args,
+          agent,
+          agent_run_id,
+          edit,
+          state,
           expires_at: Date.parse(expires_at),
           nested: keepsNested ? [] : [...nested],
         }),
@@ -142,7 +149,8 @@ export class Approvals {
   /** @throws ApprovalRefused the call has its output, and the protocol does not forgive repetitions. */
   #isAnswered({ call, at }: Opened, history: readonly Message[], { lenient }: Answers): boolean {
     const isAnswer = ({ type, call_id: id, approval_request_id: asked }: Message): boolean =>
-      (type === 'function_call_output' && id === call.call_id) || (type === 'mcp_approval_response' && asked === call.call_id)
+      (type === 'function_call_output' && id === call.call_id) ||
+      (type === 'mcp_approval_response' && asked === call.call_id)
     const isAnswered = history.some(isAnswer)
     if (isAnswered && !lenient) throw new ApprovalRefused('approval_used', { at, message: 'the call has its output' })
     return isAnswered

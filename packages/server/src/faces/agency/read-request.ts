@@ -59,7 +59,9 @@ function parsedArguments(text: string, at: number): unknown {
     return JSON.parse(text)
   } catch {
     const loc = ['body', 'approvals', at, 'arguments']
-    throw new InvalidBody([{ type: 'json_invalid', loc, msg: 'must be an object, or the JSON text of one', input: text }])
+    throw new InvalidBody([
+      { type: 'json_invalid', loc, msg: 'must be an object, or the JSON text of one', input: text },
+    ])
   }
 }
 

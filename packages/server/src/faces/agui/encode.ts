@@ -56,13 +56,13 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
       return rawFrame(event)
     case 'run.ended':
       return items.settle(event.status) + runEnded(event, run)
-    case 'approval.requested': // part of the last event
-    case 'run.resumed': // of runs that outlive their process
-    case 'log.ended':
-    case 'log.reset': // of logs that are kept
-      return ''
+    default:
+      return NO_FRAME[event.type]
   }
 }
+
+/** What waits is part of the last event; the others belong to logs that are kept, and to runs that outlive their process. */
+const NO_FRAME = { 'approval.requested': '', 'run.resumed': '', 'log.ended': '', 'log.reset': '' } as const
 
 function rawFrame(event: RunEvent): string {
   const text = eventEnvelope(event)

@@ -13,7 +13,8 @@ export function selectInput(request: AguiRequest): RunRequest {
   const { chat_history, additional_instructions, user_context, client_config, file_ids, file_urls } = request
   const hasFiles = Boolean(file_ids?.length) || Object.keys(file_urls ?? {}).length > 0
   const { message, history } = split(request, chat_history ?? [])
-  if (message.length === 0 && !hasFiles && !request.resume?.length) throw new UnusableInput('There is no message to answer.')
+  if (message.length === 0 && !hasFiles && !request.resume?.length)
+    throw new UnusableInput('There is no message to answer.')
   return {
     message,
     chat_history: history,
@@ -30,7 +31,7 @@ type Split = { readonly message: RunRequest['message']; readonly history: Messag
 function split({ messages, resume }: AguiRequest, history: readonly Message[]): Split {
   // A run that goes on has no message, unless the user has said something since it stopped.
   if (resume?.length && messages.at(-1)?.role !== 'user') {
-    return { message: [], history: history.length > 0 ? [...history] : (toWireItems(messages) as Message[]) }
+    return { message: [], history: history.length > 0 ? [...history] : toWireItems(messages) }
   }
   if (messages.length > 0) {
     const start = startOfCurrent(messages)
@@ -63,7 +64,8 @@ function currentMessage(items: readonly Readonly<Record<string, unknown>>[]): Ru
 /** What was decided about calls that wait. The protocol wants all of them decided at once, and forgives repetitions. */
 export function answersOf({ resume }: AguiRequest): Answers {
   const list = (resume ?? []).map((entry) => {
-    if (entry.status === 'cancelled') return { token: entry.interruptId, approve: false, reason: 'The user cancelled it.' }
+    if (entry.status === 'cancelled')
+      return { token: entry.interruptId, approve: false, reason: 'The user cancelled it.' }
     const { approved: approve, reason, editedArgs } = entry.payload
     return {
       token: entry.interruptId,
