@@ -12,7 +12,7 @@ import { openHalves } from './run/run-state.ts'
 import { type OnToolFailure, Run, type RunEnvironment, type RunSink } from './run/run.ts'
 import type { RunJournal, RunResume } from './run/run-journal.ts'
 import type { RunControl } from './run/run-control.ts'
-import { RunStopped } from './run/run-errors.ts'
+import { RunFailed, RunStopped } from './run/run-errors.ts'
 import { describeFailure } from './run/run-failure.ts'
 import type { RunInput } from './run/run-input.ts'
 import { RunTrace } from './trace/run-trace.ts'
@@ -24,8 +24,8 @@ export type RunOptions = {
   readonly control: RunControl
   readonly environment: RunEnvironment
   readonly journal?: RunJournal
-  /** How calls are held that need an approval. */
-  readonly approvals?: ApprovalOptions | undefined
+  /** How calls are held that need an approval. False: nobody can be asked, and the run fails with `approval_required`. */
+  readonly approvals?: ApprovalOptions | false | undefined
   /**
    * Goes on with a run that another process has begun, under the same id and with the same input. With another id it is a run of its
    * own: it goes on with what the other one has left to a person, and then with the message of its request.
@@ -61,7 +61,7 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
     type: 'run.ended',
     run_id: runId,
     status: outcome.status,
-    new_messages: newMessagesForClient([...run.messages, ...run.suspended], input.history, laterOf(run)),
+    new_messages: newMessagesOf(run, outcome),
     usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
     usage_by_model: run.usageByModel,
     output: outcome.output,
@@ -84,10 +84,12 @@ function beginning(agent: string, { runId, resume }: RunOptions): RunEvent {
   return { type: 'run.resumed', attempt: resume.attempt, withdrawn: resume.withdrawn }
 }
 
-/** What will answer the calls that are left: a person has to decide about them, or the caller carries them out. */
-function laterOf({ state, suspended, leftToCaller }: Run): Message[] {
-  const held = suspended.length > 0 ? Object.values(state.conversations).flatMap(openHalves) : []
-  return [...held, ...leftToCaller.map((call_id): Message => ({ type: 'function_call_output', call_id }))]
+/** What the run has produced. Calls that a person has to decide about, or that the caller carries out, are part of it. */
+function newMessagesOf({ state, messages, suspended, leftToCaller, input }: Run, { status }: Outcome): Message[] {
+  const left = leftToCaller.map((call_id): Message => ({ type: 'function_call_output', call_id }))
+  if (status !== 'waiting') return newMessagesForClient(messages, input.history, left)
+  const held = Object.values(state.conversations).flatMap(openHalves)
+  return newMessagesForClient([...messages, ...suspended], input.history, [...held, ...left])
 }
 
 type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & {
@@ -108,6 +110,7 @@ async function work(
     if (failure) throw failure.thrown
     const answered = await answerUser(run, agent)
     if (!answered.isAnswered) {
+      if (options.approvals === false) throw new RunFailed('approval_required')
       return { status: 'waiting', output, error: null, approvals: await requestApprovals(run, options.approvals) }
     }
     ;({ output } = answered)

@@ -23,8 +23,8 @@ export type StartRun = {
   readonly agencyName: string
   readonly input: RunInput
   readonly userId?: string | null
-  /** How calls are held that need an approval. */
-  readonly approvals?: ApprovalOptions
+  /** How calls are held that need an approval. False: the protocol has no way to ask. */
+  readonly approvals: ApprovalOptions | false
   /** Goes on with a run that has waited. */
   readonly resume?: RunResume
   /** What the run is executed with, and watched by. */

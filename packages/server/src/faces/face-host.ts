@@ -28,7 +28,7 @@ export class ServerHost implements FaceHost {
   async begin(request: FastifyRequest, { served, input, kept }: AskedRun): Promise<FaceRun> {
     const { name, agency, context } = this.#hosted(served.name)
     const userId = await runUser(context.signIns, agency, request)
-    const asked = { agency, agencyName: name, input: asUser(input, userId), userId }
+    const asked = { agency, agencyName: name, input: asUser(input, userId), userId, approvals: false } as const
     if (kept) {
       const { runId, log } = await context.runs.keep(request, asked)
       return keptRun(runId, log)

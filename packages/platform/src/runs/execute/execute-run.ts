@@ -160,6 +160,7 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     sink: run.recorder,
     journal: run.progress,
     control: run.control,
+    approvals: false,
     // Agents of an integration without files need no tools for them.
     tools: (await options.mounts.isEmpty({ ownerId, integrationId: context.integrationId })) ? [] : mountTools(mount),
     maxTurns: settings.maxTurns,
