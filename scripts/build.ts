@@ -10,7 +10,7 @@ import path from 'node:path'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import { z } from 'zod'
-import { compile, pack } from './pack.ts'
+import { compileAndPack } from './pack.ts'
 import { writeSbom } from './sbom.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
@@ -24,9 +24,8 @@ const Manifest = z.object({
   bin: z.record(z.string(), z.string()).default({}),
 })
 
-compile()
 rmSync(PACKED, { recursive: true, force: true })
-for (const { name, filename, unpackedSize } of pack(PACKED)) {
+for (const { name, filename, unpackedSize } of compileAndPack(PACKED)) {
   await lint(filename)
   unpack(name, filename)
   const internal = readManifest(name).entries.filter((entry) => !entry.isPublished)

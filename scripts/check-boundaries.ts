@@ -27,6 +27,7 @@ export const PACKAGES: Readonly<Record<string, PackageRule>> = {
   server: { mayImport: ['protocol', 'framework', 'runtime', 'faces'], mustNotKnow: SQL },
   platform: { mayImport: ['protocol', 'framework', 'runtime', 'faces'], mustNotKnow: /^@ag-ui\// },
   client: { mayImport: ['protocol'], mustNotKnow: SERVERS },
+  react: { mayImport: ['protocol', 'client'], mustNotKnow: SERVERS },
   console: { mayImport: ['protocol', 'client'], mustNotKnow: SERVERS },
   cli: { mayImport: ['protocol', 'client', 'framework', 'runtime', 'server', 'platform'], mustNotKnow: SQL },
 }

@@ -14,7 +14,7 @@ const DOCUMENTS = ['*.md', 'docs/**/*.md', '{packages,examples,bench}/**/README.
 const HISTORY = ['CHANGELOG.md', '**/node_modules/**', '**/dist/**']
 
 /** What begins with one of these folders, or is an upper-case Markdown file, is meant as a path of the repository. */
-const REPOSITORY_PATH = /^(?:(?:packages|scripts|docs|tests|examples|bench|\.ci)\/\S*|[A-Z]+\.md)$/
+const REPOSITORY_PATH = /^(?:(?:packages|scripts|deploy|docs|tests|examples|bench|\.ci)\/\S*|[A-Z]+\.md)$/
 
 type Problem = { readonly file: string; readonly line: number; readonly message: string }
 
@@ -48,7 +48,7 @@ function checkDocument(root: string, file: string): Problem[] {
 
 const lineOf = (text: string, index: number): number => text.slice(0, index).split('\n').length
 
-const SOURCES = '{packages,scripts,tests,bench,examples}/**/*.{ts,mjs}'
+const SOURCES = '{packages,scripts,tests,bench,examples}/**/*.{ts,tsx,mjs}'
 
 /** Comments that stand alone, by lines or as a block. */
 const COMMENT = /^[ \t]*(?:\/\/.*|\/\*[^]*?\*\/)/gm

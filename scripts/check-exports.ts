@@ -8,7 +8,7 @@ import path from 'node:path'
 import { parseSync } from 'vite'
 import { z } from 'zod'
 
-const SOURCES = ['packages/*/{src,bin}/**/*.{ts,mjs}', '{tests,scripts,examples,bench}/**/*.{ts,mjs}']
+const SOURCES = ['packages/*/{src,bin}/**/*.{ts,tsx,mjs}', '{tests,scripts,examples,bench}/**/*.{ts,mjs}']
 const DOCUMENTS = ['*.md', 'docs/**/*.md', 'examples/*.md']
 
 /** Read by nobody but the test runner and whoever starts them. */

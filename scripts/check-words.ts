@@ -6,7 +6,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-const SOURCES = ['packages/*/{src,bin}/**/*.{ts,mjs}', '{scripts,bench}/**/*.ts']
+const SOURCES = ['packages/*/{src,bin}/**/*.{ts,tsx,mjs}', '{scripts,bench}/**/*.ts']
 /** Titles of tests are sentences about people, too; and this file has to name what it looks for. */
 const EXEMPT = /\.(test|contract|test-[a-z-]+)\.ts$|check-words\.ts$/
 

@@ -15,7 +15,7 @@ export type SourceFile = {
 
 /** The sources of all packages under `root`, without what exists for tests. */
 export function readSources(root: string): SourceFile[] {
-  return globSync('packages/*/src/**/*.ts', { cwd: root })
+  return globSync('packages/*/src/**/*.{ts,tsx}', { cwd: root })
     .filter((file) => !TEST_FILES.test(file))
     .toSorted()
     .map((file) => {

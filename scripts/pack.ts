@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, globSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
@@ -19,7 +19,10 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** The documents that every server shows, as packages/runtime/src/http/guide.ts reads them. */
-const GUIDE = { from: ['docs/**/*.md', 'examples/*.{md,ts}', 'ARCHITECTURE.md'], to: 'packages/runtime/dist/guide' }
+const GUIDE = {
+  from: ['docs/**/*.md', 'examples/*.{md,ts}', 'deploy/**/*.*', 'deploy/Dockerfile', 'ARCHITECTURE.md'],
+  to: 'packages/runtime/dist/guide',
+}
 
 const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpackedSize: z.number() }))
 
@@ -32,8 +35,8 @@ type Tarball = z.infer<typeof Tarballs>[number]
  *
  * @throws Error with what the compiler says.
  */
-export function compile(project = 'tsconfig.build.json'): void {
-  for (const left of globSync('packages/*/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
+function compile(project = 'tsconfig.build.json'): void {
+  for (const left of globSync('packages/!(console)/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
   const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
@@ -46,6 +49,8 @@ export function compile(project = 'tsconfig.build.json'): void {
     }
   }
   for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
+  execFileSync(process.execPath, [path.join(ROOT, 'scripts/build-console.ts')])
+  cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), { recursive: true })
   if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
 }
 
@@ -55,10 +60,10 @@ function prepareRecords(): void {
   execFileSync(process.execPath, [program, path.join(ROOT, 'packages/platform/dist/db/records.tar.zst')])
 }
 
-/** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all. */
-export function pack(destination: string, packages?: readonly string[]): Tarball[] {
+/** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all that are published. */
+function pack(destination: string, packages?: readonly string[]): Tarball[] {
   mkdirSync(destination, { recursive: true })
-  const which = packages?.map((name) => `--workspace=packages/${name}`) ?? ['--workspaces']
+  const which = (packages ?? publishedPackages()).map((name) => `--workspace=packages/${name}`)
   const report = execFileSync('npm', ['pack', ...which, '--json', '--pack-destination', destination], {
     cwd: ROOT,
     encoding: 'utf8',
@@ -68,4 +73,43 @@ export function pack(destination: string, packages?: readonly string[]): Tarball
     ...tarball,
     filename: path.join(destination, tarball.filename),
   }))
+}
+
+/** Taken by whoever compiles and packs: all write to the same folders. */
+const LOCK = path.join(ROOT, 'node_modules/.cache/bureau-pack.lock')
+
+/** Nobody takes longer; a process that was killed leaves its lock behind. */
+const LOCK_EXPIRES_MS = 300_000
+
+/** Compiles `project` and packs `packages` while no other process does, as tests that run at the same time would. */
+export function compileAndPack(
+  destination: string,
+  { project, packages }: { readonly project?: string; readonly packages?: readonly string[] } = {},
+): Tarball[] {
+  mkdirSync(path.dirname(LOCK), { recursive: true })
+  while (!takeLock()) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  try {
+    compile(project)
+    return pack(destination, packages)
+  } finally {
+    rmSync(LOCK, { recursive: true, force: true })
+  }
+}
+
+function takeLock(): boolean {
+  try {
+    mkdirSync(LOCK)
+    return true
+  } catch {
+    const since = statSync(LOCK, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+    if (Date.now() - since > LOCK_EXPIRES_MS) rmSync(LOCK, { recursive: true, force: true })
+    return false
+  }
+}
+
+/** The folder names of the packages that are not private. */
+function publishedPackages(): string[] {
+  const manifests = globSync('packages/*/package.json', { cwd: ROOT })
+  const isPublished = (file: string): boolean => !('private' in JSON.parse(readFileSync(path.join(ROOT, file), 'utf8')))
+  return manifests.filter(isPublished).map((file) => path.basename(path.dirname(file)))
 }

@@ -15,7 +15,7 @@ export const PAGES = [
 /**
  * A fenced block of a page. The words after the language say what becomes of it:
  *
- * - `file=NAME` is saved; TypeScript must be, and is type-checked. `import` and later commands find it.
+ * - `file=NAME` is saved; TypeScript (`ts`, `tsx`) must be, and is type-checked. `import` and later commands find it.
  * - `sh` is run and must succeed; `sh server` is started and left running until the next one. `in=repository` says where;
  *   otherwise in the folder of the page's own files.
  * - `output`, after a command, is what it prints. A line `…` stands for any lines, `…` in a line for any text.

@@ -6,6 +6,13 @@ import { describe, expect, test } from 'vitest'
 import { blocksOf, fileOf, isCommand, PAGES, ROOT } from './page.ts'
 import { runPage } from './run-page.ts'
 
+/** As in the repository; what runs in a page knows pages too. */
+const TSCONFIG = JSON.stringify({
+  extends: '../../tsconfig.json',
+  compilerOptions: { lib: ['es2024', 'esnext.disposable', 'dom', 'dom.iterable'], jsx: 'react-jsx' },
+  include: ['**/*.ts', '**/*.tsx'],
+})
+
 // Twenty seconds when the machine has nothing else to do.
 describe.concurrent('followed as a reader would', { timeout: 240_000 }, () => {
   test.each(PAGES.filter((page) => blocksOf(page).some(isCommand)))('%s', async (page) => {
@@ -17,7 +24,7 @@ test('all code of the pages compiles with the settings of the repository', async
   mkdirSync(path.join(ROOT, '.docs-run'), { recursive: true })
   const folder = mkdtempSync(path.join(ROOT, '.docs-run/types-'))
   for (const page of PAGES) saveStates(page, path.join(folder, page.replaceAll(/\W+/g, '-')))
-  writeFileSync(path.join(folder, 'tsconfig.json'), '{ "extends": "../../tsconfig.json", "include": ["**/*.ts"] }')
+  writeFileSync(path.join(folder, 'tsconfig.json'), TSCONFIG)
 
   const tsc = promisify(execFile)(process.execPath, ['node_modules/.bin/tsc', '-p', folder], { cwd: ROOT })
   const { stdout } = await tsc.catch((error: { stdout: string }) => error)
@@ -41,7 +48,7 @@ function saveStates(page: string, folder: string): void {
   }
   for (const block of blocksOf(page)) {
     const name = fileOf(block)
-    if (!name?.endsWith('.ts')) continue
+    if (!name || !/\.tsx?$/.test(name)) continue
     if (files.has(name)) save()
     files.set(name, block.text)
   }

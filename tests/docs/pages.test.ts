@@ -5,7 +5,7 @@ import { printsAsShown } from './expected-output.ts'
 import { type Block, blocksOf, fileOf, isCommand, PAGES, ROOT } from './page.ts'
 import { problemOfShown } from './shown-command.ts'
 
-const LANGUAGES = new Set(['ts', 'js', 'sh', 'json', 'html', 'text', ''])
+const LANGUAGES = new Set(['ts', 'tsx', 'js', 'sh', 'json', 'html', 'text', ''])
 const SHELL_WORDS = /^(?:shown|ci|(?:server)?(?:(?:^| )in=repository)?)$/
 
 /** What keeps a block from being true, or from being checked; empty when there is nothing. */
@@ -13,7 +13,7 @@ function problemsOf(block: Block, previous: Block | undefined): string[] {
   const { language, words, text } = block
   if (!LANGUAGES.has(language)) return [`no test knows ${language}`]
   if (words.includes('output')) return previous && isCommand(previous) ? [] : ['output belongs right after a command']
-  if ((language === 'ts' || language === 'js') && fileOf(block) === undefined) {
+  if (/^(?:tsx?|js)$/.test(language) && fileOf(block) === undefined) {
     return ['code needs file=NAME: it is saved, type-checked and run from there']
   }
   if (language === 'json') return problemOf(() => JSON.parse(text))
@@ -74,6 +74,8 @@ test.each([
   ['packages/client/src/client.ts', 'docs/client.md'],
   ['packages/client/src/send.ts', 'docs/client.md'],
   ['packages/client/src/server.ts', 'docs/client.md'],
+  ['packages/client/src/platform-api.ts', 'docs/client.md'],
+  ['packages/react/src/use-agency.ts', 'docs/react.md'],
   ['packages/framework/src/ask.ts', 'docs/scripts-and-tests.md'],
   ['packages/framework/src/agency/agent-options.ts', 'docs/agencies.md'],
   ['packages/framework/src/agency/agency.ts', 'docs/agencies.md'],
@@ -93,6 +95,7 @@ describe('what can only be shown', () => {
     'npm ci',
     'npm run check',
     'export OPENAI_API_KEY=sk-…',
+    'docker build -f deploy/Dockerfile -t agents .',
     '# a remark',
   ])('%s', (line) => {
     expect(problemOfShown(line)).toBeUndefined()
@@ -101,6 +104,7 @@ describe('what can only be shown', () => {
   test.each([
     ['npm install left-pad', 'nothing of ours needs or is the package left-pad'],
     ['npm install fastify@4.0.0', expect.stringMatching(/^fastify is at .* here, not 4.0.0$/)],
+    ['kubectl apply -f deploy/none.yaml', 'there is no file deploy/none.yaml'],
     ['npm run none', 'package.json has no script "none"'],
     ['export BUREAU_COLOUR=red', 'nothing reads the variable BUREAU_COLOUR'],
     ['curl http://127.0.0.1:8000', expect.stringContaining('let it run')],

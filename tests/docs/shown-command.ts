@@ -1,4 +1,4 @@
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { ROOT } from './page.ts'
 
@@ -30,11 +30,12 @@ const SCRIPTS = new Set(Object.keys(manifests[0]!['scripts'] as object))
 /** Commands that no test can run, and what can be known of them. Each answers with what is wrong, if anything. */
 const FORMS: readonly { readonly form: RegExp; readonly check: (match: readonly string[]) => string | undefined }[] = [
   { form: /^npm install((?: --?[\w-]+)*)((?: [@\w][\w./@^-]*)*)$/, check: ([, , names = '']) => unknownPackage(names) },
-  { form: /^npm (?:ci|pack)(?: --[\w-]+)*$/, check: () => undefined },
+  { form: /^npm (?:ci|pack)(?: --[\w=-]+)*$/, check: () => undefined },
   { form: /^npm run ([\w:-]+)(?: -- .*)?$/, check: ([, name]) => unknownScript(name!) },
   { form: /^npm (test|start)$/, check: ([, name]) => unknownScript(name!) },
   { form: /^export ([A-Z][A-Z0-9_]*)=\S+$/, check: ([, name]) => unknownVariable(name!) },
   { form: /^docker compose (?:up -d --wait|down)$/, check: () => undefined },
+  { form: /^(?:cp|docker|install|kubectl|systemctl|journalctl) (.+)$/, check: ([, args]) => missingFile(args!) },
 ]
 
 /** What is wrong with a line that is only shown; undefined when everything that can be known of it is right. */
@@ -57,6 +58,13 @@ function unknownPackage(names: string): string | undefined {
     }
   }
   return undefined
+}
+
+/** Of the files to deploy with. Those that a reader makes are known by where they are made. */
+function missingFile(args: string): string | undefined {
+  const named = [...args.matchAll(/(?<![\w/])deploy\/[\w./-]+/g)].map(([file]) => file)
+  const missing = named.filter((file) => file !== 'deploy/.env' && !existsSync(path.join(ROOT, file)))
+  return missing.length === 0 ? undefined : `there is no file ${missing.join(', ')}`
 }
 
 function unknownScript(name: string): string | undefined {

@@ -1,4 +1,4 @@
-import { createClient, type PlatformOptions } from '@bureau/client'
+import { createClient, partsOf, platformApi, type PlatformOptions } from '@bureau/client'
 import { describe, expect, test } from 'vitest'
 import { cuttingFetch, eventsOf, memoryStorage } from '../support/broken-connections.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
@@ -192,6 +192,76 @@ describe.each(ENGINES)('a client of the platform on %s', (engine) => {
       status: 429,
       retryAfterMs: expect.any(Number),
     })
+  })
+
+  test('a history comes in parts, the latest first, with what failed and why', async () => {
+    const caller = await platform.client()
+    const client = openClient(caller)
+    expect(await client.history('mine')).toEqual({ entries: [], cursor: null })
+    platform.provider.respond(() => text('Yes.'))
+    for (let at = 0; at < 51; at += 1) await client.stream({ message: `Question ${at}`, chat: 'mine' }).result
+    platform.provider.respond(() => status(401))
+    await expect(client.stream({ message: 'Fail', chat: 'mine' }).result).rejects.toMatchObject({
+      code: 'upstream_auth_failed',
+    })
+
+    const latest = await client.history('mine')
+    const earlier = await client.history('mine', latest.cursor!)
+    const entries = [...earlier.entries, ...latest.entries]
+    expect(earlier.cursor).toBeNull()
+    expect(entries).toHaveLength(104)
+    expect(entries[0]).toMatchObject({ item: { role: 'user' }, error: null })
+    expect(partsOf(entries.slice(0, 2).map(({ item }) => item))).toMatchObject([{ type: 'text', text: 'Yes.' }])
+    expect(entries.at(-1)).toMatchObject({ error: { code: 'upstream_auth_failed' } })
+  })
+
+  test('chats and runs are listed, read, changed and deleted', async () => {
+    const caller = await platform.client()
+    platform.provider.respond(() => text('Hello.'))
+    const { run } = await openClient(caller).stream({ message: 'Hi', chat: 'mine' }).result
+    const { chats, runs } = platformApi({ url: caller.url, token: caller.token, integration: caller.integrationId })
+
+    const [chat] = (await chats.list({ aliasChatId: 'mine' })).data
+    const { chatId } = chat!
+    expect(await chats.update(chatId, { title: 'Greetings' })).toMatchObject({ title: 'Greetings' })
+    expect(await chats.get(chatId)).toMatchObject({ aliasChatId: 'mine', title: 'Greetings' })
+    expect((await chats.messages(chatId, { limit: 1 })).data).toMatchObject([{ role: 'user' }])
+    expect((await runs.list({ chatId })).data).toMatchObject([{ runId: run, status: 'completed' }])
+    expect(await runs.get(run)).toMatchObject({ runId: run })
+    await chats.delete(chatId)
+    await expect(chats.get(chatId)).rejects.toMatchObject({ code: 'chat_not_found' })
+  })
+
+  test('an upload says how far it is, and goes on where it was when the connection broke', async () => {
+    const caller = await platform.client()
+    const content = 'x'.repeat(2_500_000)
+    let patches = 0
+    const losing: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init)
+      if (init?.method !== 'PATCH') return response
+      patches += 1
+      // The first part arrives, and its answer does not.
+      if (patches === 1) throw new TypeError('fetch failed')
+      return response
+    }
+    const integration = caller.integrationId
+    const { files } = platformApi({
+      url: caller.url,
+      integration,
+      token: caller.token,
+      retryDelaysMs: [0, 0],
+      fetch: losing,
+    })
+    const progress: number[] = []
+    const file = new File([content], 'long.txt')
+    const stored = await files.upload(file, { onProgress: (sent) => progress.push(sent) })
+
+    expect(stored).toEqual({ name: 'long.txt', path: expect.stringMatching(/^\/app\/mnt\/.*\/long\.txt$/) })
+    expect(progress).toEqual([2_097_152, 2_500_000])
+    expect(patches).toBe(3)
+    const path = encodeURIComponent(stored.path)
+    const { text } = await caller.get(`/v1/integrations/${integration}/files/content?path=${path}`)
+    expect(text === content).toBe(true)
   })
 
   test('Text Only Mode is told by name', async () => {

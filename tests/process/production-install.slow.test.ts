@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { compile, pack } from '../../scripts/pack.ts'
+import { compileAndPack } from '../../scripts/pack.ts'
 
 const MAX_INSTALLED_MB = 55
 /** Without source maps and type declarations, which no server reads. */
@@ -128,8 +128,8 @@ let unreachable = ''
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'bureau-install-'))
-  compile('packages/server/tsconfig.build.json')
-  const tarballs = pack(path.join(folder, 'tarballs'), PACKAGES).map(({ filename }) => filename)
+  const packed = { project: 'packages/server/tsconfig.build.json', packages: PACKAGES }
+  const tarballs = compileAndPack(path.join(folder, 'tarballs'), packed).map(({ filename }) => filename)
   writeFileSync(path.join(folder, 'package.json'), '{ "name": "installed", "version": "1.0.0", "type": "module" }')
   writeFileSync(path.join(folder, 'server.mjs'), SERVER)
   writeFileSync(path.join(folder, 'ours.ts'), OURS)

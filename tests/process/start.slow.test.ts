@@ -1,5 +1,6 @@
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,6 +10,40 @@ import { closeAfterTest, TestStream } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
 const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
+
+function temporary(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-first-'))
+  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Runs a command as a person sees it. `output` resolves when it has printed the text, `stop` with all it has printed. */
+function startOnTerminal(command: string, env: Record<string, string>) {
+  const child = spawn('script', ['-qec', `stty cols 80; exec ${command}`, '/dev/null'], {
+    env: { PATH: process.env['PATH'], TERM: 'xterm', ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  closeAfterTest(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
+  let printed = ''
+  const output = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      child.stdout.on('data', (chunk: Buffer) => {
+        printed += chunk.toString()
+        if (printed.includes(text)) resolve()
+      })
+      void exited.then(() => reject(new Error(`it ended:\n${printed}`)))
+    })
+  const stop = async (): Promise<string> => {
+    child.stdin.write('\u0003')
+    await exited
+    return printed
+  }
+  return { output, stop }
+}
 
 async function openStream(url: string, message: string): Promise<TestStream> {
   const body = JSON.stringify({ message })
@@ -20,12 +55,14 @@ async function openStream(url: string, message: string): Promise<TestStream> {
   return new TestStream(response)
 }
 
-test('start says what is served, that the demo model answers, and a curl line that works', async () => {
-  const bureau = await startBureau(['start', DEMO])
+/** The command that a server says can be pasted. */
+const commandIn = (output: string): string => /^ {2}(curl (?:.*\\\n)*.*)$/m.exec(output)![1]!
+
+test('start says what is served, that the demo model answers, and a command that works as it is', async () => {
+  const bureau = await startBureau(['start', DEMO, '--log', 'pretty'])
 
   expect(bureau.output()).toContain('the built-in demo model')
-  const line = /^ {2}(curl .*)$/m.exec(bureau.output())![1]!
-  const curl = spawnSync('bash', ['-c', line], { encoding: 'utf8' })
+  const curl = spawnSync('bash', ['-c', commandIn(bureau.output())], { encoding: 'utf8' })
 
   expect(curl.status).toBe(0)
   expect(curl.stdout).toMatch(/^event: meta\n/)
@@ -34,32 +71,84 @@ test('start says what is served, that the demo model answers, and a curl line th
   expect(curl.stdout).toMatch(/event: end\ndata: \[DONE\]\n\n$/)
 })
 
-test('with a token the printed curl line works where the token is set, and does not hold it', async () => {
-  const bureau = await startBureau(['serve', DEMO], { APP_TOKEN: 'a-long-enough-token' })
-  const line = /^ {2}(curl .*)$/m.exec(bureau.output())![1]!
-  const env = { ...process.env, APP_TOKEN: 'a-long-enough-token' }
-  const curl = spawnSync('bash', ['-c', line], { encoding: 'utf8', env })
+test.each(['one-long-token', 'one-long-token another-token', 'one-long-token\tanother-token'])(
+  'with the token "%s" the command works where it is set, and does not hold it',
+  async (APP_TOKEN) => {
+    const bureau = await startBureau(['serve', DEMO, '--log', 'pretty'], { APP_TOKEN })
+    const line = commandIn(bureau.output())
+    const env = { ...process.env, APP_TOKEN }
+    const curl = spawnSync('bash', ['-c', line], { encoding: 'utf8', env })
 
-  expect(line).toContain('-H "Authorization: Bearer $APP_TOKEN"')
-  expect(curl.stdout).toContain('It is 18 °C and sunny in Paris.')
-  expect(bureau.output()).not.toContain('a-long-enough-token')
-})
+    expect(curl.stdout).toContain('It is 18 °C and sunny in Paris.')
+    expect(bureau.output()).not.toContain('long-token')
+  },
+)
 
-test('start serves the platform too, with a first owner whose credentials are shown once and work', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-first-'))
-  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
-  const first = await startBureau(['start', DEMO], { BUREAU_DATA: folder })
-  const line = /^ {2}(curl .*get_completion_v2 .*)$/m.exec(first.output())![1]!
-  const curl = spawnSync('bash', ['-c', line], { encoding: 'utf8' })
+test('the first start makes an owner, whose key is in a file for its user alone, and in no output', async () => {
+  const BUREAU_DATA = temporary()
+  const file = path.join(BUREAU_DATA, 'credentials.json')
+  const first = await startBureau(['platform', DEMO, '--log', 'pretty'], { BUREAU_DATA })
+  const { apiKey } = JSON.parse(readFileSync(file, 'utf8'))
+  const curl = spawnSync('bash', ['-c', commandIn(first.output())], { encoding: 'utf8' })
   first.child.kill('SIGTERM')
   expect(await first.exited).toBe(0)
 
   expect(curl.stdout).toContain('It is 18 °C and sunny in Paris.')
   expect(curl.stdout).toContain('event: end')
-  expect(statSync(path.join(folder, 'credentials.json')).mode & 0o777).toBe(0o600)
-  const again = await startBureau(['start', DEMO], { BUREAU_DATA: folder })
-  expect(again.output()).not.toContain('API key')
-  expect(again.output()).toContain(path.join(folder, 'credentials.json'))
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect(first.output()).toContain(file)
+  expect(first.output()).not.toContain(apiKey)
+})
+
+test('without a terminal every line is JSON, and one says where the server is', async () => {
+  const bureau = await startBureau(['start', DEMO])
+  const records = bureau
+    .output()
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+  expect(records).toContainEqual(
+    expect.objectContaining({ url: bureau.url, agencies: ['demo'], msg: `Bureau is ready at ${bureau.url}` }),
+  )
+})
+
+test('on a terminal the first key is shown, at the first start alone', { timeout: 60_000 }, async () => {
+  const BUREAU_DATA = temporary()
+  const file = path.join(BUREAU_DATA, 'credentials.json')
+  const outputs: string[] = []
+  for (let start = 0; start < 2; start += 1) {
+    const { output, stop } = startOnTerminal(`${process.execPath} ${BIN} start ${DEMO}`, { BUREAU_DATA, PORT: '0' })
+    await output('-d ')
+    outputs.push(await stop())
+  }
+  const { apiKey } = JSON.parse(readFileSync(file, 'utf8'))
+
+  expect(outputs[0]).toContain('preparing the database …')
+  expect(outputs[0]).toContain(apiKey)
+  expect(outputs[1]).toContain('Bureau is ready at')
+  expect(outputs[1]).not.toContain(apiKey)
+  expect(outputs[1]).not.toContain('{"level"')
+})
+
+test('the address of a server is a page with links, which needs no token', async () => {
+  const bureau = await startBureau(['start', DEMO], { APP_TOKEN: 'a-long-enough-token' })
+  const page = await fetch(bureau.url)
+  const text = await page.text()
+
+  expect(page.status).toBe(200)
+  expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
+  expect([...text.matchAll(/href="([^"]+)"/g)].map((match) => match[1])).toEqual([
+    'docs',
+    'redoc',
+    'v1/docs',
+    'v1/redoc',
+  ])
+  expect(text).not.toContain('demo')
+  const headers = { authorization: 'Bearer a-long-enough-token' }
+  for (const link of ['docs', 'redoc', 'v1/docs', 'v1/redoc']) {
+    expect((await fetch(`${bureau.url}/${link}`, { headers })).status).toBe(200)
+  }
 })
 
 test('a stop signal lets open streams finish, refuses new connections, and ends with 0', async () => {
@@ -76,7 +165,7 @@ test('a stop signal lets open streams finish, refuses new connections, and ends 
 })
 
 test('a real provider is named instead of the demo model when a key is set', async () => {
-  const bureau = await startBureau(['start', DEMO], { OPENAI_API_KEY: 'sk-test', BUREAU_MODEL: 'gpt-x' })
+  const bureau = await startBureau(['serve', DEMO], { OPENAI_API_KEY: 'sk-test', BUREAU_MODEL: 'gpt-x' })
 
   expect(bureau.output()).toContain('gpt-x at https://api.openai.com/v1')
   expect(bureau.output()).not.toContain('sk-test')

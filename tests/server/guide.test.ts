@@ -42,7 +42,7 @@ test('every page and every link between pages and examples leads to a document',
     read.set(path, page)
     const links = path.endsWith('.md') ? linksOf(page) : []
     const next = links.map((link) => new URL(link, `http://server${path}`).pathname)
-    for (const target of next.filter((name) => /\.(md|ts)$/.test(name))) await follow(target, path)
+    for (const target of next.filter((name) => /\.(md|ts)$|^\/guide\/deploy\//.test(name))) await follow(target, path)
   }
 
   await follow('/guide/README.md', 'this test')
@@ -52,6 +52,7 @@ test('every page and every link between pages and examples leads to a document',
   expect(read.get('/guide/README.md')).toContain('](examples/README.md)')
   expect(read.get('/guide/examples/08-custom-model.ts')).toContain('import')
   expect(read.has('/guide/ARCHITECTURE.md')).toBe(true)
+  expect(read.get('/guide/deploy/Dockerfile')).toContain('FROM')
 })
 
 test('the guide needs the token like all documents, unless they are public', async () => {

@@ -88,6 +88,8 @@ const OPENAI = [
 const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
 const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
+const CONSOLE = ['/console/runs', '/console/runs/{run_id}']
+
 const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: readonly string[] }[] = [
   {
     name: 'several agencies',
@@ -130,7 +132,7 @@ describe.each(KINDS)('the description of a server with $name', ({ options, paths
 
     expect(await problemsOf(body)).toEqual([])
     expect(danglingRefs(body)).toEqual([])
-    expect(Object.keys(body.paths)).toEqual(paths)
+    expect(Object.keys(body.paths)).toEqual([...paths, ...CONSOLE])
     const ids = operationsOf(body).map(({ operation }) => operation.operationId)
     expect(new Set(ids).size).toBe(ids.length)
   })
@@ -217,6 +219,7 @@ describe('GET /openapi.json', () => {
       '/tool/shout',
       '/tool/now',
       '/get_logs',
+      ...CONSOLE,
     ])
   })
 

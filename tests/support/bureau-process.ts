@@ -37,7 +37,7 @@ export async function startBureau(args: readonly string[], env: Record<string, s
   const { promise: ready, resolve, reject } = Promise.withResolvers<string>()
   const read = (chunk: Buffer): void => {
     output += chunk.toString()
-    const url = /Bureau is ready at (\S+)/.exec(output)?.[1]
+    const url = /Bureau is ready at ([^\s"]+)/.exec(output)?.[1]
     if (url) resolve(url)
   }
   child.stdout.on('data', read)

@@ -1,9 +1,20 @@
-import { Command, InvalidArgumentError } from 'commander'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import type { LogFormat } from './terminal.ts'
 
-export type ListenFlags = { readonly host?: string; readonly port?: number }
+export type ListenFlags = { readonly host?: string; readonly port?: number; readonly log?: LogFormat }
+
+/** `--host`, `--port` and `--log`, which win over HOST and PORT. */
+export function withListenOptions(command: Command): Command {
+  return withAddressOptions(command).addOption(
+    new Option('--log <format>', 'how the log is written (default: pretty on a terminal, else json)').choices([
+      'json',
+      'pretty',
+    ]),
+  )
+}
 
 /** `--host` and `--port`, which win over HOST and PORT. */
-export function withListenOptions(command: Command): Command {
+export function withAddressOptions(command: Command): Command {
   return command
     .option('--host <address>', 'address to listen on (default: HOST, else 127.0.0.1)')
     .option('--port <number>', 'port to listen on, 0 for a free one (default: PORT, else 8000)', portNumber)

@@ -9,14 +9,19 @@ import {
   type OpenPlatform,
   openPlatform,
 } from '@bureau/platform'
-import { type Logger, listen } from '@bureau/runtime'
+import { createLogger, type Logger, listen } from '@bureau/runtime'
 import { modelAccess, type ServerConfig } from '@bureau/server'
 import type { AgencyModule } from './load-agencies.ts'
+import type { Terminal } from './terminal.ts'
 
 export { loadPlatformConfig, sharePort } from '@bureau/platform'
 
 /** The hosted platform over the agencies of a module, with models and tool servers of its own. */
-export async function openPlatformFor(module: AgencyModule, config: ServerConfig): Promise<OpenPlatform> {
+export async function openPlatformFor(
+  module: AgencyModule,
+  config: ServerConfig,
+  terminal: Pick<Terminal, 'log' | 'waitFor'>,
+): Promise<OpenPlatform> {
   const agencies = new Map(
     Object.entries(module.agencies ?? {}).map(([name, agency]) => [
       name,
@@ -25,12 +30,15 @@ export async function openPlatformFor(module: AgencyModule, config: ServerConfig
   )
   const models = modelAccess(config)
   const mcp = new McpConnections()
+  const platformConfig = loadPlatformConfig()
+  const done = terminal.waitFor('preparing the database')
   const opened = await openPlatform({
     agencies,
     environment: { models, mcp, now: Date.now },
-    config: loadPlatformConfig(),
+    config: platformConfig,
+    log: createLogger(platformConfig.logLevel, terminal.log),
     makesFirstOwner: true,
-  })
+  }).finally(done)
   opened.app.addHook('onClose', async () => {
     await mcp.close()
     await models.close()

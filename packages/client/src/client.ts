@@ -1,10 +1,12 @@
 import type { GetCompletionV2Request, Message, RunRequest } from '@bureau/protocol'
 import { BureauError } from './error.ts'
-import { ask } from './retry.ts'
-import { Run, type RunOrigin, type Ways } from './run.ts'
-import { type RunStorage, RunStore, type StoredRun } from './run-store.ts'
+import type { Part } from './parts.ts'
+import { ask, askingOf } from './retry.ts'
+import { Run } from './run.ts'
+import type { RunOrigin, Ways } from './run-begin.ts'
+import { type Histories, type RunStorage, RunStore, type StoredRun } from './run-store.ts'
 import type { Connection } from './send.ts'
-import { agencyServer, type Input, platformServer } from './server.ts'
+import { agencyServer, type Ask, type HistoryPage, type Input, platformServer } from './server.ts'
 
 type CommonOptions = Omit<Connection, 'url'> & {
   /** How long to wait before each further attempt, in milliseconds; none: a lost connection is an error at once. Default: ten times, from 0.1 s to 30 s. */
@@ -31,13 +33,19 @@ export type AgencyOptions = CommonOptions & {
   /** True: runs go on without their client, and are followed again. Default false: a lost connection stops the run. */
   readonly resume?: boolean
   /** Where the messages of each chat are kept, because the server keeps none. Default: a new Map. */
-  readonly histories?: Pick<Map<string, readonly Message[]>, 'get' | 'set'>
+  readonly histories?: Histories
 }
 
+/** What of an agency's type says who its agents are and what they answer with, by name. */
+export type AnyAgency = { readonly '~answers'?: Readonly<Record<string, unknown>> }
+
+type Answers<A extends AnyAgency> = NonNullable<A['~answers']>
+type NameOf<A extends AnyAgency> = keyof Answers<A> & string
+
 /** Sends messages to one agency and follows the answers. */
-export type Client<Body = GetCompletionV2Request | RunRequest> = {
+export type Client<Body = GetCompletionV2Request | RunRequest, A extends AnyAgency = AnyAgency> = {
   /** Sends a message, once. It is sent and answered whether anybody looks at the run or not. */
-  stream(message: string | Input<Body>): Run
+  stream<Name extends NameOf<A> = NameOf<A>>(message: string | Input<Body, Name>): Run<Answers<A>[Name]>
   /**
    * Follows a run that has begun before, from its first event, and never sends anything. Null when there is none: of a
    * chat, the unfinished one that this page or, on the platform, anybody has begun there.
@@ -45,78 +53,124 @@ export type Client<Body = GetCompletionV2Request | RunRequest> = {
    * @throws BureauError
    */
   attach(at: { readonly run: string } | { readonly request: string } | { readonly chat: string }): Promise<Run | null>
+  /**
+   * What was said in a chat, its latest part first; `cursor` of one part leads to the part before it.
+   *
+   * @throws BureauError
+   */
+  history(chat: string, cursor?: string): Promise<HistoryPage>
+  /** Where the chats of a self-hosted agency are kept; undefined on the platform. */
+  readonly histories?: Histories
 }
 
-const DELAYS_MS = [100, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 30_000, 30_000]
-const SILENCE_MS = 40_000
+/** What goes on after approvals: with these parts, behind this history. */
+type Before = { readonly parts: readonly Part[]; readonly history: readonly Message[] }
 
 /**
- * A client of an integration of the platform, or of an agency of a self-hosted server.
+ * A client of an integration of the platform, or of an agency of a self-hosted server. `createClient<typeof agency>(…)`
+ * knows the names of its agents, and what they answer with.
  *
  * Runs on the platform, and with `resume` on a self-hosted server, outlive their connection: the client follows them
  * again by itself.
  */
-export function createClient(options: PlatformOptions): Client<GetCompletionV2Request>
-export function createClient(options: AgencyOptions): Client<RunRequest>
+export function createClient<A extends AnyAgency = AnyAgency>(
+  options: PlatformOptions,
+): Client<GetCompletionV2Request, A>
+export function createClient<A extends AnyAgency = AnyAgency>(options: AgencyOptions): Client<RunRequest, A>
 export function createClient(options: PlatformOptions | AgencyOptions): Client {
-  const { retryDelaysMs = DELAYS_MS, silenceMs = SILENCE_MS } = options
-  const connection = { ...options, url: String(options.url).replace(/\/+$/, '') }
-  const histories =
-    options.integration === undefined ? (options.histories ?? new Map<string, readonly Message[]>()) : undefined
-  const server =
-    options.integration === undefined
-      ? agencyServer({ resume: options.resume ?? false, historyOf: (chat) => histories?.get(chat) ?? [] })
-      : platformServer(options.integration)
-  const ways: Ways = { connection, server, retryDelaysMs, silenceMs }
-  const store = new RunStore(server.resumes && options.storage, `${connection.url}:${server.name}`)
+  return new AgencyClient(options)
+}
+
+class AgencyClient implements Client {
+  readonly histories?: Histories
+  readonly #ways: Ways
+  readonly #store: RunStore
+
+  constructor(options: PlatformOptions | AgencyOptions) {
+    const { integration } = options
+    if (integration === undefined) this.histories = options.histories ?? new Map<string, readonly Message[]>()
+    const server = integration === undefined ? agencyServer(options.resume ?? false) : platformServer(integration)
+    this.#ways = { ...askingOf(options), server }
+    this.#store = new RunStore(server.resumes && options.storage, `${this.#ways.connection.url}:${server.name}`)
+  }
+
+  stream(message: string | Input): Run {
+    const input: Input = typeof message === 'string' ? { message } : message
+    const { request = randomId(), chat } = input
+    const history = this.#historyOf(chat)
+    return this.#open({ call: this.#ways.server.start(input, request, history), request }, input, {
+      parts: [],
+      history,
+    })
+  }
+
+  async attach(at: Parameters<Client['attach']>[0]): Promise<Run | null> {
+    const chat = 'chat' in at ? at.chat : undefined
+    const known: StoredRun = 'chat' in at ? this.#store.get(at.chat) : at
+    const { request, message, before } = known
+    try {
+      const unknown = request == null ? { chat: chat ?? '' } : { request }
+      const id = known.run ?? (await this.#ways.server.find(unknown, this.#ask))
+      if (id === null) return null
+      const input = { message, ...(chat !== undefined && { chat }) } as Partial<Input>
+      const run = this.#open({ run: id }, input, { parts: [], history: this.#historyOf(chat).slice(0, before) })
+      await run.started
+      return run
+    } catch (error) {
+      if (!isGone(error)) throw error
+      if (chat === undefined || (known.run ?? request) == null) return null
+      // What was kept is gone at the server; somebody else may have begun another run in the chat.
+      this.#store.remove(chat, known)
+      return this.attach(at)
+    }
+  }
+
+  async history(chat: string, cursor?: string): Promise<HistoryPage> {
+    const { server } = this.#ways
+    if (server.history) return server.history(chat, cursor, this.#ask)
+    return { entries: this.#historyOf(chat).map((item) => ({ item, run: null, error: null })), cursor: null }
+  }
 
   /** Remembers the run of a chat before its first byte is sent, until it is over. */
-  const open = (from: RunOrigin, { chat, signal }: Pick<Input, 'chat' | 'signal'>): Run => {
-    if (chat !== undefined) store.set(chat, from)
-    return new Run(ways, {
+  #open(from: RunOrigin, input: Partial<Input>, before: Before): Run {
+    const { chat, signal, message } = input
+    const sent = this.histories && { message, before: before.history.length }
+    const remember = ({ request, run }: StoredRun): void => {
+      if (chat !== undefined) this.#store.set(chat, { request, run, ...sent })
+    }
+    remember(from)
+    return new Run(this.#ways, {
       from,
+      message,
+      before: before.parts,
       signal,
-      onStarted: (started) => chat !== undefined && store.set(chat, started),
-      onEnded: (ended, messages) => {
+      onStarted: remember,
+      onEnded: (ended, messages, waits) => {
         if (chat === undefined) return
-        store.remove(chat, ended)
-        histories?.set(chat, [...(histories.get(chat) ?? []), ...messages])
+        if (!waits) this.#store.remove(chat, ended)
+        this.histories?.set(chat, [...before.history, ...messages])
+      },
+      goOn: (run, result, after, decisions) => {
+        const history = [...before.history, ...result.messages]
+        const next = this.#ways.server.goOn({ run: result.run, after, input, history }, decisions)
+        return this.#open({ request: randomId(), ...next }, input, { parts: run.parts, history })
       },
     })
   }
 
-  return {
-    stream(message) {
-      const input: Input = typeof message === 'string' ? { message } : message
-      const { request = randomId() } = input
-      return open({ call: server.start(input, request), request }, input)
-    },
+  readonly #ask: Ask = (call) => ask(this.#ways, call)
 
-    async attach(at) {
-      const chat = 'chat' in at ? at.chat : undefined
-      const known: StoredRun = 'chat' in at ? store.get(at.chat) : at
-      try {
-        const { request } = known
-        const id =
-          known.run ??
-          (await server.find(request == null ? { chat: chat ?? '' } : { request }, (call) => ask(ways, call)))
-        if (id === null) return null
-        const run = open({ run: id }, chat === undefined ? {} : { chat })
-        await run.started
-        return run
-      } catch (error) {
-        if (!(error instanceof BureauError) || error.status !== 404 || error.code === 'integration_not_found')
-          throw error
-        if (chat === undefined || (known.run ?? known.request) == null) return null
-        // What was kept is gone at the server; somebody else may have begun another run in the chat.
-        store.remove(chat, known)
-        return this.attach(at)
-      }
-    },
+  #historyOf(chat = ''): readonly Message[] {
+    return this.histories?.get(chat) ?? []
   }
 }
 
-/** 128 random bits. `crypto.randomUUID` is missing in pages that came over plain HTTP. */
-function randomId(): string {
+/** The server knows nothing of a run or chat. */
+function isGone(error: unknown): boolean {
+  return error instanceof BureauError && error.status === 404 && error.code !== 'integration_not_found'
+}
+
+/** 128 random bits, fit for the name of a chat that nobody else has. `crypto.randomUUID` is missing in pages that came over plain HTTP. */
+export function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Parts } from './parts.ts'
+import { Parts, partsOf as partsOfMessages } from './parts.ts'
 import type { StreamEvent } from './stream-event.ts'
 
 const speaker = { agent: 'CEO', callerAgent: null, agent_run_id: 'stay-1' }
@@ -11,7 +11,7 @@ const delta = (type: string, item_id: string, text: string): StreamEvent => ({
 })
 
 function partsOf(...events: StreamEvent[]): Parts {
-  const parts = new Parts()
+  const parts = new Parts([])
   for (const event of events) parts.add(event)
   return parts
 }
@@ -30,7 +30,7 @@ test('arguments are text while they are written', () => {
   )
 
   expect(parts.all).toMatchObject([{ id: 'call-1', type: 'tool', name: 'add', input: '{"a":1', state: 'input' }])
-  parts.end()
+  parts.end(false)
   expect(parts.all).toMatchObject([{ state: 'stopped' }])
 })
 
@@ -81,5 +81,51 @@ test('a reset replaces everything by what the run has produced', () => {
     { type: 'agent', name: 'Clerk', agent: 'CEO', input: { message: 'x' }, output: 'Twelve.', state: 'done' },
     { type: 'text', text: 'Twelve.', agent: 'Clerk', parent: 'call-1' },
     { type: 'text', text: 'We have', agent: 'CEO', parent: null, state: 'streaming' },
+  ])
+})
+
+const approval = {
+  call_id: 'call-1',
+  tool: 'refund',
+  arguments: '{"order":7}',
+  agent: 'CEO',
+  agent_run_id: 'stay-1',
+  expires_at: '2030-01-01T00:00:00Z',
+  edit: true,
+}
+
+test('a call that waits says so until it is decided on, and a run that waits keeps it', () => {
+  const parts = partsOf({ type: 'approval_requested', ...approval })
+  const shown = { id: 'call-1', type: 'tool', name: 'refund', input: { order: 7 } }
+  expect(parts.all).toEqual([{ ...shown, agent: 'CEO', parent: null, state: 'approval', approval }])
+
+  parts.end(true)
+  expect(parts.all).toMatchObject([{ state: 'approval' }])
+  parts.decide('call-1')
+  expect(parts.all).toEqual([{ ...shown, agent: 'CEO', parent: null, state: 'running' }])
+})
+
+test('what is withdrawn is not shown, and what is written anew is', () => {
+  const parts = partsOf(
+    delta('response.output_text.delta', 'msg-1', 'Hel'),
+    { type: 'run_resumed', attempt: 2, withdrawn: ['msg-1'] },
+    delta('response.output_text.delta', 'msg-2', 'Hello'),
+  )
+
+  expect(parts.all).toMatchObject([{ id: 'msg-2', text: 'Hello' }])
+})
+
+test('a history is shown as its runs were', () => {
+  const source = { agent: 'CEO', callerAgent: null }
+  const parts = partsOfMessages([
+    { type: 'message', role: 'user', content: 'Hi', ...source },
+    { type: 'function_call', call_id: 'c', name: 'add', arguments: '{"a":1}', ...source },
+    { type: 'function_call_output', call_id: 'c', output: '2', ...source },
+    { type: 'message', id: 'm', role: 'assistant', content: [{ type: 'output_text', text: 'Two.' }], ...source },
+  ])
+
+  expect(parts).toMatchObject([
+    { type: 'tool', id: 'c', input: { a: 1 }, output: '2', state: 'done' },
+    { type: 'text', id: 'm', text: 'Two.', state: 'done' },
   ])
 })

@@ -1,5 +1,5 @@
 import type { EventSource, Message } from '@bureau/protocol'
-import type { Item, ModelEvent, StreamEvent } from './stream-event.ts'
+import type { Approval, Item, ModelEvent, StreamEvent } from './stream-event.ts'
 
 type PartBase = {
   /** Unique within the run, and the same in every replay of it. */
@@ -22,8 +22,10 @@ type ToolPart = {
   /** The arguments: text while they are being written, then what they say. */
   readonly input: unknown
   readonly output?: unknown
-  /** `stopped`: the run ended before the tool did. */
-  readonly state: 'input' | 'running' | 'done' | 'stopped'
+  /** `approval`: the call waits for a person. `stopped`: the run ended before the tool did. */
+  readonly state: 'input' | 'approval' | 'running' | 'done' | 'stopped'
+  /** What there is to decide, while the state is `approval`. */
+  readonly approval?: Approval
 }
 
 /** A message to another agent, whose own parts have it as their `parent`. */
@@ -60,13 +62,27 @@ const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
 
 type Source = Pick<EventSource, 'agent' | 'parent_run_id'>
 
+/** What there is to show of messages that are kept: what a run has produced, or a part of a history. */
+export function partsOf(messages: readonly Message[]): readonly Part[] {
+  const parts = new Parts([])
+  parts.add({ type: 'reset', new_messages: messages })
+  parts.end(false)
+  return parts.all
+}
+
 /** The parts of a run, made of its events. */
 export class Parts {
-  #parts: Part[] = []
-  #at = new Map<string, number>()
+  #parts: Part[]
+  #at: Map<string, number>
   /** Calls by the id of their item, under which their arguments are streamed. */
   #calls = new Map<string, string>()
-  #snapshot: readonly Part[] | undefined = []
+  #snapshot: readonly Part[] | undefined
+
+  /** @param before Those of the run so far, when it goes on after an approval. */
+  constructor(before: readonly Part[]) {
+    this.#parts = [...before]
+    this.#at = new Map(before.map(({ id }, at) => [id, at]))
+  }
 
   /** In the order in which they began. The same array as long as nothing changes. */
   get all(): readonly Part[] {
@@ -90,6 +106,10 @@ export class Parts {
         const state = status === 'authorized' || status === 'pending' ? status : 'failed'
         return this.#change(event.state, (part) => part.type === 'sign-in' && { ...part, state })
       }
+      case 'approval_requested':
+        return this.#askFor(event)
+      case 'run_resumed':
+        return event.withdrawn.forEach((id) => this.#withdraw(id))
       case 'custom': {
         const { name, data } = event
         return this.#put({ ...baseOf(`custom-${this.#parts.length}`, event), type: 'custom', name, data })
@@ -101,16 +121,37 @@ export class Parts {
     }
   }
 
-  /** Nothing goes on in a run that is over. */
-  end(): void {
+  /** Nothing goes on in a run that is over. A run that waits keeps its calls. */
+  end(isWaiting: boolean): void {
     for (const { id } of this.#parts) {
       this.#change(id, (part) => {
         if (part.type === 'text' || part.type === 'reasoning') return { ...part, state: 'done' }
-        if ((part.type === 'tool' || part.type === 'agent') && part.state !== 'done')
-          return { ...part, state: 'stopped' }
+        if (part.type === 'tool' || part.type === 'agent')
+          return part.state !== 'done' && !isWaiting && { ...part, state: 'stopped' }
         return part.type === 'sign-in' && part.state === 'pending' && { ...part, state: 'failed' }
       })
     }
+  }
+
+  /** A call has been decided on. */
+  decide(callId: string): void {
+    this.#change(callId, (part) => part.type === 'tool' && { ...withoutApproval(part), state: 'running' })
+  }
+
+  #askFor(event: Extract<StreamEvent, { type: 'approval_requested' }>): void {
+    const { type: _, ...approval } = event
+    const { call_id: id, tool: name, agent, arguments: input } = approval
+    const known = this.#find(id)
+    const base = { id, agent, parent: known?.parent ?? null }
+    this.#put({ ...base, type: 'tool', name, input: parsed(input), state: 'approval', approval })
+  }
+
+  /** Nothing of it is shown any more; it is written anew, under another id. */
+  #withdraw(id: string): void {
+    const callId = this.#calls.get(id) ?? id
+    this.#parts = this.#parts.filter((part) => part.id !== id && part.id !== callId)
+    this.#at = new Map(this.#parts.map((part, at) => [part.id, at]))
+    this.#snapshot = undefined
   }
 
   #addModelEvent(event: ModelEvent, source: Source): void {
@@ -143,10 +184,10 @@ export class Parts {
       if (text !== '') this.#finishText(id, { type: 'reasoning', text }, source)
     } else if (type.endsWith('_call_output')) {
       const output = item['output']
-      this.#change(
-        callId,
-        (part) => (part.type === 'tool' || part.type === 'agent') && { ...part, output, state: 'done' },
-      )
+      this.#change(callId, (part) => {
+        if (part.type === 'tool') return { ...withoutApproval(part), output, state: 'done' }
+        return part.type === 'agent' && { ...part, output, state: 'done' }
+      })
     } else if (type.endsWith('_call')) this.#addCall(item, baseOf(callId, source))
   }
 
@@ -211,6 +252,11 @@ export class Parts {
     this.#parts[at] = part
     this.#snapshot = undefined
   }
+}
+
+function withoutApproval(part: PartBase & ToolPart): PartBase & Omit<ToolPart, 'approval'> {
+  const { approval: _, ...rest } = part
+  return rest
 }
 
 function baseOf(id: string, { agent, parent_run_id: parent }: Source): PartBase {

@@ -1,13 +1,14 @@
 import type { Message, Usage } from '@bureau/protocol'
 import { BureauError } from './error.ts'
 import { textOf } from './parts.ts'
-import type { StreamEvent } from './stream-event.ts'
+import type { Approval, StreamEvent } from './stream-event.ts'
 
-/** How a run ended that did not fail. */
-export type Result = {
-  readonly status: 'completed' | 'cancelled'
-  /** What the agents said to the user last; JSON where the agent has a structured output. */
+/** How a run ended that did not fail, or that it waits until somebody has decided on its `approvals`. */
+export type Result<Output = unknown> = {
+  /** What the agents said to the user last. */
   readonly text: string
+  /** The same read as JSON, of an agent with a structured output; undefined where `text` is not JSON. */
+  readonly output: Output
   /** Everything that the run produced, in order. */
   readonly messages: readonly Message[]
   /** Null when the agent reports none. */
@@ -15,14 +16,19 @@ export type Result = {
   readonly run: string
   /** The `messages` frame as it came, e.g. with `chat_name`. */
   readonly frame: Readonly<Record<string, unknown>>
-}
+} & (
+  | { readonly status: 'completed' | 'cancelled' }
+  /** `approve` and `reject` of the run decide. */
+  | { readonly status: 'waiting'; readonly approvals: readonly Approval[] }
+)
 
 /** The last frame but one of a stream. */
 export type MessagesFrame = {
   readonly new_messages: readonly Message[]
   readonly run_id: string
   readonly usage?: Usage
-  readonly status?: 'completed' | 'cancelled' | 'failed'
+  readonly status?: 'completed' | 'cancelled' | 'failed' | 'waiting'
+  readonly approvals?: readonly Approval[]
   readonly cancelled?: boolean
   readonly error?: { readonly code: string; readonly message: string; readonly retryable?: boolean }
 }
@@ -39,8 +45,11 @@ export function messagesOf(end: End): readonly Message[] {
 export function resultOf(end: End): Result {
   const { frame } = end
   if (!frame || isFailed(end)) throw failureOf(end)
-  const { new_messages: messages, cancelled, usage = null, run_id: run } = frame
-  return { status: cancelled ? 'cancelled' : 'completed', text: answerOf(messages), messages, usage, run, frame }
+  const { new_messages: messages, cancelled, usage = null, run_id: run, status, approvals = [] } = frame
+  const text = answerOf(messages)
+  const result = { text, output: jsonOf(text), messages, usage, run, frame }
+  if (status === 'waiting') return { ...result, status, approvals }
+  return { ...result, status: cancelled ? 'cancelled' : 'completed' }
 }
 
 function failureOf({ frame, last }: End): BureauError {
@@ -62,4 +71,12 @@ function answerOf(messages: readonly Message[]): string {
     ({ type = 'message', role, callerAgent }) => type === 'message' && role === 'assistant' && callerAgent == null,
   )
   return textOf(answer?.['content'])
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }

@@ -128,7 +128,7 @@ test('leaving ends what listens and sends nothing', async () => {
   expect(server.requests).toHaveLength(length)
 })
 
-test('what is stored are ids, from before the first byte until the end', async () => {
+test('what is stored are ids and what was sent, from before the first byte until the end', async () => {
   const server = await startScriptedServer(FRAMES)
   const kept = new Map<string, string>()
   const storage: RunStorage = {
@@ -137,11 +137,14 @@ test('what is stored are ids, from before the first byte until the end', async (
     removeItem: (key) => void kept.delete(key),
   }
   const client = clientOf('self-hosted server', server.url, { storage })
+  const sent = { message: 'Hi', before: 0 }
   server.next({ cutAfter: META.length + 20 })
   const running = client.stream({ message: 'Hi', chat: 'c', request: 'r' })
-  expect([...kept.values()].map((text) => JSON.parse(text))).toEqual([{ chat: 'c', request: 'r' }])
+  expect([...kept.values()].map((text) => JSON.parse(text))).toEqual([{ chat: 'c', request: 'r', ...sent }])
   await running.started
-  expect([...kept.values()].map((text) => JSON.parse(text))).toEqual([{ chat: 'c', request: 'r', run: 'run-1' }])
+  expect([...kept.values()].map((text) => JSON.parse(text))).toEqual([
+    { chat: 'c', request: 'r', run: 'run-1', ...sent },
+  ])
   running.detach()
 
   const reloaded = await clientOf('self-hosted server', server.url, { storage }).attach({ chat: 'c' })

@@ -43,6 +43,19 @@ export type Asking = {
   readonly silenceMs: number
 }
 
+const DELAYS_MS = [100, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 30_000, 30_000]
+const SILENCE_MS = 40_000
+
+type Options = Omit<Connection, 'url'> &
+  Partial<Omit<Asking, 'connection'>> & {
+    readonly url: string | URL
+  }
+
+export function askingOf(options: Options): Asking {
+  const { url, retryDelaysMs = DELAYS_MS, silenceMs = SILENCE_MS } = options
+  return { connection: { ...options, url: String(url).replace(/\/+$/, '') }, retryDelaysMs, silenceMs }
+}
+
 /**
  * Asks for JSON, again and again when the answer is lost: for what does no harm when it is done twice.
  *

@@ -1,3 +1,5 @@
+import type { Message } from '@bureau/protocol'
+
 /** Where the ids of unfinished runs are kept, as `localStorage` keeps them. */
 export type RunStorage = {
   getItem(key: string): string | null
@@ -5,8 +7,37 @@ export type RunStorage = {
   removeItem(key: string): void
 }
 
-/** What a page needs to find its run again after a reload. Positions and messages are not kept: the run is replayed. */
-export type StoredRun = { readonly request?: string | null | undefined; readonly run?: string | undefined }
+/**
+ * What a page needs to find its run again after a reload. Positions are not kept: the run is replayed. For a server that
+ * keeps no history also what was sent, and how many messages the chat had `before`.
+ */
+export type StoredRun = {
+  readonly request?: string | null | undefined
+  readonly run?: string | undefined
+  readonly message?: unknown
+  readonly before?: number | undefined
+}
+
+/** The messages of chats, by name: a Map, or what keeps them longer. */
+export type Histories = {
+  get(chat: string): readonly Message[] | undefined
+  set(chat: string, messages: readonly Message[]): unknown
+}
+
+/** Histories that outlive a reload: `historiesIn(localStorage)`. What a full storage cannot keep is forgotten. */
+export function historiesIn(storage: RunStorage): Histories {
+  const keyOf = (chat: string): string => `bureau-history:${chat}`
+  return {
+    get: (chat) => JSON.parse(storage.getItem(keyOf(chat)) ?? '[]') as Message[],
+    set(chat, messages) {
+      try {
+        storage.setItem(keyOf(chat), JSON.stringify(messages))
+      } catch {
+        storage.removeItem(keyOf(chat))
+      }
+    },
+  }
+}
 
 /** The unfinished run of each chat. A storage that is full or forbidden keeps nothing, and no run fails for it. */
 export class RunStore {
@@ -24,8 +55,8 @@ export class RunStore {
     return this.#try(() => JSON.parse(text ?? '{}') as StoredRun) ?? {}
   }
 
-  set(chat: string, { request, run }: StoredRun): void {
-    this.#try((storage) => storage.setItem(this.#prefix + chat, JSON.stringify({ chat, request, run })))
+  set(chat: string, run: StoredRun): void {
+    this.#try((storage) => storage.setItem(this.#prefix + chat, JSON.stringify({ chat, ...run })))
   }
 
   /** Unless another run has begun in the chat meanwhile. */

@@ -1,34 +1,13 @@
-import type { CancelMode, Message } from '@bureau/protocol'
+import type { CancelMode } from '@bureau/protocol'
 import { BureauError } from './error.ts'
 import { type Part, Parts } from './parts.ts'
 import { readStream, Silence } from './read-stream.ts'
 import { type MessagesFrame, messagesOf, type Result, resultOf } from './result.ts'
-import { ask, type Asking, retrying } from './retry.ts'
-import { type Call, connectionLost, send } from './send.ts'
-import type { Server } from './server.ts'
+import { ask, retrying } from './retry.ts'
+import type { Begin, Decided, Started, Ways } from './run-begin.ts'
+import { connectionLost, send } from './send.ts'
+import type { Decision } from './server.ts'
 import { readEvent, type StreamEvent } from './stream-event.ts'
-
-/** The ids of a run that has begun. */
-export type Started = {
-  readonly run: string
-  /** The platform's id of the chat; null on a self-hosted server. */
-  readonly chat: string | null
-  /** The id of the request that began it; null where that cannot be known. */
-  readonly request: string | null
-}
-
-export type Ways = Asking & { readonly server: Server }
-
-/** A message to send, or a run that is there. */
-export type RunOrigin = { readonly call: Call; readonly request: string } | { readonly run: string }
-
-type Begin = {
-  readonly from: RunOrigin
-  readonly signal?: AbortSignal | undefined
-  readonly onStarted: (started: Started) => void
-  /** The run is over, with these messages, or never began. */
-  readonly onEnded: (ended: Partial<Started>, messages: readonly Message[]) => void
-}
 
 type MetaFrame = { readonly run_id: string; readonly chatId?: string; readonly usageRequestId?: string | null }
 
@@ -41,34 +20,39 @@ const LASTING_MS = 10_000
  * It is an async iterable of its events: each iteration begins with the first one, ends with the run, and throws what
  * `result` rejects with. It goes on by itself whether anybody iterates or not.
  */
-export class Run implements AsyncIterable<StreamEvent> {
+export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   /** Resolves when the run has begun and its ids are known. */
   readonly started: Promise<Started>
   /**
-   * How the run ended.
+   * How the run ended, or that it waits for approvals.
    *
    * @throws BureauError the run failed or was refused, the connection was lost for good, or `detach()` was called.
    */
-  readonly result: Promise<Result>
+  readonly result: Promise<Result<Output>>
   readonly #ways: Ways
-  readonly #begin: Begin
+  readonly #begin: Begin<Run>
   readonly #events: StreamEvent[] = []
-  readonly #parts = new Parts()
+  readonly #parts: Parts
   readonly #listeners = new Set<() => void>()
   readonly #leaving = new AbortController()
+  readonly #decided = new Map<string, Decided>()
   #resolveStarted: (started: Started) => void = () => {}
   #ids: Partial<Started>
   #connection: 'connecting' | 'open' | 'reconnecting' | 'closed' = 'connecting'
-  #lastNumber = 0
+  #lastNumber: number
   #end: MessagesFrame | undefined
   #failure: Error | undefined
+  #next: Run<Output> | null = null
 
-  constructor(ways: Ways, begin: Begin) {
+  constructor(ways: Ways, begin: Begin<Run>) {
+    const { from, before } = begin
     this.#ways = ways
     this.#begin = begin
-    this.#ids = 'run' in begin.from ? { run: begin.from.run } : { request: begin.from.request }
+    this.#parts = new Parts(before)
+    this.#ids = 'run' in from ? { run: from.run } : { request: from.request }
+    this.#lastNumber = ('after' in from && from.after) || 0
     const started = new Promise<Started>((resolve) => (this.#resolveStarted = resolve))
-    this.result = this.#follow()
+    this.result = this.#follow() as Promise<Result<Output>>
     this.started = Promise.race([started, this.result.then(() => started)])
     // Who needs only one of them must not be told of the others' rejections as unhandled.
     for (const each of [this.result, this.started]) each.catch(() => {})
@@ -77,6 +61,11 @@ export class Run implements AsyncIterable<StreamEvent> {
   /** The id of the request, known at once; of a run that was attached to once it has started. */
   get request(): string | null {
     return this.#ids.request ?? null
+  }
+
+  /** What was sent; undefined of a run that was attached to where that is not known. */
+  get message(): unknown {
+    return this.#begin.message
   }
 
   get connection(): 'connecting' | 'open' | 'reconnecting' | 'closed' {
@@ -135,6 +124,37 @@ export class Run implements AsyncIterable<StreamEvent> {
     this.#leaving.abort()
   }
 
+  /**
+   * Lets a call that waits be made, with other arguments where the approval says `edit`.
+   *
+   * @returns The run that goes on, once all its calls are decided on, with the parts so far; null as long as others wait.
+   * @throws BureauError no such call waits, or the server refuses, e.g. because somebody else has decided.
+   */
+  approve(callId: string, options: Pick<Decision, 'reason' | 'arguments'> = {}): Promise<Run<Output> | null> {
+    return this.#decide({ callId, approve: true, ...options })
+  }
+
+  /** Has the model get `reason` instead of the call's output. Otherwise as `approve`. */
+  reject(callId: string, reason?: string): Promise<Run<Output> | null> {
+    return this.#decide({ callId, approve: false, ...(reason !== undefined && { reason }) })
+  }
+
+  async #decide(decision: Decision): Promise<Run<Output> | null> {
+    const result = await this.result
+    const approvals = result.status === 'waiting' ? result.approvals : []
+    const { callId } = decision
+    const approval = approvals.find(({ call_id: id }) => id === callId)
+    if (!approval) throw new BureauError('approval_not_found', `No call ${callId} of this run waits for an approval.`)
+    const call = this.#ways.server.decide?.(result.run, decision)
+    if (call) await ask(this.#ways, call)
+    this.#decided.set(callId, { ...decision, token: approval.token })
+    this.#parts.decide(callId)
+    this.#notify()
+    if (this.#decided.size < approvals.length) return null
+    this.#next ??= this.#begin.goOn(this, result, this.#lastNumber, [...this.#decided.values()]) as Run<Output>
+    return this.#next
+  }
+
   async #follow(): Promise<Result> {
     const { retryDelaysMs: delaysMs } = this.#ways
     const { signal } = this.#leaving
@@ -190,7 +210,10 @@ export class Run implements AsyncIterable<StreamEvent> {
         if (Date.now() - openedAt > LASTING_MS) progress()
       }
       for await (const { event, data, id } of readStream(response, heard)) {
-        if (event === 'end') return
+        if (event === 'end') {
+          this.#lastNumber = Number(id ?? this.#lastNumber)
+          return
+        }
         if (this.#take(event, data, id)) progress()
       }
       throw connectionLost()
@@ -229,9 +252,10 @@ export class Run implements AsyncIterable<StreamEvent> {
   }
 
   #resultOf(): Result {
-    this.#parts.end()
     const end = { frame: this.#end, last: this.#events.at(-1) }
-    this.#begin.onEnded(this.#ids, messagesOf(end))
+    const waits = end.frame?.status === 'waiting'
+    this.#parts.end(waits)
+    this.#begin.onEnded(this.#ids, messagesOf(end), waits)
     return resultOf(end)
   }
 
@@ -246,7 +270,7 @@ export class Run implements AsyncIterable<StreamEvent> {
     if (!(error instanceof BureauError)) return error instanceof Error ? error : new Error(String(error))
     const { status = 0 } = error
     const isRefused = run === undefined && status >= 400 && status < 500 && status !== 429
-    if (isRefused || status === 404) this.#begin.onEnded(this.#ids, [])
+    if (isRefused || status === 404) this.#begin.onEnded(this.#ids, [], false)
     error.run ??= run
     return error
   }

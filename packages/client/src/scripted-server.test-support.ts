@@ -16,7 +16,8 @@ type Received = {
 
 /** What becomes of one request instead of its whole answer. */
 type Fate =
-  | { readonly cutAfter: number }
+  /** Sends these frames, and breaks off after so many bytes of them. Default: the run of the server, whole. */
+  | { readonly frames?: readonly string[]; readonly cutAfter?: number; readonly status?: undefined }
   | { readonly status: number; readonly body?: object; readonly headers?: Record<string, string> }
   | 'lost'
   | 'silent'
@@ -50,16 +51,12 @@ export async function startScriptedServer(frames: readonly string[]): Promise<Sc
     const fate = fates.shift()
     if (fate === 'silent') return
     if (fate === 'lost') return void request.socket.destroy()
-    if (fate !== undefined && 'status' in fate) {
-      const { status, body: refusal = {}, headers: more = {} } = fate
-      return void response
-        .writeHead(status, { 'content-type': 'application/json', ...more })
-        .end(JSON.stringify(refusal))
-    }
-    const bytes = Buffer.from(framesAfter(frames, Number(/starting_after=(\d+)/.exec(path)?.[1] ?? 0)))
+    if (fate?.status !== undefined) return refuse(response, fate)
+    const { frames: sent = frames, cutAfter } = { ...fate }
+    const bytes = Buffer.from(framesAfter(sent, Number(/starting_after=(\d+)/.exec(path)?.[1] ?? 0)))
     response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
-    if (fate === undefined) return void response.end(bytes)
-    response.write(bytes.subarray(0, fate.cutAfter), () => request.socket.end(() => request.socket.destroy()))
+    if (cutAfter === undefined) return void response.end(bytes)
+    response.write(bytes.subarray(0, cutAfter), () => request.socket.end(() => request.socket.destroy()))
   }
   const server = createServer((request, response) => void serve(request, response))
   server.listen(0, '127.0.0.1')
@@ -70,6 +67,10 @@ export async function startScriptedServer(frames: readonly string[]): Promise<Sc
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return { url, requests, next: (...added) => void fates.push(...added), loseCancel: () => (losesCancel = true) }
+}
+
+function refuse(response: ServerResponse, { status, body = {}, headers }: Extract<Fate, { status: number }>): void {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
 }
 
 export const META = 'event: meta\ndata: {"run_id":"run-1","chatId":"chat-1"}\n\n'
@@ -95,7 +96,7 @@ const deltaFrame = (delta: string): string =>
 const END = 'event: end\ndata: [DONE]\n\n'
 
 /** A run that says these words to the user. */
-function framesOf(words: readonly string[]): string[] {
+export function framesOf(words: readonly string[]): string[] {
   const content = [{ type: 'output_text', text: words.join('') }]
   const message = { id: 'msg-1', type: 'message', role: 'assistant', content, ...SPEAKER }
   const result = { new_messages: [message], run_id: 'run-1', usage: null }

@@ -1,7 +1,12 @@
 import { BureauError } from './error.ts'
 
-/** One request of the client. `path` follows the server's address; `body` is JSON text. */
-export type Call = { readonly method: 'GET' | 'POST'; readonly path: string; readonly body?: string }
+/** One request of the client. `path` follows the server's address; a `body` of text is JSON. */
+export type Call = {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'HEAD'
+  readonly path: string
+  readonly body?: string | Blob
+  readonly headers?: HeadersLike
+}
 
 export type Connection = {
   /** Where the server is, without a slash at the end. */
@@ -27,9 +32,10 @@ export async function send(connection: Connection, call: Call, signal?: AbortSig
   const request: RequestInit = {
     method: call.method,
     headers: {
-      ...(call.body !== undefined && { 'content-type': 'application/json' }),
+      ...(typeof call.body === 'string' && { 'content-type': 'application/json' }),
       ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
       ...own,
+      ...call.headers,
     },
     ...(call.body !== undefined && { body: call.body }),
     ...(signal && { signal }),

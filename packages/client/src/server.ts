@@ -1,13 +1,20 @@
-import type { CancelMode, GetCompletionV2Request, Message, RunRequest } from '@bureau/protocol'
+import type {
+  CancelMode,
+  ChatMessage,
+  GetCompletionV2Request,
+  Message,
+  PlatformChat,
+  RunRequest,
+} from '@bureau/protocol'
 import type { Call } from './send.ts'
 
 /** A message, and what goes with it. */
-export type Input<Body = GetCompletionV2Request | RunRequest> = {
+export type Input<Body = GetCompletionV2Request | RunRequest, Name extends string = string> = {
   readonly message: Body extends { message: infer Message } ? Message : never
   /** A name of your own for the chat. On the platform it is the `aliasChatId`. Default: a new chat. */
   readonly chat?: string
   /** The agent to address. Default: the entry point. */
-  readonly agent?: string
+  readonly agent?: Name
   /** Readable by tools, never in the prompt. */
   readonly context?: Readonly<Record<string, unknown>>
   /** The id of this request, unlike any other; on the platform it is the `usageRequestId`. Default: a random one. */
@@ -18,6 +25,41 @@ export type Input<Body = GetCompletionV2Request | RunRequest> = {
   readonly signal?: AbortSignal
 }
 
+/** What a person has decided about a call that waits. */
+export type Decision = {
+  readonly callId: string
+  readonly approve: boolean
+  /** Shown to the model. */
+  readonly reason?: string
+  /** Take the place of the model's arguments, as a whole. Only where the approval says `edit`. */
+  readonly arguments?: unknown
+}
+
+/** One item of a chat that is kept. `run` and `error` are null where that is not known. */
+export type HistoryEntry = {
+  readonly item: Message
+  readonly run: string | null
+  /** Why its run failed. */
+  readonly error: { readonly code: string; readonly message: string } | null
+}
+
+/** A part of a chat's history, oldest first; `cursor` leads to the part before it, null: this is the beginning. */
+export type HistoryPage = { readonly entries: readonly HistoryEntry[]; readonly cursor: string | null }
+
+/** How a run that has waited goes on: by a request of its own, or as the same run behind event number `after`. */
+type WayOn = { readonly call: Call } | { readonly run: string; readonly after: number }
+
+/** A run that waits: what it was asked, and what came of it so far. */
+type Waiting = {
+  readonly run: string
+  /** The number of its last event. */
+  readonly after: number
+  /** What was sent, as far as it is known: of a run that was attached to, little. */
+  readonly input: Partial<Input>
+  /** What had been said in the chat when it was asked, and what it has produced. */
+  readonly history: readonly Message[]
+}
+
 /** What differs between the two servers. */
 export type Server = {
   /** Its integration or agency has this name among all of them. */
@@ -26,23 +68,35 @@ export type Server = {
   readonly resends: boolean
   /** Whether a run goes on without its client and can be followed again. */
   readonly resumes: boolean
-  start(input: Input, request: string): Call
+  start(input: Input, request: string, history: readonly Message[]): Call
+  /** Makes a decision known at once, where the server keeps it. */
+  decide?(run: string, decision: Decision): Call
+  /** All calls that the run waits for are decided on. */
+  goOn(waiting: Waiting, decisions: readonly (Decision & { readonly token?: string | undefined })[]): WayOn
   /** The events after number `after`. */
   follow(run: string, after: number): Call
   cancel(run: string, mode: CancelMode): Call
   /** The id of the run of a request, or of the active run of a chat. */
   find(at: { readonly request: string } | { readonly chat: string }, ask: Ask): Promise<string | null>
+  /** A part of a chat's history, where the server keeps it. */
+  history?(chat: string, cursor: string | undefined, ask: Ask): Promise<HistoryPage>
 }
 
 /** Sends a call and gives the JSON of its answer. */
-type Ask = <Answer>(call: Call) => Promise<Answer>
+export type Ask = <Answer>(call: Call) => Promise<Answer>
 
-const post = (path: string, body: unknown): Call => ({ method: 'POST', path, body: JSON.stringify(body) })
-const get = (path: string): Call => ({ method: 'GET', path })
+export const post = (path: string, body: unknown): Call => ({ method: 'POST', path, body: JSON.stringify(body) })
+export const get = (path: string): Call => ({ method: 'GET', path })
+
+const HISTORY_PAGE = 100
 
 /** An integration of the hosted platform. */
 export function platformServer(integration: string): Server {
   const query = `apiIntegrationId=${encodeURIComponent(integration)}`
+  const chatOf = async (alias: string, ask: Ask): Promise<PlatformChat | undefined> => {
+    const lookUp = get(`/v1/chats?${query}&aliasChatId=${encodeURIComponent(alias)}`)
+    return (await ask<{ data: PlatformChat[] }>(lookUp)).data[0]
+  }
   return {
     name: integration,
     resends: true,
@@ -64,29 +118,47 @@ export function platformServer(integration: string): Server {
         const lookUp = get(`/v1/chat_status?${query}&usageRequestId=${encodeURIComponent(at.request)}`)
         return (await ask<{ run: { runId: string } | null }>(lookUp)).run?.runId ?? null
       }
-      const lookUp = get(`/v1/chats?${query}&aliasChatId=${encodeURIComponent(at.chat)}`)
-      return (await ask<{ data: { activeRunId: string | null }[] }>(lookUp)).data[0]?.activeRunId ?? null
+      return (await chatOf(at.chat, ask))?.activeRunId ?? null
+    },
+    decide: (run, decision) => post(`/v1/runs/${encodeURIComponent(run)}/approvals`, [decision]),
+    goOn: ({ run, after }) => ({ run, after }),
+    history: async (chat, cursor, ask) => {
+      const id = (await chatOf(chat, ask))?.chatId
+      if (id === undefined) return { entries: [], cursor: null }
+      const from = cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor)}`
+      const page = get(`/v1/chats/${id}/messages?order=desc&limit=${HISTORY_PAGE}${from}`)
+      const { data, nextCursor } = await ask<{ data: ChatMessage[]; nextCursor: string | null }>(page)
+      const entries = data.map(({ item, runId: run, error }) => ({ item, run, error }))
+      return { entries: entries.toReversed(), cursor: nextCursor }
     },
   }
 }
 
-type AgencyWays = { readonly resume: boolean; readonly historyOf: (chat: string) => readonly Message[] }
-
 /** An agency of a self-hosted server, which keeps no history. */
-export function agencyServer({ resume, historyOf }: AgencyWays): Server {
+export function agencyServer(resume: boolean): Server {
+  const start = (
+    { message, agent, context, body }: Partial<Omit<Input, 'message'>> & { readonly message?: unknown },
+    history: readonly Message[],
+    approvals?: readonly object[],
+  ): Call =>
+    post('/get_response_stream', {
+      chat_history: history,
+      recipient_agent: agent,
+      user_context: context,
+      ...body,
+      message,
+      approvals,
+      ...(resume && { on_disconnect: 'continue' }),
+    })
   return {
     name: '',
     resends: false,
     resumes: resume,
-    start: ({ message, chat, agent, context, body }) =>
-      post('/get_response_stream', {
-        ...(chat !== undefined && { chat_history: historyOf(chat) }),
-        recipient_agent: agent,
-        user_context: context,
-        ...body,
-        message,
-        ...(resume && { on_disconnect: 'continue' }),
-      }),
+    start: (input, _request, history) => start(input, history),
+    goOn: ({ input, history }, decisions) => {
+      const approvals = decisions.map(({ callId, ...decision }) => ({ call_id: callId, ...decision }))
+      return { call: start({ ...input, message: undefined }, history, approvals) }
+    },
     follow: (run, after) => get(`/runs/${encodeURIComponent(run)}/events?starting_after=${after}`),
     cancel: (run, mode) => post('/cancel_response_stream', { run_id: run, cancel_mode: mode }),
     // It knows runs by their own ids alone.

@@ -1,5 +1,21 @@
 import type { EventSource, Message, RunItemName } from '@bureau/protocol'
 
+/** A tool call that waits until a person has approved or rejected it. */
+export type Approval = {
+  readonly call_id: string
+  readonly tool: string
+  /** The arguments as the model wrote them: JSON text. */
+  readonly arguments: string
+  readonly agent: string
+  readonly agent_run_id: string
+  /** When the call counts as rejected; ISO 8601. */
+  readonly expires_at: string
+  /** Whether other arguments may be given with the approval. */
+  readonly edit: boolean
+  /** Of a self-hosted server, which gets it back with the decision. */
+  readonly token?: string
+}
+
 /** One item of a conversation, as the model or a tool gave it. */
 export type Item = {
   readonly type?: string
@@ -19,8 +35,8 @@ export type ModelEvent = {
 }
 
 /**
- * What happens in a run, in the words of docs/streams.md. All but sign-ins, `reset` and errors of the whole run say who
- * speaks.
+ * What happens in a run, in the words of docs/streams.md. All but sign-ins, `reset`, `run_resumed` and errors of the whole
+ * run say who speaks.
  */
 export type StreamEvent =
   /** An agent is in control now: at the start, for every nested agent, after every handoff. */
@@ -38,6 +54,10 @@ export type StreamEvent =
   | { readonly type: 'oauth_redirect'; readonly state: string; readonly server: string; readonly auth_url: string }
   /** `status` is `pending`, `authorized`, `error:<reason>` or `timeout`. */
   | { readonly type: 'oauth_status'; readonly state: string; readonly server: string; readonly status: string }
+  /** The run ends as `waiting`, until somebody has decided on this call. */
+  | ({ readonly type: 'approval_requested' } & Approval)
+  /** Another process goes on with the run. What was written of these items, by their ids, is not part of it. */
+  | { readonly type: 'run_resumed'; readonly attempt: number; readonly withdrawn: readonly string[] }
   /** What a tool has sent with `run.emit(…)`; `name` is its own `type`, `data` all of it. */
   | ({ readonly type: 'custom'; readonly name: string; readonly data: Readonly<Record<string, unknown>> } & EventSource)
   /** The server has lost the events so far: forget what they said, this is what the run has produced. */
@@ -54,12 +74,19 @@ const OWN_TYPES: ReadonlySet<unknown> = new Set<StreamEvent['type']>([
   'error',
 ])
 
+/** Frames whose name is the type of their event. */
+const NAMED: ReadonlySet<string> = new Set<StreamEvent['type']>([
+  'oauth_redirect',
+  'oauth_status',
+  'approval_requested',
+  'run_resumed',
+  'reset',
+])
+
 /** The event of a frame; undefined for frames of no event, and for those that this version does not know. */
 export function readEvent(name: string | undefined, data: string): StreamEvent | undefined {
   const payload = JSON.parse(data) as Readonly<Record<string, unknown>>
-  if (name === 'oauth_redirect' || name === 'oauth_status' || name === 'reset') {
-    return { type: name, ...payload } as StreamEvent
-  }
+  if (name !== undefined && NAMED.has(name)) return { ...payload, type: name } as StreamEvent
   if (name !== undefined) return undefined
   const { error, code, data: content } = payload
   if (typeof error === 'string')

@@ -50,6 +50,13 @@ export interface FaceHost {
   agency(request: FastifyRequest, name: string): Promise<FaceAgency | undefined>
 
   /**
+   * Who is calling, to whom conversations with this agency belong; null where the server does not know.
+   *
+   * @throws ServiceError `user_not_resolved`
+   */
+  callerOf(request: FastifyRequest, served: FaceAgency): Promise<string | null>
+
+  /**
    * Starts a run that belongs to the caller. It takes a place among the server's runs until it has ended.
    *
    * @throws ServiceError `overloaded`, `user_not_resolved`, and on the platform what admission refuses.

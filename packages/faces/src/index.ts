@@ -1,3 +1,6 @@
 export { SIDE_REQUESTS, type SideRequests } from './chat-completions/side-request.ts'
-export { type AskedRun, type FaceHost, type FaceRun, type FaceRunKey } from './face-host.ts'
+export { type AskedRun, type FaceAgency, type FaceHost, type FaceRun, type FaceRunKey } from './face-host.ts'
+export { mcpRoutes } from './mcp/mcp-face.ts'
+export type { McpTool } from './mcp/mcp-server.ts'
 export { openAiFaces } from './openai-faces.ts'
+export { Threads } from './threads.ts'

@@ -56,7 +56,7 @@ export { ModelError, type ModelErrorCode } from './models/model-error.ts'
 export type { ModelCallObserver, ModelCallOptions, ModelTransport, ResponsesRequest } from './agency/model-object.ts'
 export { ResponseEventWriter, type ResponseUsage } from './models/response-events.ts'
 export { usageOfRealtimeResponse } from './models/pricing.ts'
-export type { RunEnvironment, RunSink } from './run/run.ts'
+export type { OnToolFailure, RunEnvironment, RunSink } from './run/run.ts'
 export type { RunJournal, RunResume } from './run/run-journal.ts'
 export { RunState } from './run/run-state.ts'
 export {

@@ -2,6 +2,7 @@ import {
   answerCompletely,
   apiDocsRoutes,
   guideRoutes,
+  consoleRoutes,
   methodsAt,
   NO_SNIFFING,
   notFoundGate,
@@ -48,6 +49,7 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const MINUTE_MS = 60_000
+const VERSION = '0.1.0'
 
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {
@@ -84,6 +86,8 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
   serveRoutes(app, ROUTES, routeSettings(platform))
   serveDocs(app, platform)
+  if (platform.config.console)
+    consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
   return app
 }
 

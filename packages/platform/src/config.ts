@@ -73,6 +73,7 @@ export const PlatformEnvironment = z.object({
     .describe(
       'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
     ),
+  BUREAU_CONSOLE: z.stringbool().default(true).describe('false: no console at /console.'),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
     .default('info')
@@ -108,6 +109,7 @@ export type PlatformConfig = {
   /** Sign-ins begin at a page of ours, and end in the browser that showed it. */
   readonly signInPage: boolean
   readonly allowedHosts: readonly string[]
+  readonly console: boolean
   readonly logLevel: LogLevel
   /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
@@ -148,6 +150,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
     signInPage: env.PLATFORM_SIGN_IN_PAGE === 'on',
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
+    console: env.BUREAU_CONSOLE,
     logLevel: env.LOG_LEVEL,
     read: (name: string) => environment[name] || undefined,
   })

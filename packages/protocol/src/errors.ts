@@ -35,7 +35,12 @@ export const ERRORS = {
   oauth_callback_rejected: { status: 400, message: 'This sign-in callback was not accepted.' },
   log_id_required: { status: 400, message: 'Log ID is required' },
   log_not_found: { status: 404, message: 'Log file not found' },
+  thread_not_found: {
+    status: 404,
+    message: 'There is no such thread. It may have been forgotten: begin a new one.',
+  },
   run_failed: { status: 500, message: 'The run failed.' },
+  tool_failed: { status: 500, message: 'The tool failed.' },
   attachment_rejected: { status: 400, message: 'An attachment could not be used.' },
 
   // Completions of the hosted platform

@@ -25,10 +25,14 @@ const MAX_DEPTH = 8
 const MAX_DELAY_MS = 100
 const MAX_WAITING_BYTES = 8_192
 
+/** What takes the lines of a log, each JSON text with its end. */
+export type LogDestination = { write(line: string): void }
+
 /**
- * JSON logs on standard output, with secrets cut out. A line is written within 100 ms, and when the process exits.
+ * JSON logs with secrets cut out, by default on standard output, where a line is written within 100 ms, and when the
+ * process exits.
  */
-export function createLogger(level: LogLevel): Logger {
+export function createLogger(level: LogLevel, to?: LogDestination): Logger {
   return pino(
     {
       level,
@@ -37,7 +41,7 @@ export function createLogger(level: LogLevel): Logger {
       formatters: { log: (record) => withoutSecrets(record, MAX_DEPTH) },
       serializers: { err: (error: Error) => withoutSecrets(stdSerializers.err(error), MAX_DEPTH) },
     },
-    destination({ sync: false, minLength: MAX_WAITING_BYTES, periodicFlush: MAX_DELAY_MS }),
+    to ?? destination({ sync: false, minLength: MAX_WAITING_BYTES, periodicFlush: MAX_DELAY_MS }),
   )
 }
 

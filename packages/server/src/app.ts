@@ -1,5 +1,4 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
-import { openAiFaces } from '@bureau/faces'
 import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import {
@@ -24,12 +23,15 @@ import {
 import { z } from 'zod'
 import { openApprovals } from './approvals/open-approvals.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
+import type { RecentRuns } from './console/recent-runs.ts'
+import { recentRunsRoutes } from './console/recent-runs.routes.ts'
+import { recentRunsOf, serveConsole } from './console/serve-console.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
-import { ServerHost } from './faces/face-host.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
 import { aguiFace } from './faces/agui/agui-face.ts'
 import { type Face, metadataRoute, type ServedAgency } from './faces/face.ts'
+import { openAiRoutes, protocolRoutes } from './faces/protocol-faces.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
@@ -51,9 +53,6 @@ import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
 import { toolRoutes } from './tools/tools.routes.ts'
 
-const MIB = 1_048_576
-const MINUTE_MS = 60_000
-
 /**
  * The server as a Fastify instance that does not listen yet: for embedding, and for tests without a socket.
  *
@@ -64,7 +63,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const agencies = readAgencies(options)
   const tools = readTools(options.tools ?? [])
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
-  const log = createLogger(options.logLevel ?? 'info')
+  const log = createLogger(options.logLevel ?? 'info', options.logDestination)
   const callers = callersOf(options, config)
   if (callers.token === undefined) warnOfOpenServer(options, log)
   const observability = await openObservability(options, config, { agencies, callers, log })
@@ -78,6 +77,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const watched = { now: Date.now, observer: observability.observer() }
   const environment = { models, mcp: new McpConnections(), ...watched, ...(signIns && { oauth: signIns.access }) }
+  const recent = recentRunsOf(options, config)
   const slots = new RunSlots(options.maxConcurrentRuns)
   const context: ServerContext = {
     environment,
@@ -86,7 +86,8 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     runs: new RequestRuns({
       host: new RunHost(backends.runs, kept),
       slots,
-      environmentOf: (request) => ({ ...environment, observer: observability.observer(request) }),
+      environmentOf: (request, recorder) => ({ ...environment, observer: observability.observer(request, recorder) }),
+      recent,
     }),
     keepsRuns: resumeMs > 0,
     approvals: openApprovals(options, config.approvals, backends.claims),
@@ -97,41 +98,54 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     aguiReasoning: options.aguiReasoning ?? true,
     files: fileSettings(options, models),
   }
-  app.addHook('onClose', () => closeAll([environment.mcp, signIns, backends, models]))
+  // The last is closed first.
+  for (const each of [models, backends, signIns, environment.mcp]) app.addHook('onClose', async () => each?.close())
   logRequests(app)
   await allowOrigins(app, callers.origins)
   finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
   checkCallers(app, callers)
-  const logs = options.enableLogging && (await keepActivity(app, options.logsDir ?? 'activity-logs'))
+  const logs = await keepActivity(app, options)
   observability.install(app)
   readBodies(app)
   app.setErrorHandler(renderError)
   const served = [...agencies].map(([name, agency]) => serve(name, agency, context))
-  const agencyRows = [...agencyRoutes(served, options), ...sharedFaces(served, options)]
-  const otherRows = [...toolRoutes(tools), ...(logs ? logsRoutes(logs) : []), ...(signIns ? oauthRoutes(signIns) : [])]
+  const agencyRows = [...agencyRoutes(served, options), ...openAiRoutes(served, options)]
+  const otherRows = [...toolRoutes(tools), ...optionalRoutes({ logs, signIns, recent })]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
+  serveRoutes(app, protocolRoutes({ served, tools, callers, options, version: VERSION, log }), ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
+  serveConsole(app, { options, config, callers, version: VERSION })
   serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
   return app
 }
 
-async function closeAll(parts: readonly ({ readonly close: () => Promise<void> } | undefined)[]): Promise<void> {
-  for (const part of parts) await part?.close()
+const VERSION = '0.1.0'
+
+type Optional = {
+  readonly logs: ActivityLogs | undefined
+  readonly signIns: ServerContext['signIns']
+  readonly recent: RecentRuns | undefined
 }
 
-const VERSION = '0.1.0'
+function optionalRoutes({ logs, signIns, recent }: Optional): ServerRoute[] {
+  return [
+    ...(logs ? logsRoutes(logs) : []),
+    ...(signIns ? oauthRoutes(signIns) : []),
+    ...(recent ? recentRunsRoutes(recent) : []),
+  ]
+}
 
 function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): FastifyInstance {
   const loggerInstance: FastifyBaseLogger = log
   return fastify({
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: REQUEST_ID_LABEL }),
-    bodyLimit: options.bodyLimitBytes ?? 32 * MIB,
+    bodyLimit: options.bodyLimitBytes ?? 33_554_432,
     exposeHeadRoutes: false,
     trustProxy: [...config.trustedProxies],
-    // Of a whole request; what is too slow long before that is cut by whoever receives its body.
-    requestTimeout: 5 * MINUTE_MS,
+    // Five minutes for a whole request; what is too slow long before that is cut by whoever receives its body.
+    requestTimeout: 300_000,
     // Names of agencies and agents are longer than the default.
     routerOptions: { maxParamLength: 512 },
     schemaController: { compilersFactory: schemaCompilers },
@@ -201,13 +215,6 @@ function agencyRoutes(agencies: readonly ServedAgency[], options: ServerOptions)
   return agencies.flatMap((served) => [...faces.flatMap((face) => face(served)), metadataRoute(served)])
 }
 
-/** The protocols that the platform speaks as well: one address for all agencies. */
-function sharedFaces(agencies: readonly ServedAgency[], { openai = true }: ServerOptions): readonly ServerRoute[] {
-  if (openai === false || agencies.length === 0) return []
-  const { sideRequests = 'agency' } = openai === true ? {} : openai
-  return openAiFaces(new ServerHost(agencies), { sideRequests })
-}
-
 type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
 
 /** Opened when all other routes are there: those that come later would accept WebSockets, to close them at once. */
@@ -267,8 +274,10 @@ function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log
   log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${listens}${answers}`)
 }
 
-async function keepActivity(app: FastifyInstance, directory: string): Promise<ActivityLogs> {
-  const logs = await ActivityLogs.open(directory, (error) => app.log.error({ err: error }, 'activity is not recorded'))
+async function keepActivity(app: FastifyInstance, options: ServerOptions): Promise<ActivityLogs | undefined> {
+  const { enableLogging = false, logsDir = 'activity-logs' } = options
+  if (!enableLogging) return undefined
+  const logs = await ActivityLogs.open(logsDir, (error) => app.log.error({ err: error }, 'activity is not recorded'))
   app.addHook('onClose', () => logs.close())
   recordActivity(app, logs, isOpen)
   return logs

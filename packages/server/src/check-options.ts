@@ -50,6 +50,7 @@ const ServerChecks = z.strictObject({
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  mcp: flag,
   openai: z
     .union([
       z.boolean(),
@@ -67,7 +68,10 @@ const ServerChecks = z.strictObject({
   approvalMs: count,
   drainMs: milliseconds,
   resumeMs: milliseconds,
+  console: flag,
+  keepRecentRuns: flag,
   logLevel: z.enum(['silent', 'fatal', 'error', 'warn', 'info', 'debug', 'trace']).optional(),
+  logDestination: z.looseObject({ write: AnyFunction }).optional(),
   enableLogging: flag,
   logsDir: text,
   tracing: z

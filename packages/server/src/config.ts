@@ -52,6 +52,11 @@ export const ServerEnvironment = z.object({
     .describe(
       'Folder of the key for approvals and, without Redis, of those that were used. Default: ~/.bureau/approvals.',
     ),
+  BUREAU_CONSOLE: z.stringbool().default(true).describe('false: no console at /console.'),
+  BUREAU_KEEP_RECENT_RUNS: z
+    .stringbool()
+    .optional()
+    .describe('Whether the console shows the latest 200 runs of a process. Default: unless NODE_ENV is production.'),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional().describe('Collector that gets traces of runs (OTLP over HTTP).'),
   NODE_ENV: z.string().optional().describe('production: the demo model is never chosen on its own.'),
 })
@@ -67,6 +72,8 @@ export type ServerConfig = {
   readonly trustedProxies: readonly string[]
   readonly wrongKeysPerMinute: number
   readonly redisUrl: string | undefined
+  readonly console: boolean
+  readonly keepRecentRuns: boolean
   readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
   readonly approvals: {
     readonly secrets: readonly string[]
@@ -104,6 +111,8 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
     trustedProxies: env.BUREAU_TRUSTED_PROXIES,
     wrongKeysPerMinute: env.BUREAU_WRONG_KEYS_PER_MINUTE,
     redisUrl: env.REDIS_URL,
+    console: env.BUREAU_CONSOLE,
+    keepRecentRuns: env.BUREAU_KEEP_RECENT_RUNS ?? env.NODE_ENV !== 'production',
     oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
     approvals: {
       secrets: secretsOf(env.BUREAU_SECRET ?? ''),

@@ -1,7 +1,7 @@
 import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { SideRequests } from '@bureau/faces'
-import type { EgressPolicyOptions, LogLevel } from '@bureau/runtime'
+import type { EgressPolicyOptions, LogDestination, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
@@ -51,6 +51,8 @@ export type ServerOptions = OAuthOptions & {
   readonly aguiReasoning?: boolean
   /** OpenAI's API at `/openai/v1`, with the agencies as models. False: not there. */
   readonly openai?: boolean | OpenAiServerOptions
+  /** False: the server is not an MCP server at `/mcp`. Default true. */
+  readonly mcp?: boolean
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
   readonly enableRealtime?: boolean
   readonly realtimeOptions?: RealtimeOptions
@@ -86,8 +88,17 @@ export type ServerOptions = OAuthOptions & {
   readonly approvalMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
+  /** False: there is no console at `/console`. Default: as BUREAU_CONSOLE says, which is true. */
+  readonly console?: boolean
+  /**
+   * True: what the latest 200 runs of this process have done is kept in memory, and `/console/runs` shows it to whoever has
+   * the server token. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
+   */
+  readonly keepRecentRuns?: boolean
   /** Default `info`. */
   readonly logLevel?: LogLevel
+  /** What takes the lines of the log, each JSON text with its end. Default: standard output. */
+  readonly logDestination?: LogDestination
   /** True: requests with an `x-agency-log-id` header are recorded; `/get_logs` hands the records out. Default false. */
   readonly enableLogging?: boolean
   /** Where those records are kept. Default `activity-logs`. */
@@ -114,6 +125,7 @@ const RESERVED_NAMES = new Set([
   'healthz',
   'internal',
   'llms.txt',
+  'mcp',
   'metrics',
   'openai',
   'openapi.json',

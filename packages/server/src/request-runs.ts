@@ -1,6 +1,7 @@
-import type { RunEnvironment } from '@bureau/framework'
+import type { RunEnvironment, RunObserver } from '@bureau/framework'
 import type { FollowedRun, LiveRun, LoggedRun, Logger, RunHost, StartRun } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
+import type { RecentRuns } from './console/recent-runs.ts'
 import type { RunSlots } from './run-slots.ts'
 
 /** A run as a request asks for it. The rest is the server's, or comes with the request. */
@@ -10,7 +11,9 @@ type RequestRunsOptions = {
   readonly host: RunHost
   readonly slots: RunSlots
   /** What the runs of a request are executed with: its trace is theirs. */
-  readonly environmentOf: (request: FastifyRequest) => RunEnvironment
+  readonly environmentOf: (request: FastifyRequest, recorder?: RunObserver) => RunEnvironment
+  /** Undefined: no run is recorded. */
+  readonly recent: RecentRuns | undefined
 }
 
 /** The runs of a server's requests: each is part of its request's trace and log, and takes a place while it lasts. */
@@ -67,6 +70,8 @@ export class RequestRuns {
   }
 
   #given(request: FastifyRequest, asked: Asked): StartRun {
-    return { ...asked, environment: this.#options.environmentOf(request), log: request.log as Logger }
+    const { environmentOf, recent } = this.#options
+    const { observer, ...failures } = recent?.record(asked) ?? {}
+    return { ...asked, ...failures, environment: environmentOf(request, observer), log: request.log as Logger }
   }
 }

@@ -1,8 +1,10 @@
 import { Command } from 'commander'
 import { loadConfig } from '@bureau/server'
-import { describePlatform, describeReady } from '../describe-served.ts'
+import { announce } from '../announce.ts'
+import { PLATFORM_LINKS, serveHomePage } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
+import { openTerminal } from '../terminal.ts'
 
 /** `bureau platform [file]`: the hosted platform alone. */
 export const platformCommand = withListenOptions(new Command('platform'))
@@ -10,9 +12,12 @@ export const platformCommand = withListenOptions(new Command('platform'))
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
   .addHelpText('after', '\nExample:\n  $ DATABASE_URL=postgres://localhost/bureau bureau platform agency.ts')
   .action(async (file: string | undefined, flags: ListenFlags) => {
+    const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
     const { openPlatformFor, servePlatform } = await import('../open-platform.ts')
-    const opened = await openPlatformFor(await loadAgencies(file), loadConfig())
+    const config = loadConfig()
+    const opened = await openPlatformFor(await loadAgencies(file), config, terminal)
+    serveHomePage(opened.app, PLATFORM_LINKS)
     const { url, credentials } = await servePlatform(opened.app, opened, readListenOptions(flags, process.env))
     const { dataFolder } = opened.platform.config
-    console.log([describeReady(url), describePlatform(url, credentials, dataFolder)].join('\n'))
+    announce(terminal, opened.app, { url, config, platform: { dataFolder, credentials } })
   })

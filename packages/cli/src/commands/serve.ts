@@ -1,8 +1,11 @@
 import { Command } from 'commander'
-import { loadConfig, runServer } from '@bureau/server'
-import { describeReady, describeServer } from '../describe-served.ts'
+import { createApp, loadConfig } from '@bureau/server'
+import { CLOSE_MARGIN_MS, listen, type Logger } from '@bureau/runtime'
+import { announce } from '../announce.ts'
+import { SERVER_LINKS, serveHomePage } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
+import { openTerminal } from '../terminal.ts'
 
 /** `bureau serve [file]`: the self-hosted server. */
 export const serveCommand = withListenOptions(new Command('serve'))
@@ -10,8 +13,15 @@ export const serveCommand = withListenOptions(new Command('serve'))
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
   .addHelpText('after', '\nExample:\n  $ bureau serve agency.ts --port 8000')
   .action(async (file: string | undefined, flags: ListenFlags) => {
+    const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
     const module = await loadAgencies(file)
     const config = loadConfig()
-    const server = await runServer({ ...module, ...readListenOptions(flags, process.env) })
-    console.log([describeReady(server.url), describeServer(server.url, module, config)].join('\n'))
+    const address = readListenOptions(flags, process.env)
+    const app = await createApp({ ...module, ...address, drainMs: DRAIN_MS, logDestination: terminal.log }, config)
+    serveHomePage(app, SERVER_LINKS)
+    const url = await listen(app, { ...address, closeMs: DRAIN_MS + CLOSE_MARGIN_MS, log: app.log as Logger })
+    announce(terminal, app, { url, config, module })
   })
+
+/** How long open streams may take to finish after a stop signal, in milliseconds. */
+const DRAIN_MS = 30_000

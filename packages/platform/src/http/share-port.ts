@@ -20,6 +20,7 @@ export async function sharePort(host: FastifyInstance, { app, platform }: Sharin
   await app.ready()
   host.drains.push(() => app.close())
   await host.ready()
+  if (host.consoleFacts) host.consoleFacts.platform = true
   const theirs = takeListeners(host, 'request')
   const hasCallback = host.hasRoute({ method: 'GET', url: '/auth/callback' })
   const dispatch = (request: IncomingMessage, response: ServerResponse): void => {

@@ -8,7 +8,13 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 const LIST = 'docs/README.md'
 
 /** By their place in the repository. A published package carries copies (scripts/pack.ts). */
-const FILES: readonly string[] = ['docs/**/*.md', 'examples/*.{md,ts}', 'ARCHITECTURE.md']
+const FILES: readonly string[] = [
+  'docs/**/*.md',
+  'examples/*.{md,ts}',
+  'deploy/**/*.*',
+  'deploy/Dockerfile',
+  'ARCHITECTURE.md',
+]
 
 type Guide = {
   /** Fastify's `config` of the routes. */
@@ -17,7 +23,8 @@ type Guide = {
 
 /**
  * The documents of this version, for programs and for people without the internet: `/guide/<page>.md`, with the examples
- * below `/guide/examples`, and `/llms.txt`, which lists them (https://llmstxt.org).
+ * below `/guide/examples`, the files to deploy with below `/guide/deploy`, and `/llms.txt`, which lists the pages
+ * (https://llmstxt.org).
  *
  * Only files of the list are ever read, so no path of a request reaches the file system.
  */

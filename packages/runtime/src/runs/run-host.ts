@@ -3,6 +3,7 @@ import {
   type Agency,
   type ApprovalOptions,
   newMessagesForClient,
+  type OnToolFailure,
   runAgency,
   RunControl,
   type RunEnvironment,
@@ -30,6 +31,9 @@ export type StartRun = {
   /** What the run is executed with, and watched by. */
   readonly environment: RunEnvironment
   readonly log: Logger
+  /** Called for a failure with its cause, besides the log. */
+  readonly onFailure?: (error: unknown) => void
+  readonly onToolFailure?: OnToolFailure
 }
 
 /** A run whose events are read by whoever started it. */
@@ -115,8 +119,14 @@ export class RunHost {
       approvals,
       resume,
       journal: { stored: (message) => void stored.push(message), counted: () => {}, commit: () => undefined },
-      onFailure: (error) => log.warn({ err: error, runId }, 'run failed'),
-      onToolFailure: (error, facts) => log.warn({ err: error, ...facts }, 'tool failed'),
+      onFailure: (error) => {
+        log.warn({ err: error, runId }, 'run failed')
+        start.onFailure?.(error)
+      },
+      onToolFailure: (error, facts) => {
+        log.warn({ err: error, ...facts }, 'tool failed')
+        start.onToolFailure?.(error, facts)
+      },
     }).then((end) => {
       const durationMs = Math.round(performance.now() - startedAt)
       log.info({ runId, agency: start.agencyName, status: end.status, durationMs, usage: end.usage }, 'run ended')

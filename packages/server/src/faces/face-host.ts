@@ -1,4 +1,4 @@
-import type { AskedRun, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
+import type { AskedRun, FaceAgency, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { asUser, runUser } from '../oauth/run-user.ts'
@@ -25,9 +25,14 @@ export class ServerHost implements FaceHost {
     return this.#agencies.get(name)
   }
 
+  callerOf(request: FastifyRequest, served: FaceAgency): Promise<string | null> {
+    const { agency, context } = this.#hosted(served.name)
+    return runUser(context.signIns, agency, request)
+  }
+
   async begin(request: FastifyRequest, { served, input, kept }: AskedRun): Promise<FaceRun> {
     const { name, agency, context } = this.#hosted(served.name)
-    const userId = await runUser(context.signIns, agency, request)
+    const userId = await this.callerOf(request, served)
     const asked = { agency, agencyName: name, input: asUser(input, userId), userId, approvals: false } as const
     if (kept) {
       const { runId, log } = await context.runs.keep(request, asked)
@@ -49,8 +54,7 @@ export class ServerHost implements FaceHost {
   }
 
   async #owned(request: FastifyRequest, { served, runId }: FaceRunKey) {
-    const { name, agency, context } = this.#hosted(served.name)
-    return { runId, agency: name, userId: await runUser(context.signIns, agency, request) }
+    return { runId, agency: served.name, userId: await this.callerOf(request, served) }
   }
 
   #hosted(name: string): HostedAgency {

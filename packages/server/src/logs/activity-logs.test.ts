@@ -35,6 +35,7 @@ test('of too many logs those go that were written to longest ago', async () => {
 test('logs that are too large together go, the oldest first', async () => {
   const { logs, names, write } = await openLogs({ maxTotalBytes: 1_000 })
   logs.append('large', line('x'.repeat(900)))
+  await logs.close()
   await write('b', 'c')
   expect(await names()).toEqual(['b.jsonl', 'c.jsonl', 'large.jsonl'])
   await write('d', 'e', 'f')

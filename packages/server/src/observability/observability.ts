@@ -64,13 +64,13 @@ export class Observability {
     this.#counting = this.#metrics && countRuns(this.#metrics, (agency) => this.#nameOf(agency))
   }
 
-  /** Watches the runs of one request, or runs without a request; undefined when nobody wants to know. */
-  observer(request?: FastifyRequest): RunObserver | undefined {
+  /** Watches the runs of one request, or runs without a request, beside `recorder`; undefined when nobody wants to know. */
+  observer(request?: FastifyRequest, recorder?: RunObserver): RunObserver | undefined {
     const requestLog = request?.log as Logger | undefined
     const log = requestLog?.isLevelEnabled('debug') ? logSteps(requestLog) : undefined
     const traceParent = request?.headers['traceparent']
     const tracing = this.#tracing && this.#traceRuns?.(this.#traced(this.#tracing), traceParent)
-    return observeAll([this.#counting, tracing, log])
+    return observeAll([this.#counting, tracing, log, recorder])
   }
 
   /** Watches a voice session, from now on; undefined when nobody wants to know. */

@@ -9,7 +9,9 @@ import {
   TOOL_FAILURE,
   ToolInputError,
 } from '@bureau/framework'
-import { NO_USAGE } from '@bureau/protocol'
+import type { McpTool } from '@bureau/faces'
+import { NO_USAGE, ServiceError } from '@bureau/protocol'
+import type { Logger } from '@bureau/runtime'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { issuesOfLongLists } from '../http/long-lists.ts'
 import { rawRoute, type ServerRoute } from '../http/route.ts'
@@ -27,20 +29,50 @@ type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
  */
 export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
   return tools.map((tool) => {
-    const call = callOf(tool)
+    const call = servedCall(tool)
     return rawRoute(toolSpec(tool), async ({ request }, reply) => {
-      const input = lenientInput(toolInputOf(request.body), tool.parameters)
       try {
-        const answer = toolAnswer(tool.name, await withinTime(() => call(input), tool))
+        const answer = toolAnswer(tool.name, await call(request.body))
         return await reply.type('application/json; charset=utf-8').send(answer)
       } catch (error) {
         if (error instanceof InvalidBody) throw error
         request.log.warn({ err: error, tool: tool.name }, 'tool failed')
-        const message = error instanceof ToolFailure ? error.message : `The tool "${tool.name}" failed.`
-        return reply.code(500).send({ Error: message, error: message })
+        return reply.code(500).send({ Error: failureOf(tool, error), error: failureOf(tool, error) })
       }
     })
   })
+}
+
+/** The same tools for clients of the Model Context Protocol. */
+export function mcpTools(tools: readonly FunctionTool[], log: Logger): McpTool[] {
+  return tools.map((tool) => {
+    const { name, description, parameters } = tool
+    const servedTool = servedCall(tool)
+    const call = async (input: unknown): Promise<unknown> => {
+      try {
+        const result = await servedTool(input)
+        return JSON.parse(toolAnswer(name, result)).response
+      } catch (error) {
+        if (error instanceof InvalidBody) throw new ServiceError('invalid_request', { message: error.message })
+        log.warn({ err: error, tool: name }, 'tool failed')
+        throw new ServiceError('tool_failed', { message: failureOf(tool, error) })
+      }
+    }
+    return { name, description, inputSchema: parameters, call }
+  })
+}
+
+function failureOf({ name }: FunctionTool, error: unknown): string {
+  return error instanceof ToolFailure ? error.message : `The tool "${name}" failed.`
+}
+
+/** @throws InvalidBody @throws ToolFailure @throws What the tool throws. */
+function servedCall(tool: FunctionTool): (body: unknown) => Promise<unknown> {
+  const call = callOf(tool)
+  return (body) => {
+    const input = lenientInput(toolInputOf(body), tool.parameters)
+    return withinTime(() => call(input), tool)
+  }
 }
 
 function callOf(tool: FunctionTool): ToolCall {

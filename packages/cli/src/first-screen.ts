@@ -1,0 +1,110 @@
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { styleText } from 'node:util'
+import { DEMO_MODEL } from '@bureau/framework'
+import type { FirstCredentials } from '@bureau/platform'
+import type { ServerConfig } from '@bureau/server'
+import type { AgencyModule } from './load-agencies.ts'
+
+/** What a command serves. */
+export type Served = {
+  readonly url: string
+  readonly config: ServerConfig
+  /** Of the self-hosted server. */
+  readonly module?: AgencyModule
+  readonly platform?: {
+    readonly dataFolder: string
+    /** Those that were made just now. */
+    readonly credentials: FirstCredentials | undefined
+  }
+}
+
+const MESSAGE = 'What is the weather in Paris?'
+
+/** The same for programs: one record of the log. It never holds a key. */
+export function readyRecord({ url, config, module, platform }: Served): Record<string, unknown> {
+  return {
+    url,
+    ...(module && { agencies: Object.keys(module.agencies ?? {}), model: modelOf(config), documents: `${url}/docs` }),
+    ...(platform && {
+      platform: `${url}/v1/docs`,
+      dataFolder: platform.dataFolder,
+      credentials: credentialsFile(platform),
+    }),
+  }
+}
+
+/**
+ * What a person sees when a server answers: what is served, by which model, and a command that can be pasted.
+ *
+ * @param showsKey Whether the key of a first start may be shown, this once.
+ */
+export function firstScreen(served: Served, showsKey: boolean): string {
+  const { url, config, module, platform } = served
+  const file = platform && credentialsFile(platform)
+  const rows = table([
+    ...(module ? [['Agencies', Object.keys(module.agencies ?? {}).join(', ') || 'none'] as const] : []),
+    ['Model', modelOf(config)],
+    ...(module ? [['Documents', `${url}/docs`] as const] : []),
+    ...(platform
+      ? ([
+          ['Platform', `${url}/v1/docs`],
+          ['Data', platform.dataFolder],
+        ] as const)
+      : []),
+    ...(file === undefined ? [] : [['First key', `in ${file}`] as const]),
+  ])
+  const key =
+    showsKey && platform?.credentials ? `  Your first key, shown this once:\n\n${platform.credentials.apiKey}\n\n` : ''
+  return `\n${styleText('bold', `Bureau is ready at ${url}`)}\n\n${rows}\n${key}${attemptOf(served)}`
+}
+
+function table(rows: readonly (readonly [string, string])[]): string {
+  return rows.map(([name, value]) => `  ${styleText('dim', name.padEnd(11))}${value}\n`).join('')
+}
+
+function attemptOf({ url, config, module, platform }: Served): string {
+  const [agency] = Object.keys(module?.agencies ?? {})
+  if (agency !== undefined)
+    return attempt(`${url}/${agency}/get_response_stream`, { message: MESSAGE }, tokenOf(config))
+  const file = platform && credentialsFile(platform)
+  if (file === undefined) return ''
+  const { apiIntegrationId } = JSON.parse(readFileSync(file, 'utf8')) as FirstCredentials
+  const key = `$(node -p "require('${shortPath(file)}').apiKey")`
+  return attempt(`${url}/get_completion_v2`, { apiIntegrationId, message: MESSAGE }, key)
+}
+
+/** The shell that the command is pasted into has the token; what is printed may end up in a file. */
+function tokenOf(config: ServerConfig): string | undefined {
+  const tokens = config.read('APP_TOKEN')
+  // Of several with spaces between, the first.
+  return tokens && (/\s/.test(tokens) ? '${APP_TOKEN%%[[:space:]]*}' : '$APP_TOKEN')
+}
+
+function attempt(url: string, body: object, key?: string): string {
+  const lines = [
+    `curl -N ${url}`,
+    ...(key === undefined ? [] : [`-H "Authorization: Bearer ${key}"`]),
+    "-H 'content-type: application/json'",
+    `-d '${JSON.stringify(body)}'`,
+  ]
+  return `  Try it:\n\n  ${lines.join(' \\\n    ')}\n\n`
+}
+
+function modelOf({ model, read }: ServerConfig): string {
+  if (model.defaultModel === DEMO_MODEL) return 'the built-in demo model (OPENAI_API_KEY brings a real one)'
+  const problem =
+    model.apiKey === undefined && read('OPENAI_BASE_URL') === undefined ? ' (OPENAI_API_KEY is not set)' : ''
+  return `${model.defaultModel} at ${model.baseUrl}${problem}`
+}
+
+/** As a program in this folder names it. */
+function shortPath(file: string): string {
+  const relative = path.relative('', file)
+  return relative.startsWith('..') ? path.resolve(file) : `./${relative}`
+}
+
+function credentialsFile({ dataFolder }: { readonly dataFolder: string }): string | undefined {
+  const file = path.join(dataFolder, 'credentials.json')
+  return existsSync(file) ? file : undefined
+}

@@ -1,0 +1,96 @@
+import type { Part } from '@bureau/client'
+import type { Message, Usage } from '@bureau/protocol'
+
+/** What goes to the agency with every message of a chat. */
+export type ChatOptions = {
+  /** Readable by tools. */
+  readonly context?: Readonly<Record<string, unknown>>
+  readonly instructions?: string
+  readonly model?: string
+}
+
+/** A file in a message: its content is a data URL. */
+export type ChatFile = { readonly name: string; readonly type: string; readonly size: number; readonly data: string }
+
+type TurnStatus = 'running' | 'completed' | 'cancelled' | 'waiting' | 'failed' | 'lost'
+
+/** A message and everything that came of it. */
+export type Turn = {
+  readonly id: string
+  readonly text: string
+  readonly files: readonly ChatFile[]
+  readonly agent: string | null
+  readonly run: string | null
+  readonly status: TurnStatus
+  readonly parts: readonly Part[]
+  /** What the run added to the history. */
+  readonly messages: readonly Message[]
+  readonly usage: Usage | null
+  readonly error: { readonly code: string; readonly message: string } | null
+  readonly startedAt: number
+  readonly endedAt: number | null
+  /** When parts began and ended, in milliseconds since the epoch; only of runs that were seen live. */
+  readonly times: Readonly<Record<string, readonly [began: number, ended: number | null]>>
+}
+
+/** A conversation of this browser with an agency of a self-hosted server, which keeps none itself. */
+export type Chat = {
+  readonly id: string
+  readonly agency: string
+  readonly title: string
+  /** The agent that is addressed; null: the entry point. */
+  readonly agent: string | null
+  readonly options: ChatOptions
+  /** What went before the first turn: of a chat that continues a run. */
+  readonly earlier: readonly Message[]
+  readonly turns: readonly Turn[]
+  readonly updatedAt: number
+}
+
+const TITLE_LENGTH = 60
+
+export function newChat(agency: string): Chat {
+  return {
+    // A letter first, so that it is not taken for a number in an address.
+    id: `c${Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')}`,
+    agency,
+    title: 'New chat',
+    agent: null,
+    options: {},
+    earlier: [],
+    turns: [],
+    updatedAt: Date.now(),
+  }
+}
+
+/** The title of a chat is how it began. */
+export const titleOf = (text: string): string => text.trim().split('\n')[0]!.slice(0, TITLE_LENGTH) || 'Files'
+
+/** What the next message is sent with. A run that failed leaves nothing, so that its message can be sent again. */
+export const historyOf = ({ earlier, turns }: Chat): Message[] => [
+  ...earlier,
+  ...turns.flatMap(({ messages }) => messages),
+]
+
+/** The message of a turn as the route takes it. */
+export function messageOf({ text, files }: Pick<Turn, 'text' | 'files'>): string | Record<string, unknown>[] {
+  if (files.length === 0) return text
+  const content = [
+    ...(text === '' ? [] : [{ type: 'input_text', text }]),
+    ...files.map(({ name, type, data }) =>
+      type.startsWith('image/')
+        ? { type: 'input_image', image_url: data, detail: 'auto' }
+        : { type: 'input_file', filename: name, file_data: data },
+    ),
+  ]
+  return [{ role: 'user', content }]
+}
+
+/** The members of the request's body that the options of a chat make. */
+export function bodyOf({ context, instructions, model }: ChatOptions) {
+  return {
+    ...(context && { user_context: context }),
+    ...(instructions && { additional_instructions: instructions }),
+    ...(model && { client_config: { model } }),
+  }
+}

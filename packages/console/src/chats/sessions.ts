@@ -1,0 +1,81 @@
+import { createClient } from '@bureau/client'
+import { createContext, useContext, useSyncExternalStore } from 'react'
+import { addressOf } from '../server/address.ts'
+import { credentials } from '../server/credentials.ts'
+import { type Chat, newChat } from './chat.ts'
+import { ChatSession, type SessionView } from './chat-session.ts'
+import { ChatStore } from './chat-store.ts'
+
+/** The chats that are open in this page, by their ids. */
+export class Sessions {
+  readonly store = new ChatStore()
+  readonly #open = new Map<string, Promise<ChatSession>>()
+  readonly #live = new Map<string, ChatSession>()
+
+  constructor() {
+    this.store.onChangedElsewhere((id) => void this.#takeOver(id))
+  }
+
+  /** The chat of this id, which is a new one when there is none. */
+  open(agency: string, id: string): Promise<ChatSession> {
+    const known = this.#open.get(id)
+    if (known) return known
+    const opening = this.store.find(id).then((chat) => this.#begin(chat ?? { ...newChat(agency), id }))
+    this.#open.set(id, opening)
+    return opening
+  }
+
+  /** Begins a chat that continues something. */
+  begin(chat: Chat): void {
+    this.#open.set(chat.id, Promise.resolve(this.#begin(chat)))
+    void this.store.save(chat)
+  }
+
+  /** The latest chat of an agency that has something to show now. */
+  latest(agency: string): ChatSession | undefined {
+    return [...this.#live.values()].findLast(({ view }) => view.chat.agency === agency && view.chat.turns.length > 0)
+  }
+
+  async remove(id: string): Promise<void> {
+    this.#open.delete(id)
+    this.#live.delete(id)
+    await this.store.remove(id)
+  }
+
+  /** Another tab has gone on with a chat that is open here as well. */
+  async #takeOver(id: string): Promise<void> {
+    const session = this.#live.get(id)
+    const chat = session && (await this.store.find(id))
+    if (chat) session.takeOver(chat)
+  }
+
+  #begin(chat: Chat): ChatSession {
+    const client = createClient({
+      url: addressOf(encodeURIComponent(chat.agency)),
+      headers: () => authorization(),
+      resume: true,
+      // The chat sends its history itself.
+      histories: { get: () => [], set: () => new Map() },
+    })
+    const session = new ChatSession(chat, client, this.store)
+    this.#live.set(chat.id, session)
+    return session
+  }
+}
+
+function authorization(): Record<string, string> {
+  const { server } = credentials.current
+  return server === undefined ? {} : { authorization: `Bearer ${server}` }
+}
+
+export const SessionsContext = createContext<Sessions | undefined>(undefined)
+
+export function useSessions(): Sessions {
+  const sessions = useContext(SessionsContext)
+  if (!sessions) throw new Error('there are no sessions around this component')
+  return sessions
+}
+
+export function useSession(session: ChatSession): SessionView {
+  return useSyncExternalStore(session.subscribe, () => session.view)
+}

@@ -1,0 +1,144 @@
+import type { Token, Tokens } from 'marked'
+import { Fragment, memo, type ReactNode, useRef } from 'react'
+import { GrowingBlocks } from './blocks.ts'
+import { CodeBlock } from './code-block.tsx'
+
+type Props = { readonly text: string; readonly streaming?: boolean }
+
+/**
+ * What an agent has written. HTML is shown as text, and the address of a picture in place of the picture: a model could
+ * carry data out with both.
+ */
+export function Markdown({ text, streaming = false }: Props) {
+  const blocks = useRef<GrowingBlocks>(null)
+  blocks.current ??= new GrowingBlocks()
+  const tokens = blocks.current.read(text, !streaming)
+  return (
+    <div className="prose">
+      {tokens.map((token, at) => (
+        // Blocks are only ever added at the end.
+        <Block key={at} token={token} settled={!streaming || at < tokens.length - 1} />
+      ))}
+    </div>
+  )
+}
+
+type BlockProps = { readonly token: Token; readonly settled: boolean }
+
+const Block = memo(function Block({ token, settled }: BlockProps): ReactNode {
+  switch (token.type) {
+    case 'heading': {
+      // The page has headings of its own above these.
+      const Heading = `h${Math.min(6, (token as Tokens.Heading).depth + 2)}` as 'h3'
+      return <Heading>{inline(token)}</Heading>
+    }
+    case 'paragraph':
+      return <p>{inline(token)}</p>
+    case 'text':
+      return 'tokens' in token && token.tokens ? <>{inline(token)}</> : token.raw
+    case 'code':
+      return (
+        <CodeBlock text={(token as Tokens.Code).text} language={(token as Tokens.Code).lang ?? ''} settled={settled} />
+      )
+    case 'list':
+      return <List list={token as Tokens.List} settled={settled} />
+    case 'blockquote':
+      return <blockquote>{children(token, settled)}</blockquote>
+    case 'table':
+      return <Table table={token as Tokens.Table} />
+    case 'hr':
+      return <hr />
+    case 'space':
+    case 'def':
+      return null
+    default:
+      return <p className="whitespace-pre-wrap">{token.raw}</p>
+  }
+})
+
+const children = (token: Token, settled: boolean): ReactNode =>
+  ((token as { tokens?: Token[] }).tokens ?? []).map((each, at) => <Block key={at} token={each} settled={settled} />)
+
+function List({ list, settled }: { readonly list: Tokens.List; readonly settled: boolean }) {
+  const items = list.items.map((item, at) => (
+    <li key={at} className={item.task ? 'list-none' : ''}>
+      {item.task && (
+        <input type="checkbox" checked={item.checked ?? false} readOnly aria-label="done" className="mr-1.5" />
+      )}
+      {children(item, settled)}
+    </li>
+  ))
+  if (!list.ordered) return <ul>{items}</ul>
+  return <ol start={list.start === '' ? 1 : list.start}>{items}</ol>
+}
+
+function Table({ table }: { readonly table: Tokens.Table }) {
+  return (
+    <div className="overflow-x-auto" tabIndex={0} role="region" aria-label="Table">
+      <table>
+        <thead>
+          <tr>
+            {table.header.map((cell, at) => (
+              <th key={at} style={{ textAlign: cell.align ?? 'left' }}>
+                {inline(cell)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {table.rows.map((row, at) => (
+            <tr key={at}>
+              {row.map((cell, column) => (
+                <td key={column} style={{ textAlign: cell.align ?? 'left' }}>
+                  {inline(cell)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function inline(token: { readonly tokens?: Token[] | undefined }): ReactNode {
+  return (token.tokens ?? []).map((each, at) => <Fragment key={at}>{span(each)}</Fragment>)
+}
+
+function span(token: Token): ReactNode {
+  switch (token.type) {
+    case 'strong':
+      return <strong>{inline(token)}</strong>
+    case 'em':
+      return <em>{inline(token)}</em>
+    case 'del':
+      return <del>{inline(token)}</del>
+    case 'codespan':
+      return <code>{(token as Tokens.Codespan).text}</code>
+    case 'br':
+      return <br />
+    case 'link':
+      return <Link link={token as Tokens.Link} />
+    case 'image':
+      return (
+        <code>
+          picture: {(token as Tokens.Image).text} {(token as Tokens.Image).href}
+        </code>
+      )
+    case 'escape':
+    case 'text':
+      return 'tokens' in token && token.tokens ? inline(token) : (token as Tokens.Text).text
+    default:
+      return token.raw
+  }
+}
+
+function Link({ link }: { readonly link: Tokens.Link }) {
+  const text = inline(link)
+  if (!/^(?:https?:|mailto:)/i.test(link.href)) return <>{text}</>
+  return (
+    <a href={link.href} target="_blank" rel="noreferrer noopener" title={link.href}>
+      {text}
+    </a>
+  )
+}

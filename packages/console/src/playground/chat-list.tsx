@@ -1,0 +1,89 @@
+import { useNavigate } from '@tanstack/react-router'
+import { useEffect, useState } from 'react'
+import { Button, IconButton } from '../ui/button.tsx'
+import { moment } from '../ui/format.ts'
+import { Dialog } from '../ui/dialog.tsx'
+import { newChat } from '../chats/chat.ts'
+import type { ChatHead } from '../chats/chat-store.ts'
+import { useSessions } from '../chats/sessions.ts'
+
+type Props = { readonly agency: string; readonly open: string }
+
+/** The chats of an agency in this browser, newest first; a dialog where there is little room. */
+export function ChatList(props: Props) {
+  const [shown, setShown] = useState(false)
+  return (
+    <>
+      <nav
+        aria-label="Chats"
+        className="hidden w-56 shrink-0 flex-col overflow-y-auto border-r border-line p-2 lg:flex"
+      >
+        <Chats {...props} onPicked={() => {}} />
+      </nav>
+      <IconButton
+        icon="chat"
+        label="Chats"
+        className="fixed top-2 right-2 z-20 lg:hidden"
+        onClick={() => setShown(true)}
+      />
+      <Dialog open={shown} onClose={() => setShown(false)} title="Chats">
+        <Chats {...props} onPicked={() => setShown(false)} />
+      </Dialog>
+    </>
+  )
+}
+
+function Chats({ agency, open, onPicked }: Props & { readonly onPicked: () => void }) {
+  const sessions = useSessions()
+  const navigate = useNavigate()
+  const chats = useChats(agency)
+  const go = (chat: string): void => {
+    onPicked()
+    void navigate({ to: '/play/$agency', params: { agency }, search: (before) => ({ ...before, chat }) })
+  }
+  const remove = async (id: string): Promise<void> => {
+    await sessions.remove(id)
+    if (id === open) go(newChat(agency).id)
+  }
+  return (
+    <div className="flex flex-col gap-1">
+      <Button icon="plus" className="mb-1" onClick={() => go(newChat(agency).id)}>
+        New chat
+      </Button>
+      {chats.map(({ id, title, updatedAt }) => (
+        <div
+          key={id}
+          className={`group/chat flex items-center rounded-lg ${id === open ? 'bg-hover' : 'hover:bg-hover'}`}
+        >
+          <button
+            type="button"
+            aria-current={id === open}
+            className="min-w-0 flex-1 rounded-lg px-2 py-1.5 text-left"
+            onClick={() => go(id)}
+          >
+            <span className="block truncate text-[13px]">{title}</span>
+            <span className="block text-xs text-soft">{moment(updatedAt)}</span>
+          </button>
+          <IconButton
+            icon="trash"
+            label={`Delete ${title}`}
+            className="opacity-0 group-hover/chat:opacity-100 focus-visible:opacity-100"
+            onClick={() => void remove(id)}
+          />
+        </div>
+      ))}
+      {chats.length === 0 && <p className="px-2 text-xs text-soft">Chats stay in this browser.</p>}
+    </div>
+  )
+}
+
+function useChats(agency: string): readonly ChatHead[] {
+  const { store } = useSessions()
+  const [chats, setChats] = useState<readonly ChatHead[]>([])
+  useEffect(() => {
+    const read = (): void => void store.list(agency).then(setChats, () => {})
+    read()
+    return store.subscribe(read)
+  }, [store, agency])
+  return chats
+}

@@ -1,0 +1,136 @@
+import type { StreamEvent } from '@bureau/client'
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { lazy, Suspense, useRef, useState } from 'react'
+import { useNavigate } from '@tanstack/react-router'
+import { IconButton } from '../ui/button.tsx'
+import { Loading } from '../ui/page.tsx'
+import { JsonBlock } from '../ui/json-view.tsx'
+import type { ChatSession, LoggedEvent } from '../chats/chat-session.ts'
+import { useSession } from '../chats/sessions.ts'
+
+const AgencyGraph = lazy(() =>
+  import('../graph/agency-graph.tsx').then(({ AgencyGraph }) => ({ default: AgencyGraph })),
+)
+
+type Props = { readonly panel: 'events' | 'graph'; readonly agency: string; readonly session: ChatSession }
+
+/** What lies behind a chat: the events of its runs, or where in the agency they are. */
+export function Inspector({ panel, agency, session }: Props) {
+  const navigate = useNavigate()
+  const close = (): void =>
+    void navigate({
+      to: '/play/$agency',
+      params: { agency },
+      search: ({ chat }) => (chat === undefined ? {} : { chat }),
+    })
+  return (
+    <aside
+      aria-label={panel === 'events' ? 'Events' : 'Graph'}
+      className="fixed inset-0 z-30 flex flex-col bg-page md:static md:z-auto md:w-[42%] md:max-w-2xl md:shrink-0 md:border-l md:border-line"
+    >
+      <div className="flex min-h-12 items-center justify-between border-b border-line px-3">
+        <h2 className="text-[13px] font-semibold">{panel === 'events' ? 'Events' : 'Graph'}</h2>
+        <IconButton icon="close" label="Close" onClick={close} />
+      </div>
+      <div className="min-h-0 flex-1">
+        {panel === 'events' ? (
+          <Events session={session} />
+        ) : (
+          <Suspense fallback={<Loading />}>
+            <AgencyGraph agency={agency} session={session} />
+          </Suspense>
+        )}
+      </div>
+    </aside>
+  )
+}
+
+function Events({ session }: { readonly session: ChatSession }) {
+  const { eventCount } = useSession(session)
+  const [wanted, setWanted] = useState('')
+  const [open, setOpen] = useState<LoggedEvent>()
+  const shown = session.events.slice(0, eventCount).filter(({ event }) => nameOf(event).includes(wanted))
+  return (
+    <div className="flex h-full flex-col">
+      <div className="p-2">
+        <input
+          aria-label="Filter by type"
+          className="input"
+          placeholder="Filter by type"
+          value={wanted}
+          onChange={(event) => setWanted(event.target.value)}
+        />
+      </div>
+      <EventList events={shown} open={open} setOpen={setOpen} />
+      {open && (
+        <div className="max-h-1/2 overflow-auto border-t border-line p-3">
+          <JsonBlock label={nameOf(open.event)} value={open.event} />
+        </div>
+      )}
+    </div>
+  )
+}
+
+type ListProps = {
+  readonly events: readonly LoggedEvent[]
+  readonly open: LoggedEvent | undefined
+  readonly setOpen: (event: LoggedEvent) => void
+}
+
+const ROW_HEIGHT = 28
+
+function EventList({ events, open, setOpen }: ListProps) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const virtual = useVirtualizer({
+    count: events.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: 20,
+  })
+  if (events.length === 0)
+    return (
+      <p className="p-4 text-[13px] text-soft">
+        Events come here while a run goes on. Those of earlier page loads are not kept.
+      </p>
+    )
+  const first = events[0]!.at
+  return (
+    <div
+      ref={scroller}
+      tabIndex={0}
+      role="group"
+      aria-label="Event list"
+      className="min-h-0 flex-1 overflow-auto px-2 pb-2"
+    >
+      <div className="relative" style={{ height: virtual.getTotalSize() }}>
+        {virtual.getVirtualItems().map(({ index, start }) => {
+          const logged = events[index]!
+          return (
+            <button
+              key={index}
+              type="button"
+              aria-pressed={logged === open}
+              onClick={() => setOpen(logged)}
+              className={`absolute inset-x-0 flex h-7 items-center gap-2 rounded px-2 text-left font-mono text-xs hover:bg-hover ${logged === open ? 'bg-hover' : ''}`}
+              style={{ top: start }}
+            >
+              <span className="w-14 shrink-0 text-right text-soft tabular-nums">
+                {((logged.at - first) / 1_000).toFixed(2)} s
+              </span>
+              <span className="min-w-0 flex-1 truncate">{nameOf(logged.event)}</span>
+              <span className="max-w-28 truncate text-soft">{'agent' in logged.event ? logged.event.agent : ''}</span>
+            </button>
+          )
+        })}
+      </div>
+    </div>
+  )
+}
+
+/** What is most telling of an event. */
+function nameOf(event: StreamEvent): string {
+  if (event.type === 'raw_response_event') return event.data.type
+  if (event.type === 'run_item_stream_event') return event.name
+  if (event.type === 'custom') return event.name
+  return event.type
+}

@@ -1,0 +1,198 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { memo, useState } from 'react'
+import { recentRunQuery } from '../server/run-queries.ts'
+import { routesQuery, factsQuery } from '../server/queries.ts'
+import { Status } from '../ui/badge.tsx'
+import { Button, buttonClass, IconButton } from '../ui/button.tsx'
+import { bytes, dollars, duration, moment, pretty, whole } from '../ui/format.ts'
+import { Icon } from '../ui/icons.tsx'
+import { Menu } from '../ui/menu.tsx'
+import { copy } from '../ui/toasts.tsx'
+import type { Chat, Turn } from '../chats/chat.ts'
+import type { ChatSession } from '../chats/chat-session.ts'
+import { asClientCode, asCurl, requestOf } from './copy-request.ts'
+import { HINTS } from '../server/hints.ts'
+import { PartTree } from '../parts/part-view.tsx'
+
+type Props = { readonly turn: Turn; readonly session: ChatSession; readonly busy: boolean }
+
+/** A message of the user, and what came of it. */
+export const TurnView = memo(function TurnView({ turn, session, busy }: Props) {
+  const isLive = turn.status === 'running'
+  return (
+    <article className="turn flex flex-col gap-3" aria-label={`Message of ${moment(turn.startedAt)}`}>
+      <UserMessage turn={turn} session={session} busy={busy} />
+      <div className="flex min-w-0 flex-col gap-2.5" aria-live={isLive ? 'off' : 'polite'} aria-busy={isLive}>
+        <PartTree parts={turn.parts} parent={null} times={turn.times} />
+        {isLive && turn.parts.length === 0 && <p className="blink text-[13px] text-soft">Thinking …</p>}
+        {turn.status === 'lost' && <Lost />}
+        {turn.error && <Problem turn={turn} />}
+        {!isLive && <Footer turn={turn} session={session} busy={busy} />}
+      </div>
+    </article>
+  )
+})
+
+function UserMessage({ turn, session, busy }: Props) {
+  const [edited, setEdited] = useState<string>()
+  if (edited !== undefined) {
+    return (
+      <form
+        className="ml-auto flex w-full max-w-[85%] flex-col gap-2"
+        onSubmit={(event) => {
+          event.preventDefault()
+          setEdited(undefined)
+          session.resend(turn.id, { text: edited, files: turn.files })
+        }}
+      >
+        <textarea
+          aria-label="Edit the message"
+          autoFocus
+          rows={3}
+          className="input"
+          value={edited}
+          onChange={(event) => setEdited(event.target.value)}
+        />
+        <div className="flex justify-end gap-2">
+          <Button look="quiet" onClick={() => setEdited(undefined)}>
+            Keep it
+          </Button>
+          <Button look="primary" type="submit" disabled={busy || (edited.trim() === '' && turn.files.length === 0)}>
+            Send again
+          </Button>
+        </div>
+      </form>
+    )
+  }
+  return (
+    <div className="group/message ml-auto flex max-w-[92%] items-start gap-1">
+      <IconButton
+        icon="edit"
+        label="Edit and send again"
+        disabled={busy}
+        onClick={() => setEdited(turn.text)}
+        className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
+      />
+      <div className="flex min-w-0 flex-col items-end gap-1.5">
+        {turn.files.map((file) => (
+          <span
+            key={file.name}
+            className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
+          >
+            <Icon name="file" size={14} />
+            {file.name}
+            <span className="text-soft">{bytes(file.size)}</span>
+          </span>
+        ))}
+        {turn.text !== '' && (
+          <div className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
+            {turn.text}
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+function Lost() {
+  return (
+    <p className="rounded-lg bg-warn-soft px-3 py-2 text-[13px] text-warn">
+      The server does not know this run any more, so that its answer cannot be shown. Send the message again.
+    </p>
+  )
+}
+
+/** Why the run failed, what to do, and, where the server keeps it, what was thrown. */
+function Problem({ turn }: { readonly turn: Turn }) {
+  const { code, message } = turn.error!
+  const { data: routes } = useQuery(routesQuery)
+  const run = useQuery({ ...recentRunQuery(turn.run ?? ''), enabled: turn.run !== null && routes?.hasRuns === true })
+  return (
+    <div role="alert" className="flex flex-col gap-1 rounded-xl bg-bad-soft px-3.5 py-2.5 text-[13px]">
+      <p className="flex items-center gap-2 font-medium text-bad">
+        <Icon name="alert" className="shrink-0" />
+        {message}
+      </p>
+      {HINTS[code] && <p>{HINTS[code]}</p>}
+      {run.data?.failure && (
+        <pre className="font-mono text-xs whitespace-pre-wrap [overflow-wrap:anywhere]">{run.data.failure}</pre>
+      )}
+      <p className="font-mono text-xs text-soft">{code}</p>
+    </div>
+  )
+}
+
+function Footer({ turn, session, busy }: Props) {
+  const { usage, startedAt, endedAt, run, status } = turn
+  const { data: routes } = useQuery(routesQuery)
+  return (
+    <div className="flex flex-wrap items-center gap-x-3 gap-y-1 text-xs text-soft tabular-nums">
+      {status !== 'completed' && <Status of={status} />}
+      {endedAt !== null && <span>{duration(endedAt - startedAt)}</span>}
+      {usage && (
+        <>
+          <span
+            title={`${whole(usage.input_tokens)} in, ${whole(usage.output_tokens)} out, ${whole(usage.cached_tokens)} cached`}
+          >
+            {whole(usage.total_tokens)} tokens
+          </span>
+          <span>{dollars(usage.total_cost)}</span>
+        </>
+      )}
+      {run !== null && routes?.hasRuns && (
+        <Link to="/runs/$run" params={{ run }} className="underline underline-offset-2 hover:text-ink">
+          Timeline
+        </Link>
+      )}
+      <span className="flex-1" />
+      <Actions chat={session.view.chat} turn={turn} session={session} busy={busy} />
+    </div>
+  )
+}
+
+function Actions({ chat, turn, session, busy }: Props & { readonly chat: Chat }) {
+  const { data: facts } = useQuery(factsQuery)
+  const request = () => requestOf(chat, turn, facts?.agencies === 'token')
+  return (
+    <>
+      <IconButton icon="retry" label="Send again" disabled={busy} onClick={() => session.resend(turn.id, turn)} />
+      <IconButton icon="copy" label="Copy the answer" onClick={() => void copy(answerOf(turn), 'Answer')} />
+      <Menu
+        label="More about this message"
+        items={[
+          { label: 'Copy as curl', icon: 'code', act: () => void copy(asCurl(request()), 'curl') },
+          { label: 'Copy as client code', icon: 'code', act: () => void copy(asClientCode(request()), 'Client code') },
+          { label: 'Copy the new messages', icon: 'copy', act: () => void copy(pretty(turn.messages), 'Messages') },
+        ]}
+      />
+    </>
+  )
+}
+
+const answerOf = ({ parts }: Turn): string =>
+  parts.flatMap((part) => (part.type === 'text' && part.parent === null ? [part.text] : [])).join('\n\n')
+
+/** Starters and quick replies. */
+export function Suggestions({
+  texts,
+  pick,
+}: {
+  readonly texts: readonly string[]
+  readonly pick: (text: string) => void
+}) {
+  return (
+    <div className="flex flex-wrap gap-2">
+      {texts.map((text) => (
+        <button
+          key={text}
+          type="button"
+          className={`${buttonClass()} h-auto text-left whitespace-normal`}
+          onClick={() => pick(text)}
+        >
+          {text}
+        </button>
+      ))}
+    </div>
+  )
+}

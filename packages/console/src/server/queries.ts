@@ -1,0 +1,79 @@
+import type { AgencyMetadata } from '@bureau/protocol'
+import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
+import { useCredentials } from './credentials.ts'
+import { ask, RequestFailed } from './request.ts'
+
+/** What the server says of itself before anybody signs in. */
+export type ServerFacts = {
+  readonly version: string
+  readonly agencies: 'none' | 'open' | 'token'
+  readonly platform: boolean
+}
+
+export const factsQuery = queryOptions({
+  queryKey: ['facts'],
+  queryFn: () => ask<ServerFacts>('server', 'console/server.json'),
+  staleTime: Infinity,
+})
+
+/** The routes of a self-hosted server that the console looks for. */
+export type Routes = {
+  /** By their names in the routes. */
+  readonly agencies: readonly string[]
+  readonly hasRuns: boolean
+  /** Agencies whose streams speak AG-UI, which the console does not. */
+  readonly onlyAgui: ReadonlySet<string>
+  readonly paths: readonly string[]
+}
+
+export const routesQuery = queryOptions({
+  queryKey: ['routes'],
+  queryFn: async (): Promise<Routes> => {
+    const { paths } = await ask<{ paths: Record<string, unknown> }>('server', 'openapi.json')
+    const names = Object.keys(paths)
+    const agencies = names.flatMap((path) => /^\/([^/]+)\/get_metadata$/.exec(path)?.[1] ?? [])
+    return {
+      agencies,
+      hasRuns: names.includes('/console/runs'),
+      onlyAgui: new Set(agencies.filter((name) => !names.includes(`/${name}/cancel_response_stream`))),
+      paths: names,
+    }
+  },
+  staleTime: 60_000,
+})
+
+export const metadataQuery = (agency: string) =>
+  queryOptions({
+    queryKey: ['metadata', agency],
+    queryFn: () => ask<AgencyMetadata>('server', `${encodeURIComponent(agency)}/get_metadata`),
+    staleTime: 60_000,
+  })
+
+export type AgentNode = Extract<AgencyMetadata['nodes'][number], { type: 'agent' }>
+
+export function agentsOf(metadata: AgencyMetadata | undefined): readonly AgentNode[] {
+  return metadata?.nodes.filter((node): node is AgentNode => node.type === 'agent') ?? []
+}
+
+/** Whether a self-hosted server is here, and whether it lets us in. */
+type Access = 'loading' | 'none' | 'locked' | 'open' | 'unreachable'
+
+export function useServerAccess(): Access {
+  const { data: facts, error } = useQuery(factsQuery)
+  const { server } = useCredentials()
+  const isOpen = facts?.agencies === 'open' || (facts?.agencies === 'token' && server !== undefined)
+  const routes = useQuery({ ...routesQuery, enabled: isOpen })
+  if (error) return 'unreachable'
+  if (!facts) return 'loading'
+  if (facts.agencies === 'none') return 'none'
+  if (!isOpen || isRefused(routes.error)) return 'locked'
+  if (routes.error) return 'unreachable'
+  return routes.data ? 'open' : 'loading'
+}
+
+const isRefused = (error: unknown): boolean => error instanceof RequestFailed && error.status === 401
+
+/** Everything was read with the credentials of before. */
+export function forgetEverything(queries: QueryClient): void {
+  void queries.resetQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'facts' })
+}

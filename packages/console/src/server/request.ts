@@ -1,0 +1,87 @@
+import { addressOf } from './address.ts'
+import { credentials, type Door } from './credentials.ts'
+
+type FieldProblem = { readonly path: string; readonly error: string }
+
+/** An answer that is no success, or none at all (`status` 0). */
+export class RequestFailed extends Error {
+  override readonly name = 'RequestFailed'
+  readonly status: number
+  readonly code: string | undefined
+  readonly fields: readonly FieldProblem[]
+
+  constructor(message: string, facts: { status: number; code?: string | undefined; fields?: readonly FieldProblem[] }) {
+    super(message)
+    this.status = facts.status
+    this.code = facts.code
+    this.fields = facts.fields ?? []
+  }
+}
+
+type Asked = {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Sent as JSON. */
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+/**
+ * Asks a public route for JSON, with what somebody has signed in with at that door.
+ *
+ * @throws RequestFailed
+ */
+export async function ask<Answer>(door: Door, path: string, asked: Asked = {}): Promise<Answer> {
+  const response = await send(door, path, asked)
+  return (response.status === 204 ? undefined : await response.json()) as Answer
+}
+
+/** The same for any content. @throws RequestFailed */
+async function send(
+  door: Door,
+  path: string,
+  { method = 'GET', body, headers, signal }: Asked = {},
+): Promise<Response> {
+  const secret = credentials.current[door]
+  const response = await fetch(addressOf(path), {
+    method,
+    headers: {
+      ...(secret !== undefined && { authorization: `Bearer ${secret}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    throw new RequestFailed('The server cannot be reached.', { status: 0 })
+  })
+  if (response.ok) return response
+  throw refusalOf(response.status, await response.text())
+}
+
+type ErrorBody = { readonly error?: string; readonly code?: string; readonly fields?: readonly FieldProblem[] }
+
+function refusalOf(status: number, text: string): RequestFailed {
+  let body: ErrorBody = {}
+  try {
+    body = JSON.parse(text) as ErrorBody
+  } catch {
+    // A proxy's page: its status says all there is.
+  }
+  const message = typeof body.error === 'string' ? body.error : `The server answered with ${status}.`
+  return new RequestFailed(message, {
+    status,
+    code: body.code,
+    ...(Array.isArray(body.fields) && { fields: body.fields }),
+  })
+}
+
+/** `?a=1&b=2` of what is there. */
+export function queryOf(values: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '')
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
+}
+
+export const isRefusal = (error: unknown, status: number): boolean =>
+  error instanceof RequestFailed && error.status === status

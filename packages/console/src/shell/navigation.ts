@@ -1,0 +1,24 @@
+import { useQuery } from '@tanstack/react-query'
+import { factsQuery } from '../server/queries.ts'
+import type { IconName } from '../ui/icons.tsx'
+
+type Destination = { readonly to: string; readonly label: string; readonly icon: IconName }
+
+type Section = { readonly label: string | null; readonly items: readonly Destination[] }
+
+const AGENCIES: Section = {
+  label: null,
+  items: [
+    { to: '/play', label: 'Playground', icon: 'chat' },
+    { to: '/graph', label: 'Graph', icon: 'graph' },
+    { to: '/runs', label: 'Runs', icon: 'runs' },
+  ],
+}
+
+const OTHERS: Section = { label: null, items: [{ to: '/settings', label: 'Settings', icon: 'settings' }] }
+
+/** What this server has pages for. */
+export function useSections(): readonly Section[] {
+  const { data: facts } = useQuery(factsQuery)
+  return [...(facts && facts.agencies !== 'none' ? [AGENCIES] : []), OTHERS]
+}

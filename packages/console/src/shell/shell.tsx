@@ -1,0 +1,136 @@
+import { Link, Outlet } from '@tanstack/react-router'
+import { lazy, Suspense, useEffect, useState } from 'react'
+import { IconButton, iconButtonClass } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { Menu } from '../ui/menu.tsx'
+import { ToastList } from '../ui/toasts.tsx'
+import { useSections } from './navigation.ts'
+import { setTheme, useTheme } from './theme.ts'
+
+const Palette = lazy(() => import('./palette.tsx').then(({ Palette }) => ({ default: Palette })))
+
+/** What stands around every page: where one can go, and the search over everything. */
+export function Shell() {
+  const [shown, setShown] = useState(false)
+  const [searching, setSearching] = useState(false)
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return
+      event.preventDefault()
+      setSearching(true)
+    }
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
+  }, [])
+  const search = (): void => setSearching(true)
+  return (
+    <div className="flex h-dvh flex-col md:flex-row">
+      <a
+        href="#main"
+        onClick={focusMain}
+        className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded-lg focus:bg-panel focus:p-2"
+      >
+        To the content
+      </a>
+      <div className="flex h-12 shrink-0 items-center gap-2 border-b border-line bg-panel px-2 md:hidden">
+        <IconButton
+          icon={shown ? 'close' : 'menu'}
+          label="Navigation"
+          aria-expanded={shown}
+          onClick={() => setShown(!shown)}
+        />
+        <Brand />
+      </div>
+      <div
+        className={`${shown ? 'flex' : 'hidden'} absolute inset-x-0 top-12 bottom-0 z-40 md:static md:z-auto md:flex`}
+      >
+        <Sidebar search={search} onPicked={() => setShown(false)} />
+      </div>
+      <main id="main" tabIndex={-1} className="relative min-h-0 min-w-0 flex-1 outline-none">
+        <Outlet />
+      </main>
+      <Suspense fallback={null}>{searching && <Palette onClose={() => setSearching(false)} />}</Suspense>
+      <ToastList />
+    </div>
+  )
+}
+
+/** The address holds the page already. */
+function focusMain(event: { preventDefault(): void }): void {
+  event.preventDefault()
+  document.querySelector<HTMLElement>('main')?.focus()
+}
+
+function Brand() {
+  return (
+    <span className="flex items-center gap-2 text-sm font-semibold">
+      <svg aria-hidden="true" width="22" height="22" viewBox="0 0 32 32">
+        <rect width="32" height="32" rx="8" fill="#4f46e5" />
+        <path
+          d="M10 8h7a4.5 4.5 0 0 1 2.6 8.2A4.8 4.8 0 0 1 17.5 24H10zm4 3.5v3.2h2.6a1.6 1.6 0 0 0 0-3.2zm0 6.4v2.7h3a1.35 1.35 0 0 0 0-2.7z"
+          fill="#fff"
+        />
+      </svg>
+      Bureau
+    </span>
+  )
+}
+
+function Sidebar({ search, onPicked }: { readonly search: () => void; readonly onPicked: () => void }) {
+  const sections = useSections()
+  return (
+    <nav
+      aria-label="Pages"
+      className="flex w-full flex-col gap-1 overflow-y-auto border-r border-line bg-panel p-2 md:w-48"
+    >
+      <div className="hidden h-10 items-center px-2 md:flex">
+        <Brand />
+      </div>
+      <button
+        type="button"
+        onClick={search}
+        className="mb-1 flex min-h-8 items-center gap-2 rounded-lg border border-line bg-page px-2 text-[13px] text-soft hover:bg-hover"
+      >
+        <Icon name="search" />
+        <span className="flex-1 text-left">Search</span>
+        <kbd className="font-sans text-[11px]">Ctrl K</kbd>
+      </button>
+      {sections.map(({ label, items }) => (
+        <div key={label ?? items[0]!.to} className="flex flex-col gap-0.5">
+          {label !== null && <h2 className="px-2 pt-3 pb-1 text-xs font-medium text-soft">{label}</h2>}
+          {items.map(({ to, label: name, icon }) => (
+            <Link
+              key={to}
+              to={to}
+              onClick={onPicked}
+              className="flex min-h-8 items-center gap-2 rounded-lg px-2 text-[13px] text-soft hover:bg-hover hover:text-ink data-[status=active]:bg-accent-soft data-[status=active]:font-medium data-[status=active]:text-accent"
+            >
+              <Icon name={icon} />
+              {name}
+            </Link>
+          ))}
+        </div>
+      ))}
+      <div className="mt-auto flex items-center justify-end pt-2">
+        <ThemeMenu />
+      </div>
+    </nav>
+  )
+}
+
+function ThemeMenu() {
+  const theme = useTheme()
+  return (
+    <Menu
+      label="Theme"
+      className={iconButtonClass}
+      items={[
+        { label: 'As the system', icon: 'settings', act: () => setTheme('system') },
+        { label: 'Light', icon: 'sun', act: () => setTheme('light') },
+        { label: 'Dark', icon: 'moon', act: () => setTheme('dark') },
+      ]}
+    >
+      <Icon name={theme === 'dark' ? 'moon' : 'sun'} />
+    </Menu>
+  )
+}

@@ -1,0 +1,91 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { credentials, type Door } from '../server/credentials.ts'
+import { forgetEverything } from '../server/queries.ts'
+import { ask, isRefusal } from '../server/request.ts'
+import { Button } from '../ui/button.tsx'
+import { TextField } from '../ui/field.tsx'
+
+type DoorText = { readonly title: string; readonly about: ReactNode; readonly label: string; readonly probe: string }
+
+const DOORS: Readonly<Record<Door, DoorText>> = {
+  server: {
+    title: 'Sign in to the server',
+    about: (
+      <>
+        The server has a token: the value of the variable <code>APP_TOKEN</code>, or of the one that{' '}
+        <code>appTokenEnv</code> names.
+      </>
+    ),
+    label: 'Server token',
+    probe: 'openapi.json',
+  },
+  platform: {
+    title: 'Sign in to the platform',
+    about: (
+      <>
+        With an API key of an owner. The first one is in <code>credentials.json</code> of the data folder (
+        <code>.bureau</code>).
+      </>
+    ),
+    label: 'API key',
+    probe: 'v1/agencies',
+  },
+}
+
+/** Asks for the secret of a door, and tries it before it is kept. */
+export function SignIn({ door }: { readonly door: Door }) {
+  const queries = useQueryClient()
+  const { title, about, label, probe } = DOORS[door]
+  const [secret, setSecret] = useState('')
+  const [remember, setRemember] = useState(false)
+  const [problem, setProblem] = useState<string>()
+  const submit = async (): Promise<void> => {
+    try {
+      await ask(door, probe, { headers: { authorization: `Bearer ${secret.trim()}` } })
+    } catch (error) {
+      // A key that may do something else only is a key.
+      if (!isRefusal(error, 403)) return setProblem(error instanceof Error ? error.message : String(error))
+    }
+    credentials.signIn(door, secret.trim(), { remember })
+    forgetEverything(queries)
+  }
+  return (
+    <div className="flex h-full items-center justify-center overflow-y-auto p-4">
+      <form
+        className="card flex w-full max-w-sm flex-col gap-4 p-6"
+        onSubmit={(event) => {
+          event.preventDefault()
+          void submit()
+        }}
+      >
+        <div>
+          <h1 className="text-lg font-semibold">{title}</h1>
+          <p className="text-[13px] text-soft">{about}</p>
+        </div>
+        <TextField
+          label={label}
+          type="password"
+          autoComplete="off"
+          autoFocus
+          required
+          value={secret}
+          problem={problem}
+          onChange={(event) => setSecret(event.target.value)}
+        />
+        <label className="flex min-h-6 items-center gap-2 text-[13px]">
+          <input
+            type="checkbox"
+            className="size-4"
+            checked={remember}
+            onChange={(event) => setRemember(event.target.checked)}
+          />
+          Keep it in this browser
+        </label>
+        <Button look="primary" type="submit" disabled={secret.trim() === ''}>
+          Sign in
+        </Button>
+      </form>
+    </div>
+  )
+}

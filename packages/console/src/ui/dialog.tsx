@@ -1,0 +1,36 @@
+import { Dialog as Base } from '@base-ui/react/dialog'
+import type { ReactNode } from 'react'
+import { IconButton } from './button.tsx'
+
+type Props = {
+  readonly open: boolean
+  readonly onClose: () => void
+  readonly title: string
+  /** One sentence below the title. */
+  readonly about?: ReactNode
+  readonly wide?: boolean
+  readonly children: ReactNode
+}
+
+/** Something to do before one goes on. Escape and a click beside it close it. */
+export function Dialog({ open, onClose, title, about, wide = false, children }: Props) {
+  return (
+    <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
+      <Base.Portal>
+        <Base.Backdrop className="fixed inset-0 z-40 bg-black/40" />
+        <Base.Popup
+          className={`card fixed top-1/2 left-1/2 z-40 flex max-h-[90dvh] w-[calc(100vw-1.5rem)] -translate-x-1/2 -translate-y-1/2 flex-col shadow-2xl ${wide ? 'max-w-3xl' : 'max-w-lg'}`}
+        >
+          <div className="flex items-start justify-between gap-3 border-b border-line px-4 py-3">
+            <div className="min-w-0">
+              <Base.Title className="font-semibold">{title}</Base.Title>
+              {about && <Base.Description className="text-[13px] text-soft">{about}</Base.Description>}
+            </div>
+            <IconButton icon="close" label="Close" onClick={onClose} />
+          </div>
+          <div className="min-h-0 overflow-y-auto px-4 py-4">{children}</div>
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  )
+}

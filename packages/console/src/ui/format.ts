@@ -1,0 +1,56 @@
+/** `0.42 s`, `1 min 3 s`; of milliseconds. */
+export function duration(ms: number): string {
+  if (ms < 1) return '<1 ms'
+  if (ms < 1_000) return `${Math.round(ms)} ms`
+  if (ms < 10_000) return `${(ms / 1_000).toFixed(2)} s`
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`
+  const seconds = Math.round(ms / 1_000)
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+}
+
+/** US dollars: four decimals below ten cents, because most runs cost less. */
+export function dollars(amount: number): string {
+  if (amount === 0) return '$0'
+  if (Math.abs(amount) < 0.0001) return '<$0.0001'
+  return `$${amount.toFixed(Math.abs(amount) < 0.1 ? 4 : 2)}`
+}
+
+const WHOLE = new Intl.NumberFormat('en-US')
+
+export const whole = (count: number): string => WHOLE.format(count)
+
+export function bytes(count: number): string {
+  const units = ['B', 'kB', 'MB', 'GB']
+  let amount = count
+  let unit = 0
+  for (; amount >= 1_000 && unit < units.length - 1; unit += 1) amount /= 1_000
+  return `${unit === 0 ? amount : amount.toFixed(amount < 10 ? 1 : 0)} ${units[unit]}`
+}
+
+const CLOCK = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
+const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
+
+/** The time of today; of other days the day too. */
+export function moment(at: string | number): string {
+  const date = new Date(at)
+  const isToday = date.toDateString() === new Date().toDateString()
+  return isToday ? CLOCK.format(date) : `${DAY.format(date)}, ${CLOCK.format(date)}`
+}
+
+/** JSON for people; text as it is. */
+export function pretty(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '')
+}
+
+/** What JSON says, or the text itself. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** The whole of a text up to a length, with an ellipsis for what is left out. */
+export const brief = (text: string, length: number): string =>
+  text.length <= length ? text : `${text.slice(0, length - 1)}…`

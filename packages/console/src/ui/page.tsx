@@ -1,0 +1,77 @@
+import type { ReactNode } from 'react'
+import { RequestFailed } from '../server/request.ts'
+import { Icon, type IconName } from './icons.tsx'
+
+type PageProps = {
+  readonly title: string
+  /** One sentence that says what is here. */
+  readonly about?: ReactNode
+  /** Buttons and filters, at the right of the title. */
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+}
+
+/** A page that scrolls as a whole. */
+export function Page({ title, about, actions, children }: PageProps) {
+  return (
+    <div className="h-full overflow-y-auto">
+      <div className="mx-auto max-w-6xl px-4 py-5 sm:px-6">
+        <header className="mb-4 flex flex-wrap items-start justify-between gap-x-4 gap-y-2">
+          <div className="min-w-0">
+            <h1 className="text-lg font-semibold">{title}</h1>
+            {about && <p className="max-w-2xl text-[13px] text-soft">{about}</p>}
+          </div>
+          {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
+        </header>
+        {children}
+      </div>
+    </div>
+  )
+}
+
+type EmptyProps = { readonly icon: IconName; readonly title: string; readonly children?: ReactNode }
+
+/** What stands where there is nothing yet: why, and what to do. */
+export function Empty({ icon, title, children }: EmptyProps) {
+  return (
+    <div className="card flex flex-col items-center gap-2 px-6 py-12 text-center">
+      <span className="flex size-10 items-center justify-center rounded-full bg-raised text-soft">
+        <Icon name={icon} size={20} />
+      </span>
+      <p className="font-medium">{title}</p>
+      {children && <div className="max-w-md text-[13px] text-soft">{children}</div>}
+    </div>
+  )
+}
+
+export function Loading({ what = 'Loading' }: { readonly what?: string }) {
+  return (
+    <p role="status" className="flex items-center justify-center gap-2 p-8 text-[13px] text-soft">
+      <Icon name="retry" className="spin" />
+      {what} …
+    </p>
+  )
+}
+
+/** Why something could not be read, in the server's words. */
+export function Failure({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
+  const fields = error instanceof RequestFailed ? error.fields : []
+  return (
+    <div role="alert" className="flex items-start gap-2 rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">
+      <Icon name="alert" className="mt-0.5 shrink-0" />
+      <div className="min-w-0 flex-1">
+        <p>{error instanceof Error ? error.message : String(error)}</p>
+        {fields.map(({ path, error: problem }) => (
+          <p key={path}>
+            <code>{path}</code> {problem}
+          </p>
+        ))}
+      </div>
+      {retry && (
+        <button type="button" className="font-medium underline" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,32 @@
+import { ERRORS, ServiceError } from '@bureau/protocol'
+import { errorGate, InvalidJson, type Refused } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
+
+/** Codes of JSON-RPC 2.0, section 5.1. */
+const PARSE_ERROR = -32700
+export const METHOD_NOT_FOUND = -32601
+const INVALID_REQUEST = -32600
+const INTERNAL_ERROR = -32603
+
+/** Errors of a route that speaks JSON-RPC, before a request of the protocol was read. Our own code is in `data`. */
+export const rpcErrorHandler = errorGate(refusedOf)
+
+function refusedOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): Refused {
+  if (error instanceof InvalidJson) return refused(400, PARSE_ERROR, error.message, 'invalid_json')
+  if (error instanceof ServiceError) {
+    const { status, code, message, headers } = error
+    if (status >= 500) request.log.error({ err: error, detail: error.detail }, 'request failed')
+    return { ...refused(status, status < 500 ? INVALID_REQUEST : INTERNAL_ERROR, message, code), headers }
+  }
+  const { statusCode: status = 500 } = error
+  if (status === 413) return refused(413, INVALID_REQUEST, ERRORS.body_too_large.message, 'body_too_large')
+  if (status >= 400 && status < 500) {
+    return refused(status, INVALID_REQUEST, ERRORS.invalid_request.message, 'invalid_request')
+  }
+  request.log.error({ err: error }, 'request failed')
+  return refused(500, INTERNAL_ERROR, ERRORS.internal_error.message, 'internal_error')
+}
+
+function refused(status: number, code: number, message: string, ownCode: string): Refused {
+  return { status, headers: {}, body: { jsonrpc: '2.0', id: null, error: { code, message, data: { code: ownCode } } } }
+}

@@ -1,0 +1,78 @@
+import { type Call, type Route, routesOf } from '@bureau/runtime'
+import { ServiceError } from '@bureau/protocol'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type McpOptions, type McpSdk, mcpServer } from './mcp-server.ts'
+import { METHOD_NOT_FOUND, rpcErrorHandler } from '../json-rpc/rpc-errors.ts'
+
+const MIB = 1_048_576
+const { rawRoute } = routesOf<object, object>()
+
+/**
+ * `POST /mcp`: the agencies and tools of a server as tools of the Model Context Protocol, in its revisions 2026-07-28 and
+ * 2025-11-25 (and those before it that its SDK speaks), without sessions. A client that hangs up ends its calls.
+ */
+export function mcpRoutes(options: McpOptions): Route<object, object>[] {
+  let opening: Promise<McpHandlers> | undefined
+  const spec = {
+    method: 'POST',
+    url: '/mcp',
+    id: 'mcp',
+    tag: 'mcp',
+    summary: 'Model Context Protocol',
+    description: 'JSON-RPC 2.0 over streamable HTTP, revisions 2026-07-28 and 2025-11-25.',
+    success: {
+      200: {
+        contentType: 'application/json',
+        otherContentType: 'text/event-stream',
+        description: 'A JSON-RPC response.',
+      },
+    },
+    errors: [],
+    maxBodyBytes: 4 * MIB,
+    fastify: { errorHandler: rpcErrorHandler },
+  } as const
+  const answer = async ({ request }: Call, reply: FastifyReply): Promise<unknown> => {
+    options.requireOrigin(request)
+    if (request.body === null || request.body === undefined) throw new ServiceError('invalid_content_type')
+    const handlers = await (opening ??= openHandlers(options))
+    return handlers.answer(request, reply)
+  }
+  return [rawRoute(spec, answer)]
+}
+
+type McpHandlers = { readonly answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown> }
+
+async function openHandlers(options: McpOptions): Promise<McpHandlers> {
+  const sdk: McpSdk = await import('@modelcontextprotocol/server')
+  const requests = new WeakMap<Request, FastifyRequest>()
+  const serverOf = ({ requestInfo }: { requestInfo?: Request }) => mcpServer(sdk, options, requests.get(requestInfo!)!)
+  const onerror = (error: Error): void => options.log.debug({ err: error }, 'a request of the protocol was refused')
+  const brief = sdk.createMcpHandler(serverOf, { onerror })
+  // Calls may take minutes: their answer begins at once, and its comments keep the connection open.
+  const long = sdk.createMcpHandler(serverOf, { onerror, responseMode: 'sse' })
+  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    const left = new AbortController()
+    reply.raw.once('close', () => reply.raw.writableFinished || left.abort())
+    const asked = requestOf(request, left.signal)
+    requests.set(asked, request)
+    const { method } = request.body as { method?: unknown }
+    if (method === 'subscriptions/listen') return reply.code(404).send(noSubscriptions(request.body as RpcRequest))
+    const response = await (method === 'tools/call' ? long : brief).fetch(asked, { parsedBody: request.body })
+    return reply.header('x-accel-buffering', 'no').send(response)
+  }
+  return { answer }
+}
+
+type RpcRequest = { readonly id?: unknown }
+
+/** What is listed changes only with the process, so there is nothing to wait for. */
+function noSubscriptions({ id = null }: RpcRequest): object {
+  return { jsonrpc: '2.0', id, error: { code: METHOD_NOT_FOUND, message: 'Method not found' } }
+}
+
+/** What the SDK reads of a request besides its body, which was read before. */
+function requestOf({ method, url, headers }: FastifyRequest, signal: AbortSignal): Request {
+  const sent = new Headers()
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) sent.set(name, String(value))
+  return new Request(`http://localhost${url}`, { method, headers: sent, signal })
+}

@@ -1,0 +1,49 @@
+import { ServiceError } from '@bureau/protocol'
+import type { LogEvent } from '@bureau/runtime'
+import type { ServerContext } from '@modelcontextprotocol/server'
+
+/** Clients show the latest step; what comes sooner after another is left out. */
+const PAUSE_MS = 250
+
+/**
+ * Shows the client of a call what its run does, when it wants to know. The report throws ServiceError
+ * `oauth_needs_streaming` when a user would have to sign in and the client would not show where.
+ */
+export function progressReport({ mcpReq }: ServerContext): (event: LogEvent) => void {
+  const progressToken = mcpReq._meta?.progressToken
+  if (progressToken === undefined) return requireNoSignIn
+  let progress = 0
+  let lastMs = -Infinity
+  return (event) => {
+    const message = stepOf(event)
+    if (message === undefined) return
+    progress += 1
+    const nowMs = performance.now()
+    if (nowMs - lastMs < PAUSE_MS && event.type !== 'oauth.redirect') return
+    lastMs = nowMs
+    const params = { progressToken, progress, message }
+    // A client that has left is noticed elsewhere.
+    mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {})
+  }
+}
+
+function requireNoSignIn(event: LogEvent): void {
+  if (event.type !== 'oauth.redirect') return
+  const message = `${event.server} wants its user to sign in, which takes a client that shows progress, or a streaming route.`
+  throw new ServiceError('oauth_needs_streaming', { message })
+}
+
+function stepOf(event: LogEvent): string | undefined {
+  switch (event.type) {
+    case 'agent.updated':
+      return `${event.source.agent} works on it.`
+    case 'item.created':
+      return event.name === 'tool_called'
+        ? `${event.source.agent} calls ${String(event.item.raw_item['name'])}.`
+        : undefined
+    case 'oauth.redirect':
+      return `Sign in to ${event.server}: ${event.auth_url}`
+    default:
+      return undefined
+  }
+}

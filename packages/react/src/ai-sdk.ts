@@ -1,0 +1,175 @@
+import type { Client, Input, Part, Run } from '@bureau/client'
+import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
+
+/**
+ * Lets the AI SDK's `useChat` talk to an agency of either server. The id of the chat is the client's `chat`; the last
+ * message is sent, because the history is kept. Stopping stops the run at the server.
+ *
+ * Approvals: `addToolApprovalResponse` with `sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses`.
+ * What other agents do is in `data-nested` parts, sign-ins in `data-sign-in`, what tools emit in `data-custom`.
+ */
+export function bureauTransport(client: Client): ChatTransport<UIMessage> {
+  /** Runs that wait for approvals, by chat. */
+  const waiting = new Map<string, Run>()
+  const stream = (chat: string, run: Run, signal: AbortSignal | undefined): ReadableStream<UIMessageChunk> => {
+    waiting.delete(chat)
+    const stop = (): void => void run.cancel().catch(() => {})
+    if (signal?.aborted) stop()
+    signal?.addEventListener('abort', stop)
+    void run.result
+      .then(({ status }) => status === 'waiting' && waiting.set(chat, run))
+      .catch(() => {})
+      .finally(() => signal?.removeEventListener('abort', stop))
+    return chunksOf(run)
+  }
+  return {
+    // A run is replayed from its first event.
+    resumeStreamIsReplay: true,
+
+    async sendMessages({ chatId: chat, messages, trigger, abortSignal, body }) {
+      const decided = decisionsIn(messages)
+      const run = decided.size > 0 ? (waiting.get(chat) ?? (await client.attach({ chat }))) : null
+      const next = run && (await decide(run, decided))
+      if (next) return stream(chat, next, abortSignal)
+      const asked = messages.findLast(({ role }) => role === 'user')
+      if (trigger === 'regenerate-message') dropLastAnswer(client, chat)
+      return stream(chat, client.stream({ ...inputOf(client, asked?.parts ?? [], body), chat }), abortSignal)
+    },
+
+    async reconnectToStream({ chatId: chat, abortSignal }) {
+      const run = await client.attach({ chat })
+      return run && stream(chat, run, abortSignal)
+    },
+  }
+}
+
+type Decision = { readonly approved: boolean; readonly reason?: string }
+
+/** Everything that was decided on, by the id of the call; what does not wait any more among it. */
+function decisionsIn(messages: readonly UIMessage[]): ReadonlyMap<string, Decision> {
+  const parts = messages.flatMap((message) => message.parts)
+  return new Map(
+    parts.flatMap((part) =>
+      'approval' in part && part.state === 'approval-responded' ? [[part.approval.id, part.approval]] : [],
+    ),
+  )
+}
+
+/** @returns The run that goes on; null when nothing of it waits, or something still does. */
+async function decide(run: Run, decided: ReadonlyMap<string, Decision>): Promise<Run | null> {
+  const result = await run.result
+  let next: Run | null = null
+  for (const { call_id: id } of result.status === 'waiting' ? result.approvals : []) {
+    const decision = decided.get(id)
+    if (decision?.approved === true)
+      next = await run.approve(id, decision.reason === undefined ? {} : { reason: decision.reason })
+    else if (decision) next = await run.reject(id, decision.reason)
+  }
+  return next
+}
+
+/** The client keeps the history of a self-hosted agency: what is to be answered again is not part of it. */
+function dropLastAnswer({ histories }: Client, chat: string): void {
+  const history = histories?.get(chat) ?? []
+  const last = history.findLastIndex(({ role, callerAgent }) => role === 'user' && callerAgent == null)
+  if (last >= 0) histories?.set(chat, history.slice(0, last))
+}
+
+function inputOf({ histories }: Client, parts: UIMessage['parts'], body: object = {}): Input {
+  const text = parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
+  const files = parts.flatMap((part): object[] => {
+    if (part.type !== 'file') return []
+    const { url, mediaType, filename } = part
+    if (mediaType.startsWith('image/')) return [{ type: 'input_image', image_url: url }]
+    const isInline = histories !== undefined && url.startsWith('data:')
+    const file = isInline ? { file_data: url } : { file_url: url }
+    return [{ type: 'input_file', ...file, ...(filename !== undefined && { filename }) }]
+  })
+  if (files.length === 0) return { message: text, body }
+  if (!histories) return { message: text, body: { ...body, attachments: files } as NonNullable<Input['body']> }
+  return { message: [{ role: 'user', content: [{ type: 'input_text', text }, ...files] }], body }
+}
+
+/** A run as the AI SDK reads it: what has changed of its parts, again and again. */
+function chunksOf(run: Run): ReadableStream<UIMessageChunk> {
+  const shown = new Map(run.parts.map((part) => [part.id, part]))
+  return new ReadableStream<UIMessageChunk>({
+    async start(controller) {
+      const send = (...chunks: readonly UIMessageChunk[]): void => chunks.forEach((chunk) => controller.enqueue(chunk))
+      const sendChanges = (): void => {
+        for (const part of run.parts) {
+          const before = shown.get(part.id)
+          if (before !== part) send(...changes(before, part))
+          shown.set(part.id, part)
+        }
+      }
+      send({ type: 'start' }, { type: 'start-step' })
+      try {
+        for await (const _event of run) sendChanges()
+        const { usage } = await run.result
+        sendChanges()
+        send({ type: 'finish-step' }, { type: 'finish', messageMetadata: { usage } })
+      } catch (error) {
+        sendChanges()
+        send({ type: 'error', errorText: error instanceof Error ? error.message : String(error) })
+      }
+      controller.close()
+    },
+    cancel: () => run.detach(),
+  })
+}
+
+function changes(before: Part | undefined, part: Part): UIMessageChunk[] {
+  const { id } = part
+  if (part.parent !== null) return [{ type: 'data-nested', id, data: part }]
+  switch (part.type) {
+    case 'text':
+    case 'reasoning':
+      return textChanges(before, part)
+    case 'tool':
+      return toolChanges(before, part)
+    case 'agent':
+      return [{ type: 'data-agent', id, data: part }]
+    case 'file':
+      return [{ type: 'file', mediaType: part.mediaType, url: `data:${part.mediaType};base64,${part.data}` }]
+    case 'sign-in':
+      return [{ type: 'data-sign-in', id, data: part }]
+    case 'custom':
+      return [{ type: 'data-custom', id, data: part }]
+  }
+}
+
+function textChanges(before: Part | undefined, part: Extract<Part, { type: 'text' | 'reasoning' }>): UIMessageChunk[] {
+  const { id, type, text, state } = part
+  const known = before?.type === type ? before : undefined
+  const delta = text.slice(known?.text.length ?? 0)
+  return [
+    ...(known ? [] : [{ type: `${type}-start` as const, id }]),
+    ...(delta === '' ? [] : [{ type: `${type}-delta` as const, id, delta }]),
+    ...(state === 'done' && known?.state !== 'done' ? [{ type: `${type}-end` as const, id }] : []),
+  ]
+}
+
+function toolChanges(before: Part | undefined, part: Extract<Part, { type: 'tool' }>): UIMessageChunk[] {
+  const { id: toolCallId, name: toolName, input, state, output } = part
+  const known = before?.type === 'tool' ? before : undefined
+  const common = { toolCallId, toolName, dynamic: true } as const
+  const start = known ? [] : [{ type: 'tool-input-start' as const, ...common }]
+  if (state === 'input') {
+    const inputTextDelta = String(input).slice(typeof known?.input === 'string' ? known.input.length : 0)
+    return [
+      ...start,
+      ...(inputTextDelta === '' ? [] : [{ type: 'tool-input-delta' as const, toolCallId, inputTextDelta }]),
+    ]
+  }
+  const wasWritten = known !== undefined && known.state !== 'input'
+  const written = wasWritten ? [] : [{ type: 'tool-input-available' as const, ...common, input }]
+  if (state === 'approval')
+    return [...start, ...written, { type: 'tool-approval-request', approvalId: toolCallId, toolCallId }]
+  if (state === 'done')
+    return [...start, ...written, { type: 'tool-output-available', toolCallId, output, dynamic: true }]
+  const errorText = 'The run ended before the tool did.'
+  if (state === 'stopped')
+    return [...start, ...written, { type: 'tool-output-error', toolCallId, errorText, dynamic: true }]
+  return [...start, ...written]
+}

@@ -1,0 +1,267 @@
+import { type AgencyOptions, createClient } from '@bureau/client'
+import { tool } from '@bureau/framework'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
+import { Conversation } from './conversation.ts'
+import type { ConversationState } from './messages.ts'
+import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
+import { memoryStorage } from '../../../tests/support/broken-connections.ts'
+import { hold, status, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
+import { closeAfterTest, soloAgency, startTestServer } from '../../../tests/support/test-server.ts'
+
+const add = tool({
+  name: 'add',
+  description: 'Adds two numbers.',
+  parameters: z.object({ a: z.number(), b: z.number() }),
+  execute: ({ a, b }) => String(a + b),
+})
+
+/** Resolves with the first state that fits. */
+async function until(
+  conversation: Conversation,
+  fits: (state: ConversationState) => boolean,
+): Promise<ConversationState> {
+  if (fits(conversation.state())) return conversation.state()
+  return new Promise((resolve) => {
+    const off = conversation.subscribe(() => {
+      if (!fits(conversation.state())) return
+      off()
+      resolve(conversation.state())
+    })
+  })
+}
+
+const isIdle = ({ status: state }: ConversationState): boolean => state === 'idle'
+
+/** What is shown, in short. */
+const shown = ({ messages }: ConversationState): string[] =>
+  messages.map(({ role, parts, state }) => {
+    const said = parts.map((part) =>
+      part.type === 'text' ? part.text : part.type === 'tool' ? `(${part.name})` : part.type,
+    )
+    return `${role}: ${said.join(' ')}${state === 'done' ? '' : ` [${state}]`}`
+  })
+
+async function openSolo(options: Partial<AgencyOptions> = {}) {
+  const server = await startTestServer({ agencies: soloAgency({ tools: [add] }) })
+  const client = createClient({ url: `${server.url}/solo`, resume: true, retryDelaysMs: [0, 10], ...options })
+  const open = (chat?: string): Conversation => {
+    const conversation = new Conversation(client, chat)
+    onTestFinished(conversation.open())
+    return conversation
+  }
+  return { server, client, open }
+}
+
+describe('a conversation with a self-hosted agency', () => {
+  test('shows what was asked at once, and the answer with its tools as it comes', async () => {
+    const { server, open } = await openSolo()
+    const gate = server.provider.gate()
+    server.provider.script([[toolCall('add', { a: 1, b: 2 })], [textDeltas(['It is', hold(gate), ' three.'])]])
+    const conversation = open()
+    const sent = conversation.send('One and two?', true)
+
+    expect(shown(conversation.state())[0]).toContain('user: One and two?')
+    const streaming = await until(conversation, (state) => shown(state).at(-1)!.includes('It is'))
+    expect(shown(streaming)).toEqual(['user: One and two?', 'assistant: (add) It is [running]'])
+    expect(streaming).toMatchObject({ status: 'running', connection: 'open' })
+    gate.release()
+    await sent
+    const state = await until(conversation, isIdle)
+    expect(shown(state)).toEqual(['user: One and two?', 'assistant: (add) It is three.'])
+    expect(state).toMatchObject({ error: null, usage: { request_count: 2 }, connection: 'closed' })
+  })
+
+  test('messages that have not changed are the same objects', async () => {
+    const { server, open } = await openSolo()
+    server.provider.respond(() => text('Yes.'))
+    const conversation = open()
+    await conversation.send('One', true)
+    const before = conversation.state().messages
+    await conversation.send('Two', true)
+
+    expect(conversation.state().messages.slice(0, 2)).toEqual(before)
+    expect(conversation.state().messages[0]).toBe(before[0])
+    expect(conversation.state().messages[1]).toBe(before[1])
+  })
+
+  test('a message that is sent meanwhile waits for its turn, or is refused', async () => {
+    const { server, open } = await openSolo()
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['a', hold(gate)]), text('b')])
+    const conversation = open()
+    void conversation.send('One', true)
+    await until(conversation, ({ status: state }) => state === 'running')
+
+    await expect(conversation.send('No', false)).rejects.toMatchObject({ code: 'run_active' })
+    void conversation.send('Two', true)
+    expect(shown(conversation.state()).at(-1)).toBe('user: Two [queued]')
+    gate.release()
+    const state = await until(conversation, (each) => isIdle(each) && each.messages.length === 4)
+    expect(shown(state)).toEqual(['user: One', 'assistant: a', 'user: Two', 'assistant: b'])
+  })
+
+  test('stopping stops the run at the server', async () => {
+    const { server, open } = await openSolo()
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['a', hold(gate)])])
+    const conversation = open()
+    void conversation.send('One', true)
+    await until(conversation, (state) => shown(state).at(-1)!.includes('a'))
+    await conversation.cancel()
+
+    expect(shown(await until(conversation, isIdle)).at(-1)).toMatch(/\[cancelled\]$/)
+    await server.provider.waitForAborts(1)
+    gate.release()
+  })
+
+  test('what failed says why, and is sent again', async () => {
+    const { server, open } = await openSolo()
+    server.provider.script([status(400, { code: 'bad', message: 'No.' }), text('Yes.')])
+    const conversation = open()
+    await conversation.send('One', true)
+
+    const failed = conversation.state()
+    expect(failed).toMatchObject({ status: 'error', error: { code: 'upstream_invalid_request' } })
+    expect(shown(failed)).toEqual(['user: One', 'assistant:  [failed]'])
+    await conversation.retry()
+    expect(shown(conversation.state())).toEqual(['user: One', 'assistant: Yes.'])
+    expect(conversation.state()).toMatchObject({ status: 'idle', error: null })
+    await conversation.retry()
+    expect(server.provider.modelRequests).toHaveLength(2)
+  })
+
+  test('another text takes the place of a message, here or from the history', async () => {
+    const { server, open } = await openSolo()
+    server.provider.respond(({ items }) => text(`${items.length} items`))
+    const conversation = open('mine')
+    await conversation.send('One', true)
+    await conversation.send('Two', true)
+    await conversation.edit(conversation.state().messages[2]!.id, 'Two again')
+    expect(shown(conversation.state())).toEqual([
+      'user: One',
+      'assistant: 1 items',
+      'user: Two again',
+      'assistant: 3 items',
+    ])
+
+    const later = open('mine')
+    await until(later, isIdle)
+    expect(shown(later.state())).toEqual(shown(conversation.state()))
+    await later.edit(later.state().messages[0]!.id, 'New')
+    expect(shown(later.state())).toEqual(['user: New', 'assistant: 1 items'])
+    await later.edit('none', 'x')
+    expect(later.state()).toMatchObject({ status: 'error', error: { code: 'not_found' } })
+  })
+
+  test('opened again in mid-answer, as StrictMode and hidden pages do, it goes on with the same run', async () => {
+    const storage = memoryStorage()
+    const { server, client } = await openSolo({ storage })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['a', hold(gate), 'b'])])
+    const conversation = new Conversation(client, 'mine')
+    conversation.open()()
+    const close = conversation.open()
+    void conversation.send('One', true)
+    await until(conversation, (state) => shown(state).at(-1)!.includes('a'))
+    close()
+    onTestFinished(conversation.open())
+
+    const state = await until(conversation, (each) => each.status === 'running')
+    expect(shown(state)[0]).toBe('user: One')
+    gate.release()
+    expect(shown(await until(conversation, isIdle))).toEqual(['user: One', 'assistant: ab'])
+    expect(server.provider.modelRequests).toHaveLength(1)
+    expect(client.histories?.get('mine')).toHaveLength(2)
+  })
+
+  test('a history that cannot be read is an error, and messages can be sent all the same', async () => {
+    const histories = {
+      get: () => {
+        throw new Error('No.')
+      },
+      set: () => {},
+    }
+    const { open } = await openSolo({ histories })
+    const conversation = open('mine')
+
+    expect(await until(conversation, ({ error }) => error !== null)).toMatchObject({ error: { message: 'No.' } })
+  })
+})
+
+describe('a conversation on the platform', () => {
+  async function openPlatform() {
+    const platform = await startPlatform('pglite')
+    closeAfterTest(async () => {
+      await platform.close()
+      await platform.provider.close()
+    })
+    const { url, token, integrationId: integration } = await platform.client()
+    const open = (chat: string): Conversation => {
+      const client = createClient({ url, token, integration, retryDelaysMs: [0, 10, 100, 400] })
+      const conversation = new Conversation(client, chat)
+      onTestFinished(conversation.open())
+      return conversation
+    }
+    return { provider: platform.provider, open }
+  }
+
+  test('another page shows the history and the run that goes on, with its question', async () => {
+    const { provider, open } = await openPlatform()
+    const gate = provider.gate()
+    provider.script([text('One.'), textDeltas(['Tw', hold(gate), 'o.'])])
+    const first = open('mine')
+    await first.send('First?', true)
+    void first.send('Second?', true)
+    await until(first, (state) => shown(state).at(-1)!.includes('Tw'))
+
+    const second = open('mine')
+    const state = await until(second, (each) => shown(each).length === 4)
+    expect(shown(state).slice(0, 3)).toEqual(['user: First?', 'assistant: One.', 'user: Second?'])
+    gate.release()
+    const expected = ['user: First?', 'assistant: One.', 'user: Second?', 'assistant: Two.']
+    expect(shown(await until(first, isIdle))).toEqual(expected)
+    expect(shown(await until(second, isIdle))).toEqual(expected)
+  })
+
+  test('what is sent while another page is answered waits for that, and shows it', async () => {
+    const { provider, open } = await openPlatform()
+    const gate = provider.gate()
+    const first = open('mine')
+    const second = open('mine')
+    await until(second, isIdle)
+    provider.script([textDeltas(['On', hold(gate), 'e.']), text('Two.')])
+    void first.send('First?', true)
+    await until(first, (state) => shown(state).at(-1)!.includes('On'))
+    void second.send('Second?', true)
+
+    const waits = await until(second, (state) => shown(state).length === 3)
+    expect(shown(waits)).toEqual(['user: First?', expect.stringMatching(/^assistant: On/), 'user: Second? [queued]'])
+    gate.release()
+    const expected = ['user: First?', 'assistant: One.', 'user: Second?', 'assistant: Two.']
+    expect(shown(await until(second, (state) => isIdle(state) && state.messages.length === 4))).toEqual(expected)
+  })
+
+  test('a long history comes in parts, and what failed says so after a reload', async () => {
+    const { provider, open } = await openPlatform()
+    provider.respond(() => text('Yes.'))
+    const first = open('mine')
+    for (let at = 0; at < 51; at += 1) await first.send(`${at}`, true)
+    provider.respond(() => status(401))
+    await first.send('Fail', true)
+
+    const later = open('mine')
+    const state = await until(later, isIdle)
+    expect(state.hasEarlier).toBe(true)
+    expect(shown(state).slice(-2)).toEqual(['user: Fail', 'assistant:  [failed]'])
+    expect(state.messages.at(-1)?.error).toMatchObject({ code: 'upstream_auth_failed' })
+    await later.loadEarlier()
+    expect(later.state()).toMatchObject({ hasEarlier: false })
+    expect(shown(later.state())).toHaveLength(104)
+    provider.respond(() => text('Now.'))
+    await later.retry()
+    expect(shown(later.state()).slice(-2)).toEqual(['user: Fail', 'assistant: Now.'])
+    await later.edit(later.state().messages[0]!.id, 'x')
+    expect(later.state().error).toMatchObject({ code: 'not_supported' })
+  })
+})

@@ -1,0 +1,279 @@
+import { BureauError, type Client, type HistoryEntry, type Input, randomId, type Run } from '@bureau/client'
+import { asBureauError, type ConversationState, type PastMessage, pastMessages, unansweredOf } from './messages.ts'
+import { Turn } from './turn.ts'
+
+/** Streamed text is shown at most this often. */
+const SHOWN_EVERY_MS = 50
+
+const NOTHING = { entries: [], cursor: null }
+
+const EMPTY: ConversationState = {
+  messages: [],
+  status: 'resuming',
+  connection: 'closed',
+  error: null,
+  usage: null,
+  approvals: [],
+  hasEarlier: false,
+}
+
+/** One chat: its history, the messages sent from here, and the runs that answer them. It knows no view. */
+export class Conversation {
+  readonly #client: Client
+  readonly #chat: string
+  /** Nothing is known of the chat anywhere, until something is sent. */
+  readonly #isNew: boolean
+  readonly #listeners = new Set<() => void>()
+  #entries: readonly HistoryEntry[] = []
+  #past: readonly PastMessage[] = []
+  #cursor: string | null = null
+  #turns: Turn[] = []
+  #isResuming = true
+  #error: BureauError | null = null
+  #usage: ConversationState['usage'] = null
+  #shown = EMPTY
+  #timer: ReturnType<typeof setTimeout> | undefined
+  /** Another one for each time that the conversation is opened. */
+  #opening = {}
+  #lastId = 0
+
+  /** @param chat Default: a new one. */
+  constructor(client: Client, chat?: string) {
+    this.#client = client
+    this.#chat = chat ?? randomId()
+    this.#isNew = chat === undefined
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  readonly state = (): ConversationState => this.#shown
+
+  /** Loads the history and follows the unfinished run. Returns what ends it; the run itself goes on. */
+  open(): () => void {
+    const opening = (this.#opening = {})
+    this.#isResuming = true
+    void this.#guard(() => this.#resume(opening))
+    return () => {
+      this.#opening = {}
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+      for (const { run } of this.#turns) run?.detach()
+    }
+  }
+
+  /**
+   * Sends a message, and resolves when its run is over or waits; a failure is in the state. While there is another run,
+   * the message is kept until that is over.
+   *
+   * @throws BureauError `run_active`: there is a run, and `queues` is false.
+   */
+  async send(message: string | Input, queues: boolean): Promise<void> {
+    if (this.#open && !queues) throw new BureauError('run_active', 'The last message is still being answered.')
+    const turn = new Turn(this.#newId(), typeof message === 'string' ? { message } : message)
+    this.#turns.push(turn)
+    this.#show()
+    void this.#next()
+    await turn.settled
+  }
+
+  /** Stops the run at the server. */
+  cancel(mode?: 'immediate' | 'after_turn'): Promise<void> {
+    return this.#guard(async () => {
+      const turn = this.#open
+      await turn?.run?.cancel(mode)
+      if (turn?.state === 'waiting') this.#finish(turn, 'cancelled')
+    })
+  }
+
+  /** Decides on a call that waits; `decide` is what to do with its run. */
+  decide(callId: string, decide: (run: Run) => Promise<Run | null>): Promise<void> {
+    return this.#guard(async () => {
+      const turn = this.#turns.find(({ approvals }) => approvals.some(({ call_id: id }) => id === callId))
+      if (!turn?.run) throw new BureauError('approval_not_found', `No call ${callId} waits for an approval.`)
+      const next = await decide(turn.run).catch((error: unknown) => this.#decidedElsewhere(turn, error))
+      if (next) await this.#follow(turn, next)
+      else this.#show()
+    })
+  }
+
+  /** Sends the last message again when it failed; after a lost connection its run is looked for first. */
+  retry(): Promise<void> {
+    return this.#guard(async () => {
+      const turn = this.#turns.at(-1)
+      if (turn && turn.state !== 'failed') return
+      const lost = turn?.error?.code === 'connection_lost' ? turn.error.run : undefined
+      const run = lost === undefined ? null : await this.#client.attach({ run: lost })
+      if (turn && run) return this.#follow(turn, run)
+      const message = turn ? this.#turns.pop()?.input : unansweredOf(this.#past)
+      if (message !== undefined) await this.send(message, true)
+    })
+  }
+
+  /** Puts another text in the place of a message, and sends it: what came after it is gone. */
+  edit(messageId: string, text: string): Promise<void> {
+    return this.#guard(async () => {
+      const { histories } = this.#client
+      if (!histories) {
+        throw new BureauError('not_supported', 'The platform keeps a chat as it was: send the new text as a message.')
+      }
+      const place = this.#turns.findIndex(({ id }) => id === messageId)
+      const at = this.#turns[place]?.at ?? this.#past.find(({ id }) => id === messageId)?.at
+      if (at === undefined) throw new BureauError('not_found', `There is no message ${messageId}.`)
+      const open = this.#open
+      if (open) await this.cancel()
+      await open?.run?.result.catch(() => {})
+      histories.set(this.#chat, (histories.get(this.#chat) ?? []).slice(0, at))
+      if (place < 0) this.#setEntries(this.#entries.slice(0, at))
+      this.#turns = place < 0 ? [] : this.#turns.slice(0, place)
+      await this.send(text, true)
+    })
+  }
+
+  /** Brings the messages before the first one that is shown. */
+  loadEarlier(): Promise<void> {
+    return this.#guard(async () => {
+      const cursor = this.#cursor
+      if (cursor === null) return
+      const page = await this.#client.history(this.#chat, cursor)
+      if (this.#cursor !== cursor) return
+      this.#cursor = page.cursor
+      this.#setEntries([...page.entries, ...this.#entries])
+      this.#show()
+    })
+  }
+
+  get #open(): Turn | undefined {
+    return this.#turns.find(({ isOpen }) => isOpen)
+  }
+
+  async #resume(opening: object): Promise<void> {
+    const isUnknown = this.#isNew && this.#turns.length === 0
+    const { entries, cursor } = isUnknown ? NOTHING : await this.#client.history(this.#chat)
+    const run = isUnknown ? null : await this.#client.attach({ chat: this.#chat })
+    const id = (await run?.started)?.run
+    if (this.#opening !== opening) return run?.detach()
+    this.#cursor = cursor
+    this.#turns = this.#turns.filter(({ isQueued }) => isQueued)
+    this.#isResuming = false
+    // What the run has answered so far comes again.
+    this.#setEntries(entries.filter((entry) => id === undefined || entry.run !== id))
+    if (!run) {
+      this.#show()
+      return this.#next()
+    }
+    const asked = entries.find((entry) => entry.run === id && entry.item.role === 'user')
+    const message = run.message ?? (asked && [{ content: asked.item['content'] }])
+    const turn = new Turn(this.#newId(), message === undefined ? undefined : ({ message } as Input))
+    this.#turns.unshift(turn)
+    await this.#follow(turn, run)
+  }
+
+  /** Sends the next message that is kept, unless there is a run. */
+  async #next(): Promise<void> {
+    const turn = this.#turns.find(({ isQueued }) => isQueued)
+    if (!turn?.input || this.#open || this.#isResuming) return
+    turn.at = this.#client.histories?.get(this.#chat)?.length ?? 0
+    await this.#follow(turn, this.#client.stream({ ...turn.input, chat: this.#chat }))
+  }
+
+  /** Shows a run until it is over or waits. */
+  async #follow(turn: Turn, run: Run): Promise<void> {
+    const opening = this.#opening
+    this.#error = null
+    turn.run = run
+    turn.error = null
+    turn.state = 'running'
+    this.#show()
+    const off = run.subscribe(() => this.#showSoon())
+    try {
+      const { status, usage } = await run.result
+      this.#usage = usage
+      if (this.#opening !== opening) return
+      if (status === 'waiting') turn.state = status
+      else return this.#finish(turn, status === 'completed' ? 'done' : status)
+    } catch (error) {
+      if (this.#opening !== opening) return
+      turn.error = asBureauError(error)
+      if (turn.error.code === 'run_active') return this.#waitForOther(turn)
+      this.#error = turn.error
+      return this.#finish(turn, 'failed')
+    } finally {
+      off()
+      if (!turn.isQueued) turn.settle()
+      this.#show()
+    }
+  }
+
+  /** Another page has begun a run in the chat: it is shown, and the message is sent when it is over. */
+  #waitForOther(turn: Turn): Promise<void> {
+    turn.state = 'queued'
+    return this.#resume(this.#opening)
+  }
+
+  #finish(turn: Turn, state: 'done' | 'cancelled' | 'failed'): void {
+    turn.state = state
+    this.#show()
+    void this.#next()
+  }
+
+  /** What another page has decided on goes on all the same. */
+  async #decidedElsewhere({ run }: Turn, error: unknown): Promise<Run | null> {
+    const { status } = asBureauError(error)
+    const id = status === 409 ? (await run?.started)?.run : undefined
+    if (id === undefined) throw error
+    return this.#client.attach({ run: id })
+  }
+
+  #setEntries(entries: readonly HistoryEntry[]): void {
+    this.#entries = entries
+    this.#past = pastMessages(entries)
+  }
+
+  #newId(): string {
+    this.#lastId += 1
+    return `message-${this.#lastId}`
+  }
+
+  /** A failure is shown; nobody has to catch it. */
+  async #guard(work: () => Promise<void>): Promise<void> {
+    const opening = this.#opening
+    try {
+      await work()
+    } catch (error) {
+      if (this.#opening !== opening) return
+      this.#isResuming = false
+      this.#error = asBureauError(error)
+      this.#show()
+    }
+  }
+
+  #showSoon(): void {
+    this.#timer ??= setTimeout(() => this.#show(), SHOWN_EVERY_MS)
+  }
+
+  #show(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const open = this.#open
+    this.#shown = {
+      messages: [...this.#past, ...this.#turns.flatMap(({ messages }) => messages)],
+      status: this.#statusOf(open),
+      connection: open?.run?.connection ?? 'closed',
+      error: this.#error,
+      usage: this.#usage,
+      approvals: open?.approvals ?? [],
+      hasEarlier: this.#cursor !== null,
+    }
+    for (const listener of this.#listeners) listener()
+  }
+
+  #statusOf(open: Turn | undefined): ConversationState['status'] {
+    if (this.#isResuming) return 'resuming'
+    if (open?.state === 'waiting') return 'waiting'
+    if (open) return open.run?.connection === 'connecting' ? 'sending' : 'running'
+    return this.#error ? 'error' : 'idle'
+  }
+}

@@ -1,0 +1,62 @@
+import type { Approval, BureauError, Input, Run } from '@bureau/client'
+import { type UiMessage, userMessage } from './messages.ts'
+
+type State = UiMessage['state']
+
+/** One message of this page, and the run that answers it. */
+export class Turn {
+  readonly id: string
+  /** Undefined: it was sent from elsewhere, and is in the history. */
+  readonly input: Input | undefined
+  /** How many messages the chat had before it, where the client keeps them. */
+  at = 0
+  run: Run | undefined
+  state: State = 'queued'
+  error: BureauError | null = null
+  /** Resolves when its run is over or waits. */
+  readonly settled: Promise<void>
+  settle: () => void = () => {}
+  readonly #question: ReturnType<typeof userMessage> | undefined
+  #messages: UiMessage[] = []
+
+  constructor(id: string, input: Input | undefined) {
+    this.id = id
+    this.input = input
+    this.settled = new Promise((resolve) => (this.settle = resolve))
+    this.#question = input && userMessage(id, input.message)
+  }
+
+  get isOpen(): boolean {
+    return this.state === 'running' || this.state === 'waiting'
+  }
+
+  get isQueued(): boolean {
+    return this.state === 'queued'
+  }
+
+  /** What waits for a decision. */
+  get approvals(): readonly Approval[] {
+    if (this.state !== 'waiting') return []
+    return this.run?.parts.flatMap((part) => (part.type === 'tool' && part.approval ? [part.approval] : [])) ?? []
+  }
+
+  /** The message and what there is of its answer; each the same object as long as nothing of it changes. */
+  get messages(): readonly UiMessage[] {
+    const { id, state, error, run } = this
+    const parts = run?.parts ?? []
+    const isAnswered = parts.length > 0 || (state !== 'queued' && state !== 'running')
+    const asked = this.#question && {
+      ...this.#question,
+      state: state === 'queued' ? state : ('done' as const),
+      error: null,
+    }
+    const answer = isAnswered && { id: `${id}-answer`, role: 'assistant' as const, parts, state, error }
+    const next = [asked, answer].filter((message) => !!message)
+    this.#messages = next.map((message, at) => (isSame(this.#messages[at], message) ? this.#messages[at]! : message))
+    return this.#messages
+  }
+}
+
+function isSame(one: UiMessage | undefined, other: UiMessage): boolean {
+  return one?.id === other.id && one.parts === other.parts && one.state === other.state && one.error === other.error
+}

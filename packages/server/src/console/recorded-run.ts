@@ -1,0 +1,181 @@
+import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
+import type { RecentRun, RecentRunDetail, RecentRunStep } from '@bureau/protocol'
+import type { StartRun } from '@bureau/runtime'
+import { describeThrown, fits, shortened } from './shorten.ts'
+
+const MAX_STEPS = 1_000
+/** Characters of all that one run keeps. */
+const MAX_LENGTH = 524_288
+const MAX_TEXT_LENGTH = 16_384
+const PREVIEW_LENGTH = 200
+
+type Asked = Pick<StartRun, 'agencyName' | 'input' | 'userId'>
+type Root = Parameters<RunObserver>[0]
+type PartOfRun = Exclude<RunStep, { kind: 'run' }>
+type Step = { -readonly [Member in keyof RecentRunStep]: RecentRunStep[Member] }
+
+type RecordedRunOptions = { readonly showsPrompts: boolean; readonly onGrown: () => void }
+
+/** One run while it is recorded, and what is kept of it. */
+export class RecordedRun {
+  readonly span: RunSpan
+  readonly #options: RecordedRunOptions
+  readonly #startedAt = performance.now()
+  readonly #summary: { -readonly [Member in keyof RecentRun]: RecentRun[Member] }
+  readonly #request: RecentRunDetail['request']
+  #steps: Step[] = []
+  #newMessages: RecentRunDetail['new_messages'] = null
+  #leftOut = 0
+  #length = 0
+  #stopped = false
+
+  constructor(root: Root, asked: Asked, options: RecordedRunOptions) {
+    const { input, agencyName, userId = null } = asked
+    this.#options = options
+    this.#request = this.#requestOf(input)
+    this.#summary = {
+      run_id: root.runId,
+      agency: agencyName,
+      agent: root.agent,
+      user_id: userId,
+      status: 'running',
+      message: previewOf(input.message),
+      started_at: new Date().toISOString(),
+      duration_ms: null,
+      model_calls: 0,
+      tool_calls: 0,
+      usage: null,
+      error: null,
+      failure: null,
+    }
+    this.span = {
+      child: (step) => (step.kind === 'run' ? this.span : this.#open(step, null)),
+      firstOutput: () => {},
+      end: (end) => this.#end(end),
+    }
+  }
+
+  /** Characters that are kept of it. */
+  get length(): number {
+    return this.#length
+  }
+
+  get summary(): RecentRun {
+    return { ...this.#summary }
+  }
+
+  get detail(): RecentRunDetail {
+    return {
+      ...this.#summary,
+      steps: this.#steps.map((step) => ({ ...step })),
+      steps_left_out: this.#leftOut,
+      request: this.#request,
+      new_messages: this.#newMessages,
+    }
+  }
+
+  failed(error: unknown): void {
+    this.#summary.failure = describeThrown(error)
+  }
+
+  /** Of two calls of one tool that run side by side, the first is taken to be the one that has failed. */
+  toolFailed(error: unknown, { agent, tool }: { readonly agent: string; readonly tool: string }): void {
+    const step = this.#steps.find(
+      (each) => each.kind === 'tool' && each.name === tool && each.agent === agent && each.duration_ms === null,
+    )
+    if (step) step.failure ??= describeThrown(error)
+  }
+
+  /** Nothing more is recorded. */
+  stop(): void {
+    this.#stopped = true
+    this.#steps = []
+  }
+
+  #requestOf({ message, history, userContext, additionalInstructions }: Asked['input']): RecentRunDetail['request'] {
+    const request = {
+      message: message as string | Record<string, unknown>[],
+      chat_history: [...history],
+      user_context: userContext ?? null,
+      additional_instructions: additionalInstructions ?? null,
+    }
+    return this.#keeps(request) ? request : null
+  }
+
+  #open(step: PartOfRun, parent: number | null): RunSpan {
+    if (step.kind === 'model') this.#summary.model_calls += 1
+    if (step.kind === 'tool') this.#summary.tool_calls += 1
+    const isFull = this.#stopped || this.#steps.length >= MAX_STEPS || this.#length >= MAX_LENGTH
+    if (isFull) this.#leftOut += 1
+    const recorded: Step = {
+      id: this.#steps.length,
+      parent,
+      kind: step.kind,
+      name: step.kind === 'agent' ? step.agent : step.kind === 'model' ? step.model : step.tool,
+      agent: step.agent,
+      ...(step.kind === 'tool' && { call_id: step.callId }),
+      start_ms: this.#elapsedMs(),
+      duration_ms: null,
+      error_code: null,
+    }
+    if (!isFull) this.#steps.push(recorded)
+    const isShown = step.kind === 'tool' || (step.kind === 'model' && this.#options.showsPrompts)
+    if (!isFull && isShown) this.#keepText(recorded, 'input', step.content())
+    return {
+      child: (inner) => (inner.kind === 'run' ? this.span : this.#open(inner, isFull ? parent : recorded.id)),
+      firstOutput: () => void (recorded.first_output_ms = this.#elapsedMs() - recorded.start_ms),
+      end: (end) => this.#close(recorded, end),
+    }
+  }
+
+  #close(step: Step, { errorCode, response, content }: StepEnd): void {
+    step.duration_ms = this.#elapsedMs() - step.start_ms
+    step.error_code = errorCode
+    if (response) step.usage = response.usage
+    if (content && !this.#stopped) this.#keepText(step, 'output', content())
+  }
+
+  #end({ run, errorCode }: StepEnd): void {
+    this.#summary.duration_ms = this.#elapsedMs()
+    this.#summary.status = run?.status ?? (errorCode === null ? 'completed' : 'failed')
+    this.#summary.usage = run?.usage ?? null
+    this.#summary.error = run?.error ?? null
+    if (run && !this.#stopped && this.#keeps(run.new_messages)) this.#newMessages = [...run.new_messages]
+  }
+
+  #keepText(step: Step, member: 'input' | 'output', value: unknown): void {
+    const text = shortened(value, Math.min(MAX_TEXT_LENGTH, MAX_LENGTH - this.#length))
+    if (text === '') return
+    step[member] = text
+    this.#grow(text.length)
+  }
+
+  /** Whether there is room for a value, which is then taken. */
+  #keeps(value: unknown): boolean {
+    const left = fits(value, MAX_LENGTH - this.#length)
+    if (left < 0) return false
+    this.#grow(MAX_LENGTH - this.#length - left)
+    return true
+  }
+
+  #grow(by: number): void {
+    this.#length += by
+    this.#options.onGrown()
+  }
+
+  #elapsedMs(): number {
+    return Math.round((performance.now() - this.#startedAt) * 10) / 10
+  }
+}
+
+function previewOf(message: Asked['input']['message']): string {
+  if (typeof message === 'string') return message.slice(0, PREVIEW_LENGTH)
+  const texts = message.flatMap(({ content }) => {
+    if (!Array.isArray(content)) return [content]
+    return content.map((part: { readonly text?: unknown }) => part.text)
+  })
+  return texts
+    .filter((text) => typeof text === 'string')
+    .join(' ')
+    .slice(0, PREVIEW_LENGTH)
+}

@@ -1,0 +1,38 @@
+/**
+ * Builds the console into the `dist` of its package, unless that is newer than all its sources.
+ *
+ * `node scripts/build-console.ts` is part of `npm start` and `npm run dev`: a clean clone builds it once, in a few seconds.
+ */
+import { globSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { build } from 'vite'
+
+const ROOT = path.resolve(import.meta.dirname, '..')
+const CONSOLE = path.join(ROOT, 'packages/console')
+const SOURCES = [
+  'packages/{console,client,protocol}/src/**/*',
+  'packages/console/{index.html,vite.config.ts,package.json}',
+]
+
+/** @param folder - Where to. Default: where a checkout serves it from. */
+export async function buildConsole(folder = path.join(CONSOLE, 'dist')): Promise<void> {
+  await build({
+    configFile: path.join(CONSOLE, 'vite.config.ts'),
+    logLevel: 'warn',
+    build: { outDir: folder, emptyOutDir: true },
+  })
+}
+
+/** Builds what a checkout serves, if it is older than its sources. */
+export async function buildConsoleIfOld(): Promise<void> {
+  const builtAt = changedAt(path.join(CONSOLE, 'dist/index.html'))
+  const sources = globSync(SOURCES, { cwd: ROOT }).map((file) => changedAt(path.join(ROOT, file)))
+  if (Math.max(...sources) >= builtAt) await buildConsole()
+}
+
+/** Milliseconds since the epoch; 0: there is no such file. */
+function changedAt(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0
+}
+
+if (import.meta.main) await buildConsoleIfOld()

@@ -1,0 +1,288 @@
+import { Agency, Agent, tool } from '@bureau/framework'
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { failed, hold, reasoning, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { startPrefixProxy } from '../support/prefix-proxy.ts'
+import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
+import { canBrowse, consoleBrowser } from './support/console-page.ts'
+
+const add = tool({
+  name: 'add',
+  description: 'Adds two numbers.',
+  parameters: z.object({ a: z.number(), b: z.number() }),
+  execute: ({ a, b }) => String(a + b),
+})
+
+/** Front may ask Expert, and hand over to Support. */
+function teamAgency(): { team: Agency } {
+  const make = (name: string, more: object = {}): Agent =>
+    new Agent({ name, description: `${name} of the team.`, instructions: 'Help.', model: 'gpt-test', ...more })
+  const expert = make('Expert', { tools: [add] })
+  const support = make('Support')
+  const front = make('Front', {
+    handoffs: [support],
+    conversationStarters: ['What is 19 + 23?'],
+    quickReplies: ['And doubled?'],
+  })
+  return { team: new Agency({ name: 'Team', entryPoint: front, flows: [[front, expert]] }) }
+}
+
+async function say(page: Page, words: string): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill(words)
+  await page.keyboard.press('Enter')
+}
+
+const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
+
+/** Nothing is going on any more. */
+const idle = (page: Page): Promise<void> => page.getByRole('button', { name: 'Send again' }).last().waitFor()
+
+const lastBody = ({ provider }: TestServer) => provider.modelRequests.at(-1)!
+
+describe.skipIf(!canBrowse)('the playground', () => {
+  const open = consoleBrowser()
+
+  test('shows a starter, tool calls, a nested conversation as a tree, its usage, and quick replies', async () => {
+    const server = await startTestServer({ agencies: teamAgency() })
+    server.provider.script([
+      toolCall('send_message', { recipient_agent: 'Expert', message: 'Add 19 and 23.' }),
+      toolCall('add', { a: 19, b: 23 }),
+      text('The sum is 42.'),
+      text('It is **42**.'),
+    ])
+    const { page, complaints, barriers } = await open(server.url)
+
+    await page.getByRole('button', { name: 'What is 19 + 23?' }).click()
+    await answered(page, '42')
+    await idle(page)
+
+    const nested = page.locator('details', { hasText: 'Front → Expert' }).first()
+    expect(await nested.getByText('The sum is 42.').isVisible()).toBe(true)
+    await nested.getByText('add', { exact: true }).click()
+    expect(await nested.getByRole('group', { name: 'Arguments' }).innerText()).toContain('a: 19')
+    expect(await nested.getByRole('group', { name: 'Result' }).innerText()).toBe('42')
+    expect(await page.getByText(/\d+ tokens/).isVisible()).toBe(true)
+    expect(await page.getByRole('button', { name: 'And doubled?' }).isVisible()).toBe(true)
+    expect(await barriers()).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  test('streams, stops at the server, and sends the message again after it was edited', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['Once upon', hold(gate), ' a time']), text('A short one.')])
+    const { page } = await open(server.url)
+
+    await say(page, 'A story')
+    await page.getByText('Once upon').waitFor()
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
+    await server.provider.waitForAborts(1)
+    await idle(page)
+    await page.getByRole('button', { name: 'Edit and send again' }).click()
+    await page.getByRole('textbox', { name: 'Edit the message' }).fill('A short story')
+    await page.getByRole('button', { name: 'Send again' }).first().click()
+    await answered(page, 'A short one.')
+
+    expect(lastBody(server).lastUserText).toBe('A short story')
+    expect(JSON.stringify(lastBody(server).body)).not.toContain('Once upon')
+    expect(await page.getByText('A story', { exact: true }).count()).toBe(0)
+  })
+
+  test('loses nothing when it is loaded again while a run goes on, and goes on with the same chat', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['The first half,', hold(gate), ' and the second.']), text('You said hello.')])
+    const { page, complaints } = await open(server.url)
+
+    await say(page, 'Hello')
+    await page.getByText('The first half,').waitFor()
+    await page.reload()
+    await page.getByText('The first half,').waitFor()
+    gate.release()
+    await answered(page, 'The first half, and the second.')
+    await idle(page)
+    await page.reload()
+    await answered(page, 'The first half, and the second.')
+    await say(page, 'What did I say?')
+    await answered(page, 'You said hello.')
+
+    expect(server.provider.modelRequests).toHaveLength(2)
+    expect(JSON.stringify(lastBody(server).body)).toContain('The first half, and the second.')
+    expect(complaints).toEqual([])
+  })
+
+  test('a message that is written while a run goes on is sent when it has ended', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One', hold(gate), '.']), text('Two.')])
+    const { page } = await open(server.url)
+
+    await say(page, 'First')
+    await page.getByText('One').waitFor()
+    await say(page, 'Second')
+    await page.getByText('is sent when the run has ended', { exact: true }).waitFor()
+    expect(server.provider.modelRequests).toHaveLength(1)
+    gate.release()
+    await answered(page, 'Two.')
+
+    expect(lastBody(server).lastUserText).toBe('Second')
+  })
+
+  test('files are sent with the message', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('I have read it.')])
+    const { page } = await open(server.url)
+
+    await page.getByLabel('Files', { exact: true }).setInputFiles({
+      name: 'notes.txt',
+      mimeType: 'text/plain',
+      buffer: Buffer.from('Hello from a file'),
+    })
+    await page.getByRole('button', { name: 'Remove notes.txt' }).waitFor()
+    await say(page, 'Read this')
+    await answered(page, 'I have read it.')
+
+    expect(JSON.stringify(lastBody(server).body)).toContain(Buffer.from('Hello from a file').toString('base64'))
+  })
+
+  test('reasoning opens, structured output is a tree, and HTML and pictures of a model stay text', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([
+      [reasoning({ summary: ['I think about it.'] }), text('{"city":"Paris","days":3}')],
+      text('<img src="http://evil.example/a.png" onerror="alert(1)"> ![map](http://evil.example/map.png)'),
+    ])
+    const { page, complaints } = await open(server.url)
+
+    await say(page, 'Plan')
+    await page.getByText('city: ').waitFor()
+    await page.getByText('Reasoning', { exact: true }).click()
+    expect(await page.getByText('I think about it.').isVisible()).toBe(true)
+    await say(page, 'A picture')
+    await page.getByText('picture: map http://evil.example/map.png').waitFor()
+
+    expect(await page.locator('img').count()).toBe(0)
+    expect(complaints).toEqual([])
+  })
+
+  test('shows the events of a run, and the agent that is at work in the graph', async () => {
+    const server = await startTestServer({ agencies: teamAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([
+      toolCall('send_message', { recipient_agent: 'Expert', message: 'Add.' }),
+      textDeltas(['Let me', hold(gate), ' see.']),
+      text('Done.'),
+    ])
+    const { page, complaints, barriers } = await open(server.url)
+
+    await say(page, 'Ask the expert')
+    await page.getByText('Let me').waitFor()
+    await page.getByRole('button', { name: 'Graph' }).click()
+    await page.locator('[data-active=true]', { hasText: 'Expert' }).waitFor()
+    gate.release()
+    await answered(page, 'Done.')
+    expect(await barriers()).toEqual([])
+    await page.getByRole('button', { name: 'Events' }).click()
+    await page.getByRole('textbox', { name: 'Filter by type' }).fill('tool_called')
+    await page.getByRole('button', { name: /tool_called/ }).click()
+
+    expect(await page.getByRole('group', { name: 'tool_called' }).innerText()).toContain('name: "tool_called"')
+    expect(await barriers()).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  test('what is copied as curl works, with the history and the options of the chat', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('One.'), text('Two.'), text('Three.')])
+    const { page } = await open(server.url, { permissions: ['clipboard-read', 'clipboard-write'] })
+
+    await page.getByRole('button', { name: 'Options of this chat' }).click()
+    await page.getByRole('textbox', { name: 'Additional instructions' }).fill("Answer in Ada's words.")
+    await page.getByRole('button', { name: 'Use these' }).click()
+    await say(page, 'First')
+    await answered(page, 'One.')
+    await say(page, 'Second')
+    await answered(page, 'Two.')
+    await idle(page)
+    await page.getByRole('button', { name: 'More about this message' }).last().click()
+    await page.getByRole('menuitem', { name: 'Copy as curl' }).click()
+    const curl = await page.evaluate<string>('navigator.clipboard.readText()')
+
+    const [, url, body] = /^curl -N (\S+) [^]*-d '([^]*)'$/.exec(curl)!
+    await server.stream(url!.slice(server.url.length), body!.replaceAll(`'\\''`, "'")).then((stream) => stream.all())
+    expect(lastBody(server).lastUserText).toBe('Second')
+    expect(lastBody(server).instructions).toContain("Answer in Ada's words.")
+    expect(JSON.stringify(lastBody(server).body)).toContain('One.')
+  })
+
+  test('asks for the token, says that a wrong one is wrong, and keeps a right one over a reload', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right-token' } })
+    server.provider.script([text('Welcome.')])
+    const { page, barriers } = await open(server.url)
+
+    await page.getByLabel('Server token').fill('wrong-token')
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('Unauthorized').waitFor()
+    expect(await barriers()).toEqual([])
+    await page.getByLabel('Server token').fill('right-token')
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await say(page, 'Hello')
+    await answered(page, 'Welcome.')
+    await page.reload()
+    await answered(page, 'Welcome.')
+    const kept = await page.evaluate<string>('JSON.stringify(localStorage)')
+
+    expect(kept).not.toContain('right-token')
+  })
+
+  test('works behind a prefix, on a phone, in the dark', async () => {
+    const server = await startTestServer({ agencies: teamAgency(), serverUrl: 'http://127.0.0.1' })
+    server.provider.script([text('Hello from the phone.')])
+    const url = await startPrefixProxy(server.url, '/tools/bureau')
+    const { page, complaints, barriers } = await open(url, {
+      viewport: { width: 360, height: 720 },
+      colorScheme: 'dark',
+    })
+
+    await say(page, 'Hello')
+    await answered(page, 'Hello from the phone.')
+    expect(await barriers()).toEqual([])
+    const width = await page.evaluate<number>('document.documentElement.scrollWidth')
+    await page.getByRole('button', { name: 'Navigation' }).click()
+    await page.getByRole('link', { name: 'Runs' }).click()
+    await page.getByRole('link', { name: 'Hello' }).waitFor()
+
+    expect(width).toBeLessThanOrEqual(360)
+    expect(complaints).toEqual([])
+  })
+
+  test('a second tab of the same chat shows the run and its end', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['Half', hold(gate), ' and whole.'])])
+    const { page } = await open(server.url)
+    await say(page, 'Hello')
+    await page.getByText('Half').waitFor()
+
+    const second = await page.context().newPage()
+    await second.goto(page.url())
+    await second.getByText('Half').waitFor()
+    gate.release()
+
+    await answered(second, 'Half and whole.')
+    await answered(page, 'Half and whole.')
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('a failing model is an error with what to do about it', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([[text('Half'), failed('server_error', 'the operator reads this')]])
+    const { page } = await open(server.url)
+
+    await say(page, 'Hello')
+    const alert = page.getByRole('alert')
+    await alert.waitFor()
+
+    expect(await alert.innerText()).toContain('upstream_unavailable')
+  })
+})

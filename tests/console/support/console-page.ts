@@ -1,0 +1,83 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { afterAll, beforeAll } from 'vitest'
+import { buildConsoleIfOld } from '../../../scripts/build-console.ts'
+import { closeAfterTest } from '../../support/test-server.ts'
+
+const CHROMIUM = '/usr/bin/chromium'
+
+/** False: there is no browser, and that is no mistake. */
+export const canBrowse = existsSync(CHROMIUM) || Boolean(process.env['CI'])
+if (!canBrowse) console.log(`The console is not opened in a browser: there is no ${CHROMIUM}.`)
+
+const AXE = path.resolve(import.meta.dirname, '../../../node_modules/axe-core/axe.min.js')
+
+type ConsolePage = {
+  readonly page: Page
+  /** Errors and warnings, broken policies, and requests to other servers. */
+  readonly complaints: string[]
+  /** What axe finds serious on what is shown now. */
+  readonly barriers: () => Promise<string[]>
+}
+
+type OpenOptions = BrowserContextOptions & {
+  /** Where in the console, e.g. `/runs`. */
+  readonly at?: string
+  /** What somebody has signed in with before. */
+  readonly signedIn?: Readonly<Record<string, string>>
+}
+
+/** A browser for all tests of a block, with the console as it is built from the sources. */
+export function consoleBrowser(): (url: string, options?: OpenOptions) => Promise<ConsolePage> {
+  let browser: Browser
+  beforeAll(async () => {
+    await buildConsoleIfOld()
+    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+  }, 60_000)
+  afterAll(() => browser?.close())
+  return (url, options = {}) => openConsole(browser, url, options)
+}
+
+async function openConsole(
+  browser: Browser,
+  url: string,
+  { at = '/', signedIn, ...options }: OpenOptions,
+): Promise<ConsolePage> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
+  closeAfterTest(() => context.close())
+  // The policy of the page forbids all scripts but its own, those of the test too.
+  await context.addInitScript({ path: AXE })
+  await context.addInitScript(WATCH_POLICY)
+  const kept = JSON.stringify(JSON.stringify(signedIn ?? {}))
+  if (signedIn) await context.addInitScript(`sessionStorage.setItem('bureau:credentials:${url}', ${kept})`)
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('console', (line) => {
+    if (line.type() === 'error' || line.type() === 'warning') complaints.push(line.text())
+  })
+  page.on('pageerror', (error) => complaints.push(error.message))
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url) && !/^(?:data|blob):/.test(request.url())) complaints.push(request.url())
+  })
+  await page.goto(`${url}/console/#${at}`)
+  return { page, complaints, barriers: () => barriersOf(page) }
+}
+
+const WATCH_POLICY = `document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {
+  console.error('policy: ' + violatedDirective + ' ' + blockedURI)
+})`
+
+type Violation = { readonly id: string; readonly impact: string; readonly nodes: readonly { readonly html: string }[] }
+
+async function barriersOf(page: Page): Promise<string[]> {
+  const violations = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)')
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
+}
+
+/** The bytes of a file of the repository. */
+export const repositoryFile = (name: string): Promise<Buffer> =>
+  readFile(path.resolve(import.meta.dirname, '../../..', name))

@@ -1,0 +1,131 @@
+import { Agency, Agent, tool } from '@bureau/framework'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { hasChromium, launchChromium } from '../oauth/support/chat-window.ts'
+import { startPlatform } from '../platform/support/test-platform.ts'
+import { type FakeProvider, hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { closeAfterTest, startTestServer } from '../support/test-server.ts'
+import { CLIENTS, serveFrontEnd } from './front-end.ts'
+
+const refund = tool({
+  name: 'refund',
+  description: 'Pays an order back.',
+  parameters: z.object({ order: z.number() }),
+  execute: ({ order }) => `Order ${order} is paid back.`,
+})
+
+function supportAgency(): Agency {
+  const entryPoint = new Agent({ name: 'Helper', instructions: 'Help.', model: 'gpt-test', tools: [refund] })
+  return new Agency({ name: 'Support', entryPoint })
+}
+
+type Backend = {
+  readonly provider: FakeProvider
+  readonly url: string
+  readonly client: string
+  readonly token?: string
+}
+
+const BACKENDS: Readonly<Record<string, () => Promise<Backend>>> = {
+  'self-hosted server': async () => {
+    const { url, provider } = await startTestServer({ agencies: { support: supportAgency() } })
+    return { url, provider, client: CLIENTS[0]! }
+  },
+  platform: async () => {
+    const platform = await startPlatform('pglite', { agencies: { shop: supportAgency() } })
+    closeAfterTest(async () => {
+      await platform.close()
+      await platform.provider.close()
+    })
+    const { url, token, integrationId } = await platform.client()
+    const client = CLIENTS[1]!
+      .replace("'https://agents.example.com'", 'location.origin')
+      .replace('int_…', integrationId)
+    return { url, provider: platform.provider, client, token }
+  },
+}
+
+let browser: Browser
+
+/** A page, and what it complained about. */
+async function open(url: string): Promise<{ page: Page; complaints: string[] }> {
+  const context = await browser.newContext()
+  closeAfterTest(() => context.close())
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text())
+  })
+  page.on('pageerror', (error) => complaints.push(String(error)))
+  await page.goto(url)
+  return { page, complaints }
+}
+
+const ask = async (page: Page, message: string): Promise<void> => {
+  await page.getByLabel('Message').fill(message)
+  await page.getByLabel('Message').press('Enter')
+}
+
+const messages = (page: Page): Promise<string[]> => page.locator('article').allInnerTexts()
+
+describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page about React', () => {
+  beforeAll(async () => void (browser = await launchChromium()))
+  afterAll(() => browser.close())
+
+  test.each(Object.entries(BACKENDS))(
+    'on a %s: streams, shows tools, goes on after a reload, and stops',
+    async (_name, start) => {
+      const { provider, url, ...front } = await start()
+      const { page, complaints } = await open(await serveFrontEnd(url, front))
+      const gates = [provider.gate(), provider.gate()] as const
+      provider.script([
+        [toolCall('refund', { order: 7 })],
+        textDeltas(['It is', hold(gates[0]), ' done.']),
+        textDeltas(['Once', hold(gates[1]), ' upon']),
+      ])
+
+      await ask(page, 'Refund order 7')
+      await page.getByText('It is').waitFor()
+      await page.reload()
+      await page.getByText('It is').waitFor()
+      expect(await messages(page)).toEqual(['Refund order 7', expect.stringMatching(/^refund: done\s+It is$/)])
+      gates[0].release()
+      await page.getByText('It is done.').waitFor()
+
+      await ask(page, 'Tell me more')
+      await page.getByText('Once').waitFor()
+      await page.getByRole('button', { name: 'Stop' }).click()
+      await provider.waitForAborts(1)
+      gates[1].release()
+      await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' })
+      await page.reload()
+      await page.getByText('Tell me more').waitFor()
+      expect((await messages(page)).slice(0, 2)).toEqual(['Refund order 7', expect.stringMatching(/It is done\.$/)])
+      expect(complaints).toEqual([])
+    },
+  )
+
+  test.each(Object.entries(BACKENDS))(
+    'on a %s: useChat of the AI SDK streams, resumes and stops',
+    async (_name, start) => {
+      const { provider, url, ...front } = await start()
+      const { page, complaints } = await open(await serveFrontEnd(url, { ...front, file: 'ai-sdk-chat.tsx' }))
+      const gate = provider.gate()
+      provider.script([[toolCall('refund', { order: 7 })], textDeltas(['It is', hold(gate), ' done.'])])
+
+      await page.getByRole('button', { name: 'Ask' }).click()
+      await page.getByText('It is').waitFor()
+      await page.reload()
+      await page.getByText('It is').waitFor()
+      await page.getByRole('button', { name: 'Stop' }).click()
+      await provider.waitForAborts(1)
+      gate.release()
+
+      provider.script([text('Again.')])
+      await page.getByRole('button', { name: 'Ask' }).click()
+      await page.getByText('Again.').waitFor()
+      expect(complaints).toEqual([])
+    },
+  )
+})

@@ -1,0 +1,338 @@
+import { Agency, Agent, tool } from '@bureau/framework'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
+
+const REVISIONS = [
+  ['2026-07-28', { pin: '2026-07-28' }],
+  ['2025-11-25', 'legacy'],
+] as const
+
+type Mode = (typeof REVISIONS)[number][1]
+
+async function connect(server: TestServer, mode: Mode = { pin: '2026-07-28' }, headers: Record<string, string> = {}) {
+  const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`), { requestInit: { headers } }))
+  closeAfterTest(() => client.close())
+  return client
+}
+
+const ask = (message: string, thread_id?: string, name = 'ask_solo') => ({
+  name,
+  arguments: { message, ...(thread_id !== undefined && { thread_id }) },
+})
+
+const double = tool({
+  name: 'double',
+  description: 'Doubles a number.',
+  parameters: z.object({ number: z.number() }),
+  execute: ({ number }) => {
+    if (number > 1_000) throw new Error('secret of the tool')
+    return { doubled: number * 2 }
+  },
+})
+
+/** A request as a client writes it that knows the revision of 2026. */
+const raw = (method: string, params: object = {}) => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method,
+  params: {
+    ...params,
+    _meta: {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+      'io.modelcontextprotocol/clientCapabilities': {},
+    },
+  },
+})
+
+const rawHeaders = (method: string, name?: string) => ({
+  accept: 'application/json, text/event-stream',
+  'mcp-protocol-version': '2026-07-28',
+  'mcp-method': method,
+  ...(name !== undefined && { 'mcp-name': name }),
+})
+
+describe.each(REVISIONS)('a client of revision %s', (_, mode) => {
+  test('finds each agency as a tool, and the tools of the server', async () => {
+    const helper = new Agent({ name: 'Helper', description: 'Knows everything about orders.', model: 'gpt-test' })
+    const { solo } = soloAgency()
+    const agencies = { 'Big~Shop': new Agency({ name: 'Shop', entryPoint: helper }), solo }
+    const client = await connect(await startTestServer({ agencies, tools: [double] }), mode)
+
+    const { tools } = await client.listTools()
+
+    expect(tools.map(({ name }) => name)).toEqual(['ask_big_shop', 'ask_solo', 'double'])
+    expect(tools[0]).toMatchObject({
+      title: 'Shop',
+      description: 'Sends a message to "Shop" and returns its answer. Knows everything about orders.',
+      inputSchema: { type: 'object', required: ['message'] },
+      outputSchema: { type: 'object' },
+    })
+    expect(tools[2]).toMatchObject({ description: 'Doubles a number.', inputSchema: { required: ['number'] } })
+    expect(JSON.stringify(tools)).not.toContain('secret instructions')
+    expect(client.getServerVersion()).toMatchObject({ name: 'bureau' })
+    expect(client.getInstructions()).toContain('thread_id')
+  })
+
+  test('asks an agency, and goes on in the thread of the answer', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('Paris.'), text('Two million.')])
+    const client = await connect(server, mode)
+
+    const first = (await client.callTool(ask('The capital of France?'))) as Json
+    const { thread_id } = first.structuredContent
+    const second = (await client.callTool(ask('How many people?', thread_id))) as Json
+
+    expect(first.content[0]).toEqual({ type: 'text', text: 'Paris.' })
+    expect(first.content[1].text).toContain(thread_id)
+    expect(first.structuredContent).toMatchObject({
+      answer: 'Paris.',
+      run_id: expect.any(String),
+      usage: { request_count: 1, total_tokens: expect.any(Number) },
+    })
+    expect(second.structuredContent).toMatchObject({ answer: 'Two million.', thread_id })
+    expect(JSON.stringify(server.provider.modelRequests[1]!.body)).toMatch(
+      /The capital of France\?.*Paris\..*How many people\?/s,
+    )
+  })
+
+  test('gets an object where the agency answers with one', async () => {
+    const { solo } = soloAgency({ outputType: z.object({ capital: z.string() }) })
+    const server = await startTestServer({ agencies: { solo } })
+    server.provider.script([text('{"capital":"Paris"}')])
+
+    const answer = (await (await connect(server, mode)).callTool(ask('France?'))) as Json
+
+    expect(answer.structuredContent.answer).toEqual({ capital: 'Paris' })
+    expect(answer.content[0].text).toBe('{"capital":"Paris"}')
+  })
+
+  test('sees what happens meanwhile, when it wants to', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [double] }) })
+    server.provider.script([toolCall('double', { number: 2 }), text('Four.')])
+    const client = await connect(server, mode)
+    const steps: (string | undefined)[] = []
+
+    await client.callTool(ask('Twice two?'), { onprogress: ({ message }) => void steps.push(message) })
+
+    expect(steps).toContain('Solo works on it.')
+  })
+
+  test('hangs up: the run ends', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['Hello ', hold(gate), 'there.'])])
+    const leaving = new AbortController()
+    const transport = new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`))
+    const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
+    await client.connect(transport)
+    const call = client.callTool(ask('hi'), { signal: leaving.signal })
+    call.catch(() => {}) // It is hung up on.
+    await gate.reached()
+
+    await client.close()
+
+    await server.provider.waitForAborts(1)
+    await expect(call).rejects.toThrow(/closed/i)
+  })
+
+  test('calls a tool of the server', async () => {
+    const client = await connect(await startTestServer({ tools: [double] }), mode)
+
+    expect(await client.callTool({ name: 'double', arguments: { number: 21 } })).toMatchObject({
+      content: [{ type: 'text', text: '{"doubled":42}' }],
+      structuredContent: { doubled: 42 },
+    })
+  })
+
+  test.each([
+    ['a message that is missing', { name: 'ask_solo', arguments: {} }, 'invalid_request', /message/],
+    [
+      'a member that does not exist',
+      { name: 'ask_solo', arguments: { message: 'x', thread: 1 } },
+      'invalid_request',
+      /thread/,
+    ],
+    ['a thread that does not exist', ask('x', 't_unknown'), 'thread_not_found', /begin a new one/],
+    ['input that does not fit', { name: 'double', arguments: { number: 'x' } }, 'invalid_request', /number/],
+    [
+      'a tool that throws',
+      { name: 'double', arguments: { number: 2_000 } },
+      'tool_failed',
+      /^The tool "double" failed\.$/,
+    ],
+  ])('%s is a result that the model can read', async (_what, call, code, words) => {
+    const server = await startTestServer({ agencies: soloAgency(), tools: [double] })
+    const result = (await (await connect(server, mode)).callTool(call)) as Json
+
+    expect(result).toMatchObject({ isError: true, _meta: { 'bureau/code': code } })
+    expect(result.content[0].text).toMatch(words)
+    expect(server.provider.modelRequests).toEqual([])
+  })
+
+  test('a run that fails is a result too, and leaves its thread as it was', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('Paris.'), status(401), text('Rome.')])
+    const client = await connect(server, mode)
+    const { thread_id } = ((await client.callTool(ask('France?'))) as Json).structuredContent
+
+    const failed = (await client.callTool(ask('Spain?', thread_id))) as Json
+    await client.callTool(ask('Italy?', thread_id))
+
+    expect(failed).toMatchObject({ isError: true, _meta: { 'bureau/code': expect.stringMatching(/^upstream_/) } })
+    expect(JSON.stringify(server.provider.modelRequests.at(-1)!.body)).not.toContain('Spain?')
+  })
+
+  test('a tool that does not exist is an error of the protocol', async () => {
+    const client = await connect(await startTestServer({ agencies: soloAgency() }), mode)
+
+    await expect(client.callTool({ name: 'ask_nobody', arguments: {} })).rejects.toThrow(
+      'There is no tool "ask_nobody"',
+    )
+  })
+})
+
+describe('threads', () => {
+  test('one message after another: a second one meanwhile is refused', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([text('Yes.'), [hold(gate), text('Later.')]])
+    const client = await connect(server)
+    const { thread_id } = ((await client.callTool(ask('Hello?'))) as Json).structuredContent
+    const slow = client.callTool(ask('Wait', thread_id))
+    await gate.reached()
+
+    const second = (await client.callTool(ask('Now', thread_id))) as Json
+    gate.release()
+
+    expect(second).toMatchObject({ isError: true, _meta: { 'bureau/code': 'run_active' } })
+    expect(((await slow) as Json).structuredContent.answer).toBe('Later.')
+  })
+
+  test('belong to their agency', async () => {
+    const server = await startTestServer({ agencies: { ...soloAgency(), other: soloAgency().solo } })
+    server.provider.script([text('Paris.')])
+    const client = await connect(server)
+    const { thread_id } = ((await client.callTool(ask('France?'))) as Json).structuredContent
+
+    const elsewhere = (await client.callTool(ask('France?', thread_id, 'ask_other'))) as Json
+
+    expect(elsewhere).toMatchObject({ isError: true, _meta: { 'bureau/code': 'thread_not_found' } })
+  })
+})
+
+describe('who may call', () => {
+  test('with a server token: whoever has it', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+
+    await expect(connect(server, 'legacy')).rejects.toThrow(/401|authenticated/i)
+    const client = await connect(server, 'legacy', { authorization: 'Bearer right' })
+
+    expect((await client.listTools()).tools).toHaveLength(1)
+    expect((await server.post('/mcp', raw('tools/list'))).body).toMatchObject({
+      jsonrpc: '2.0',
+      error: { message: 'Not authenticated', data: { code: 'not_authenticated' } },
+    })
+  })
+
+  test.each([
+    ['without a token: not pages of others', {}, {}],
+    [
+      'with a token and a list of origins: not other pages',
+      { APP_TOKEN: 'right' },
+      { corsOrigins: ['https://mine.example'] },
+    ],
+  ])('%s (403)', async (_, env, options) => {
+    const server = await startTestServer({ agencies: soloAgency(), env, ...options })
+    const headers = { authorization: 'Bearer right', origin: 'https://evil.example', ...rawHeaders('tools/list') }
+
+    const refused = await server.post('/mcp', raw('tools/list'), headers)
+
+    expect(refused.status).toBe(403)
+    expect(refused.body.error.data.code).toBe('origin_not_allowed')
+  })
+
+  test('without a token: not under a name of somebody else (DNS rebinding)', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { port } = new URL(server.url)
+    const { request } = await import('node:http')
+    const status = await new Promise((resolve) => {
+      const headers = { host: 'evil.example', 'content-type': 'application/json', ...rawHeaders('tools/list') }
+      const asked = request({ port, method: 'POST', path: '/mcp', headers }, (answer) => resolve(answer.statusCode))
+      asked.end(JSON.stringify(raw('tools/list')))
+    })
+
+    expect(status).toBe(403)
+  })
+})
+
+describe('on the wire', () => {
+  test('the 2026 revision: discovery, results that say what they are, and lists that may be kept', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const discovered = await server.post('/mcp', raw('server/discover'), rawHeaders('server/discover'))
+    const listed = await server.post('/mcp', raw('tools/list'), rawHeaders('tools/list'))
+
+    expect(discovered.body.result).toMatchObject({ supportedVersions: expect.arrayContaining(['2026-07-28']) })
+    expect(listed.body.result).toMatchObject({ resultType: 'complete', ttlMs: 60_000, cacheScope: 'private' })
+    expect(listed.headers.get('x-accel-buffering')).toBe('no')
+  })
+
+  test.each([
+    ['text that is not JSON', '{', {}, 400, -32700],
+    ['another content type', JSON.stringify(raw('tools/list')), { 'content-type': 'text/plain' }, 400, -32600],
+    ['a method that does not exist', raw('nothing/known'), rawHeaders('nothing/known'), 404, -32601],
+    ['a header that says something else', raw('tools/list'), rawHeaders('tools/call', 'x'), 400, -32020],
+    [
+      'a subscription: the tools never change',
+      raw('subscriptions/listen'),
+      rawHeaders('subscriptions/listen'),
+      404,
+      -32601,
+    ],
+  ])('%s', async (...[, body, headers, status, code]) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post('/mcp', body, headers)
+
+    expect([answer.status, answer.body.error.code]).toEqual([status, code])
+  })
+
+  test.each(['GET', 'DELETE'])('%s is 405: there are no sessions', async (method) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    expect((await fetch(`${server.url}/mcp`, { method })).status).toBe(405)
+  })
+
+  test('a body of more than 4 MiB is refused', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post(
+      '/mcp',
+      raw('tools/call', { name: 'x'.repeat(5_000_000) }),
+      rawHeaders('tools/call'),
+    )
+
+    expect(answer.status).toBe(413)
+    expect(answer.body.error.data.code).toBe('body_too_large')
+  })
+
+  test('a server that is full says so in the result', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), maxConcurrentRuns: 1 })
+    const gate = server.provider.gate()
+    server.provider.script([[hold(gate), text('Later.')]])
+    const client = await connect(server)
+    const slow = client.callTool(ask('Wait'))
+    await gate.reached()
+
+    const refused = (await client.callTool(ask('Now'))) as Json
+    gate.release()
+    await slow
+
+    expect(refused).toMatchObject({ isError: true, _meta: { 'bureau/code': 'overloaded' } })
+  })
+})
