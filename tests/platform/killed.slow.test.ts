@@ -55,14 +55,14 @@ async function withMember(client: TestClient): Promise<{ consumerId: string; usa
   return { consumerId: 'u', usageRequestId: randomUUID() }
 }
 
-test('kill -9 in the middle of a stream: after the restart the run is failed and refunded, its chat usable', async () => {
+test('kill -9 in the middle of a stream: after the restart the run goes on, charged once, and its client reads on', async () => {
   const installation = await install()
   const { provider, folder } = installation
   const killed = await installation.start()
   const before = installation.client(killed.url)
   const attribution = await withMember(before)
   const gate = provider.gate()
-  provider.script([textDeltas(['Half an ', hold(gate), 'answer.']), text('A whole one.')])
+  provider.script([textDeltas(['Half an ', hold(gate), 'answer.']), text('A whole one.'), text('Another one.')])
   const stream = await before.complete(attribution)
   const seen = await stream.untilText('Half an')
   const ending = stream.all().then(
@@ -76,51 +76,80 @@ test('kill -9 in the middle of a stream: after the restart the run is failed and
   expect(stream.frames.some(({ event }) => event === 'end')).toBe(false)
   const restarted = await installation.start()
   const client = installation.client(restarted.url)
-  const query = `apiIntegrationId=${client.integrationId}&usageRequestId=${attribution.usageRequestId}`
-  const found = await client.get(`/v1/chat_status?${query}`)
-  expect(found.body).toMatchObject({
-    chatState: 'idle',
-    run: { runId: stream.runId, status: 'failed', error: { code: 'runner_lost', class: 'system', retryable: true } },
-    recovery: { action: 'new_request' },
-  })
 
   const resumed = await (await client.follow(stream.runId, `?starting_after=${seen.id}`)).all()
-  expect(resumed.frames.slice(-3).map(({ event }) => event)).toEqual([null, 'messages', 'end'])
+  expect(resumed.frames.some(({ event }) => event === 'run_resumed')).toBe(true)
   expect(resumed.ids.slice(-3).every((id) => id >= 1_000_000)).toBe(true)
-  expect(resumed.result).toMatchObject({ status: 'failed', error: { code: 'runner_lost' } })
+  expect(resumed.result).toMatchObject({ status: 'completed' })
+  expect(resumed.result.new_messages.at(-1).content[0].text).toBe('A whole one.')
+  const query = `apiIntegrationId=${client.integrationId}&usageRequestId=${attribution.usageRequestId}`
+  const found = await client.get(`/v1/chat_status?${query}`)
+  expect(found.body).toMatchObject({ chatState: 'idle', run: { runId: stream.runId, status: 'completed' } })
   const replay = await client.completeWhole(attribution)
   expect(replay.headers.get('x-agent-run-replayed')).toBe('true')
-  expect(replay.stream.result.status).toBe('failed')
+  expect(replay.stream.result.status).toBe('completed')
 
   const again = await client.completeWhole({ consumerId: 'u', usageRequestId: randomUUID(), chatId: stream.chatId })
-  expect(again.stream.spoken).toBe('A whole one.')
+  expect(again.stream.spoken).toBe('Another one.')
   const member = await client.get(`/v1/integrations/${client.integrationId}/members/u`)
-  expect(member.body).toMatchObject({ activeRuns: 0, allowance: { used: { messages: 1 } } })
+  expect(member.body).toMatchObject({ activeRuns: 0, allowance: { used: { messages: 2 } } })
   restarted.child.kill('SIGTERM')
   expect(await restarted.exited).toBe(0)
   await expectNoViolations(folder)
 })
 
-test('a run that is longer than the drain fails with server_shutdown, is refunded, and its client sees the end', async () => {
+test('a run that outlasts the drain goes on after the restart, and its client is told to come again', async () => {
   const installation = await install()
   const { provider, folder } = installation
   const stopped = await installation.start({ PLATFORM_DRAIN_SECONDS: '1' })
-  const client = installation.client(stopped.url)
-  const attribution = await withMember(client)
+  const before = installation.client(stopped.url)
+  const attribution = await withMember(before)
   const gate = provider.gate()
-  provider.script([textDeltas(['Half an ', hold(gate), 'answer.'])])
-  const stream = await client.complete(attribution)
+  provider.script([textDeltas(['Half an ', hold(gate), 'answer.']), text('A whole one.')])
+  const stream = await before.complete(attribution)
   await stream.untilText('Half an')
 
   stopped.child.kill('SIGTERM')
 
   await stream.all()
-  expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'server_shutdown', class: 'system' } })
+  expect(stream.text.endsWith('retry: 500\n\n')).toBe(true)
+  expect(stream.frames.some(({ event }) => event === 'end')).toBe(false)
   expect(await stopped.exited).toBe(0)
-  await expectNoViolations(folder)
   const restarted = await installation.start()
-  const member = await installation.client(restarted.url).get(`/v1/integrations/${client.integrationId}/members/u`)
-  expect(member.body.allowance.used.messages).toBe(0)
+  const client = installation.client(restarted.url)
+  const resumed = await (await client.follow(stream.runId, `?starting_after=${stream.ids.at(-1)}`)).all()
+  expect(resumed.result).toMatchObject({ status: 'completed', usage: { request_count: 2 } })
+  const member = await client.get(`/v1/integrations/${client.integrationId}/members/u`)
+  expect(member.body.allowance.used.messages).toBe(1)
+  restarted.child.kill('SIGTERM')
+  expect(await restarted.exited).toBe(0)
+  await expectNoViolations(folder)
+}, 60_000)
+
+test('a run whose integration wants it fails with the process that was killed, and is refunded', async () => {
+  const installation = await install()
+  const { provider, folder } = installation
+  const killed = await installation.start()
+  const before = installation.client(killed.url)
+  const attribution = await withMember(before)
+  await before.call('PATCH', `/v1/integrations/${before.integrationId}`, { whenRunnerLost: 'fail' })
+  provider.script([textDeltas(['Half an ', hold(provider.gate()), 'answer.'])])
+  const stream = await before.complete(attribution)
+  const seen = await stream.untilText('Half an')
+
+  killed.child.kill('SIGKILL')
+  await stream.all().catch(() => {})
+  const restarted = await installation.start()
+  const client = installation.client(restarted.url)
+
+  const resumed = await (await client.follow(stream.runId, `?starting_after=${seen.id}`)).all()
+  expect(resumed.frames.slice(-3).map(({ event }) => event)).toEqual([null, 'messages', 'end'])
+  expect(resumed.result).toMatchObject({ status: 'failed', error: { code: 'runner_lost' } })
+  const member = await client.get(`/v1/integrations/${client.integrationId}/members/u`)
+  expect(member.body).toMatchObject({ activeRuns: 0, allowance: { used: { messages: 0 } } })
+  restarted.child.kill('SIGTERM')
+  expect(await restarted.exited).toBe(0)
+  await expectNoViolations(folder)
 })
 
 test('with onDisconnect=cancel a run that nobody has followed for ten seconds is cancelled', async () => {

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { connectRedis } from '@bureau/runtime'
 import { describe, expect, test } from 'vitest'
-import { hold, textDeltas } from '../support/fake-provider.ts'
+import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
+import type { CompletionStream, Json } from './support/test-client.ts'
 import { ENGINES, type Served, startPlatform } from './support/test-platform.ts'
 
 const REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
@@ -19,8 +20,8 @@ async function hasRedis(): Promise<boolean> {
 }
 
 /** Two processes of one installation, each with a port of its own, and one model provider. */
-async function startTwo(): Promise<[Served, Served]> {
-  const config = { redisUrl: REDIS }
+async function startTwo(more: { readonly drainMs?: number } = {}): Promise<[Served, Served]> {
+  const config = { redisUrl: REDIS, ...more }
   const first = await startPlatform('postgres', { config })
   const second = await startPlatform('postgres', { config, beside: first.shared })
   closeAfterTest(async () => {
@@ -30,6 +31,24 @@ async function startTwo(): Promise<[Served, Served]> {
   })
   return [first, second]
 }
+
+/** The first process is dead to the others, and the second one looks for what it had. */
+async function kill(first: Served, second: Served): Promise<void> {
+  await first.rows(`UPDATE replicas SET state = 'dead' WHERE boot_id = '${first.platform.replica.bootId}'`)
+  await second.platform.replica.sweep()
+}
+
+/** The message that the model began. */
+function itemOf({ frames }: CompletionStream): string {
+  const added = frames.find(({ data }) => data.includes('response.output_item.added'))!
+  return JSON.parse(added.data).data.data.item.id
+}
+
+function textOf({ new_messages: items }: Json): string {
+  return items.at(-1).content[0].text
+}
+
+const SEND = { recipient_agent: 'Clerk', message: 'Is it so?', additional_instructions: '' }
 
 describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two processes on PostgreSQL and Redis', () => {
   test('a run is followed, resumed and cancelled through the process that does not execute it', async () => {
@@ -89,9 +108,66 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
     expect(await first.violations()).toEqual([])
   })
 
-  test('whoever follows a run of a process that has died is told of its error and end as soon as the record has them', async () => {
+  test('a run of a process that has died goes on in another one, and whoever follows it reads on', async () => {
     const [first, second] = await startTwo()
     const here = await first.client()
+    const there = here.with({ url: second.url })
+    const gate = first.provider.gate()
+    first.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    second.provider.script([textDeltas(['The whole ', 'answer.'])])
+    const stream = await here.complete()
+    await stream.untilText('One')
+    const follower = await there.follow(stream.runId)
+    await follower.untilText('One')
+
+    await kill(first, second)
+    await follower.all()
+
+    const resumed = JSON.parse(follower.frames.find(({ event }) => event === 'run_resumed')!.data)
+    expect(resumed).toEqual({ attempt: 2, withdrawn: [itemOf(follower)] })
+    expect(follower.frames.slice(-2).map(({ event }) => event)).toEqual(['messages', 'end'])
+    expect(follower.result).toMatchObject({ status: 'completed', usage: { request_count: 2, estimated: true } })
+    expect(textOf(follower.result)).toBe('The whole answer.')
+    expect(follower.ids).toEqual(follower.ids.toSorted((a, b) => a - b))
+    const recorded = (await there.get(`/v1/runs/${stream.runId}?include=output`)).body
+    expect(recorded).toMatchObject({
+      status: 'completed',
+      outputText: 'The whole answer.',
+      usage: { request_count: 2 },
+    })
+    const later = await (await there.follow(stream.runId)).all()
+    expect(later.frames.slice(1)).toEqual(follower.frames.slice(1))
+
+    await first.platform.replica.beat() // it learns that it was declared dead
+    await expect(stream.all()).rejects.toThrow('terminated')
+    gate.release()
+    expect(await first.violations()).toEqual([])
+  })
+
+  test('a reader of plain text whose text was withdrawn is cut off, and finds the answer in the record', async () => {
+    const [first, second] = await startTwo()
+    const here = await first.client({ textOnlyMode: true })
+    const there = here.with({ url: second.url })
+    const gate = first.provider.gate()
+    first.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    second.provider.script([textDeltas(['The whole ', 'answer.'])])
+    const started = await here.complete()
+    const response = await there.fetch('GET', `/v1/runs/${started.runId}/text`)
+    const reader = response.body!.getReader()
+    expect(new TextDecoder().decode((await reader.read()).value)).toBe('One ')
+
+    await kill(first, second)
+
+    await expect(reader.read()).rejects.toThrow('terminated')
+    await expect
+      .poll(async () => (await there.get(`/v1/runs/${started.runId}?include=output`)).body.outputText)
+      .toBe('The whole answer.')
+    gate.release()
+  })
+
+  test('a run whose integration wants it fails with its process: whoever follows it reads its error and its end', async () => {
+    const [first, second] = await startTwo()
+    const here = await first.client({ whenRunnerLost: 'fail' })
     const there = here.with({ url: second.url })
     const gate = first.provider.gate()
     first.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
@@ -100,8 +176,7 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
     const follower = await there.follow(stream.runId)
     await follower.untilText('One')
 
-    await first.rows(`UPDATE replicas SET state = 'gone' WHERE boot_id = '${first.platform.replica.bootId}'`)
-    await second.platform.replica.sweep()
+    await kill(first, second)
     await follower.all()
 
     const recorded = (await there.get(`/v1/runs/${stream.runId}`)).body
@@ -114,6 +189,33 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
     gate.release()
   })
 
+  test('a process that stops gives up the runs that outlast its drain, and their readers come again elsewhere', async () => {
+    const [first, second] = await startTwo({ drainMs: 50 })
+    const here = await first.client()
+    const gate = first.provider.gate()
+    first.provider.script([toolCall('send_message', SEND), textDeltas(['One ', hold(gate), 'two.'])])
+    second.provider.script([text('The clerk says so.'), text('So it is.')])
+    const stream = await here.complete()
+    await stream.untilText('One')
+
+    const closing = first.app.close()
+    await stream.all()
+    const seen = stream.ids.at(-1)
+    const follower = await here.with({ url: second.url }).follow(stream.runId, `?starting_after=${seen}`)
+    await follower.all()
+    await closing
+
+    expect(stream.text.endsWith('retry: 500\n\n')).toBe(true)
+    expect(stream.frames.some(({ event }) => event === 'end')).toBe(false)
+    expect(follower.frames.at(1)?.event).toBe('run_resumed')
+    expect(follower.result).toMatchObject({ status: 'completed', usage: { request_count: 4 } })
+    expect(textOf(follower.result)).toBe('So it is.')
+    const sent = follower.result.new_messages.filter((item: Json) => item.type === 'function_call_output')
+    expect(sent).toMatchObject([{ output: 'The clerk says so.' }])
+    gate.release()
+    expect(await second.violations()).toEqual([])
+  }, 40_000)
+
   test('a process that stops leaves the runs of others to them: its own close does not wait for their ends', async () => {
     const [first, second] = await startTwo()
     const here = await first.client()
@@ -125,7 +227,8 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
     await follower.untilText('One')
 
     const closing = second.app.close()
-    await expect(follower.all()).rejects.toThrow('terminated')
+    await follower.all()
+    expect(follower.text.endsWith('retry: 500\n\n')).toBe(true)
     await closing
     gate.release()
     await stream.all()

@@ -58,7 +58,7 @@ export { ResponseEventWriter, type ResponseUsage } from './models/response-event
 export { usageOfRealtimeResponse } from './models/pricing.ts'
 export type { OnToolFailure, RunEnvironment, RunSink } from './run/run.ts'
 export type { RunJournal, RunResume } from './run/run-journal.ts'
-export { RunState } from './run/run-state.ts'
+export { RUN_STATE_VERSION, RunState } from './run/run-state.ts'
 export {
   type ApprovalOptions,
   decideCalls,

@@ -1,6 +1,7 @@
 import { ConfigError } from '@bureau/protocol'
 import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel } from '@bureau/runtime'
 import { z } from 'zod'
+import { HAND_OVER_MS } from './runs/execute/active-run.ts'
 import { parseMasterKey } from './security/master-key.ts'
 
 const MIB = 1_048_576
@@ -15,6 +16,13 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('`postgres://…` for several processes. Default: the embedded database in BUREAU_DATA.'),
+  DATABASE_DIRECT_URL: z
+    .string()
+    .optional()
+    .describe(
+      'The same PostgreSQL without a pooler in between: each process keeps one connection there, by which the others ' +
+        'notice its death within a second. Default: DATABASE_URL, unless that says `?pgbouncer=true`.',
+    ),
   REDIS_URL: z
     .url({ protocol: /^rediss?$/ })
     .optional()
@@ -84,6 +92,8 @@ export const PlatformEnvironment = z.object({
 export type PlatformConfig = {
   readonly dataFolder: string
   readonly databaseUrl: string
+  /** The database itself, past any pooler. Undefined: it is embedded, or only a pooler can be reached. */
+  readonly directUrl: string | undefined
   readonly redisUrl: string | undefined
   /** Undefined: the host that a request names. */
   readonly publicBaseUrl: string | undefined
@@ -131,6 +141,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
   return Object.freeze({
     dataFolder: env.BUREAU_DATA,
     databaseUrl,
+    directUrl: directUrlOf(env, databaseUrl),
     redisUrl: env.REDIS_URL,
     publicBaseUrl: env.PUBLIC_BASE_URL,
     publicStreamUrl: env.PUBLIC_STREAM_URL ?? env.PUBLIC_BASE_URL,
@@ -146,7 +157,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     maxUploadBytes: env.PLATFORM_MAX_UPLOAD_BYTES,
     attachmentPorts: listOf(env.PLATFORM_ATTACHMENT_PORTS).map(Number),
     drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
-    closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
+    closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + HAND_OVER_MS + CLOSE_MARGIN_MS,
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
     signInPage: env.PLATFORM_SIGN_IN_PAGE === 'on',
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
@@ -154,6 +165,12 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     logLevel: env.LOG_LEVEL,
     read: (name: string) => environment[name] || undefined,
   })
+}
+
+function directUrlOf({ DATABASE_DIRECT_URL: direct }: Environment, databaseUrl: string): string | undefined {
+  if (!isPostgres(databaseUrl)) return undefined
+  const isPooled = URL.parse(databaseUrl)?.searchParams.get('pgbouncer') === 'true'
+  return direct ?? (isPooled ? undefined : databaseUrl)
 }
 
 type Environment = z.output<typeof PlatformEnvironment>
@@ -208,6 +225,9 @@ function unusable(env: Environment): string[] {
   const database = env.DATABASE_URL ?? 'pglite:'
   if (!isPostgres(database) && !database.startsWith('pglite:')) {
     problems.push('DATABASE_URL: begins with postgres:// or pglite:')
+  }
+  if (env.DATABASE_DIRECT_URL !== undefined && !isPostgres(env.DATABASE_DIRECT_URL)) {
+    problems.push('DATABASE_DIRECT_URL: begins with postgres://')
   }
   return problems
 }

@@ -112,7 +112,8 @@ export async function equipPlatform(
   store: PlatformStore,
   { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
 ): Promise<OpenPlatform> {
-  const backends = await openBackends(config, log, (message) => onControlMessage(message, { store, executor }))
+  const listener: ControlListener = { store }
+  const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
   const { logs, control } = backends
   const blobs = await openBlobs(config)
   const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
@@ -132,11 +133,19 @@ export async function equipPlatform(
   const replica = await Replica.start({
     db: store.db,
     version: VERSION,
+    directUrl: config.directUrl,
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onRecovered: (runs) => announceLostRuns(runs, { logs, log }),
+    onTaken: (run) => {
+      log.warn({ runId: run.runId, attempt: run.before?.attempt }, 'a run of a lost process goes on here')
+      executor.takeUp(run)
+    },
+    onEnded: (runs) => announceLostRuns(runs, { logs, log }),
+    onDeaths: () => control.tell({ type: 'lost_runs' }),
+    hasSuspect: () => executor.hasSuspect,
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
+  Object.assign(listener, { executor, replica })
   replica.startTimers()
   const platform: Platform = {
     config,
@@ -174,7 +183,7 @@ function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; l
 }
 
 function announceLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform, 'logs' | 'log'>): void {
-  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended')
+  log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended: nobody goes on with them')
   // Whoever is not reached looks by itself a little later.
   for (const { runId } of runs) logs.nudge(runId).catch(() => {})
 }
@@ -186,17 +195,23 @@ async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
 }
 
 /** What another process, or this one, has to say. */
-function onControlMessage(message: ControlMessage, { store, executor }: Pick<Platform, 'store' | 'executor'>): void {
-  if (message.type === 'cancel') executor.cancel(message.runId, message.mode)
+function onControlMessage(message: ControlMessage, { store, executor, replica }: ControlListener): void {
+  if (message.type === 'cancel') executor?.cancel(message.runId, message.mode)
+  else if (message.type === 'lost_runs') replica?.look()
   else void store.authenticator.forget(message.keyId)
 }
 
+/** Messages may come before there is anything that they could be about. */
+type ControlListener = Pick<Platform, 'store'> & Partial<Pick<Platform, 'executor' | 'replica'>>
+
 /** @param end Ends what the routes do not know of. */
 function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<void>): void {
-  const { executor, replica, logs, attachmentAccess, overload, store, config, log } = platform
+  const { executor, replica, logs, control, attachmentAccess, overload, store, config, log } = platform
   app.drains.push(async () => {
     await replica.drain().catch((error: unknown) => log.warn({ err: error }, 'draining could not be announced'))
     await executor.drain(config.drainMs)
+    // What was given up is anybody's to go on with.
+    control.tell({ type: 'lost_runs' })
     logs.sendReadersAway()
   })
   app.addHook('onClose', async () => {

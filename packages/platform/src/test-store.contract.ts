@@ -13,6 +13,7 @@ import { admitCompletion } from './runs/admit/admit-completion.ts'
 import type { Admission } from './runs/admit/admit-run.ts'
 import type { CompletionRequest } from './runs/admit/completion-request.ts'
 import { recordOutcome } from './runs/settle/record-outcome.ts'
+import type { RunContext } from './runs/execute/read-run-context.ts'
 import { startRun } from './runs/execute/start-run.ts'
 import { insertReplica } from './runs/recover/replicas.repo.ts'
 import type { ModelCall } from './run-records/run-output.repo.ts'
@@ -25,7 +26,9 @@ export type TestTenant = {
   readonly integrationId: string
   admit(request?: Partial<CompletionRequest>, options?: { bootId?: string }): Promise<Admission>
   addMember(consumerId: string, allowance?: Record<string, unknown>): Promise<void>
-  start(admission: Admission): Promise<string>
+  start(admission: Admission, bootId?: string): Promise<string>
+  /** What the runner of a run that it has started knows of it. */
+  context(admission: Admission, bootId: string): Promise<RunContext>
   finish(admission: Admission, ending?: Partial<Ending>, bootId?: string): Promise<string>
 }
 
@@ -44,7 +47,7 @@ export async function openTestStore(engine: Engine): Promise<{
   const store = await equipStore(db, { masterKey: new Uint8Array(randomBytes(32)), issuer: 'https://test.example' })
   const addReplica = async (): Promise<string> => {
     const bootId = newId('boot')
-    await db.run(insertReplica, { bootId, version: 'test' })
+    await db.run(insertReplica, { bootId, version: 'test', lockId: null })
     return bootId
   }
   const bootId = await addReplica()
@@ -98,9 +101,15 @@ export async function addTenant(
       const member = { consumerId, allowance: allowance ? parseAllowancePolicy(allowance) : null }
       await db.run(registerMember, { ownerId, integrationId, member })
     },
-    start: async (admission) => {
+    start: async (admission, boot = bootId) => {
       const dataKey = await store.dataKeys.of(ownerId)
-      return (await db.run(startRun, { ...writer(admission, bootId), dataKey })).outcome
+      return (await db.run(startRun, { ...writer(admission, boot), dataKey })).outcome
+    },
+    context: async (admission, boot) => {
+      const dataKey = await store.dataKeys.of(ownerId)
+      const started = await db.run(startRun, { ...writer(admission, boot), dataKey })
+      if (started.outcome !== 'started') throw new Error(started.outcome)
+      return started.context
     },
     finish: async (admission, ending, boot = bootId) => {
       const complete: Ending = { ...COMPLETED, ...ending }

@@ -85,6 +85,8 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
   const store = await equipStore(kept, { masterKey, issuer: 'test' })
   const config = {
     ...loadPlatformConfig({ BUREAU_DATA: dataFolder, PLATFORM_MAX_LAG_MS: '0', PLATFORM_REQUEST_BURST: '100000' }),
+    databaseUrl: url,
+    directUrl: engine === 'postgres' ? url : undefined,
     ...options.config,
   }
   const opened = await equipPlatform(store, {

@@ -68,7 +68,7 @@ export const UsageRecord = z
     consumerId: z.string().nullable(),
     usageRequestId: z.string().nullable(),
     agent: z.string(),
-    status: z.enum(['queued', 'running', 'cancelling', 'completed', 'failed', 'cancelled']),
+    status: z.enum(['queued', 'running', 'waiting', 'cancelling', 'completed', 'failed', 'cancelled']),
     createdAt: Time,
     finishedAt: Time.nullable(),
     usage: Usage,

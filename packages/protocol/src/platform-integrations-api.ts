@@ -23,6 +23,12 @@ const settings = {
     .enum(['continue', 'cancel'])
     .optional()
     .describe('cancel: a run that nobody follows for 10 seconds is cancelled.'),
+  whenRunnerLost: z
+    .enum(['resume', 'fail'])
+    .optional()
+    .describe(
+      'fail: a run whose process dies fails with `runner_lost`. resume (default): another process goes on with it.',
+    ),
   chatBinding: z.enum(['none', 'consumer']).optional().describe('consumer: chats belong to who opened them.'),
   runTimeoutSeconds: z.int().min(30).max(7200).optional(),
   maxTurns: z.int().min(1).max(200).optional(),
@@ -54,6 +60,7 @@ export const Integration = z
     membersRequired: z.boolean(),
     defaultAllowance: z.looseObject({ period: z.string() }),
     onDisconnect: z.enum(['continue', 'cancel']),
+    whenRunnerLost: z.enum(['resume', 'fail']),
     chatBinding: z.enum(['none', 'consumer']),
     runTimeoutSeconds: z.int(),
     maxTurns: z.int(),

@@ -6,7 +6,7 @@ import { Usage } from './usage.ts'
 /** Runs, chats and their messages on the hosted platform. */
 
 const PlatformRunStatus = z
-  .enum(['queued', 'running', 'cancelling', 'completed', 'failed', 'cancelled'])
+  .enum(['queued', 'running', 'waiting', 'cancelling', 'completed', 'failed', 'cancelled'])
   .describe('The last three are final.')
 
 const PlatformRunError = z

@@ -79,10 +79,12 @@ export { FlushTimer } from './run-log/flush-timer.ts'
 export { MemoryRunLogs } from './run-log/run-log.memory.ts'
 export { RedisRunLogs } from './run-log/run-log.redis.ts'
 export {
+  type ChunkStorage,
   type EventBatch,
   type EventChunk,
   lastSeqOf,
   type LogEvent,
+  type LogResume,
   type RunLog,
   type RunLogReader,
   type RunLogs,

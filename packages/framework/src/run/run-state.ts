@@ -2,7 +2,7 @@ import type { Message } from '@bureau/protocol'
 import { z } from 'zod'
 
 /** Version of the schema below. A process takes up only states of versions that it knows. */
-const RUN_STATE_VERSION = 1
+export const RUN_STATE_VERSION = 1
 
 const CallStatus = z.enum(['pending', 'waiting', 'approved', 'rejected', 'started', 'done', 'unknown'])
 

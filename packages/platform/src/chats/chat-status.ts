@@ -69,6 +69,8 @@ function recoveryOf(run: PlatformRun | undefined): Omit<ChatStatus['recovery'], 
     case 'queued':
     case 'running':
       return { action: 'attach', reason: 'the run is active' }
+    case 'waiting':
+      return { action: 'wait', reason: 'a person has to decide' }
     case 'cancelling':
       return { action: 'wait', reason: 'the run is being cancelled' }
     case 'completed':

@@ -26,7 +26,7 @@ export async function requireLockedChat(tx: Tx, key: ChatKey): Promise<ChatRow> 
 }
 
 /** In the words of the indexes on active runs, so that they are found. */
-const isActive = sql`${runs.state} IN ('reserved','running')`
+const isActive = sql`${runs.state} IN ('reserved','running','waiting')`
 
 const selectActive = prepared((tx, { ownerId, chatId }: ChatKey) =>
   tx

@@ -51,8 +51,9 @@ type Pieces = AsyncGenerator<{ readonly text: string; readonly seq: number }, Te
 async function* textOf(batches: AsyncIterable<EventBatch>): Pieces {
   const runText = new RunText()
   for await (const { first, events } of batches) {
-    const text = events.map((event, index) => runText.read(event, first + index)).join('')
+    const text = events.map((event, index) => (runText.withdrawn ? '' : runText.read(event, first + index))).join('')
     yield { text, seq: first + events.length - 1 }
+    if (runText.withdrawn) throw new StreamBroken('run_taken_away')
     if (runText.status === 'failed' || runText.status === 'waiting') throw new StreamBroken('run_failed')
     // A run that recovery ended as cancelled has a gap in its numbers, and lost nothing that anybody waits for.
     if (runText.incomplete && runText.status !== 'cancelled') throw new StreamBroken('log_lost')

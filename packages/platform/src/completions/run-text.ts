@@ -14,6 +14,7 @@ export class RunText {
   #lastSeq = 0
   #status: RunEnded['status'] | undefined
   #incomplete = false
+  #withdrawn = false
 
   /** Set once the run has ended. */
   get status(): RunEnded['status'] | undefined {
@@ -25,11 +26,21 @@ export class RunText {
     return this.#incomplete
   }
 
+  /** True: some of the text so far does not count any more. */
+  get withdrawn(): boolean {
+    return this.#withdrawn
+  }
+
   /** The text that the next event of the log adds. */
   read(event: LogEvent, seq: number): string {
-    this.#incomplete ||= (seq !== this.#lastSeq + 1 && this.#status === undefined) || event.type === 'log.reset'
+    const isMissing = seq !== this.#lastSeq + 1 && this.#status === undefined && event.type !== 'run.resumed'
+    this.#incomplete ||= isMissing || event.type === 'log.reset'
     this.#lastSeq = seq
     switch (event.type) {
+      case 'run.resumed':
+        // Text cannot be taken back: its reader is cut off, and looks the answer up.
+        this.#withdrawn ||= event.withdrawn.some((id) => this.#spoken.has(id))
+        return ''
       case 'model.event':
         return this.#onModelEvent(event)
       case 'item.created':

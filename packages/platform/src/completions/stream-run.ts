@@ -14,9 +14,34 @@ type Followed = {
 export async function sendEvents(reply: FastifyReply, followed: Followed, meta: StreamMeta): Promise<void> {
   const lost = new AbortController()
   const events = followed.stream.reader.read(meta.resumeFrom, lost.signal)
-  const chunks = encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta))
+  const chunks = untilGivenUp(encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta)))
   await send(reply, followed, { lost, contentType: 'text/event-stream', chunks, keepalive: true })
 }
+
+/** How soon a client is to come again when the run goes on in another process. */
+const AGAIN_MS = 500
+
+/** A run that goes on elsewhere ends the stream without an `end`: its client comes again, where it is then. */
+function untilGivenUp(chunks: AsyncIterableIterator<string, void>): AsyncIterableIterator<string, void> {
+  let isGivenUp = false
+  const followed: AsyncIterableIterator<string, void> = {
+    next: async () => {
+      if (isGivenUp) return { done: true, value: undefined }
+      try {
+        return await chunks.next()
+      } catch (error) {
+        if (!(error instanceof StreamBroken) || !GIVEN_UP.has(error.reason)) throw error
+        isGivenUp = true
+        return { done: false, value: `retry: ${AGAIN_MS}\n\n` }
+      }
+    },
+    return: async () => chunks.return!(),
+    [Symbol.asyncIterator]: () => followed,
+  }
+  return followed
+}
+
+const GIVEN_UP = new Set<StreamBroken['reason']>(['run_handed_over', 'server_shutdown'])
 
 /**
  * Sends the text of a run from a byte on. A failed run ends in a reset connection, never in a sentence.

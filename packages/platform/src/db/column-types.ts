@@ -3,6 +3,8 @@
 export type IntegrationSettings = {
   readonly description: string | null
   readonly onDisconnect: 'continue' | 'cancel'
+  /** Absent in older records: resume. */
+  readonly whenRunnerLost?: WhenRunnerLost
   readonly chatBinding: 'none' | 'consumer'
   /** Completions are for registered consumers only. Absent in older records: false. */
   readonly membersRequired?: boolean
@@ -18,15 +20,21 @@ export type IntegrationSettings = {
 export type RunSettings = {
   readonly agencyId: string
   readonly onDisconnect: 'continue' | 'cancel'
+  /** Absent in older records: resume. */
+  readonly whenRunnerLost?: WhenRunnerLost
   readonly runTimeoutSeconds: number
   readonly maxTurns: number
 }
+
+/** Whether another process goes on with a run whose process has died, or the run fails. */
+type WhenRunnerLost = 'resume' | 'fail'
 
 export type RunInputRecord = {
   readonly settings: RunSettings
   readonly sandboxFiles: readonly { readonly name: string; readonly path: string }[]
 }
 
-export type RunState = 'reserved' | 'running' | 'completed' | 'failed' | 'cancelled'
+/** `waiting`: a person has to decide; the run holds its chat and no process. */
+export type RunState = 'reserved' | 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled'
 export type AttachmentState = 'pending' | 'ok' | 'excluded' | 'needs_refresh'
 export type LedgerKind = 'debit' | 'refund' | 'grant' | 'correction' | 'backfill' | 'carry'

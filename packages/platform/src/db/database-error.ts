@@ -1,5 +1,5 @@
 import { ServiceError } from '@bureau/protocol'
-import { DatabaseError } from './database.ts'
+import { CommitUnknownError, DatabaseError } from './database.ts'
 
 /** The database is out of order or out of reach; nobody asked for something wrong. */
 const UNAVAILABLE = /^(08|53|57|58)|^(25006|25P03|40001|40P01|55P03)$/
@@ -43,6 +43,11 @@ export function toDatabaseError(error: unknown): unknown {
   const { message, constraint } = inner as Error & { readonly constraint?: string }
   if (UNAVAILABLE.test(sqlstate)) return unavailable(`${sqlstate} ${message}`)
   return new DatabaseError(sqlstate, message, constraint)
+}
+
+/** Whether the database was away or its answer was lost, rather than refusing what it was asked for. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof ServiceError || error instanceof CommitUnknownError
 }
 
 export function unavailable(detail: string): ServiceError {

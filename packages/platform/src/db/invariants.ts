@@ -34,7 +34,7 @@ const ALWAYS: readonly Check[] = [
   {
     invariant: 'I1',
     says: 'no chat has two active runs',
-    query: sql`SELECT chat_id FROM runs WHERE state IN ('reserved','running') GROUP BY 1 HAVING count(*) > 1`,
+    query: sql`SELECT chat_id FROM runs WHERE state IN ('reserved','running','waiting') GROUP BY 1 HAVING count(*) > 1`,
   },
   {
     invariant: 'I3',
@@ -108,8 +108,13 @@ const ALWAYS: readonly Check[] = [
   {
     invariant: 'I9',
     says: 'a run is active or has an end, and keeps no context after it',
-    query: sql`SELECT id, state FROM runs WHERE (state IN ('reserved','running')) <> (finished_at IS NULL)
+    query: sql`SELECT id, state FROM runs WHERE (state IN ('reserved','running','waiting')) <> (finished_at IS NULL)
       OR (finished_at IS NOT NULL AND context_enc IS NOT NULL) OR ((state = 'failed') <> (error_code IS NOT NULL))`,
+  },
+  {
+    invariant: 'I9',
+    says: 'nothing is kept of how far an ended run had come',
+    query: sql`SELECT r.id FROM runs r JOIN run_states s ON s.run_id = r.id WHERE r.finished_at IS NOT NULL`,
   },
   {
     invariant: 'I9',

@@ -5,6 +5,7 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { newId } from '../ids.ts'
 import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
+import { recordStep } from '../run-records/record-step.ts'
 import { appendEventChunk } from '../run-records/event-chunks.ts'
 import { findSecret, putSecret } from '../security/secrets.ts'
 import { takeLease } from '../oauth/leases.ts'
@@ -39,7 +40,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       AND p.schemaname = current_schema() AND p.policyname = 'tenant' AND p.roles = '{platform_tenant}'
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relrowsecurity AND c.relforcerowsecurity ORDER BY 1`)
     expect(guarded.map((row) => row['name'])).toEqual(tables)
-    expect(tables).toHaveLength(20)
+    expect(tables).toHaveLength(21)
   })
 
   test('an owner sees the own rows and no others, in every table', async () => {
@@ -103,6 +104,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
         VALUES (${own}, ${member}, '2001-01-01', 'grant', 'k', '2001-01-01')`,
       `INSERT INTO usage_entries (run_id, call_seq, owner_id, agent, model, priced, input_tokens, output_tokens)
         VALUES (${run}, 99, ${own}, 'a', 'm', true, 0, 0)`,
+      `INSERT INTO run_states SELECT id, ${own}, 1, '{}' FROM runs WHERE state = 'completed'`,
       `INSERT INTO run_event_chunks (run_id, first_seq, last_seq, owner_id, body) VALUES (${run}, 99, 99, ${own}, 'x')`,
       `INSERT INTO uploads (id, owner_id, integration_id, name, path, declared_bytes, token_hash, expires_at)
         VALUES ('u', ${own}, ${integration}, 'n', '/p', 1, 'x', now())`,
@@ -153,6 +155,10 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   const chunk = { firstSeq: 1, lastSeq: 2, body: new Uint8Array([1]) }
   await db.run(appendEventChunk, { ownerId, runId, bootId, chunk })
   await tenant.finish(admission, { items: [answer('x')], calls: [modelCall(1)] })
+  const working = await tenant.admit({ consumerId: 'u', usageRequestId: 'two' })
+  await tenant.start(working)
+  const step = { items: [], calls: [], version: 1, state: '{}' }
+  await db.run(recordStep, { ownerId, runId: working.run.runId, bootId, ...step })
   const upload = {
     ownerId,
     integrationId,
@@ -209,7 +215,7 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL with an ordinary role',
     const db = await openDatabase(url.href)
     const store = await equipStore(db, { masterKey: new Uint8Array(32), issuer: 'https://test.example' })
     const bootId = newId('boot')
-    await db.run(insertReplica, { bootId, version: 'test' })
+    await db.run(insertReplica, { bootId, version: 'test', lockId: null })
     const tenant = await addTenant(store, bootId)
     const admission = await tenant.admit()
     await tenant.finish(admission)

@@ -127,6 +127,7 @@ export const replicas = pgTable('replicas', {
   hbSeq: count().notNull().default(0),
   state: text().$type<'live' | 'draining' | 'gone' | 'dead'>().notNull().default('live'),
   version: text(),
+  lockId: integer(),
   startedAt: time().notNull().defaultNow(),
   heartbeatAt: time().notNull().defaultNow(),
 })
@@ -158,6 +159,21 @@ export const runs = pgTable('runs', {
   startedAt: time(),
   finishedAt: time(),
   deadlineAt: time().notNull(),
+  /** How many processes have worked on it. */
+  attempt: integer().notNull().default(1),
+  /** Processes that have died over it since its last step. */
+  stalled: smallint().notNull().default(0),
+  /** Its process has given it up, for any other to go on. */
+  released: boolean().notNull().default(false),
+  waitingSince: time(),
+})
+
+/** How far a run has come: the `RunState` of the framework, as JSON. */
+export const runStates = pgTable('run_states', {
+  runId: text().primaryKey(),
+  ownerId: text().notNull(),
+  version: integer().notNull(),
+  state: text().notNull(),
 })
 
 export const messages = pgTable('messages', {

@@ -28,7 +28,7 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
   expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL WHERE id IN (SELECT c.id FROM chats c
     JOIN integrations i ON i.id = c.integration_id WHERE c.deleted_at IS NULL
       AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)
-      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
+      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running','waiting')) LIMIT ${BATCH})`,
   deletedAttachments: sql`DELETE FROM message_attachments WHERE id IN (SELECT a.id FROM chats c
     JOIN message_attachments a ON a.chat_id = c.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
   deletedMessages: sql`DELETE FROM messages WHERE (chat_id, seq) IN (SELECT m.chat_id, m.seq FROM chats c

@@ -13,7 +13,7 @@ export type StoredIntegration = Omit<Integration, 'agencyDeployed' | 'agents'>
 export type IntegrationKey = { readonly ownerId: string; readonly integrationId: string }
 type Joined = { readonly integration: IntegrationRow; readonly storage: typeof mountUsage.$inferSelect | null }
 
-const ACTIVE_STATES = ['reserved', 'running'] as const
+const ACTIVE_STATES = ['reserved', 'running', 'waiting'] as const
 
 /** The integration's row, locked against other changes of it. Admissions are not held up. */
 export async function lockIntegration(tx: Tx, { ownerId, integrationId }: IntegrationKey): Promise<IntegrationRow> {
@@ -112,7 +112,13 @@ const selectWithStorage = (tx: Tx) =>
     .leftJoin(mountUsage, eq(mountUsage.integrationId, integrations.id))
 
 function integrationView({ integration, storage }: Joined): StoredIntegration {
-  const { disabled, storageQuotaBytes, membersRequired = false, ...settings } = integration.settings
+  const {
+    disabled,
+    storageQuotaBytes,
+    membersRequired = false,
+    whenRunnerLost = 'resume',
+    ...settings
+  } = integration.settings
   return {
     object: 'integration',
     apiIntegrationId: integration.id,
@@ -123,6 +129,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     memberAllowancesEnabled: integration.allowancesEnabled,
     defaultAllowance: integration.defaultAllowance,
     ...settings,
+    whenRunnerLost,
     membersRequired,
     storage: {
       quotaBytes: storageQuotaBytes,

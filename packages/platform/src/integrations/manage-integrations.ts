@@ -41,6 +41,7 @@ export type NewIntegration = IntegrationChanges & {
 const DEFAULT_SETTINGS: IntegrationSettings = {
   description: null,
   onDisconnect: 'continue',
+  whenRunnerLost: 'resume',
   chatBinding: 'none',
   membersRequired: false,
   runTimeoutSeconds: 1_800,
@@ -141,6 +142,7 @@ function mergeSettings(settings: IntegrationSettings, changes: IntegrationChange
   return {
     description: pick('description'),
     onDisconnect: pick('onDisconnect'),
+    whenRunnerLost: pick('whenRunnerLost') ?? 'resume',
     chatBinding: pick('chatBinding'),
     membersRequired: pick('membersRequired') ?? false,
     runTimeoutSeconds: pick('runTimeoutSeconds'),

@@ -67,7 +67,7 @@ async function carryUsage(tx: Tx, ownerId: string, which: SQL): Promise<void> {
     SELECT member_id, ps, pe, ${ownerId} FROM (${target}) t
     ON CONFLICT (member_id, period_start) DO UPDATE SET period_end = excluded.period_end`)
   await tx.execute(sql`UPDATE runs SET period_start = t.ps FROM (${target}) t
-    WHERE runs.member_id = t.member_id AND runs.state IN ('reserved','running') AND runs.period_start <> t.ps`)
+    WHERE runs.member_id = t.member_id AND runs.state IN ('reserved','running','waiting') AND runs.period_start <> t.ps`)
   await tx.execute(sql`WITH t AS (${target}), difference AS (
       SELECT t.member_id, t.ps, t.policy_version, ${missing('messages')}, ${missing('tokens')}, ${missing('cost_micro')}
       FROM t JOIN allowance_ledger l ON l.member_id = t.member_id AND l.kind <> 'grant'

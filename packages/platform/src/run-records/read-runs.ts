@@ -82,8 +82,10 @@ function hasStatus(status: RunView['status']): SQL | undefined {
       return and(eq(runs.state, 'reserved'), isNull(runs.cancelRequestedAt))
     case 'running':
       return and(eq(runs.state, 'running'), isNull(runs.cancelRequestedAt))
+    case 'waiting':
+      return and(eq(runs.state, 'waiting'), isNull(runs.cancelRequestedAt))
     case 'cancelling':
-      return and(inArray(runs.state, ['reserved', 'running']), isNotNull(runs.cancelRequestedAt))
+      return and(inArray(runs.state, ['reserved', 'running', 'waiting']), isNotNull(runs.cancelRequestedAt))
     case 'completed':
     case 'failed':
     case 'cancelled':

@@ -37,7 +37,7 @@ export async function markCancelled(tx: Tx, { ownerId, runId, mode }: CancelRequ
       cancelRequestedAt: sql`coalesce(${runs.cancelRequestedAt}, now())`,
       cancelMode: sql`CASE WHEN ${runs.cancelMode} = 'immediate' THEN ${runs.cancelMode} ELSE ${mode} END`,
     })
-    .where(and(eq(runs.id, runId), eq(runs.ownerId, ownerId), inArray(runs.state, ['reserved', 'running'])))
+    .where(and(eq(runs.id, runId), eq(runs.ownerId, ownerId), inArray(runs.state, ['reserved', 'running', 'waiting'])))
     .returning({ bootId: runs.bootId })
   return row?.bootId ?? null
 }

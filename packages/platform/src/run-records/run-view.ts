@@ -17,7 +17,9 @@ type RunErrorView = PlatformRunError
 /** What a run produced: the items of its `messages` frame and the entry agent's final text. */
 type RunOutput = { readonly outputText: string | null; readonly newMessages: Message[] }
 
-export const isActive = (run: Pick<RunRow, 'state'>): boolean => run.state === 'reserved' || run.state === 'running'
+/** True: it has not ended. */
+export const isActive = ({ state }: Pick<RunRow, 'state'>): boolean =>
+  state === 'reserved' || state === 'running' || state === 'waiting'
 
 /** `spent` is the sum over the model calls of a run that has not ended. */
 export function runView(run: RunRow, spent: Usage | undefined): RunView {
@@ -47,6 +49,7 @@ export function runView(run: RunRow, spent: Usage | undefined): RunView {
 export function statusOf(run: RunRow): RunView['status'] {
   if (!isActive(run)) return run.state as 'completed' | 'failed' | 'cancelled'
   if (run.cancelRequestedAt) return 'cancelling'
+  if (run.state === 'waiting') return 'waiting'
   return run.state === 'reserved' ? 'queued' : 'running'
 }
 

@@ -3,9 +3,11 @@ import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import type { Admission } from './admit/admit-run.ts'
-import { recoverRun, RECOVERY_GAP } from './recover/recover-lost-runs.ts'
-import { recordRunProgress } from '../run-records/record-run-progress.ts'
+import { releaseRun } from './execute/hand-over-run.ts'
 import { declareDead, listPulses } from './recover/replicas.repo.ts'
+import { EVENTS_OF_ATTEMPT } from './recover/take-up-policy.ts'
+import { type TakeUp, takeUpRun } from './recover/take-up-run.ts'
+import { recordStep } from '../run-records/record-step.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
 import type { ModelCall, RunItemRecord } from '../run-records/run-output.repo.ts'
 
@@ -27,8 +29,11 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
     written: { items?: RunItemRecord[]; calls?: ModelCall[]; bootId?: string },
   ): Promise<string> => {
     const { items = [], calls = [], bootId = platform.bootId } = written
-    return platform.db.run(recordRunProgress, { ownerId: tenant.ownerId, runId: run.runId, bootId, items, calls })
+    const step = { items, calls, version: 1, state: '{"at":"step"}' }
+    return platform.db.run(recordStep, { ownerId: tenant.ownerId, runId: run.runId, bootId, ...step })
   }
+  const takeUp = ({ run }: Admission, tenant: TestTenant, bootId: string, version = 1): Promise<TakeUp> =>
+    platform.db.run(takeUpRun, { ownerId: tenant.ownerId, runId: run.runId, bootId, version })
   const killReplica = async (bootId: string): Promise<void> => {
     const pulse = (await platform.db.run(listPulses, undefined)).find((one) => one.bootId === bootId)
     expect(await platform.db.run(declareDead, pulse!)).toBe(true)
@@ -211,60 +216,151 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
   })
 
   describe('a dead process', () => {
-    test('its runs fail as runner_lost, are refunded and leave their chats free', async () => {
+    const start = (tenant: TestTenant, admission: Admission, bootId: string): Promise<string> =>
+      tenant.start(admission, bootId)
+    const stalled = async ({ run }: Admission): Promise<unknown> =>
+      (await platform.rows(`SELECT stalled FROM runs WHERE id = '${run.runId}'`))[0]?.['stalled']
+
+    test('leaves its runs to one other process, which goes on from the last step and is charged for nothing twice', async () => {
       const tenant = await withMember()
       const doomed = await platform.addReplica()
       const admission = await admit(tenant, doomed)
-      const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
-      expect(await platform.db.run(recoverRun, key)).toEqual({ outcome: 'fenced' })
+      await start(tenant, admission, doomed)
+      await record(admission, tenant, { items: [answer('one')], calls: [modelCall(1)], bootId: doomed })
+      expect(await takeUp(admission, tenant, platform.bootId)).toEqual({ outcome: 'left' })
       await killReplica(doomed)
 
-      expect(await platform.db.run(recoverRun, key)).toMatchObject({
-        outcome: 'settled',
-        run: {
-          status: 'failed',
-          error: { code: 'runner_lost', retryable: true },
-          lastEventId: String(RECOVERY_GAP + 2),
-        },
+      const others = await Promise.all([1, 2, 3].map(() => platform.addReplica()))
+      const attempts = await Promise.all(others.map((bootId) => takeUp(admission, tenant, bootId)))
+
+      const taken = attempts.flatMap((each) => (each.outcome === 'taken' ? [each.run] : []))
+      expect(taken).toHaveLength(1)
+      expect(taken[0]).toMatchObject({ before: { attempt: 2, stalled: 1, lost: true } })
+      const { bootId } = taken[0]!
+      expect(await record(admission, tenant, { calls: [modelCall(2)], bootId: doomed })).toBe('fenced')
+      expect(await tenant.finish(admission, {}, doomed)).toBe('fenced')
+      await expect(
+        tenant.admit({ chatId: admission.run.chatId, consumerId: 'u', usageRequestId: 'n' }),
+      ).rejects.toThrow()
+      const context = await tenant.context(admission, bootId)
+      expect(context.recorded).toMatchObject({
+        state: '{"at":"step"}',
+        calls: 1,
+        usage: [{ usage: { input_tokens: 50 } }],
       })
-      expect(await platform.db.run(recoverRun, key)).toMatchObject({ outcome: 'already_ended' })
-      expect(await spent(tenant)).toEqual({ messages: 0, tokens: 0, cost: 0 })
-      expect(await record(admission, tenant, { calls: [modelCall(1)], bootId: doomed })).toBe('fenced')
-      expect(await tenant.finish(admission, {}, doomed)).toBe('already_ended')
-      expect(
-        await tenant.admit({ chatId: admission.run.chatId, consumerId: 'u', usageRequestId: 'next' }),
-      ).toMatchObject({
-        outcome: 'admitted',
-      })
+      expect(context.recorded?.items.map(({ item }) => item.content)).toEqual([[{ type: 'output_text', text: 'one' }]])
+      expect(await record(admission, tenant, { items: [answer('two')], calls: [modelCall(2)], bootId })).toBe('ok')
+      expect(await stalled(admission)).toBe(0)
+      expect(await tenant.finish(admission, { calls: [modelCall(3)] }, bootId)).toBe('settled')
+      expect(await spent(tenant)).toEqual({ messages: 1, tokens: 186, cost: 300 })
     })
 
     test('a run that was to be cancelled ends as cancelled', async () => {
       const tenant = await platform.addTenant()
       const doomed = await platform.addReplica()
-      const { run } = await tenant.admit({}, { bootId: doomed })
-      const key = { ownerId: tenant.ownerId, runId: run.runId }
+      const admission = await tenant.admit({}, { bootId: doomed })
+      const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
       await platform.db.run(requestCancel, { ...key, mode: 'immediate' })
       await killReplica(doomed)
-      expect(await platform.db.run(recoverRun, key)).toMatchObject({ run: { status: 'cancelled', error: null } })
+      const ended = await takeUp(admission, tenant, platform.bootId)
+      expect(ended).toMatchObject({ outcome: 'ended', run: { status: 'cancelled', error: null } })
+    })
+
+    test('whose integration wants it fails as runner_lost, is refunded and leaves its chat free', async () => {
+      const tenant = await platform.addTenant({ memberAllowancesEnabled: true, whenRunnerLost: 'fail' })
+      await tenant.addMember('u')
+      const doomed = await platform.addReplica()
+      const admission = await admit(tenant, doomed)
+      await killReplica(doomed)
+
+      expect(await takeUp(admission, tenant, platform.bootId)).toMatchObject({
+        outcome: 'ended',
+        run: {
+          status: 'failed',
+          error: { code: 'runner_lost', retryable: true },
+          lastEventId: String(EVENTS_OF_ATTEMPT + 2),
+        },
+      })
+      expect(await spent(tenant)).toEqual({ messages: 0, tokens: 0, cost: 0 })
+      const { chatId } = admission.run
+      const next = await tenant.admit({ chatId, consumerId: 'u', usageRequestId: 'next' })
+      expect(next.outcome).toBe('admitted')
+      await tenant.finish(next)
+    })
+
+    test('three that die over a run without a step end it, and nothing is said against its neighbours', async () => {
+      const tenant = await platform.addTenant()
+      let doomed = await platform.addReplica()
+      const [poisoned, neighbour] = [
+        await tenant.admit({}, { bootId: doomed }),
+        await tenant.admit({}, { bootId: doomed }),
+      ]
+      await start(tenant, poisoned, doomed)
+      await start(tenant, neighbour, doomed)
+      for (const death of [1, 2]) {
+        await killReplica(doomed)
+        expect([await stalled(poisoned), await stalled(neighbour)]).toEqual([death, 1])
+        doomed = await platform.addReplica()
+        expect((await takeUp(poisoned, tenant, doomed)).outcome).toBe('taken')
+        expect((await takeUp(neighbour, tenant, doomed)).outcome).toBe('taken')
+        await start(tenant, neighbour, doomed)
+        await record(neighbour, tenant, { bootId: doomed })
+      }
+      await killReplica(doomed)
+
+      expect([await stalled(poisoned), await stalled(neighbour)]).toEqual([3, 0])
+      expect(await takeUp(poisoned, tenant, platform.bootId)).toMatchObject({
+        outcome: 'ended',
+        run: { error: { code: 'runner_lost' } },
+      })
+      expect(await takeUp(neighbour, tenant, platform.bootId)).toMatchObject({ outcome: 'taken' })
+      await tenant.finish(neighbour)
+    })
+
+    test('of another version leaves its runs to those that know their states', async () => {
+      const tenant = await platform.addTenant()
+      const doomed = await platform.addReplica()
+      const admission = await tenant.admit({}, { bootId: doomed })
+      await start(tenant, admission, doomed)
+      await record(admission, tenant, { bootId: doomed })
+      await killReplica(doomed)
+      expect(await takeUp(admission, tenant, platform.bootId, 2)).toEqual({ outcome: 'left' })
+      expect(await takeUp(admission, tenant, platform.bootId, 1)).toMatchObject({ outcome: 'taken' })
+      await tenant.finish(admission)
+    })
+
+    test("is not what a process is that gives its runs up: they count no death, and are anybody's at once", async () => {
+      const tenant = await platform.addTenant()
+      const leaving = await platform.addReplica()
+      const admission = await tenant.admit({}, { bootId: leaving })
+      await start(tenant, admission, leaving)
+      const writer = { ownerId: tenant.ownerId, runId: admission.run.runId, bootId: leaving }
+      expect(await platform.db.run(releaseRun, { ...writer, calls: [modelCall(1)] })).toBe('ok')
+
+      const taken = await takeUp(admission, tenant, platform.bootId)
+
+      expect(taken).toMatchObject({ outcome: 'taken', run: { before: { attempt: 2, stalled: 0, lost: false } } })
+      expect(await platform.db.run(releaseRun, { ...writer, calls: [] })).toBe('fenced')
+      await tenant.finish(admission)
     })
   })
 
-  // Runner, recovery and a late model call meet: exactly one ends the run, and nothing is charged twice or lost.
-  test('40 times, the runner completes while the recovery fails and a usage tick comes late', async () => {
+  // Runner, take-up and a late model call meet: exactly one ends the run, and nothing is charged twice or lost.
+  test('40 times, the runner completes while another process takes the run up and a step comes late', async () => {
     const tenant = await withMember({ maxConcurrentRuns: 1000 })
     const outcomes: string[] = []
     for (let round = 0; round < 40; round++) {
       const doomed = await platform.addReplica()
       const admission = await admit(tenant, doomed)
-      const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
-      const [, runner, recovery] = await Promise.all([
+      const [, runner] = await Promise.all([
         killReplica(doomed).then(() => 'dead'),
         tenant.finish(admission, { calls: [modelCall(1)] }, doomed),
-        platform.db.run(recoverRun, key).then((result) => result.outcome),
+        takeUp(admission, tenant, platform.bootId),
         record(admission, tenant, { calls: [modelCall(2)], bootId: doomed }),
       ])
-      const swept = await platform.db.run(recoverRun, key)
-      outcomes.push([runner, recovery, swept.outcome].filter((outcome) => outcome === 'settled').join())
+      await takeUp(admission, tenant, platform.bootId)
+      const next = await tenant.finish(admission, { calls: [modelCall(1)] })
+      outcomes.push([runner, next].filter((outcome) => outcome === 'settled').join())
     }
     expect(new Set(outcomes)).toEqual(new Set(['settled']))
     expect(await platform.db.run(checkInvariants, { settled: false })).toEqual([])

@@ -7,8 +7,9 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { setAllowance, updateMember } from '../members/manage-members.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
-import { recoverLostRuns } from './recover/recover-lost-runs.ts'
-import { recordRunProgress } from '../run-records/record-run-progress.ts'
+import { LostRuns } from './recover/take-up-lost-runs.ts'
+import { recordOutcome } from './settle/record-outcome.ts'
+import { recordStep } from '../run-records/record-step.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
@@ -48,6 +49,17 @@ describe.each(ENGINES)('everything at once on %s', (engine) => {
     await tenant.addMember('follows')
     const refusals: string[] = []
     let ids = 0
+    const finishing: Promise<unknown>[] = []
+    const lost = new LostRuns({
+      db: platform.db,
+      onTaken: ({ ownerId, runId, bootId }) => {
+        const nothing = { error: null, items: [], partial: null, calls: [], lastEventSeq: 0, eventChunk: null }
+        const ending = { state: 'completed', ...nothing } as const
+        finishing.push(platform.db.run(recordOutcome, { ownerId, runId, bootId, ending }))
+      },
+      onEnded: () => {},
+      hasSuspect: () => false,
+    })
 
     const live = async (worker: number): Promise<void> => {
       const consumerId = consumers[worker % 4]!
@@ -55,16 +67,16 @@ describe.each(ENGINES)('everything at once on %s', (engine) => {
       const request = { consumerId, usageRequestId: `r-${ids++}`, aliasChatId: `room-${random(20)}` }
       const admission = await tenant.admit(request, { bootId: boot })
       const key = { ownerId: tenant.ownerId, runId: admission.run.runId }
-      const progress = { ...key, bootId: boot, items: [answer('x')], calls: [modelCall(1)] }
+      const progress = { ...key, bootId: boot, items: [answer('x')], calls: [modelCall(1)], version: 1, state: '{}' }
       await tenant.start(admission)
       const steps = [
-        () => platform.db.run(recordRunProgress, progress),
+        () => platform.db.run(recordStep, progress),
         () => platform.db.run(requestCancel, { ...key, mode: 'immediate' }),
         () =>
           platform.rows(
             `UPDATE replicas SET state = 'dead' WHERE boot_id = '${boot}' AND boot_id <> '${platform.bootId}'`,
           ),
-        () => recoverLostRuns(platform.db),
+        () => lost.takeUp(platform.bootId),
         () => tenant.finish(admission, { calls: [modelCall(2)], items: [answer('y')] }, boot),
         () => tenant.finish(admission, { state: 'failed', error: { code: 'upstream_timeout' } }, boot),
         () => tenant.finish(admission, { state: 'cancelled' }, boot),
@@ -96,7 +108,8 @@ describe.each(ENGINES)('everything at once on %s', (engine) => {
       }
     }
     await Promise.all(Array.from({ length: 48 }, (_, worker) => work(worker)))
-    await recoverLostRuns(platform.db)
+    await lost.takeUp(platform.bootId)
+    await Promise.all(finishing)
 
     expect(refusals.filter((refusal) => !EXPECTED.test(refusal))).toEqual([])
     expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])

@@ -137,7 +137,7 @@ describe.each(ENGINES)('keys of the platform on %s', (engine) => {
     const keys = { from: new Uint8Array(32), to: new Uint8Array(32).fill(1) }
     const serverKey = await loadServerKey(db, keys.from)
     const bootId = newId('boot')
-    await db.run(insertReplica, { bootId, version: 'test' })
+    await db.run(insertReplica, { bootId, version: 'test', lockId: null })
 
     const first = await rewrapKeys(db, keys).catch(String)
     await db.run(setReplicaState, { bootId, state: 'gone' })

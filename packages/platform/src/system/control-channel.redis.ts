@@ -8,6 +8,7 @@ const CHANNEL = 'bureau:control'
 const Message = z.discriminatedUnion('type', [
   z.object({ type: z.literal('cancel'), runId: z.string(), mode: CancelModeSchema }),
   z.object({ type: z.literal('revoked'), keyId: z.string() }),
+  z.object({ type: z.literal('lost_runs') }),
 ])
 
 /** Over a channel of Redis that all processes of an installation subscribe to. */

@@ -4,6 +4,8 @@ import type { CancelMode } from '@bureau/protocol'
 export type ControlMessage =
   | { readonly type: 'cancel'; readonly runId: string; readonly mode: CancelMode }
   | { readonly type: 'revoked'; readonly keyId: string }
+  /** Runs have lost their process, or were given up by it. */
+  | { readonly type: 'lost_runs' }
 
 /**
  * Tells the other processes at once what they would learn within seconds: from the records, or when a cache expires.

@@ -4,6 +4,7 @@ import {
   inParts,
   lastSeqOf,
   type LogEvent,
+  type LogResume,
   partAfter,
   type RunLogReader,
   type RunSnapshot,
@@ -20,6 +21,7 @@ type LiveRunLogOptions = {
   readonly older: (after: number) => AsyncIterable<EventBatch>
   /** Default 4 MiB. */
   readonly windowBytes?: number
+  readonly resume?: LogResume | undefined
 }
 
 /** The events of one run in memory, shared by all its readers: each has a position, none has a queue. */
@@ -36,6 +38,7 @@ export class LiveRunLog implements RunLogReader {
 
   constructor(options: LiveRunLogOptions) {
     this.#options = options
+    this.#lastSeq = (options.resume?.first ?? 1) - 1
   }
 
   get head(): number {
@@ -96,6 +99,7 @@ export class LiveRunLog implements RunLogReader {
     try {
       for (let position = after; ;) {
         this.#check(signal)
+        if (this.#isBetween(position)) position = this.#options.resume!.first - 1
         if (this.hasForgotten(position + 1)) {
           position = yield* this.#readOlder(position, signal)
           continue
@@ -129,6 +133,12 @@ export class LiveRunLog implements RunLogReader {
     const reset = this.reset()
     yield reset
     return reset.first
+  }
+
+  /** Whether nothing follows on this number before the first event of this process. */
+  #isBetween(position: number): boolean {
+    const { resume } = this.#options
+    return resume !== undefined && position >= resume.earlier && position < resume.first - 1
   }
 
   #check(signal: AbortSignal): void {

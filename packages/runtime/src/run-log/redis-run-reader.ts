@@ -1,5 +1,13 @@
 import type { RedisStream } from './redis-stream.ts'
-import { type EventBatch, inParts, isLastBatch, lastSeqOf, type LogEvent, type RunLogReader } from './run-log.ts'
+import {
+  type EventBatch,
+  inParts,
+  isAnnounced,
+  isLastBatch,
+  lastSeqOf,
+  type LogEvent,
+  type RunLogReader,
+} from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
 type RedisRunReaderOptions = {
@@ -55,7 +63,7 @@ export class RedisRunReader implements RunLogReader {
 
   async #after(position: number): Promise<EventBatch> {
     const batch = await reach(this.#stream.read(position))
-    const isWhole = batch && (batch.first === position + 1 || batch.events[0]?.type === 'log.reset')
+    const isWhole = batch && (batch.first === position + 1 || isAnnounced(batch))
     if (!isWhole) throw new StreamBroken('log_lost')
     return batch
   }

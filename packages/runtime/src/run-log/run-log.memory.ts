@@ -39,7 +39,8 @@ export class MemoryRunLogs implements RunLogs {
     if (this.#logs.has(run.runId)) throw new Error(`run ${run.runId} has a log already`)
     const { windowBytes } = this.#options
     const onEnd = (): void => this.#ended.add(() => this.forget(run.runId))
-    const log = new MemoryRunLog(run, { onEnd, ...(windowBytes !== undefined && { windowBytes }) })
+    const onAbandoned = (): void => this.forget(run.runId)
+    const log = new MemoryRunLog(run, { onEnd, onAbandoned, ...(windowBytes !== undefined && { windowBytes }) })
     this.#logs.set(run.runId, log)
     return log
   }
@@ -57,31 +58,36 @@ export class MemoryRunLogs implements RunLogs {
   sendReadersAway(): void {}
 
   async close(): Promise<void> {
-    for (const log of this.#logs.values()) log.abandon(new StreamBroken('server_shutdown'))
+    for (const log of [...this.#logs.values()]) log.abandon(new StreamBroken('server_shutdown'))
     this.#logs.clear()
   }
+}
+
+type MemoryRunLogOptions = {
+  readonly onEnd: () => void
+  readonly onAbandoned: () => void
+  readonly windowBytes?: number
 }
 
 class MemoryRunLog implements RunLog {
   readonly #live: LiveRunLog
   readonly #chunks: ChunkStorage | undefined
   readonly #onEnd: () => void
+  readonly #onAbandoned: () => void
   #storedSeq = 0
   #sealed = false
   #storing: Promise<void> | undefined
   /** Handed to storage, but not known to be there. */
   #unconfirmed: EventChunk | undefined
 
-  constructor(
-    { chunks, snapshot }: NewRunLog,
-    { onEnd, ...window }: { readonly onEnd: () => void; readonly windowBytes?: number },
-  ) {
+  constructor({ chunks, snapshot, resume }: NewRunLog, { onEnd, onAbandoned, ...window }: MemoryRunLogOptions) {
     const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
       for (const chunk of (await chunks?.read(after)) ?? []) yield decodeChunk(chunk)
     }
-    this.#live = new LiveRunLog({ snapshot, older, ...window })
+    this.#live = new LiveRunLog({ snapshot, older, resume, ...window })
     this.#chunks = chunks
     this.#onEnd = onEnd
+    this.#onAbandoned = onAbandoned
   }
 
   get head(): number {
@@ -139,6 +145,12 @@ class MemoryRunLog implements RunLog {
 
   abandon(error: StreamBroken): void {
     this.#live.abandon(error)
-    this.#onEnd()
+    this.#onAbandoned()
+  }
+
+  async handOver(): Promise<void> {
+    await this.#storing?.catch(() => {})
+    await this.store().catch(() => {}) // readers then miss what was shown last
+    this.abandon(new StreamBroken('run_handed_over'))
   }
 }

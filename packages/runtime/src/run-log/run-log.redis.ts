@@ -69,7 +69,7 @@ export class RedisRunLogs implements RunLogs {
     return logs
   }
 
-  create({ runId, snapshot }: NewRunLog): RunLog {
+  create({ runId, snapshot, resume }: NewRunLog): RunLog {
     if (this.#logs.has(runId)) throw new Error(`run ${runId} has a log already`)
     const { windowBytes } = this.#options
     const log = new RedisRunLog({
@@ -77,7 +77,10 @@ export class RedisRunLogs implements RunLogs {
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
       snapshot,
+      resume,
       onEnd: () => this.#ended.add(() => this.forget(runId)),
+      // Whoever goes on with the run writes to the same stream, where readers find it.
+      onAbandoned: () => this.forget(runId),
       ...(windowBytes !== undefined && { windowBytes }),
     })
     this.#logs.set(runId, log)
@@ -111,8 +114,9 @@ export class RedisRunLogs implements RunLogs {
     this.sendReadersAway()
     this.#redis.commands.off('ready', this.#onReady)
     clearInterval(this.#renewals)
-    for (const log of this.#logs.values()) log.abandon(new StreamBroken('server_shutdown'))
-    await Promise.all([...this.#logs.values()].map((log) => log.lastWrite()))
+    const logs = [...this.#logs.values()]
+    for (const log of logs) log.abandon(new StreamBroken('server_shutdown'))
+    await Promise.all(logs.map((log) => log.lastWrite()))
     this.#logs.clear()
   }
 
@@ -139,19 +143,20 @@ export class RedisRunLogs implements RunLogs {
   }
 }
 
-type RedisRunLogOptions = Pick<NewRunLog, 'snapshot'> & {
+type RedisRunLogOptions = Pick<NewRunLog, 'snapshot' | 'resume'> & {
   readonly stream: RedisStream
   /** False: writing now would fail, or spoil the stream. */
   readonly isReady: () => boolean
   readonly timer: FlushTimer
   readonly onEnd: () => void
+  readonly onAbandoned: () => void
   readonly windowBytes?: number
 }
 
 class RedisRunLog implements RunLog {
   readonly #live: LiveRunLog
   readonly #options: RedisRunLogOptions
-  #writtenSeq = 0
+  #writtenSeq: number
   /** How often Redis lost everything. */
   #losses = 0
   #anew = false
@@ -161,13 +166,14 @@ class RedisRunLog implements RunLog {
   #stopped = false
 
   constructor(options: RedisRunLogOptions) {
-    const { stream, snapshot, windowBytes } = options
+    const { stream, snapshot, resume, windowBytes } = options
     const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
       const batch = await stream.read(after).catch(() => undefined)
       if (batch) yield batch
     }
-    this.#live = new LiveRunLog({ snapshot, older, ...(windowBytes !== undefined && { windowBytes }) })
+    this.#live = new LiveRunLog({ snapshot, older, resume, ...(windowBytes !== undefined && { windowBytes }) })
     this.#options = options
+    this.#writtenSeq = this.#live.head
   }
 
   get head(): number {
@@ -206,7 +212,12 @@ class RedisRunLog implements RunLog {
   abandon(error: StreamBroken): void {
     if (!this.#live.ended) this.stop()
     this.#live.abandon(error)
-    this.#options.onEnd()
+    this.#options.onAbandoned()
+  }
+
+  async handOver(): Promise<void> {
+    await this.lastWrite()
+    this.abandon(new StreamBroken('run_handed_over'))
   }
 
   /** Nothing more is written to Redis. */
@@ -220,7 +231,7 @@ class RedisRunLog implements RunLog {
 
   /** Redis has lost the log: all of it is written again, or a `reset` for what has left memory. */
   writeAnew(): void {
-    this.#writtenSeq = 0
+    this.#writtenSeq = (this.#options.resume?.first ?? 1) - 1
     this.#losses++
     this.#anew = true
     this.#writeSoon()

@@ -21,8 +21,9 @@ export type LogEvent = RunEvent | LogReset | LogEnded
 /**
  * Events that follow on each other: the first has the number `first`, the next one the next number.
  *
- * Events of a run are numbered from 1 without a gap; only what recovery writes after a crash is far ahead. Wire formats
- * are functions from these events to text (`encode-batches.ts`).
+ * Events of a run are numbered from 1 without a gap, but for two jumps ahead: `run.resumed` has a number that no reader
+ * has seen, and so has what recovery writes of a run that nobody goes on with. Wire formats are functions from these
+ * events to text (`encode-batches.ts`).
  */
 export type EventBatch = { readonly first: number; readonly events: readonly LogEvent[] }
 
@@ -43,6 +44,16 @@ export type NewRunLog = {
   readonly chunks?: ChunkStorage
   /** Must describe the run exactly as its appended events do. Never waits. */
   readonly snapshot: () => RunSnapshot
+  /** Goes on with the log of a process that has given the run up. Absent: the run begins. */
+  readonly resume?: LogResume | undefined
+}
+
+/** Where the log of a process ends, and that of the next one begins. */
+export type LogResume = {
+  /** The number of the last event that is kept of the process before; 0: none is. */
+  readonly earlier: number
+  /** The number of the first event of this one. */
+  readonly first: number
 }
 
 /** Reads the log of one run. Any number of readers, each with its own position; none of them holds back the run. */
@@ -95,6 +106,9 @@ export interface RunLog extends RunLogReader {
 
   /** Breaks off all readers, at once and without an end: the run is no longer this process's business. */
   abandon(error: StreamBroken): void
+
+  /** As `abandon`, when all that was appended is kept for the process that goes on with the run, as far as it can be. */
+  handOver(): Promise<void>
 }
 
 /** The logs of all runs that this process executes, and where possible of those that others do. */
@@ -132,6 +146,11 @@ export function lastSeqOf({ first, events }: EventBatch): number {
 /** What of a batch comes after number `after`. */
 export function batchAfter({ first, events }: EventBatch, after: number): EventBatch {
   return after < first ? { first, events } : { first: after + 1, events: events.slice(after + 1 - first) }
+}
+
+/** Whether a batch begins with an event that says why numbers may be missing before it. */
+export function isAnnounced({ events: [first] }: EventBatch): boolean {
+  return first?.type === 'run.resumed' || first?.type === 'log.reset'
 }
 
 /** Whether nothing follows on this batch. */

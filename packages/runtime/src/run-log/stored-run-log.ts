@@ -4,6 +4,7 @@ import {
   type ChunkStorage,
   type EventBatch,
   inParts,
+  isAnnounced,
   isLastBatch,
   lastSeqOf,
   type LogEvent,
@@ -36,7 +37,7 @@ export class StoredRunLog implements RunLogReader {
   async hasAllAfter(after: number): Promise<boolean> {
     if (after >= this.head - this.#ending.events.length) return true
     const [next] = await this.#chunks.read(after)
-    return next !== undefined && next.firstSeq <= after + 1
+    return next !== undefined && (next.firstSeq <= after + 1 || isAnnounced(await decodeChunk(next)))
   }
 
   /**
@@ -61,8 +62,9 @@ export class StoredRunLog implements RunLogReader {
       const chunks = await this.#chunks.read(position)
       if (chunks.length === 0) return
       for (const chunk of chunks) {
-        if (chunk.firstSeq > position + 1) return
-        yield* inParts(batchAfter(await decodeChunk(chunk), position))
+        const batch = await decodeChunk(chunk)
+        if (chunk.firstSeq > position + 1 && !isAnnounced(batch)) return
+        yield* inParts(batchAfter(batch, position))
         position = Math.max(position, chunk.lastSeq)
       }
     }

@@ -1,5 +1,11 @@
 /** Why a stream ends without its last frame. */
-type BreakReason = 'run_failed' | 'run_taken_away' | 'server_shutdown' | 'log_lost' | 'log_unreachable'
+type BreakReason =
+  | 'run_failed'
+  | 'run_taken_away'
+  | 'run_handed_over'
+  | 'server_shutdown'
+  | 'log_lost'
+  | 'log_unreachable'
 
 /**
  * A stream that cannot go on. Whoever writes it to a client resets the connection, so that the client does not take

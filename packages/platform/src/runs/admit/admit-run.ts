@@ -221,7 +221,7 @@ async function insertRun(
 ): Promise<Reservation> {
   const id = newId('run')
   const { agencyId } = integration
-  const { onDisconnect, runTimeoutSeconds, maxTurns } = integration.settings
+  const { onDisconnect, whenRunnerLost = 'resume', runTimeoutSeconds, maxTurns } = integration.settings
   const context = request.userContext === null ? null : JSON.stringify(request.userContext)
   const reserved = await (chat ? reserveInChat : reserveWithChat)(tx, {
     id,
@@ -236,7 +236,10 @@ async function insertRun(
     consumerId: request.consumerId,
     usageRequestId: request.usageRequestId,
     textOnly: integration.textOnly,
-    input: { settings: { agencyId, onDisconnect, runTimeoutSeconds, maxTurns }, sandboxFiles: request.sandboxFiles },
+    input: {
+      settings: { agencyId, onDisconnect, whenRunnerLost, runTimeoutSeconds, maxTurns },
+      sandboxFiles: request.sandboxFiles,
+    },
     contextEnc: context === null ? null : seal(dataKey, contextPlace(ownerId, id), context),
     timeoutSeconds: runTimeoutSeconds,
     messageId: newId('msg'),

@@ -58,6 +58,10 @@ const UNTOUCHED = {
   lastEventSeq: 0,
   startedAt: null,
   finishedAt: null,
+  attempt: 1,
+  stalled: 0,
+  released: false,
+  waitingSince: null,
 } as const
 
 const insertInChat = prepared((tx, reservation: NewReservation) => {

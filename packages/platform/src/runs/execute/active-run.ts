@@ -1,8 +1,9 @@
 import { RunControl } from '@bureau/framework'
 import type { CancelMode, RunErrorCode } from '@bureau/protocol'
-import { type RunLog, type RunRecorder, StreamBroken } from '@bureau/runtime'
+import { type LogResume, type RunLog, type RunRecorder, StreamBroken } from '@bureau/runtime'
 import type { RunSettings } from '../../db/column-types.ts'
 import type { RunProgress } from './run-progress.ts'
+import type { ShownItem } from './shown-items.ts'
 
 /** A run that was reserved for this process. */
 export type ReservedRun = {
@@ -13,7 +14,25 @@ export type ReservedRun = {
   readonly chatId: string
   readonly agent: string
   readonly settings: RunSettings
+  /** Set when another process has worked on it before. */
+  readonly takenUp?: TakenUp | undefined
 }
+
+/** What is known of a run that another process has given up. */
+type TakenUp = {
+  /** How many processes have worked on it, this one included. */
+  readonly attempt: number
+  /** Processes that have died over it since its last step. */
+  readonly stalled: number
+  /** True: the process before has died. False: it has given the run up by itself. */
+  readonly lost: boolean
+  readonly log: LogResume
+  /** Items of which readers have seen something. */
+  readonly shown: readonly ShownItem[]
+}
+
+/** How long a run may take to its next step when its process stops. */
+export const HAND_OVER_MS = 10_000
 
 /** How long a run that is to be cancelled without its clients waits for them to come back. */
 const RECONNECT_MS = 10_000
@@ -40,6 +59,8 @@ export class ActiveRun {
     this.reserved = reserved
     ;({ log: this.log, recorder: this.recorder, progress: this.progress } = parts(this))
     this.ended = new Promise((resolve) => (this.#end = resolve))
+    // Its clients have lost their streams with the process before.
+    if (reserved.takenUp) this.#left()
   }
 
   /** Why it is to fail, when this process stopped it for a reason of its own. */
@@ -60,6 +81,12 @@ export class ActiveRun {
   fail(code: RunErrorCode): void {
     this.#stoppedBy ??= code
     this.control.cancel('immediate')
+  }
+
+  /** The run goes on in another process from its next step on; an integration may want it to fail instead. */
+  handOver(): void {
+    if (this.reserved.settings.whenRunnerLost === 'fail') this.fail('server_shutdown')
+    else this.control.handOver()
   }
 
   /** Stops the run at once and breaks its streams off, without an end. */

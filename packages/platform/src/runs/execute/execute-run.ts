@@ -1,22 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Agency, runAgency } from '@bureau/framework'
-import { ERRORS, ServiceError } from '@bureau/protocol'
+import { type Agency, runAgency, type RunResume, RunState } from '@bureau/framework'
+import { ERRORS } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { AttachmentAccess } from '../../attachments/attachment-access.ts'
 import { AttachmentFailure } from '../../attachments/attachment-failure.ts'
 import type { BlobStore } from '../../attachments/blob-store.ts'
 import { loadAttachments } from '../../attachments/load-attachments.ts'
 import { type AttachmentNote, noteAttachments } from '../../chats/note-attachment.ts'
-import { CommitUnknownError } from '../../db/database.ts'
+import { isPassing } from '../../db/database-error.ts'
 import type { AgencyMount } from '../../mount/agency-mount.ts'
 import type { AgencyMounts } from '../../mount/agency-mounts.ts'
 import { mountTools } from '../../mount/mount-tools.ts'
 import type { SignIns } from '../../oauth/open-sign-ins.ts'
 import type { PlatformStore } from '../../platform-store.ts'
 import type { RunContext } from './read-run-context.ts'
+import { handOverRun } from './hand-over-run.ts'
 import { startRun, type StartOutcome } from './start-run.ts'
 import type { ActiveRun } from './active-run.ts'
 import { type AttachmentParts, composeInput } from './compose-input.ts'
+import { withdrawnOf } from './shown-items.ts'
 import { type Outcome, settleRun } from './settle-run.ts'
 
 type ExecuteOptions = {
@@ -56,6 +58,7 @@ export async function executeRun(run: ActiveRun, options: ExecuteOptions): Promi
     const begun = await begin(run, options)
     if (begun.outcome === 'fenced') return run.fence()
     const finish = begun.outcome === 'started' ? await work(run, begun.context, options) : NOT_BEGUN[begun.outcome]
+    if (run.control.isHandedOver) return await handOverRun(run, options)
     await settleRun(run, finish, options)
     options.log.info({ runId, status: finish.status, code: finish.error?.code, usage: finish.usage }, 'run ended')
   } catch (error) {
@@ -86,9 +89,6 @@ async function begin(
   return { outcome: 'fenced' }
 }
 
-/** Whether the database was away or its answer was lost, rather than refusing what it was asked for. */
-const isPassing = (error: unknown): boolean => error instanceof ServiceError || error instanceof CommitUnknownError
-
 /** However often the database has to be asked. @throws What it refuses with, and when the run is stopped meanwhile. */
 async function persistently(run: ActiveRun, log: Logger, write: () => Promise<void>): Promise<void> {
   const { reserved, control } = run
@@ -108,10 +108,11 @@ async function work(run: ActiveRun, context: RunContext, options: ExecuteOptions
   try {
     const agency = options.agencies.get(settings.agencyId)
     if (!agency) return AGENCY_GONE
+    const resume = resumeOf(run, context)
     const mount = await options.mounts.of({ ownerId, integrationId: context.integrationId })
     if ((await mount.missing(context.input.sandboxFiles)).length > 0) return FILE_GONE
     const parts = await readAttachments(run, context, options)
-    return 'status' in parts ? parts : await converse(run, { context, parts, agency, mount }, options)
+    return 'status' in parts ? parts : await converse(run, { context, parts, agency, mount, resume }, options)
   } catch (error) {
     if (run.control.signal.aborted) return CANCELLED
     options.log.error({ err: error, runId }, 'a run could not be worked on')
@@ -149,22 +150,37 @@ type Work = {
   readonly parts: AttachmentParts
   readonly agency: Agency
   readonly mount: AgencyMount
+  readonly resume: RunResume | undefined
+}
+
+/** From where the run goes on, when another process has begun it. */
+function resumeOf({ reserved, progress, log }: ActiveRun, { recorded }: RunContext): RunResume | undefined {
+  const { takenUp } = reserved
+  if (!takenUp || !recorded) return undefined
+  progress.restore(recorded)
+  // Whoever reads from the start finds no more of the log than this process writes.
+  if (takenUp.log.earlier === 0) log.append({ type: 'log.reset', reason: 'log_lost', new_messages: progress.messages })
+  const state = recorded.state === null ? null : RunState.parse(JSON.parse(recorded.state))
+  const messages = recorded.items.map(({ item }) => item)
+  const { attempt, lost, shown } = takenUp
+  return { state, messages, usage: recorded.usage, attempt, lost, withdrawn: withdrawnOf(shown, { messages, state }) }
 }
 
 async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Promise<Outcome> {
-  const { context, parts, agency, mount } = work
+  const { context, parts, agency, mount, resume } = work
   const { ownerId, runId, settings } = run.reserved
   const ended = await runAgency(agency, composeInput(context, parts), {
     runId,
     environment: options.signIns.environmentOf(agency, ownerId),
     sink: run.recorder,
     journal: run.progress,
+    resume,
     control: run.control,
     approvals: false,
     // Agents of an integration without files need no tools for them.
     tools: (await options.mounts.isEmpty({ ownerId, integrationId: context.integrationId })) ? [] : mountTools(mount),
     maxTurns: settings.maxTurns,
-    timeoutMs: settings.runTimeoutSeconds * 1_000,
+    timeoutMs: resume ? Math.max(1, context.remainingMs) : settings.runTimeoutSeconds * 1_000,
     onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
     onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
   })

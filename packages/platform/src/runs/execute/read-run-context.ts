@@ -11,6 +11,7 @@ import { messageAttachments, runs } from '../../db/schema.ts'
 import { signInUserOf } from '../../security/credential-name.ts'
 import { unsealText } from '../../security/seal.ts'
 import { contextPlace } from '../admit/admit-run.ts'
+import { readRecordedRun, type RecordedRun } from '../../run-records/recorded-run.repo.ts'
 import type { RunRow } from '../../run-records/runs.repo.ts'
 
 /** Everything that the runner needs to know of a run. */
@@ -23,6 +24,10 @@ export type RunContext = {
   readonly userId: string
   readonly input: RunInputRecord
   readonly userContext: Readonly<Record<string, unknown>> | null
+  /** Milliseconds until its deadline. */
+  readonly remainingMs: number
+  /** What the process before has recorded; null for a run that begins. */
+  readonly recorded: RecordedRun | null
   /** The chat so far, oldest first; the last message with this run's id is the one to answer. */
   readonly history: readonly HistoryMessage[]
 }
@@ -51,6 +56,8 @@ export const contextColumns = {
   agent: runs.agent,
   input: runs.input,
   contextEnc: runs.contextEnc,
+  attempt: runs.attempt,
+  remainingMs: sql<number>`(extract(epoch FROM ${runs.deadlineAt} - now()) * 1000)::float8`.mapWith(Number),
   messages: sql<StoredMessage[]>`(
     SELECT coalesce(json_agg(json_build_object(
       'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
@@ -59,9 +66,10 @@ export const contextColumns = {
   hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
 }
 
-type ContextRow = Pick<RunRow, Exclude<keyof typeof contextColumns, 'messages' | 'hasAttachments'>> & {
+type ContextRow = Pick<RunRow, Exclude<keyof typeof contextColumns, 'messages' | 'hasAttachments' | 'remainingMs'>> & {
   readonly messages: readonly StoredMessage[]
   readonly hasAttachments: boolean
+  readonly remainingMs: number
 }
 
 const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
@@ -80,9 +88,11 @@ export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Arra
     ...message,
     attachments: (bySeq.get(message.seq) ?? []).map((row) => contextAttachment(row, dataKey)),
   }))
-  const { id: runId, chatId, integrationId, agent, input } = run
+  const { id: runId, chatId, integrationId, agent, input, remainingMs } = run
   const userId = signInUserOf(run)
-  return { runId, chatId, integrationId, agent, userId, input, userContext: openContext(run, dataKey), history }
+  const userContext = openContext(run, dataKey)
+  const recorded = run.attempt > 1 ? await readRecordedRun(tx, { ownerId: run.ownerId, runId }) : null
+  return { runId, chatId, integrationId, agent, userId, input, userContext, history, remainingMs, recorded }
 }
 
 function openContext(run: ContextRow, dataKey: Uint8Array): RunContext['userContext'] {

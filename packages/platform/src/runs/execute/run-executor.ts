@@ -1,13 +1,25 @@
+import { RUN_STATE_VERSION } from '@bureau/framework'
 import type { CancelMode } from '@bureau/protocol'
-import { COALESCE_MS, type EventChunk, FlushTimer, type Logger, type RunLogs, RunRecorder } from '@bureau/runtime'
+import {
+  type ChunkStorage,
+  COALESCE_MS,
+  type EventChunk,
+  FlushTimer,
+  type Logger,
+  type LogResume,
+  type RunLogs,
+  RunRecorder,
+  StoredRunLog,
+} from '@bureau/runtime'
 import type { PlatformStore } from '../../platform-store.ts'
 import { appendEventChunk, readEventChunks } from '../../run-records/event-chunks.ts'
-import { RECOVERY_GAP } from '../recover/recover-lost-runs.ts'
-import { recordOutcome } from '../settle/record-outcome.ts'
+import type { RunKey } from '../../run-records/runs.repo.ts'
 import { listOwnRuns } from '../recover/list-own-runs.ts'
-import type { Ending } from '../settle/write-outcome.ts'
-import { ActiveRun, type ReservedRun } from './active-run.ts'
+import { EVENTS_OF_ATTEMPT, MAX_STALLED } from '../recover/take-up-policy.ts'
+import { type TakenRun, takeUpRun } from '../recover/take-up-run.ts'
+import { ActiveRun, HAND_OVER_MS, type ReservedRun } from './active-run.ts'
 import { RunProgress } from './run-progress.ts'
+import { readShownItems, type ShownItem } from './shown-items.ts'
 
 type RunExecutorOptions = {
   readonly store: PlatformStore
@@ -26,6 +38,7 @@ export class RunExecutor {
   readonly #runs = new Map<string, ActiveRun>()
   readonly #coalesce = new FlushTimer(COALESCE_MS)
   readonly #storing: NodeJS.Timeout
+  readonly #taking = new Set<string>()
   #draining = false
   #nextToStore = 0
 
@@ -55,19 +68,58 @@ export class RunExecutor {
   }
 
   /**
-   * Looks after runs that are this process's in the records and that it does not know. A reserved run is begun:
-   * the answer to its COMMIT was lost. A running one is ended: something of ours went wrong, and its chat must
-   * not stay occupied.
+   * Looks after runs that are this process's in the records and that it does not know: the answer to a COMMIT was lost,
+   * or something of ours went wrong. A reserved run is begun, and with a running one this process goes on.
    */
   async adopt(bootId: string): Promise<void> {
     const { store, log } = this.#options
     for (const run of await store.db.run(listOwnRuns, bootId)) {
-      const { ownerId, runId, state, lastEventSeq } = run
-      if (this.#runs.has(runId)) continue
+      const { ownerId, runId, state } = run
+      if (this.#runs.has(runId) || this.#taking.has(runId)) continue
       log.warn({ runId, state }, 'a run of this process was not known to it')
       if (state === 'reserved') this.start({ ...run, bootId })
-      else await store.db.run(recordOutcome, { ownerId, runId, bootId, ending: lostEnding(lastEventSeq) })
+      else {
+        const taken = await store.db.run(takeUpRun, { ownerId, runId, bootId, version: RUN_STATE_VERSION })
+        if (taken.outcome === 'taken') this.takeUp(taken.run)
+      }
     }
+  }
+
+  /** Goes on with a run that was given to this process. */
+  takeUp({ before, ...reserved }: TakenRun): void {
+    const { runId } = reserved
+    this.#taking.add(runId)
+    const begin = async (): Promise<void> => {
+      // After an earlier loss of this process it may still be at work on it.
+      await this.#runs.get(runId)?.ended
+      const takenUp = before && { ...before, ...(await this.#earlierLog(reserved, before)) }
+      this.start({ ...reserved, ...(takenUp && { takenUp }) })
+    }
+    void begin()
+      .catch((error: unknown) => this.#options.log.error({ err: error, runId }, 'a run could not be taken up'))
+      .finally(() => this.#taking.delete(runId))
+  }
+
+  /** True: it works on a run that other processes have died over, and that has made no step yet. */
+  get hasSuspect(): boolean {
+    return [...this.#runs.values()].some(({ reserved: { takenUp }, progress }) => {
+      return takenUp?.stalled === MAX_STALLED - 1 && progress.steps === 0
+    })
+  }
+
+  /** What is left of the log of the process before, and where that of this one begins. */
+  async #earlierLog(
+    { ownerId, runId }: ReservedRun,
+    { attempt, lastEventSeq }: NonNullable<TakenRun['before']>,
+  ): Promise<{ log: LogResume; shown: readonly ShownItem[] }> {
+    const { store, logs } = this.#options
+    const first = (attempt - 1) * EVENTS_OF_ATTEMPT + 1
+    const chunks = storedChunks(store, { ownerId, runId })
+    const stored = new StoredRunLog({ chunks, lastSeq: lastEventSeq + 1, ending: [] })
+    const found = await logs.find(runId).catch(() => undefined)
+    const earlier = found ?? { read: stored.read.bind(stored), head: lastEventSeq }
+    const shown = await readShownItems(earlier).catch(() => [])
+    return { log: { earlier: earlier.head, first }, shown }
   }
 
   find(runId: string): ActiveRun | undefined {
@@ -84,11 +136,16 @@ export class RunExecutor {
     for (const run of this.#runs.values()) if (run.reserved.bootId === bootId) run.fence()
   }
 
-  /** Admits no more and lets runs finish, at most `drainMs`; what is left then fails with `server_shutdown`. */
+  /**
+   * Admits no more and lets runs finish, at most `drainMs`. What is left then is given to other processes: after the next
+   * step of each run, or at once when that takes longer than ten seconds.
+   */
   async drain(drainMs: number): Promise<void> {
     this.#draining = true
     await Promise.race([this.#allEnded(), aborted(AbortSignal.timeout(drainMs))])
-    for (const run of this.#runs.values()) run.fail('server_shutdown')
+    for (const run of this.#runs.values()) run.handOver()
+    await Promise.race([this.#allEnded(), aborted(AbortSignal.timeout(HAND_OVER_MS))])
+    for (const run of this.#runs.values()) run.control.handedOver()
     await this.#allEnded()
     clearInterval(this.#storing)
   }
@@ -103,12 +160,15 @@ export class RunExecutor {
     const writer = { ownerId, runId, bootId }
     const onError = (error: unknown): void =>
       this.#options.log.warn({ err: error, runId }, 'a write of a run is repeated')
-    const progress = new RunProgress({ db: store.db, writer, onFenced: () => run.fence(), onError })
+    const { signal } = run.control
+    const progress = new RunProgress({ db: store.db, writer, signal, onFenced: () => run.fence(), onError })
+    logs.forget(runId)
     const log = logs.create({
       runId,
+      resume: run.reserved.takenUp?.log,
       chunks: {
         append: async (chunk) => this.#appendChunk(run, chunk),
-        read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks,
+        read: storedChunks(store, { ownerId, runId }).read,
       },
       snapshot: () => ({ new_messages: progress.messages, ...(recorder.partial && { partial: recorder.partial }) }),
     })
@@ -135,17 +195,8 @@ export class RunExecutor {
   }
 }
 
-/** As of a run whose process died: its last events are made from the record. */
-function lostEnding(lastEventSeq: number): Ending {
-  return {
-    state: 'failed',
-    error: { code: 'runner_lost' },
-    items: [],
-    partial: null,
-    calls: [],
-    lastEventSeq: lastEventSeq + RECOVERY_GAP + 2,
-    eventChunk: null,
-  }
+function storedChunks({ db }: PlatformStore, run: RunKey): Pick<ChunkStorage, 'read'> {
+  return { read: async (afterSeq) => (await db.run(readEventChunks, { ...run, afterSeq })).chunks }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -1,40 +1,58 @@
-import { newMessagesForClient, type RunJournal } from '@bureau/framework'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { newMessagesForClient, type RunJournal, type RunState, RunStopped } from '@bureau/framework'
 import type { Message, UsageByModel } from '@bureau/protocol'
+import { isPassing } from '../../db/database-error.ts'
 import type { Database } from '../../db/database.ts'
 import { newId } from '../../ids.ts'
-import { recordRunProgress, type RunWriter } from '../../run-records/record-run-progress.ts'
+import { recordStep, type RunWriter } from '../../run-records/record-step.ts'
 import type { ModelCall, RunItemRecord } from '../../run-records/run-output.repo.ts'
 
 type RunProgressOptions = {
   readonly db: Database
   readonly writer: RunWriter
+  /** Aborts when the run is stopped. */
+  readonly signal: AbortSignal
   /** The run was taken away from this process: nothing of it may be written any more. */
   readonly onFenced: () => void
   readonly onError: (error: unknown) => void
 }
 
+/** What the process before has recorded. */
+type RecordedProgress = {
+  readonly items: readonly RunItemRecord[]
+  /** How many model calls. */
+  readonly calls: number
+}
+
 const RETRY_MS = 500
-/** What comes together is written together; above all, the last answer with the end of its run. */
-const GATHER_MS = 20
 
 /**
- * Brings what a run produces into the records while it goes on: complete items, and the usage of each model call.
+ * Records the steps of a run: complete items, the usage of each model call, and how far the run has come.
  *
- * One write at a time, with all that has come together meanwhile. What could not be written yet is kept and tried again;
- * repeated writes store and charge everything once.
+ * One write at a time, with all that has come together meanwhile; repeated writes store and charge everything once. What
+ * comes after the last step belongs to the transaction that ends the run.
  */
 export class RunProgress implements RunJournal {
   readonly #options: RunProgressOptions
   readonly #items: RunItemRecord[] = []
   readonly #calls: ModelCall[] = []
+  #earlierCalls = 0
   #storedItems = 0
   #storedCalls = 0
+  #state: RunState | undefined
+  #asked = 0
+  #kept = 0
   #writing: Promise<void> | undefined
-  #scheduled: NodeJS.Timeout | undefined
-  #closed = false
 
   constructor(options: RunProgressOptions) {
     this.#options = options
+  }
+
+  /** Goes on from what the process before has recorded. */
+  restore({ items, calls }: RecordedProgress): void {
+    this.#items.push(...items)
+    this.#storedItems = items.length
+    this.#earlierCalls = calls
   }
 
   /** The complete items so far, as in the `messages` frame. */
@@ -42,64 +60,63 @@ export class RunProgress implements RunJournal {
     return newMessagesForClient(this.#items.map(({ item }) => item))
   }
 
+  /** Steps that this process has recorded. */
+  get steps(): number {
+    return this.#kept
+  }
+
   stored(message: Message): void {
     if (isUserMessage(message)) return // in the chat since the admission
     this.#items.push({ id: newId('msg'), item: message })
-    this.#schedule()
   }
 
   counted(answer: UsageByModel): void {
-    this.#calls.push({ callSeq: this.#calls.length + 1, ...answer })
-    this.#schedule()
+    this.#calls.push({ callSeq: this.#earlierCalls + this.#calls.length + 1, ...answer })
   }
 
-  commit(): undefined {
-    return undefined
+  async commit(state: RunState): Promise<void> {
+    this.#state = state
+    const ticket = ++this.#asked
+    while (this.#kept < ticket) {
+      this.#writing ??= this.#write().finally(() => (this.#writing = undefined))
+      await this.#writing
+    }
   }
 
   /** Ends writing. What is not known to be stored belongs to the transaction that ends the run. */
   async close(): Promise<{ items: readonly RunItemRecord[]; calls: readonly ModelCall[] }> {
-    this.#closed = true
-    this.#unschedule()
-    await this.#writing
+    await this.#writing?.catch(() => {})
     return { items: this.#items.slice(this.#storedItems), calls: this.#calls.slice(this.#storedCalls) }
   }
 
-  #schedule(): void {
-    if (this.#closed || this.#scheduled || this.#writing) return
-    this.#scheduled = setTimeout(() => this.#write(), GATHER_MS)
+  async #write(): Promise<void> {
+    const { db, writer, onFenced } = this.#options
+    const ticket = this.#asked
+    const items = this.#items.slice(this.#storedItems)
+    const calls = this.#calls.slice(this.#storedCalls)
+    const { version } = this.#state!
+    const step = { ...writer, items, calls, version, state: JSON.stringify(this.#state) }
+    const outcome = await this.#persistently(() => db.run(recordStep, step))
+    if (outcome === 'fenced') {
+      onFenced()
+      throw new RunStopped('cancelled')
+    }
+    this.#storedItems += items.length
+    this.#storedCalls += calls.length
+    this.#kept = ticket
   }
 
-  #unschedule(): void {
-    clearTimeout(this.#scheduled)
-    this.#scheduled = undefined
-  }
-
-  #write(): void {
-    this.#scheduled = undefined
-    this.#writing = this.#writeAll().finally(() => {
-      this.#writing = undefined
-      const rest = this.#items.length > this.#storedItems || this.#calls.length > this.#storedCalls
-      if (rest && !this.#closed) this.#scheduled = setTimeout(() => this.#write(), RETRY_MS)
-    })
-  }
-
-  async #writeAll(): Promise<void> {
-    const { db, writer, onFenced, onError } = this.#options
-    try {
-      while (!this.#closed && (this.#items.length > this.#storedItems || this.#calls.length > this.#storedCalls)) {
-        const items = this.#items.slice(this.#storedItems)
-        const calls = this.#calls.slice(this.#storedCalls)
-        const outcome = await db.run(recordRunProgress, { ...writer, items, calls })
-        if (outcome === 'fenced') {
-          this.#closed = true
-          return onFenced()
-        }
-        this.#storedItems += items.length
-        this.#storedCalls += calls.length
+  /** However often the database has to be asked: a run waits rather than going on with what may be lost. */
+  async #persistently<T>(write: () => Promise<T>): Promise<T> {
+    const { signal, onError } = this.#options
+    for (;;) {
+      try {
+        return await write()
+      } catch (error) {
+        if (!isPassing(error)) throw error
+        onError(error)
+        await sleep(RETRY_MS, undefined, { ref: false, signal })
       }
-    } catch (error) {
-      onError(error)
     }
   }
 }

@@ -3,7 +3,7 @@ import { tenantOperation } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { runs } from '../../db/schema.ts'
 import { contextColumns, readRunContext, type RunContext } from './read-run-context.ts'
-import type { RunWriter } from '../../run-records/record-run-progress.ts'
+import type { RunWriter } from '../../run-records/record-step.ts'
 import { findRun, isRun } from '../../run-records/runs.repo.ts'
 import { isActive } from '../../run-records/run-view.ts'
 

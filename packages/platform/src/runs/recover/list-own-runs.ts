@@ -11,7 +11,6 @@ type OwnRun = {
   readonly agent: string
   readonly settings: RunSettings
   readonly state: 'reserved' | 'running'
-  readonly lastEventSeq: number
 }
 
 /** Long after every admission has had its answer. */
@@ -29,7 +28,6 @@ export const listOwnRuns = systemOperation(
         agent: runs.agent,
         input: runs.input,
         state: runs.state,
-        lastEventSeq: runs.lastEventSeq,
       })
       .from(runs)
       .where(

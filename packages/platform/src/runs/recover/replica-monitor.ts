@@ -1,9 +1,13 @@
 import type { ReplicaPulse } from './replicas.repo.ts'
 
-/** A process is dead when its counter stood still over this many successful polls in a row: 45 seconds. */
-const DEAD_AFTER_POLLS = 9
-/** Polls that come faster than this do not count: a delayed timer cannot bunch them up. */
-const POLL_MS = 5_000
+/** How often a process says that it lives, and how long its counter may stand still. */
+export type Pace = { readonly beatMs: number; readonly deadAfterMs: number }
+
+/** Of processes whose lock goes with them: their heartbeats show only that they are not stopped. */
+export const LOCKED: Pace = { beatMs: 5_000, deadAfterMs: 45_000 }
+/** Of processes that have nothing else, because a pooler is between them and the database. */
+export const UNLOCKED: Pace = { beatMs: 2_000, deadAfterMs: 12_000 }
+
 /** Timers fire a little early or late. */
 const TOLERANCE_MS = 250
 
@@ -14,27 +18,33 @@ const TOLERANCE_MS = 250
  * outage never makes the processes declare each other dead.
  */
 export class ReplicaMonitor {
-  readonly #seen = new Map<string, { hbSeq: number; still: number }>()
+  readonly #seen = new Map<string, { hbSeq: number; stillMs: number }>()
+  readonly #pollMs: number
   #lastPollAt = -Infinity
+
+  /** @param pollMs - How often it is asked. Polls that come faster do not count: a delayed timer cannot bunch them up. */
+  constructor({ pollMs }: { readonly pollMs: number }) {
+    this.#pollMs = pollMs
+  }
 
   /** @param now Monotonic milliseconds. @returns Processes to declare dead, with the counter they stood still at. */
   observe(pulses: readonly ReplicaPulse[], now: number): ReplicaPulse[] {
-    if (now - this.#lastPollAt < POLL_MS - TOLERANCE_MS) return []
+    if (now - this.#lastPollAt < this.#pollMs - TOLERANCE_MS) return []
     this.#lastPollAt = now
     const present = new Set(pulses.map((pulse) => pulse.bootId))
     for (const bootId of this.#seen.keys()) if (!present.has(bootId)) this.#seen.delete(bootId)
-    return pulses.filter((pulse) => this.#count(pulse) >= DEAD_AFTER_POLLS)
+    return pulses.filter((pulse) => this.#count(pulse) >= (pulse.isLocked ? LOCKED : UNLOCKED).deadAfterMs)
   }
 
   pollFailed(): void {
     this.#seen.clear()
   }
 
-  /** How many polls in a row the counter has stood still. The poll that saw it first does not count. */
+  /** For how long the counter has stood still, by whole polls. The poll that saw it first does not count. */
   #count({ bootId, hbSeq }: ReplicaPulse): number {
     const seen = this.#seen.get(bootId)
-    const still = seen?.hbSeq === hbSeq ? seen.still + 1 : 0
-    this.#seen.set(bootId, { hbSeq, still })
-    return still
+    const stillMs = seen?.hbSeq === hbSeq ? seen.stillMs + this.#pollMs : 0
+    this.#seen.set(bootId, { hbSeq, stillMs })
+    return stillMs
   }
 }

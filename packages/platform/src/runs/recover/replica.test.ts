@@ -10,37 +10,81 @@ import { requestCancel } from '../../run-records/request-cancel.ts'
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 
 describe('ReplicaMonitor', () => {
-  const still = [{ bootId: 'a', hbSeq: 7 }]
+  const still = [{ bootId: 'a', hbSeq: 7, isLocked: true }]
 
   test('a process is dead after nine polls without a heartbeat', () => {
-    const monitor = new ReplicaMonitor()
+    const monitor = new ReplicaMonitor({ pollMs: 5_000 })
     const verdicts = Array.from({ length: 11 }, (_, poll) => monitor.observe(still, poll * 5_000).length)
     expect(verdicts).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
   })
 
+  test('without a lock a process is dead after twelve seconds', () => {
+    const monitor = new ReplicaMonitor({ pollMs: 2_000 })
+    const pulses = [{ bootId: 'a', hbSeq: 7, isLocked: false }]
+    const verdicts = Array.from({ length: 8 }, (_, poll) => monitor.observe(pulses, poll * 2_000).length)
+    expect(verdicts).toEqual([0, 0, 0, 0, 0, 0, 1, 1])
+  })
+
   test('one heartbeat begins the count anew', () => {
-    const monitor = new ReplicaMonitor()
+    const monitor = new ReplicaMonitor({ pollMs: 5_000 })
     for (let poll = 0; poll < 9; poll++) expect(monitor.observe(still, poll * 5_000)).toEqual([])
-    expect(monitor.observe([{ bootId: 'a', hbSeq: 8 }], 45_000)).toEqual([])
+    expect(monitor.observe([{ bootId: 'a', hbSeq: 8, isLocked: true }], 45_000)).toEqual([])
     for (let poll = 10; poll < 18; poll++) {
-      expect(monitor.observe([{ bootId: 'a', hbSeq: 8 }], poll * 5_000)).toEqual([])
+      expect(monitor.observe([{ bootId: 'a', hbSeq: 8, isLocked: true }], poll * 5_000)).toEqual([])
     }
-    expect(monitor.observe([{ bootId: 'a', hbSeq: 8 }], 90_000)).toEqual([{ bootId: 'a', hbSeq: 8 }])
+    expect(monitor.observe([{ bootId: 'a', hbSeq: 8, isLocked: true }], 90_000)).toEqual([
+      { bootId: 'a', hbSeq: 8, isLocked: true },
+    ])
   })
 
   test('polls that a delayed timer bunches up count once', () => {
-    const monitor = new ReplicaMonitor()
+    const monitor = new ReplicaMonitor({ pollMs: 5_000 })
     for (let poll = 0; poll < 100; poll++) expect(monitor.observe(still, 60_000 + poll)).toEqual([])
   })
 
   // After an outage of the database everybody's counter has stood still, and nobody is dead.
   test('a failed poll forgets everything', () => {
-    const monitor = new ReplicaMonitor()
+    const monitor = new ReplicaMonitor({ pollMs: 5_000 })
     for (let poll = 0; poll < 9; poll++) monitor.observe(still, poll * 5_000)
     monitor.pollFailed()
     for (let poll = 20; poll < 29; poll++) expect(monitor.observe(still, poll * 5_000)).toEqual([])
     expect(monitor.observe(still, 29 * 5_000)).toHaveLength(1)
   })
+})
+
+describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
+  test('a process whose session ends is dead within two seconds, and one that is only silent is not', async () => {
+    const platform = await openTestStore('postgres')
+    const deaths = Promise.withResolvers<void>()
+    const start = (onDeaths?: () => void): Promise<Replica> =>
+      Replica.start({
+        db: platform.db,
+        directUrl: platform.url,
+        version: 'test',
+        onFenced: () => {},
+        onCancels: () => {},
+        onError: () => {},
+        ...(onDeaths && { onDeaths }),
+      })
+    const watcher = await start(deaths.resolve)
+    const [victim, silent] = [await start(), await start()]
+    const lockOf = async ({ bootId }: Replica): Promise<unknown> =>
+      (await platform.rows(`SELECT lock_id FROM replicas WHERE boot_id = '${bootId}'`))[0]?.['lock_id']
+    const isWatching = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 0
+      AND classid = (hashtext(current_schema()) & 2147483647)::oid`
+    await expect.poll(() => platform.rows(isWatching), { timeout: 5_000 }).toHaveLength(1)
+
+    // As after a kill -9: the session is gone, and nobody takes the lock again.
+    const lockId = await lockOf(victim)
+    const terminated = await endAgainAndAgain(platform, lockId, deaths.promise)
+
+    const states = await platform.rows(`SELECT boot_id, state FROM replicas`)
+    const stateOf = ({ bootId }: Replica): unknown => states.find((row) => row['boot_id'] === bootId)?.['state']
+    expect([stateOf(watcher), stateOf(victim), stateOf(silent)]).toEqual(['live', 'dead', 'live'])
+    expect(terminated).toBeGreaterThan(0)
+    for (const replica of [victim, silent, watcher]) await replica.close()
+    await platform.drop()
+  }, 30_000)
 })
 
 describe.each(ENGINES)('Replica on %s', (engine) => {
@@ -56,6 +100,7 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     let down = false
     const fenced: string[] = []
     const cancels: string[] = []
+    const taken: string[] = []
     const { db } = platform
     const wire: Database = {
       engine: db.engine,
@@ -69,6 +114,7 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
       version: 'test',
       onFenced: (bootId) => fenced.push(bootId),
       onCancels: (wished) => cancels.push(...wished.map((one) => `${one.runId} ${one.mode}`)),
+      onTaken: ({ runId }) => taken.push(runId),
       onError: () => {},
       now: () => clock,
     })
@@ -76,6 +122,7 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
       replica,
       fenced,
       cancels,
+      taken,
       advance: (ms: number) => {
         clock += ms
       },
@@ -103,7 +150,7 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     await replica.close()
   })
 
-  test('drained it admits no more and its runs go on; closed it is gone and what it left is ended', async () => {
+  test('drained it admits no more and its runs go on; closed it is gone and another one goes on with what it left', async () => {
     const { replica } = await startReplica()
     const tenant = await platform.addTenant()
     const { bootId } = replica
@@ -116,8 +163,12 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     expect(await stateOf(bootId)).toBe('gone')
 
     const next = await startReplica()
-    const [left] = await platform.rows(`SELECT state, error_code FROM runs WHERE id = '${forgotten.run.runId}'`)
-    expect(left).toEqual({ state: 'failed', error_code: 'runner_lost' })
+    await next.replica.sweep() // what the other live process of the test has not taken
+    const { runId } = forgotten.run
+    const [left] = await platform.rows(`SELECT state, boot_id, attempt FROM runs WHERE id = '${runId}'`)
+    expect(left).toEqual({ state: 'reserved', boot_id: next.replica.bootId, attempt: 2 })
+    expect(next.taken).toEqual([runId])
+    await tenant.finish(forgotten, {}, next.replica.bootId)
     await next.replica.close()
   })
 
@@ -132,7 +183,7 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     await replica.close()
   })
 
-  test('watches others and ends the runs of one that died, when there are others', async () => {
+  test('watches others and goes on with the runs of one that died, when there are others', async () => {
     const watcher = await startReplica()
     const victim = await startReplica()
     if (engine === 'pglite') {
@@ -142,15 +193,18 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     }
     const tenant = await platform.addTenant()
     const admission = await tenant.admit({}, { bootId: victim.replica.bootId })
-    for (let poll = 0; poll < 9; poll++) {
+    for (let poll = 0; poll < 6; poll++) {
       await watcher.replica.watch()
-      watcher.advance(5_000)
+      watcher.advance(2_000)
     }
     expect(await stateOf(victim.replica.bootId)).toBe('live')
     await watcher.replica.watch()
     expect(await stateOf(victim.replica.bootId)).toBe('dead')
     await watcher.replica.sweep()
-    expect(await tenant.finish(admission, {}, victim.replica.bootId)).toBe('already_ended')
+    await watcher.replica.sweep()
+    expect(watcher.taken).toEqual([admission.run.runId])
+    expect(await tenant.finish(admission, {}, victim.replica.bootId)).toBe('fenced')
+    expect(await tenant.finish(admission, {}, watcher.replica.bootId)).toBe('settled')
     const next = await tenant.admit({ chatId: admission.run.chatId }, { bootId: watcher.replica.bootId })
     expect(next.outcome).toBe('admitted')
     expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])
@@ -158,14 +212,16 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
   })
 
   test.runIf(engine === 'postgres')(
-    'cut off for 30 seconds it fences itself before anyone can declare it dead',
+    'cut off for 8 seconds without a lock it fences itself before anyone can declare it dead',
     async () => {
       const { replica, fenced, advance, setDown } = await startReplica()
       const lost = replica.bootId
       await replica.beat()
       setDown(true)
-      advance(29_999)
-      replica.checkFence()
+      for (const ms of [2_500, 2_500, 2_999]) {
+        advance(ms)
+        replica.checkFence()
+      }
       expect(fenced).toEqual([])
       advance(1)
       replica.checkFence()
@@ -183,3 +239,16 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     },
   )
 })
+
+/** Ends the sessions that hold a lock, as fast as they come back. @returns How many. */
+async function endAgainAndAgain(platform: TestStore, lockId: unknown, until: Promise<void>): Promise<number> {
+  let isOver = false
+  let ended = 0
+  void until.then(() => (isOver = true))
+  while (!isOver) {
+    const rows = await platform.rows(`SELECT pg_terminate_backend(pid) FROM pg_locks
+      WHERE locktype = 'advisory' AND objid = ${String(lockId)}::oid AND objsubid = 2`)
+    ended += rows.length
+  }
+  return ended
+}

@@ -1,7 +1,8 @@
 import type { Database } from '../../db/database.ts'
 import { newId } from '../../ids.ts'
-import { recoverLostRuns } from './recover-lost-runs.ts'
-import { ReplicaMonitor } from './replica-monitor.ts'
+import type { RunView } from '../../run-records/run-view.ts'
+import { ReplicaLock } from './replica-lock.ts'
+import { LOCKED, type Pace, ReplicaMonitor, UNLOCKED } from './replica-monitor.ts'
 import {
   beatReplica,
   declareDead,
@@ -11,10 +12,13 @@ import {
   type PendingCancel,
   setReplicaState,
 } from './replicas.repo.ts'
-import type { RunView } from '../../run-records/run-view.ts'
+import { LostRuns } from './take-up-lost-runs.ts'
+import type { TakenRun } from './take-up-run.ts'
 
 type ReplicaOptions = {
   readonly db: Database
+  /** The database itself, for the lock by which the others see that this process lives. Absent: heartbeats alone. */
+  readonly directUrl?: string | undefined
   readonly version: string
   /**
    * This process may no longer write to its runs: abort them and drop their clients without an `end`. Admissions must
@@ -23,45 +27,69 @@ type ReplicaOptions = {
   readonly onFenced: (lostBootId: string) => void
   /** Runs of this process that are to stop. Named again with every heartbeat until they have ended. */
   readonly onCancels: (cancels: readonly PendingCancel[]) => void
-  /** Runs of dead processes that this one has just ended. */
-  readonly onRecovered?: (runs: readonly RunView[]) => void
+  /** A run of a dead process was given to this one. */
+  readonly onTaken?: (run: TakenRun) => void
+  /** Runs of dead processes that nobody goes on with. */
+  readonly onEnded?: (runs: readonly RunView[]) => void
+  /** Processes were declared dead: the others may want to look at once. */
+  readonly onDeaths?: () => void
+  /** As in `LostRuns`. */
+  readonly hasSuspect?: () => boolean
   /** A step failed, most likely because the database is away; it is repeated. */
   readonly onError: (error: unknown) => void
   /** Monotonic milliseconds. */
   readonly now?: () => number
 }
 
-const STEP_MS = 5_000
-/** Below the earliest moment at which others can declare this process dead (40 s). */
-const FENCE_AFTER_MS = 30_000
+/** Below the earliest moment at which others declare a process dead whose lock is gone with its machine (8 s), */
+const LOCK_FENCE_MS = 5_000
+/** below that of a process with heartbeats alone (12 s), */
+const BEAT_FENCE_MS = 8_000
+/** and of one with a lock whose heartbeats do not come (45 s). */
+const FENCE_MS = 30_000
+/** A process whose timers are this late was stopped. What it knows of the database is as old. */
+const STOPPED_MS = 3_000
 
 /**
- * This process among the others: heartbeat, self-fence, watching the others, ending their lost runs.
+ * This process among the others: lock, heartbeat, self-fence, watching the others, taking up their lost runs.
  *
- * `start` returns once the process is known and, on an embedded database, the runs of its predecessor have ended.
+ * `start` returns once the process is known and, on an embedded database, the runs of its predecessor have gone on here.
  */
 export class Replica {
   readonly #options: ReplicaOptions
   readonly #now: () => number
-  readonly #monitor = new ReplicaMonitor()
+  readonly #lost: LostRuns
+  readonly #monitor: ReplicaMonitor
+  #lock: ReplicaLock | undefined
   #bootId = newId('boot')
   /** False until the database knows this process. */
   #known = false
+  #draining = false
   /** Earlier lives that the database does not yet know to have ended. */
   readonly #ended = new Set<string>()
   #aliveAt: number
+  #awakeAt: number
+  #checkedAt: number
   #step: Promise<void> = Promise.resolve()
 
   private constructor(options: ReplicaOptions) {
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
-    this.#aliveAt = this.#now()
+    this.#aliveAt = this.#awakeAt = this.#checkedAt = this.#now()
+    this.#monitor = new ReplicaMonitor({ pollMs: this.#pace.beatMs })
+    const { db, onTaken = () => {}, onEnded = () => {}, hasSuspect = () => false } = options
+    this.#lost = new LostRuns({ db, onTaken, onEnded, hasSuspect })
   }
 
   static async start(options: ReplicaOptions): Promise<Replica> {
     const replica = new Replica(options)
+    const { db, directUrl: url, onError } = options
+    if (url !== undefined) {
+      const onDead = (bootIds: readonly string[]): void => void replica.#declareDead(bootIds).catch(onError)
+      replica.#lock = await ReplicaLock.open({ url, now: replica.#now, onDead, onError })
+    }
     await replica.#register()
-    if (options.db.engine === 'pglite') await options.db.run(declareOthersDead, replica.bootId)
+    if (db.engine === 'pglite') await db.run(declareOthersDead, replica.bootId)
     await replica.sweep()
     return replica
   }
@@ -71,9 +99,14 @@ export class Replica {
     return this.#bootId
   }
 
-  /** Repeats `beat`, `watch` and `sweep` every five seconds, and looks after the fence every second. */
+  get #pace(): Pace {
+    const { db, directUrl } = this.#options
+    return directUrl !== undefined || db.engine === 'pglite' ? LOCKED : UNLOCKED
+  }
+
+  /** Repeats `beat`, `watch` and `sweep`, and looks after the fence every second. */
   startTimers(): void {
-    const steps = setInterval(() => void this.#tick(), STEP_MS)
+    const steps = setInterval(() => void this.#tick(), this.#pace.beatMs)
     const fence = setInterval(() => this.checkFence(), 1_000)
     steps.unref()
     fence.unref()
@@ -98,16 +131,24 @@ export class Replica {
     if (cancels.length > 0) this.#options.onCancels(cancels)
   }
 
-  /** Fences this process when no heartbeat has succeeded for 30 seconds: others are about to take its chats over. */
+  /**
+   * Fences this process when it could not show for a while that it lives: others are about to take its chats over. Time
+   * in which the process was stopped does not count, because its lock was held all the same.
+   */
   checkFence(): void {
-    const alone = this.#options.db.engine === 'pglite' // the folder's lock keeps others out
-    if (this.#known && !alone && this.#now() - this.#aliveAt >= FENCE_AFTER_MS) this.#fence()
+    const now = this.#now()
+    if (now - this.#checkedAt > STOPPED_MS) this.#awakeAt = now
+    this.#checkedAt = now
+    if (!this.#known || this.#options.db.engine === 'pglite') return // the folder's lock keeps others out
+    const silentMs = (aliveAt: number): number => now - Math.max(aliveAt, this.#awakeAt)
+    const isLockLost = this.#lock !== undefined && silentMs(this.#lock.aliveAt) >= LOCK_FENCE_MS
+    if (isLockLost || silentMs(this.#aliveAt) >= (this.#lock ? FENCE_MS : BEAT_FENCE_MS)) this.#fence()
   }
 
-  /** Looks at the heartbeats of the others. On an embedded database there are none. */
+  /** Looks at the heartbeats of the others. On an embedded database there are none; of processes with locks, one looks. */
   async watch(): Promise<void> {
     const { db } = this.#options
-    if (db.engine === 'pglite') return
+    if (db.engine === 'pglite' || this.#lock?.isWatcher === false) return
     try {
       const pulses = await db.run(listPulses, undefined)
       const others = pulses.filter((pulse) => pulse.bootId !== this.#bootId)
@@ -118,14 +159,19 @@ export class Replica {
     }
   }
 
-  /** Ends the runs of processes that have ended. */
+  /** Goes on with the runs of processes that have ended. */
   async sweep(): Promise<void> {
-    const recovered = await recoverLostRuns(this.#options.db)
-    if (recovered.length > 0) this.#options.onRecovered?.(recovered)
+    if (this.#known && !this.#draining) await this.#lost.takeUp(this.#bootId)
   }
 
-  /** Admits no more runs (`admitRun` refuses with `server_draining`); its own go on. */
+  /** Sweeps at once, or after the sweep that is under way. Never throws. */
+  look(): void {
+    this.#step = this.#step.then(() => this.sweep()).catch(this.#options.onError)
+  }
+
+  /** Admits no more runs (`admitRun` refuses with `server_draining`) and takes none up; its own go on. */
   async drain(): Promise<void> {
+    this.#draining = true
     await this.#options.db.run(setReplicaState, { bootId: this.#bootId, state: 'draining' })
   }
 
@@ -133,7 +179,20 @@ export class Replica {
   async close(): Promise<void> {
     this.#stopTimers()
     await this.#step
-    await this.#options.db.run(setReplicaState, { bootId: this.#bootId, state: 'gone' })
+    try {
+      await this.#options.db.run(setReplicaState, { bootId: this.#bootId, state: 'gone' })
+    } finally {
+      await this.#lock?.close()
+    }
+  }
+
+  async #declareDead(bootIds: readonly string[]): Promise<void> {
+    const { db, onDeaths } = this.#options
+    const others = bootIds.filter((bootId) => bootId !== this.#bootId)
+    const declared = await Promise.all(others.map((bootId) => db.run(declareDead, { bootId, hbSeq: null })))
+    if (!declared.includes(true)) return
+    onDeaths?.()
+    this.look()
   }
 
   async #tick(): Promise<void> {
@@ -157,11 +216,11 @@ export class Replica {
   async #register(): Promise<void> {
     const { db, version } = this.#options
     for (const bootId of this.#ended) {
-      await db.run(setReplicaState, { bootId, state: 'gone' }) // a sweep ends what it still had
+      await db.run(setReplicaState, { bootId, state: 'gone' }) // what it still had goes on elsewhere
       this.#ended.delete(bootId)
     }
     const sentAt = this.#now()
-    await db.run(insertReplica, { bootId: this.#bootId, version })
+    await db.run(insertReplica, { bootId: this.#bootId, version, lockId: this.#lock?.id ?? null })
     this.#known = true
     this.#aliveAt = sentAt
   }

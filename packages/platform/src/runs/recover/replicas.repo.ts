@@ -1,7 +1,8 @@
-import { and, asc, eq, inArray, isNotNull, ne, sql } from 'drizzle-orm'
-import { systemOperation } from '../../db/operation.ts'
+import { and, asc, eq, inArray, isNotNull, ne, or, sql } from 'drizzle-orm'
+import { systemOperation, type Tx } from '../../db/operation.ts'
 import { replicas, runs } from '../../db/schema.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
+import { MAX_STALLED } from './take-up-policy.ts'
 
 export type ReplicaRow = typeof replicas.$inferSelect
 
@@ -10,7 +11,7 @@ export type PendingCancel = RunKey & { readonly mode: 'immediate' | 'after_turn'
 
 export const insertReplica = systemOperation(
   { source: import.meta.url, name: 'insertReplica', lane: 'run' },
-  async (tx, replica: { bootId: string; version: string }): Promise<void> => {
+  async (tx, replica: { bootId: string; version: string; lockId: number | null }): Promise<void> => {
     await tx.insert(replicas).values(replica).onConflictDoNothing() // repeated after a lost answer
   },
 )
@@ -50,56 +51,93 @@ export const setReplicaState = systemOperation(
   },
 )
 
-export type ReplicaPulse = { readonly bootId: string; readonly hbSeq: number }
+/** `isLocked`: the process holds a lock as long as it is connected, so that its heartbeats say only that it is not stopped. */
+export type ReplicaPulse = { readonly bootId: string; readonly hbSeq: number; readonly isLocked: boolean }
 
 /** What the monitor looks at: the counters of all processes that are not known to have ended. */
 export const listPulses = systemOperation(
   { source: import.meta.url, name: 'listPulses', lane: 'run' },
   (tx): Promise<ReplicaPulse[]> =>
     tx
-      .select({ bootId: replicas.bootId, hbSeq: replicas.hbSeq })
+      .select({
+        bootId: replicas.bootId,
+        hbSeq: replicas.hbSeq,
+        isLocked: sql<boolean>`${replicas.lockId} IS NOT NULL`,
+      })
       .from(replicas)
       .where(inArray(replicas.state, ['live', 'draining'])),
 )
 
+/** `hbSeq`: the counter at which it stood still. Null: the process has lost its lock, whatever it counts. */
+type Death = { readonly bootId: string; readonly hbSeq: number | null }
+
 /** Declares a process dead, unless its counter has moved since it was seen. */
 export const declareDead = systemOperation(
   { source: import.meta.url, name: 'declareDead', lane: 'run' },
-  async (tx, { bootId, hbSeq }: ReplicaPulse): Promise<boolean> => {
+  async (tx, { bootId, hbSeq }: Death): Promise<boolean> => {
     const declared = await tx
       .update(replicas)
       .set({ state: 'dead' })
-      .where(and(eq(replicas.bootId, bootId), eq(replicas.hbSeq, hbSeq), inArray(replicas.state, ['live', 'draining'])))
+      .where(
+        and(
+          eq(replicas.bootId, bootId),
+          hbSeq === null ? undefined : eq(replicas.hbSeq, hbSeq),
+          inArray(replicas.state, ['live', 'draining']),
+        ),
+      )
       .returning({ bootId: replicas.bootId })
+    await countDeaths(tx, declared)
     return declared.length > 0
   },
 )
+
+/**
+ * A process that has died counts against the runs that it had: against one alone, if it had one that others have died
+ * over already.
+ */
+async function countDeaths(tx: Tx, dead: readonly { readonly bootId: string }[]): Promise<void> {
+  for (const { bootId } of dead) {
+    await tx.execute(sql`WITH own AS (
+        SELECT id, stalled, max(stalled) OVER () AS most FROM runs WHERE boot_id = ${bootId} AND state = 'running'
+      )
+      UPDATE runs SET stalled = runs.stalled + 1 FROM own
+      WHERE runs.id = own.id AND NOT runs.released AND (own.most < ${MAX_STALLED - 1} OR own.stalled = own.most)`)
+  }
+}
 
 /** Declares every process but this one dead. For the embedded database, whose folder admits one process only. */
 export const declareOthersDead = systemOperation(
   { source: import.meta.url, name: 'declareOthersDead', lane: 'run' },
   async (tx, bootId: string): Promise<void> => {
-    await tx
+    const declared = await tx
       .update(replicas)
       .set({ state: 'dead' })
       .where(and(ne(replicas.bootId, bootId), inArray(replicas.state, ['live', 'draining'])))
+      .returning({ bootId: replicas.bootId })
+    await countDeaths(tx, declared)
   },
 )
 
-/** Active runs whose process has ended, at most 100, oldest first. */
+export type LostRun = RunKey & { readonly stalled: number }
+
+/** Active runs that no process works on, at most 500, oldest first, and the processes that could, in order. */
 export const listLostRuns = systemOperation(
   { source: import.meta.url, name: 'listLostRuns', lane: 'run' },
-  (tx): Promise<RunKey[]> =>
-    tx
-      .select({ ownerId: runs.ownerId, runId: runs.id })
+  async (tx): Promise<{ lost: LostRun[]; live: string[] }> => {
+    const isGone = sql`(${replicas.state} IS NULL OR ${replicas.state} IN ('dead','gone'))`
+    const lost = await tx
+      .select({ ownerId: runs.ownerId, runId: runs.id, stalled: runs.stalled })
       .from(runs)
       .leftJoin(replicas, eq(replicas.bootId, runs.bootId))
-      .where(
-        and(
-          inArray(runs.state, ['reserved', 'running']),
-          sql`(${replicas.state} IS NULL OR ${replicas.state} IN ('dead','gone'))`,
-        ),
-      )
+      .where(and(inArray(runs.state, ['reserved', 'running']), or(runs.released, isGone)))
       .orderBy(asc(runs.id))
-      .limit(100),
+      .limit(500)
+    if (lost.length === 0) return { lost, live: [] }
+    const live = await tx
+      .select({ bootId: replicas.bootId })
+      .from(replicas)
+      .where(eq(replicas.state, 'live'))
+      .orderBy(asc(replicas.bootId))
+    return { lost, live: live.map(({ bootId }) => bootId) }
+  },
 )

@@ -1,7 +1,7 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { AttachmentState } from '../../db/column-types.ts'
 import { prepared } from '../../db/prepared.ts'
-import { members, messageAttachments, runEventChunks, runs } from '../../db/schema.ts'
+import { members, messageAttachments, runEventChunks, runs, runStates } from '../../db/schema.ts'
 import { announcing, type OutboxTopic } from '../../outbox/outbox.repo.ts'
 import { outputParts, type OutputValues } from '../../run-records/run-output.repo.ts'
 import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
@@ -52,11 +52,24 @@ export const updateEnded = prepared((tx, ended: EndedRun) => {
       .set({ activeRuns: sql`${members.activeRuns} - 1` })
       .where(and(sql`${members.id} = ${memberId}`, eq(members.ownerId, ownerId))),
   )
+  const forgotten = tx
+    .$with('forgotten')
+    .as(tx.delete(runStates).where(and(eq(runStates.runId, runId), eq(runStates.ownerId, ownerId))))
   const announced = tx.$with('announced').as(announcing(tx, { ownerId, topic, eventId, runId, payload }))
   return tx
-    .with(...outputParts(tx, ended), logged, settled, freed, announced)
+    .with(...outputParts(tx, ended), logged, settled, freed, forgotten, announced)
     .update(runs)
-    .set({ state, usage, finishedAt, contextEnc: null, lastEventSeq, errorCode, errorClass, errorMessage })
+    .set({
+      state,
+      usage,
+      finishedAt,
+      contextEnc: null,
+      released: false,
+      lastEventSeq,
+      errorCode,
+      errorClass,
+      errorMessage,
+    })
     .where(isRun({ ownerId, runId }))
     .returning({ id: runs.id })
 })

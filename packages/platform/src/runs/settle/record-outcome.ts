@@ -1,5 +1,5 @@
 import { tenantOperation } from '../../db/operation.ts'
-import type { RunWriter } from '../../run-records/record-run-progress.ts'
+import type { RunWriter } from '../../run-records/record-step.ts'
 import { holdRun } from '../../run-records/hold-run.ts'
 import { runViews } from '../../run-records/run-views.ts'
 import { isActive, type RunView } from '../../run-records/run-view.ts'
@@ -29,7 +29,7 @@ export const recordOutcome = tenantOperation(
 )
 
 /** The answer about a run that has ended before. */
-export function endedAlready([run]: readonly RunView[]): RecordedOutcome {
+function endedAlready([run]: readonly RunView[]): RecordedOutcome {
   if (!run) throw new Error('a run has a view')
   return { outcome: 'already_ended', run }
 }

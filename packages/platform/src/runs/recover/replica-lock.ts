@@ -1,0 +1,162 @@
+import { randomInt } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client } from 'pg'
+import { sqlstateOf } from '../../db/database-error.ts'
+
+type ReplicaLockOptions = {
+  /** Of the database itself: a pooler would hand the session on. */
+  readonly url: string
+  /** Monotonic milliseconds. */
+  readonly now: () => number
+  /** These processes have lost their lock, and with it their life. Called in the process that watches the others. */
+  readonly onDead: (bootIds: readonly string[]) => void
+  readonly onError: (error: unknown) => void
+}
+
+const CHECK_MS = 2_000
+const WATCH_MS = 500
+const RECONNECT_MS = 250
+const ANSWER_MS = 3_000
+/** After a restart of the database all locks are gone, and everybody needs a moment to take theirs again. */
+const WARM_UP_MS = 10_000
+
+/** Locks of several installations in one database must not meet. */
+const CLASS = '(hashtext(current_schema()) & 2147483647)'
+/** The lock of the one process that watches the others. */
+const WATCHER = 0
+
+/** So that the server notices a lost machine after 9 seconds, and frees what its session had locked. */
+const SETTINGS =
+  'SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 9000'
+
+const MISSING = `SELECT boot_id FROM replicas WHERE state IN ('live','draining') AND lock_id IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND objid = lock_id::oid
+    AND classid = ${CLASS}::oid AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+
+/**
+ * Shows the other processes that this one lives, by a lock that its session holds: the server frees it when the process
+ * dies, and not when the process is only stopped.
+ *
+ * Nobody ever waits for a lock, because a waiting session keeps a snapshot and with it VACUUM from its work. One process
+ * watches all: the one that has got the watcher's lock. The others try for it with each of their checks.
+ */
+export class ReplicaLock {
+  /** Its number, as the records have it. */
+  readonly id = randomInt(1, 2 ** 31 - 1)
+  readonly #options: ReplicaLockOptions
+  readonly #closing = new AbortController()
+  #aliveAt: number
+  #isWatcher = false
+  #missing: ReadonlySet<string> = new Set()
+  #running: Promise<void> = Promise.resolve()
+
+  private constructor(options: ReplicaLockOptions) {
+    this.#options = options
+    this.#aliveAt = options.now()
+  }
+
+  /** @throws Error the database cannot be reached. */
+  static async open(options: ReplicaLockOptions): Promise<ReplicaLock> {
+    const lock = new ReplicaLock(options)
+    const client = await lock.#connect()
+    lock.#running = lock.#keep(client)
+    return lock
+  }
+
+  /** When the lock was surely held, or the database was away for everybody. Monotonic milliseconds. */
+  get aliveAt(): number {
+    return this.#aliveAt
+  }
+
+  /** True: this process watches the others. */
+  get isWatcher(): boolean {
+    return this.#isWatcher
+  }
+
+  /** Gives the lock back. Call it when the records say that the process has ended. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#running
+  }
+
+  /** Holds the lock over any number of connections. Never throws. */
+  async #keep(first: Client): Promise<void> {
+    let client: Client | undefined = first
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      try {
+        client ??= await this.#connect()
+        await this.#hold(client)
+      } catch (error) {
+        if (signal.aborted) break
+        if (isAwayForAll(error)) this.#aliveAt = this.#options.now()
+        this.#options.onError(error)
+      }
+      this.#isWatcher = false
+      await client?.end().catch(() => {})
+      client = undefined
+      await sleep(RECONNECT_MS, undefined, { signal, ref: false }).catch(() => {})
+    }
+    await client?.end().catch(() => {})
+  }
+
+  /** Others may hold the same lock: a session of this process that the server still takes for alive. */
+  async #connect(): Promise<Client> {
+    const client = new Client({
+      connectionString: this.#options.url,
+      connectionTimeoutMillis: ANSWER_MS,
+      query_timeout: ANSWER_MS,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 3_000,
+    })
+    client.on('error', () => {}) // the query in progress, or the next one, fails by itself
+    try {
+      await client.connect()
+      await client.query(SETTINGS)
+      await client.query(`SELECT pg_advisory_lock_shared(${CLASS}, $1)`, [this.id])
+    } catch (error) {
+      await client.end().catch(() => {})
+      throw error
+    }
+    this.#aliveAt = this.#options.now()
+    return client
+  }
+
+  /** Looks after the lock, and after the others, until the connection is lost. @throws What has happened to it. */
+  async #hold(client: Client): Promise<void> {
+    const { now } = this.#options
+    const connectedAt = now()
+    const lost = new AbortController()
+    client.once('end', () => lost.abort(new Error('the connection was lost')))
+    const signal = AbortSignal.any([this.#closing.signal, lost.signal])
+    this.#missing = new Set()
+    for (;;) {
+      if (this.#isWatcher) await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS })
+      else this.#isWatcher = await tryToWatch(client)
+      this.#aliveAt = now()
+      await sleep(this.#isWatcher ? WATCH_MS : CHECK_MS, undefined, { signal, ref: false })
+    }
+  }
+
+  /** A process is dead whose lock is missing twice in a row. */
+  async #watch(client: Client, { isWarm }: { readonly isWarm: boolean }): Promise<void> {
+    const { rows } = await client.query<{ boot_id: string }>(MISSING)
+    const missing = rows.map((row) => row.boot_id)
+    const dead = missing.filter((bootId) => this.#missing.has(bootId))
+    this.#missing = new Set(missing)
+    if (isWarm && dead.length > 0) this.#options.onDead(dead)
+  }
+}
+
+async function tryToWatch(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ watches: boolean }>(
+    `SELECT pg_try_advisory_lock(${CLASS}, ${WATCHER}) AS watches`,
+  )
+  return rows[0]?.watches === true
+}
+
+/** The machine answers, and the server on it does not serve: nobody else can act on a lock that is missing. */
+function isAwayForAll(error: unknown): boolean {
+  const refused = error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
+  return refused || /^57P0[123]/.test(sqlstateOf(error) ?? '')
+}

@@ -1,0 +1,111 @@
+import { and, eq, sql } from 'drizzle-orm'
+import type { RunSettings } from '../../db/column-types.ts'
+import { tenantOperation, type Tx } from '../../db/operation.ts'
+import { replicas, runs, runStates } from '../../db/schema.ts'
+import { type HeldRun, holdRun } from '../../run-records/hold-run.ts'
+import type { RunWriter } from '../../run-records/record-step.ts'
+import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
+import type { RunView } from '../../run-records/run-view.ts'
+import { type Ending, writeOutcome } from '../settle/write-outcome.ts'
+import { EVENTS_OF_ATTEMPT, MAX_STALLED } from './take-up-policy.ts'
+
+/** A run that was given to this process. */
+export type TakenRun = {
+  readonly ownerId: string
+  readonly runId: string
+  readonly bootId: string
+  readonly chatId: string
+  readonly agent: string
+  readonly settings: RunSettings
+  /** Null: no process had begun it. */
+  readonly before: {
+    readonly attempt: number
+    readonly stalled: number
+    /** True: the process before has died. */
+    readonly lost: boolean
+    /** The last event that is in the records; those of other stores are not counted. */
+    readonly lastEventSeq: number
+  } | null
+}
+
+/**
+ * `taken`: this process goes on with the run. `ended`: nobody does. `left`: written nothing; it has an owner or an end, or
+ * it is for a process of another version.
+ */
+export type TakeUp =
+  | { readonly outcome: 'taken'; readonly run: TakenRun }
+  | { readonly outcome: 'ended'; readonly run: RunView }
+  | { readonly outcome: 'left' }
+
+type TakeUpRun = RunWriter & {
+  /** Of the states that this process knows. */
+  readonly version: number
+}
+
+/**
+ * Gives a run that has lost its process to this one: a new owner and a higher attempt, which make every write of the one
+ * before void. Of all who try exactly one gets it.
+ *
+ * It ends instead when it was to be cancelled, when three processes have died over it without a step, and when its integration wants
+ * it to.
+ */
+export const takeUpRun = tenantOperation(
+  { source: import.meta.url, name: 'takeUpRun', lane: 'run' },
+  async (tx, writer: TakeUpRun): Promise<TakeUp> => {
+    const held = await holdRun(tx, writer)
+    if (!held || !(await isFree(tx, held.run, writer.bootId))) return { outcome: 'left' }
+    const ending = endingOf(held.run)
+    if (ending) return { outcome: 'ended', run: await writeOutcome(tx, held, ending) }
+    if (!(await isKnown(tx, held, writer.version))) return { outcome: 'left' }
+    return { outcome: 'taken', run: await give(tx, held.run, writer.bootId) }
+  },
+)
+
+/** Whether nobody works on the run, and this process is there to. */
+async function isFree(tx: Tx, run: RunRow, bootId: string): Promise<boolean> {
+  if (run.state !== 'reserved' && run.state !== 'running') return false
+  if ((await stateOf(tx, bootId)) !== 'live') return false
+  // This process may have been given it without an answer.
+  if (run.released || run.bootId === bootId) return true
+  const state = await stateOf(tx, run.bootId)
+  return state !== 'live' && state !== 'draining'
+}
+
+async function stateOf(tx: Tx, bootId: string): Promise<string | undefined> {
+  const [replica] = await tx.select({ state: replicas.state }).from(replicas).where(eq(replicas.bootId, bootId))
+  return replica?.state
+}
+
+function endingOf(run: RunRow): Ending | undefined {
+  const cancelled = run.cancelRequestedAt !== null
+  const mayGoOn = run.released || (run.input.settings.whenRunnerLost !== 'fail' && run.stalled < MAX_STALLED)
+  if (mayGoOn && !cancelled) return undefined
+  return {
+    state: cancelled ? 'cancelled' : 'failed',
+    error: cancelled ? null : { code: 'runner_lost' },
+    items: [],
+    partial: null,
+    calls: [],
+    lastEventSeq: Math.max(run.lastEventSeq, run.attempt * EVENTS_OF_ATTEMPT) + (cancelled ? 1 : 2),
+    eventChunk: null,
+  }
+}
+
+/** A state of another version is left to a process that knows it, as long as the run may take. */
+async function isKnown(tx: Tx, { run, now }: HeldRun, version: number): Promise<boolean> {
+  const [kept] = await tx
+    .select({ version: runStates.version })
+    .from(runStates)
+    .where(and(eq(runStates.runId, run.id), eq(runStates.ownerId, run.ownerId)))
+  return !kept || kept.version === version || run.deadlineAt < now
+}
+
+async function give(tx: Tx, run: RunRow, bootId: string): Promise<TakenRun> {
+  const { ownerId, id: runId, chatId, agent, input, stalled, lastEventSeq, released } = run
+  await tx
+    .update(runs)
+    .set({ bootId, attempt: sql`${runs.attempt} + 1`, released: false })
+    .where(isRun({ ownerId, runId }))
+  const before = run.state === 'reserved' ? null : { attempt: run.attempt + 1, stalled, lost: !released, lastEventSeq }
+  return { ownerId, runId, bootId, chatId, agent, settings: input.settings, before }
+}
