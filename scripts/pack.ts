@@ -50,7 +50,9 @@ function compile(project = 'tsconfig.build.json'): void {
   }
   for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
   execFileSync(process.execPath, [path.join(ROOT, 'scripts/build-console.ts')])
-  cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), { recursive: true })
+  cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
+    recursive: true,
+  })
   if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
 }
 

@@ -25,6 +25,7 @@ import { newId } from './ids.ts'
 import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
 import { oauthRoutes } from './oauth/oauth.routes.ts'
+import { approvalRoutes } from './completions/approvals.routes.ts'
 import { runRoutes } from './completions/runs.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
 import { fileRoutes } from './uploads/files.routes.ts'
@@ -37,6 +38,7 @@ export const ROUTES: readonly Route[] = [
   ...completionRoutes,
   ...chatRoutes,
   ...runRoutes,
+  ...approvalRoutes,
   ...memberRoutes,
   ...integrationRoutes,
   ...apiKeyRoutes,

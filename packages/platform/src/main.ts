@@ -128,7 +128,7 @@ export async function equipPlatform(
     store,
     logs,
     log,
-    execute: (run) => executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
+    execute: (run) => executeRun(run, { ...config, store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
   })
   const replica = await Replica.start({
     db: store.db,

@@ -94,6 +94,7 @@ export const AgencyList = z
 export const ApiKeyScope = z.enum([
   '*',
   'runs',
+  'runs:approve',
   'chats:read',
   'chats:write',
   'members:read',

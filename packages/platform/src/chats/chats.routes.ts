@@ -19,7 +19,7 @@ import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
-import { findRequestStatus, getChatStatus } from './chat-status.ts'
+import { findAliasStatus, findRequestStatus, getChatStatus } from './chat-status.ts'
 import { listMessages } from './list-messages.ts'
 import { createChat, deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
 
@@ -48,7 +48,7 @@ export const chatRoutes: readonly Route[] = [
       url: '/v1/chat_status',
       id: 'findChatStatus',
       tag: 'Chats',
-      summary: 'Find out what became of a completion, by its usageRequestId',
+      summary: 'Find out what became of a completion, by its usageRequestId or the alias of its chat',
       description:
         '404 usage_request_not_found: nothing is reserved under this id at this moment. Sending the same completion ' +
         'with the same id is then safe.',
@@ -56,7 +56,7 @@ export const chatRoutes: readonly Route[] = [
       query: ChatStatusQuery,
       examples: { response: EXAMPLES.status },
       success: { 200: ChatStatus },
-      errors: ['usage_request_not_found', 'integration_not_found'],
+      errors: ['usage_request_not_found', 'integration_not_found', 'chat_not_found'],
     },
     findStatus,
   ),
@@ -160,12 +160,14 @@ async function create({
 
 async function findStatus(call: Call<z.output<typeof ChatStatusQuery>>): Promise<Answered<200, ChatStatus>> {
   const { platform, caller, query } = call
-  const { apiIntegrationId: integrationId, usageRequestId } = query
+  const { apiIntegrationId: integrationId, usageRequestId, aliasChatId: alias } = query
   requireScope(caller, 'runs', integrationId)
   const { ownerId } = caller
-  return ok(
-    withEventsUrl(call, await platform.store.db.run(findRequestStatus, { ownerId, integrationId, usageRequestId })),
-  )
+  const { db } = platform.store
+  const status = await (usageRequestId === undefined
+    ? db.run(findAliasStatus, { ownerId, integrationId, alias: alias! })
+    : db.run(findRequestStatus, { ownerId, integrationId, usageRequestId }))
+  return ok(withEventsUrl(call, status))
 }
 
 function withEventsUrl({ platform, request }: Call, status: ChatStatus): ChatStatus {

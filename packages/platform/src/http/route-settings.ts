@@ -12,7 +12,9 @@ import type { Call, Given, Route, Rules } from './route.ts'
 /** What the rows of the platform demand of a request: storable addresses, scopes, valid input, one answer per `Idempotency-Key`. */
 export function routeSettings(platform: Platform): RouteSettings<Given, Rules> {
   return {
-    configOf: ({ scope, admits = false, nullableBody = false }) => ({ open: scope === null, admits, nullableBody }),
+    configOf: ({ scope, admits = false, nullableBody = false, listBody = false }) => {
+      return { open: scope === null, admits, nullableBody, listBody }
+    },
     admit: (route, request) => {
       requireStorable({ ...(request.params as object), ...(request.query as object) })
       return { platform, caller: allowedCaller(route, request) }

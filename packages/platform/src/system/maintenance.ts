@@ -6,6 +6,7 @@ import { backupDatabase } from '../db/backup.ts'
 import { sweepAllExpired } from '../db/sweep-expired.ts'
 import { vacuumDatabase } from '../db/vacuum.ts'
 import { repairDrift } from '../members/repair-drift.ts'
+import { releaseOverdueRuns } from '../runs/approve/wake-processes.ts'
 import { expireUploads } from '../uploads/manage-uploads.ts'
 import { setMountUsage } from '../uploads/mount-usage.ts'
 import { deliverWebhooks } from '../webhooks/deliver-webhooks.ts'
@@ -20,6 +21,7 @@ type Task = { readonly name: string; readonly everyMs: number; readonly work: (p
 const TASKS: readonly Task[] = [
   { name: 'deliver webhooks', everyMs: 1_000, work: deliverWebhooks },
   { name: 'adopt runs', everyMs: 5_000, work: ({ executor, replica }) => executor.adopt(replica.bootId) },
+  { name: 'release overdue runs', everyMs: 5_000, work: releaseOverdueRuns },
   { name: 'sweep', everyMs: MINUTE_MS, work: ({ store }) => sweepAllExpired(store.db) },
   { name: 'expire uploads', everyMs: MINUTE_MS, work: dropExpiredUploads },
   { name: 'measure mounts', everyMs: 5 * MINUTE_MS, work: measureMounts },

@@ -148,9 +148,9 @@ class MemoryRunLog implements RunLog {
     this.#onAbandoned()
   }
 
-  async handOver(): Promise<void> {
+  async handOver(reason: 'run_handed_over' | 'run_waits'): Promise<void> {
     await this.#storing?.catch(() => {})
     await this.store().catch(() => {}) // readers then miss what was shown last
-    this.abandon(new StreamBroken('run_handed_over'))
+    this.abandon(new StreamBroken(reason))
   }
 }

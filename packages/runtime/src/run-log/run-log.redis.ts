@@ -215,9 +215,9 @@ class RedisRunLog implements RunLog {
     this.#options.onAbandoned()
   }
 
-  async handOver(): Promise<void> {
+  async handOver(reason: 'run_handed_over' | 'run_waits'): Promise<void> {
     await this.lastWrite()
-    this.abandon(new StreamBroken('run_handed_over'))
+    this.abandon(new StreamBroken(reason))
   }
 
   /** Nothing more is written to Redis. */
