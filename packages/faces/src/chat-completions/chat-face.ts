@@ -65,7 +65,7 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
   if (isStreamed) {
     const functions = new Set(input.callerOptions?.functions?.map(({ name }) => name))
     const includeUsage = body.stream_options?.include_usage ?? false
-    return sendEvents(reply, run, chatEncoder({ model, includeUsage, agent, functions }))
+    return sendEvents(reply, run, chatEncoder({ runId: run.runId, model, includeUsage, agent, functions }))
   }
   let incomplete: string | undefined
   const ended = await waitForEnd(reply, run, (event) => {

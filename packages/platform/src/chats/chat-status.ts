@@ -8,6 +8,14 @@ import { runViews } from '../run-records/run-views.ts'
 import { type ChatKey, type ChatRow, findActiveRunId } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
 
+type RequestKey = {
+  readonly ownerId: string
+  readonly integrationId: string
+  readonly usageRequestId: string
+  /** Only a request of this consumer's. */
+  readonly consumerId?: string
+}
+
 /**
  * What became of a request.
  *
@@ -16,14 +24,19 @@ import { type Reach, requireChat } from './manage-chats.ts'
  */
 export const findRequestStatus = tenantOperation(
   { source: import.meta.url, name: 'findRequestStatus', lane: 'interactive' },
-  async (tx, args: { ownerId: string; integrationId: string; usageRequestId: string }): Promise<ChatStatus> => {
-    const { ownerId, integrationId, usageRequestId } = args
+  async (tx, args: RequestKey): Promise<ChatStatus> => {
+    const { ownerId, integrationId, usageRequestId, consumerId } = args
     const [found] = await tx
       .select({ run: runs, chat: chats })
       .from(runs)
       .innerJoin(chats, eq(chats.id, runs.chatId))
       .where(
-        and(eq(runs.integrationId, integrationId), eq(runs.usageRequestId, usageRequestId), eq(runs.ownerId, ownerId)),
+        and(
+          eq(runs.integrationId, integrationId),
+          eq(runs.usageRequestId, usageRequestId),
+          eq(runs.ownerId, ownerId),
+          consumerId === undefined ? undefined : eq(runs.consumerId, consumerId),
+        ),
       )
     if (found) return statusView(tx, found.chat, found.run)
     await requireIntegration(tx, ownerId, integrationId)
@@ -31,10 +44,12 @@ export const findRequestStatus = tenantOperation(
   },
 )
 
+type AliasKey = Omit<RequestKey, 'usageRequestId'> & Reach & { readonly alias: string }
+
 /** The same by the alias of a chat. @throws ServiceError `integration_not_found` (also foreign), `chat_not_found` */
 export const findAliasStatus = tenantOperation(
   { source: import.meta.url, name: 'findAliasStatus', lane: 'interactive' },
-  async (tx, args: { ownerId: string; integrationId: string; alias: string }): Promise<ChatStatus> => {
+  async (tx, args: AliasKey): Promise<ChatStatus> => {
     const { ownerId, integrationId, alias } = args
     const [chat] = await tx
       .select()
@@ -51,6 +66,7 @@ export const findAliasStatus = tenantOperation(
       await requireIntegration(tx, ownerId, integrationId)
       throw new ServiceError('chat_not_found')
     }
+    await requireChat(tx, { ...args, chatId: chat.id })
     const run = chat.lastRunId === null ? undefined : await findRun(tx, { ownerId, runId: chat.lastRunId })
     return statusView(tx, chat, run)
   },

@@ -38,7 +38,7 @@ export async function readRecordedRun(tx: Tx, { ownerId, runId }: RunKey): Promi
   return {
     state: kept?.state ?? null,
     items,
-    usage: usage.map(({ last: _, ...entry }) => ({
+    usage: usage.map((entry) => ({
       agent: entry.agent,
       model: entry.model,
       priced: entry.priced,

@@ -1,4 +1,5 @@
 import type { RunInput } from '@bureau/framework'
+import type { FastifyRequest } from 'fastify'
 import type { StartRun } from '@bureau/runtime'
 import type { Answers } from '../approvals/approvals.ts'
 import { asUser } from '../oauth/run-user.ts'
@@ -13,9 +14,13 @@ export type AskedRun = {
   readonly keepsNested: boolean
 }
 
+/** What a run is started with. */
+export type StartAsked = Omit<StartRun, 'log' | 'environment'>
+
 type Beginning<Run> = {
+  readonly request: FastifyRequest
   readonly userId: string | null
-  readonly begin: (start: Omit<StartRun, 'log' | 'environment'>) => Promise<Run>
+  readonly begin: (start: StartAsked) => Promise<Run>
 }
 
 /**
@@ -26,16 +31,16 @@ type Beginning<Run> = {
 export async function startAsked<Run>(
   { name, agency, context: { approvals } }: ServedAgency,
   { input, answers, keepsNested }: AskedRun,
-  { userId, begin }: Beginning<Run>,
+  { request, userId, begin }: Beginning<Run>,
 ): Promise<Run> {
   const owner = { agency: name, userId }
   const hold = { agency, agencyName: name, userId, approvals: approvals.holdingOf(owner, keepsNested) }
   const { history } = input
   const continued = answers.list.length > 0 && (await approvals.goOn(owner, { agency, answers, history }))
-  if (!continued) return begin({ ...hold, input: asUser(input, userId) })
+  if (!continued) return begin({ ...hold, input: asUser(request, input, userId) })
   const { resume, release } = continued
   try {
-    return await begin({ ...hold, input: asUser({ ...input, history: continued.history }, userId), resume })
+    return await begin({ ...hold, input: asUser(request, { ...input, history: continued.history }, userId), resume })
   } catch (error) {
     await release()
     throw error

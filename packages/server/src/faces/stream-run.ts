@@ -50,7 +50,7 @@ export async function beginRun<Run extends LiveRun>(
   const userId = await runUser(served.context.signIns, served.agency, request)
   const run = isClientLost(reply)
     ? undefined
-    : await startAsked(served, asked, { userId, begin: (start) => begin(request, start) })
+    : await startAsked(served, asked, { request, userId, begin: (start) => begin(request, start) })
   if (!isClientLost(reply)) return run
   abandon(reply, () => run?.control.cancel('immediate'))
   return undefined

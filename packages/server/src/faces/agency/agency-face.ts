@@ -19,7 +19,7 @@ import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
-import { startAsked } from '../start-asked.ts'
+import { type StartAsked, startAsked } from '../start-asked.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
 import { agencyEncoder } from './encode.ts'
@@ -65,9 +65,10 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
   const body = readRunRequest(served.agency, request.body)
   const input = readInput(served, request, body)
   const userId = await userOf(served, request)
-  if (userId !== null) throw new ServiceError('oauth_needs_streaming')
+  if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
   const asked = { input, answers: answersOf(body), keepsNested: true }
-  const run = await startAsked(served, asked, { userId, begin: (start) => served.context.runs.start(request, start) })
+  const begin = (start: StartAsked) => served.context.runs.start(request, start)
+  const run = await startAsked(served, asked, { request, userId, begin })
   onClientLost(reply, () => run.control.cancel('immediate'))
   return answer(await run.ended)
 }
