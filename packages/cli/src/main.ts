@@ -7,6 +7,7 @@ import { chatCommand } from './commands/chat.ts'
 import { devCommand } from './commands/dev.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { initCommand } from './commands/init.ts'
+import { keysCommand, ownersCommand } from './commands/owners.ts'
 import { platformCommand } from './commands/platform.ts'
 import { rotateMasterKeyCommand } from './commands/rotate-master-key.ts'
 import { serveCommand } from './commands/serve.ts'
@@ -24,6 +25,8 @@ const bureau = new Command('bureau')
   .addCommand(devCommand)
   .addCommand(chatCommand)
   .addCommand(doctorCommand)
+  .addCommand(ownersCommand)
+  .addCommand(keysCommand)
   .addCommand(backupCommand)
   .addCommand(restoreCommand)
   .addCommand(rotateMasterKeyCommand)

@@ -42,6 +42,11 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('What `bureau rotate-master-key` puts in its place. Default: a new key in `master.key` of BUREAU_DATA.'),
+  PLATFORM_OPERATOR_KEY: z
+    .string()
+    .min(32)
+    .optional()
+    .describe('Opens /v1/admin: owners and their API keys. At least 32 characters. Default: nobody may.'),
   PLATFORM_CORS_ORIGINS: z
     .string()
     .optional()
@@ -121,6 +126,8 @@ export type PlatformConfig = {
   readonly allowedHosts: readonly string[]
   readonly console: boolean
   readonly logLevel: LogLevel
+  /** Undefined: there are no routes of the operator. */
+  readonly operatorKey: string | undefined
   /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
 }
@@ -163,6 +170,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
     console: env.BUREAU_CONSOLE,
     logLevel: env.LOG_LEVEL,
+    operatorKey: env.PLATFORM_OPERATOR_KEY,
     read: (name: string) => environment[name] || undefined,
   })
 }

@@ -3,6 +3,7 @@ import { openDatabase } from './db/open-database.ts'
 import { Authenticator } from './api-keys/authenticate.ts'
 import type { KeyIssuer } from './api-keys/create-api-key.ts'
 import { SigningKeys } from './api-keys/signing-keys.ts'
+import { ConsumerAuthenticator } from './consumer-tokens/consumer-authenticator.ts'
 import { DataKeys } from './owners/data-keys.ts'
 import { loadServerKey } from './security/server-key.ts'
 
@@ -23,6 +24,7 @@ export type PlatformStore = {
   readonly serverKey: Uint8Array
   readonly keyIssuer: KeyIssuer
   readonly authenticator: Authenticator
+  readonly consumers: ConsumerAuthenticator
 }
 
 /** @throws ConfigError the database cannot be opened. @throws SealError the master key is not that of the database. */
@@ -45,5 +47,6 @@ export async function equipStore(
   const serverKey = await loadServerKey(db, masterKey)
   const keyIssuer: KeyIssuer = { db, signingKeys, issuer }
   const authenticator = new Authenticator(keyIssuer)
-  return { db, dataKeys: new DataKeys(db, masterKey), serverKey, keyIssuer, authenticator }
+  const consumers = new ConsumerAuthenticator(keyIssuer)
+  return { db, dataKeys: new DataKeys(db, masterKey), serverKey, keyIssuer, authenticator, consumers }
 }

@@ -17,7 +17,12 @@ export type RunStream = {
   readonly hasAllAfter: (seq: number) => Promise<boolean>
 }
 
-type Wanted = { readonly ownerId: string; readonly runId: string; readonly integrationIds: readonly string[] | null }
+type Wanted = {
+  readonly ownerId: string
+  readonly runId: string
+  readonly integrationIds: readonly string[] | null
+  readonly consumerId?: string
+}
 
 /** A run is in the records a moment before its log can be read, and its log may be gone a moment before it ends. */
 const PATIENCE_MS = 2_000
