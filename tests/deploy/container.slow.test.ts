@@ -76,7 +76,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await provider?.close()
   if (scratch !== '') rmSync(scratch, { recursive: true, force: true })
-})
+}, 120_000)
 
 async function freePort(): Promise<string> {
   const server = createServer().listen(0)
