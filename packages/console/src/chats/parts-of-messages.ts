@@ -59,7 +59,7 @@ function nest(parts: Map<string, Part>, call: string, name: string): void {
 }
 
 /** The text of a message's content or of a reasoning's summary. */
-function textOf(content: unknown): string {
+export function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return (content as Content).map(({ text, refusal }) => text ?? refusal ?? '').join('')

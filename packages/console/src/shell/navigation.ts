@@ -15,10 +15,24 @@ const AGENCIES: Section = {
   ],
 }
 
+const PLATFORM: Section = {
+  label: 'Platform',
+  items: [
+    { to: '/platform/chats', label: 'Chats', icon: 'inbox' },
+    { to: '/platform/runs', label: 'Runs', icon: 'runs' },
+    { to: '/platform/usage', label: 'Usage', icon: 'chart' },
+    { to: '/platform/members', label: 'Members', icon: 'users' },
+    { to: '/platform/integrations', label: 'Integrations', icon: 'plug' },
+    { to: '/platform/keys', label: 'API keys', icon: 'key' },
+    { to: '/platform/webhooks', label: 'Webhooks', icon: 'webhook' },
+    { to: '/platform/files', label: 'Files', icon: 'folder' },
+  ],
+}
+
 const OTHERS: Section = { label: null, items: [{ to: '/settings', label: 'Settings', icon: 'settings' }] }
 
 /** What this server has pages for. */
 export function useSections(): readonly Section[] {
   const { data: facts } = useQuery(factsQuery)
-  return [...(facts && facts.agencies !== 'none' ? [AGENCIES] : []), OTHERS]
+  return [...(facts && facts.agencies !== 'none' ? [AGENCIES] : []), ...(facts?.platform ? [PLATFORM] : []), OTHERS]
 }
