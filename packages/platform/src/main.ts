@@ -135,10 +135,7 @@ export async function equipPlatform(
       webhooks.wake()
     },
   })
-  const webhooks = new WebhookDeliverer({
-    deliver: () => deliverWebhooks({ store, attachmentAccess, log }),
-    onError: (error) => log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
-  })
+  const webhooks = webhookDeliverer({ store, attachmentAccess, log })
   const replica = await startReplica(config, { store, executor, logs, control, webhooks, log })
   Object.assign(listener, { executor, replica })
   replica.startTimers()
@@ -172,6 +169,13 @@ export async function equipPlatform(
     await backends.close()
   })
   return { platform, app }
+}
+
+function webhookDeliverer({ log, ...means }: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>): WebhookDeliverer {
+  return new WebhookDeliverer({
+    deliver: () => deliverWebhooks({ ...means, log }),
+    onError: (error) => log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
+  })
 }
 
 type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'log'> & {
