@@ -90,7 +90,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   readStrictBodies(app)
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
-  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocolRoutes(platform)], routeSettings(platform))
+  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocolRoutes(platform, VERSION)], routeSettings(platform))
   serveDocs(app, platform)
   if (platform.config.console)
     consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
