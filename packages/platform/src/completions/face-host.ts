@@ -147,7 +147,8 @@ export class PlatformHost implements FaceHost {
 
   #run(runId: string, reader: Pick<FaceRun, 'read'>): FaceRun {
     const leave = this.#platform.executor.find(runId)?.follow() ?? (() => {})
-    return { runId, read: (after, signal) => reader.read(after, signal), leave }
+    const approvalsUrl = `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`
+    return { runId, read: (after, signal) => reader.read(after, signal), approvalsUrl, leave }
   }
 }
 

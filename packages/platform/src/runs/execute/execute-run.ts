@@ -176,6 +176,7 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     journal: run.progress,
     resume,
     control: run.control,
+    approvals: false,
     // Agents of an integration without files need no tools for them.
     tools: (await options.mounts.isEmpty({ ownerId, integrationId: context.integrationId })) ? [] : mountTools(mount),
     maxTurns: settings.maxTurns,

@@ -65,7 +65,7 @@ export class RunProgress implements RunJournal {
     return newMessagesForClient(
       this.#items.map(({ item }) => item),
       [],
-      callerCalls,
+      callerCalls.map((call_id) => ({ type: 'function_call_output', call_id })),
     )
   }
 

@@ -61,6 +61,7 @@ const BROKEN: FinalState = { state: 'failed', error: { code: 'internal_error' } 
 
 function finalStateOf(run: ActiveRun, { status, error }: Outcome): FinalState {
   if (run.stoppedBy && status !== 'completed') return { state: 'failed', error: { code: run.stoppedBy } }
+  if (status === 'waiting') return { state: 'failed', error: { code: 'approval_required' } }
   if (status !== 'failed') return { state: status, error: null }
   const code = isRunErrorCode(error?.code) ? error.code : 'run_failed'
   return { state: 'failed', error: { code, ...(error?.message !== undefined && { message: error.message }) } }
