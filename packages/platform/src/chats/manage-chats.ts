@@ -8,7 +8,7 @@ import { chats } from '../db/schema.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, isChat, requireLockedChat } from './chats.repo.ts'
 import { chatViews } from './chat-views.ts'
 import { newId } from '../ids.ts'
-import { requireIntegration } from '../members/members.repo.ts'
+import { integrationsOf, requireIntegration } from '../members/members.repo.ts'
 
 /**
  * What a caller may see: the chats of these integrations (null: of all), and of one consumer alone when it is named. Others do
@@ -54,7 +54,7 @@ export const listChats = tenantOperation(
         and(
           eq(chats.ownerId, ownerId),
           isNull(chats.deletedAt),
-          ...filtersOf(args),
+          ...filtersOf(tx, args),
           olderThan(chats.updatedAt, chats.id, after),
         ),
       )
@@ -70,12 +70,16 @@ export const listChats = tenantOperation(
   },
 )
 
-function filtersOf({ integrationIds, integrationId, consumerId, aliasChatId, updatedAfter }: Reach & ChatFilter) {
+function filtersOf(tx: Tx, args: Reach & ChatFilter & { readonly ownerId: string }) {
+  const { ownerId, integrationIds, integrationId, consumerId, aliasChatId, updatedAfter } = args
   return [
     integrationIds ? inArray(chats.integrationId, [...integrationIds]) : undefined,
     integrationId === undefined ? undefined : eq(chats.integrationId, integrationId),
     consumerId === undefined ? undefined : eq(chats.createdByConsumer, consumerId),
-    aliasChatId === undefined ? undefined : eq(chats.alias, aliasChatId),
+    // With their integration, aliases have an index.
+    aliasChatId === undefined
+      ? undefined
+      : and(eq(chats.alias, aliasChatId), inArray(chats.integrationId, integrationsOf(tx, ownerId))),
     updatedAfter === undefined ? undefined : gt(chats.updatedAt, new Date(updatedAfter)),
   ]
 }

@@ -14,6 +14,7 @@ import { equipStore } from '../platform-store.ts'
 import { addTenant, answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { ENGINES, queryRows, queryRowsAs, SERVER } from './engines.contract.ts'
 import type { DatabaseError } from './database.ts'
+import { foldUsage } from '../usage/fold-usage.ts'
 import { openDatabase } from './open-database.ts'
 import { revokeConsumerTokens } from '../consumer-tokens/consumer-tokens.repo.ts'
 import { insertReplica } from '../runs/recover/replicas.repo.ts'
@@ -41,7 +42,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       AND p.schemaname = current_schema() AND p.policyname = 'tenant' AND p.roles = '{platform_tenant}'
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relrowsecurity AND c.relforcerowsecurity ORDER BY 1`)
     expect(guarded.map((row) => row['name'])).toEqual(tables)
-    expect(tables).toHaveLength(22)
+    expect(tables).toHaveLength(25)
   })
 
   test('an owner sees the own rows and no others, in every table', async () => {
@@ -158,7 +159,9 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   const chunk = { firstSeq: 1, lastSeq: 2, body: new Uint8Array([1]) }
   await db.run(appendEventChunk, { ownerId, runId, bootId, chunk })
   await tenant.finish(admission, { items: [answer('x')], calls: [modelCall(1)] })
-  const working = await tenant.admit({ consumerId: 'u', usageRequestId: 'two' })
+  await db.run(foldUsage, undefined)
+  await tenant.finish(await tenant.admit({ consumerId: 'u', usageRequestId: 'two' }), { calls: [modelCall(1)] })
+  const working = await tenant.admit({ consumerId: 'u', usageRequestId: 'three' })
   await tenant.start(working)
   const step = { items: [], calls: [], version: 1, state: '{}' }
   await db.run(recordStep, { ownerId, runId: working.run.runId, bootId, ...step })

@@ -3,6 +3,7 @@ import {
   bigint,
   boolean,
   customType,
+  date,
   integer,
   jsonb,
   numeric,
@@ -252,6 +253,52 @@ export const usageEntries = pgTable('usage_entries', {
   costUsd: numeric({ precision: 20, scale: 10, mode: 'number' }).notNull().default(0),
   createdAt: time().notNull().defaultNow(),
   estimated: boolean().notNull().default(false),
+})
+
+const usageSums = {
+  runs: count().notNull(),
+  failedRuns: count().notNull(),
+  requests: count().notNull(),
+  inputTokens: count().notNull(),
+  cachedTokens: count().notNull(),
+  cacheWriteTokens: count().notNull(),
+  outputTokens: count().notNull(),
+  reasoningTokens: count().notNull(),
+  costUsd: numeric({ precision: 24, scale: 10, mode: 'number' }).notNull(),
+  estimated: boolean().notNull(),
+}
+
+/** Written by `foldUsage` alone. */
+export const usageHalfHours = pgTable('usage_half_hours', {
+  ownerId: text().notNull(),
+  beginsAt: time().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: all models of a run. */
+  model: text().notNull(),
+  ...usageSums,
+})
+
+/** Written by `foldUsage` alone. */
+export const usageConsumerDays = pgTable('usage_consumer_days', {
+  ownerId: text().notNull(),
+  /** A UTC day. */
+  day: date().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: no consumer was named. */
+  consumerId: text().notNull(),
+  ...usageSums,
+})
+
+/** Written by the trigger `runs_add_usage_delta`, taken away by `foldUsage`. */
+export const usageDeltas = pgTable('usage_deltas', {
+  id: count().generatedAlwaysAsIdentity(),
+  ownerId: text().notNull(),
+  beginsAt: time().notNull(),
+  day: date().notNull(),
+  integrationId: text().notNull(),
+  consumerId: text().notNull(),
+  model: text().notNull(),
+  ...usageSums,
 })
 
 export const runEventChunks = pgTable('run_event_chunks', {

@@ -80,13 +80,17 @@ function filtersOf(filter: RunFilter): (SQL | undefined)[] {
 function hasStatus(status: RunView['status']): SQL | undefined {
   switch (status) {
     case 'queued':
-      return and(eq(runs.state, 'reserved'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'reserved'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'running':
-      return and(eq(runs.state, 'running'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'running'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'waiting':
-      return and(eq(runs.state, 'waiting'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'waiting'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'cancelling':
-      return and(inArray(runs.state, ['reserved', 'running', 'waiting']), isNotNull(runs.cancelRequestedAt))
+      return and(
+        inArray(runs.state, ['reserved', 'running', 'waiting']),
+        isNotNull(runs.cancelRequestedAt),
+        isNull(runs.finishedAt),
+      )
     case 'completed':
     case 'failed':
     case 'cancelled':
