@@ -2,12 +2,12 @@ import { cpSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 /**
- * The public site: the README, these pages and what they link to, as they are. A link that leads nowhere fails the build.
- * `npm run site` writes it to dist/site.
+ * The public site: the README, these pages and what they link to, as they are, and the reference that scripts/site.ts has
+ * made of the types. A link that leads nowhere fails the build.
  */
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const PAGES = /^(?:docs\/.*|examples\/README|(?!AGENTS|CLAUDE)[A-Z]+)\.md$/
+const PAGES = /^(?:(?:docs|reference)\/.*|examples\/README|(?!AGENTS|CLAUDE)[A-Z]+)\.md$/
 
 /** What pages link to and is not a page. */
 const FILES = ['examples/**/*', 'deploy/**/*', '.env.example', 'LICENSE']
@@ -23,7 +23,17 @@ function sidebar(): object[] {
     if (heading !== undefined) groups.push({ text: heading, items: [] })
     if (text !== undefined) groups.at(-1)!.items.push({ text, link: path.posix.join('/docs', link) })
   }
-  return [{ text: 'Getting started', link: '/docs/getting-started' }, ...groups]
+  const types = globSync('reference/*.md', { cwd: ROOT })
+    .toSorted()
+    .map((file) => {
+      const title = /^# (.+)$/m.exec(readFileSync(path.join(ROOT, file), 'utf8'))?.[1] ?? file
+      return { text: title, link: `/${file.replace(/\.md$/, '')}` }
+    })
+  return [
+    { text: 'Getting started', link: '/docs/getting-started' },
+    ...groups,
+    { text: 'Types of the packages', items: types },
+  ]
 }
 
 export default {
