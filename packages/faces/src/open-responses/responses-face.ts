@@ -3,7 +3,7 @@ import type { CallerOptions, RunInput } from '@bureau/framework'
 import { type Message, ServiceError, type WireItem } from '@bureau/protocol'
 import { type Call, type EncodeEvent, type Route, routesOf } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
-import { endOf, type FaceAgency, type FaceHost, type FaceRun } from '../face-host.ts'
+import { type AskedRun, endOf, type FaceAgency, type FaceHost, type FaceRun } from '../face-host.ts'
 import { ApiError, ApiErrorBody, answerError, failedRun, unsupportedParam } from '../openai/api-error.ts'
 import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
 import { sendEvents, waitForEnd } from '../openai/follow.ts'
@@ -69,27 +69,19 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   const owner = await host.callerOf(request, served)
   const earlier = await threadBefore(body, { owner, served, store: options.store })
   const { input, items } = readRun(body, target, earlier)
-  const { user, previous_response_id: previous } = body
-  const continues = options.serverKeeps && previous != null ? runIdOf(previous) : undefined
   const isBackground = body.background ?? false
   if (!body.stream && served.signsIn) throw new ServiceError('oauth_needs_streaming')
-  const run = await host.begin(request, {
-    served,
-    input,
-    kept: isBackground,
-    ...(user && { onBehalfOf: user }),
-    ...(continues !== undefined && { continues }),
-  })
+  const run = await host.begin(request, { served, input, kept: isBackground, ...namesIn(body, options) })
   const { runId } = run
   const id = responseId(runId)
-  const stream: ResponseStream = {
+  const stream = streamOf(body, {
     runId,
-    describe: responseDescriber(body, { id, model: target.model, isKept }),
-    agent: target.agent,
-    functions: new Set(input.callerOptions?.functions?.map(({ name }) => name)),
-    ...(body.include?.includes('bureau:steps') && { kindOfCall: kindsOf(served) }),
+    approvalsUrl: run.approvalsUrl,
+    target,
+    input,
     isStrict: options.isStrict,
-  }
+    isKept,
+  })
   const events = new ResponseEvents(stream)
   if (!isKept || !options.store) return answer(reply, run, { body, events })
   const inputItems = items.map(withId)
@@ -101,6 +93,35 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   if (!body.stream) return events.resource
   const shown = new ResponseEvents(stream)
   return sendEvents(reply, run, (event) => shown.encode(event))
+}
+
+/** Whom the request is for, and what it goes on with, as the server keeps it. */
+function namesIn(
+  { user, previous_response_id: previous }: ResponsesRequest,
+  { serverKeeps }: ResponsesOptions,
+): Pick<AskedRun, 'onBehalfOf' | 'continues'> {
+  return { ...(user && { onBehalfOf: user }), ...(serverKeeps && previous != null && { continues: runIdOf(previous) }) }
+}
+
+type Begun = Pick<ResponseStream, 'runId' | 'approvalsUrl' | 'isStrict'> & {
+  readonly target: Target
+  readonly input: RunInput
+  readonly isKept: boolean
+}
+
+function streamOf(
+  body: ResponsesRequest,
+  { runId, approvalsUrl, target, input, isStrict, isKept }: Begun,
+): ResponseStream {
+  return {
+    runId,
+    approvalsUrl,
+    describe: responseDescriber(body, { id: responseId(runId), model: target.model, isKept }),
+    agent: target.agent,
+    functions: new Set(input.callerOptions?.functions?.map(({ name }) => name)),
+    ...(body.include?.includes('bureau:steps') && { kindOfCall: kindsOf(target.served) }),
+    isStrict,
+  }
 }
 
 const responseId = (runId: string): string => `resp_${runId.replaceAll('-', '')}`

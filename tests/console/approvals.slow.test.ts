@@ -1,0 +1,98 @@
+import { tool } from '@bureau/framework'
+import type { ServerOptions } from '@bureau/server'
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { text, toolCall } from '../support/fake-provider.ts'
+import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
+import { canBrowse, consoleBrowser } from './support/console-page.ts'
+
+const refund = tool({
+  name: 'refund',
+  description: 'Pays money back.',
+  parameters: z.object({ euros: z.number() }),
+  needsApproval: true,
+  execute: ({ euros }) => `${euros} euros are paid back.`,
+})
+
+async function startWithRefund(options: Partial<ServerOptions> = {}): Promise<TestServer> {
+  const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }), ...options })
+  server.provider.script([toolCall('refund', { euros: 50 }), text('All is settled.')])
+  return server
+}
+
+async function askForRefund(page: Page): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill('I want my money back')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
+}
+
+const outputs = ({ provider }: TestServer): unknown[] =>
+  provider.modelRequests.at(-1)!.toolOutputs.map(({ output }) => output)
+
+describe.skipIf(!canBrowse)('a call that waits for an approval', () => {
+  const open = consoleBrowser()
+
+  test('is made when it is approved', async () => {
+    const server = await startWithRefund()
+    const { page, barriers, complaints } = await open(server.url)
+
+    await askForRefund(page)
+    expect(await barriers()).toEqual([])
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('All is settled.').waitFor()
+
+    expect(outputs(server)).toEqual(['50 euros are paid back.'])
+    expect(await page.getByRole('region', { name: 'Approval of refund' }).count()).toBe(0)
+    expect(complaints).toEqual([])
+  })
+
+  test('is not made when it is rejected, and the model reads why', async () => {
+    const server = await startWithRefund()
+    const { page } = await open(server.url)
+
+    await askForRefund(page)
+    await page.getByLabel('Reason').fill('Too much.')
+    await page.getByRole('button', { name: 'Reject' }).click()
+    await page.getByText('All is settled.').waitFor()
+
+    expect(JSON.stringify(outputs(server))).toContain('Too much.')
+  })
+
+  test('is in the inbox, and there after a reload; the chat goes on behind it', async () => {
+    const server = await startWithRefund()
+    const { page, barriers } = await open(server.url)
+
+    await askForRefund(page)
+    await page.getByRole('link', { name: 'Inbox' }).click()
+    await page.getByRole('list', { name: 'Your chats that wait' }).getByText('I want my money back').waitFor()
+    expect(await barriers()).toEqual([])
+    await page.reload()
+    await page.getByRole('list', { name: 'Your chats that wait' }).getByText('I want my money back').click()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('All is settled.').waitFor()
+    server.provider.script([text('You are welcome.')])
+    await page.getByRole('textbox', { name: 'Message' }).fill('Thanks')
+    await page.keyboard.press('Enter')
+    await page.getByText('You are welcome.').waitFor()
+
+    const input = JSON.stringify(server.provider.modelRequests.at(-1)!.body)
+    expect(input.split('50 euros are paid back.').length).toBe(2)
+    expect(input).toContain('All is settled.')
+  })
+
+  test('is made also when the server has forgotten the run', async () => {
+    const server = await startWithRefund({ resumeMs: 1 })
+    const { page } = await open(server.url)
+
+    await askForRefund(page)
+    await page.getByRole('button', { name: 'Send again', exact: true }).waitFor()
+    await page.reload()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('All is settled.').waitFor()
+    await page.getByText('refund', { exact: true }).click()
+
+    expect(await page.getByRole('group', { name: 'Result' }).innerText()).toBe('50 euros are paid back.')
+    expect(outputs(server)).toEqual(['50 euros are paid back.'])
+  })
+})
