@@ -130,21 +130,7 @@ export async function equipPlatform(
     log,
     execute: (run) => executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
   })
-  const replica = await Replica.start({
-    db: store.db,
-    version: VERSION,
-    directUrl: config.directUrl,
-    onFenced: (bootId) => executor.fence(bootId),
-    onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
-    onTaken: (run) => {
-      log.warn({ runId: run.runId, attempt: run.before?.attempt }, 'a run of a lost process goes on here')
-      executor.takeUp(run)
-    },
-    onEnded: (runs) => announceLostRuns(runs, { logs, log }),
-    onDeaths: () => control.tell({ type: 'lost_runs' }),
-    hasSuspect: () => executor.hasSuspect,
-    onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
-  })
+  const replica = await startReplica({ config, store, executor, logs, control, log })
   Object.assign(listener, { executor, replica })
   replica.startTimers()
   const platform: Platform = {
@@ -175,6 +161,27 @@ export async function equipPlatform(
     await backends.close()
   })
   return { platform, app }
+}
+
+type ReplicaParts = Pick<Platform, 'config' | 'store' | 'executor' | 'logs' | 'control' | 'log'>
+
+/** This process among the others. It goes on with the runs of those that have died. */
+function startReplica({ config, store, executor, logs, control, log }: ReplicaParts): Promise<Replica> {
+  return Replica.start({
+    db: store.db,
+    version: VERSION,
+    directUrl: config.directUrl,
+    onFenced: (bootId) => executor.fence(bootId),
+    onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
+    onTaken: (run) => {
+      log.warn({ runId: run.runId, attempt: run.before?.attempt }, 'a run of a lost process goes on here')
+      executor.takeUp(run)
+    },
+    onEnded: (runs) => announceLostRuns(runs, { logs, log }),
+    onDeaths: () => control.tell({ type: 'lost_runs' }),
+    hasSuspect: () => executor.hasSuspect,
+    onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
+  })
 }
 
 function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; log: Logger }): SqlTokenStore {

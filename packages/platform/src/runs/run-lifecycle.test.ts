@@ -241,7 +241,7 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
       expect(await tenant.finish(admission, {}, doomed)).toBe('fenced')
       await expect(
         tenant.admit({ chatId: admission.run.chatId, consumerId: 'u', usageRequestId: 'n' }),
-      ).rejects.toThrow()
+      ).rejects.toMatchObject({ code: 'run_active' })
       const context = await tenant.context(admission, bootId)
       expect(context.recorded).toMatchObject({
         state: '{"at":"step"}',
