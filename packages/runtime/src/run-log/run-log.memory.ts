@@ -58,7 +58,7 @@ export class MemoryRunLogs implements RunLogs {
   sendReadersAway(): void {}
 
   async close(): Promise<void> {
-    for (const log of [...this.#logs.values()]) log.abandon(new StreamBroken('server_shutdown'))
+    for (const log of this.#logs.values()) log.abandon(new StreamBroken('server_shutdown'))
     this.#logs.clear()
   }
 }
