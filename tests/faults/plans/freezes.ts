@@ -74,9 +74,13 @@ async function areTakenUp({ installation }: Scene, { runs }: Lasting): Promise<b
 
 /** The model goes on: the runs end at the other process, and their chats are free for new messages. */
 async function endElsewhere({ installation, tenant, object }: Scene, { runs, consumerId }: Lasting): Promise<void> {
-  installation.model.release()
   const followed = runs.map(({ ask, runId }) => tenant.follow(ask, runId ?? '', '0', 1))
-  await Promise.all(followed.map((attempt) => attempt.over))
+  const ended = Promise.all(followed.map((attempt) => attempt.over))
+  // A run is this process's a moment before it asks the model.
+  for (const until = performance.now() + CLIENT_MS; performance.now() < until;) {
+    installation.model.release()
+    if (await within(ended, 250)) break
+  }
   for (const { ask, result } of followed) {
     if (result?.status !== 'completed') object(`#${ask.number} does not end at the other process: ${result?.status}`)
   }

@@ -14,8 +14,8 @@ type ReplicaLockOptions = {
   readonly onError: (error: unknown) => void
 }
 
-const CHECK_MS = 2_000
-const WATCH_MS = 500
+/** How often a process looks after its lock, and the one that watches after all others. */
+const CHECK_MS = 500
 const RECONNECT_MS = 250
 const ANSWER_MS = 3_000
 /** After a restart of the database all locks are gone, and everybody needs a moment to take theirs again. */
@@ -127,10 +127,10 @@ export class ReplicaLock {
     const signal = AbortSignal.any([this.#closing.signal, lost.signal])
     this.#missing = new Set()
     for (;;) {
+      this.#isWatcher ||= await tryToWatch(client)
       if (this.#isWatcher) await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS })
-      else this.#isWatcher = await tryToWatch(client)
       this.#aliveAt = now()
-      await sleep(this.#isWatcher ? WATCH_MS : CHECK_MS, undefined, { signal, ref: false })
+      await sleep(CHECK_MS, undefined, { signal, ref: false })
     }
   }
 
