@@ -15,7 +15,7 @@ const SOURCES = [
 ]
 
 /** @param folder - Where to. Default: where a checkout serves it from. */
-export async function buildConsole(folder = path.join(CONSOLE, 'dist')): Promise<void> {
+async function buildConsole(folder = path.join(CONSOLE, 'dist')): Promise<void> {
   await build({
     configFile: path.join(CONSOLE, 'vite.config.ts'),
     logLevel: 'warn',

@@ -29,6 +29,7 @@ export const PACKAGES: Readonly<Record<string, PackageRule>> = {
   client: { mayImport: ['protocol'], mustNotKnow: SERVERS },
   react: { mayImport: ['protocol', 'client'], mustNotKnow: SERVERS },
   console: { mayImport: ['protocol', 'client'], mustNotKnow: SERVERS },
+  'create-bureau': { mayImport: [], mustNotKnow: SQL },
   cli: { mayImport: ['protocol', 'client', 'framework', 'runtime', 'server', 'platform'], mustNotKnow: SQL },
 }
 

@@ -10,8 +10,8 @@ import { z } from 'zod'
 
 const DOCUMENTS = ['*.md', 'docs/**/*.md', '{packages,examples,bench}/**/README.md']
 
-/** A changelog names files that are gone. */
-const HISTORY = ['CHANGELOG.md', '**/node_modules/**', '**/dist/**']
+/** A changelog names files that are gone, a template those of the project that it becomes. */
+const HISTORY = ['CHANGELOG.md', '**/node_modules/**', '**/dist/**', 'packages/create-bureau/templates/**']
 
 /** What begins with one of these folders, or is an upper-case Markdown file, is meant as a path of the repository. */
 const REPOSITORY_PATH = /^(?:(?:packages|scripts|deploy|docs|tests|examples|bench|\.ci)\/\S*|[A-Z]+\.md)$/

@@ -48,9 +48,12 @@ function compile(project = 'tsconfig.build.json'): void {
       cpSync(path.join(ROOT, 'node_modules', file), path.join(ROOT, place, path.basename(file)))
     }
   }
+  copyLicence()
   for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
   execFileSync(process.execPath, [path.join(ROOT, 'scripts/build-console.ts')])
-  cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), { recursive: true })
+  cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
+    recursive: true,
+  })
   if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
 }
 
@@ -58,6 +61,13 @@ function compile(project = 'tsconfig.build.json'): void {
 function prepareRecords(): void {
   const program = path.join(ROOT, 'scripts/prepare-records.ts')
   execFileSync(process.execPath, [program, path.join(ROOT, 'packages/platform/dist/db/records.tar.zst')])
+}
+
+/** Every package says on what terms it may be used. */
+function copyLicence(): void {
+  for (const manifest of globSync('packages/*/package.json', { cwd: ROOT })) {
+    cpSync(path.join(ROOT, 'LICENSE'), path.join(ROOT, path.dirname(manifest), 'LICENSE'))
+  }
 }
 
 /** Packs what `compile` has made, as `npm publish` would. `packages` are folder names; default: all that are published. */

@@ -11,6 +11,8 @@ export type Engine = 'embedded' | 'PostgreSQL'
 /** A platform on an empty database. */
 type RunningPlatform = {
   readonly launched: Launched
+  /** Undefined for the embedded database. */
+  readonly databaseUrl: string | undefined
   /** To be asked for once the server has made its connections. */
   cpuReader(): Promise<ReadCpu>
   stop(): Promise<void>
@@ -49,6 +51,7 @@ export async function startPlatform(engine: Engine, upstream: Launched): Promise
     const { pid } = launched
     return {
       launched,
+      databaseUrl: records?.url,
       cpuReader: async () =>
         records ? cpuReaderOfPostgres(pid, POSTGRES_URL, records.name) : () => readCpuOfEmbedded(pid),
       stop: async () => {

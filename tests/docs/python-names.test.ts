@@ -1,7 +1,14 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type * as framework from '@bureau/framework'
-import type { AgentOptions, MCPServerOAuthOptions } from '@bureau/framework'
+import type {
+  AgencyOptions,
+  AgentOptions,
+  AskOptions,
+  MCPServerOAuthOptions,
+  ModelSettings,
+  Tool,
+} from '@bureau/framework'
 import type { IntegrationCreate } from '@bureau/protocol'
 import type * as server from '@bureau/server'
 import type { RealtimeOptions, RealtimeProviderOptions, ServerOptions } from '@bureau/server'
@@ -94,19 +101,74 @@ const OTHERS = [
   'defaultAgent' satisfies keyof z.input<typeof IntegrationCreate>,
 ] as const
 
+/** What authors of agencies write, by where it is given here. */
+const AUTHORS = {
+  '`Agency`': {
+    '*entry_point_agents': 'entryPoint',
+    communication_flows: 'flows',
+    shared_instructions: 'sharedInstructions',
+    user_context: 'userContext',
+  } satisfies Record<string, keyof AgencyOptions>,
+  '`Agent`': {
+    model_settings: 'modelSettings',
+    mcp_servers: 'mcpServers',
+    mcp_config: 'mcpConfig',
+    input_guardrails: 'inputGuardrails',
+    output_guardrails: 'outputGuardrails',
+    output_type: 'outputType',
+    tool_use_behavior: 'toolUseBehavior',
+    reset_tool_choice: 'resetToolChoice',
+    handoff_description: 'handoffDescription',
+    handoff_reminder: 'handoffReminder',
+    validation_attempts: 'validationAttempts',
+    raise_input_guardrail_error: 'raiseInputGuardrailError',
+    conversation_starters: 'conversationStarters',
+    quick_replies: 'quickReplies',
+  } satisfies Record<string, keyof AgentOptions>,
+  '`ModelSettings`': {
+    max_tokens: 'maxTokens',
+    top_p: 'topP',
+    frequency_penalty: 'frequencyPenalty',
+    presence_penalty: 'presencePenalty',
+    tool_choice: 'toolChoice',
+    parallel_tool_calls: 'parallelToolCalls',
+    prompt_cache_retention: 'promptCacheRetention',
+  } satisfies Record<string, keyof ModelSettings>,
+  '`Tool`': { one_call_at_a_time: 'oneAtATime' } satisfies Record<string, keyof Tool>,
+  '`ask`': {
+    recipient_agent: 'agent',
+    context_override: 'userContext',
+    additional_instructions: 'additionalInstructions',
+  } satisfies Record<string, keyof AskOptions>,
+  'a class of `@bureau/framework`': { BaseTool: 'Tool' } satisfies Record<string, keyof typeof framework>,
+  'a function of `@bureau/framework`': {
+    function_tool: 'tool',
+    SendMessage: 'messageTool',
+    get_response: 'ask',
+    get_response_stream: 'askStreamed',
+  } satisfies Record<string, keyof typeof framework>,
+} as const
+
+type Names = Readonly<Record<string, Readonly<Record<string, string>>>>
+
+const rowsOf = (text: string): string[][] =>
+  [...text.matchAll(/^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$/gm)].map((match) => match.slice(1))
+
+const wantedRows = (names: Names): string[][] =>
+  Object.entries(names).flatMap(([where, pairs]) => Object.entries(pairs).map((pair) => [...pair, where]))
+
 const section = /^## Names of options\n([^]*?)^## /m.exec(readFileSync(path.join(ROOT, 'docs/clients.md'), 'utf8'))![1]!
 
 test('every option of the Python system is in the table of clients.md, beside the one that it is here', () => {
-  const rows = [...section.matchAll(/^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$/gm)].map((match) => match.slice(1))
-  const wanted = Object.entries(NAMES).flatMap(([where, names]) =>
-    Object.entries(names).map((pair) => [...pair, where]),
-  )
-
-  expect(rows).toEqual(wanted)
+  expect(rowsOf(section)).toEqual(wantedRows(NAMES))
 })
 
 test('names that are alike, and those without a counterpart, are in its text', () => {
   const text = section.replaceAll(/^\|.*$/gm, '')
 
   expect(OTHERS.filter((name) => !text.includes(`\`${name}\``))).toEqual([])
+})
+
+test('every option of an author is in the table of coming-from.md, beside the one that it is here', () => {
+  expect(rowsOf(readFileSync(path.join(ROOT, 'docs/coming-from.md'), 'utf8'))).toEqual(wantedRows(AUTHORS))
 })

@@ -28,7 +28,7 @@ function expectSigned({ headers, body }: Received, secret: string): void {
 
 describe.each(ENGINES)('webhooks on %s', (engine) => {
   const platform = servePlatform(engine, { access: FILE_ACCESS })
-  const deliver = (): Promise<void> => deliverWebhooks(platform.platform)
+  const deliver = (): Promise<unknown> => deliverWebhooks(platform.platform)
   const take = (path: string): Received[] => received.filter((each) => each.path === path)
 
   test('the end of a run is delivered, signed, to the endpoints of its owner that want it, once', async () => {
@@ -69,6 +69,15 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     const log = await client.get(`/v1/webhook_endpoints/${created.body.id}/deliveries`)
     expect(log.body.data).toMatchObject([{ eventId: event.id, type: 'run.completed', state: 'delivered', attempts: 1 }])
     expect((await client.get(`/v1/webhook_endpoints/${created.body.id}`)).text).not.toContain(created.body.secret)
+  })
+
+  test('nobody has to ask: the end of a run is delivered when it happens', async () => {
+    const client = await platform.client()
+    const path = `/${client.ownerId}`
+    await client.post('/v1/webhook_endpoints', { url: hooks.url + path, events: ['run.completed'] })
+    platform.provider.script([text('done')])
+    await client.completeWhole()
+    await vi.waitFor(() => expect(take(path)).toHaveLength(1), 5_000)
   })
 
   test('a cancelled run, and a member that has used most and then all of its allowance, are delivered once each', async () => {
@@ -122,7 +131,7 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     const due = (): Promise<unknown> =>
       platform.rows(`UPDATE webhook_deliveries SET next_at = now() WHERE endpoint_id = '${body.id}'`)
 
-    // The platform delivers by itself too, every second: what it has taken may still be under way.
+    // The platform delivers by itself too: what it has taken may still be under way.
     answer = 500
     await deliver()
     await deliver()

@@ -143,10 +143,11 @@ test('the address of a server is a page with links, which needs no token', async
     'redoc',
     'v1/docs',
     'v1/redoc',
+    'guide/README.md',
   ])
   expect(text).not.toContain('demo')
   const headers = { authorization: 'Bearer a-long-enough-token' }
-  for (const link of ['docs', 'redoc', 'v1/docs', 'v1/redoc']) {
+  for (const link of ['docs', 'redoc', 'v1/docs', 'v1/redoc', 'guide/README.md']) {
     expect((await fetch(`${bureau.url}/${link}`, { headers })).status).toBe(200)
   }
 })

@@ -84,6 +84,7 @@ const OPENAI = [
   '/openai/v1/models/{agency}',
   '/openai/v1/models/{agency}/{agent}',
   '/openai/v1/chat/completions',
+  '/openai/v1/responses',
 ]
 const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
@@ -97,6 +98,11 @@ const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: re
       agencies: { solo: new Agency({ entryPoint: named('A') }), two: new Agency({ entryPoint: named('B') }) },
     },
     paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two')), ...OPENAI],
+  },
+  {
+    name: 'responses that are kept',
+    options: { agencies: soloAgency(), openai: { keepResponsesMs: 1_000 } },
+    paths: [...RUNS, ...OPENAI, ...['', '/cancel', '/input_items'].map((path) => `/openai/v1/responses/{id}${path}`)],
   },
   { name: 'tools alone', options: { tools: [now, plant] }, paths: ['/tool/now', '/tool/plant'] },
   { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: [...AGUI, ...OPENAI] },

@@ -12,7 +12,7 @@ type Link = readonly [address: string, text: string]
 
 /** Serves a page with links at `/`, for whoever opens the address of a server in a browser. It says nothing of what is served. */
 export function serveHomePage(app: App, links: readonly Link[]): void {
-  const items = links.map(([address, text]) => `<li><a href="${address}">${text}</a></li>`).join('')
+  const items = [...links, GUIDE_LINK].map(([address, text]) => `<li><a href="${address}">${text}</a></li>`).join('')
   const page =
     `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
     `<title>Bureau</title><style>${STYLE}</style><main><h1>Bureau</h1><p>This server answers.</p><ul>${items}</ul></main></html>`
@@ -27,6 +27,8 @@ export function serveHomePage(app: App, links: readonly Link[]): void {
         .send(page),
   })
 }
+
+const GUIDE_LINK: Link = ['guide/README.md', 'The documents of this version, as text']
 
 /** Relative, so that they lead on behind a proxy with a prefix. */
 export const SERVER_LINKS: readonly Link[] = [

@@ -1,32 +1,38 @@
+import { existsSync } from 'node:fs'
 import { Command } from 'commander'
-import { quickenStart } from '@bureau/platform/quick-start'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { CommandError } from './command-error.ts'
 import { backupCommand, restoreCommand } from './commands/backup.ts'
 import { chatCommand } from './commands/chat.ts'
 import { devCommand } from './commands/dev.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { initCommand } from './commands/init.ts'
+import { keysCommand, ownersCommand } from './commands/owners.ts'
 import { platformCommand } from './commands/platform.ts'
 import { rotateMasterKeyCommand } from './commands/rotate-master-key.ts'
 import { serveCommand } from './commands/serve.ts'
 import { startCommand } from './commands/start.ts'
-
-quickenStart()
 
 const CONFIG_EXIT_CODE = 78 // EX_CONFIG of sysexits.h
 
 const bureau = new Command('bureau')
   .description('The open agent server: serve agencies of AI agents over HTTP.')
   .version('0.1.0')
+  .addCommand(initCommand)
   .addCommand(startCommand)
   .addCommand(serveCommand)
   .addCommand(platformCommand)
   .addCommand(devCommand)
   .addCommand(chatCommand)
   .addCommand(doctorCommand)
+  .addCommand(ownersCommand)
+  .addCommand(keysCommand)
   .addCommand(backupCommand)
   .addCommand(restoreCommand)
   .addCommand(rotateMasterKeyCommand)
+
+// What is set already wins.
+if (existsSync('.env')) process.loadEnvFile()
 
 try {
   await bureau.parseAsync()

@@ -9,8 +9,10 @@ import {
   redirect,
   RouterProvider,
 } from '@tanstack/react-router'
+import type { ComponentType } from 'react'
 import { Sessions, SessionsContext } from './chats/sessions.ts'
 import { type PlaySearch, PlaygroundPage } from './playground/playground-page.tsx'
+import { readSearch } from './platform/search.ts'
 import type { RunsSearch } from './runs/runs-page.tsx'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
@@ -98,6 +100,43 @@ const run = createRoute({
   path: '/runs/$run',
   component: lazyRouteComponent(() => import('./runs/run-page.tsx'), 'RunPage'),
 })
+/** A page of the platform; what it is about is in its search. */
+const platformPage = <const Path extends string>(
+  path: Path,
+  load: () => Promise<Record<string, ComponentType>>,
+  name: string,
+) =>
+  createRoute({
+    getParentRoute: () => platform,
+    path,
+    validateSearch: readSearch,
+    component: lazyRouteComponent(load, name),
+  })
+
+const platformHome = createRoute({
+  getParentRoute: () => platform,
+  path: '/',
+  beforeLoad: () => void redirect({ to: '/platform/chats', throw: true }),
+})
+const platformPages = [
+  platformHome,
+  platformPage('/chats', () => import('./platform/chats-page.tsx'), 'ChatsPage'),
+  platformPage('/chats/$chat', () => import('./platform/chat-page.tsx'), 'ChatPage'),
+  platformPage('/runs', () => import('./platform/runs-page.tsx'), 'PlatformRunsPage'),
+  platformPage('/runs/$run', () => import('./platform/run-page.tsx'), 'PlatformRunPage'),
+  platformPage('/usage', () => import('./platform/usage-page.tsx'), 'UsagePage'),
+  platformPage('/members', () => import('./platform/members-page.tsx'), 'MembersPage'),
+  platformPage('/members/$integration/$consumer', () => import('./platform/member-page.tsx'), 'MemberPage'),
+  platformPage('/integrations', () => import('./platform/integrations-page.tsx'), 'IntegrationsPage'),
+  platformPage('/keys', () => import('./platform/keys-page.tsx'), 'KeysPage'),
+  platformPage('/webhooks', () => import('./platform/webhooks-page.tsx'), 'WebhooksPage'),
+  platformPage('/files', () => import('./platform/files-page.tsx'), 'FilesPage'),
+] as const
+const inbox = createRoute({
+  getParentRoute: () => server,
+  path: '/inbox',
+  component: lazyRouteComponent(() => import('./inbox/inbox-page.tsx'), 'InboxPage'),
+})
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -107,8 +146,8 @@ const settings = createRoute({
 const router = createRouter({
   routeTree: root.addChildren([
     home,
-    server.addChildren([play, playAgency, graph, graphAgency, runs, run]),
-    platform,
+    server.addChildren([play, playAgency, graph, graphAgency, runs, run, inbox]),
+    platform.addChildren(platformPages),
     settings,
   ]),
   // Behind the #, so that one page serves all addresses, whatever a proxy puts before it.

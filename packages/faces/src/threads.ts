@@ -13,7 +13,7 @@ type ThreadsOptions = {
 }
 
 /** A thread while a run works on its next message. */
-type OpenThread = {
+export type OpenThread = {
   readonly id: string
   /** The messages of its earlier runs. */
   readonly history: readonly Message[]

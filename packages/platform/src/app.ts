@@ -11,7 +11,9 @@ import {
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
+import { consumerTokenRoutes } from './consumer-tokens/consumer-tokens.routes.ts'
 import { completionRoutes } from './completions/completions.routes.ts'
+import { protocolRoutes } from './completions/protocol-faces.ts'
 import type { Platform } from './context.ts'
 import { platformDocument } from './docs/openapi.ts'
 import { refuseWhenFull } from './http/admission-gate.ts'
@@ -24,6 +26,7 @@ import { routeSettings } from './http/route-settings.ts'
 import { newId } from './ids.ts'
 import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
+import { operatorRoutes } from './owners/owners.routes.ts'
 import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { runRoutes } from './completions/runs.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
@@ -32,7 +35,7 @@ import { uploadRoutes } from './uploads/uploads.routes.ts'
 import { usageRoutes } from './usage/usage.routes.ts'
 import { webhookRoutes } from './webhooks/webhooks.routes.ts'
 
-/** Every route of the platform. The API description is made from them. */
+/** Every route of the platform for owners and their consumers. The API description is made from them. */
 export const ROUTES: readonly Route[] = [
   ...completionRoutes,
   ...chatRoutes,
@@ -40,6 +43,7 @@ export const ROUTES: readonly Route[] = [
   ...memberRoutes,
   ...integrationRoutes,
   ...apiKeyRoutes,
+  ...consumerTokenRoutes,
   ...usageRoutes,
   ...uploadRoutes,
   ...fileRoutes,
@@ -78,13 +82,13 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id).header('cache-control', 'no-store')
   })
-  await allowOrigins(app, platform.config.corsOrigins)
+  await allowOrigins(app, platform)
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
   readStrictBodies(app)
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
-  serveRoutes(app, ROUTES, routeSettings(platform))
+  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocolRoutes(platform)], routeSettings(platform))
   serveDocs(app, platform)
   if (platform.config.console)
     consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })

@@ -1,6 +1,6 @@
-import { type ApiKeyScope, ServiceError } from '@bureau/protocol'
+import { type ApiKeyScope, type ConsumerScope, ServiceError } from '@bureau/protocol'
 
-/** Who asks: the owner behind an API key and what that key may do. */
+/** Who asks: the owner behind an API key and what that key may do, or a consumer's page in the owner's name. */
 export type Caller = {
   readonly ownerId: string
   readonly keyId: string
@@ -9,6 +9,15 @@ export type Caller = {
   readonly integrationIds: readonly string[] | null
   /** When the key ends; null: never. */
   readonly expiresAt: Date | null
+  /** The page of this consumer asks, with a consumer token: it sees what is the consumer's. Absent: an API key. */
+  readonly consumerId?: string
+  /** What that token allows. */
+  readonly consumerScopes?: readonly ConsumerScope[]
+}
+
+/** What of the owner's the caller may see. */
+export function reachOf({ ownerId, integrationIds, consumerId }: Caller) {
+  return { ownerId, integrationIds, ...(consumerId !== undefined && { consumerId }) }
 }
 
 /**

@@ -15,6 +15,9 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('`postgres://…` for several processes. Default: the embedded database in BUREAU_DATA.'),
+  DATABASE_CONNECTIONS: whole(2, 1_000)
+    .optional()
+    .describe('Connections of one process to PostgreSQL. Default: 10, with `?pgbouncer=true` 5.'),
   DATABASE_DIRECT_URL: z
     .string()
     .optional()
@@ -25,7 +28,7 @@ export const PlatformEnvironment = z.object({
   REDIS_URL: z
     .url({ protocol: /^rediss?$/ })
     .optional()
-    .describe('Carries live events and wake-ups between processes. Not needed by one process.'),
+    .describe('Carries live events and wake-ups between processes. Not needed by one process, nor to start.'),
   PUBLIC_BASE_URL: address.optional().describe('Where clients reach the API. Default: the host that a request names.'),
   PUBLIC_STREAM_URL: address.optional().describe('Where clients reach streams. Default: PUBLIC_BASE_URL.'),
   PLATFORM_ID: z
@@ -41,6 +44,11 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('What `bureau rotate-master-key` puts in its place. Default: a new key in `master.key` of BUREAU_DATA.'),
+  PLATFORM_OPERATOR_KEY: z
+    .string()
+    .min(32)
+    .optional()
+    .describe('Opens /v1/admin: owners and their API keys. At least 32 characters. Default: nobody may.'),
   PLATFORM_CORS_ORIGINS: z
     .string()
     .optional()
@@ -93,6 +101,8 @@ export const PlatformEnvironment = z.object({
 export type PlatformConfig = {
   readonly dataFolder: string
   readonly databaseUrl: string
+  /** Undefined: as the database chooses. */
+  readonly databaseConnections: number | undefined
   /** The database itself, past any pooler. Undefined: it is embedded, or only a pooler can be reached. */
   readonly directUrl: string | undefined
   readonly redisUrl: string | undefined
@@ -122,6 +132,8 @@ export type PlatformConfig = {
   readonly allowedHosts: readonly string[]
   readonly console: boolean
   readonly logLevel: LogLevel
+  /** Undefined: there are no routes of the operator. */
+  readonly operatorKey: string | undefined
   /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
 }
@@ -142,6 +154,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
   return Object.freeze({
     dataFolder: env.BUREAU_DATA,
     databaseUrl,
+    databaseConnections: env.DATABASE_CONNECTIONS,
     directUrl: directUrlOf(env, databaseUrl),
     redisUrl: env.REDIS_URL,
     publicBaseUrl: env.PUBLIC_BASE_URL,
@@ -164,6 +177,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
     console: env.BUREAU_CONSOLE,
     logLevel: env.LOG_LEVEL,
+    operatorKey: env.PLATFORM_OPERATOR_KEY,
     read: (name: string) => environment[name] || undefined,
   })
 }

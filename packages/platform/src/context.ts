@@ -11,6 +11,7 @@ import type { SignIns } from './oauth/open-sign-ins.ts'
 import type { PlatformStore } from './platform-store.ts'
 import type { Replica } from './runs/recover/replica.ts'
 import type { ControlChannel } from './system/control-channel.ts'
+import type { WebhookDeliverer } from './webhooks/webhook-deliverer.ts'
 
 /** What the routes and operations of the platform share. */
 export type Platform = {
@@ -33,6 +34,7 @@ export type Platform = {
   readonly mounts: AgencyMounts
   /** Uploads that are not complete. */
   readonly staged: StagedUploads
+  readonly webhooks: WebhookDeliverer
   readonly rates: RateLimiter
   /** Slows whoever tries API keys and upload tokens. */
   readonly guesses: GuessLimiter

@@ -10,6 +10,7 @@ type IdPrefix =
   | 'att'
   | 'mem'
   | 'key'
+  | 'ctk'
   | 'upl'
   | 'whk'
   | 'evt'

@@ -25,6 +25,8 @@ import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
 import { startError } from './start-error.ts'
+import { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
+import { WebhookDeliverer } from './webhooks/webhook-deliverer.ts'
 
 type PlatformOptions = {
   /** The agencies that integrations can publish, by the id that they are named by. */
@@ -70,7 +72,8 @@ export async function openPlatform(options: PlatformOptions): Promise<OpenPlatfo
   try {
     mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
     const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
-    const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
+    const { databaseUrl, databaseConnections: connections, platformId: issuer } = config
+    const store = await openPlatformStore({ databaseUrl, connections, masterKey, issuer })
     return await equipOrClose(store, { makesFirstOwner: false, ...options, config, log })
   } catch (error) {
     throw startError(error, config)
@@ -124,13 +127,17 @@ export async function equipPlatform(
   const startUp: StartUp = { isOver: !makesFirstOwner }
   const registry = backends.oauthStates
   const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
+  const webhooks = startDelivering({ store, attachmentAccess, log })
   const executor: RunExecutor = new RunExecutor({
     store,
     logs,
     log,
-    execute: (run) => executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log }),
+    execute: async (run) => {
+      await executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log })
+      webhooks.wake()
+    },
   })
-  const replica = await startReplica({ config, store, executor, logs, control, log })
+  const replica = await startReplica(config, { store, executor, logs, control, webhooks, log })
   Object.assign(listener, { executor, replica })
   replica.startTimers()
   const platform: Platform = {
@@ -146,6 +153,7 @@ export async function equipPlatform(
     blobs,
     mounts,
     staged,
+    webhooks,
     signIns,
     log,
     rates: new RateLimiter(config.rates),
@@ -154,19 +162,21 @@ export async function equipPlatform(
     startUp,
   }
   const app = await createApp(platform)
-  const stopMaintenance = startMaintenance(platform)
+  const stopMaintenance = await startMaintenance(platform)
   closeWith(app, platform, async () => {
     await stopMaintenance()
+    await webhooks.close()
     await signIns.close()
     await backends.close()
   })
   return { platform, app }
 }
 
-type ReplicaParts = Pick<Platform, 'config' | 'store' | 'executor' | 'logs' | 'control' | 'log'>
+type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'webhooks' | 'log'>
 
-/** This process among the others. It goes on with the runs of those that have died. */
-function startReplica({ config, store, executor, logs, control, log }: ReplicaParts): Promise<Replica> {
+/** This process among those that work on the same records: it takes up what others have left behind. */
+function startReplica(config: PlatformConfig, among: AmongOthers): Promise<Replica> {
+  const { store, executor, logs, control, webhooks, log } = among
   return Replica.start({
     db: store.db,
     version: VERSION,
@@ -177,10 +187,20 @@ function startReplica({ config, store, executor, logs, control, log }: ReplicaPa
       log.warn({ runId: run.runId, attempt: run.before?.attempt }, 'a run of a lost process goes on here')
       executor.takeUp(run)
     },
-    onEnded: (runs) => announceLostRuns(runs, { logs, log }),
+    onEnded: (runs) => {
+      announceLostRuns(runs, { logs, log })
+      webhooks.wake()
+    },
     onDeaths: () => control.tell({ type: 'lost_runs' }),
     hasSuspect: () => executor.hasSuspect,
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
+  })
+}
+
+function startDelivering(sender: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>): WebhookDeliverer {
+  return new WebhookDeliverer({
+    deliver: () => deliverWebhooks(sender),
+    onError: (error) => sender.log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
   })
 }
 

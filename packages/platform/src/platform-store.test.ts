@@ -16,7 +16,7 @@ describe('the store', () => {
       const options = { databaseUrl: url, masterKey, issuer: 'https://test.example' }
       const [one, two] = await Promise.all([openPlatformStore(options), openPlatformStore(options)])
       const owner = await createOwner(one.db, one.dataKeys, { name: 'Ada' })
-      const { token } = await createFirstApiKey(one.keyIssuer, owner.id, 'first')
+      const { token } = await createFirstApiKey(one.keyIssuer, owner.id, { name: 'first' })
 
       expect(await two.authenticator.authenticate(`Bearer ${token}`)).toMatchObject({ ownerId: owner.id })
       expect(await two.dataKeys.of(owner.id)).toEqual(await one.dataKeys.of(owner.id))

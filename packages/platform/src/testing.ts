@@ -22,11 +22,13 @@ export { type Engine, ENGINES, preparedDump, queryRows, SERVER } from './db/engi
 export { ROUTES } from './app.ts'
 export { checkInvariants, type Violation } from './db/invariants.ts'
 export type { Operation } from './db/operation.ts'
+export { seededConsumer, seedHistory } from './db/seed-history.contract.ts'
 export { platformDocument } from './docs/openapi.ts'
 export type { Route } from './http/route.ts'
 export { equipPlatform } from './main.ts'
 export { equipStore } from './platform-store.ts'
 export { dropExpiredUploads } from './system/maintenance.ts'
+export { foldUsage } from './usage/fold-usage.ts'
 export { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 
 /** What the processes of one installation have in common. */
@@ -104,7 +106,7 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
     shared: { databaseUrl: url, masterKey, dataFolder },
     addTenant: async (name = 'Ada') => {
       const { id: ownerId } = await createOwner(db, store.dataKeys, { name })
-      return { ownerId, key: await createFirstApiKey(store.keyIssuer, ownerId, 'test') }
+      return { ownerId, key: await createFirstApiKey(store.keyIssuer, ownerId, { name: 'test' }) }
     },
     addIntegration: async (ownerId, settings = {}) => {
       const [agencyId = ''] = Object.keys(options.agencies)

@@ -24,6 +24,7 @@ export const ERRORS = {
   unauthorized: { status: 401, message: 'Unauthorized' },
   host_not_allowed: { status: 403, message: 'Without a token, this server does not answer under that host name.' },
   origin_not_allowed: { status: 403, message: 'Pages of this origin may not call this server.' },
+  issuer_unavailable: { status: 503, message: 'The issuer of the access tokens cannot be reached. Try again shortly.' },
   user_not_resolved: { status: 401, message: 'The user of this request could not be determined.' },
   oauth_needs_streaming: {
     status: 400,
@@ -55,9 +56,14 @@ export const ERRORS = {
   attachment_refresh_required: { status: 400, message: 'Earlier attachments need fresh URLs.' },
   attachment_refresh_ambiguous: { status: 400, message: 'Two different earlier files share one address.' },
   invalid_api_key: { status: 401, message: 'The API key is missing or not valid.' },
+  invalid_consumer_token: {
+    status: 401,
+    message: 'The consumer token is not valid, or has ended. Get another one.',
+  },
   integration_forbidden: { status: 403, message: 'This API key does not own the integration.' },
   insufficient_scope: { status: 403, message: 'This API key may not do that.' },
   integration_disabled: { status: 403, message: 'The integration is switched off by its owner.' },
+  owner_not_found: { status: 404, message: 'There is no such owner.' },
   integration_not_found: { status: 404, message: 'There is no such integration.' },
   member_not_found: { status: 404, message: 'There is no such member. Register the member first.' },
   chat_not_found: { status: 404, message: 'There is no such chat in this integration.' },

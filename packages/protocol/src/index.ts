@@ -44,10 +44,18 @@ export {
   UsageSummaryQuery,
 } from './platform-files-api.ts'
 export {
+  ConsumerScope,
+  ConsumerToken,
+  ConsumerTokenCreate,
+  ConsumerTokenRevoke,
+  ConsumerTokensRevoked,
+} from './platform-consumer-tokens-api.ts'
+export {
   AgencyList,
   ApiKey,
   ApiKeyCreate,
   ApiKeyRotate,
+  OperatorKeyCreate,
   ApiKeyScope,
   DeleteIntegrationQuery,
   Integration,
@@ -95,3 +103,4 @@ export {
   WebhookPatch,
   WebhookTest,
 } from './platform-webhooks-api.ts'
+export { Owner, OwnerCreate, OwnerPatch } from './platform-owners-api.ts'

@@ -4,6 +4,11 @@ import { AllowancePolicy } from './platform-members-api.ts'
 
 /** Integrations, the agencies behind them, and API keys. */
 
+const Origin = z
+  .string()
+  .max(300)
+  .refine((text) => URL.parse(text)?.origin === text, 'must be an origin, such as https://app.example.com')
+
 const settings = {
   name: z.string().min(1).max(200),
   description: z.string().max(2000).nullable().optional(),
@@ -18,6 +23,11 @@ const settings = {
     .boolean()
     .optional()
     .describe('Completions name a registered member, also without allowances. Default false.'),
+  allowedOrigins: z
+    .array(Origin)
+    .max(50)
+    .optional()
+    .describe('Origins of pages that may use consumer tokens, such as `https://app.example.com`. Default: none.'),
   defaultAllowance: AllowancePolicy.optional(),
   onDisconnect: z
     .enum(['continue', 'cancel'])
@@ -58,6 +68,7 @@ export const Integration = z
     textOnlyMode: z.boolean(),
     memberAllowancesEnabled: z.boolean(),
     membersRequired: z.boolean(),
+    allowedOrigins: z.array(z.string()),
     defaultAllowance: z.looseObject({ period: z.string() }),
     onDisconnect: z.enum(['continue', 'cancel']),
     whenRunnerLost: z.enum(['resume', 'fail']),
@@ -105,6 +116,7 @@ export const ApiKeyScope = z.enum([
   'files:write',
   'webhooks',
   'keys',
+  'consumer_tokens',
 ])
 export type ApiKeyScope = z.output<typeof ApiKeyScope>
 
@@ -121,6 +133,9 @@ export const ApiKeyCreate = z
     expiresAt: GivenTime.nullable().optional(),
   })
   .meta({ id: 'ApiKeyCreate' })
+
+/** What an operator may name of a key of an owner. */
+export const OperatorKeyCreate = ApiKeyCreate.omit({ integrationIds: true }).meta({ id: 'OperatorKeyCreate' })
 
 export const ApiKeyRotate = z
   .strictObject({

@@ -3,54 +3,39 @@ import { type Agency, McpConnections } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import {
   answerCompletely,
-  apiDocsRoutes,
   BodyReceiver,
   createLogger,
-  guideRoutes,
   KeptRuns,
   type Logger,
   methodsAt,
   NO_SNIFFING,
   notFoundGate,
-  ok,
   openBackends,
   parseJson,
   readJsonBodies,
   RunHost,
-  serveRoutes,
   usableDirectories,
 } from '@bureau/runtime'
-import { z } from 'zod'
 import { loadConfig, type ServerConfig } from './config.ts'
-import type { RecentRuns } from './console/recent-runs.ts'
-import { recentRunsRoutes } from './console/recent-runs.routes.ts'
-import { recentRunsOf, serveConsole } from './console/serve-console.ts'
+import { recentRunsOf } from './console/serve-console.ts'
 import type { ServerContext } from './context.ts'
-import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
-import { agencyFace } from './faces/agency/agency-face.ts'
-import { aguiFace } from './faces/agui/agui-face.ts'
-import { type Face, metadataRoute, type ServedAgency } from './faces/face.ts'
-import { openAiRoutes, protocolRoutes } from './faces/protocol-faces.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
 import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
-import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
-import { logsRoutes, recordActivity } from './logs/logs.routes.ts'
+import { recordActivity } from './logs/logs.routes.ts'
 import { modelAccess, type ServerModelAccess } from './model-access.ts'
-import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
+import { addRoutes } from './app-routes.ts'
 import { checkServerOptions } from './check-options.ts'
 import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
-import type { RealtimeSetUp } from './realtime/realtime.routes.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
-import { toolRoutes } from './tools/tools.routes.ts'
 
 const MIB = 1_048_576
 const MINUTE_MS = 60_000
@@ -67,7 +52,10 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
   const log = createLogger(options.logLevel ?? 'info', options.logDestination)
   const callers = callersOf(options, config)
-  if (callers.token === undefined) warnOfOpenServer(options, log)
+  if (!callers.areKnown) warnOfOpenServer(options, log)
+  if (options.authenticate && config.read('APP_TOKEN') !== undefined) {
+    log.warn('APP_TOKEN is set and not used: authenticate says who may call')
+  }
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
@@ -109,33 +97,12 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   observability.install(app)
   readBodies(app)
   app.setErrorHandler(renderError)
-  const served = [...agencies].map(([name, agency]) => serve(name, agency, context))
-  const agencyRows = [...agencyRoutes(served, options), ...openAiRoutes(served, options)]
-  const otherRows = [...toolRoutes(tools), ...optionalRoutes({ logs, signIns, recent })]
-  serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
-  serveRoutes(app, protocolRoutes({ served, tools, callers, options, version: VERSION, log }), ROUTE_SETTINGS)
-  const voiceRows = await voiceRoutes(app, agencies, { options, context, callers, tickets: backends.tickets })
-  serveRoutes(app, voiceRows, ROUTE_SETTINGS)
-  serveConsole(app, { options, config, callers, version: VERSION })
-  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], { options, callers })
+  const { tickets } = backends
+  await addRoutes(app, { agencies, tools, options, config, context, callers, logs, recent, tickets, version: VERSION })
   return app
 }
 
 const VERSION = '0.1.0'
-
-type Optional = {
-  readonly logs: ActivityLogs | undefined
-  readonly signIns: ServerContext['signIns']
-  readonly recent: RecentRuns | undefined
-}
-
-function optionalRoutes({ logs, signIns, recent }: Optional): ServerRoute[] {
-  return [
-    ...(logs ? logsRoutes(logs) : []),
-    ...(signIns ? oauthRoutes(signIns) : []),
-    ...(recent ? recentRunsRoutes(recent) : []),
-  ]
-}
 
 function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): FastifyInstance {
   const loggerInstance: FastifyBaseLogger = log
@@ -200,62 +167,10 @@ function readBodies(app: FastifyInstance): void {
   readJsonBodies(app, { types, receiver: new BodyReceiver(), parse: parseJson, others: 'null' })
 }
 
-type AgencyParts = { readonly options: ServerOptions; readonly context: ServerContext }
-
-/** The seed's `enableAgui` puts one protocol in place of another at the same address. AG-UI has one of its own as well. */
-function facesOf({ enableAgui = false }: ServerOptions): readonly Face[] {
-  return [enableAgui ? aguiFace('get_response_stream') : agencyFace, aguiFace('agui')]
-}
-
-function serve(name: string, agency: Agency, context: ServerContext): ServedAgency {
-  return { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
-}
-
-function agencyRoutes(agencies: readonly ServedAgency[], options: ServerOptions): ServerRoute[] {
-  const faces = facesOf(options)
-  return agencies.flatMap((served) => [...faces.flatMap((face) => face(served)), metadataRoute(served)])
-}
-
-type RealtimeParts = AgencyParts & Pick<RealtimeSetUp, 'callers' | 'tickets'>
-
-/** Opened when all other routes are there: those that come later would accept WebSockets, to close them at once. */
-async function voiceRoutes(
-  app: FastifyInstance,
-  agencies: ReadonlyMap<string, Agency>,
-  { options, ...setUp }: RealtimeParts,
-): Promise<ServerRoute[]> {
-  const { enableRealtime = false, realtimeOptions = {} } = options
-  if (!enableRealtime) return []
-  const { realtimeRoutes } = await import('./realtime/realtime.routes.ts')
-  return realtimeRoutes(app, agencies, { options: realtimeOptions, ...setUp })
-}
-
-type DocsParts = { readonly options: ServerOptions; readonly callers: Callers }
-
-function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options, callers }: DocsParts): void {
-  const describe = (): object =>
-    openApiDocument(rows, {
-      info: { title: 'Bureau agent server', version: VERSION },
-      url: serverUrl({ ...options, host: callers.host }),
-      ...(callers.token === undefined && { ofCallers: OF_STRANGERS }),
-    })
-  // Made when it is first asked for: most servers never are, and it would slow every start.
-  let description: object | undefined
-  const document = (): object => (description ??= describe())
-  const routeConfig = { open: options.publicDocs ?? false }
-  apiDocsRoutes(app, { prefix: '', document, routeConfig })
-  guideRoutes(app, { routeConfig })
-}
-
-/** The address in the API description. */
-function serverUrl({ serverUrl: url, host, port = 8000 }: ServerOptions): string {
-  return url ?? `http://${host === '0.0.0.0' || host === '::' ? 'localhost' : host}:${port}`
-}
-
 /** Callers are checked before their bodies are read; only callbacks and health are open (seed, Authentication 1). */
 function checkCallers(app: FastifyInstance, { check }: Callers): void {
   app.addHook('onRequest', async (request) => {
-    if (!isOpen(request)) check(request)
+    if (!isOpen(request)) await check(request)
   })
 }
 
@@ -283,19 +198,3 @@ async function keepActivity(app: FastifyInstance, options: ServerOptions): Promi
   recordActivity(app, logs, isOpen)
   return logs
 }
-
-/** For load balancers: alive, and ready for requests. */
-const HEALTH_ROUTES = ['healthz', 'readyz'].map((id) =>
-  jsonRoute(
-    {
-      ...named(id),
-      method: 'GET',
-      url: `/${id}`,
-      tag: 'operation',
-      open: true,
-      success: { 200: z.object({ status: z.string() }) },
-      errors: [],
-    },
-    async () => ok({ status: 'ok' }),
-  ),
-)

@@ -46,15 +46,21 @@ const ServerChecks = z.strictObject({
     .regex(/^[^\s=]+$/, 'must be the name of a variable')
     .optional(),
   corsOrigins: z.array(origin).optional(),
+  authenticate: AnyFunction.optional(),
   publicDocs: flag,
   exposeInstructions: flag,
   enableAgui: flag,
   aguiReasoning: flag,
+  a2a: flag,
   mcp: flag,
   openai: z
     .union([
       z.boolean(),
-      z.strictObject({ sideRequests: z.enum(SIDE_REQUESTS).optional() } satisfies OptionChecks<OpenAiServerOptions>),
+      z.strictObject({
+        sideRequests: z.enum(SIDE_REQUESTS).optional(),
+        keepResponsesMs: milliseconds,
+        strictResponses: flag,
+      } satisfies OptionChecks<OpenAiServerOptions>),
     ])
     .optional(),
   enableRealtime: flag,

@@ -5,6 +5,8 @@ export { createHandler, type Handler, type HandlerOptions } from './embedding/cr
 export { modelAccess, type ServerModelAccess } from './model-access.ts'
 export type { MetricsOptions } from './observability/metrics.routes.ts'
 export type { TracingOptions } from './observability/open-tracing.ts'
+export { jwtAuthenticate, type JwtOptions } from './http/jwt-authenticate.ts'
+export type { Authenticate, User } from './http/users.ts'
 export type { OpenAiServerOptions, ServerOptions, ServerTool } from './options.ts'
 export type { RealtimeAudioFormat, RealtimeOptions, RealtimeProviderOptions } from './realtime/realtime-options.ts'
 export { type RunningServer, runServer } from './run-server.ts'

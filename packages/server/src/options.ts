@@ -4,6 +4,7 @@ import type { SideRequests } from '@bureau/faces'
 import type { EgressPolicyOptions, LogDestination, LogLevel } from '@bureau/runtime'
 import type { MetricsOptions } from './observability/metrics.routes.ts'
 import type { TracingOptions } from './observability/open-tracing.ts'
+import type { Authenticate } from './http/users.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 
@@ -18,6 +19,13 @@ export type OpenAiServerOptions = {
    * 400. Default `agency`.
    */
   readonly sideRequests?: SideRequests
+  /**
+   * How long responses of the Responses API are kept in the memory of this process, in milliseconds, for
+   * `previous_response_id`, `background`, and clients that come back. At most 128 MiB are kept. Default 0: none.
+   */
+  readonly keepResponsesMs?: number
+  /** True: streams of the Responses API hold nothing but what the Open Responses specification knows. Default false. */
+  readonly strictResponses?: boolean
 }
 
 export type ServerOptions = OAuthOptions & {
@@ -37,6 +45,12 @@ export type ServerOptions = OAuthOptions & {
    */
   readonly appTokenEnv?: string
   /**
+   * Says who sends a request, in place of the server token: every route but `/healthz`, `/readyz` and `/auth/callback` asks
+   * it. The user owns the runs that they begin; tools find them in `userContext.user`. `jwtAuthenticate` makes one for tokens
+   * of an OpenID Connect issuer.
+   */
+  readonly authenticate?: Authenticate
+  /**
    * Origins of the pages that may call, `*` for any. Default, without credentials: any with a server token, those of this
    * machine (`http://localhost:3000`) without one.
    */
@@ -51,6 +65,8 @@ export type ServerOptions = OAuthOptions & {
   readonly aguiReasoning?: boolean
   /** OpenAI's API at `/openai/v1`, with the agencies as models. False: not there. */
   readonly openai?: boolean | OpenAiServerOptions
+  /** False: the agencies are not agents of the Agent2Agent protocol at `/a2a`. Default true; they are not with `resumeMs: 0`. */
+  readonly a2a?: boolean
   /** False: the server is not an MCP server at `/mcp`. Default true. */
   readonly mcp?: boolean
   /** True: every agency has `/<agency>/realtime`, a WebSocket for voice. Needs the package `@openai/agents-realtime`. */
@@ -112,6 +128,8 @@ export type ServerOptions = OAuthOptions & {
 
 /** First path segments that routes of the server use, so that no agency may have them. */
 const RESERVED_NAMES = new Set([
+  '.well-known',
+  'a2a',
   'auth',
   'console',
   'create_agency_upload',

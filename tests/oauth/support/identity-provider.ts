@@ -29,6 +29,8 @@ type ProviderOptions = {
   readonly clients?: readonly object[]
   /** True: clients may ask for other scopes than those that they have registered for. */
   readonly anyScopes?: boolean
+  /** Default `opaque`. */
+  readonly accessTokenFormat?: 'opaque' | 'jwt'
 }
 
 type Entry = { payload: Record<string, unknown>; expiresAt: number }
@@ -87,7 +89,8 @@ export async function startIdentityProvider(options: ProviderOptions = {}): Prom
   }
 }
 
-function configuration(storage: Map<string, Entry>, { clients = [], anyScopes = false }: ProviderOptions): object {
+function configuration(storage: Map<string, Entry>, options: ProviderOptions): object {
+  const { clients = [], anyScopes = false, accessTokenFormat = 'opaque' } = options
   return {
     adapter: adapterOver(storage, anyScopes),
     clients,
@@ -99,6 +102,7 @@ function configuration(storage: Map<string, Entry>, { clients = [], anyScopes = 
     pkce: { required: () => true },
     ttl: {
       AccessToken: 3_600,
+      ClientCredentials: 3_600,
       Grant: 86_400,
       Interaction: 3_600,
       RefreshToken: 86_400,
@@ -108,12 +112,13 @@ function configuration(storage: Map<string, Entry>, { clients = [], anyScopes = 
     features: {
       devInteractions: { enabled: true },
       registration: { enabled: true },
+      clientCredentials: { enabled: accessTokenFormat === 'jwt' },
       resourceIndicators: {
         enabled: true,
         getResourceServerInfo: (_context: unknown, resource: string) => ({
           scope: 'notes:read notes:write',
           audience: resource,
-          accessTokenFormat: 'opaque',
+          accessTokenFormat,
         }),
         useGrantedResource: () => true,
       },

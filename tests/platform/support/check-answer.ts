@@ -7,6 +7,8 @@ import type { Answer } from './test-client.ts'
 /** Refusals that every route may answer with. */
 const EVERYWHERE: readonly string[] = [
   'invalid_api_key',
+  'invalid_consumer_token',
+  'origin_not_allowed',
   'insufficient_scope',
   'rate_limited',
   'invalid_json',

@@ -62,6 +62,8 @@ export const BODIES: Readonly<Record<string, MakeBody>> = {
   updateIntegration: () => ({ name: 'Mine now' }),
   createApiKey: (ids) => ({ name: 'x', integrationIds: [ids.integrationId] }),
   rotateApiKey: () => ({}),
+  createConsumerToken: (ids) => ({ apiIntegrationId: ids.integrationId, consumerId: ids.consumerId }),
+  revokeConsumerTokens: (ids) => ({ apiIntegrationId: ids.integrationId, consumerId: ids.consumerId }),
   createWebhookEndpoint: () => ({ url: 'https://hooks.example.com/x', events: ['run.failed'] }),
   updateWebhookEndpoint: () => ({ status: 'disabled' }),
 }

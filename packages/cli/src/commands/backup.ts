@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { withPlatform } from '../with-platform.ts'
 
 /** `bureau backup <file>`: copies the embedded database. The platform must be stopped: it makes copies of its own. */
 export const backupCommand = new Command('backup')
@@ -6,7 +7,7 @@ export const backupCommand = new Command('backup')
   .argument('<file>', 'the file to write')
   .addHelpText('after', '\nThe copy does not hold the master key: keep master.key of the data folder too.')
   .action(async (file: string) => {
-    const { backupDatabase, loadPlatformConfig, openDatabase } = await import('@bureau/platform')
+    const { backupDatabase, loadPlatformConfig, openDatabase } = await withPlatform(() => import('@bureau/platform'))
     const db = await openDatabase(loadPlatformConfig().databaseUrl)
     try {
       await backupDatabase(db, file)
@@ -21,7 +22,7 @@ export const restoreCommand = new Command('restore')
   .description('Fill an empty data folder (BUREAU_DATA) from a copy.')
   .argument('<file>', 'a file that "bureau backup" or a running platform wrote')
   .action(async (file: string) => {
-    const { loadPlatformConfig, restoreDatabase } = await import('@bureau/platform')
+    const { loadPlatformConfig, restoreDatabase } = await withPlatform(() => import('@bureau/platform'))
     const { dataFolder } = loadPlatformConfig()
     await restoreDatabase(file, dataFolder)
     console.error(`Restored ${file} into ${dataFolder}.`)

@@ -5,6 +5,7 @@ import { PLATFORM_LINKS, serveHomePage } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
 import { openTerminal } from '../terminal.ts'
+import { withPlatform } from '../with-platform.ts'
 
 /** `bureau platform [file]`: the hosted platform alone. */
 export const platformCommand = withListenOptions(new Command('platform'))
@@ -13,7 +14,7 @@ export const platformCommand = withListenOptions(new Command('platform'))
   .addHelpText('after', '\nExample:\n  $ DATABASE_URL=postgres://localhost/bureau bureau platform agency.ts')
   .action(async (file: string | undefined, flags: ListenFlags) => {
     const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
-    const { openPlatformFor, servePlatform } = await import('../open-platform.ts')
+    const { openPlatformFor, servePlatform } = await withPlatform(() => import('../open-platform.ts'))
     const config = loadConfig()
     const opened = await openPlatformFor(await loadAgencies(file), config, terminal)
     serveHomePage(opened.app, PLATFORM_LINKS)

@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { withPlatform } from '../with-platform.ts'
 
 /** `bureau rotate-master-key`: wraps all keys of the platform's database with another master key. Prints no key. */
 export const rotateMasterKeyCommand = new Command('rotate-master-key')
@@ -9,7 +10,7 @@ export const rotateMasterKeyCommand = new Command('rotate-master-key')
       'replaced by PLATFORM_NEW_MASTER_KEY, which all processes then get as PLATFORM_MASTER_KEY.',
   )
   .action(async () => {
-    const { loadPlatformConfig, openDatabase, rotateMasterKey } = await import('@bureau/platform')
+    const { loadPlatformConfig, openDatabase, rotateMasterKey } = await withPlatform(() => import('@bureau/platform'))
     const config = loadPlatformConfig()
     const { wrapped, oldKeyFile } = await rotateMasterKey(config, () => openDatabase(config.databaseUrl))
     console.error(`Wrapped ${wrapped} ${wrapped === 1 ? 'key' : 'keys'} with the new master key.`)

@@ -5,6 +5,7 @@ import { PLATFORM_LINKS, SERVER_LINKS, serveHomePage } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
 import { openTerminal } from '../terminal.ts'
+import { withPlatform } from '../with-platform.ts'
 
 /** `bureau start [file]`: the self-hosted server and the hosted platform, on one port. */
 export const startCommand = withListenOptions(new Command('start'))
@@ -16,7 +17,9 @@ export const startCommand = withListenOptions(new Command('start'))
     const module = await loadAgencies(file)
     const config = loadConfig()
     const address = readListenOptions(flags, process.env)
-    const { loadPlatformConfig, openPlatformFor, servePlatform, sharePort } = await import('../open-platform.ts')
+    const { loadPlatformConfig, openPlatformFor, servePlatform, sharePort } = await withPlatform(
+      () => import('../open-platform.ts'),
+    )
     const { drainMs, dataFolder } = loadPlatformConfig()
     const server = await createApp({ ...module, ...address, drainMs, logDestination: terminal.log }, config)
     serveHomePage(server, [...SERVER_LINKS, ...PLATFORM_LINKS])

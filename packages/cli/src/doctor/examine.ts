@@ -3,6 +3,7 @@ import { checkAddress } from '@bureau/runtime'
 import { loadConfig, type ServerConfig } from '@bureau/server'
 import { loadAgencies } from '../load-agencies.ts'
 import { checkModel } from './check-model.ts'
+import { hasPlatform, withPlatform } from '../with-platform.ts'
 import { checked, type Finding } from './finding.ts'
 
 type Examined = {
@@ -20,8 +21,10 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
     await checkAddress({ host, port })
     return `${host}:${port} is free`
   })
-  // Loaded here and not above, because it brings the database drivers.
-  const { checkDatabase, checkDisk, checkRedis, loadPlatformConfig } = await import('./check-platform.ts')
+  if (!hasPlatform()) return yield* examineServer()
+  const { checkDatabase, checkDisk, checkRedis, loadPlatformConfig } = await withPlatform(
+    () => import('./check-platform.ts'),
+  )
   let settings: { readonly server: ServerConfig; readonly platform: PlatformConfig } | undefined
   yield checked('Settings', async () => {
     settings = { server: loadConfig(), platform: loadPlatformConfig() }
@@ -34,6 +37,24 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
   yield checked('Redis', () => checkRedis(server.redisUrl))
   yield checked('Database', () => checkDatabase(platform))
   yield checked('Disk', () => checkDisk(platform))
+}
+
+/** Without the platform there is no database. */
+async function* examineServer(): AsyncGenerator<Finding> {
+  let server: ServerConfig | undefined
+  yield checked('Settings', async () => {
+    server = loadConfig()
+    return 'the environment is valid'
+  })
+  if (!server) return
+  const config = server
+  yield checkToken(config)
+  yield checked('Model', () => checkModel(config))
+  yield {
+    subject: 'Platform',
+    state: 'note',
+    text: 'not installed: npm install @bureau/platform brings start and platform',
+  }
 }
 
 async function checkAgencies(file: string | undefined): Promise<string> {

@@ -105,9 +105,10 @@ function Lost() {
 
 /** Why the run failed, what to do, and, where the server keeps it, what was thrown. */
 function Problem({ turn }: { readonly turn: Turn }) {
-  const { code, message } = turn.error!
   const { data: routes } = useQuery(routesQuery)
   const run = useQuery({ ...recentRunQuery(turn.run ?? ''), enabled: turn.run !== null && routes?.hasRuns === true })
+  // A guardrail's frame has no code; the record of the run has one.
+  const { code, message } = run.data?.error ?? turn.error!
   return (
     <div role="alert" className="flex flex-col gap-1 rounded-xl bg-bad-soft px-3.5 py-2.5 text-[13px]">
       <p className="flex items-center gap-2 font-medium text-bad">

@@ -37,7 +37,7 @@ export async function ask<Answer>(door: Door, path: string, asked: Asked = {}): 
 }
 
 /** The same for any content. @throws RequestFailed */
-async function send(
+export async function send(
   door: Door,
   path: string,
   { method = 'GET', body, headers, signal }: Asked = {},

@@ -12,6 +12,21 @@ const AGENCIES: Section = {
     { to: '/play', label: 'Playground', icon: 'chat' },
     { to: '/graph', label: 'Graph', icon: 'graph' },
     { to: '/runs', label: 'Runs', icon: 'runs' },
+    { to: '/inbox', label: 'Inbox', icon: 'inbox' },
+  ],
+}
+
+const PLATFORM: Section = {
+  label: 'Platform',
+  items: [
+    { to: '/platform/chats', label: 'Chats', icon: 'chat' },
+    { to: '/platform/runs', label: 'Runs', icon: 'runs' },
+    { to: '/platform/usage', label: 'Usage', icon: 'chart' },
+    { to: '/platform/members', label: 'Members', icon: 'users' },
+    { to: '/platform/integrations', label: 'Integrations', icon: 'plug' },
+    { to: '/platform/keys', label: 'API keys', icon: 'key' },
+    { to: '/platform/webhooks', label: 'Webhooks', icon: 'webhook' },
+    { to: '/platform/files', label: 'Files', icon: 'folder' },
   ],
 }
 
@@ -20,5 +35,5 @@ const OTHERS: Section = { label: null, items: [{ to: '/settings', label: 'Settin
 /** What this server has pages for. */
 export function useSections(): readonly Section[] {
   const { data: facts } = useQuery(factsQuery)
-  return [...(facts && facts.agencies !== 'none' ? [AGENCIES] : []), OTHERS]
+  return [...(facts && facts.agencies !== 'none' ? [AGENCIES] : []), ...(facts?.platform ? [PLATFORM] : []), OTHERS]
 }

@@ -5,7 +5,7 @@ import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { ToastList } from '../ui/toasts.tsx'
 import { useSections } from './navigation.ts'
-import { setTheme, useTheme } from './theme.ts'
+import { setTheme, useTheme } from '../ui/theme.ts'
 
 const Palette = lazy(() => import('./palette.tsx').then(({ Palette }) => ({ default: Palette })))
 

@@ -81,11 +81,38 @@ export function Select({ label, choices, onPick, className = '', ...rest }: Sele
   )
 }
 
-function SelectField({ hint, ...rest }: SelectProps & { readonly hint?: ReactNode }) {
+export function SelectField({ hint, ...rest }: SelectProps & { readonly hint?: ReactNode }) {
   const id = useId()
   return (
     <Field label={rest.label} hint={hint} id={id}>
       <Select {...rest} id={id} className="w-full" />
     </Field>
+  )
+}
+
+type CheckListProps = {
+  readonly legend: string
+  readonly choices: readonly string[]
+  readonly chosen: ReadonlySet<string>
+  readonly onChange: (chosen: ReadonlySet<string>) => void
+}
+
+/** Any number of some choices. */
+export function CheckList({ legend, choices, chosen, onChange }: CheckListProps) {
+  const toggle = (choice: string): void => {
+    onChange(new Set(choices.filter((each) => chosen.has(each) !== (each === choice))))
+  }
+  return (
+    <fieldset>
+      <legend className="mb-1 text-[13px] font-medium">{legend}</legend>
+      <div className="grid grid-cols-1 gap-1 sm:grid-cols-2">
+        {choices.map((choice) => (
+          <label key={choice} className="flex min-h-6 items-center gap-2 text-[13px]">
+            <input type="checkbox" className="size-4" checked={chosen.has(choice)} onChange={() => toggle(choice)} />
+            {choice}
+          </label>
+        ))}
+      </div>
+    </fieldset>
   )
 }

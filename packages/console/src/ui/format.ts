@@ -8,6 +8,11 @@ export function duration(ms: number): string {
   return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
 }
 
+/** Milliseconds between two times, as the platform writes them; null as long as one is open. */
+export function millisecondsBetween(from: string | null, to: string | null): number | null {
+  return from === null || to === null ? null : Date.parse(to) - Date.parse(from)
+}
+
 /** US dollars: four decimals below ten cents, because most runs cost less. */
 export function dollars(amount: number): string {
   if (amount === 0) return '$0'

@@ -34,6 +34,8 @@ class Toasts {
 /** Short notes of what has been done, at the edge of the page. */
 const toasts = new Toasts()
 
+export const showToast = (text: string): void => toasts.show(text)
+
 export const failedToast = (error: unknown): void =>
   toasts.show(error instanceof Error ? error.message : String(error), 'bad')
 

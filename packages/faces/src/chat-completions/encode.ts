@@ -15,6 +15,7 @@ import {
 import { chatUsage, completionId, finishReason, isAnswered } from './completion.ts'
 
 type ChatStream = {
+  readonly runId: string
   /** As the caller has named it. */
   readonly model: string
   readonly includeUsage: boolean
@@ -33,7 +34,8 @@ class ChatChunks {
   readonly #stream: ChatStream
   readonly #messages = new StreamedMessages()
   /** What every chunk begins and ends with. */
-  #head = ''
+  readonly #head: string
+  #begun = false
   #textItem: string | undefined
   #hasText = false
   #hasReasoning = false
@@ -45,12 +47,19 @@ class ChatChunks {
 
   constructor(stream: ChatStream) {
     this.#stream = stream
+    const { runId, model } = stream
+    const head = { id: completionId(runId), object: 'chat.completion.chunk', created: Math.floor(Date.now() / 1_000) }
+    this.#head = `data: ${JSON.stringify({ ...head, model }).slice(0, -1)}`
   }
 
   encode(event: LogEvent): string {
+    if (this.#begun) return this.#frames(event)
+    this.#begun = true
+    return this.#chunk('{"role":"assistant","content":""}') + this.#frames(event)
+  }
+
+  #frames(event: LogEvent): string {
     switch (event.type) {
-      case 'run.started':
-        return this.#begin(event.run_id)
       case 'model.event':
         return isWithUser(event.source) ? this.#onModelEvent(event) : ''
       case 'item.created':
@@ -62,13 +71,6 @@ class ChatChunks {
       default:
         return ''
     }
-  }
-
-  #begin(runId: string): string {
-    const { model } = this.#stream
-    const head = { id: completionId(runId), object: 'chat.completion.chunk', created: Math.floor(Date.now() / 1_000) }
-    this.#head = `data: ${JSON.stringify({ ...head, model }).slice(0, -1)}`
-    return this.#chunk('{"role":"assistant","content":""}')
   }
 
   #chunk(delta: string, finish: string | null = null): string {

@@ -1,6 +1,7 @@
 import { ServiceError } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
 import type { ServerContext } from '@modelcontextprotocol/server'
+import { stepOf } from '../steps.ts'
 
 /** Clients show the latest step; what comes sooner after another is left out. */
 const PAUSE_MS = 250
@@ -31,19 +32,4 @@ function requireNoSignIn(event: LogEvent): void {
   if (event.type !== 'oauth.redirect') return
   const message = `${event.server} wants its user to sign in, which takes a client that shows progress, or a streaming route.`
   throw new ServiceError('oauth_needs_streaming', { message })
-}
-
-function stepOf(event: LogEvent): string | undefined {
-  switch (event.type) {
-    case 'agent.updated':
-      return `${event.source.agent} works on it.`
-    case 'item.created':
-      return event.name === 'tool_called'
-        ? `${event.source.agent} calls ${String(event.item.raw_item['name'])}.`
-        : undefined
-    case 'oauth.redirect':
-      return `Sign in to ${event.server}: ${event.auth_url}`
-    default:
-      return undefined
-  }
 }

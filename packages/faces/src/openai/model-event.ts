@@ -42,7 +42,7 @@ type ParsedEvent = {
 }
 
 /** Empty for text that is not JSON after all: a run passes most events on without reading them. */
-function parsedEvent(json: string): ParsedEvent {
+export function parsedEvent(json: string): ParsedEvent {
   try {
     return JSON.parse(json) as ParsedEvent
   } catch {

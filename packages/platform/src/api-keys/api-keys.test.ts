@@ -19,7 +19,7 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
   beforeAll(async () => {
     platform = await openTestStore(engine)
     tenant = await platform.addTenant()
-    first = await createFirstApiKey(platform.store.keyIssuer, tenant.ownerId, 'first')
+    first = await createFirstApiKey(platform.store.keyIssuer, tenant.ownerId, { name: 'first' })
   })
   afterAll(() => platform.drop())
 
@@ -42,7 +42,7 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
   })
 
   test('tokens begin alike, so that secret scanners know them', async () => {
-    const other = await createFirstApiKey(platform.store.keyIssuer, tenant.ownerId, 'other')
+    const other = await createFirstApiKey(platform.store.keyIssuer, tenant.ownerId, { name: 'other' })
     const prefix = Buffer.from('{"alg":"EdDSA","typ":"apikey+jwt","kid":"k1"}').toString('base64url')
     expect([first.token, other.token].map((token) => token.split('.')[0])).toEqual([prefix, prefix])
   })
@@ -150,7 +150,7 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
   })
 
   test('a revoked key is refused at once where it is forgotten, and everywhere after five seconds', async () => {
-    const key = await createFirstApiKey(platform.store.keyIssuer, tenant.ownerId, 'short')
+    const key = await createFirstApiKey(platform.store.keyIssuer, tenant.ownerId, { name: 'short' })
     let clock = Date.now()
     const far = new Authenticator(platform.store.keyIssuer, () => clock)
     const near = new Authenticator(platform.store.keyIssuer, () => clock)
@@ -222,7 +222,7 @@ describe.each(ENGINES)('API keys on %s', (engine) => {
 
   test('the keys of a suspended owner are refused', async () => {
     const owner = await platform.addTenant()
-    const key = await createFirstApiKey(platform.store.keyIssuer, owner.ownerId, 'k')
+    const key = await createFirstApiKey(platform.store.keyIssuer, owner.ownerId, { name: 'k' })
     await platform.rows(`UPDATE owners SET status = 'suspended' WHERE id = '${owner.ownerId}'`)
     expect(await codeOf(authenticate(key.token))).toBe('invalid_api_key')
   })
@@ -242,11 +242,11 @@ test('a new signing key signs from then on; what the old one signed stays valid'
   const issuer = { db: platform.db, issuer: 'https://test.example' }
   const before = { ...issuer, signingKeys: await SigningKeys.load(platform.db, masterKey) }
   const { ownerId } = await platform.addTenant()
-  const old = await createFirstApiKey(before, ownerId, 'old')
+  const old = await createFirstApiKey(before, ownerId, { name: 'old' })
   await ensureSigningKey(platform.db, masterKey, 'k2')
 
   const after = { ...issuer, signingKeys: await SigningKeys.load(platform.db, masterKey) }
-  const next = await createFirstApiKey(after, ownerId, 'new')
+  const next = await createFirstApiKey(after, ownerId, { name: 'new' })
 
   expect(Buffer.from(next.token.split('.')[0]!, 'base64url').toString()).toContain('"kid":"k2"')
   const authenticator = new Authenticator(after)

@@ -35,9 +35,13 @@ export async function createApiKey(issuer: KeyIssuer, caller: Caller, key: NewAp
   )
 }
 
-/** The operator's way to an owner's first key. */
-export function createFirstApiKey(issuer: KeyIssuer, ownerId: string, name: string): Promise<IssuedApiKey> {
-  return issue(issuer, ownerId, { name, scopes: ['*'] }, (row) =>
+/** The operator's way to a key of an owner who has none. @throws ServiceError `invalid_request` (already expired) */
+export function createFirstApiKey(
+  issuer: KeyIssuer,
+  ownerId: string,
+  key: Omit<NewApiKey, 'integrationIds'>,
+): Promise<IssuedApiKey> {
+  return issue(issuer, ownerId, { scopes: ['*'], ...key }, (row) =>
     issuer.db.run(insertApiKey, { ownerId, actor: 'operator', key: row }),
   )
 }

@@ -21,12 +21,17 @@ export function readApiKey({ store }: Platform, caller: Caller, keyId: string): 
  *
  * @throws ServiceError `api_key_not_found`, `insufficient_scope`: it may do more than the caller.
  */
-export async function endApiKey({ store, control }: Platform, caller: Caller, keyId: string): Promise<ApiKey> {
+export async function endApiKey(
+  { store, control, webhooks }: Platform,
+  caller: Caller,
+  keyId: string,
+): Promise<ApiKey> {
   const { ownerId, integrationIds, keyId: actor } = caller
   const ended = await store.db.run(getApiKey, { ownerId, integrationIds, keyId })
   requireGrantable(caller, ended.scopes, ended.integrationIds)
   const revoked = await store.db.run(revokeApiKey, { ownerId, integrationIds, keyId, actor })
   await store.authenticator.forget(keyId)
   control.tell({ type: 'revoked', keyId })
+  webhooks.wake()
   return revoked
 }

@@ -8,6 +8,14 @@ import { runViews } from '../run-records/run-views.ts'
 import { type ChatKey, type ChatRow, findActiveRunId } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
 
+type RequestKey = {
+  readonly ownerId: string
+  readonly integrationId: string
+  readonly usageRequestId: string
+  /** Only a request of this consumer's. */
+  readonly consumerId?: string
+}
+
 /**
  * What became of a request.
  *
@@ -16,14 +24,19 @@ import { type Reach, requireChat } from './manage-chats.ts'
  */
 export const findRequestStatus = tenantOperation(
   { source: import.meta.url, name: 'findRequestStatus', lane: 'interactive' },
-  async (tx, args: { ownerId: string; integrationId: string; usageRequestId: string }): Promise<ChatStatus> => {
-    const { ownerId, integrationId, usageRequestId } = args
+  async (tx, args: RequestKey): Promise<ChatStatus> => {
+    const { ownerId, integrationId, usageRequestId, consumerId } = args
     const [found] = await tx
       .select({ run: runs, chat: chats })
       .from(runs)
       .innerJoin(chats, eq(chats.id, runs.chatId))
       .where(
-        and(eq(runs.integrationId, integrationId), eq(runs.usageRequestId, usageRequestId), eq(runs.ownerId, ownerId)),
+        and(
+          eq(runs.integrationId, integrationId),
+          eq(runs.usageRequestId, usageRequestId),
+          eq(runs.ownerId, ownerId),
+          consumerId === undefined ? undefined : eq(runs.consumerId, consumerId),
+        ),
       )
     if (found) return statusView(tx, found.chat, found.run)
     await requireIntegration(tx, ownerId, integrationId)

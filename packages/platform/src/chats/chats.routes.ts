@@ -13,7 +13,7 @@ import {
 } from '@bureau/protocol'
 import { type Answered, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
-import { requireScope } from '../caller.ts'
+import { reachOf, requireScope } from '../caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
@@ -29,6 +29,7 @@ export const chatRoutes: readonly Route[] = [
       method: 'POST',
       url: '/create_new_chat',
       id: 'createNewChat',
+      consumer: 'chat',
       tag: 'Chats',
       summary: 'Create a chat for a user under an existing integration',
       scope: 'runs',
@@ -47,6 +48,7 @@ export const chatRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/chat_status',
       id: 'findChatStatus',
+      consumer: 'chat',
       tag: 'Chats',
       summary: 'Find out what became of a completion, by its usageRequestId',
       description:
@@ -65,6 +67,7 @@ export const chatRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/chats/:chatId/status',
       id: 'getChatStatus',
+      consumer: 'read',
       tag: 'Chats',
       summary: 'Get where a chat stands with its latest run',
       scope: 'chats:read',
@@ -78,6 +81,7 @@ export const chatRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/chats',
       id: 'listChats',
+      consumer: 'read',
       tag: 'Chats',
       summary: 'List chats, latest activity first',
       scope: 'chats:read',
@@ -92,6 +96,7 @@ export const chatRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/chats/:chatId',
       id: 'getChat',
+      consumer: 'read',
       tag: 'Chats',
       summary: 'Get a chat',
       scope: 'chats:read',
@@ -135,6 +140,7 @@ export const chatRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/chats/:chatId/messages',
       id: 'listMessages',
+      consumer: 'read',
       tag: 'Chats',
       summary: 'List the messages of a chat, failed responses included',
       scope: 'chats:read',
@@ -155,17 +161,15 @@ async function create({
 > {
   const { apiIntegrationId: integrationId } = body
   requireScope(caller, 'runs', integrationId)
-  return ok(await platform.store.db.run(createChat, { ownerId: caller.ownerId, integrationId }))
+  return ok(await platform.store.db.run(createChat, { ...reachOf(caller), integrationId }))
 }
 
 async function findStatus(call: Call<z.output<typeof ChatStatusQuery>>): Promise<Answered<200, ChatStatus>> {
   const { platform, caller, query } = call
   const { apiIntegrationId: integrationId, usageRequestId } = query
   requireScope(caller, 'runs', integrationId)
-  const { ownerId } = caller
-  return ok(
-    withEventsUrl(call, await platform.store.db.run(findRequestStatus, { ownerId, integrationId, usageRequestId })),
-  )
+  const wanted = { ...reachOf(caller), integrationId, usageRequestId }
+  return ok(withEventsUrl(call, await platform.store.db.run(findRequestStatus, wanted)))
 }
 
 function withEventsUrl({ platform, request }: Call, status: ChatStatus): ChatStatus {
@@ -174,17 +178,15 @@ function withEventsUrl({ platform, request }: Call, status: ChatStatus): ChatSta
   return { ...status, recovery: { ...recovery, eventsUrl: eventsUrlOf(platform, request, run.runId) } }
 }
 
-function chatKey(call: Call): { ownerId: string; chatId: string; integrationIds: readonly string[] | null } {
-  const { ownerId, integrationIds } = call.caller
-  return { ownerId, integrationIds, chatId: param(call, 'chatId') }
+function chatKey(call: Call): ReturnType<typeof reachOf> & { readonly chatId: string } {
+  return { ...reachOf(call.caller), chatId: param(call, 'chatId') }
 }
 
 async function list(call: Call<z.output<typeof ChatListQuery>>): Promise<Answered<200, List<PlatformChat>>> {
   const { platform, caller, query } = call
   const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
   if (apiIntegrationId !== undefined) requireScope(caller, 'chats:read', apiIntegrationId)
-  const { ownerId, integrationIds } = caller
-  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ownerId, integrationIds }
+  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ...reachOf(caller) }
   return answerPage(call, (page) => platform.store.db.run(listChats, { ...filter, ...page }))
 }
 

@@ -8,19 +8,22 @@ import { chats } from '../db/schema.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, isChat, requireLockedChat } from './chats.repo.ts'
 import { chatViews } from './chat-views.ts'
 import { newId } from '../ids.ts'
-import { requireIntegration } from '../members/members.repo.ts'
+import { integrationsOf, requireIntegration } from '../members/members.repo.ts'
 
-/** What a restricted API key may see; null: every integration. A chat of another one does not exist. */
-export type Reach = { readonly integrationIds: readonly string[] | null }
+/**
+ * What a caller may see: the chats of these integrations (null: of all), and of one consumer alone when it is named. Others do
+ * not exist.
+ */
+export type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
 /** Creates an empty chat. A chat that never gets a run is deleted after 30 days. @throws ServiceError `integration_not_found` */
 export const createChat = tenantOperation(
   { source: import.meta.url, name: 'createChat', lane: 'interactive' },
-  async (tx, args: { ownerId: string; integrationId: string }): Promise<{ chatId: string }> => {
-    const { ownerId, integrationId } = args
+  async (tx, args: { ownerId: string; integrationId: string; consumerId?: string }): Promise<{ chatId: string }> => {
+    const { ownerId, integrationId, consumerId } = args
     await requireIntegration(tx, ownerId, integrationId)
     const chatId = newId('chat')
-    await tx.insert(chats).values({ id: chatId, ownerId, integrationId })
+    await tx.insert(chats).values({ id: chatId, ownerId, integrationId, createdByConsumer: consumerId ?? null })
     return { chatId }
   },
 )
@@ -51,7 +54,7 @@ export const listChats = tenantOperation(
         and(
           eq(chats.ownerId, ownerId),
           isNull(chats.deletedAt),
-          ...filtersOf(args),
+          ...filtersOf(tx, args),
           olderThan(chats.updatedAt, chats.id, after),
         ),
       )
@@ -67,12 +70,16 @@ export const listChats = tenantOperation(
   },
 )
 
-function filtersOf({ integrationIds, integrationId, consumerId, aliasChatId, updatedAfter }: Reach & ChatFilter) {
+function filtersOf(tx: Tx, args: Reach & ChatFilter & { readonly ownerId: string }) {
+  const { ownerId, integrationIds, integrationId, consumerId, aliasChatId, updatedAfter } = args
   return [
     integrationIds ? inArray(chats.integrationId, [...integrationIds]) : undefined,
     integrationId === undefined ? undefined : eq(chats.integrationId, integrationId),
     consumerId === undefined ? undefined : eq(chats.createdByConsumer, consumerId),
-    aliasChatId === undefined ? undefined : eq(chats.alias, aliasChatId),
+    // With their integration, aliases have an index.
+    aliasChatId === undefined
+      ? undefined
+      : and(eq(chats.alias, aliasChatId), inArray(chats.integrationId, integrationsOf(tx, ownerId))),
     updatedAfter === undefined ? undefined : gt(chats.updatedAt, new Date(updatedAfter)),
   ]
 }
@@ -129,7 +136,8 @@ export const deleteChat = tenantOperation(
 /** @throws ServiceError `chat_not_found` */
 export async function requireChat(tx: Tx, key: ChatKey & Reach): Promise<ChatRow> {
   const [chat] = await tx.select().from(chats).where(isChat(key))
-  const seen = chat && (!key.integrationIds || key.integrationIds.includes(chat.integrationId))
+  const isOwn = key.consumerId === undefined || chat?.createdByConsumer === key.consumerId
+  const seen = chat && isOwn && (!key.integrationIds || key.integrationIds.includes(chat.integrationId))
   if (!seen) throw new ServiceError('chat_not_found')
   return chat
 }

@@ -2,7 +2,10 @@ import { ApiErrorResponse, GetCompletionV2Request } from '@bureau/protocol'
 import { readResumePoint } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { entryAgentsOf } from '../agencies.ts'
-import type { Caller } from '../caller.ts'
+import { type Caller, reachOf } from '../caller.ts'
+import { getChat } from '../chats/manage-chats.ts'
+import { asConsumer } from '../consumer-tokens/consumer-request.ts'
+import { lifeOfToken } from './token-life.ts'
 import type { Platform } from '../context.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
@@ -24,6 +27,7 @@ export const completionRoutes: readonly Route[] = [
       method: 'POST',
       url: '/get_completion_v2',
       id: 'getCompletionV2',
+      consumer: 'chat',
       tag: 'Completions',
       summary: 'Start a streamed agent run',
       description:
@@ -86,9 +90,11 @@ export const completionRoutes: readonly Route[] = [
 ]
 
 async function complete(call: CompletionCall, reply: FastifyReply): Promise<void> {
-  const { platform, caller, body, request } = call
+  const { platform, caller, request } = call
+  const body = asConsumer(call.body, caller)
   const resumeFrom = readResumePoint({ header: request.headers['last-event-id'], query: undefined }) ?? 0
   const { bootId } = platform.replica
+  await requireOwnChat(call)
   const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
   const entryAgents = entryAgentsOf(platform)
   const admission = await whileClientWaits(reply, (signal) =>
@@ -100,11 +106,17 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
     const stream =
       admission.outcome === 'admitted'
         ? start(platform, caller, admission, bootId)
-        : await findRunStream(platform, { ...caller, runId })
+        : await findRunStream(platform, { ...reachOf(caller), runId })
     await answer(call, reply, { admission, stream, resumeFrom: stream.isNew ? 0 : resumeFrom })
   } catch (error) {
     throw new AfterAdmission({ runId }, { cause: error })
   }
+}
+
+/** The page of a consumer goes on in the chats of its consumer only. @throws ServiceError `chat_not_found` */
+async function requireOwnChat({ platform, caller, body: { chatId } }: CompletionCall): Promise<void> {
+  if (caller.consumerId === undefined || chatId == null) return
+  await platform.store.db.run(getChat, { ...reachOf(caller), chatId })
 }
 
 /** The signal aborts when the client goes: a run that nobody waits for any more need not begin. */
@@ -140,7 +152,8 @@ async function answer(call: CompletionCall, reply: FastifyReply, given: Answer):
   reply.header('X-Agent-Run-Admitted', 'true').header('X-Agent-Run-Id', run.runId).header('X-Chat-Id', run.chatId)
   if (replayed) reply.header('X-Agent-Run-Replayed', 'true')
   addMessageLimit(reply, admission)
-  const followed = { stream, onLeft: platform.executor.find(run.runId)?.follow() ?? nobody }
+  const onLeft = platform.executor.find(run.runId)?.follow() ?? nobody
+  const followed = { stream, onLeft, life: lifeOfToken(platform, call, reply) }
   if (textOnly) {
     if (!(await sendText(reply, followed, 0))) await reply.code(200).send('')
     return

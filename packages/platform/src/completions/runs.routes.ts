@@ -12,10 +12,11 @@ import {
 import { type Answered, hasEverything, ok, param, readResumePoint } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
-import { requireScope } from '../caller.ts'
+import { reachOf, requireScope } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import { readOffset } from './encode-text.ts'
 import { sendEvents, sendText } from './stream-run.ts'
+import { lifeOfToken } from './token-life.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
@@ -45,6 +46,7 @@ export const runRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/runs/:runId',
       id: 'getRun',
+      consumer: 'chat',
       tag: 'Runs',
       summary: 'Get a run, with what it produced if asked for',
       scope: 'runs',
@@ -60,6 +62,7 @@ export const runRoutes: readonly Route[] = [
       method: 'POST',
       url: '/v1/runs/:runId/cancel',
       id: 'cancelRun',
+      consumer: 'chat',
       tag: 'Runs',
       summary: 'Cancel exactly this run',
       description: 'Safe to repeat. A run that has ended stays as it is; `after_turn` can be sharpened to `immediate`.',
@@ -77,6 +80,7 @@ export const runRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/runs/:runId/events',
       id: 'followRun',
+      consumer: 'chat',
       tag: 'Runs',
       summary: 'Follow a run from a position on',
       scope: 'runs',
@@ -92,6 +96,7 @@ export const runRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/runs/:runId/text',
       id: 'followRunText',
+      consumer: 'chat',
       tag: 'Runs',
       summary: 'Follow the text of a run from a byte on',
       scope: 'runs',
@@ -114,8 +119,7 @@ async function list(call: Call<z.output<typeof RunListQuery>>): Promise<Answered
 
 async function read(call: Call, output: boolean): Promise<PlatformRun> {
   const { platform, caller } = call
-  const { ownerId, integrationIds } = caller
-  const run = await platform.store.db.run(getRun, { ownerId, integrationIds, runId: param(call, 'runId'), output })
+  const run = await platform.store.db.run(getRun, { ...reachOf(caller), runId: param(call, 'runId'), output })
   return publicOutput(run)
 }
 
@@ -145,12 +149,12 @@ async function cancel(
 async function follow(call: Call<z.output<typeof RunEventsQuery>>, reply: FastifyReply): Promise<void> {
   const { platform, caller, query, request } = call
   const after = readResumePoint({ header: request.headers['last-event-id'], query: query.starting_after })
-  const stream = await findRunStream(platform, { ...caller, runId: param(call, 'runId') })
+  const stream = await findRunStream(platform, { ...reachOf(caller), runId: param(call, 'runId') })
   const { run, reader } = stream
   const resumeFrom = after ?? 0
   if (hasEverything(reader, resumeFrom) && after !== undefined) return void (await reply.code(204).send())
   reply.header('X-Agent-Run-Id', run.runId).header('X-Chat-Id', run.chatId)
-  await sendEvents(reply, followed(call, stream), {
+  await sendEvents(reply, followed(call, reply, stream), {
     ...run,
     aliasChatId: await aliasOf(call, run.chatId),
     resumeFrom,
@@ -162,9 +166,8 @@ async function follow(call: Call<z.output<typeof RunEventsQuery>>, reply: Fastif
 
 /** Null also for a chat that was deleted meanwhile. */
 async function aliasOf({ platform, caller }: Call, chatId: string): Promise<string | null> {
-  const { ownerId, integrationIds } = caller
   try {
-    return (await platform.store.db.run(getChat, { ownerId, chatId, integrationIds })).aliasChatId
+    return (await platform.store.db.run(getChat, { ...reachOf(caller), chatId })).aliasChatId
   } catch (error) {
     if (error instanceof ServiceError && error.code === 'chat_not_found') return null
     throw error
@@ -174,14 +177,17 @@ async function aliasOf({ platform, caller }: Call, chatId: string): Promise<stri
 async function followText(call: Call<z.output<typeof RunTextQuery>>, reply: FastifyReply): Promise<void> {
   const { platform, caller, query } = call
   const offset = readOffset(query.offset)
-  const stream = await findRunStream(platform, { ...caller, runId: param(call, 'runId') })
+  const stream = await findRunStream(platform, { ...reachOf(caller), runId: param(call, 'runId') })
   reply.header('X-Agent-Run-Id', stream.run.runId).header('X-Chat-Id', stream.run.chatId)
-  if (!(await sendText(reply, followed(call, stream), offset))) await reply.code(204).send()
+  if (!(await sendText(reply, followed(call, reply, stream), offset))) await reply.code(204).send()
 }
 
 function followed(
-  { platform }: Call,
+  call: Call,
+  reply: FastifyReply,
   stream: Parameters<typeof sendText>[1]['stream'],
 ): Parameters<typeof sendText>[1] {
-  return { stream, onLeft: platform.executor.find(stream.run.runId)?.follow() ?? (() => {}) }
+  const { platform } = call
+  const onLeft = platform.executor.find(stream.run.runId)?.follow() ?? (() => {})
+  return { stream, onLeft, life: lifeOfToken(platform, call, reply) }
 }

@@ -1,3 +1,4 @@
+import { type ServiceError, sseFrame } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
 import { encodeBatches, StreamBroken, streamResponse } from '@bureau/runtime'
 import type { RunStream } from '../runs/follow-run.ts'
@@ -8,40 +9,58 @@ type Followed = {
   readonly stream: RunStream
   /** Called once, when the client has gone or has everything. */
   readonly onLeft: () => void
+  /** Aborts when the reader may read no longer. Absent: never. */
+  readonly life?: AbortSignal | undefined
 }
 
 /** Sends a run as server-sent events: `meta`, then the events after `resumeFrom`. */
 export async function sendEvents(reply: FastifyReply, followed: Followed, meta: StreamMeta): Promise<void> {
   const lost = new AbortController()
   const events = followed.stream.reader.read(meta.resumeFrom, lost.signal)
-  const chunks = untilGivenUp(encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta)))
+  const all = encodeBatches(events, completionEncoder(meta.chatId), encodeMeta(meta))
+  const chunks = endingWith(all, (error) => lastWords(error, followed.life))
   await send(reply, followed, { lost, contentType: 'text/event-stream', chunks, keepalive: true })
 }
 
 /** How soon a client is to come again when the run goes on in another process. */
 const AGAIN_MS = 500
 
-/** A run that goes on elsewhere ends the stream without an `end`: its client comes again, where it is then. */
-function untilGivenUp(chunks: AsyncIterableIterator<string, void>): AsyncIterableIterator<string, void> {
-  let isGivenUp = false
-  const followed: AsyncIterableIterator<string, void> = {
+const GIVEN_UP = new Set<StreamBroken['reason']>(['run_handed_over', 'server_shutdown'])
+
+/**
+ * What a stream without an `end` closes with: when its run goes on elsewhere, how soon its client is to come again; when its
+ * reader may read no longer, why. Undefined: it breaks off.
+ */
+function lastWords(error: unknown, life: AbortSignal | undefined): string | undefined {
+  if (error instanceof StreamBroken && GIVEN_UP.has(error.reason)) return `retry: ${AGAIN_MS}\n\n`
+  if (!life?.aborted) return undefined
+  const { code, message } = life.reason as ServiceError
+  return sseFrame(JSON.stringify({ code, error: message }), { event: 'token_ended' })
+}
+
+/** The pieces of a stream, and in place of what it fails with the words for that, if there are any. */
+function endingWith(
+  chunks: AsyncIterableIterator<string, void>,
+  wordsFor: (error: unknown) => string | undefined,
+): AsyncIterableIterator<string, void> {
+  let isOver = false
+  const ending: AsyncIterableIterator<string, void> = {
     next: async () => {
-      if (isGivenUp) return { done: true, value: undefined }
+      if (isOver) return { done: true, value: undefined }
       try {
         return await chunks.next()
       } catch (error) {
-        if (!(error instanceof StreamBroken) || !GIVEN_UP.has(error.reason)) throw error
-        isGivenUp = true
-        return { done: false, value: `retry: ${AGAIN_MS}\n\n` }
+        const value = wordsFor(error)
+        if (value === undefined) throw error
+        isOver = true
+        return { done: false, value }
       }
     },
     return: async () => chunks.return!(),
-    [Symbol.asyncIterator]: () => followed,
+    [Symbol.asyncIterator]: () => ending,
   }
-  return followed
+  return ending
 }
-
-const GIVEN_UP = new Set<StreamBroken['reason']>(['run_handed_over', 'server_shutdown'])
 
 /**
  * Sends the text of a run from a byte on. A failed run ends in a reset connection, never in a sentence.
@@ -75,7 +94,8 @@ type Sending = {
   readonly keepalive: boolean
 }
 
-async function send(reply: FastifyReply, { onLeft }: Followed, { lost, ...sending }: Sending): Promise<void> {
+async function send(reply: FastifyReply, { onLeft, life }: Followed, { lost, ...sending }: Sending): Promise<void> {
+  life?.addEventListener('abort', () => lost.abort(life.reason), { once: true })
   if (reply.raw.destroyed) {
     // Gone before its first byte: nobody would be told of it later.
     reply.hijack()

@@ -8,6 +8,8 @@ export type IntegrationSettings = {
   readonly chatBinding: 'none' | 'consumer'
   /** Completions are for registered consumers only. Absent in older records: false. */
   readonly membersRequired?: boolean
+  /** Pages that may use tokens of consumers. Absent in older records: none. */
+  readonly allowedOrigins?: readonly string[]
   readonly runTimeoutSeconds: number
   readonly maxTurns: number
   readonly retentionDays: number | null

@@ -30,6 +30,14 @@ type Check = { readonly invariant: string; readonly says: string; readonly query
 /** Announcements are kept for seven days after their delivery. */
 const RECENT = sql`r.finished_at > now() - interval '6 days'`
 
+const SUMMED = sql`runs, failed_runs, requests, input_tokens, output_tokens, cost_usd`
+
+/** Keys whose sums differ between what is kept and what the records say. */
+const unequal = (key: SQL, kept: SQL, records: SQL): SQL => sql`SELECT ${key} FROM (
+    SELECT 1 AS side, * FROM (${kept}) k UNION ALL SELECT -1, * FROM (${records}) r) x
+  GROUP BY ${key} HAVING (sum(side * runs), sum(side * failed_runs), sum(side * requests), sum(side * input_tokens),
+    sum(side * output_tokens), sum(side * cost_usd)) IS DISTINCT FROM (0, 0, 0, 0, 0, 0)`
+
 const ALWAYS: readonly Check[] = [
   {
     invariant: 'I1',
@@ -99,6 +107,26 @@ const ALWAYS: readonly Check[] = [
         sum(l.cost_micro)::int AS cost FROM runs r JOIN allowance_ledger l ON l.run_id = r.id GROUP BY r.id
       HAVING sum(l.messages) < 0 OR sum(l.tokens) < 0 OR sum(l.cost_micro) < 0 OR (r.error_class = 'system'
         AND (sum(l.messages) <> 0 OR sum(l.tokens) <> 0 OR sum(l.cost_micro) <> 0))`,
+  },
+  {
+    invariant: 'I4',
+    says: 'the sums of usage, by half hour and model, are those of the ended runs',
+    query: unequal(
+      sql`owner_id, begins_at, integration_id, model`,
+      sql`SELECT owner_id, begins_at, integration_id, model, ${SUMMED} FROM usage_half_hours
+        UNION ALL SELECT owner_id, begins_at, integration_id, model, ${SUMMED} FROM usage_deltas`,
+      sql`SELECT owner_id, begins_at, integration_id, model, ${SUMMED} FROM v_usage_of_runs`,
+    ),
+  },
+  {
+    invariant: 'I4',
+    says: 'the sums of usage, by day and consumer, are those of the ended runs',
+    query: unequal(
+      sql`owner_id, day, integration_id, consumer_id`,
+      sql`SELECT owner_id, day, integration_id, consumer_id, ${SUMMED} FROM usage_consumer_days
+        UNION ALL SELECT owner_id, day, integration_id, consumer_id, ${SUMMED} FROM usage_deltas WHERE model = ''`,
+      sql`SELECT owner_id, day, integration_id, consumer_id, ${SUMMED} FROM v_usage_of_runs WHERE model = ''`,
+    ),
   },
   {
     invariant: 'I5',

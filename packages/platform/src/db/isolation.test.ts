@@ -14,7 +14,9 @@ import { equipStore } from '../platform-store.ts'
 import { addTenant, answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { ENGINES, queryRows, queryRowsAs, SERVER } from './engines.contract.ts'
 import type { DatabaseError } from './database.ts'
+import { foldUsage } from '../usage/fold-usage.ts'
 import { openDatabase } from './open-database.ts'
+import { revokeConsumerTokens } from '../consumer-tokens/consumer-tokens.repo.ts'
 import { insertReplica } from '../runs/recover/replicas.repo.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
@@ -40,7 +42,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       AND p.schemaname = current_schema() AND p.policyname = 'tenant' AND p.roles = '{platform_tenant}'
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relrowsecurity AND c.relforcerowsecurity ORDER BY 1`)
     expect(guarded.map((row) => row['name'])).toEqual(tables)
-    expect(tables).toHaveLength(21)
+    expect(tables).toHaveLength(25)
   })
 
   test('an owner sees the own rows and no others, in every table', async () => {
@@ -106,6 +108,8 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
         VALUES (${run}, 99, ${own}, 'a', 'm', true, 0, 0)`,
       `INSERT INTO run_states SELECT id, ${own}, 1, '{}' FROM runs WHERE state = 'completed'`,
       `INSERT INTO run_event_chunks (run_id, first_seq, last_seq, owner_id, body) VALUES (${run}, 99, 99, ${own}, 'x')`,
+      `INSERT INTO consumer_token_cutoffs (owner_id, integration_id, consumer_id, not_before)
+        VALUES (${own}, ${integration}, 'x', now())`,
       `INSERT INTO uploads (id, owner_id, integration_id, name, path, declared_bytes, token_hash, expires_at)
         VALUES ('u', ${own}, ${integration}, 'n', '/p', 1, 'x', now())`,
       `INSERT INTO runs (id, owner_id, integration_id, chat_id, fingerprint, agent, text_only, state, boot_id, input, deadline_at)
@@ -142,7 +146,7 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   const { store, db, bootId } = platform
   const tenant = await platform.addTenant({ memberAllowancesEnabled: true })
   const { ownerId, integrationId } = tenant
-  await createFirstApiKey(store.keyIssuer, ownerId, 'key')
+  await createFirstApiKey(store.keyIssuer, ownerId, { name: 'key' })
   await tenant.addMember('u')
   const url = 'https://files.example.com/r.pdf?sig=canary'
   const admission = await tenant.admit({
@@ -155,7 +159,9 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   const chunk = { firstSeq: 1, lastSeq: 2, body: new Uint8Array([1]) }
   await db.run(appendEventChunk, { ownerId, runId, bootId, chunk })
   await tenant.finish(admission, { items: [answer('x')], calls: [modelCall(1)] })
-  const working = await tenant.admit({ consumerId: 'u', usageRequestId: 'two' })
+  await db.run(foldUsage, undefined)
+  await tenant.finish(await tenant.admit({ consumerId: 'u', usageRequestId: 'two' }), { calls: [modelCall(1)] })
+  const working = await tenant.admit({ consumerId: 'u', usageRequestId: 'three' })
   await tenant.start(working)
   const step = { items: [], calls: [], version: 1, state: '{}' }
   await db.run(recordStep, { ownerId, runId: working.run.runId, bootId, ...step })
@@ -171,6 +177,8 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   await db.run(reserveUpload, { ...upload, deployed: ['shop'], tokenHash: new Uint8Array(32) })
   const dataKey = await store.dataKeys.of(ownerId)
   await db.run(putSecret, { ownerId, scope: 'oauth', name: 'user-1/github', dataKey, secret: 'token-canary' })
+  const revoked = { integrationId: tenant.integrationId, consumerId: 'u', actor: 'x', notBefore: new Date(0) }
+  await db.run(revokeConsumerTokens, { ownerId, ...revoked })
   await db.run(takeLease, { ownerId, name: 'n', holder: 'h' })
   const work = () => Promise.resolve({ status: 200, body: 'canary' })
   const refuse = () => ({ status: 400, body: null })

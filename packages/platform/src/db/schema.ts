@@ -3,6 +3,7 @@ import {
   bigint,
   boolean,
   customType,
+  date,
   integer,
   jsonb,
   numeric,
@@ -28,6 +29,7 @@ export const owners = pgTable('owners', {
   name: text().notNull(),
   status: text().$type<'active' | 'suspended'>().notNull().default('active'),
   dekWrapped: bytea().notNull(),
+  publishesAgencies: boolean().notNull().default(false),
   createdAt: time().notNull().defaultNow(),
 })
 
@@ -53,6 +55,14 @@ export const apiKeys = pgTable('api_keys', {
   expiresAt: time(),
   lastUsedAt: time(),
   revokedAt: time(),
+})
+
+export const consumerTokenCutoffs = pgTable('consumer_token_cutoffs', {
+  ownerId: text().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: all consumers of the integration. */
+  consumerId: text().notNull(),
+  notBefore: time().notNull(),
 })
 
 export const integrations = pgTable('integrations', {
@@ -243,6 +253,52 @@ export const usageEntries = pgTable('usage_entries', {
   costUsd: numeric({ precision: 20, scale: 10, mode: 'number' }).notNull().default(0),
   createdAt: time().notNull().defaultNow(),
   estimated: boolean().notNull().default(false),
+})
+
+const usageSums = {
+  runs: count().notNull(),
+  failedRuns: count().notNull(),
+  requests: count().notNull(),
+  inputTokens: count().notNull(),
+  cachedTokens: count().notNull(),
+  cacheWriteTokens: count().notNull(),
+  outputTokens: count().notNull(),
+  reasoningTokens: count().notNull(),
+  costUsd: numeric({ precision: 24, scale: 10, mode: 'number' }).notNull(),
+  estimated: boolean().notNull(),
+}
+
+/** Written by `foldUsage` alone. */
+export const usageHalfHours = pgTable('usage_half_hours', {
+  ownerId: text().notNull(),
+  beginsAt: time().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: all models of a run. */
+  model: text().notNull(),
+  ...usageSums,
+})
+
+/** Written by `foldUsage` alone. */
+export const usageConsumerDays = pgTable('usage_consumer_days', {
+  ownerId: text().notNull(),
+  /** A UTC day. */
+  day: date().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: no consumer was named. */
+  consumerId: text().notNull(),
+  ...usageSums,
+})
+
+/** Written by the trigger `runs_add_usage_delta`, taken away by `foldUsage`. */
+export const usageDeltas = pgTable('usage_deltas', {
+  id: count().generatedAlwaysAsIdentity(),
+  ownerId: text().notNull(),
+  beginsAt: time().notNull(),
+  day: date().notNull(),
+  integrationId: text().notNull(),
+  consumerId: text().notNull(),
+  model: text().notNull(),
+  ...usageSums,
 })
 
 export const runEventChunks = pgTable('run_event_chunks', {

@@ -4,6 +4,7 @@ import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { appendEventChunk, readEventChunks } from '../run-records/event-chunks.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { ENGINES } from './engines.contract.ts'
+import { foldUsage } from '../usage/fold-usage.ts'
 import { checkInvariants } from './invariants.ts'
 import { SWEEP_NAMES, sweepAllExpired, sweepExpired } from './sweep-expired.ts'
 
@@ -93,10 +94,14 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
   })
 
   test('runs and their usage go after 400 days; processes and delivered announcements after seven', async () => {
-    const admission = await tenant.admit()
+    const owner = await platform.addTenant()
+    const admission = await owner.admit()
     const { runId } = admission.run
-    await tenant.finish(admission, { calls: [modelCall(1)] })
+    await owner.finish(admission, { calls: [modelCall(1)] })
     await age('runs', 'finished_at', '401 days', `id = '${runId}'`)
+    await platform.db.run(foldUsage, undefined)
+    await age('usage_half_hours', 'begins_at', '402 days', `owner_id = '${owner.ownerId}'`)
+    await age('usage_consumer_days', 'day', '403 days', `owner_id = '${owner.ownerId}'`)
     await age('outbox', 'done_at', '8 days', `run_id = '${runId}'`)
     const gone = await platform.addReplica()
     await age('replicas', "state = 'gone', heartbeat_at", '8 days', `boot_id = '${gone}'`)

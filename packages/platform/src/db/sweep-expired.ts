@@ -37,6 +37,10 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
     AND c.next_seq > 1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.chat_id = c.id) LIMIT ${BATCH})`,
   oldUsage: sql`DELETE FROM usage_entries WHERE (run_id, call_seq) IN (SELECT u.run_id, u.call_seq FROM runs r
     JOIN usage_entries u ON u.run_id = r.id WHERE r.finished_at < now() - interval '400 days' LIMIT ${BATCH})`,
+  oldSums: sql`DELETE FROM usage_half_hours WHERE ctid IN (SELECT ctid FROM usage_half_hours
+    WHERE begins_at < now() - interval '401 days' LIMIT ${BATCH})`,
+  oldConsumerSums: sql`DELETE FROM usage_consumer_days WHERE ctid IN (SELECT ctid FROM usage_consumer_days
+    WHERE day < (now() - interval '402 days')::date LIMIT ${BATCH})`,
   oldRuns: sql`DELETE FROM runs WHERE id IN (SELECT id FROM runs r WHERE r.finished_at < now() - interval '400 days'
     AND NOT EXISTS (SELECT 1 FROM usage_entries u WHERE u.run_id = r.id)
     AND NOT EXISTS (SELECT 1 FROM run_event_chunks e WHERE e.run_id = r.id) LIMIT ${BATCH})`,

@@ -35,8 +35,14 @@ const STYLE: ApiStyle<Route> = {
     examples: examplesOf(route, codes),
     ...(route.admits && status !== 422 && { headers: admissionHeaders(status) }),
   }),
-  description: ({ description, scope }) =>
-    [description, scope === null ? undefined : `Scope: \`${scope}\`.`].filter(Boolean).join(' '),
+  description: ({ description, scope, consumer }) =>
+    [
+      description,
+      scope === null ? undefined : `Scope: \`${scope}\`.`,
+      consumer && `Scope of consumer tokens: \`${consumer}\`.`,
+    ]
+      .filter(Boolean)
+      .join(' '),
   headers: ({ idempotent }) => (idempotent ? IDEMPOTENCY_KEY : {}),
 }
 
@@ -46,6 +52,8 @@ const IDEMPOTENCY_KEY = {
 
 const EVERYWHERE: readonly ErrorCode[] = [
   'invalid_api_key',
+  'invalid_consumer_token',
+  'origin_not_allowed',
   'insufficient_scope',
   'rate_limited',
   'internal_error',

@@ -1,3 +1,4 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
 import { rateLimited, type RateState } from '@bureau/runtime'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -12,7 +13,9 @@ const callers = new WeakMap<FastifyRequest, Caller>()
 /** Who asks is known before a body is read: without a key nobody makes us read one. */
 export function authenticateCallers(app: FastifyInstance, platform: Platform): void {
   app.addHook('onRequest', async (request, reply) => {
-    if ((request.routeOptions.config as { open?: boolean } | undefined)?.open) return
+    const { open, operator } = (request.routeOptions.config ?? {}) as { open?: boolean; operator?: boolean }
+    if (open) return
+    if (operator) return requireOperator(platform, request)
     const caller = await authenticate(platform, request)
     callers.set(request, caller)
     const rate = platform.rates.take(caller.keyId)
@@ -24,13 +27,35 @@ export function authenticateCallers(app: FastifyInstance, platform: Platform): v
 
 /** @throws ServiceError `invalid_api_key`; `rate_limited` for an address that has sent too many wrong keys */
 async function authenticate({ store, guesses }: Platform, request: FastifyRequest): Promise<Caller> {
+  const authorization = authorizationOf(request)
+  if (store.consumers.isConsumer(authorization)) {
+    return store.consumers.authenticate({ authorization, origin: request.headers.origin })
+  }
   try {
-    return await store.authenticator.authenticate(authorizationOf(request))
+    return await store.authenticator.authenticate(authorization)
   } catch (error) {
     const isWrong = error instanceof ServiceError && error.code === 'invalid_api_key'
     if (isWrong && request.headers.authorization !== undefined) guesses.count(request.ip)
     throw error
   }
+}
+
+/** @throws ServiceError `invalid_api_key`; `rate_limited` for an address that has sent too many wrong keys */
+function requireOperator({ config, guesses }: Platform, request: FastifyRequest): void {
+  const given = /^Bearer (.+)$/i.exec(authorizationOf(request) ?? '')?.[1]
+  if (config.operatorKey !== undefined && given !== undefined && isSame(config.operatorKey, given)) return
+  if (given !== undefined) guesses.count(request.ip)
+  const message = config.operatorKey === undefined ? 'PLATFORM_OPERATOR_KEY is not set: nobody may do this.' : undefined
+  throw new ServiceError('invalid_api_key', {
+    headers: { 'WWW-Authenticate': 'Bearer' },
+    ...(message !== undefined && { message }),
+  })
+}
+
+/** Takes the same time wherever they differ. */
+function isSame(one: string, other: string): boolean {
+  const [first, second] = [one, other].map((text) => createHash('sha256').update(text).digest())
+  return timingSafeEqual(first!, second!)
 }
 
 /** `RateLimit-Policy` and `RateLimit` as structured fields (draft-ietf-httpapi-ratelimit-headers). */

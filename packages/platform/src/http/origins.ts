@@ -1,28 +1,38 @@
-import cors from '@fastify/cors'
-import type { FastifyInstance } from 'fastify'
+import cors, { type FastifyCorsOptions } from '@fastify/cors'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Platform } from '../context.ts'
 
-/** Lets browsers of these origins call, with their credentials. Others get no such headers. */
-export async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
-  if (origins.length === 0) return
-  await app.register(cors, {
-    origin: [...origins],
-    credentials: true,
-    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
-    maxAge: 600,
-    optionsSuccessStatus: 200,
-    exposedHeaders: [
-      'ETag',
-      'Idempotent-Replayed',
-      'RateLimit',
-      'RateLimit-Policy',
-      'Retry-After',
-      'Upload-Offset',
-      'X-Agent-Active-Run-Id',
-      'X-Agent-Run-Admitted',
-      'X-Agent-Run-Id',
-      'X-Agent-Run-Replayed',
-      'X-Chat-Id',
-      'X-Request-Id',
-    ],
-  })
+const SETTINGS = {
+  methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+  maxAge: 600,
+  optionsSuccessStatus: 200,
+  exposedHeaders: [
+    'ETag',
+    'Idempotent-Replayed',
+    'RateLimit',
+    'RateLimit-Policy',
+    'Retry-After',
+    'Upload-Offset',
+    'X-Agent-Active-Run-Id',
+    'X-Agent-Run-Admitted',
+    'X-Agent-Run-Id',
+    'X-Agent-Run-Replayed',
+    'X-Chat-Id',
+    'X-Request-Id',
+  ],
+}
+
+/**
+ * Lets browsers of the configured origins call, with their credentials, and those of the origins that integrations list, without:
+ * their pages have consumer tokens. Others get no such headers.
+ */
+export async function allowOrigins(app: FastifyInstance, { config, store }: Platform): Promise<void> {
+  const own = new Set(config.corsOrigins)
+  const settingsOf = async ({ headers: { origin } }: FastifyRequest): Promise<FastifyCorsOptions> => {
+    if (origin === undefined || own.has(origin))
+      return { ...SETTINGS, origin: [...config.corsOrigins], credentials: true }
+    const isListed = await store.consumers.isListed(origin)
+    return { ...SETTINGS, origin: isListed && origin, credentials: false }
+  }
+  await app.register(cors, { delegator: settingsOf })
 }

@@ -2,7 +2,8 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { ServiceError } from '@bureau/protocol'
 
 const SAMPLE_MS = 1_000
-const RESOLUTION_MS = 20
+/** Each sample wakes the process, also an idle one. */
+const RESOLUTION_MS = 100
 
 /** Notices that this process cannot keep up, by the delay of its event loop over the last second. */
 export class Overload {

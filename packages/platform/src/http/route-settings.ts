@@ -12,7 +12,13 @@ import type { Call, Given, Route, Rules } from './route.ts'
 /** What the rows of the platform demand of a request: storable addresses, scopes, valid input, one answer per `Idempotency-Key`. */
 export function routeSettings(platform: Platform): RouteSettings<Given, Rules> {
   return {
-    configOf: ({ scope, admits = false, nullableBody = false }) => ({ open: scope === null, admits, nullableBody }),
+    configOf: ({ scope, operator = false, consumer, admits = false, nullableBody = false }) => ({
+      open: scope === null && !operator,
+      operator,
+      admits,
+      nullableBody,
+      forConsumers: consumer !== undefined,
+    }),
     admit: (route, request) => {
       requireStorable({ ...(request.params as object), ...(request.query as object) })
       return { platform, caller: allowedCaller(route, request) }
@@ -30,9 +36,12 @@ export function routeSettings(platform: Platform): RouteSettings<Given, Rules> {
 }
 
 /** @throws ServiceError `insufficient_scope` */
-function allowedCaller({ scope, everyIntegration }: Route, request: FastifyRequest): Given['caller'] {
+function allowedCaller({ scope, consumer, everyIntegration }: Route, request: FastifyRequest): Given['caller'] {
   const caller = callerOf(request, scope !== null)
   const { integrationId } = request.params as Record<string, string>
+  if (caller.consumerScopes && !caller.consumerScopes.some((each) => each === consumer)) {
+    throw new ServiceError('insufficient_scope', { message: 'A consumer token may not do that.' })
+  }
   if (scope !== null) requireScope(caller, scope, integrationId)
   if (everyIntegration && caller.integrationIds) throw new ServiceError('insufficient_scope')
   return caller

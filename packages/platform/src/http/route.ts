@@ -1,4 +1,4 @@
-import type { ApiKeyScope } from '@bureau/protocol'
+import type { ApiKeyScope, ConsumerScope } from '@bureau/protocol'
 import { type Call as CallOf, type Route as RouteOf, routesOf } from '@bureau/runtime'
 import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
@@ -13,6 +13,10 @@ export type Given = { readonly platform: Platform; readonly caller: Caller }
 export type Rules = {
   /** What the API key must be allowed to do; null: the route is open to everybody. */
   readonly scope: ApiKeyScope | null
+  /** For the operator, whose key is in the environment. */
+  readonly operator?: true
+  /** Pages of consumers may ask too, with a consumer token of this scope. Absent: API keys alone. */
+  readonly consumer?: ConsumerScope
   /** About all integrations at once: not for a key that is restricted to some. */
   readonly everyIntegration?: true
   /** The body may be `null` instead of an object. */

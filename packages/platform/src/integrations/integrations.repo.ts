@@ -116,6 +116,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     disabled,
     storageQuotaBytes,
     membersRequired = false,
+    allowedOrigins = [],
     whenRunnerLost = 'resume',
     ...settings
   } = integration.settings
@@ -131,6 +132,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     ...settings,
     whenRunnerLost,
     membersRequired,
+    allowedOrigins: [...allowedOrigins],
     storage: {
       quotaBytes: storageQuotaBytes,
       usedBytes: storage?.usedBytes ?? 0,

@@ -57,6 +57,7 @@ export const listMembers = tenantOperation(
           isNull(members.deletedAt),
           status && eq(members.status, status),
           exhausted === undefined ? undefined : sql`${IS_EXHAUSTED} = ${exhausted}`,
+          exhausted === true ? mayBeExhausted(integrationId) : undefined,
           olderThan(members.createdAt, members.id, after),
         ),
       )
@@ -65,6 +66,16 @@ export const listMembers = tenantOperation(
     return toPage(rows, limit, memberView, ({ member }) => [member.createdAt.toISOString(), member.id])
   },
 )
+
+/**
+ * Members that are exhausted if the period that lasts now is the current one of their policy: few of all, and the database need
+ * not compute where the period of each member begins.
+ */
+const mayBeExhausted = (integrationId: string) => sql`${members.id} = ANY(ARRAY(SELECT m.id FROM members m
+  LEFT JOIN allowance_periods p ON p.member_id = m.id AND p.period_start <= now() AND p.period_end > now()
+  WHERE m.integration_id = ${integrationId} AND m.deleted_at IS NULL AND (
+    coalesce(p.used_messages - p.extra_messages, 0) >= m.limit_messages OR coalesce(p.used_tokens - p.extra_tokens, 0) >= m.limit_tokens
+    OR coalesce(p.used_cost_micro - p.extra_cost_micro, 0) >= m.limit_cost_micro)))`
 
 /** `isExhausted` in SQL, for the filter. */
 const IS_EXHAUSTED = sql`coalesce(

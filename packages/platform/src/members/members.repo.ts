@@ -83,6 +83,10 @@ export async function requireIntegration(tx: Tx, ownerId: string, integrationId:
   return integration
 }
 
+/** The ids of an owner's integrations, as a part of a query. */
+export const integrationsOf = (tx: Tx, ownerId: string) =>
+  tx.select({ id: integrations.id }).from(integrations).where(eq(integrations.ownerId, ownerId))
+
 /** @throws ServiceError `invalid_allowance`: the runtime knows the zone, the database does not. */
 export async function requireTimeZone(tx: Tx, timeZone: string): Promise<void> {
   await tx.execute(sql`SAVEPOINT time_zone`)

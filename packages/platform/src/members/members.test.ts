@@ -332,12 +332,12 @@ describe.each(ENGINES)('members on %s', (engine) => {
     const owner = await platform.addTenant({ memberAllowancesEnabled: true })
     await owner.addMember('drift')
     await spend('drift', 5, owner)
-    expect(await platform.db.run(repairDrift, undefined)).toEqual([])
+    expect(await platform.db.run(repairDrift, { after: null })).toEqual({ repaired: [], next: null })
     await platform.rows(`UPDATE allowance_periods SET used_tokens = 99 WHERE owner_id = '${owner.ownerId}'`)
     await platform.rows(`UPDATE members SET active_runs = 4 WHERE owner_id = '${owner.ownerId}'`)
     const violations = await platform.db.run(checkInvariants, { settled: true })
     expect(violations.map((one) => one.invariant)).toEqual(['I4', 'I5'])
-    const repaired = await platform.db.run(repairDrift, undefined)
+    const { repaired } = await platform.db.run(repairDrift, { after: null })
     expect(repaired.map((one) => one.what)).toEqual(['allowance', 'active_runs'])
     expect(await platform.db.run(getMember, key('drift', owner))).toMatchObject({
       activeRuns: 0,

@@ -3,10 +3,9 @@ import { rename, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
 import type { Platform } from '../context.ts'
-import { chooseDefaultAgent } from '../integrations/describe-integrations.ts'
-import { publishAgencies } from '../integrations/publish-agencies.ts'
 import { createOwner } from './create-owner.ts'
 import { findFirstOwner } from './owners.repo.ts'
+import { publishFor, publishForAll } from './publish-for-owners.ts'
 
 /** What a newcomer needs for the first completion. */
 export type FirstCredentials = {
@@ -23,7 +22,7 @@ const UNFINISHED = `${FILE}.new`
 /**
  * On an installation without owners: creates one, publishes every agency as an integration and issues an API key that
  * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone.
- * Later, agencies that are new in the deployment are published for that owner, and the log says so.
+ * Later, agencies that are new in the deployment are published for the owners who get all, and the log says so.
  *
  * From then on a platform that was opened for this (`makesFirstOwner`) is ready.
  *
@@ -41,29 +40,16 @@ async function makeFirstOwner(platform: Platform, baseUrl: string): Promise<Firs
   const unfinished = path.join(config.dataFolder, UNFINISHED)
   const known = await store.db.run(findFirstOwner, undefined)
   if (known && !existsSync(unfinished)) {
-    await publishAll(platform, known.id)
+    await publishForAll(platform)
     return undefined
   }
   await writeFile(unfinished, '', { mode: 0o600, flush: true })
-  const { id: ownerId } = known ?? (await createOwner(store.db, store.dataKeys, { name: 'First owner' }))
-  const apiIntegrationId = await publishAll(platform, ownerId)
-  const { token } = await createFirstApiKey(store.keyIssuer, ownerId, 'First key')
+  const { id: ownerId } =
+    known ?? (await createOwner(store.db, store.dataKeys, { name: 'First owner', publishesAgencies: true }))
+  const apiIntegrationId = await publishFor(platform, ownerId)
+  const { token } = await createFirstApiKey(store.keyIssuer, ownerId, { name: 'First key' })
   const credentials = { apiKey: token, apiIntegrationId, ownerId, baseUrl }
   await writeFile(unfinished, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
   await rename(unfinished, path.join(config.dataFolder, FILE))
   return credentials
-}
-
-/** Publishes each agency that never was. @returns The integration of the first. */
-async function publishAll({ agencies, store, log }: Platform, ownerId: string): Promise<string> {
-  const wanted = [...agencies].map(([agencyId, { name }]) => ({
-    name,
-    agencyId,
-    defaultAgent: chooseDefaultAgent({ agencies }, { agencyId }),
-  }))
-  const published = await store.db.run(publishAgencies, { ownerId, agencies: wanted })
-  for (const { agencyId, apiIntegrationId, isNew } of published) {
-    if (isNew) log.info({ agencyId, apiIntegrationId }, 'published an agency as an integration of the first owner')
-  }
-  return published[0]?.apiIntegrationId ?? ''
 }

@@ -1,5 +1,8 @@
-import { eq } from 'drizzle-orm'
+import type { Owner as OwnerView, OwnerPatch } from '@bureau/protocol'
+import { ServiceError } from '@bureau/protocol'
+import { asc, desc, eq } from 'drizzle-orm'
 import { systemOperation } from '../db/operation.ts'
+import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { owners } from '../db/schema.ts'
 
 export type Owner = typeof owners.$inferSelect
@@ -28,3 +31,62 @@ export const findFirstOwner = systemOperation(
     return row
   },
 )
+
+/** Newest first. */
+export const listOwners = systemOperation(
+  { source: import.meta.url, name: 'listOwners', lane: 'interactive' },
+  async (tx, { limit, after }: PageRequest): Promise<Page<OwnerView>> => {
+    const rows = await tx
+      .select()
+      .from(owners)
+      .where(olderThan(owners.createdAt, owners.id, after))
+      .orderBy(desc(owners.createdAt), desc(owners.id))
+      .limit(limit + 1)
+    return toPage(rows, limit, ownerView, (row) => [row.createdAt.toISOString(), row.id])
+  },
+)
+
+/** The ids of those who get an integration of every agency, oldest first. */
+export const listPublishingOwners = systemOperation(
+  { source: import.meta.url, name: 'listPublishingOwners', lane: 'interactive' },
+  async (tx): Promise<string[]> => {
+    const rows = await tx
+      .select({ id: owners.id })
+      .from(owners)
+      .where(eq(owners.publishesAgencies, true))
+      .orderBy(asc(owners.id))
+    return rows.map(({ id }) => id)
+  },
+)
+
+/** @throws ServiceError `owner_not_found` */
+export const changeOwner = systemOperation(
+  { source: import.meta.url, name: 'changeOwner', lane: 'interactive' },
+  async (tx, { ownerId, changes }: { ownerId: string; changes: OwnerPatch }): Promise<OwnerView> => {
+    const { name, status, publishesAgencies } = changes
+    const [row] = await tx
+      .update(owners)
+      .set({
+        ...(name !== undefined && { name }),
+        ...(status !== undefined && { status: status === 'disabled' ? ('suspended' as const) : status }),
+        ...(publishesAgencies !== undefined && { publishesAgencies }),
+      })
+      .where(eq(owners.id, ownerId))
+      .returning()
+    if (!row) throw new ServiceError('owner_not_found')
+    return ownerView(row)
+  },
+)
+
+/** An owner as the operator sees it: never its data key. */
+export function ownerView(row: Owner): OwnerView {
+  const { id, name, status, publishesAgencies, createdAt } = row
+  return {
+    object: 'owner',
+    id,
+    name,
+    status: status === 'active' ? status : 'disabled',
+    publishesAgencies,
+    createdAt: createdAt.toISOString(),
+  }
+}

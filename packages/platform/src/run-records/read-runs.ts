@@ -7,11 +7,12 @@ import { findRun, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
 
-/** What a restricted API key may see; null: every integration. A run of another one does not exist. */
-type Reach = { readonly integrationIds: readonly string[] | null }
+/** As for chats. */
+type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
-const isSeen = (run: RunRow, { integrationIds }: Reach): boolean =>
-  !integrationIds || integrationIds.includes(run.integrationId)
+const isSeen = (run: RunRow, { integrationIds, consumerId }: Reach): boolean =>
+  (!integrationIds || integrationIds.includes(run.integrationId)) &&
+  (consumerId === undefined || run.consumerId === consumerId)
 
 /** With `output`, also what the run produced so far. @throws ServiceError `run_not_found` */
 export const getRun = tenantOperation(
@@ -79,13 +80,17 @@ function filtersOf(filter: RunFilter): (SQL | undefined)[] {
 function hasStatus(status: RunView['status']): SQL | undefined {
   switch (status) {
     case 'queued':
-      return and(eq(runs.state, 'reserved'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'reserved'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'running':
-      return and(eq(runs.state, 'running'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'running'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'waiting':
-      return and(eq(runs.state, 'waiting'), isNull(runs.cancelRequestedAt))
+      return and(eq(runs.state, 'waiting'), isNull(runs.cancelRequestedAt), isNull(runs.finishedAt))
     case 'cancelling':
-      return and(inArray(runs.state, ['reserved', 'running', 'waiting']), isNotNull(runs.cancelRequestedAt))
+      return and(
+        inArray(runs.state, ['reserved', 'running', 'waiting']),
+        isNotNull(runs.cancelRequestedAt),
+        isNull(runs.finishedAt),
+      )
     case 'completed':
     case 'failed':
     case 'cancelled':

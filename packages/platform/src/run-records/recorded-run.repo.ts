@@ -34,10 +34,12 @@ export async function readRecordedRun(tx: Tx, { ownerId, runId }: RunKey): Promi
   return {
     state: kept?.state ?? null,
     items,
-    usage: usage.map((entry) => {
-      const { agent: name, model: of, priced: isPriced } = entry
-      return { agent: name, model: of, priced: isPriced, usage: toUsage(entry) }
-    }),
+    usage: usage.map((entry) => ({
+      agent: entry.agent,
+      model: entry.model,
+      priced: entry.priced,
+      usage: toUsage(entry),
+    })),
     calls: Math.max(0, ...usage.map(({ last }) => last)),
   }
 }

@@ -8,46 +8,88 @@ import { vacuumDatabase } from '../db/vacuum.ts'
 import { repairDrift } from '../members/repair-drift.ts'
 import { expireUploads } from '../uploads/manage-uploads.ts'
 import { setMountUsage } from '../uploads/mount-usage.ts'
-import { deliverWebhooks } from '../webhooks/deliver-webhooks.ts'
+import { foldUsage } from '../usage/fold-usage.ts'
+import { declareTasks, setTaskPosition, takeDueTasks } from './maintenance-tasks.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 const KEPT_BACKUPS = 24
+const STRETCHES_PER_CHECK = 10
 
-type Task = { readonly name: string; readonly everyMs: number; readonly work: (platform: Platform) => Promise<void> }
+/** What each process does for itself. */
+type OwnTask = { readonly name: string; readonly everyMs: number; readonly work: (platform: Platform) => Promise<void> }
 
-const TASKS: readonly Task[] = [
-  { name: 'deliver webhooks', everyMs: 1_000, work: deliverWebhooks },
+/** What one process at a time does for all. `position` is what the task answered the last time, wherever that was. */
+type SharedTask = {
+  readonly name: string
+  readonly everyMs: number
+  readonly work: (platform: Platform, position: string | null) => Promise<string | null | void>
+}
+
+const OWN_TASKS: readonly OwnTask[] = [
   { name: 'adopt runs', everyMs: 5_000, work: ({ executor, replica }) => executor.adopt(replica.bootId) },
+  { name: 'take shared tasks', everyMs: MINUTE_MS / 2, work: doSharedTasks },
+]
+
+const SHARED_TASKS: readonly SharedTask[] = [
+  { name: 'fold usage', everyMs: MINUTE_MS, work: foldAllUsage },
   { name: 'sweep', everyMs: MINUTE_MS, work: ({ store }) => sweepAllExpired(store.db) },
   { name: 'expire uploads', everyMs: MINUTE_MS, work: dropExpiredUploads },
-  { name: 'measure mounts', everyMs: 5 * MINUTE_MS, work: measureMounts },
+  { name: 'check counters', everyMs: MINUTE_MS, work: checkCounters },
   { name: 'vacuum', everyMs: MINUTE_MS, work: vacuumRecords },
-  { name: 'check counters', everyMs: 10 * MINUTE_MS, work: checkCounters },
+  { name: 'measure mounts', everyMs: 5 * MINUTE_MS, work: measureMounts },
   { name: 'remove blobs', everyMs: HOUR_MS, work: removeBlobs },
   { name: 'backup', everyMs: HOUR_MS, work: backUp },
 ]
 
 /** What has to be done now and then, each task for itself. @returns A function that ends it and waits for the last one. */
-export function startMaintenance(platform: Platform): () => Promise<void> {
-  const stops = TASKS.map((task) => repeat(platform, task))
+export async function startMaintenance(platform: Platform): Promise<() => Promise<void>> {
+  await platform.store.db.run(
+    declareTasks,
+    SHARED_TASKS.map(({ name }) => name),
+  )
+  const stops = OWN_TASKS.map((task) => repeat(platform, task))
   return async () => {
     await Promise.all(stops.map((stop) => stop()))
   }
 }
 
 /** One after the other: a task that takes long is not begun again before it has ended. */
-function repeat(platform: Platform, { name, everyMs, work }: Task): () => Promise<void> {
+function repeat(platform: Platform, { name, everyMs, work }: OwnTask): () => Promise<void> {
   let running: Promise<void> | undefined
   const timer = setInterval(() => {
     running ??= work(platform)
-      .catch((error: unknown) => platform.log.warn({ err: error }, `maintenance failed: ${name}`))
+      .catch((error: unknown) => warn(platform, name, error))
       .finally(() => (running = undefined))
   }, everyMs).unref()
   return async () => {
     clearInterval(timer)
     await running
+  }
+}
+
+/** A task that fails, or whose process dies, is done by whoever takes it the next time. */
+async function doSharedTasks(platform: Platform): Promise<void> {
+  const { db } = platform.store
+  const everyMs = Object.fromEntries(SHARED_TASKS.map((task) => [task.name, task.everyMs]))
+  for (const { name, position } of await db.run(takeDueTasks, everyMs)) {
+    try {
+      const next = (await SHARED_TASKS.find((task) => task.name === name)?.work(platform, position)) ?? null
+      if (next !== position) await db.run(setTaskPosition, { name, position: next })
+    } catch (error) {
+      warn(platform, name, error)
+    }
+  }
+}
+
+function warn({ log }: Platform, name: string, error: unknown): void {
+  log.warn({ err: error }, `maintenance failed: ${name}`)
+}
+
+async function foldAllUsage({ store }: Platform): Promise<void> {
+  while ((await store.db.run(foldUsage, undefined)) > 0) {
+    // There may be more.
   }
 }
 
@@ -68,9 +110,16 @@ async function vacuumRecords({ store, log }: Platform): Promise<void> {
   if (tables.length > 0) log.debug({ tables }, 'vacuumed the embedded database')
 }
 
-async function checkCounters({ store, log }: Platform): Promise<void> {
-  const repaired = await store.db.run(repairDrift, undefined)
-  if (repaired.length > 0) log.error({ repaired }, 'counters did not agree with the ledger and were set right')
+/** Some thousand members a minute, from where the last check ended: a million of them within hours, and no check takes long. */
+async function checkCounters({ store, log }: Platform, position: string | null): Promise<string | null> {
+  let after = position
+  for (let stretch = 0; stretch < STRETCHES_PER_CHECK; stretch++) {
+    const { repaired, next } = await store.db.run(repairDrift, { after })
+    if (repaired.length > 0) log.error({ repaired }, 'counters did not agree with the ledger and were set right')
+    after = next
+    if (after === null) break
+  }
+  return after
 }
 
 /** Inline images that no message refers to, a day after they were sent. */

@@ -20,6 +20,7 @@ export const uploadRoutes: readonly Route[] = [
       method: 'POST',
       url: '/create_agency_upload',
       id: 'create_agency_upload',
+      consumer: 'upload',
       tag: 'Files',
       summary: "Upload a file into an integration's persistent agency mount",
       description: 'Reserves the room and answers where to send the content. The address is good for one hour.',

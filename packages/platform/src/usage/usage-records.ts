@@ -4,6 +4,7 @@ import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowanceLedger, runs, usageEntries } from '../db/schema.ts'
 import { toUsd } from '../members/allowance-policy.ts'
+import { integrationsOf } from '../members/members.repo.ts'
 import { runViews } from '../run-records/run-views.ts'
 import { type RunRow, toUsage, USAGE_SUMS } from '../run-records/runs.repo.ts'
 
@@ -27,7 +28,7 @@ export const listUsageRecords = tenantOperation(
     const rows = await tx
       .select()
       .from(runs)
-      .where(and(...filtersOf(args), olderThan(runs.createdAt, runs.id, args.after)))
+      .where(and(...filtersOf(tx, args), olderThan(runs.createdAt, runs.id, args.after)))
       .orderBy(desc(runs.createdAt), desc(runs.id))
       .limit(args.limit + 1)
     return toRecords(tx, args, rows)
@@ -44,7 +45,7 @@ export const exportUsageRecords = tenantOperation(
       .from(runs)
       .where(
         and(
-          ...filtersOf(args),
+          ...filtersOf(tx, args),
           after ? sql`(${runs.createdAt}, ${runs.id}) > (${after[0]}::timestamptz, ${after[1]})` : undefined,
         ),
       )
@@ -54,14 +55,17 @@ export const exportUsageRecords = tenantOperation(
   },
 )
 
-function filtersOf(args: Args): (SQL | undefined)[] {
+function filtersOf(tx: Tx, args: Args): (SQL | undefined)[] {
   const { ownerId, integrationIds, integrationId, consumerId, usageRequestId, from, to } = args
   return [
     eq(runs.ownerId, ownerId),
     integrationIds ? inArray(runs.integrationId, [...integrationIds]) : undefined,
     integrationId === undefined ? undefined : eq(runs.integrationId, integrationId),
     consumerId === undefined ? undefined : eq(runs.consumerId, consumerId),
-    usageRequestId === undefined ? undefined : eq(runs.usageRequestId, usageRequestId),
+    // With their integration, usageRequestIds have an index.
+    usageRequestId === undefined
+      ? undefined
+      : and(eq(runs.usageRequestId, usageRequestId), inArray(runs.integrationId, integrationsOf(tx, ownerId))),
     from === undefined ? undefined : gte(runs.createdAt, new Date(from)),
     to === undefined ? undefined : lt(runs.createdAt, new Date(to)),
   ]

@@ -24,8 +24,10 @@ const TIMEOUT_MS = 15_000
  *
  * @returns The status of the answer; null when there was none.
  */
-export async function sendWebhook(platform: Platform, webhook: Webhook): Promise<number | null> {
-  const { store, attachmentAccess, log } = platform
+export async function sendWebhook(
+  { store, attachmentAccess, log }: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>,
+  webhook: Webhook,
+): Promise<number | null> {
   const { ownerId, eventId, url } = webhook
   const secret = unsealText(await store.dataKeys.of(ownerId), secretPlace(webhook), webhook.secretEnc)
   const body = JSON.stringify({

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { systemOperation } from '../db/operation.ts'
+import { systemOperation, type Tx } from '../db/operation.ts'
 
 /** A delivery that this process has taken. */
 export type TakenDelivery = {
@@ -35,10 +35,16 @@ export const fanOutAnnouncements = systemOperation(
   },
 )
 
+type TakenDeliveries = {
+  readonly taken: readonly TakenDelivery[]
+  /** When none was taken: milliseconds until one is due; null: none waits. */
+  readonly nextMs: number | null
+}
+
 /** Takes deliveries that are due. A delivery that is not settled comes again: after 5 s, 10 s, 20 s … up to a day. */
 export const takeDeliveries = systemOperation(
   { source: import.meta.url, name: 'takeDeliveries', lane: 'maintenance' },
-  async (tx): Promise<TakenDelivery[]> => {
+  async (tx): Promise<TakenDeliveries> => {
     const { rows } = await tx.execute(sql`
       WITH due AS (SELECT d.endpoint_id, d.event_id FROM webhook_deliveries d
         JOIN webhook_endpoints e ON e.id = d.endpoint_id AND e.status = 'enabled'
@@ -48,7 +54,8 @@ export const takeDeliveries = systemOperation(
       FROM due, webhook_endpoints e
       WHERE d.endpoint_id = due.endpoint_id AND d.event_id = due.event_id AND e.id = d.endpoint_id
       RETURNING d.owner_id, d.endpoint_id, d.event_id, d.topic, d.payload, d.announced_at, e.url, e.secret_enc`)
-    return rows.map((row) => ({
+    if (rows.length === 0) return { taken: [], nextMs: await findNextDue(tx) }
+    const taken = rows.map((row) => ({
       ownerId: String(row['owner_id']),
       endpointId: String(row['endpoint_id']),
       eventId: String(row['event_id']),
@@ -58,8 +65,17 @@ export const takeDeliveries = systemOperation(
       url: String(row['url']),
       secretEnc: new Uint8Array(row['secret_enc'] as Uint8Array),
     }))
+    return { taken, nextMs: null }
   },
 )
+
+async function findNextDue(tx: Tx): Promise<number | null> {
+  const { rows } = await tx.execute<{ ms: number }>(sql`
+    SELECT greatest(0, extract(epoch FROM d.next_at - now()) * 1000)::float8 AS ms FROM webhook_deliveries d
+    JOIN webhook_endpoints e ON e.id = d.endpoint_id AND e.status = 'enabled'
+    WHERE d.state = 'pending' ORDER BY d.next_at LIMIT 1`)
+  return rows[0]?.ms ?? null
+}
 
 type DeliveryOutcome = {
   readonly endpointId: string

@@ -1,14 +1,16 @@
 import { isIP } from 'node:net'
 import { fetch as undiciFetch } from 'undici'
-import type { OAuthAccess } from '@bureau/framework'
+import type { OAuthAccess, OAuthServerSettings } from '@bureau/framework'
 import { createEgressPolicy, type EgressPolicyOptions, isException } from '../egress/address-policy.ts'
 import { isPrivateName, peerOf } from '../egress/check-url.ts'
 import { EgressError } from '../egress/egress-error.ts'
 import { GuardedDispatcher, type GuardedDispatcherOptions } from '../egress/guarded-dispatcher.ts'
 
+type FetchLike = ReturnType<NonNullable<OAuthAccess['fetch']>>
+
 type GuardedFetch = {
   /** The requests to one declared tool server, and to the addresses that it names. */
-  readonly fetchFor: NonNullable<OAuthAccess['fetch']>
+  readonly fetchFor: (declared: Pick<OAuthServerSettings, 'url' | 'authServerUrl'>) => FetchLike
   readonly close: () => Promise<void>
 }
 

@@ -69,11 +69,11 @@ describe('GET /console/runs', () => {
   })
 
   test.each([
-    { name: 'in production', env: { NODE_ENV: 'production' } },
-    { name: 'when that is switched off', keepRecentRuns: false },
-    { name: 'without a console', console: false },
-    { name: 'without a console, by the environment', env: { BUREAU_CONSOLE: 'false' } },
-  ])('404 $name', async ({ name: _, ...options }) => {
+    { name: 'in production', options: { env: { NODE_ENV: 'production' } } },
+    { name: 'when that is switched off', options: { keepRecentRuns: false } },
+    { name: 'without a console', options: { console: false } },
+    { name: 'without a console, by the environment', options: { env: { BUREAU_CONSOLE: 'false' } } },
+  ])('404 $name', async ({ options }) => {
     const server = await startTestServer({ agencies: soloAgency(), ...options })
 
     expect((await server.get('/console/runs')).status).toBe(404)

@@ -17,12 +17,15 @@ const isServed = (options: ServerOptions, config: ServerConfig): boolean => opti
 /** Serves the console, unless that is switched off. */
 export function serveConsole(app: FastifyInstance, { options, config, callers, version }: ConsoleParts): void {
   if (!isServed(options, config)) return
-  const agencies = callers.token === undefined ? 'open' : 'token'
+  const agencies = !callers.areKnown ? 'open' : 'token'
   consoleRoutes(app, { open: true }, { version, agencies, platform: false })
 }
 
 /** What records runs for the console; undefined where nobody could look at them, or nobody wants to. */
 export function recentRunsOf(options: ServerOptions, config: ServerConfig): RecentRuns | undefined {
+  // They are for the operator, and whoever authenticates is one of the users.
+  if (options.authenticate) return undefined
+  if (options.agencies === undefined || Object.keys(options.agencies).length === 0) return undefined
   if (!isServed(options, config) || !(options.keepRecentRuns ?? config.keepRecentRuns)) return undefined
   return new RecentRuns({ showsPrompts: options.exposeInstructions ?? false })
 }

@@ -1,11 +1,13 @@
-import { mcpRoutes, openAiFaces, Threads } from '@bureau/faces'
+import { a2aRoutes, mcpRoutes, MemoryResponseStore, openAiFaces, Threads } from '@bureau/faces'
 import type { FunctionTool } from '@bureau/framework'
+import { ConfigError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { type Callers, requireOrigin } from '../http/callers.ts'
+import { issuerOf } from '../http/jwt-authenticate.ts'
 import type { ServerRoute } from '../http/route.ts'
 import { mcpTools } from '../tools/tools.routes.ts'
-import type { ServerOptions } from '../options.ts'
+import { resumeMsOf, type ServerOptions } from '../options.ts'
 import type { ServedAgency } from './face.ts'
 import { ServerHost } from './face-host.ts'
 
@@ -19,21 +21,29 @@ type ProtocolParts = {
 }
 
 /** OpenAI's API: one address for all agencies. */
-export function openAiRoutes(
-  served: readonly ServedAgency[],
-  { openai = true }: ServerOptions,
-): readonly ServerRoute[] {
+export function openAiRoutes(served: readonly ServedAgency[], options: ServerOptions): readonly ServerRoute[] {
+  const { openai = true } = options
   if (openai === false || served.length === 0) return []
-  const { sideRequests = 'agency' } = openai === true ? {} : openai
-  return openAiFaces(new ServerHost(served), { sideRequests })
+  const { sideRequests = 'agency', keepResponsesMs = 0, strictResponses = false } = openai === true ? {} : openai
+  if (keepResponsesMs > 0 && resumeMsOf(options) === 0) {
+    throw new ConfigError('openai.keepResponsesMs: runs in the background need resumeMs above 0.')
+  }
+  const store = keepResponsesMs > 0 ? new MemoryResponseStore(keepResponsesMs) : undefined
+  return openAiFaces(new ServerHost(served), { sideRequests, store, isStrict: strictResponses })
 }
 
 /** Protocols that describe themselves, so that the API description leaves them out. */
 export function protocolRoutes({ served, tools, callers, options, version, log }: ProtocolParts): ServerRoute[] {
-  const { mcp = true } = options
+  const { mcp = true, a2a = true, serverUrl, publicDocs = false } = options
   const host = new ServerHost(served)
   const threads = new Threads()
   const requirePage = (request: FastifyRequest): void => requireOrigin(request, callers.origins)
-  const shared = { host, threads, version, requireOrigin: requirePage, log }
-  return [...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log) }) : [])]
+  const shared = { host, threads, version, serverUrl, requireOrigin: requirePage, log }
+  const issuer = options.authenticate && issuerOf(options.authenticate)
+  const needsToken = callers.areKnown
+  const keepsRuns = served.some(({ context }) => context.keepsRuns)
+  return [
+    ...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log), authorizationServers: issuer ? [issuer] : [] }) : []),
+    ...(a2a && keepsRuns ? a2aRoutes({ ...shared, needsToken, openCards: publicDocs }) : []),
+  ]
 }

@@ -50,7 +50,7 @@ export async function beginRun<Run extends LiveRun>(
   { input, begin }: Beginning<Run>,
 ): Promise<Run | undefined> {
   const userId = await runUser(context.signIns, agency, request)
-  const asked = { agency, agencyName: name, input: asUser(input, userId), userId }
+  const asked = { agency, agencyName: name, input: asUser(request, input, userId), userId }
   const run = isClientLost(reply) ? undefined : await begin(request, asked)
   if (!isClientLost(reply)) return run
   abandon(reply, () => run?.control.cancel('immediate'))

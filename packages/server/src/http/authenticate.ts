@@ -25,7 +25,7 @@ export function authenticate(request: FastifyRequest, { token, guesses }: Server
  * Whether a token is the server's. Several may be configured, with spaces between, so that clients can change over one
  * by one.
  */
-export function isServerToken(given: string, configured: string): boolean {
+function isServerToken(given: string, configured: string): boolean {
   // All are compared: the time that it takes does not show which it is.
   const matches = configured.split(/\s+/).map((token) => token !== '' && sameSecret(given, token))
   return matches.includes(true)

@@ -1,10 +1,11 @@
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
-import { ServiceError } from '@bureau/protocol'
+import { ConfigError, ServiceError } from '@bureau/protocol'
 import { GuessLimiter, isPrivateName, peerOf } from '@bureau/runtime'
 import type { ServerConfig } from '../config.ts'
 import type { ServerOptions } from '../options.ts'
 import { authenticate } from './authenticate.ts'
+import { admitUser } from './users.ts'
 
 /** Pages served by this machine. Browsers take every name that ends with `localhost` for it (RFC 6761, 6.3). */
 const LOOPBACK_ORIGIN = /^https?:\/\/(?:(?:[\w-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i
@@ -16,32 +17,32 @@ type Origins = readonly (string | RegExp)[]
 
 /** Who may call a server, and from which pages. */
 export type Callers = {
-  /** The server token; undefined: there is no authentication. */
-  readonly token: string | undefined
-  /** Slows whoever tries tokens. */
-  readonly guesses: GuessLimiter
+  /** False: there is no authentication. */
+  readonly areKnown: boolean
   /** Pages that may call. */
   readonly origins: Origins
   /** Where to listen. */
   readonly host: string
-  /** @throws ServiceError the request has no valid token; without a token, see {@link localCallers}. */
-  readonly check: (request: FastifyRequest) => void
+  /** @throws ServiceError the request has no valid token; without authentication, see {@link localCallers}. */
+  readonly check: (request: FastifyRequest) => void | Promise<void>
 }
 
 /**
- * With a server token, anybody who has it may call, from all pages that `corsOrigins` lists (default: all) and over all
+ * With a server token, anybody who has it may call, and with `authenticate` whom that names, from all pages that `corsOrigins` lists (default: all) and over all
  * addresses. Without one, calls come from this machine, unless `host` and `corsOrigins` say otherwise.
  */
 export function callersOf(options: ServerOptions, config: Pick<ServerConfig, 'read' | 'wrongKeysPerMinute'>): Callers {
-  const { appTokenEnv = 'APP_TOKEN', corsOrigins, host } = options
-  const guesses = new GuessLimiter(config.wrongKeysPerMinute)
-  const token = config.read(appTokenEnv)
-  if (token === undefined) {
-    const origins = corsOrigins ?? [LOOPBACK_ORIGIN]
-    return { token, guesses, origins, host: host ?? '127.0.0.1', check: localCallers(options, origins) }
+  const { authenticate: authenticateUser, appTokenEnv = 'APP_TOKEN', corsOrigins, host } = options
+  if (authenticateUser && options.appTokenEnv !== undefined) {
+    throw new ConfigError('appTokenEnv: authenticate says who may call; leave one of the two out.')
   }
-  const check = (request: FastifyRequest): void => authenticate(request, { token, guesses })
-  return { token, guesses, origins: corsOrigins ?? ['*'], host: host ?? '0.0.0.0', check }
+  const guesses = new GuessLimiter(config.wrongKeysPerMinute)
+  const token = authenticateUser ? undefined : config.read(appTokenEnv)
+  const known = { areKnown: true, origins: corsOrigins ?? ['*'], host: host ?? '0.0.0.0' }
+  if (authenticateUser) return { ...known, check: (request) => admitUser(request, authenticateUser, guesses) }
+  if (token !== undefined) return { ...known, check: (request) => authenticate(request, { token, guesses }) }
+  const origins = corsOrigins ?? [LOOPBACK_ORIGIN]
+  return { areKnown: false, origins, host: host ?? '127.0.0.1', check: localCallers(options, origins) }
 }
 
 /** @throws ServiceError `origin_not_allowed` the request comes from a page that may not call. */

@@ -6,7 +6,7 @@ export type OAuthOptions = {
   /**
    * Authenticates a request and answers with a stable, non-secret user id, under which the user's tokens are kept. Never
    * trust an id in a header or in the body. To refuse a request, throw an error with a `statusCode`, or answer
-   * with an empty string (401). Required for agencies with protected tool servers.
+   * with an empty string (401). Agencies with protected tool servers need it, or `authenticate`.
    */
   readonly oauthUserId?: (request: FastifyRequest) => string | Promise<string>
   /**

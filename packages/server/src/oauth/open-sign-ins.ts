@@ -19,6 +19,7 @@ import {
   type OAuthStateRegistry,
 } from '@bureau/runtime'
 import type { ServerConfig } from '../config.ts'
+import { type Authenticate, identify } from '../http/users.ts'
 import type { OAuthOptions } from './oauth-options.ts'
 
 /** How this server signs users in to protected tool servers. */
@@ -33,7 +34,7 @@ export type SignIns = {
 }
 
 type OpenSignIns = {
-  readonly options: OAuthOptions & { readonly egress?: EgressPolicyOptions }
+  readonly options: OAuthOptions & { readonly egress?: EgressPolicyOptions; readonly authenticate?: Authenticate }
   readonly config: ServerConfig
   readonly agencies: ReadonlyMap<string, Agency>
   /** Used unless the options bring a registry. */
@@ -49,10 +50,12 @@ type OpenSignIns = {
 export function openSignIns({ options, config, agencies, registry, log }: OpenSignIns): SignIns | undefined {
   const servers = new Map([...agencies.values()].map((agency) => [agency, oauthServersOf(agency)]))
   const needing = new Set([...servers].flatMap(([agency, protectedOnes]) => (protectedOnes.length > 0 ? [agency] : [])))
-  const userOf = options.oauthUserId
+  const userOf = options.oauthUserId ?? (options.authenticate && userIdBy(options.authenticate))
   if (!userOf) {
     if (needing.size === 0 && !options.oauthRegistry && !options.verifyOauthCallbackUser) return undefined
-    throw new ConfigError('oauthUserId is missing: agencies with OAuth-protected tool servers must know their users.')
+    throw new ConfigError(
+      'oauthUserId is missing, or authenticate: agencies with OAuth-protected tool servers must know their users.',
+    )
   }
   if (needing.size === 0 && !options.oauthRegistry) return undefined
   for (const server of [...servers.values()].flat()) settingsOf(server, config.read)
@@ -73,6 +76,11 @@ export function openSignIns({ options, config, agencies, registry, log }: OpenSi
     agencies: needing,
     close: requests.close,
   }
+}
+
+/** Browsers come back from a sign-in without having been let in. */
+function userIdBy(authenticate: Authenticate): SignIns['userOf'] {
+  return async (request) => (await identify(request, authenticate))?.id ?? ''
 }
 
 type Known = Pick<OpenSignIns, 'config' | 'agencies' | 'log'>

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Agency, RunInput } from '@bureau/framework'
 import { Refusal, ServiceError } from '@bureau/protocol'
+import { userOf } from '../http/users.ts'
 import type { SignIns } from './open-sign-ins.ts'
 
 /** What routes may answer that ask `oauthUserId` who sends the request. */
@@ -14,7 +15,7 @@ export const USER_CHECK = {
 const MAX_USER_ID_LENGTH = 1_024
 
 /**
- * Who sends the request, for agencies that need to know; null for all others.
+ * Who sends the request; null where the server does not know its users, and the agency does not need to.
  *
  * @throws ServiceError `user_not_resolved`, or what the server's `oauthUserId` throws.
  */
@@ -23,7 +24,7 @@ export async function runUser(
   agency: Agency,
   request: FastifyRequest,
 ): Promise<string | null> {
-  return signIns?.agencies.has(agency) ? requireUser(signIns, request) : null
+  return signIns?.agencies.has(agency) ? requireUser(signIns, request) : (userOf(request)?.id ?? null)
 }
 
 /** @throws ServiceError `user_not_resolved`, or what the server's `oauthUserId` throws. */
@@ -34,8 +35,9 @@ export async function requireUser(signIns: SignIns, request: FastifyRequest): Pr
   return userId
 }
 
-/** The run belongs to its user: the tokens are theirs, and no request can claim another `user_id`. */
-export function asUser(input: RunInput, userId: string | null): RunInput {
+/** The run belongs to its user: the tokens are theirs, and no request can claim another `user_id` or `user`. */
+export function asUser(request: FastifyRequest, input: RunInput, userId: string | null): RunInput {
   if (userId === null) return input
-  return { ...input, userId, userContext: { ...input.userContext, user_id: userId } }
+  const user = userOf(request)
+  return { ...input, userId, userContext: { ...input.userContext, user_id: userId, ...(user && { user }) } }
 }

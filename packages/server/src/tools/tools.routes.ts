@@ -12,14 +12,16 @@ import {
 import type { McpTool } from '@bureau/faces'
 import { NO_USAGE, ServiceError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { issuesOfLongLists } from '../http/long-lists.ts'
 import { rawRoute, type ServerRoute } from '../http/route.ts'
+import { userOf } from '../http/users.ts'
 import { lenientInput } from './lenient-input.ts'
 import { toolSpec } from './tool-spec.ts'
 import { inputEntries, schemaCheck, toolInputOf } from './tool-input.ts'
 
-type ToolCall = (input: Record<string, unknown>) => Promise<unknown>
+type ToolCall = (input: Record<string, unknown>, userContext: Record<string, unknown>) => Promise<unknown>
 
 /**
  * `POST /tool/<name>`: the body is the tool's input, the answer `{"response": <result>}`. A tool that fails is a 500 in
@@ -32,7 +34,7 @@ export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
     const call = servedCall(tool)
     return rawRoute(toolSpec(tool), async ({ request }, reply) => {
       try {
-        const answer = toolAnswer(tool.name, await call(request.body))
+        const answer = toolAnswer(tool.name, await call(request.body, userContextOf(request)))
         return await reply.type('application/json; charset=utf-8').send(answer)
       } catch (error) {
         if (error instanceof InvalidBody) throw error
@@ -48,9 +50,9 @@ export function mcpTools(tools: readonly FunctionTool[], log: Logger): McpTool[]
   return tools.map((tool) => {
     const { name, description, parameters } = tool
     const servedTool = servedCall(tool)
-    const call = async (input: unknown): Promise<unknown> => {
+    const call: McpTool['call'] = async (input, request) => {
       try {
-        const result = await servedTool(input)
+        const result = await servedTool(input, userContextOf(request))
         return JSON.parse(toolAnswer(name, result)).response
       } catch (error) {
         if (error instanceof InvalidBody) throw new ServiceError('invalid_request', { message: error.message })
@@ -62,27 +64,33 @@ export function mcpTools(tools: readonly FunctionTool[], log: Logger): McpTool[]
   })
 }
 
+/** As in a run. */
+function userContextOf(request: FastifyRequest): Record<string, unknown> {
+  const user = userOf(request)
+  return user ? { user_id: user.id, user } : {}
+}
+
 function failureOf({ name }: FunctionTool, error: unknown): string {
   return error instanceof ToolFailure ? error.message : `The tool "${name}" failed.`
 }
 
 /** @throws InvalidBody @throws ToolFailure @throws What the tool throws. */
-function servedCall(tool: FunctionTool): (body: unknown) => Promise<unknown> {
+function servedCall(tool: FunctionTool): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
   const call = callOf(tool)
-  return (body) => {
+  return (body, userContext) => {
     const input = lenientInput(toolInputOf(body), tool.parameters)
-    return withinTime(() => call(input), tool)
+    return withinTime(() => call(input, userContext), tool)
   }
 }
 
 function callOf(tool: FunctionTool): ToolCall {
   const definition = definitionOf(tool)
   if (!definition) return sdkCallOf(tool)
-  return async (input) => {
+  return async (input, userContext) => {
     const issues = issuesOfLongLists(definition.parameters, input)
     if (issues.length > 0) throw new InvalidBody(inputEntries(issues, input))
     try {
-      return await callTool(definition, input, { userContext: {}, run: null, signal: null, idempotencyKey: null })
+      return await callTool(definition, input, { userContext, run: null, signal: null, idempotencyKey: null })
     } catch (error) {
       if (error instanceof ToolInputError) throw new InvalidBody(inputEntries(error.issues, input))
       throw error

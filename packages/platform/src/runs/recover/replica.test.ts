@@ -242,10 +242,10 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
 
 /** Ends the sessions that hold a lock, as fast as they come back. @returns How many. */
 async function endAgainAndAgain(platform: TestStore, lockId: unknown, until: Promise<void>): Promise<number> {
-  const state = { isOver: false }
+  const over = new AbortController()
   let ended = 0
-  void until.then(() => (state.isOver = true))
-  while (!state.isOver) {
+  void until.then(() => over.abort())
+  while (!over.signal.aborted) {
     const rows = await platform.rows(`SELECT pg_terminate_backend(pid) FROM pg_locks
       WHERE locktype = 'advisory' AND objid = ${String(lockId)}::oid AND objsubid = 2`)
     ended += rows.length

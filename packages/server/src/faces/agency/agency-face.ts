@@ -17,7 +17,7 @@ import type { ServerContext } from '../../context.ts'
 import { onClientLost } from '../../http/client-lost.ts'
 import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
-import { runUser } from '../../oauth/run-user.ts'
+import { asUser, runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
@@ -62,8 +62,14 @@ const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Pro
 async function getResponse(served: ServedAgency, request: FastifyRequest, reply: FastifyReply): Promise<object> {
   const { name, agency, context } = served
   const input = readInput(served, request, readRunRequest(agency, request.body))
-  if ((await userOf(served, request)) !== null) throw new ServiceError('oauth_needs_streaming')
-  const run = await context.runs.start(request, { agency, agencyName: name, input })
+  const userId = await userOf(served, request)
+  if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
+  const run = await context.runs.start(request, {
+    agency,
+    agencyName: name,
+    input: asUser(request, input, userId),
+    userId,
+  })
   onClientLost(reply, () => run.control.cancel('immediate'))
   return answer(await run.ended)
 }

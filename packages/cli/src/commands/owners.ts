@@ -1,0 +1,95 @@
+import { Command } from 'commander'
+import { FIRST_PAGE, operate, type Operating } from '../operator.ts'
+import { printTable } from '../print-table.ts'
+
+type Flags = { readonly url?: string }
+
+const withUrl = (command: Command): Command =>
+  command.option('--url <address>', 'a running platform, with PLATFORM_OPERATOR_KEY (default: the records here)')
+
+const work = <Result>({ url }: Flags, doing: (operator: Operating) => Promise<Result>): Promise<Result> =>
+  operate(url, process.env['PLATFORM_OPERATOR_KEY'], doing)
+
+const create = withUrl(new Command('create'))
+  .description('Create an owner. It gets an integration of every agency when the server starts, or at once with --url.')
+  .argument('<name>', 'what the owner is called')
+  .option('--no-agencies', 'it gets no integration by itself')
+  .action(async (name: string, flags: Flags & { readonly agencies: boolean }) => {
+    const { id } = await work(flags, (operator) => operator.createOwner({ name, publishesAgencies: flags.agencies }))
+    console.error(`Created ${name}. It has no API key yet: bureau keys create ${id} <name>`)
+    console.log(id)
+  })
+
+const list = withUrl(new Command('list'))
+  .description('List owners, newest first.')
+  .action(async (flags: Flags) => {
+    const { items } = await work(flags, (operator) => operator.listOwners(FIRST_PAGE))
+    printTable(items.map(({ id, status, createdAt, name }) => [id, status, createdAt.slice(0, 10), name]))
+  })
+
+const disable = withUrl(new Command('disable'))
+  .description('Refuse all API keys of an owner, within five seconds. Runs that are under way go on.')
+  .argument('<owner>', 'the id of the owner')
+  .action(async (id: string, flags: Flags) => {
+    const { name } = await work(flags, (operator) => operator.changeOwner(id, { status: 'disabled' }))
+    console.error(`Disabled ${name}. "bureau owners enable" takes it back.`)
+  })
+
+const enable = withUrl(new Command('enable'))
+  .description('Accept the API keys of a disabled owner again.')
+  .argument('<owner>', 'the id of the owner')
+  .action(async (id: string, flags: Flags) => {
+    const { name } = await work(flags, (operator) => operator.changeOwner(id, { status: 'active' }))
+    console.error(`Enabled ${name}.`)
+  })
+
+/** `bureau owners`: the tenants of a platform. */
+export const ownersCommand = new Command('owners')
+  .description('Create, list, disable and enable the owners of a platform.')
+  .addCommand(create)
+  .addCommand(list)
+  .addCommand(disable)
+  .addCommand(enable)
+
+const createKey = withUrl(new Command('create'))
+  .description('Create an API key of an owner, also when all of them are lost. Its token is shown this once.')
+  .argument('<owner>', 'the id of the owner')
+  .argument('<name>', 'what the key is for, e.g. "billing worker"')
+  .option('--expires-in-days <days>', 'refuse the key after so many days (default: never)', Number)
+  .addHelpText('after', '\nExample:\n  $ bureau keys create own_… "billing worker" > key.txt')
+  .action(async (owner: string, name: string, flags: Flags & { readonly expiresInDays?: number }) => {
+    const { expiresInDays: days } = flags
+    const expiresAt = days === undefined ? null : new Date(Date.now() + days * 86_400_000)
+    const { id, token } = await work(flags, (operator) => operator.createKey(owner, { name, expiresAt }))
+    console.error(`Created ${id}. Keep the token: it is not shown again.`)
+    console.log(token)
+  })
+
+const listKeys = withUrl(new Command('list'))
+  .description('List the API keys of an owner, newest first, without their tokens.')
+  .argument('<owner>', 'the id of the owner')
+  .action(async (owner: string, flags: Flags) => {
+    const { items } = await work(flags, (operator) => operator.listKeys(owner, FIRST_PAGE))
+    printTable(
+      items.map(({ id, hint, revokedAt, expiresAt, name }) => {
+        const state = revokedAt !== null ? 'revoked' : expiresAt !== null ? `until ${expiresAt.slice(0, 10)}` : 'valid'
+        return [id, `…${hint}`, state, name]
+      }),
+    )
+  })
+
+const revokeKey = withUrl(new Command('revoke'))
+  .description('Refuse an API key from now on. Runs that it began go on.')
+  .argument('<owner>', 'the id of the owner')
+  .argument('<key>', 'the id of the key')
+  .action(async (owner: string, key: string, flags: Flags) => {
+    const { name } = await work(flags, (operator) => operator.revokeKey(owner, key))
+    console.error(`Revoked ${name}.`)
+  })
+
+/** `bureau keys`: the API keys of an owner, for the operator. */
+export const keysCommand = new Command('keys')
+  .description('Create, list and revoke the API keys of an owner.')
+  .addCommand(createKey)
+  .addCommand(listKeys)
+  .addCommand(revokeKey)

@@ -1,0 +1,79 @@
+import type { ApiKey, IssuedApiKey, Owner } from '@bureau/protocol'
+import { CommandError } from './command-error.ts'
+import { withPlatform } from './with-platform.ts'
+
+type Page<Item> = { readonly items: readonly Item[]; readonly next: unknown }
+
+/** What an operator does, at the records or at a server that has them. */
+export type Operating = {
+  createOwner(owner: { name: string; publishesAgencies: boolean }): Promise<Owner>
+  listOwners(page: FirstPage): Promise<Page<Owner>>
+  changeOwner(ownerId: string, changes: { status: 'active' | 'disabled' }): Promise<Owner>
+  createKey(ownerId: string, key: NewKey): Promise<IssuedApiKey>
+  listKeys(ownerId: string, page: FirstPage): Promise<Page<ApiKey>>
+  revokeKey(ownerId: string, keyId: string): Promise<ApiKey>
+}
+
+type FirstPage = { readonly limit: number; readonly after: null }
+type NewKey = { readonly name: string; readonly expiresAt?: Date | null }
+
+/** As many as a list shows. */
+export const FIRST_PAGE: FirstPage = { limit: 100, after: null }
+
+/**
+ * Does the operator's work: at the server at `url`, with `PLATFORM_OPERATOR_KEY`, or else at the records of BUREAU_DATA or
+ * DATABASE_URL.
+ *
+ * @throws CommandError it cannot be done.
+ */
+export async function operate<Result>(
+  url: string | undefined,
+  key: string | undefined,
+  work: (operator: Operating) => Promise<Result>,
+): Promise<Result> {
+  if (url !== undefined) return work(remoteOperator(url.replace(/\/+$/, ''), key))
+  const { operator, close } = await withPlatform(async () => (await import('@bureau/platform')).openOperator())
+  try {
+    return await work(operator)
+  } catch (error) {
+    throw isRefusal(error) ? new CommandError(error.message, { cause: error }) : error
+  } finally {
+    await close()
+  }
+}
+
+function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'ServiceError'
+}
+
+function remoteOperator(url: string, key: string | undefined): Operating {
+  if (key === undefined) throw new CommandError('PLATFORM_OPERATOR_KEY: set the key that the server has.')
+  const call = async <Answer>(method: string, path: string, body?: object): Promise<Answer> => {
+    const response = await fetch(`${url}/v1/admin/owners${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    }).catch((cause: unknown) => {
+      throw new CommandError(`No server answers at ${url}.`, { cause })
+    })
+    const answer = (await response.json().catch(() => ({}))) as Answer & { readonly error?: string }
+    if (!response.ok) throw new CommandError(answer.error ?? `The server answered with ${response.status}.`)
+    return answer
+  }
+  const list = async <Item>(path: string, { limit }: FirstPage): Promise<Page<Item>> => {
+    const { data, nextCursor } = await call<{ data: Item[]; nextCursor: string | null }>(
+      'GET',
+      `${path}?limit=${limit}`,
+    )
+    return { items: data, next: nextCursor }
+  }
+  const one = (ownerId: string): string => `/${encodeURIComponent(ownerId)}`
+  return {
+    createOwner: (owner) => call('POST', '', owner),
+    listOwners: (page) => list('', page),
+    changeOwner: (ownerId, changes) => call('PATCH', one(ownerId), changes),
+    createKey: (ownerId, newKey) => call('POST', `${one(ownerId)}/api_keys`, newKey),
+    listKeys: (ownerId, page) => list(`${one(ownerId)}/api_keys`, page),
+    revokeKey: (ownerId, keyId) => call('DELETE', `${one(ownerId)}/api_keys/${encodeURIComponent(keyId)}`),
+  }
+}

@@ -1,0 +1,25 @@
+import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
+import { copy, failedToast, showToast } from '../ui/toasts.tsx'
+
+/** Everything that was read of the platform is read again. */
+const refresh = (queries: QueryClient): Promise<void> => queries.invalidateQueries({ queryKey: ['platform'] })
+
+/** A change of the platform: says what was done, or why it was not. */
+export function useChange<Input, Answer>(change: (input: Input) => Promise<Answer>, done: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: change,
+    onSuccess: async () => {
+      showToast(done)
+      await refresh(queries)
+    },
+    onError: failedToast,
+  })
+}
+
+export const copyId = (id: string): void => void copy(id, 'Id')
+
+/** Sent with what must not be done twice. */
+export const once = (): { readonly 'idempotency-key': string } => ({
+  'idempotency-key': Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join('-'),
+})

@@ -1,0 +1,157 @@
+import { partsOf } from '@bureau/client'
+import type { ChatMessage, PlatformChat } from '@bureau/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { PartTree } from '../parts/part-view.tsx'
+import { ask } from '../server/request.ts'
+import { Status } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { moment, pretty } from '../ui/format.ts'
+import { Icon } from '../ui/icons.tsx'
+import { Failure, Loading, Page } from '../ui/page.tsx'
+import { saveFile } from '../ui/save-file.ts'
+import { useChange } from './change.ts'
+import { IntegrationName } from './integrations.tsx'
+
+const route = getRouteApi('/platform/chats/$chat')
+
+const FOLLOW_MS = 2_000
+const PAGE_SIZE = 100
+/** Longer chats show their beginning. */
+const MAX_PAGES = 20
+
+/** A chat as its user saw it, failed responses included. */
+export function ChatPage() {
+  const { chat: id } = route.useParams()
+  const chat = useQuery({
+    queryKey: ['platform', 'chat', id],
+    queryFn: () => ask<PlatformChat>('platform', `v1/chats/${encodeURIComponent(id)}`),
+    refetchInterval: ({ state }) => (state.data?.chatState === 'busy' ? FOLLOW_MS : false),
+  })
+  const messages = useQuery({
+    queryKey: ['platform', 'chat', id, 'messages', chat.data?.messageCount, chat.data?.chatState],
+    queryFn: () => allMessages(id),
+    enabled: chat.data !== undefined,
+    placeholderData: (before) => before,
+  })
+  const error = chat.error ?? messages.error
+  if (error)
+    return (
+      <Page title="Chat">
+        <Failure error={error} retry={() => void chat.refetch()} />
+      </Page>
+    )
+  if (!chat.data || !messages.data) return <Loading />
+  return (
+    <Page
+      title={chat.data.title ?? chat.data.aliasChatId ?? 'Chat'}
+      about={<About chat={chat.data} />}
+      actions={<Actions chat={chat.data} messages={messages.data} />}
+    >
+      <div className="mx-auto flex max-w-3xl flex-col gap-6">
+        {runsOf(messages.data).map(([run, own]) => (
+          <RunOfChat key={run} run={run} messages={own} />
+        ))}
+        {messages.data.length === 0 && <p className="text-center text-soft">Nothing was said yet.</p>}
+      </div>
+    </Page>
+  )
+}
+
+async function allMessages(chat: string): Promise<readonly ChatMessage[]> {
+  const all: ChatMessage[] = []
+  for (let cursor: string | null = '', pages = 0; cursor !== null && pages < MAX_PAGES; pages += 1) {
+    const page: { data: ChatMessage[]; nextCursor: string | null } = await ask(
+      'platform',
+      `v1/chats/${encodeURIComponent(chat)}/messages?limit=${PAGE_SIZE}${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
+    )
+    all.push(...page.data)
+    cursor = page.nextCursor
+  }
+  return all
+}
+
+const runsOf = (messages: readonly ChatMessage[]): [string, ChatMessage[]][] => [
+  ...Map.groupBy(messages, ({ runId }) => runId),
+]
+
+function About({ chat }: { readonly chat: PlatformChat }) {
+  return (
+    <>
+      <Link to="/platform/chats" className="underline underline-offset-2">
+        Chats
+      </Link>{' '}
+      / <IntegrationName id={chat.apiIntegrationId} />
+      {chat.createdByConsumerId !== null && ` / ${chat.createdByConsumerId}`} /{' '}
+      <code className="text-xs">{chat.chatId}</code>
+    </>
+  )
+}
+
+function Actions({ chat, messages }: { readonly chat: PlatformChat; readonly messages: readonly ChatMessage[] }) {
+  const navigate = useNavigate()
+  const remove = useChange(
+    () => ask('platform', `v1/chats/${encodeURIComponent(chat.chatId)}`, { method: 'DELETE' }),
+    'The chat is deleted; its content is erased within a day',
+  )
+  const confirmRemoval = (): void => {
+    if (!confirm('Delete this chat for its user and for you?')) return
+    remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/platform/chats' }) })
+  }
+  return (
+    <>
+      <Button icon="download" onClick={() => saveFile(`chat-${chat.chatId}.json`, pretty(messages))}>
+        Export
+      </Button>
+      <Button icon="trash" look="danger" disabled={remove.isPending} onClick={confirmRemoval}>
+        Delete
+      </Button>
+    </>
+  )
+}
+
+function RunOfChat({ run, messages }: { readonly run: string; readonly messages: readonly ChatMessage[] }) {
+  const asked = messages.filter(({ role, item }) => role === 'user' && item.callerAgent == null)
+  const failed = messages.find(({ error }) => error !== null)
+  const unusual = messages.find(({ status }) => status !== 'ok')
+  return (
+    <article className="turn flex flex-col gap-3">
+      {asked.map(({ id, item, attachments }) => (
+        <div key={id} className="ml-auto flex max-w-[85%] flex-col items-end gap-1">
+          {attachments.map((file) => (
+            <span
+              key={file.id}
+              className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
+            >
+              <Icon name="file" size={14} />
+              {file.filename ?? file.type}
+            </span>
+          ))}
+          <p className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
+            {textOf(item['content'])}
+          </p>
+        </div>
+      ))}
+      <div className="flex min-w-0 flex-col gap-2.5">
+        <PartTree parts={partsOf(messages.map(({ item }) => item))} parent={null} times={{}} />
+        {failed?.error && (
+          <p className="rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">{failed.error.message}</p>
+        )}
+      </div>
+      <p className="flex items-center gap-2 text-xs text-soft">
+        {unusual && <Status of={unusual.status} />}
+        {moment(messages[0]!.createdAt)}
+        <Link to="/platform/runs/$run" params={{ run }} className="underline underline-offset-2">
+          Run
+        </Link>
+      </p>
+    </article>
+  )
+}
+
+type Content = readonly { readonly text?: string }[]
+
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  return Array.isArray(content) ? (content as Content).map(({ text }) => text ?? '').join('') : ''
+}

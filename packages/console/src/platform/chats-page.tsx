@@ -1,0 +1,73 @@
+import type { PlatformChat } from '@bureau/protocol'
+import { Link } from '@tanstack/react-router'
+import { Badge, Status } from '../ui/badge.tsx'
+import type { Column } from '../ui/data-table.tsx'
+import { moment } from '../ui/format.ts'
+import { Empty, Page } from '../ui/page.tsx'
+import { IntegrationName, IntegrationSelect } from './integrations.tsx'
+import { PagedTable } from './paged-table.tsx'
+import { usePlatformSearch } from './search.ts'
+
+/** The chats of all users, latest activity first. */
+export function ChatsPage() {
+  const [{ integration, consumer }, set] = usePlatformSearch()
+  return (
+    <Page
+      title="Chats"
+      about="The conversations of your users, as they saw them."
+      actions={
+        <>
+          <input
+            aria-label="Consumer"
+            className="input w-40!"
+            placeholder="Consumer id"
+            value={consumer ?? ''}
+            onChange={(event) => set({ consumer: event.target.value })}
+          />
+          <IntegrationSelect value={integration} onPick={(id) => set({ integration: id })} all="All integrations" />
+        </>
+      }
+    >
+      <PagedTable
+        label="Chats"
+        path="v1/chats"
+        query={{ apiIntegrationId: integration, consumerId: consumer }}
+        columns={COLUMNS}
+        keyOf={(chat) => chat.chatId}
+        empty={
+          <Empty icon="inbox" title="No chats yet">
+            A chat begins with the first completion that is sent to an integration.
+          </Empty>
+        }
+      />
+    </Page>
+  )
+}
+
+const COLUMNS: readonly Column<PlatformChat>[] = [
+  {
+    name: 'Chat',
+    cell: ({ chatId, title, aliasChatId }) => (
+      <Link
+        to="/platform/chats/$chat"
+        params={{ chat: chatId }}
+        className="block max-w-64 truncate font-medium underline-offset-2 hover:underline"
+      >
+        {title ?? aliasChatId ?? chatId}
+      </Link>
+    ),
+  },
+  { name: 'Integration', cell: ({ apiIntegrationId: id }) => <IntegrationName id={id} />, wideOnly: true },
+  { name: 'Consumer', cell: ({ createdByConsumerId: id }) => id ?? '', wideOnly: true },
+  { name: 'Messages', cell: ({ messageCount }) => messageCount, right: true, wideOnly: true },
+  {
+    name: 'Latest run',
+    cell: ({ chatState, lastRunStatus }) =>
+      chatState === 'busy' ? <Badge tone="live">busy</Badge> : lastRunStatus && <Status of={lastRunStatus} />,
+  },
+  {
+    name: 'Updated',
+    cell: ({ updatedAt }) => <span className="whitespace-nowrap text-soft">{moment(updatedAt)}</span>,
+    right: true,
+  },
+]

@@ -1,0 +1,104 @@
+import type { AgencyUpload, MountFile } from '@bureau/protocol'
+import { useRef } from 'react'
+import { addressOf } from '../server/address.ts'
+import { ask, send } from '../server/request.ts'
+import { Button } from '../ui/button.tsx'
+import type { Column } from '../ui/data-table.tsx'
+import { bytes, moment } from '../ui/format.ts'
+import { Menu } from '../ui/menu.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { saveBlob } from '../ui/save-file.ts'
+import { failedToast } from '../ui/toasts.tsx'
+import { once, useChange } from './change.ts'
+import { IntegrationSelect, useIntegration } from './integrations.tsx'
+import { PagedTable } from './paged-table.tsx'
+import { usePlatformSearch } from './search.ts'
+
+/** The files that the agents of an integration can read. */
+export function FilesPage() {
+  const [search, set] = usePlatformSearch()
+  const integration = useIntegration(search.integration)
+  const input = useRef<HTMLInputElement>(null)
+  const upload = useChange((file: File) => uploadFile(integration!, file), 'The file is uploaded')
+  const path = `v1/integrations/${encodeURIComponent(integration ?? '')}/files`
+  return (
+    <Page
+      title="Files"
+      about="Uploaded into an integration; its agents read them with tools."
+      actions={
+        <>
+          <IntegrationSelect value={integration} onPick={(id) => set({ integration: id })} />
+          <Button
+            look="primary"
+            icon="attach"
+            disabled={integration === undefined || upload.isPending}
+            onClick={() => input.current?.click()}
+          >
+            Upload
+          </Button>
+          <input
+            ref={input}
+            type="file"
+            aria-label="File"
+            className="hidden"
+            onChange={({ target }) => target.files?.[0] && upload.mutate(target.files[0])}
+          />
+        </>
+      }
+    >
+      {integration !== undefined && (
+        <PagedTable
+          label="Files"
+          path={path}
+          columns={columns(path)}
+          keyOf={(file) => file.path}
+          empty={<Empty icon="folder" title="No files yet" />}
+        />
+      )}
+    </Page>
+  )
+}
+
+/** The address of the content names the platform as others reach it; this page asks it as it was loaded itself. */
+async function uploadFile(apiIntegrationId: string, file: File): Promise<void> {
+  const body = { apiIntegrationId, name: file.name, size: file.size }
+  const { uploadUrl } = await ask<AgencyUpload>('platform', 'create_agency_upload', {
+    method: 'POST',
+    body,
+    headers: once(),
+  })
+  const { pathname, search } = new URL(uploadUrl ?? '', addressOf('/'))
+  const at = pathname.slice(pathname.indexOf('/v1/')) + search
+  const response = await fetch(addressOf(at), {
+    method: 'PUT',
+    body: file,
+    headers: { 'content-type': 'application/octet-stream' },
+  })
+  if (!response.ok) throw new Error(((await response.json()) as { error?: string }).error ?? 'The upload failed.')
+}
+
+function columns(path: string): readonly Column<MountFile>[] {
+  return [
+    { name: 'File', cell: ({ name, path: where }) => <span title={where}>{name}</span> },
+    { name: 'Path', cell: ({ path: where }) => <code className="text-xs text-soft">{where}</code>, wideOnly: true },
+    { name: 'Size', cell: ({ size }) => bytes(size), right: true },
+    { name: 'Changed', cell: ({ modifiedAt }) => moment(modifiedAt), right: true, wideOnly: true },
+    { name: 'More', cell: (file) => <More file={file} path={path} />, right: true },
+  ]
+}
+
+function More({ file, path }: { readonly file: MountFile; readonly path: string }) {
+  const query = `?path=${encodeURIComponent(file.path)}`
+  const remove = useChange(() => ask('platform', path + query, { method: 'DELETE' }), 'The file is deleted')
+  const download = async (): Promise<void> =>
+    saveBlob(file.name, await (await send('platform', `${path}/content${query}`)).blob())
+  return (
+    <Menu
+      label={`More about ${file.name}`}
+      items={[
+        { label: 'Download', icon: 'download', act: () => void download().catch(failedToast) },
+        { label: 'Delete', icon: 'trash', danger: true, act: () => remove.mutate(undefined) },
+      ]}
+    />
+  )
+}

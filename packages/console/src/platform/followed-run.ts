@@ -1,0 +1,44 @@
+import { BureauError, createClient, type Part, type Run } from '@bureau/client'
+import { useEffect, useState } from 'react'
+import { SERVER } from '../server/address.ts'
+import { credentials } from '../server/credentials.ts'
+
+const COMMIT_MS = 100
+
+type Followed = { readonly parts: readonly Part[]; readonly failure: string | null }
+
+/** What a run of the platform shows, replayed from its events; it goes on as long as the run does. */
+export function useFollowedParts(integration: string, run: string): Followed {
+  const [followed, setFollowed] = useState<Followed>({ parts: [], failure: null })
+  useEffect(() => {
+    const client = createClient({
+      url: SERVER,
+      integration,
+      token: () => credentials.current.platform ?? '',
+      storage: false,
+    })
+    let attached: Run | null = null
+    let left = false
+    const timer = setInterval(() => attached && setFollowed({ parts: attached.parts, failure: null }), COMMIT_MS)
+    const follow = async (): Promise<void> => {
+      attached = await client.attach({ run })
+      if (left) return attached?.detach()
+      if (!attached) return setFollowed({ parts: [], failure: 'The events of this run are not kept any more.' })
+      const { result } = attached
+      await result.catch(() => {}) // How the run ended is known from its record.
+      setFollowed({ parts: attached.parts, failure: null })
+    }
+    const fail = (error: unknown): void => {
+      if (!left) setFollowed({ parts: [], failure: error instanceof BureauError ? error.message : String(error) })
+    }
+    void follow()
+      .catch(fail)
+      .finally(() => clearInterval(timer))
+    return () => {
+      left = true
+      clearInterval(timer)
+      attached?.detach()
+    }
+  }, [integration, run])
+  return followed
+}

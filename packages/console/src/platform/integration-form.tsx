@@ -1,0 +1,133 @@
+import type { Integration } from '@bureau/protocol'
+import { useState } from 'react'
+import { ask } from '../server/request.ts'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { SelectField, TextField } from '../ui/field.tsx'
+import { once, useChange } from './change.ts'
+
+export type AgencyChoice = { readonly agencyId: string; readonly name: string }
+
+type Settings = Pick<
+  Integration,
+  | 'name'
+  | 'agencyId'
+  | 'textOnlyMode'
+  | 'memberAllowancesEnabled'
+  | 'membersRequired'
+  | 'runTimeoutSeconds'
+  | 'maxTurns'
+>
+
+const NEW: Omit<Settings, 'agencyId'> = {
+  name: '',
+  textOnlyMode: false,
+  memberAllowancesEnabled: false,
+  membersRequired: false,
+  runTimeoutSeconds: 600,
+  maxTurns: 25,
+}
+
+const SWITCHES = [
+  ['memberAllowancesEnabled', 'Completions are charged to the allowance of a member'],
+  ['membersRequired', 'Members alone may send messages'],
+  ['textOnlyMode', 'Completions answer in plain text'],
+] as const
+
+type Props = {
+  /** Undefined: a new one. */
+  readonly integration: Integration | undefined
+  readonly agencies: readonly AgencyChoice[]
+  readonly onClose: () => void
+}
+
+/** What an integration publishes, and by which rules. */
+export function IntegrationForm({ integration, agencies, onClose }: Props) {
+  const [settings, setSettings] = useState<Settings>(integration ?? { ...NEW, agencyId: agencies[0]?.agencyId ?? '' })
+  const save = useChange((body: object) => {
+    if (!integration) return ask('platform', 'v1/integrations', { method: 'POST', body, headers: once() })
+    const headers = { 'if-match': `"${integration.version}"` }
+    return ask('platform', `v1/integrations/${encodeURIComponent(integration.apiIntegrationId)}`, {
+      method: 'PATCH',
+      body,
+      headers,
+    })
+  }, 'The integration is saved')
+  const submit = (): void => {
+    const { name, agencyId, textOnlyMode, memberAllowancesEnabled, membersRequired, runTimeoutSeconds, maxTurns } =
+      settings
+    const body = { name, agencyId, textOnlyMode, memberAllowancesEnabled, membersRequired, runTimeoutSeconds, maxTurns }
+    save.mutate(body, { onSuccess: onClose })
+  }
+  return (
+    <Dialog open onClose={onClose} title={integration ? `Settings of ${integration.name}` : 'New integration'}>
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          submit()
+        }}
+      >
+        <Fields settings={settings} set={(changes) => setSettings({ ...settings, ...changes })} agencies={agencies} />
+        <Button look="primary" type="submit" disabled={settings.name.trim() === '' || save.isPending}>
+          Save
+        </Button>
+      </form>
+    </Dialog>
+  )
+}
+
+type FieldsProps = {
+  readonly settings: Settings
+  readonly set: (changes: Partial<Settings>) => void
+  readonly agencies: readonly AgencyChoice[]
+}
+
+function Fields({ settings, set, agencies }: FieldsProps) {
+  return (
+    <>
+      <TextField
+        label="Name"
+        required
+        maxLength={200}
+        value={settings.name}
+        onChange={(event) => set({ name: event.target.value })}
+      />
+      <SelectField
+        label="Agency"
+        value={settings.agencyId}
+        choices={agencies.map(({ agencyId, name }) => ({ value: agencyId, label: `${name} (${agencyId})` }))}
+        onPick={(agencyId) => set({ agencyId })}
+      />
+      <div className="grid grid-cols-2 gap-4">
+        <TextField
+          label="Seconds a run may take"
+          type="number"
+          min={30}
+          max={7200}
+          value={settings.runTimeoutSeconds}
+          onChange={(event) => set({ runTimeoutSeconds: Number(event.target.value) })}
+        />
+        <TextField
+          label="Turns of a run"
+          type="number"
+          min={1}
+          max={200}
+          value={settings.maxTurns}
+          onChange={(event) => set({ maxTurns: Number(event.target.value) })}
+        />
+      </div>
+      {SWITCHES.map(([name, label]) => (
+        <label key={name} className="flex min-h-6 items-center gap-2 text-[13px]">
+          <input
+            type="checkbox"
+            className="size-4"
+            checked={settings[name]}
+            onChange={(event) => set({ [name]: event.target.checked })}
+          />
+          {label}
+        </label>
+      ))}
+    </>
+  )
+}

@@ -1,0 +1,134 @@
+import type { Integration } from '@bureau/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ask } from '../server/request.ts'
+import { Badge, Status } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import type { Column } from '../ui/data-table.tsx'
+import { bytes } from '../ui/format.ts'
+import { Menu } from '../ui/menu.tsx'
+import { Empty, Failure, Page } from '../ui/page.tsx'
+import { copyId, useChange } from './change.ts'
+import { type AgencyChoice, IntegrationForm } from './integration-form.tsx'
+import { PagedTable } from './paged-table.tsx'
+
+/** The published agencies of the owner. */
+export function IntegrationsPage() {
+  const [edited, setEdited] = useState<Integration | 'new'>()
+  const agencies = useQuery({
+    queryKey: ['platform', 'agencies'],
+    queryFn: async () => (await ask<{ data: AgencyChoice[] }>('platform', 'v1/agencies')).data,
+  })
+  return (
+    <Page
+      title="Integrations"
+      about="Agencies as your programs reach them, each with its settings."
+      actions={
+        <Button look="primary" icon="plus" disabled={!agencies.data} onClick={() => setEdited('new')}>
+          New integration
+        </Button>
+      }
+    >
+      {agencies.error && <Failure error={agencies.error} />}
+      <PagedTable
+        label="Integrations"
+        path="v1/integrations"
+        columns={columns(setEdited)}
+        keyOf={(integration) => integration.apiIntegrationId}
+        empty={
+          <Empty icon="plug" title="No integrations yet">
+            An integration publishes an agency of this deployment under an id of its own.
+          </Empty>
+        }
+      />
+      {edited !== undefined && agencies.data && (
+        <IntegrationForm
+          integration={edited === 'new' ? undefined : edited}
+          agencies={agencies.data}
+          onClose={() => setEdited(undefined)}
+        />
+      )}
+    </Page>
+  )
+}
+
+function columns(edit: (integration: Integration) => void): readonly Column<Integration>[] {
+  return [
+    {
+      name: 'Integration',
+      cell: ({ name, apiIntegrationId: id }) => (
+        <>
+          <span className="block font-medium">{name}</span>
+          <span className="font-mono text-xs text-soft">{id}</span>
+        </>
+      ),
+    },
+    {
+      name: 'Agency',
+      cell: ({ agencyId, agencyDeployed }) => (
+        <span className="flex items-center gap-1">
+          {agencyId}
+          {!agencyDeployed && <Badge tone="bad">not deployed</Badge>}
+        </span>
+      ),
+    },
+    { name: 'State', cell: ({ status }) => <Status of={status} />, wideOnly: true },
+    {
+      name: 'Rules',
+      cell: (integration) => (
+        <span className="flex flex-wrap gap-1">
+          {integration.memberAllowancesEnabled && <Badge tone="accent">allowances</Badge>}
+          {integration.membersRequired && <Badge>members only</Badge>}
+          {integration.textOnlyMode && <Badge>text only</Badge>}
+        </span>
+      ),
+      wideOnly: true,
+    },
+    { name: 'Files', cell: ({ storage }) => bytes(storage.usedBytes), right: true, wideOnly: true },
+    {
+      name: 'More',
+      cell: (integration) => <More integration={integration} edit={() => edit(integration)} />,
+      right: true,
+    },
+  ]
+}
+
+function More({ integration, edit }: { readonly integration: Integration; readonly edit: () => void }) {
+  const { apiIntegrationId: id, name, status, version } = integration
+  const path = `v1/integrations/${encodeURIComponent(id)}`
+  const isActive = status === 'active'
+  const change = useChange(
+    () =>
+      ask('platform', path, {
+        method: 'PATCH',
+        body: { status: isActive ? 'disabled' : 'active' },
+        headers: { 'if-match': `"${version}"` },
+      }),
+    isActive ? 'The integration is switched off' : 'The integration is switched on',
+  )
+  const remove = useChange(() => ask('platform', path, { method: 'DELETE' }), 'The integration is gone')
+  return (
+    <span className="flex items-center justify-end">
+      <Link to="/platform/members" search={{ integration: id }} className="text-xs underline underline-offset-2">
+        Members
+      </Link>
+      <Menu
+        label={`More about ${name}`}
+        items={[
+          { label: 'Copy the id', icon: 'copy', act: () => copyId(id) },
+          { label: 'Settings', icon: 'settings', act: edit },
+          { label: isActive ? 'Switch off' : 'Switch on', icon: 'plug', act: () => change.mutate(undefined) },
+          {
+            label: 'Delete',
+            icon: 'trash',
+            danger: true,
+            act: () => {
+              if (confirm(`Delete ${name} with its chats?`)) remove.mutate(undefined)
+            },
+          },
+        ]}
+      />
+    </span>
+  )
+}

@@ -1,0 +1,42 @@
+import type { Integration } from '@bureau/protocol'
+import { queryOptions, useQuery } from '@tanstack/react-query'
+import { ask } from '../server/request.ts'
+import { Select } from '../ui/field.tsx'
+
+/** The first hundred integrations of the owner. */
+const integrationsQuery = queryOptions({
+  queryKey: ['platform', 'integrations'],
+  queryFn: async () => (await ask<{ data: Integration[] }>('platform', 'v1/integrations?limit=100')).data,
+})
+
+/** The name of an integration, or its id as long as that is not known. */
+export function IntegrationName({ id }: { readonly id: string }) {
+  const { data } = useQuery(integrationsQuery)
+  return <>{data?.find(({ apiIntegrationId }) => apiIntegrationId === id)?.name ?? id}</>
+}
+
+type Props = {
+  readonly value: string | undefined
+  readonly onPick: (id: string | undefined) => void
+  /** What stands for all of them; without it one must be chosen. */
+  readonly all?: string
+}
+
+export function IntegrationSelect({ value, onPick, all }: Props) {
+  const { data = [] } = useQuery(integrationsQuery)
+  const choices = data.map(({ apiIntegrationId: id, name }) => ({ value: id, label: name }))
+  return (
+    <Select
+      label="Integration"
+      value={value ?? ''}
+      choices={all === undefined ? choices : [{ value: '', label: all }, ...choices]}
+      onPick={(id) => onPick(id === '' ? undefined : id)}
+    />
+  )
+}
+
+/** The integration of an address, else the first one. */
+export function useIntegration(given: string | undefined): string | undefined {
+  const { data } = useQuery(integrationsQuery)
+  return given ?? data?.[0]?.apiIntegrationId
+}

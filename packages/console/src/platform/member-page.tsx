@@ -1,0 +1,205 @@
+import type { LedgerEntry, Member } from '@bureau/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ask } from '../server/request.ts'
+import { Badge, Status } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import type { Column } from '../ui/data-table.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { TextField } from '../ui/field.tsx'
+import { dollars, moment, whole } from '../ui/format.ts'
+import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
+import { AllowanceBars } from './allowance-bars.tsx'
+import { once, useChange } from './change.ts'
+import { IntegrationName } from './integrations.tsx'
+import { PagedTable } from './paged-table.tsx'
+
+const route = getRouteApi('/platform/members/$integration/$consumer')
+
+/** One member: what was used and booked in this period. */
+export function MemberPage() {
+  const { integration, consumer } = route.useParams()
+  const path = `v1/integrations/${encodeURIComponent(integration)}/members/${encodeURIComponent(consumer)}`
+  const { data: member, error } = useQuery({
+    queryKey: ['platform', path],
+    queryFn: () => ask<Member>('platform', path),
+  })
+  if (error)
+    return (
+      <Page title="Member">
+        <Failure error={error} />
+      </Page>
+    )
+  if (!member) return <Loading />
+  return (
+    <Page
+      title={member.displayName ?? member.consumerId}
+      about={<About member={member} />}
+      actions={<Actions member={member} path={path} />}
+    >
+      <Cards member={member} />
+      <h2 className="mb-2 font-semibold">Booked</h2>
+      <PagedTable
+        label="Ledger"
+        path={`${path}/allowance/ledger`}
+        columns={COLUMNS}
+        keyOf={(entry) => entry.id}
+        empty={<Empty icon="chart" title="Nothing was booked yet" />}
+      />
+    </Page>
+  )
+}
+
+function Cards({ member }: { readonly member: Member }) {
+  return (
+    <div className="mb-4 grid gap-4 md:grid-cols-2">
+      <section className="card p-4">
+        <h2 className="mb-3 font-semibold">This {member.allowance.period}</h2>
+        <AllowanceBars allowance={member.allowance} />
+        <p className="mt-3 text-xs text-soft">
+          Since {moment(member.allowance.periodStart)}
+          {member.allowance.periodEnd !== null && `, until ${moment(member.allowance.periodEnd)}`}. Limits of the{' '}
+          {member.allowance.source === 'member' ? 'member' : 'integration'}; at most{' '}
+          {member.allowance.maxConcurrentRuns} runs at once.
+        </p>
+      </section>
+      <section className="card p-4 text-[13px]">
+        <h2 className="mb-3 font-semibold">Member</h2>
+        <p className="flex items-center gap-2">
+          <Status of={member.status} />
+          {member.allowance.exhausted && <Badge tone="bad">used up</Badge>}
+          {member.activeRuns} active runs
+        </p>
+        <p className="mt-2 flex gap-3">
+          <Link to="/platform/chats" search={{ consumer: member.consumerId }} className="underline underline-offset-2">
+            Chats
+          </Link>
+          <Link to="/platform/runs" search={{ consumer: member.consumerId }} className="underline underline-offset-2">
+            Runs
+          </Link>
+        </p>
+      </section>
+    </div>
+  )
+}
+
+function About({ member }: { readonly member: Member }) {
+  return (
+    <>
+      <Link
+        to="/platform/members"
+        search={{ integration: member.apiIntegrationId }}
+        className="underline underline-offset-2"
+      >
+        Members
+      </Link>{' '}
+      / <IntegrationName id={member.apiIntegrationId} /> / {member.consumerId}
+    </>
+  )
+}
+
+function Actions({ member, path }: { readonly member: Member; readonly path: string }) {
+  const [granting, setGranting] = useState(false)
+  const isActive = member.status === 'active'
+  const change = useChange(
+    (status: string) => ask('platform', path, { method: 'PATCH', body: { status } }),
+    isActive ? 'The member may not send messages any more' : 'The member may send messages again',
+  )
+  return (
+    <>
+      <Button onClick={() => change.mutate(isActive ? 'inactive' : 'active')}>
+        {isActive ? 'Deactivate' : 'Activate'}
+      </Button>
+      <Button look="primary" icon="plus" onClick={() => setGranting(true)}>
+        Grant more
+      </Button>
+      {granting && <Grant path={path} onClose={() => setGranting(false)} />}
+    </>
+  )
+}
+
+function Grant({ path, onClose }: { readonly path: string; readonly onClose: () => void }) {
+  const [amounts, setAmounts] = useState<Record<string, string>>({})
+  const [note, setNote] = useState('')
+  const grant = useChange(
+    (body: object) => ask('platform', `${path}/allowance/adjustments`, { method: 'POST', body, headers: once() }),
+    'It is granted for this period',
+  )
+  const given = Object.entries(amounts)
+    .filter(([, amount]) => amount !== '')
+    .map(([name, amount]) => [name, Number(amount)])
+  return (
+    <Dialog open onClose={onClose} title="Grant more" about="On top of the limits, in this period.">
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          grant.mutate({ kind: 'grant', note, ...Object.fromEntries(given) }, { onSuccess: onClose })
+        }}
+      >
+        {[
+          ['messages', 'Messages'],
+          ['tokens', 'Tokens'],
+          ['costUsd', 'Dollars'],
+        ].map(([name, label]) => (
+          <TextField
+            key={name}
+            label={label!}
+            type="number"
+            min={0}
+            step={name === 'costUsd' ? 'any' : 1}
+            value={amounts[name!] ?? ''}
+            onChange={(event) => setAmounts({ ...amounts, [name!]: event.target.value })}
+          />
+        ))}
+        <TextField
+          label="Note"
+          required
+          maxLength={500}
+          value={note}
+          onChange={(event) => setNote(event.target.value)}
+          hint="Why; it is kept with the booking."
+        />
+        <Button look="primary" type="submit" disabled={given.length === 0 || note === '' || grant.isPending}>
+          Grant
+        </Button>
+      </form>
+    </Dialog>
+  )
+}
+
+const COLUMNS: readonly Column<LedgerEntry>[] = [
+  {
+    name: 'Kind',
+    cell: ({ kind, estimated }) => (
+      <Badge tone={kind === 'grant' || kind === 'refund' ? 'good' : 'plain'}>
+        {estimated ? `${kind}, estimated` : kind}
+      </Badge>
+    ),
+  },
+  {
+    name: 'For',
+    cell: ({ runId, note }) =>
+      runId === null ? (
+        note
+      ) : (
+        <Link
+          to="/platform/runs/$run"
+          params={{ run: runId }}
+          className="block max-w-40 truncate font-mono text-xs underline underline-offset-2"
+        >
+          {runId}
+        </Link>
+      ),
+  },
+  { name: 'Messages', cell: ({ messages }) => whole(messages), right: true, wideOnly: true },
+  { name: 'Tokens', cell: ({ tokens }) => whole(tokens), right: true },
+  { name: 'Cost', cell: ({ costUsd }) => dollars(costUsd), right: true },
+  {
+    name: 'At',
+    cell: ({ createdAt }) => <span className="whitespace-nowrap text-soft">{moment(createdAt)}</span>,
+    right: true,
+    wideOnly: true,
+  },
+]

@@ -1,0 +1,51 @@
+import { useInfiniteQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { ask, queryOf } from '../server/request.ts'
+import { Button } from '../ui/button.tsx'
+import { type Column, DataTable } from '../ui/data-table.tsx'
+import { Failure, Loading } from '../ui/page.tsx'
+
+type PageOf<Item> = { readonly data: readonly Item[]; readonly nextCursor: string | null }
+
+type Query = Readonly<Record<string, string | undefined>>
+
+const PAGE_SIZE = 50
+const REFRESH_MS = 10_000
+
+type Props<Item> = {
+  readonly label: string
+  /** Of a list of the platform, e.g. `v1/runs`. */
+  readonly path: string
+  readonly query?: Query
+  readonly columns: readonly Column<Item>[]
+  readonly keyOf: (item: Item) => string
+  /** What stands there when the list is empty. */
+  readonly empty: ReactNode
+  readonly height?: string
+}
+
+/** A list of the platform, page by page; the first ones are read again every ten seconds. */
+export function PagedTable<Item>({ label, path, query = {}, columns, keyOf, empty, height = '70dvh' }: Props<Item>) {
+  const pages = useInfiniteQuery({
+    queryKey: ['platform', path, query],
+    queryFn: ({ pageParam }) =>
+      ask<PageOf<Item>>('platform', path + queryOf({ ...query, limit: PAGE_SIZE, cursor: pageParam })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
+    refetchInterval: REFRESH_MS,
+  })
+  if (pages.error) return <Failure error={pages.error} retry={() => void pages.refetch()} />
+  if (!pages.data) return <Loading />
+  const rows = pages.data.pages.flatMap(({ data }) => data)
+  if (rows.length === 0) return empty
+  return (
+    <div className="flex flex-col gap-3">
+      <DataTable label={label} rows={rows} keyOf={keyOf} columns={columns} height={height} />
+      {pages.hasNextPage && (
+        <Button className="self-center" disabled={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+          Load more
+        </Button>
+      )}
+    </div>
+  )
+}

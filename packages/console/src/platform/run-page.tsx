@@ -1,0 +1,132 @@
+import type { PlatformRun } from '@bureau/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { PartTree } from '../parts/part-view.tsx'
+import { HINTS } from '../server/hints.ts'
+import { ask } from '../server/request.ts'
+import { Status } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { dollars, duration, millisecondsBetween, moment, pretty, whole } from '../ui/format.ts'
+import { Failure, Loading, Page } from '../ui/page.tsx'
+import { saveFile } from '../ui/save-file.ts'
+import { useChange } from './change.ts'
+import { useFollowedParts } from './followed-run.ts'
+import { IntegrationName } from './integrations.tsx'
+
+const route = getRouteApi('/platform/runs/$run')
+
+const FOLLOW_MS = 2_000
+const ACTIVE: ReadonlySet<string> = new Set(['queued', 'running', 'cancelling'])
+
+/** One run of the platform, while it goes on and afterwards. */
+export function PlatformRunPage() {
+  const { run: id } = route.useParams()
+  const {
+    data: run,
+    error,
+    refetch,
+  } = useQuery({
+    queryKey: ['platform', 'run', id],
+    queryFn: () => ask<PlatformRun>('platform', `v1/runs/${encodeURIComponent(id)}?include=output`),
+    refetchInterval: ({ state }) => (state.data && ACTIVE.has(state.data.status) ? FOLLOW_MS : false),
+  })
+  if (error)
+    return (
+      <Page title="Run">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    )
+  if (!run) return <Loading />
+  return (
+    <Page title={`Run of ${run.agent}`} about={<About run={run} />} actions={<Actions run={run} />}>
+      <Facts run={run} />
+      {run.error && (
+        <div className="mt-4 rounded-xl bg-bad-soft px-4 py-3 text-[13px]">
+          <p className="font-medium text-bad">{run.error.message}</p>
+          {HINTS[run.error.code] && <p>{HINTS[run.error.code]}</p>}
+          <p className="font-mono text-xs text-soft">
+            {run.error.code}, {run.error.class}
+          </p>
+        </div>
+      )}
+      <Conversation key={run.runId} run={run} />
+    </Page>
+  )
+}
+
+function Conversation({ run }: { readonly run: PlatformRun }) {
+  const { parts, failure } = useFollowedParts(run.apiIntegrationId, run.runId)
+  return (
+    <section aria-label="Conversation" className="mx-auto mt-6 flex max-w-3xl flex-col gap-2.5">
+      <PartTree parts={parts} parent={null} times={{}} />
+      {failure && parts.length === 0 && <p className="text-center text-[13px] text-soft">{failure}</p>}
+    </section>
+  )
+}
+
+function About({ run }: { readonly run: PlatformRun }) {
+  return (
+    <>
+      <Link to="/platform/runs" className="underline underline-offset-2">
+        Runs
+      </Link>{' '}
+      / <IntegrationName id={run.apiIntegrationId} /> /{' '}
+      <Link to="/platform/chats/$chat" params={{ chat: run.chatId }} className="underline underline-offset-2">
+        Chat
+      </Link>{' '}
+      / <code className="text-xs">{run.runId}</code>
+    </>
+  )
+}
+
+function Facts({ run }: { readonly run: PlatformRun }) {
+  const took = millisecondsBetween(run.startedAt, run.finishedAt)
+  const facts: readonly (readonly [string, ReactNode])[] = [
+    ['Status', <Status key="status" of={run.status} />],
+    ['Began', moment(run.createdAt)],
+    ['Took', took === null ? '…' : duration(took)],
+    ['Consumer', run.consumerId ?? '–'],
+    ['Request', run.usageRequestId ?? '–'],
+    ['Tokens', run.usage ? `${whole(run.usage.input_tokens)} in, ${whole(run.usage.output_tokens)} out` : '–'],
+    ['Cost', run.usage ? dollars(run.usage.total_cost) : '–'],
+  ]
+  return (
+    <dl className="card grid grid-cols-2 gap-x-6 gap-y-2 px-4 py-3 sm:grid-cols-4 lg:flex lg:flex-wrap lg:justify-between">
+      {facts.map(([name, value]) => (
+        <div key={name} className="min-w-0">
+          <dt className="text-xs text-soft">{name}</dt>
+          <dd className="truncate font-medium tabular-nums">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+function Actions({ run }: { readonly run: PlatformRun }) {
+  const cancel = useChange(
+    (mode: 'immediate' | 'after_turn') =>
+      ask('platform', `v1/runs/${encodeURIComponent(run.runId)}/cancel`, {
+        method: 'POST',
+        body: { cancel_mode: mode, waitMs: 0 },
+      }),
+    'The run is being stopped',
+  )
+  return (
+    <>
+      {ACTIVE.has(run.status) && (
+        <>
+          <Button icon="clock" onClick={() => cancel.mutate('after_turn')}>
+            Stop after this turn
+          </Button>
+          <Button icon="stop" look="danger" onClick={() => cancel.mutate('immediate')}>
+            Stop now
+          </Button>
+        </>
+      )}
+      <Button icon="download" onClick={() => saveFile(`run-${run.runId}.json`, pretty(run))}>
+        Export
+      </Button>
+    </>
+  )
+}

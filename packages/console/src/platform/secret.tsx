@@ -1,0 +1,19 @@
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { copy } from '../ui/toasts.tsx'
+
+type Props = { readonly title: string; readonly secret: string; readonly onClose: () => void }
+
+/** Something that is shown this once. */
+export function Secret({ title, secret, onClose }: Props) {
+  return (
+    <Dialog open onClose={onClose} title={title} about="Store it now. It is not shown again.">
+      <div className="flex flex-col gap-3">
+        <code className="rounded-lg bg-raised p-3 text-xs [overflow-wrap:anywhere]">{secret}</code>
+        <Button look="primary" icon="copy" onClick={() => void copy(secret, 'Secret')}>
+          Copy
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,124 @@
+import 'uplot/dist/uPlot.min.css'
+import type { UsageSummary } from '@bureau/protocol'
+import { useEffect, useMemo, useRef, useState } from 'react'
+import UPlot from 'uplot'
+import { Select } from '../ui/field.tsx'
+import { useTheme } from '../ui/theme.ts'
+
+type Row = UsageSummary['data'][number]
+
+type Measure = 'cost' | 'runs' | 'tokens'
+
+const MEASURES: Readonly<
+  Record<
+    Measure,
+    { readonly label: string; readonly of: (row: Row) => number; readonly shown: (value: number) => string }
+  >
+> = {
+  cost: {
+    label: 'Cost',
+    of: ({ usage }) => usage.total_cost,
+    shown: (value) => `$${value.toFixed(value < 1 ? 3 : 0)}`,
+  },
+  runs: { label: 'Runs', of: ({ runs }) => runs, shown: (value) => value.toLocaleString('en-US') },
+  tokens: {
+    label: 'Tokens',
+    of: ({ usage }) => usage.total_tokens,
+    shown: (value) => Intl.NumberFormat('en-US', { notation: 'compact' }).format(value),
+  },
+}
+
+type Props = { readonly rows: readonly Row[]; readonly from: string; readonly to: string }
+
+const HEIGHT = 220
+
+/** What was spent on each day, as bars. The table below it says the same. */
+export function UsageChart({ rows, from, to }: Props) {
+  const [measure, setMeasure] = useState<Measure>(rows.some(({ usage }) => usage.total_cost > 0) ? 'cost' : 'runs')
+  const place = useRef<HTMLDivElement>(null)
+  const theme = useTheme()
+  const data = useMemo(() => dataOf(rows, { from, to }, MEASURES[measure].of), [rows, from, to, measure])
+  useEffect(() => {
+    const { current } = place
+    if (!current) return undefined
+    const chart = new UPlot(optionsOf(current, MEASURES[measure]), data, current)
+    const watch = new ResizeObserver(() => chart.setSize({ width: current.clientWidth, height: HEIGHT }))
+    watch.observe(current)
+    return () => {
+      watch.disconnect()
+      chart.destroy()
+    }
+  }, [data, measure, theme])
+  return (
+    <figure className="card p-3">
+      <figcaption className="mb-2 flex items-center justify-between text-[13px] font-medium">
+        By day
+        <Select
+          label="Measure"
+          value={measure}
+          choices={Object.entries(MEASURES).map(([value, { label }]) => ({ value, label }))}
+          onPick={(value) => setMeasure(value as Measure)}
+        />
+      </figcaption>
+      <div
+        ref={place}
+        role="img"
+        aria-label={`${MEASURES[measure].label} by day. The table below has the numbers.`}
+        className="w-full overflow-hidden"
+      />
+    </figure>
+  )
+}
+
+const DAY_MS = 86_400_000
+
+/** Days without a run are there, too. */
+function dataOf(
+  rows: readonly Row[],
+  { from, to }: Pick<Props, 'from' | 'to'>,
+  of: (row: Row) => number,
+): UPlot.AlignedData {
+  const known = new Map(rows.map((row) => [row.key, of(row)]))
+  const days: number[] = []
+  const values: (number | null)[] = []
+  for (let at = Date.parse(from); at <= Date.parse(to); at += DAY_MS) {
+    const date = new Date(at)
+    const key = [date.getFullYear(), date.getMonth() + 1, date.getDate()]
+      .map((part) => String(part).padStart(2, '0'))
+      .join('-')
+    days.push(new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime() / 1_000)
+    values.push(known.get(key) ?? null)
+  }
+  return [days, values]
+}
+
+function optionsOf(place: HTMLElement, { label, shown }: (typeof MEASURES)[Measure]): UPlot.Options {
+  const soft = colorOf(place, '--color-soft')
+  const grid = { stroke: colorOf(place, '--color-line'), width: 1 }
+  const accent = colorOf(place, '--color-accent')
+  return {
+    width: place.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false } },
+    scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+    axes: [
+      { stroke: soft, grid: { show: false }, ticks: grid },
+      { stroke: soft, grid, ticks: grid, size: 64, values: (_, values) => values.map(shown) },
+    ],
+    series: [
+      {},
+      { label, stroke: accent, fill: accent, paths: UPlot.paths.bars!({ size: [0.6, 40] }), points: { show: false } },
+    ],
+  }
+}
+
+/** A canvas knows no custom properties: the browser works them out for an element. */
+function colorOf(place: HTMLElement, name: string): string {
+  const probe = document.createElement('span')
+  probe.style.color = `var(${name})`
+  place.append(probe)
+  const { color } = getComputedStyle(probe)
+  probe.remove()
+  return color
+}

@@ -1,0 +1,198 @@
+import type { NewWebhookEndpoint, WebhookDelivery, WebhookEndpoint } from '@bureau/protocol'
+import { useState } from 'react'
+import { ask } from '../server/request.ts'
+import { Badge, Status } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import type { Column } from '../ui/data-table.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { CheckList, TextField } from '../ui/field.tsx'
+import { moment } from '../ui/format.ts'
+import { Menu } from '../ui/menu.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { failedToast, showToast } from '../ui/toasts.tsx'
+import { once, useChange } from './change.ts'
+import { PagedTable } from './paged-table.tsx'
+import { Secret } from './secret.tsx'
+
+const EVENTS = [
+  'run.completed',
+  'run.failed',
+  'run.cancelled',
+  'member.allowance_threshold',
+  'member.allowance_exhausted',
+  'api_key.revoked',
+] as const
+
+/** Where events are delivered to, and how that went. */
+export function WebhooksPage() {
+  const [adding, setAdding] = useState(false)
+  const [secret, setSecret] = useState<string>()
+  const [shown, setShown] = useState<WebhookEndpoint>()
+  return (
+    <Page
+      title="Webhooks"
+      about="Addresses of yours that are notified of what happens."
+      actions={
+        <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
+          New endpoint
+        </Button>
+      }
+    >
+      <PagedTable
+        label="Webhook endpoints"
+        path="v1/webhook_endpoints"
+        columns={columns(setShown)}
+        keyOf={({ id }) => id}
+        empty={<Empty icon="webhook" title="No webhooks yet" />}
+      />
+      {adding && (
+        <NewEndpoint
+          onClose={() => setAdding(false)}
+          onMade={(made) => {
+            setAdding(false)
+            setSecret(made.secret ?? undefined)
+          }}
+        />
+      )}
+      {secret !== undefined && (
+        <Secret title="Secret of the endpoint" secret={secret} onClose={() => setSecret(undefined)} />
+      )}
+      {shown && <Deliveries endpoint={shown} onClose={() => setShown(undefined)} />}
+    </Page>
+  )
+}
+
+const pathOf = ({ id }: WebhookEndpoint): string => `v1/webhook_endpoints/${encodeURIComponent(id)}`
+
+function columns(show: (endpoint: WebhookEndpoint) => void): readonly Column<WebhookEndpoint>[] {
+  return [
+    {
+      name: 'Address',
+      cell: (endpoint) => (
+        <button
+          type="button"
+          className="block max-w-72 truncate text-left font-medium underline-offset-2 hover:underline"
+          onClick={() => show(endpoint)}
+        >
+          {endpoint.url}
+        </button>
+      ),
+    },
+    {
+      name: 'State',
+      cell: ({ status, failingSince }) => (
+        <span className="flex gap-1">
+          <Status of={status} />
+          {failingSince !== null && <Badge tone="bad">failing since {moment(failingSince)}</Badge>}
+        </span>
+      ),
+    },
+    {
+      name: 'Events',
+      cell: ({ events }) => (
+        <span className="flex flex-wrap gap-1">
+          {events.map((event) => (
+            <Badge key={event}>{event}</Badge>
+          ))}
+        </span>
+      ),
+      wideOnly: true,
+    },
+    { name: 'More', cell: (endpoint) => <More endpoint={endpoint} show={() => show(endpoint)} />, right: true },
+  ]
+}
+
+function More({ endpoint, show }: { readonly endpoint: WebhookEndpoint; readonly show: () => void }) {
+  const isEnabled = endpoint.status === 'enabled'
+  const change = useChange(
+    () => ask('platform', pathOf(endpoint), { method: 'PATCH', body: { status: isEnabled ? 'disabled' : 'enabled' } }),
+    isEnabled ? 'Nothing is delivered there any more' : 'Events are delivered there again',
+  )
+  const remove = useChange(() => ask('platform', pathOf(endpoint), { method: 'DELETE' }), 'The endpoint is gone')
+  const test = async (): Promise<void> => {
+    const { delivered, responseStatus } = await ask<{ delivered: boolean; responseStatus: number | null }>(
+      'platform',
+      `${pathOf(endpoint)}/test`,
+      { method: 'POST' },
+    )
+    if (delivered) return showToast(`Delivered, answered with ${responseStatus}`)
+    throw new Error(responseStatus === null ? 'Nothing answers there.' : `It answered with ${responseStatus}.`)
+  }
+  return (
+    <Menu
+      label={`More about ${endpoint.url}`}
+      items={[
+        { label: 'Deliveries', icon: 'events', act: show },
+        { label: 'Send a test', icon: 'send', act: () => void test().catch(failedToast) },
+        { label: isEnabled ? 'Switch off' : 'Switch on', icon: 'plug', act: () => change.mutate(undefined) },
+        { label: 'Delete', icon: 'trash', danger: true, act: () => remove.mutate(undefined) },
+      ]}
+    />
+  )
+}
+
+function Deliveries({ endpoint, onClose }: { readonly endpoint: WebhookEndpoint; readonly onClose: () => void }) {
+  return (
+    <Dialog open wide onClose={onClose} title="Deliveries" about={endpoint.url}>
+      <PagedTable
+        label="Deliveries"
+        path={`${pathOf(endpoint)}/deliveries`}
+        columns={DELIVERY_COLUMNS}
+        keyOf={({ eventId }) => eventId}
+        height="50dvh"
+        empty={<Empty icon="webhook" title="Nothing was delivered yet" />}
+      />
+    </Dialog>
+  )
+}
+
+const DELIVERY_COLUMNS: readonly Column<WebhookDelivery>[] = [
+  { name: 'Event', cell: ({ type, eventId }) => <span title={eventId}>{type}</span> },
+  { name: 'State', cell: ({ state }) => <Status of={state} /> },
+  { name: 'Answer', cell: ({ responseStatus }) => responseStatus ?? '–', right: true },
+  { name: 'Attempts', cell: ({ attempts }) => attempts, right: true },
+  {
+    name: 'Next',
+    cell: ({ nextAttemptAt }) => (nextAttemptAt === null ? '' : moment(nextAttemptAt)),
+    right: true,
+    wideOnly: true,
+  },
+  { name: 'At', cell: ({ createdAt }) => moment(createdAt), right: true, wideOnly: true },
+]
+
+type NewProps = { readonly onClose: () => void; readonly onMade: (endpoint: NewWebhookEndpoint) => void }
+
+function NewEndpoint({ onClose, onMade }: NewProps) {
+  const [url, setUrl] = useState('')
+  const [events, setEvents] = useState<ReadonlySet<string>>(new Set(['run.completed', 'run.failed']))
+  const add = useChange(
+    (body: object) =>
+      ask<NewWebhookEndpoint>('platform', 'v1/webhook_endpoints', { method: 'POST', body, headers: once() }),
+    'Events are delivered there from now on',
+  )
+  return (
+    <Dialog open onClose={onClose} title="New endpoint">
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          add.mutate({ url, events: [...events] }, { onSuccess: onMade })
+        }}
+      >
+        <TextField
+          label="Address"
+          type="url"
+          required
+          placeholder="https://"
+          value={url}
+          onChange={(event) => setUrl(event.target.value)}
+          hint="A public HTTPS address."
+        />
+        <CheckList legend="Events" choices={EVENTS} chosen={events} onChange={setEvents} />
+        <Button look="primary" type="submit" disabled={url === '' || events.size === 0 || add.isPending}>
+          Add
+        </Button>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,2 @@
+export { createProject } from './create-project.ts'
+export { CreateError } from './project-options.ts'

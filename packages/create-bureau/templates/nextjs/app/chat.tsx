@@ -1,0 +1,51 @@
+'use client'
+import { createClient, historiesIn } from '@bureau/client'
+import { useAgency } from '@bureau/react'
+
+const isPage = typeof window !== 'undefined'
+const client = createClient({
+  url: isPage ? new URL('/agents/support', location.origin) : 'http://127.0.0.1/agents/support',
+  resume: true,
+  ...(isPage && { histories: historiesIn(localStorage) }),
+})
+
+export function Chat() {
+  const { messages, status, approvals, error, ...agency } = useAgency({ client, chat: 'mine' })
+  return (
+    <main>
+      {messages.map(({ id, role, parts }) => (
+        <article key={id} aria-label={role}>
+          {parts.map((part) => {
+            if (part.type === 'text') return <p key={part.id}>{part.text}</p>
+            if (part.type === 'tool')
+              return (
+                <code key={part.id}>
+                  {part.name}: {part.state}
+                </code>
+              )
+            return null
+          })}
+        </article>
+      ))}
+      {approvals.map(({ call_id: id, tool, arguments: input }) => (
+        <p key={id}>
+          {tool} {input}
+          <button onClick={() => agency.approve(id)}>Approve</button>
+          <button onClick={() => agency.reject(id)}>Reject</button>
+        </p>
+      ))}
+      {error && <p role="alert">{error.message}</p>}
+      {status === 'error' && <button onClick={agency.retry}>Try again</button>}
+      {status === 'running' && <button onClick={() => agency.cancel()}>Stop</button>}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          void agency.send(String(new FormData(event.currentTarget).get('message')))
+          event.currentTarget.reset()
+        }}
+      >
+        <input name="message" aria-label="Message" placeholder="Where is order 7?" />
+      </form>
+    </main>
+  )
+}

@@ -1,0 +1,98 @@
+import { ERRORS, ServiceError } from '@bureau/protocol'
+import { InvalidJson } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+
+/** Errors of the protocol (specification 5.4) and of JSON-RPC: the code there, the status over HTTP, and its name in gRPC. */
+const A2A_ERRORS = {
+  TASK_NOT_FOUND: { code: -32001, http: 404, grpc: 'NOT_FOUND' },
+  TASK_NOT_CANCELABLE: { code: -32002, http: 400, grpc: 'FAILED_PRECONDITION' },
+  PUSH_NOTIFICATION_NOT_SUPPORTED: { code: -32003, http: 400, grpc: 'FAILED_PRECONDITION' },
+  UNSUPPORTED_OPERATION: { code: -32004, http: 400, grpc: 'FAILED_PRECONDITION' },
+  CONTENT_TYPE_NOT_SUPPORTED: { code: -32005, http: 400, grpc: 'INVALID_ARGUMENT' },
+  VERSION_NOT_SUPPORTED: { code: -32009, http: 400, grpc: 'FAILED_PRECONDITION' },
+  INVALID_JSON: { code: -32700, http: 400, grpc: 'INVALID_ARGUMENT' },
+  INVALID_REQUEST: { code: -32600, http: 400, grpc: 'INVALID_ARGUMENT' },
+  METHOD_NOT_FOUND: { code: -32601, http: 404, grpc: 'NOT_FOUND' },
+  INVALID_PARAMS: { code: -32602, http: 400, grpc: 'INVALID_ARGUMENT' },
+  INTERNAL: { code: -32603, http: 500, grpc: 'INTERNAL' },
+} as const satisfies Record<string, { code: number; http: number; grpc: string }>
+
+type Reason = keyof typeof A2A_ERRORS
+type Detail = { readonly '@type': string } & Readonly<Record<string, unknown>>
+
+type A2aErrorOptions = {
+  readonly details?: readonly Detail[]
+  /** Over HTTP, where it is another one than the reason's. */
+  readonly http?: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A refusal in the words of the protocol. `message` and `details` are public. */
+export class A2aError extends Error {
+  override readonly name = 'A2aError'
+  readonly code: number
+  readonly status: number
+  readonly grpc: string
+  readonly details: readonly Detail[]
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(reason: Reason, message: string, options: A2aErrorOptions = {}) {
+    super(message)
+    const { code, http, grpc } = A2A_ERRORS[reason]
+    this.code = code
+    this.status = options.http ?? http
+    this.grpc = grpc
+    this.details = options.details ?? [errorInfo(reason, 'a2a-protocol.org')]
+    this.headers = options.headers ?? {}
+  }
+}
+
+/** A part of the request that is wrong. `path` begins with the member of the parameters. */
+export function invalidParam(path: string, description: string): A2aError {
+  return new A2aError('INVALID_PARAMS', `Invalid parameters: ${path}: ${description}`, {
+    details: [badRequest([{ field: path, description }])],
+  })
+}
+
+/** @throws A2aError the parameters do not fit. */
+export function parseParams<Schema extends z.ZodType>(schema: Schema, params: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(params ?? {})
+  if (parsed.success) return parsed.data
+  const violations = parsed.error.issues.slice(0, MAX_VIOLATIONS).map(({ path, message }) => {
+    return { field: path.map(String).join('.') || 'params', description: message }
+  })
+  const [{ field, description }] = violations as [(typeof violations)[0]]
+  throw new A2aError('INVALID_PARAMS', `Invalid parameters: ${field}: ${description}`, {
+    details: [badRequest(violations)],
+  })
+}
+
+const MAX_VIOLATIONS = 20
+
+/** What a client is shown of an error. What was not meant for it goes to the log. */
+export function toA2aError(error: unknown, request: FastifyRequest): A2aError {
+  if (error instanceof A2aError) return error
+  if (error instanceof InvalidJson) return new A2aError('INVALID_JSON', `Invalid JSON payload: ${error.message}`)
+  if (error instanceof ServiceError) {
+    const { status, code, message, headers, detail } = error
+    if (status >= 500) request.log.error({ err: error, detail }, 'request failed')
+    const reason = status < 500 ? 'INVALID_REQUEST' : 'INTERNAL'
+    return new A2aError(reason, message, { http: status, headers, details: [errorInfo(code.toUpperCase(), 'bureau')] })
+  }
+  const { statusCode: status = 500 } = error as { readonly statusCode?: number }
+  if (status >= 400 && status < 500) {
+    const code = status === 413 ? 'body_too_large' : 'invalid_request'
+    return new A2aError('INVALID_REQUEST', ERRORS[code].message, { http: status })
+  }
+  request.log.error({ err: error }, 'request failed')
+  return new A2aError('INTERNAL', 'Internal error')
+}
+
+function errorInfo(reason: string, domain: string): Detail {
+  return { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain }
+}
+
+function badRequest(fieldViolations: readonly { readonly field: string; readonly description: string }[]): Detail {
+  return { '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations }
+}

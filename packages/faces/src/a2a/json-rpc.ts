@@ -1,0 +1,109 @@
+import { streamResponse } from '@bureau/runtime'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import type { FaceAgency } from '../face-host.ts'
+import { A2aError, toA2aError } from './a2a-error.ts'
+import { type A2aOperations, type Asked, noExtendedCard, noPushNotifications, type Updates } from './operations.ts'
+
+type RpcId = string | number | null
+
+const RpcRequest = z.looseObject({
+  jsonrpc: z.literal('2.0'),
+  id: z.union([z.string(), z.number()]).nullish(),
+  method: z.string(),
+  params: z.looseObject({}).nullish(),
+})
+
+type Method = (operations: A2aOperations, asked: Asked, signal: AbortSignal) => Promise<object>
+
+const refuse = (error: () => A2aError): Method => {
+  return async () => {
+    throw error()
+  }
+}
+
+const METHODS: Readonly<Record<string, Method>> = {
+  SendMessage: (operations, asked, signal) => operations.send(asked, signal),
+  GetTask: (operations, asked) => operations.get(asked),
+  ListTasks: (operations, asked) => operations.list(asked),
+  CancelTask: (operations, asked) => operations.cancel(asked),
+  CreateTaskPushNotificationConfig: refuse(noPushNotifications),
+  GetTaskPushNotificationConfig: refuse(noPushNotifications),
+  ListTaskPushNotificationConfigs: refuse(noPushNotifications),
+  DeleteTaskPushNotificationConfig: refuse(noPushNotifications),
+  GetExtendedAgentCard: refuse(noExtendedCard),
+}
+
+const STREAMS: Readonly<Record<string, (operations: A2aOperations, asked: Asked) => Promise<Updates>>> = {
+  SendStreamingMessage: (operations, asked) => operations.stream(asked),
+  SubscribeToTask: (operations, asked) => operations.subscribe(asked),
+}
+
+/** Answers a JSON-RPC request (specification 9). Refusals are answers with status 200, as JSON-RPC has it. */
+export async function answerRpc(
+  operations: A2aOperations,
+  served: FaceAgency,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const id = idOf(request.body)
+  try {
+    const { method, params } = readRequest(request.body)
+    const asked = { served, params, request }
+    const stream = Object.hasOwn(STREAMS, method) ? STREAMS[method] : undefined
+    if (stream) return await sendUpdates(reply, await stream(operations, asked), frameOf(id))
+    const carryOut = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined
+    if (!carryOut) throw new A2aError('METHOD_NOT_FOUND', 'Method not found')
+    return { jsonrpc: '2.0', id, result: await carryOut(operations, asked, leftSignal(reply)) }
+  } catch (error) {
+    return rpcError(toA2aError(error, request), id)
+  }
+}
+
+/** An error as JSON-RPC has it (specification 9.5). */
+export function rpcError({ code, message, details }: A2aError, id: RpcId = null): object {
+  return { jsonrpc: '2.0', id, error: { code, message, data: details } }
+}
+
+function readRequest(body: unknown): z.output<typeof RpcRequest> {
+  const parsed = RpcRequest.safeParse(body)
+  if (parsed.success) return parsed.data
+  throw new A2aError('INVALID_REQUEST', 'Request payload validation error: send one JSON-RPC 2.0 request.')
+}
+
+/** Of a request that may not be valid, so that its sender knows which one it was. */
+function idOf(body: unknown): RpcId {
+  const id = typeof body === 'object' && body !== null ? (body as { id?: unknown }).id : null
+  return typeof id === 'string' || typeof id === 'number' ? id : null
+}
+
+function frameOf(id: RpcId): (json: string) => string {
+  const head = `data: {"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`
+  return (json) => `${head}${json}}\n\n`
+}
+
+/** Streams what happens to a task. Whoever leaves ends nothing. */
+export async function sendUpdates(
+  reply: FastifyReply,
+  updates: Updates,
+  frame: (json: string) => string,
+): Promise<void> {
+  const left = new AbortController()
+  try {
+    await streamResponse(reply, {
+      contentType: 'text/event-stream; charset=utf-8',
+      chunks: updates(frame, left.signal),
+      keepalive: true,
+      onClientLost: () => left.abort(),
+    })
+  } catch (error) {
+    if (!left.signal.aborted) throw error
+  }
+}
+
+/** Aborts when the client of a request that waits has left. */
+export function leftSignal(reply: FastifyReply): AbortSignal {
+  const left = new AbortController()
+  reply.raw.once('close', () => left.abort())
+  return left.signal
+}

@@ -1,0 +1,103 @@
+import { z } from 'zod'
+
+/**
+ * What clients send in A2A 1.0, in the JSON form of its protocol buffers: unknown members are ignored, and null stands for a
+ * member that is not there.
+ */
+
+export const PROTOCOL_VERSION = '1.0'
+
+export type TaskState = (typeof TASK_STATES)[number]
+
+const TASK_STATES = [
+  'TASK_STATE_SUBMITTED',
+  'TASK_STATE_WORKING',
+  'TASK_STATE_COMPLETED',
+  'TASK_STATE_FAILED',
+  'TASK_STATE_CANCELED',
+  'TASK_STATE_INPUT_REQUIRED',
+  'TASK_STATE_REJECTED',
+  'TASK_STATE_AUTH_REQUIRED',
+] as const
+
+const TERMINAL: ReadonlySet<TaskState> = new Set([
+  'TASK_STATE_COMPLETED',
+  'TASK_STATE_FAILED',
+  'TASK_STATE_CANCELED',
+  'TASK_STATE_REJECTED',
+])
+
+/** Whether nothing follows on this state. */
+export const isTerminal = (state: TaskState): boolean => TERMINAL.has(state)
+
+/** Whether whoever waits for an answer gets it now: the task has ended, or needs something of its client. */
+export const isSettled = (state: TaskState): boolean =>
+  isTerminal(state) || state === 'TASK_STATE_INPUT_REQUIRED' || state === 'TASK_STATE_AUTH_REQUIRED'
+
+const MAX_PARTS = 1_000
+
+const Id = z.string().min(1).max(256)
+/** Protocol buffers write an empty string for an id that is not there. */
+const OptionalId = z
+  .string()
+  .max(256)
+  .nullish()
+  .transform((id) => id || undefined)
+
+const Part = z
+  .looseObject({
+    text: z.string().nullish(),
+    raw: z.string().nullish(),
+    url: z.string().nullish(),
+    data: z.unknown().optional(),
+    mediaType: z.string().nullish(),
+    filename: z.string().nullish(),
+  })
+  .refine((part) => [part.text, part.raw, part.url, part.data].filter((content) => content != null).length === 1, {
+    error: 'must have one of text, raw, url and data',
+  })
+export type Part = z.output<typeof Part>
+
+export const Message = z.looseObject({
+  messageId: Id,
+  role: z.literal('ROLE_USER', { error: 'must be ROLE_USER' }),
+  parts: z.array(Part).min(1).max(MAX_PARTS),
+  contextId: OptionalId,
+  taskId: OptionalId,
+})
+export type Message = z.output<typeof Message>
+
+const HistoryLength = z.coerce.number().int().min(0).nullish()
+
+export const SendMessage = z.looseObject({
+  message: Message,
+  configuration: z
+    .looseObject({
+      returnImmediately: z.boolean().nullish(),
+      historyLength: HistoryLength,
+      taskPushNotificationConfig: z.unknown().optional(),
+    })
+    .nullish(),
+})
+export type SendMessage = z.output<typeof SendMessage>
+
+export const TaskOf = z.looseObject({ id: Id })
+export const GetTask = z.looseObject({ id: Id, historyLength: HistoryLength })
+
+export const ListTasks = z.looseObject({
+  contextId: OptionalId,
+  status: z
+    .enum([...TASK_STATES, 'TASK_STATE_UNSPECIFIED'])
+    .nullish()
+    .transform((status) => (status === 'TASK_STATE_UNSPECIFIED' ? undefined : (status ?? undefined))),
+  pageSize: z.coerce.number().int().min(1).max(100).nullish(),
+  pageToken: z.string().max(256).nullish(),
+  historyLength: HistoryLength,
+  statusTimestampAfter: z.iso.datetime().nullish(),
+  // Also as text, because a query has nothing else.
+  includeArtifacts: z
+    .union([z.boolean(), z.stringbool()])
+    .nullish()
+    .transform((value) => value ?? false),
+})
+export type ListTasks = z.output<typeof ListTasks>

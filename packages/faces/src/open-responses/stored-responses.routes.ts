@@ -1,0 +1,147 @@
+import { ServiceError, type WireItem } from '@bureau/protocol'
+import { type Call, ok, param, type Route, routesOf } from '@bureau/runtime'
+import type { FastifyReply } from 'fastify'
+import { z } from 'zod'
+import type { FaceHost } from '../face-host.ts'
+import { ApiError, ApiErrorBody, answerError, unsupportedParam } from '../openai/api-error.ts'
+import { sendEvents } from '../openai/follow.ts'
+import { parseBody } from '../openai/parse-body.ts'
+import { ResponseResource } from './resource.ts'
+import { ResponseEvents } from './response-events.ts'
+import type { ResponseStore, StoredResponse } from './response-store.ts'
+
+const { jsonRoute, rawRoute } = routesOf<object>()
+
+const COMMON = {
+  tag: 'openai',
+  errors: [],
+  errorBody: ApiErrorBody,
+  otherResponses: { '4XX': { description: 'There is no such response, or not for this.', body: ApiErrorBody } },
+  fastify: { errorHandler: answerError },
+} as const
+
+const Deleted = z.object({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) })
+
+const ItemList = z.object({
+  object: z.literal('list'),
+  data: z.array(z.looseObject({})),
+  first_id: z.string().nullable(),
+  last_id: z.string().nullable(),
+  has_more: z.boolean(),
+})
+
+const StreamQuery = z.looseObject({
+  stream: z.enum(['true', 'false', '1', '0']).optional(),
+  starting_after: z.coerce.number().int().min(0).optional(),
+})
+
+const ListQuery = z.looseObject({
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  order: z.enum(['asc', 'desc']).default('desc'),
+  after: z.string().optional(),
+})
+
+const URL = '/openai/v1/responses/:id'
+
+const ROWS = {
+  read: {
+    ...COMMON,
+    method: 'GET',
+    url: URL,
+    id: 'openai_get_response',
+    summary: 'A stored response',
+    description: 'With `stream=true`, one that runs in the background: its events, after `starting_after`.',
+    success: {
+      200: {
+        contentType: 'application/json',
+        otherContentType: 'text/event-stream',
+        json: ResponseResource,
+        description: 'The response as it is now.',
+      },
+    },
+  },
+  delete: {
+    ...COMMON,
+    method: 'DELETE',
+    url: URL,
+    id: 'openai_delete_response',
+    summary: 'Forget a stored response',
+    success: { 200: Deleted },
+  },
+  cancel: {
+    ...COMMON,
+    method: 'POST',
+    url: `${URL}/cancel`,
+    id: 'openai_cancel_response',
+    summary: 'Stop one that runs in the background',
+    success: { 200: ResponseResource },
+  },
+  inputItems: {
+    ...COMMON,
+    method: 'GET',
+    url: `${URL}/input_items`,
+    id: 'openai_list_input_items',
+    summary: 'The items of its request',
+    description: 'Query: `limit` (1 to 100), `order` (`asc`, `desc`), `after` (the id of an item).',
+    success: { 200: ItemList },
+  },
+} as const
+
+/** What OpenAI has besides the specification: read, cancel and delete a response, and the items of its request. */
+export function storedRoutes(host: FaceHost, store: ResponseStore): readonly Route<object>[] {
+  const find = (call: Call): Promise<StoredResponse> => findOwn(host, store, call)
+  return [
+    rawRoute(ROWS.read, async (call, reply) => read(host, await find(call), { call, reply })),
+    jsonRoute(ROWS.delete, async (call) => {
+      const response = await find(call)
+      if (response.isBackground) await host.cancel(call.request, response)
+      store.delete(response.id)
+      return ok({ id: response.id, object: 'response' as const, deleted: true as const })
+    }),
+    jsonRoute(ROWS.cancel, async (call) => {
+      const response = await find(call)
+      if (!response.isBackground) throw unsupportedParam('response_id', 'only background responses can be cancelled')
+      if (await host.cancel(call.request, response)) await response.ended
+      return ok(response.resource())
+    }),
+    jsonRoute(ROWS.inputItems, async (call) =>
+      ok(itemList((await find(call)).inputItems, parseBody(ListQuery, call.request.query))),
+    ),
+  ]
+}
+
+/** @throws ApiError 404: of other callers' responses nobody learns that they exist. */
+async function findOwn(host: FaceHost, store: ResponseStore, call: Call): Promise<StoredResponse> {
+  const id = param(call, 'id')
+  const response = store.find(id)
+  if (response && response.owner === (await host.callerOf(call.request, response.served))) return response
+  throw new ApiError(`There is no response ${JSON.stringify(id.slice(0, 100))}, or it is kept no more.`, {
+    status: 404,
+    code: 'response_not_found',
+  })
+}
+
+type Asked = { readonly call: Call; readonly reply: FastifyReply }
+
+async function read(host: FaceHost, response: StoredResponse, { call, reply }: Asked): Promise<unknown> {
+  const { stream, starting_after: after } = parseBody(StreamQuery, call.request.query)
+  if (stream !== 'true' && stream !== '1') return response.resource()
+  if (!response.isBackground) throw unsupportedParam('stream', 'only background responses can be streamed again')
+  const run = await host.find(call.request, response)
+  if (!run) throw new ServiceError('run_not_found', { message: 'The events are kept no more. Read it without stream.' })
+  const events = new ResponseEvents(response.stream, after)
+  return sendEvents(reply, run, (event) => events.encode(event))
+}
+
+function itemList(items: readonly WireItem[], { limit, order, after }: z.output<typeof ListQuery>) {
+  const ordered = order === 'asc' ? items : items.toReversed()
+  const start = after === undefined ? 0 : ordered.findIndex(({ id }) => id === after) + 1
+  const data = ordered.slice(start, start + limit)
+  return {
+    object: 'list' as const,
+    data: data as Record<string, unknown>[],
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: start + limit < ordered.length,
+  }
+}

@@ -1,0 +1,137 @@
+import type { Message, WireItem } from '@bureau/protocol'
+import { z } from 'zod'
+import { invalidParam, unsupportedParam } from '../openai/api-error.ts'
+import { parseEach } from '../openai/parse-body.ts'
+
+const Part = z.looseObject({ type: z.string().max(64) })
+const Content = z.union([z.string(), z.array(Part).max(1_000)])
+const Id = z.string().max(256)
+
+const InputMessage = z.looseObject({
+  type: z.literal('message').optional(),
+  role: z.enum(['user', 'assistant', 'system', 'developer']),
+  content: Content,
+})
+
+const FunctionCall = z.looseObject({
+  type: z.literal('function_call'),
+  call_id: Id,
+  name: z.string().max(256),
+  arguments: z.string(),
+})
+
+const FunctionCallOutput = z.looseObject({
+  type: z.literal('function_call_output'),
+  call_id: Id,
+  output: Content,
+})
+
+const ToolCallStep = z.looseObject({
+  type: z.literal('bureau:tool_call'),
+  call_id: Id,
+  name: z.string().max(256),
+  arguments: z.string(),
+  output: z.unknown(),
+})
+
+const Typed = z.looseObject({ type: z.string().max(64) })
+
+/** Every item by its type; one without a type is a message. */
+const InputItem = z.unknown().transform((value, context): WireItem => {
+  const { type } = (value ?? {}) as { readonly type?: unknown }
+  const schema = SCHEMAS.get(type) ?? (type === undefined ? InputMessage : Typed)
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data as WireItem
+  for (const { path, message } of parsed.error.issues.slice(0, 1)) {
+    context.addIssue({ code: 'custom', path: [...path], message })
+  }
+  return z.NEVER
+})
+
+const SCHEMAS: ReadonlyMap<unknown, z.ZodType> = new Map<unknown, z.ZodType>([
+  ['message', InputMessage],
+  ['function_call', FunctionCall],
+  ['function_call_output', FunctionCallOutput],
+  ['bureau:tool_call', ToolCallStep],
+])
+
+/** What providers put into their responses themselves, and take back. */
+const PASSED_ON = /^(?:reasoning|\w+_call|mcp_\w+|\w+_call_output)$/
+
+/** A conversation as a run takes it. */
+type Conversation = {
+  /** What the caller's system and developer messages say: added to the agent's own instructions. */
+  readonly instructions: readonly string[]
+  readonly history: readonly Message[]
+  /** All after the last answer: what the user says now, or what the caller's functions have returned. */
+  readonly message: readonly WireItem[]
+  /** The items of the request, as they came. */
+  readonly items: readonly WireItem[]
+}
+
+/**
+ * @param earlier - The conversation that the request goes on with; null: the server has it.
+ * @throws ApiError 400, with the item that is wrong.
+ */
+export function readInput(
+  input: string | readonly unknown[] | null | undefined,
+  earlier: readonly Message[] | null,
+): Conversation {
+  const given = typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : (input ?? [])
+  const items = parseEach(InputItem, given, 'input')
+  requireUsable(items, earlier)
+  const isInstruction = ({ role }: WireItem): boolean => role === 'system' || role === 'developer'
+  const spoken = items.filter((item) => !isInstruction(item)).flatMap(toWire)
+  if (spoken.length === 0) throw invalidParam('input', 'there is no message to answer', 'missing')
+  const start = spoken.findLastIndex(isOfModel) + 1
+  return {
+    instructions: items.filter(isInstruction).map(({ content }) => plainText(content)),
+    history: [...(earlier ?? []), ...spoken.slice(0, start)],
+    message: spoken.slice(start),
+    items,
+  }
+}
+
+function requireUsable(items: readonly WireItem[], earlier: readonly Message[] | null): void {
+  const known = new Set(
+    [...(earlier ?? []), ...items].flatMap(({ type, call_id: id }) => (isCall(type) && id ? [id] : [])),
+  )
+  for (const [index, { type, call_id: id }] of items.entries()) {
+    const at = `input[${index}]`
+    if (type === 'item_reference') throw unsupportedParam(at, 'send the item itself; clients do so with store: false')
+    if (type === 'function_call_output' && earlier && !known.has(id ?? '')) {
+      throw invalidParam(`${at}.call_id`, 'neither the input nor the response before it has a call of that id')
+    }
+    const isKnown = type === undefined || SCHEMAS.has(type) || PASSED_ON.test(type) || type.startsWith('bureau:')
+    if (!isKnown) throw unsupportedParam(`${at}.type`, `"${type}" is not an item that agents take`)
+  }
+}
+
+const isCall = (type: string | undefined): boolean => type === 'function_call' || type === 'bureau:tool_call'
+
+/** What comes from a model, and not from its user or caller. */
+function isOfModel({ type, role }: WireItem): boolean {
+  return role === undefined ? type !== 'function_call_output' : role === 'assistant'
+}
+
+/** Steps that were shown go back as the call and its output; the others are for people. */
+function toWire(item: WireItem): WireItem[] {
+  if (item.type === 'bureau:tool_call') {
+    const { call_id, name, arguments: args, output } = item
+    const text = typeof output === 'string' ? output : JSON.stringify(output ?? '')
+    if (call_id === undefined || output == null) return []
+    return [
+      { type: 'function_call', call_id, name, arguments: args },
+      { type: 'function_call_output', call_id, output: text },
+    ]
+  }
+  return item.type?.startsWith('bureau:') ? [] : [item]
+}
+
+function plainText(content: unknown): string {
+  if (typeof content === 'string') return content
+  return (content as { readonly text?: unknown }[])
+    .map(({ text }) => text)
+    .filter((text) => typeof text === 'string')
+    .join('')
+}

@@ -1,0 +1,73 @@
+import type {
+  ConsumerScope,
+  ConsumerToken,
+  ConsumerTokenCreate,
+  ConsumerTokenRevoke,
+  ConsumerTokensRevoked,
+} from '@bureau/protocol'
+import type { z } from 'zod'
+import { type Caller, requireScope } from '../caller.ts'
+import type { Platform } from '../context.ts'
+import { readIntegration } from '../integrations/describe-integrations.ts'
+import { signConsumerToken } from './consumer-token.ts'
+import { revokeConsumerTokens } from './consumer-tokens.repo.ts'
+
+/** What an API key must be allowed to do itself before it gives this away. */
+const NEEDED = { chat: 'runs', read: 'chats:read', upload: 'files:write' } as const satisfies Record<
+  ConsumerScope,
+  string
+>
+
+/**
+ * Makes a token. It never outlives the API key that makes it.
+ *
+ * @throws ServiceError `insufficient_scope`, `integration_not_found`
+ */
+export async function issueConsumerToken(
+  platform: Platform,
+  caller: Caller,
+  { apiIntegrationId: integrationId, consumerId, scopes, expiresInSeconds }: z.output<typeof ConsumerTokenCreate>,
+): Promise<ConsumerToken> {
+  requireScope(caller, 'consumer_tokens', integrationId)
+  for (const scope of scopes) requireScope(caller, NEEDED[scope])
+  await readIntegration(platform, caller, integrationId)
+  const { signingKeys, issuer } = platform.store.keyIssuer
+  const { ownerId, keyId } = caller
+  const issuedAt = new Date()
+  const endMs = issuedAt.getTime() + expiresInSeconds * 1_000
+  const expiresAt = new Date(Math.min(endMs, caller.expiresAt?.getTime() ?? endMs))
+  const claims = { ownerId, keyId, integrationId, consumerId, scopes, issuedAt, expiresAt }
+  return {
+    object: 'consumer_token',
+    token: await signConsumerToken(signingKeys, issuer, claims),
+    apiIntegrationId: integrationId,
+    consumerId,
+    scopes,
+    createdAt: issuedAt.toISOString(),
+    expiresAt: expiresAt.toISOString(),
+  }
+}
+
+/**
+ * Refuses the tokens that were made until now, of one consumer or of all of an integration.
+ *
+ * @throws ServiceError `insufficient_scope`, `integration_not_found`
+ */
+export async function endConsumerTokens(
+  platform: Platform,
+  caller: Caller,
+  { apiIntegrationId: integrationId, ...body }: z.output<typeof ConsumerTokenRevoke>,
+): Promise<ConsumerTokensRevoked> {
+  requireScope(caller, 'consumer_tokens', integrationId)
+  const { ownerId, keyId: actor } = caller
+  const { consumerId = null } = body
+  const notBefore = new Date()
+  await platform.store.db.run(revokeConsumerTokens, { ownerId, actor, integrationId, consumerId, notBefore })
+  platform.store.consumers.forget()
+  return {
+    object: 'consumer_tokens_revoked',
+    apiIntegrationId: integrationId,
+    consumerId,
+    notBefore: notBefore.toISOString(),
+  }
+}

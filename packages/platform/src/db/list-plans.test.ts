@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { listChats } from '../chats/manage-chats.ts'
+import { listMembers } from '../members/manage-members.ts'
+import { listRuns } from '../run-records/read-runs.ts'
+import { openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { foldUsage } from '../usage/fold-usage.ts'
+import { listUsageRecords } from '../usage/usage-records.ts'
+import { summarizeUsage } from '../usage/usage-summary.ts'
+import { checkInvariants } from './invariants.ts'
+import type { Operation } from './operation.ts'
+import { seededConsumer, seedHistory } from './seed-history.contract.ts'
+import { vacuumDatabase } from './vacuum.ts'
+
+const RUNS = 20_000
+/** What a page of 20 may look at: its rows, what belongs to them in other tables, and some that a second filter drops. */
+const MOST_ROWS = 600
+const DAY_MS = 86_400_000
+
+describe('lists of an owner with many runs read no more than what they show', { timeout: 60_000 }, () => {
+  let platform: Awaited<ReturnType<typeof openTestStore>>
+  let tenant: TestTenant
+  beforeAll(async () => {
+    platform = await openTestStore('pglite')
+    tenant = await platform.addTenant()
+    await seedHistory(platform.rows, { ...tenant, runs: RUNS })
+    while ((await platform.db.run(foldUsage, undefined)) > 0) {
+      // There are more.
+    }
+    await vacuumDatabase(platform.db)
+    await platform.rows('ANALYZE')
+  }, 60_000)
+  // Not for other tests: what was counted here would mislead the planner about their rows.
+  afterAll(() => platform.db.close())
+
+  /** Rows that statements have looked at so far, in tables and indexes. */
+  async function rowsRead(): Promise<number> {
+    await platform.rows('SELECT pg_stat_force_next_flush()')
+    const [row] =
+      await platform.rows(`SELECT (SELECT sum(seq_tup_read) FROM pg_stat_all_tables WHERE schemaname = current_schema())
+      + (SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE schemaname = current_schema()) AS rows`)
+    return Number(row!['rows'])
+  }
+
+  async function readsOf<Args, Result>(operation: Operation<Args, Result>, args: Args): Promise<number> {
+    const before = await rowsRead()
+    await platform.db.run(operation, args)
+    return (await rowsRead()) - before
+  }
+
+  const rare = seededConsumer(3)
+  const page = () => ({ ownerId: tenant.ownerId, integrationIds: null, limit: 20, after: null })
+  const other = (): string => `${tenant.integrationId.slice(0, -1)}2`
+  const ago = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString()
+
+  test.each([
+    ['all', () => ({})],
+    ['of an integration', () => ({ integrationId: other() })],
+    ['of a consumer', () => ({ consumerId: rare })],
+    ['of a consumer in an integration', () => ({ consumerId: rare, integrationId: other() })],
+    ['that failed', () => ({ status: 'failed' as const })],
+    ['that failed in an integration where none did', () => ({ status: 'failed' as const, integrationId: other() })],
+    ['that were cancelled', () => ({ status: 'cancelled' as const })],
+    ['that are running', () => ({ status: 'running' as const })],
+    ['that are to be cancelled', () => ({ status: 'cancelling' as const })],
+    ['of a month half a year ago', () => ({ createdAfter: ago(190), createdBefore: ago(160) })],
+    ['of nobody', () => ({ consumerId: 'nobody' })],
+  ])('runs %s', async (_, filter) => {
+    expect(await readsOf(listRuns, { ...page(), ...filter() })).toBeLessThan(MOST_ROWS)
+  })
+
+  test('runs that an API key for one integration sees', async () => {
+    expect(await readsOf(listRuns, { ...page(), integrationIds: [other()] })).toBeLessThan(MOST_ROWS)
+  })
+
+  test.each([
+    ['all', () => ({})],
+    ['of an integration', () => ({ integrationId: other() })],
+    ['of a consumer', () => ({ consumerId: rare })],
+    ['with an alias', () => ({ aliasChatId: 'alias-500' })],
+    ['changed lately', () => ({ updatedAfter: ago(1) })],
+  ])('chats %s', async (_, filter) => {
+    expect(await readsOf(listChats, { ...page(), ...filter() })).toBeLessThan(MOST_ROWS)
+  })
+
+  test.each([
+    ['all', () => ({})],
+    ['that are inactive', () => ({ status: 'inactive' as const })],
+    ['that have used all of their allowance', () => ({ exhausted: true })],
+  ])('members %s', async (_, filter) => {
+    const args = { ...page(), integrationId: tenant.integrationId, ...filter() }
+    expect(await readsOf(listMembers, args)).toBeLessThan(MOST_ROWS)
+  })
+
+  test.each([
+    ['all', () => ({})],
+    ['of an integration', () => ({ integrationId: other() })],
+    ['of a consumer', () => ({ consumerId: rare })],
+    ['of a request', () => ({ usageRequestId: 'request-777' })],
+    ['of a week', () => ({ from: ago(100), to: ago(93) })],
+  ])('usage records %s', async (_, filter) => {
+    expect(await readsOf(listUsageRecords, { ...page(), ...filter() })).toBeLessThan(MOST_ROWS)
+  })
+
+  test.each(['day', 'integration', 'model', 'consumer'] as const)(
+    'a summary by %s reads sums, not runs',
+    async (groupBy) => {
+      const { ownerId } = tenant
+      const request = { ownerId, integrationIds: null, groupBy, from: ago(40), to: ago(30), timeZone: 'Europe/Berlin' }
+      expect(await readsOf(summarizeUsage, request)).toBeLessThan(((RUNS * 10) / 200) * 2.5)
+    },
+  )
+
+  test.each(['UTC', 'Asia/Kolkata', 'Asia/Kathmandu'])(
+    'a summary has all runs, with the days of %s',
+    async (timeZone) => {
+      const request = { ownerId: tenant.ownerId, integrationIds: null, from: ago(40), to: ago(30), timeZone }
+      const [counted] = await platform.rows(
+        `SELECT count(*)::int AS runs FROM runs WHERE created_at >= '${request.from}' AND created_at < '${request.to}'`,
+      )
+      for (const [groupBy, keys] of [
+        ['day', 11],
+        ['integration', 4],
+        ['consumer', 141],
+        ['model', 2],
+      ] as const) {
+        const summary = await platform.db.run(summarizeUsage, { ...request, groupBy })
+        const runs = summary.reduce((sum, part) => sum + part.runs, 0)
+        expect([groupBy, summary.length, runs]).toEqual([groupBy, keys, counted!['runs']])
+        expect(summary.reduce((sum, { usage }) => sum + usage.output_tokens, 0)).toBe(runs * 12)
+      }
+    },
+  )
+
+  test('the sums are those of the runs', async () => {
+    const broken = await platform.db.run(checkInvariants, { settled: false })
+    expect(broken.filter(({ says }) => says.startsWith('the sums of usage'))).toEqual([])
+  })
+})

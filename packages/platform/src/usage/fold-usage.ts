@@ -1,0 +1,32 @@
+import { sql } from 'drizzle-orm'
+import { systemOperation } from '../db/operation.ts'
+
+/** Deltas per transaction. */
+const BATCH = 5_000
+
+/** In the order of the tables' columns; `estimated` follows. */
+const COLUMNS =
+  'runs failed_runs requests input_tokens cached_tokens cache_write_tokens output_tokens reasoning_tokens cost_usd'.split(
+    ' ',
+  )
+const SUMS = sql.raw(COLUMNS.map((column) => `sum(${column})`).join(', '))
+const ADDED = sql.raw(COLUMNS.map((column) => `${column} = s.${column} + excluded.${column}`).join(', '))
+
+/** Adds what runs left at their end to the kept sums of usage. @returns How many deltas; 5,000 means that there may be more. */
+export const foldUsage = systemOperation(
+  { source: import.meta.url, name: 'foldUsage', lane: 'maintenance' },
+  async (tx): Promise<number> => {
+    const { rows } = await tx.execute<{ n: number }>(sql`
+      WITH taken AS (DELETE FROM usage_deltas WHERE id IN (
+          SELECT id FROM usage_deltas ORDER BY id LIMIT ${BATCH} FOR UPDATE SKIP LOCKED) RETURNING *),
+      halves AS (INSERT INTO usage_half_hours AS s
+        SELECT owner_id, begins_at, integration_id, model, ${SUMS}, bool_or(estimated) FROM taken GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+        ON CONFLICT (owner_id, begins_at, integration_id, model) DO UPDATE SET ${ADDED}, estimated = s.estimated OR excluded.estimated),
+      days AS (INSERT INTO usage_consumer_days AS s
+        SELECT owner_id, day, integration_id, consumer_id, ${SUMS}, bool_or(estimated) FROM taken WHERE model = ''
+        GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+        ON CONFLICT (owner_id, day, integration_id, consumer_id) DO UPDATE SET ${ADDED}, estimated = s.estimated OR excluded.estimated)
+      SELECT count(*)::int AS n FROM taken`)
+    return rows[0]?.n ?? 0
+  },
+)

@@ -1,0 +1,252 @@
+import { describe, expect, test } from 'vitest'
+import { failed, hold, text, textDeltas } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import type { TestClient } from '../platform/support/test-client.ts'
+import { type Served, startPlatform } from '../platform/support/test-platform.ts'
+import { canBrowse, consoleBrowser } from './support/console-page.ts'
+
+async function startWithClient(): Promise<{ platform: Served; client: TestClient; signedIn: Record<string, string> }> {
+  const platform = await startPlatform('pglite')
+  closeAfterTest(() => platform.provider.close())
+  closeAfterTest(() => platform.close())
+  const client = await platform.client({ memberAllowancesEnabled: true })
+  return { platform, client, signedIn: { platform: client.token } }
+}
+
+const member = (client: TestClient, consumerId: string, allowance: object | null = null) =>
+  client.post(`/v1/integrations/${client.integrationId}/members`, { consumerId, allowance })
+
+/** What every page is opened with: a finished chat, a failed run, members, a webhook. */
+async function startWithData() {
+  const started = await startWithClient()
+  const { platform, client } = started
+  platform.provider.script([text('It is **sunny** in Paris.'), [text('Half'), failed('server_error')]])
+  await member(client, 'ada', { messages: 2 })
+  await member(client, 'grace')
+  const ask = (consumerId: string, message: string, usageRequestId: string) =>
+    client.completeWhole({ message, consumerId, usageRequestId, aliasChatId: `trip-${consumerId}` })
+  await ask('ada', 'What is the weather?', 'request-1')
+  await ask('grace', 'Fail, please.', 'request-2')
+  await client.post('/v1/webhook_endpoints', { url: 'https://hooks.example.com/bureau', events: ['run.failed'] })
+  return started
+}
+
+const PAGES = [
+  { at: '/platform/chats', shows: 'trip-ada' },
+  { at: '/platform/runs', shows: 'failed' },
+  { at: '/platform/usage', shows: 'Tokens in' },
+  { at: '/platform/usage?group=consumer', shows: 'grace' },
+  { at: '/platform/members', shows: '1 of 2' },
+  { at: '/platform/integrations', shows: 'Test' },
+  { at: '/platform/keys', shows: 'active' },
+  { at: '/platform/webhooks', shows: 'https://hooks.example.com/bureau' },
+  { at: '/platform/files', shows: 'No files yet' },
+  { at: '/settings', shows: 'The platform is ready for requests.' },
+]
+
+describe.skipIf(!canBrowse)('the pages of the platform', () => {
+  const open = consoleBrowser()
+
+  test('ask for an API key, and refuse a wrong one', async () => {
+    const { platform, client } = await startWithClient()
+    const { page } = await open(platform.url)
+
+    await page.getByLabel('API key').fill('wrong')
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('The API key is missing or not valid.').waitFor()
+    await page.getByLabel('API key').fill(client.token)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+
+    await page.getByText('No chats yet').waitFor()
+    expect(await page.getByLabel('API key').count()).toBe(0)
+  })
+
+  test('each shows its data, in light and dark and on a phone, without barriers, complaints or other servers', async () => {
+    const { platform, signedIn } = await startWithData()
+    const seen: unknown[] = []
+
+    for (const size of [
+      { width: 1280, height: 800 },
+      { width: 360, height: 720 },
+    ]) {
+      const colorScheme = size.width === 360 ? 'dark' : 'light'
+      const { page, complaints, barriers } = await open(platform.url, { signedIn, viewport: size, colorScheme })
+      for (const { at, shows } of PAGES) {
+        await page.goto(`${platform.url}/console/#${at}`)
+        await page.getByRole('main').getByText(shows).first().waitFor()
+        const width = await page.evaluate<number>('document.documentElement.scrollWidth')
+        seen.push({
+          at,
+          size: size.width,
+          barriers: await barriers(),
+          fits: width <= size.width,
+          complaints: [...complaints],
+        })
+      }
+    }
+
+    expect(
+      seen.filter(
+        (page) =>
+          JSON.stringify(page) !== JSON.stringify({ ...(page as object), barriers: [], fits: true, complaints: [] }),
+      ),
+    ).toEqual([])
+  })
+
+  test('a chat is there as its user saw it, and leads to its run', async () => {
+    const { platform, signedIn } = await startWithData()
+    const { page, barriers, complaints } = await open(platform.url, { signedIn, at: '/platform/chats' })
+
+    await page.getByRole('link', { name: 'trip-grace' }).click()
+    await page.getByText('Fail, please.').waitFor()
+    await page.getByText('The model provider could not be reached').waitFor()
+    await page.getByRole('link', { name: 'Run', exact: true }).click()
+    await page.getByText('upstream_unavailable, upstream').waitFor()
+    await page.goto(`${platform.url}/console/#/platform/chats`)
+    await page.getByRole('link', { name: 'trip-ada' }).click()
+
+    await page.locator('strong', { hasText: 'sunny' }).waitFor()
+    expect(await barriers()).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  test('a run is followed while it goes on, and stopped', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    const gate = platform.provider.gate()
+    platform.provider.script([textDeltas(['So far', hold(gate), ' and on'])])
+    await member(client, 'ada')
+    const stream = await client.complete({ message: 'Begin', consumerId: 'ada', usageRequestId: 'request-1' })
+    const { page } = await open(platform.url, { signedIn, at: '/platform/runs' })
+
+    await page.getByRole('main').getByRole('link', { name: 'CEO' }).click()
+    await page.getByText('So far').waitFor()
+    await page.getByRole('button', { name: 'Stop now' }).click()
+    await page.getByText('cancelled', { exact: true }).waitFor()
+
+    await platform.provider.waitForAborts(1)
+    await stream.all()
+    expect(await page.getByRole('button', { name: 'Stop now' }).count()).toBe(0)
+  })
+
+  test('a key is made, shown once, and revoked', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    const { page } = await open(platform.url, { signedIn, at: '/platform/keys' })
+    page.on('dialog', (dialog) => void dialog.accept())
+
+    await page.getByRole('button', { name: 'New key' }).click()
+    await page.getByLabel('Name').fill('Billing')
+    await page.getByLabel('usage:read').check()
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    const token = await page.getByRole('dialog').locator('code').innerText()
+    const billing = client.with({ token })
+    const allowed = await billing.get('/v1/usage/summary?groupBy=day')
+    const refused = await billing.get('/v1/chats')
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: 'More about Billing' }).click()
+    await page.getByRole('menuitem', { name: 'Revoke it' }).click()
+    await page.getByText('revoked', { exact: true }).waitFor()
+
+    expect([allowed.status, refused.status]).toEqual([200, 403])
+    expect((await billing.get('/v1/usage/summary?groupBy=day')).status).toBe(401)
+    expect(await page.getByText(token).count()).toBe(0)
+  })
+
+  test('a member that has used up the allowance is granted more', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    platform.provider.script([text('One.'), text('Two.')])
+    await member(client, 'ada', { messages: 1 })
+    const say = (usageRequestId: string) =>
+      client.completeWhole({ message: 'Hello', consumerId: 'ada', usageRequestId })
+    await say('request-1')
+    const refused = await say('request-2')
+    const { page } = await open(platform.url, { signedIn, at: '/platform/members' })
+
+    await page.getByText('used up').waitFor()
+    await page.getByRole('link', { name: 'ada' }).click()
+    await page.getByRole('meter', { name: 'messages' }).waitFor()
+    await page.getByRole('button', { name: 'Grant more' }).click()
+    await page.getByRole('spinbutton', { name: 'Messages' }).fill('5')
+    await page.getByLabel('Note').fill('A good customer')
+    await page.getByRole('button', { name: 'Grant', exact: true }).click()
+    await page.getByText('1 of 6').waitFor()
+    await page.getByText('A good customer').waitFor()
+
+    expect(refused.status).toBe(429)
+    expect((await say('request-3')).status).toBe(200)
+  })
+
+  test('an integration is made, changed and switched off', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    const { page } = await open(platform.url, { signedIn, at: '/platform/integrations' })
+
+    await page.getByRole('button', { name: 'New integration' }).click()
+    await page.getByLabel('Name').fill('Shop for partners')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Shop for partners').waitFor()
+    await page.getByRole('button', { name: 'More about Shop for partners' }).click()
+    await page.getByRole('menuitem', { name: 'Settings' }).click()
+    await page.getByLabel('Members alone may send messages').check()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('members only').waitFor()
+    await page.getByRole('button', { name: 'More about Shop for partners' }).click()
+    await page.getByRole('menuitem', { name: 'Switch off' }).click()
+    await page.getByText('disabled', { exact: true }).waitFor()
+
+    const { data } = (await client.get('/v1/integrations')).body
+    const made = data.find(({ name }: { name: string }) => name === 'Shop for partners')
+    expect(made).toMatchObject({ membersRequired: true, status: 'disabled', agencyId: 'shop' })
+  })
+
+  test('a file is uploaded, downloaded and deleted', async () => {
+    const { platform, signedIn } = await startWithClient()
+    const { page, complaints } = await open(platform.url, { signedIn, at: '/platform/files' })
+
+    await page.getByText('No files yet').waitFor()
+    await page.getByLabel('File', { exact: true }).setInputFiles({
+      name: 'report.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from('a,b\n1,2\n'),
+    })
+    await page.getByRole('button', { name: 'More about report.csv' }).click()
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('menuitem', { name: 'Download' }).click(),
+    ])
+    await page.getByRole('button', { name: 'More about report.csv' }).click()
+    await page.getByRole('menuitem', { name: 'Delete' }).click()
+    await page.getByText('No files yet').waitFor()
+
+    expect(download.suggestedFilename()).toBe('report.csv')
+    expect(complaints).toEqual([])
+  })
+
+  test('a webhook shows its secret once, and its deliveries', async () => {
+    const { platform, signedIn } = await startWithClient()
+    const { page, barriers } = await open(platform.url, { signedIn, at: '/platform/webhooks' })
+
+    await page.getByRole('button', { name: 'New endpoint' }).click()
+    await page.getByLabel('Address').fill('https://hooks.example.com/bureau')
+    await page.getByRole('button', { name: 'Add', exact: true }).click()
+    const secret = await page.getByRole('dialog').locator('code').innerText()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByRole('button', { name: 'https://hooks.example.com/bureau', exact: true }).click()
+    await page.getByText('Nothing was delivered yet').waitFor()
+
+    expect(secret).toMatch(/^whsec_/)
+    expect(await barriers()).toEqual([])
+  })
+
+  test('usage comes as CSV', async () => {
+    const { platform, signedIn } = await startWithData()
+    const { page } = await open(platform.url, { signedIn, at: '/platform/usage' })
+
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'CSV' }).click(),
+    ])
+    const lines: string[] = []
+    for await (const chunk of await download.createReadStream()) lines.push(String(chunk))
+
+    expect(lines.join('').trim().split('\n')).toHaveLength(3)
+  })
+})

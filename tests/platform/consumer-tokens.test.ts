@@ -1,0 +1,305 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { type Route, ROUTES } from '@bureau/platform/testing'
+import { decodeJwt, SignJWT } from 'jose'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { hold, text, textDeltas } from '../support/fake-provider.ts'
+import { TestStream } from '../support/test-server.ts'
+import { addOneOfEach, type Ids, requestOf, send } from './support/one-of-each.ts'
+import type { Answer, Json, TestClient } from './support/test-client.ts'
+import { ENGINES, servePlatform } from './support/test-platform.ts'
+
+const titled = (routes: readonly Route[]) => routes.map((route) => [`${route.method} ${route.url}`, route] as const)
+const guarded = ROUTES.filter(({ scope }) => scope !== null)
+
+const APP = 'https://app.example.com'
+const SCOPES = ['chat', 'read', 'upload'] as const
+
+/** The only routes for pages of consumers; whoever adds one adds it here. */
+const FOR_CONSUMERS: Readonly<Record<string, (typeof SCOPES)[number]>> = {
+  getCompletionV2: 'chat',
+  createNewChat: 'chat',
+  findChatStatus: 'chat',
+  getRun: 'chat',
+  cancelRun: 'chat',
+  followRun: 'chat',
+  followRunText: 'chat',
+  getChatStatus: 'read',
+  listChats: 'read',
+  getChat: 'read',
+  listMessages: 'read',
+  create_agency_upload: 'upload',
+}
+
+describe.each(ENGINES)('consumer tokens on %s', (engine) => {
+  const platform = servePlatform(engine)
+  let client: TestClient
+  let ids: Ids
+
+  beforeAll(async () => {
+    platform.provider.respond(() => text('Hello.'))
+    ;({ client, ids } = await addOneOfEach(platform, 'mine'))
+  })
+
+  const create = (body: Json = {}, from: TestClient = client): Promise<Answer> =>
+    from.post('/v1/consumer_tokens', { apiIntegrationId: client.integrationId, consumerId: 'ada', ...body })
+
+  /** A client that holds a token of this consumer. */
+  async function page(consumerId = 'ada', scopes: readonly string[] = SCOPES): Promise<TestClient> {
+    const { body } = await create({ consumerId, scopes })
+    return client.with({ token: body.token })
+  }
+
+  const ask = (from: TestClient, more: Json = {}): Promise<Answer> => {
+    platform.provider.respond(() => text('Hello.'))
+    return from.post('/get_completion_v2', { apiIntegrationId: client.integrationId, message: 'Hi', ...more })
+  }
+
+  test('are for one integration, one consumer, and 15 minutes', async () => {
+    const { status, body } = await create()
+
+    expect(status).toBe(201)
+    expect(body).toMatchObject({ object: 'consumer_token', consumerId: 'ada', scopes: ['chat', 'read'] })
+    expect(body.token).toMatch(/^bct_/)
+    expect(Date.parse(body.expiresAt) - Date.parse(body.createdAt)).toBe(900_000)
+    expect(decodeJwt(body.token.slice(4))).toMatchObject({ sub: 'ada', int: client.integrationId, scope: 'chat read' })
+  })
+
+  test.each([
+    [{ expiresInSeconds: 59 }, 400, 'invalid_request'],
+    [{ expiresInSeconds: 3_601 }, 400, 'invalid_request'],
+    [{ scopes: [] }, 400, 'invalid_request'],
+    [{ scopes: ['chat', 'chat'] }, 400, 'invalid_request'],
+    [{ scopes: ['keys'] }, 400, 'invalid_request'],
+    [{ consumerId: 'a b' }, 400, 'invalid_request'],
+    [{ apiIntegrationId: `int_${'0'.repeat(26)}` }, 404, 'integration_not_found'],
+  ])('%j is refused', async (body, status, code) => {
+    const answer = await create(body)
+
+    expect([answer.status, answer.body.code]).toEqual([status, code])
+  })
+
+  test('an API key gives away only what it may do itself, and no token outlives it', async () => {
+    const expiresAt = new Date(Date.now() + 120_000).toISOString()
+    const key = { name: 'tokens', scopes: ['consumer_tokens', 'runs'], expiresAt }
+    const issued = await client.post('/v1/api_keys', key)
+    const from = client.with({ token: issued.body.token })
+
+    expect((await create({ scopes: ['chat', 'read'] }, from)).status).toBe(403)
+    expect((await create({ scopes: ['chat'] }, from)).body.expiresAt).toBe(expiresAt)
+  })
+
+  test('the routes for them are those that this test knows', () => {
+    const marked = ROUTES.flatMap(({ id, consumer }) => (consumer ? [[id, consumer]] : []))
+
+    expect(Object.fromEntries(marked)).toEqual(FOR_CONSUMERS)
+  })
+
+  test.each(titled(guarded.filter(({ id }) => !FOR_CONSUMERS[id])))('may not %s', async (_title, route) => {
+    const answer = await send(await page(ids.consumerId), requestOf(route, ids))
+
+    expect([answer.status, answer.body.code]).toEqual([403, 'insufficient_scope'])
+  })
+
+  test.each(titled(guarded.filter(({ id }) => FOR_CONSUMERS[id])))(
+    'may %s with its scope alone',
+    async (_title, route) => {
+      const others = SCOPES.filter((scope) => scope !== FOR_CONSUMERS[route.id])
+
+      const answer = await send(await page(ids.consumerId, others), requestOf(route, ids))
+
+      expect(answer.status).toBe(403)
+    },
+  )
+
+  test.each(titled(guarded.filter(({ id, url }) => FOR_CONSUMERS[id] && /:(?:chat|run)Id/.test(url))))(
+    '%s shows nothing of other consumers',
+    async (_title, route) => {
+      const answer = await send(await page('somebody-else'), requestOf(route, ids))
+
+      expect(answer.status).toBe(404)
+    },
+  )
+
+  test('a page chats, reads its own chat, follows its own run, and sees no other', async () => {
+    const ada = await page('ada-2')
+    const { headers } = await ask(ada)
+    const [chatId, runId] = [headers.get('x-chat-id')!, headers.get('x-agent-run-id')!]
+    await ask(client, { consumerId: 'bob' })
+    await ask(client)
+
+    expect((await ada.get('/v1/chats')).body.data.map((chat: Json) => chat.chatId)).toEqual([chatId])
+    expect((await ada.get('/v1/chats?consumerId=bob')).body.data.map((chat: Json) => chat.chatId)).toEqual([chatId])
+    expect((await ada.get(`/v1/chats/${chatId}/messages`)).body.data).not.toEqual([])
+    expect((await ada.get(`/v1/runs/${runId}`)).body).toMatchObject({ consumerId: 'ada-2', status: 'completed' })
+    expect((await ada.get(`/v1/runs/${runId}/events`)).text).toContain('event: messages')
+    expect((await ask(ada, { chatId })).status).toBe(200)
+    expect((await ask(await page('bob'), { chatId })).body.code).toBe('chat_not_found')
+  })
+
+  test('a chat that the owner has opened without a consumer is not the first consumer’s who names it', async () => {
+    const { headers } = await ask(client)
+    const opened = (await client.post('/create_new_chat', { apiIntegrationId: client.integrationId })).body.chatId
+
+    for (const chatId of [headers.get('x-chat-id'), opened]) {
+      expect((await ask(await page(), { chatId })).body.code).toBe('chat_not_found')
+    }
+  })
+
+  test('a chat that a page opens is its own', async () => {
+    const ada = await page('ada-3')
+    const { chatId } = (await ada.post('/create_new_chat', { apiIntegrationId: client.integrationId })).body
+
+    expect((await ask(await page('bob'), { chatId })).body.code).toBe('chat_not_found')
+    expect((await ask(ada, { chatId })).status).toBe(200)
+  })
+
+  test.each([
+    { consumerId: 'bob' },
+    { user_context: { role: 'admin' } },
+    { aliasChatId: 'support' },
+    { sandboxFiles: [{ name: 'a.txt', path: '/app/mnt/uploads/x/a.txt' }] },
+  ])('a page cannot send %j', async (more) => {
+    const answer = await ask(await page('ada', ['chat', 'read']), more)
+
+    expect([answer.status, answer.body.code]).toEqual([403, 'insufficient_scope'])
+    expect(answer.headers.get('x-agent-run-admitted')).toBe('false')
+  })
+
+  test('another integration is out of reach', async () => {
+    const apiIntegrationId = await platform.addIntegration(client.ownerId)
+
+    expect((await ask(await page(), { apiIntegrationId })).status).toBe(403)
+    expect((await (await page()).post('/create_new_chat', { apiIntegrationId })).status).toBe(403)
+  })
+
+  test('allowances hold', async () => {
+    const owner = await platform.client({ memberAllowancesEnabled: true })
+    await owner.post(`/v1/integrations/${owner.integrationId}/members`, { consumerId: 'u', allowance: { messages: 1 } })
+    const { body } = await owner.post('/v1/consumer_tokens', {
+      apiIntegrationId: owner.integrationId,
+      consumerId: 'u',
+    })
+    const u = owner.with({ token: body.token })
+    const send1 = (usageRequestId: string) => ask(u, { apiIntegrationId: owner.integrationId, usageRequestId })
+
+    expect((await send1('first')).status).toBe(200)
+    expect((await send1('second')).body.code).toBe('consumer_allowance_exhausted')
+  })
+
+  describe('origins', () => {
+    const with1 = (origin: string) => ({ headers: { origin } })
+    const preflight = (origin: string): Promise<Response> => {
+      const asked = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' }
+      return fetch(`${platform.url}/get_completion_v2`, { method: 'OPTIONS', headers: { origin, ...asked } })
+    }
+
+    test('pages of an origin that the integration lists may call, without credentials; others may not', async () => {
+      const patched = await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { allowedOrigins: [APP] })
+      expect(patched.body.allowedOrigins).toEqual([APP])
+      const ada = await page('ada-4')
+      await expect
+        .poll(async () => (await preflight(APP)).headers.get('access-control-allow-origin'), { timeout: 10_000 })
+        .toBe(APP)
+
+      const allowed = await ada.get('/v1/chats', with1(APP))
+      const denied = await ada.get('/v1/chats', with1('https://evil.example.com'))
+
+      expect([allowed.status, allowed.headers.get('access-control-allow-origin')]).toEqual([200, APP])
+      expect(allowed.headers.get('access-control-allow-credentials')).toBeNull()
+      expect(allowed.headers.get('vary')).toMatch(/origin/i)
+      expect([denied.status, denied.body.code]).toEqual([403, 'origin_not_allowed'])
+      expect((await preflight('https://evil.example.com')).headers.get('access-control-allow-origin')).toBeNull()
+    })
+
+    test.each(['*', 'app.example.com', 'https://app.example.com/', 'javascript:1'])(
+      '%j is no origin',
+      async (origin) => {
+        const answer = await client.call('PATCH', `/v1/integrations/${client.integrationId}`, {
+          allowedOrigins: [origin],
+        })
+
+        expect(answer.status).toBe(400)
+      },
+    )
+  })
+
+  describe('end', () => {
+    const expectEnded = async (from: TestClient): Promise<void> => {
+      const answer = await from.get('/v1/chats')
+      expect([answer.status, answer.body.code]).toEqual([401, 'invalid_consumer_token'])
+    }
+
+    test('when they are revoked, for a consumer or for an integration; later ones count', async () => {
+      const [ada, bob] = [await page('ada-5'), await page('bob-5')]
+      const revoke = (more: Json) =>
+        client.post('/v1/consumer_tokens/revoke', { apiIntegrationId: client.integrationId, ...more })
+
+      expect((await revoke({ consumerId: 'ada-5' })).status).toBe(200)
+      await expectEnded(ada)
+      expect((await bob.get('/v1/chats')).status).toBe(200)
+      expect((await (await page('ada-5')).get('/v1/chats')).status).toBe(200)
+      await revoke({})
+      const carl = await page('carl')
+      expect((await carl.get('/v1/chats')).status).toBe(200)
+    })
+
+    test('with the API key that has made them', async () => {
+      const issued = await client.post('/v1/api_keys', { name: 'tokens' })
+      const made = await create({}, client.with({ token: issued.body.token }))
+      await client.call('DELETE', `/v1/api_keys/${issued.body.id}`)
+
+      await expectEnded(client.with({ token: made.body.token }))
+    })
+
+    test('with their integration', async () => {
+      const apiIntegrationId = await platform.addIntegration(client.ownerId)
+      const made = await create({ apiIntegrationId })
+      await client.call('DELETE', `/v1/integrations/${apiIntegrationId}`)
+
+      await expectEnded(client.with({ token: made.body.token }))
+    })
+
+    test('and the stream that is open then says so; it goes on with another token', async () => {
+      const ada = await page('ada-6')
+      const gate = platform.provider.gate()
+      platform.provider.respond(() => textDeltas(['Hello ', hold(gate), 'there.']))
+      const body = { apiIntegrationId: client.integrationId, message: 'Hi' }
+      const response = await ada.fetch('POST', '/get_completion_v2', body)
+      const stream = new TestStream(response)
+      await stream.untilText('Hello ')
+
+      await client.post('/v1/consumer_tokens/revoke', { apiIntegrationId: client.integrationId, consumerId: 'ada-6' })
+      await stream.all()
+      gate.release()
+
+      expect(stream.frames.at(-1)).toMatchObject({ event: 'token_ended' })
+      expect(JSON.parse(stream.frames.at(-1)!.data).code).toBe('invalid_consumer_token')
+      const last = stream.frames.findLast(({ id }) => id !== null)!.id
+      const rest = await (
+        await page('ada-6')
+      ).get(`/v1/runs/${response.headers.get('x-agent-run-id')}/events?starting_after=${last}`)
+      expect(rest.text).toContain('there.')
+      expect(rest.text).toContain('event: end')
+    })
+
+    test('that were forged, changed, or are of another kind', async () => {
+      const { token } = (await create()).body
+      const { privateKey } = generateKeyPairSync('ed25519')
+      const claims = decodeJwt(token.slice(4))
+      const forged = await new SignJWT(claims)
+        .setProtectedHeader({ alg: 'EdDSA', typ: 'consumer+jwt', kid: 'k1' })
+        .sign(privateKey)
+      const [header, , signature] = token.slice(4).split('.')
+      const changed = [header, Buffer.from(JSON.stringify({ ...claims, sub: 'bob' })).toString('base64url'), signature]
+
+      for (const wrong of [`bct_${forged}`, `bct_${changed.join('.')}`, 'bct_', 'bct_a.b.c', `bct_${client.token}`]) {
+        await expectEnded(client.with({ token: wrong }))
+      }
+      expect((await client.with({ token: token.slice(4) }).get('/v1/chats')).body.code).toBe('invalid_api_key')
+    })
+  })
+
+  test('leave the records as they should be', async () => {
+    expect(await platform.violations()).toEqual([])
+  })
+})

@@ -1,0 +1,70 @@
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { startBureau } from '../support/bureau-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
+const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
+const PLATFORM_OPERATOR_KEY = 'the key of the operator, which is long enough'
+
+function bureau(args: readonly string[], env: Record<string, string>) {
+  const done = spawnSync(process.execPath, [BIN, ...args], {
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'], ...env },
+  })
+  return { status: done.status, out: done.stdout.trim(), err: done.stderr.trim() }
+}
+
+const integrationsOf = async (url: string, token: string) => {
+  const response = await fetch(`${url}/v1/integrations`, { headers: { authorization: `Bearer ${token}` } })
+  return { status: response.status, body: await response.json() }
+}
+
+test('owners and keys are made at the records, and at a server that has them in use', async () => {
+  const BUREAU_DATA = await temporaryFolder()
+  const made = bureau(['owners', 'create', 'Ada'], { BUREAU_DATA })
+  expect(made.out).toMatch(/^own_[0-9a-z]{26}$/)
+  const token = bureau(['keys', 'create', made.out, 'first'], { BUREAU_DATA }).out
+  const { url } = await startBureau(['platform', DEMO], { BUREAU_DATA, PLATFORM_OPERATOR_KEY })
+  expect(await integrationsOf(url, token)).toMatchObject({ status: 200, body: { data: [{ agencyId: 'demo' }] } })
+
+  expect(bureau(['owners', 'list'], { BUREAU_DATA })).toMatchObject({
+    status: 78,
+    err: expect.stringContaining('in use'),
+  })
+  const there = { PLATFORM_OPERATOR_KEY }
+  expect(bureau(['owners', 'list', '--url', url], there).out).toMatch(
+    new RegExp(`^${made.out}  active  [0-9-]{10}  Ada$`),
+  )
+  const keys = bureau(['keys', 'list', made.out, '--url', url], there).out
+  expect(keys).toMatch(/^key_[0-9a-z]{26}  ….{4}  valid  first$/)
+  expect(bureau(['keys', 'revoke', made.out, keys.split(' ')[0]!, '--url', url], there).err).toBe('Revoked first.')
+  expect((await integrationsOf(url, token)).status).toBe(401)
+
+  const second = bureau(['keys', 'create', made.out, 'second', '--expires-in-days', '1', '--url', url], there).out
+  expect((await integrationsOf(url, second)).status).toBe(200)
+  expect(bureau(['owners', 'disable', made.out, '--url', url], there).err).toContain('Disabled Ada.')
+  expect(bureau(['owners', 'list', '--url', url], there).out).toContain('  disabled  ')
+})
+
+test.each([
+  [['owners', 'list', '--url', 'http://127.0.0.1:1'], {}, 'PLATFORM_OPERATOR_KEY: set the key that the server has.'],
+  [
+    ['owners', 'list', '--url', 'http://127.0.0.1:1'],
+    { PLATFORM_OPERATOR_KEY },
+    'No server answers at http://127.0.0.1:1.',
+  ],
+])('%j with %j fails in one sentence', (args, env, sentence) => {
+  expect(bureau(args, env as Record<string, string>)).toEqual({ status: 1, out: '', err: sentence })
+})
+
+test('an owner that is not there is named as such', async () => {
+  const BUREAU_DATA = await temporaryFolder()
+
+  expect(bureau(['keys', 'list', 'own_none'], { BUREAU_DATA })).toEqual({
+    status: 1,
+    out: '',
+    err: 'There is no such owner.',
+  })
+})
