@@ -160,9 +160,10 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   await db.run(appendEventChunk, { ownerId, runId, bootId, chunk })
   await tenant.finish(admission, { items: [answer('x')], calls: [modelCall(1)] })
   await db.run(foldUsage, undefined)
-  const working = await tenant.admit({ consumerId: 'u', usageRequestId: 'two' })
+  await tenant.finish(await tenant.admit({ consumerId: 'u', usageRequestId: 'two' }), { calls: [modelCall(1)] })
+  const working = await tenant.admit({ consumerId: 'u', usageRequestId: 'three' })
   await tenant.start(working)
-  const step = { items: [], calls: [modelCall(1)], version: 1, state: '{}' }
+  const step = { items: [], calls: [], version: 1, state: '{}' }
   await db.run(recordStep, { ownerId, runId: working.run.runId, bootId, ...step })
   const upload = {
     ownerId,

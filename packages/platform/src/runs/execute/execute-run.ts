@@ -183,6 +183,6 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
     onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
   })
-  const { status, usage, error, file_ids_map: fileIdsMap } = ended
-  return { status, usage, error, ...(fileIdsMap && { fileIdsMap }) }
+  const { status, usage, error, file_ids_map: fileIdsMap, caller_calls: callerCalls } = ended
+  return { status, usage, error, ...(fileIdsMap && { fileIdsMap }), ...(callerCalls && { callerCalls }) }
 }

@@ -2,7 +2,10 @@ import type { RunEnded, RunError } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
 
 /** How a run ended, as the transaction that ends it says. */
-export type RunOutcome = Pick<RunEnded, 'run_id' | 'status' | 'new_messages' | 'usage' | 'file_ids_map'> & {
+export type RunOutcome = Pick<
+  RunEnded,
+  'run_id' | 'status' | 'new_messages' | 'usage' | 'file_ids_map' | 'caller_calls'
+> & {
   /** Exactly for a failed run. */
   readonly error: RunError | null
 }
