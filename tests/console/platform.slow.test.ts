@@ -58,6 +58,7 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     await page.getByRole('button', { name: 'Sign in' }).click()
 
     await page.getByText('No chats yet').waitFor()
+    expect(await page.getByLabel('API key').count()).toBe(0)
   })
 
   test('each shows its data, in light and dark and on a phone, without barriers, complaints or other servers', async () => {
@@ -124,6 +125,7 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
 
     await platform.provider.waitForAborts(1)
     await stream.all()
+    expect(await page.getByRole('button', { name: 'Stop now' }).count()).toBe(0)
   })
 
   test('a key is made, shown once, and revoked', async () => {

@@ -284,34 +284,38 @@ describe.each(ENGINES)('time and places on %s', (engine) => {
 describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
   beforeEach(() => void carriedOut.splice(0))
 
-  test.each(['lives', 'has died'])('the process that asked %s: a decision at the other one is the end of waiting', async (fate) => {
-    const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
-    const first = await startPlatform('postgres', { agencies: { shop }, config })
-    const second = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
-    closeAfterTest(async () => {
-      await second.close()
-      await first.close()
-      await Promise.all([first.provider.close(), second.provider.close()])
-    })
-    const here = await first.client()
-    const there = here.with({ url: second.url })
-    let asked = 0
-    for (const { provider } of [first, second]) provider.respond(() => (asked++ === 0 ? call(250) : text('Done.')))
-    const { runId, ids } = await (await here.complete()).all()
-    if (fate === 'has died') {
-      await first.rows(`UPDATE replicas SET state = 'dead' WHERE boot_id = '${first.platform.replica.bootId}'`)
-      await second.platform.replica.sweep()
-    }
+  test.each(['lives', 'has died'])(
+    'the process that asked %s: a decision at the other one is the end of waiting',
+    async (fate) => {
+      const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
+      const first = await startPlatform('postgres', { agencies: { shop }, config })
+      const second = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
+      closeAfterTest(async () => {
+        await second.close()
+        await first.close()
+        await Promise.all([first.provider.close(), second.provider.close()])
+      })
+      const here = await first.client()
+      const there = here.with({ url: second.url })
+      let asked = 0
+      for (const { provider } of [first, second]) provider.respond(() => (asked++ === 0 ? call(250) : text('Done.')))
+      const { runId, ids } = await (await here.complete()).all()
+      if (fate === 'has died') {
+        await first.rows(`UPDATE replicas SET state = 'dead' WHERE boot_id = '${first.platform.replica.bootId}'`)
+        await second.platform.replica.sweep()
+      }
 
-    const decided = await there.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_r', approve: true }])
-    const run = await untilEnded(there, runId)
-    const rest = await (await there.follow(runId, `?starting_after=${ids.at(-1)}`)).all()
+      const decided = await there.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_r', approve: true }])
+      const run = await untilEnded(there, runId)
+      const rest = await (await there.follow(runId, `?starting_after=${ids.at(-1)}`)).all()
 
-    expect(decided.status).toBe(200)
-    expect([run.status, run.outputText]).toEqual(['completed', 'Done.'])
-    expect(carriedOut).toEqual([{ amount: 250 }])
-    expect(rest.result).toMatchObject({ status: 'completed' })
-    expect(rest.ids[0]).toBeGreaterThan(ids.at(-1)!)
-    expect(await first.violations()).toEqual([])
-  }, 30_000)
+      expect(decided.status).toBe(200)
+      expect([run.status, run.outputText]).toEqual(['completed', 'Done.'])
+      expect(carriedOut).toEqual([{ amount: 250 }])
+      expect(rest.result).toMatchObject({ status: 'completed' })
+      expect(rest.ids[0]).toBeGreaterThan(ids.at(-1)!)
+      expect(await first.violations()).toEqual([])
+    },
+    30_000,
+  )
 })

@@ -1,7 +1,7 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import type { Message } from '@bureau/protocol'
 import { createClient, type Part, type StreamEvent } from '@bureau/client'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { cuttingFetch, eventsOf, memoryStorage } from '../support/broken-connections.ts'
 import {
@@ -253,4 +253,23 @@ describe('a client of a self-hosted server, with resume', () => {
     gates[1].release()
     expect(storage.kept).toEqual(new Map())
   })
+})
+
+test('a client of an agency knows its agents and what they answer with', async () => {
+  const forecast = new Agent({
+    name: 'Forecast',
+    model: 'gpt-test',
+    outputType: z.object({ celsius: z.number() }),
+  })
+  const talker = new Agent({ name: 'Talker', model: 'gpt-test' })
+  const weather = new Agency({ entryPoint: [forecast, talker] })
+  const server = await startTestServer({ agencies: { weather } })
+  server.provider.script([text('{"celsius":18}')])
+  const client = createClient<typeof weather>({ url: `${server.url}/weather` })
+  const { output } = await client.stream({ message: 'Paris?', agent: 'Forecast' }).result
+
+  expectTypeOf(output).toEqualTypeOf<{ celsius: number }>()
+  expect(output).toEqual({ celsius: 18 })
+  // @ts-expect-error -- there is no such agent
+  expect((await client.stream({ message: 'Paris?', agent: 'Nobody' }).result.catch((error) => error)).status).toBe(422)
 })

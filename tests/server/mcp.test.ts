@@ -1,5 +1,6 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { jwtAuthenticate } from '@bureau/server'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
@@ -267,6 +268,64 @@ describe('who may call', () => {
     })
 
     expect(status).toBe(403)
+  })
+})
+
+describe('with users', () => {
+  const authenticate = ({ headers }: { headers: Record<string, unknown> }) =>
+    typeof headers['x-user'] === 'string' ? { id: headers['x-user'] } : null
+  const whoAmI = tool({
+    name: 'who_am_i',
+    description: 'Says who asks.',
+    parameters: z.object({}),
+    execute: (_input, { userContext }) => ({ user: userContext['user_id'] }),
+  })
+
+  test('threads belong to their user, and tools know who asks', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), tools: [whoAmI], authenticate })
+    server.provider.respond(() => text('Hi.'))
+    const [ada, bob] = [
+      await connect(server, 'legacy', { 'x-user': 'ada' }),
+      await connect(server, 'legacy', { 'x-user': 'bob' }),
+    ]
+    const { thread_id } = ((await ada.callTool(ask('hi'))) as Json).structuredContent
+
+    expect(await bob.callTool(ask('hi', thread_id))).toMatchObject({ _meta: { 'bureau/code': 'thread_not_found' } })
+    expect(await ada.callTool(ask('hi', thread_id))).toMatchObject({ structuredContent: { thread_id } })
+    expect(await bob.callTool({ name: 'who_am_i', arguments: {} })).toMatchObject({
+      structuredContent: { user: 'bob' },
+    })
+  })
+
+  test('of an issuer: a 401 names the metadata, which names the issuer (RFC 9728)', async () => {
+    const issuer = 'https://login.example.com'
+    const server = await startTestServer({
+      agencies: soloAgency(),
+      authenticate: jwtAuthenticate({ issuer, audience: 'bureau' }),
+    })
+
+    const refused = await server.post('/mcp', raw('tools/list'), rawHeaders('tools/list'))
+
+    expect(refused.status).toBe(401)
+    const address = `${server.url}/.well-known/oauth-protected-resource/mcp`
+    expect(refused.headers.get('www-authenticate')).toBe(`Bearer resource_metadata="${address}"`)
+    for (const url of [address, `${server.url}/.well-known/oauth-protected-resource`]) {
+      expect(await (await fetch(url)).json()).toEqual({
+        resource: `${server.url}/mcp`,
+        authorization_servers: [issuer],
+        bearer_methods_supported: ['header'],
+      })
+    }
+  })
+
+  test('without an issuer there is no such metadata', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+
+    const refused = await server.post('/mcp', raw('tools/list'), rawHeaders('tools/list'))
+
+    expect(refused.headers.get('www-authenticate')).toBe('Bearer')
+    const headers = { authorization: 'Bearer right' }
+    expect((await server.get('/.well-known/oauth-protected-resource/mcp', headers)).status).toBe(404)
   })
 })
 

@@ -147,7 +147,7 @@ export function agencyServer(resume: boolean): Server {
       user_context: context,
       ...body,
       message,
-      approvals,
+      ...(approvals && { approvals }),
       ...(resume && { on_disconnect: 'continue' }),
     })
   return {

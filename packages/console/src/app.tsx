@@ -132,6 +132,11 @@ const platformPages = [
   platformPage('/webhooks', () => import('./platform/webhooks-page.tsx'), 'WebhooksPage'),
   platformPage('/files', () => import('./platform/files-page.tsx'), 'FilesPage'),
 ] as const
+const inbox = createRoute({
+  getParentRoute: () => server,
+  path: '/inbox',
+  component: lazyRouteComponent(() => import('./inbox/inbox-page.tsx'), 'InboxPage'),
+})
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -141,7 +146,7 @@ const settings = createRoute({
 const router = createRouter({
   routeTree: root.addChildren([
     home,
-    server.addChildren([play, playAgency, graph, graphAgency, runs, run]),
+    server.addChildren([play, playAgency, graph, graphAgency, runs, run, inbox]),
     platform.addChildren(platformPages),
     settings,
   ]),

@@ -8,6 +8,8 @@ export type FaceAgency = {
   /** Names it in this server: the route name of the self-hosted server, the id of an integration of the platform. */
   readonly name: string
   readonly agency: Agency
+  /** The agent that is addressed when the caller names none. Default: the first entry point. */
+  readonly defaultAgent?: string
   /** Seconds since the epoch. */
   readonly createdAt: number
   /** True: its users may have to sign in while a run works, which takes a stream. */
@@ -20,6 +22,10 @@ export type AskedRun = {
   readonly input: RunInput
   /** True: the run goes on when its client leaves, and is found again until a while after its end. */
   readonly kept: boolean
+  /** Whom the caller says that it asks for. A server that trusts its callers charges them; no other may rely on it. */
+  readonly onBehalfOf?: string
+  /** The run whose conversation this one goes on with, of a server that keeps conversations; `history` is empty then. */
+  readonly continues?: string
 }
 
 /** A run that a face follows. */

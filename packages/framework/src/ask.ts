@@ -52,19 +52,26 @@ const AskChecks = z.strictObject({
 /** A reader this many events behind holds the model back. */
 const MAX_UNREAD_EVENTS = 1_000
 
+/** An agency, and what each of its agents answers with, by name. */
+type Answering<Answers> = Agency & { readonly '~answers'?: Answers }
+
+/** How a run ended; `output` is what its agents answer with, or null when there is no answer. */
+type Asked<Output> = RunEnded & { readonly output: Output | null }
+
 /**
  * Runs an agency once in this process, without a server: for scripts and tests. A failed run is an answer too, with an
  * `error`. Connections to tool servers are closed when it returns.
  *
  * @throws ConfigError an option is not valid.
  */
-export async function ask(
-  agency: Agency,
+export async function ask<Answers extends object, Name extends keyof Answers & string = keyof Answers & string>(
+  agency: Answering<Answers>,
   message: string | readonly WireItem[],
-  options: AskOptions = {},
-): Promise<RunEnded> {
+  options: AskOptions & { readonly agent?: Name } = {},
+): Promise<Asked<Answers[Name]>> {
   readOptions('ask', AskChecks, options)
-  return execute(agency, message, { options, sink: NO_READER, control: new RunControl() })
+  const ended = await execute(agency, message, { options, sink: NO_READER, control: new RunControl() })
+  return ended as Asked<Answers[Name]>
 }
 
 /**

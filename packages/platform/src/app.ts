@@ -13,6 +13,7 @@ import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
 import { consumerTokenRoutes } from './consumer-tokens/consumer-tokens.routes.ts'
 import { completionRoutes } from './completions/completions.routes.ts'
+import { protocolRoutes } from './completions/protocol-faces.ts'
 import type { Platform } from './context.ts'
 import { platformDocument } from './docs/openapi.ts'
 import { refuseWhenFull } from './http/admission-gate.ts'
@@ -89,7 +90,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   readStrictBodies(app)
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
-  serveRoutes(app, [...ROUTES, ...operatorRoutes], routeSettings(platform))
+  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocolRoutes(platform)], routeSettings(platform))
   serveDocs(app, platform)
   if (platform.config.console)
     consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })

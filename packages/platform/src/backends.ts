@@ -21,10 +21,13 @@ type Backends = {
   readonly close: () => Promise<void>
 }
 
+/** Without Redis a process serves all the same, and need not wait long for it. */
+const FIRST_CONNECT_MS = 2_000
+
 /**
  * The only place that chooses: Redis where a URL is given, else the memory of this process.
  *
- * @throws ConfigError Redis cannot be reached.
+ * @throws ConfigError Redis refuses the connection.
  */
 export async function openBackends(
   { redisUrl }: Pick<PlatformConfig, 'redisUrl'>,
@@ -36,7 +39,9 @@ export async function openBackends(
     return { logs, control: NO_OTHERS, oauthStates: new MemoryOAuthStateRegistry(), close: () => logs.close() }
   }
   const onError = (error: Error): void => log.error({ err: error }, 'Redis: connection lost')
-  const redis = await connectRedis({ url: redisUrl, onError })
+  const redis = await connectRedis({ url: redisUrl, onError, firstConnectMs: FIRST_CONNECT_MS, mayBeAway: true })
+  if (!redis.commands.isReady)
+    log.warn('Redis cannot be reached: runs of other processes are followed by their records')
   const logs = await RedisRunLogs.open(redis)
   const control = await RedisControlChannel.open(redis, onMessage)
   // Apart from those of a self-hosted server on the same Redis: a callback belongs to one of the two.

@@ -16,6 +16,9 @@ export const PlatformEnvironment = z.object({
     .string()
     .optional()
     .describe('`postgres://…` for several processes. Default: the embedded database in BUREAU_DATA.'),
+  DATABASE_CONNECTIONS: whole(2, 1_000)
+    .optional()
+    .describe('Connections of one process to PostgreSQL. Default: 10, with `?pgbouncer=true` 5.'),
   DATABASE_DIRECT_URL: z
     .string()
     .optional()
@@ -26,7 +29,7 @@ export const PlatformEnvironment = z.object({
   REDIS_URL: z
     .url({ protocol: /^rediss?$/ })
     .optional()
-    .describe('Carries live events and wake-ups between processes. Not needed by one process.'),
+    .describe('Carries live events and wake-ups between processes. Not needed by one process, nor to start.'),
   PUBLIC_BASE_URL: address.optional().describe('Where clients reach the API. Default: the host that a request names.'),
   PUBLIC_STREAM_URL: address.optional().describe('Where clients reach streams. Default: PUBLIC_BASE_URL.'),
   PLATFORM_ID: z
@@ -100,6 +103,8 @@ export const PlatformEnvironment = z.object({
 export type PlatformConfig = {
   readonly dataFolder: string
   readonly databaseUrl: string
+  /** Undefined: as the database chooses. */
+  readonly databaseConnections: number | undefined
   /** The database itself, past any pooler. Undefined: it is embedded, or only a pooler can be reached. */
   readonly directUrl: string | undefined
   readonly redisUrl: string | undefined
@@ -153,6 +158,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
   return Object.freeze({
     dataFolder: env.BUREAU_DATA,
     databaseUrl,
+    databaseConnections: env.DATABASE_CONNECTIONS,
     directUrl: directUrlOf(env, databaseUrl),
     redisUrl: env.REDIS_URL,
     publicBaseUrl: env.PUBLIC_BASE_URL,

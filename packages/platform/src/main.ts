@@ -72,7 +72,8 @@ export async function openPlatform(options: PlatformOptions): Promise<OpenPlatfo
   try {
     mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
     const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
-    const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
+    const { databaseUrl, databaseConnections: connections, platformId: issuer } = config
+    const store = await openPlatformStore({ databaseUrl, connections, masterKey, issuer })
     return await equipOrClose(store, { makesFirstOwner: false, ...options, config, log })
   } catch (error) {
     throw startError(error, config)
@@ -126,6 +127,7 @@ export async function equipPlatform(
   const startUp: StartUp = { isOver: !makesFirstOwner }
   const registry = backends.oauthStates
   const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
+  const webhooks = startDelivering({ store, attachmentAccess, log })
   const executor: RunExecutor = new RunExecutor({
     store,
     logs,
@@ -134,10 +136,6 @@ export async function equipPlatform(
       await executeRun(run, { ...config, store, agencies, signIns, attachmentAccess, blobs, mounts, log })
       webhooks.wake()
     },
-  })
-  const webhooks = new WebhookDeliverer({
-    deliver: () => deliverWebhooks({ store, attachmentAccess, log }),
-    onError: (error) => log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
   })
   const replica = await startReplica(config, { store, executor, logs, control, webhooks, log })
   Object.assign(listener, { executor, replica })
@@ -174,15 +172,11 @@ export async function equipPlatform(
   return { platform, app }
 }
 
-type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'log'> & {
-  readonly webhooks: WebhookDeliverer
-}
+type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'webhooks' | 'log'>
 
 /** This process among those that work on the same records: it takes up what others have left behind. */
-function startReplica(
-  config: PlatformConfig,
-  { store, executor, logs, control, webhooks, log }: AmongOthers,
-): Promise<Replica> {
+function startReplica(config: PlatformConfig, among: AmongOthers): Promise<Replica> {
+  const { store, executor, logs, control, webhooks, log } = among
   return Replica.start({
     db: store.db,
     version: VERSION,
@@ -200,6 +194,13 @@ function startReplica(
     onDeaths: () => control.tell({ type: 'lost_runs' }),
     hasSuspect: () => executor.hasSuspect,
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
+  })
+}
+
+function startDelivering(sender: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>): WebhookDeliverer {
+  return new WebhookDeliverer({
+    deliver: () => deliverWebhooks(sender),
+    onError: (error) => sender.log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
   })
 }
 

@@ -10,6 +10,8 @@ import { loadServerKey } from './security/server-key.ts'
 type PlatformStoreOptions = {
   /** See `openDatabase`. */
   readonly databaseUrl: string
+  /** See `openDatabase`. */
+  readonly connections?: number | undefined
   /** 32 bytes, from `parseMasterKey` or `loadMasterKeyFile`. */
   readonly masterKey: Uint8Array
   /** Names this installation in its API keys, e.g. its public address. Keys of another one are refused. */
@@ -29,7 +31,7 @@ export type PlatformStore = {
 
 /** @throws ConfigError the database cannot be opened. @throws SealError the master key is not that of the database. */
 export async function openPlatformStore(options: PlatformStoreOptions): Promise<PlatformStore> {
-  const db = await openDatabase(options.databaseUrl)
+  const db = await openDatabase(options.databaseUrl, { connections: options.connections })
   try {
     return await equipStore(db, options)
   } catch (error) {

@@ -91,6 +91,7 @@ export {
 } from './run-log/run-log.ts'
 export { hasEverything, readResumePoint } from './run-log/resume-point.ts'
 export { COALESCE_MS, RunRecorder } from './run-log/run-recorder.ts'
+export { StoredRunFollower } from './run-log/stored-run-follower.ts'
 export { StoredRunLog } from './run-log/stored-run-log.ts'
 export { StreamBroken } from './run-log/stream-broken.ts'
 export { KeptRuns } from './runs/kept-runs.ts'

@@ -1,6 +1,6 @@
+import { partsOf } from '@bureau/client'
 import type { RecentRunDetail } from '@bureau/protocol'
 import { type Chat, newChat, titleOf, type Turn } from './chat.ts'
-import { partsOfMessages } from './parts-of-messages.ts'
 
 /** A chat that goes on where a run has ended, with the same agent, history, context and instructions. */
 export function chatOfRun(run: RecentRunDetail): Chat {
@@ -13,7 +13,7 @@ export function chatOfRun(run: RecentRunDetail): Chat {
     agent: run.agent,
     run: run.run_id,
     status: run.status === 'running' ? 'lost' : run.status,
-    parts: partsOfMessages(messages ?? []),
+    parts: partsOf(messages ?? []),
     messages: run.status === 'failed' ? [] : (messages ?? []),
     usage: run.usage,
     error: run.error,

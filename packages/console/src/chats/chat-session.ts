@@ -1,6 +1,6 @@
-import { BureauError, type Client, type Run, type StreamEvent } from '@bureau/client'
-import type { CancelMode, RunRequest } from '@bureau/protocol'
-import { bodyOf, type Chat, type ChatFile, historyOf, messageOf, titleOf, type Turn } from './chat.ts'
+import { BureauError, type Client, type Part, partsOf, type Run, type StreamEvent } from '@bureau/client'
+import type { CancelMode, Message, RunRequest } from '@bureau/protocol'
+import { addUsage, bodyOf, type Chat, type ChatFile, historyOf, messageOf, titleOf, type Turn } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 import { timed } from './call-times.ts'
 
@@ -11,6 +11,14 @@ export type LoggedEvent = { readonly at: number; readonly turn: string; readonly
 
 /** A message as somebody has written it. */
 type Draft = { readonly text: string; readonly files: readonly ChatFile[] }
+
+/** What a person says to a call that waits. */
+type CallDecision = {
+  readonly approve: boolean
+  readonly reason?: string
+  /** Other arguments, as JSON text. */
+  readonly edited?: string
+}
 
 /** What a view shows: another object after every change. */
 export type SessionView = {
@@ -32,13 +40,14 @@ export class ChatSession {
   #run: Run | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   readonly #events: LoggedEvent[] = []
+  /** On calls of a run that the server has forgotten, until all are decided on. */
+  #decided: readonly object[] = []
   #times: Turn['times'] = {}
 
   constructor(chat: Chat, client: Client<RunRequest>, store: ChatStore) {
     this.#client = client
     this.#store = store
     this.#view = { chat, busy: false, connection: null, queued: null, eventCount: 0 }
-    if (chat.turns.at(-1)?.status === 'running') void this.#comeBack()
   }
 
   get view(): SessionView {
@@ -48,6 +57,11 @@ export class ChatSession {
   /** The events of the runs that this page has followed: one list, which grows at its end. */
   get events(): readonly LoggedEvent[] {
     return this.#events
+  }
+
+  /** What the next message is sent behind. */
+  get history(): readonly Message[] {
+    return historyOf(this.#view.chat)
   }
 
   subscribe = (changed: () => void): (() => void) => {
@@ -60,14 +74,13 @@ export class ChatSession {
     if (this.#view.busy) return this.#change({ queued: draft })
     const { chat } = this.#view
     const turn = newTurn(chat, draft)
-    const history = historyOf(chat)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
     this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn] }, busy: true })
     this.#save()
     const run = this.#client.stream({
       chat: chat.id,
       message: messageOf(draft),
-      body: { ...bodyOf(chat.options), recipient_agent: chat.agent, chat_history: history },
+      body: { ...bodyOf(chat.options), recipient_agent: chat.agent },
     })
     void this.#follow(run, turn.id, { live: true })
   }
@@ -91,6 +104,44 @@ export class ChatSession {
     await this.#run?.cancel(mode)
   }
 
+  /**
+   * Decides on a call that waits; the run goes on once all are decided on.
+   *
+   * @throws BureauError e.g. because somebody else has decided.
+   */
+  async decide(callId: string, decision: CallDecision): Promise<void> {
+    const turn = this.#view.chat.turns.at(-1)
+    if (turn?.status !== 'waiting') throw new Error('This call does not wait any more.')
+    const run = this.#run
+    if (!run) return this.#decideAgain(turn, callId, decision)
+    const { approve, reason, edited } = decision
+    const next = approve
+      ? await run.approve(callId, { ...(reason && { reason }), ...(edited && { arguments: edited }) })
+      : await run.reject(callId, reason)
+    this.#changeTurn(turn.id, { parts: run.parts })
+    if (next) this.#goOn(next, turn.id)
+  }
+
+  /** The server has forgotten the run; what its calls need to go on is in the chat. */
+  #decideAgain(turn: Turn, callId: string, { approve, reason, edited }: CallDecision): void {
+    const part = turn.parts.find(({ id }) => id === callId)
+    const token = part?.type === 'tool' ? part.approval?.token : undefined
+    this.#decided = [...this.#decided, { call_id: callId, approve, reason, arguments: edited, token }]
+    const parts = turn.parts.map((each) => (each === part && each.type === 'tool' ? begun(each) : each))
+    this.#changeTurn(turn.id, { parts })
+    if (parts.some((each) => each.type === 'tool' && each.approval)) return
+    const { id, options, agent } = this.#view.chat
+    const body: object = { ...bodyOf(options), recipient_agent: agent, approvals: this.#decided }
+    this.#decided = []
+    this.#goOn(this.#client.stream({ chat: id, message: NO_MESSAGE, body }), turn.id, parts)
+  }
+
+  #goOn(run: Run, turnId: string, before?: readonly Part[]): void {
+    this.#changeTurn(turnId, { status: 'running', endedAt: null })
+    this.#change({ busy: true })
+    void this.#follow(run, turnId, { live: true, before })
+  }
+
   configure(changes: Partial<Pick<Chat, 'agent' | 'options' | 'title'>>): void {
     this.#change({ chat: { ...this.#view.chat, ...changes } })
     if (this.#view.chat.turns.length > 0) this.#save()
@@ -100,17 +151,22 @@ export class ChatSession {
   takeOver(chat: Chat): void {
     if (this.#view.busy || chat.updatedAt <= this.#view.chat.updatedAt) return
     this.#change({ chat })
-    if (chat.turns.at(-1)?.status === 'running') void this.#comeBack()
+    void this.comeBack()
   }
 
-  /** The run that this page was following before it was loaded again. */
-  async #comeBack(): Promise<void> {
-    const turn = this.#view.chat.turns.at(-1)!
+  /** Follows the run that this page was following before it was loaded again, if there is one. */
+  async comeBack(): Promise<void> {
+    const { chat } = this.#view
+    const turn = chat.turns.at(-1)
+    if (turn?.status !== 'running' && turn?.status !== 'waiting') return
     this.#change({ busy: true })
     try {
-      const run = await this.#client.attach({ chat: this.#view.chat.id })
+      const run = await this.#client.attach({ chat: chat.id })
+      // It is replayed from its start.
+      if (run) this.#changeTurn(turn.id, { status: 'running', messages: [], usage: null })
       if (run) return await this.#follow(run, turn.id, { live: false })
-      this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
+      // What a call that waits needs is kept in the chat.
+      if (turn.status === 'running') this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
     } catch (error) {
       this.#changeTurn(turn.id, { status: 'failed', error: describe(error), endedAt: Date.now() })
     }
@@ -118,10 +174,10 @@ export class ChatSession {
     this.#save()
   }
 
-  async #follow(run: Run, turnId: string, { live }: { readonly live: boolean }): Promise<void> {
+  async #follow(run: Run, turnId: string, { live, before = [] }: Following): Promise<void> {
     this.#run = run
     this.#times = {}
-    const commit = (): void => this.#commit(run, turnId)
+    const commit = (): void => this.#commit(run, turnId, before)
     const off = run.subscribe(() => {
       this.#timer ??= setTimeout(commit, COMMIT_MS)
     })
@@ -136,12 +192,31 @@ export class ChatSession {
     )
     off()
     commit()
-    this.#changeTurn(turnId, { ...ended, endedAt: Date.now() })
-    this.#run = undefined
-    const { queued } = this.#view
+    this.#end(turnId, ended)
+    // The outputs of calls that began in another run are in the messages alone.
+    if (before.length > 0 && ended.status !== 'failed') this.#changeTurn(turnId, { parts: this.#partsOf(turnId) })
+    this.#next()
+  }
+
+  /** What a run does after an approval is added to what it did before. */
+  #end(turnId: string, ended: Pick<Turn, 'status' | 'messages' | 'usage' | 'error'>): void {
+    const before = this.#view.chat.turns.find(({ id }) => id === turnId)
+    const messages = ended.status === 'failed' ? [] : [...(before?.messages ?? []), ...ended.messages]
+    const usage = addUsage(before?.usage ?? null, ended.usage)
+    this.#changeTurn(turnId, { ...ended, messages, usage, endedAt: Date.now() })
+    if (ended.status !== 'waiting') this.#run = undefined
+  }
+
+  #partsOf(turnId: string): readonly Part[] {
+    return partsOf(this.#view.chat.turns.find(({ id }) => id === turnId)?.messages ?? [])
+  }
+
+  /** Nothing goes on any more: a message that has waited is sent, unless the run was stopped or failed. */
+  #next(): void {
+    const { queued, chat } = this.#view
     this.#change({ busy: false, connection: null, queued: null })
     this.#save()
-    if (queued && ended.status === 'completed') this.send(queued)
+    if (queued && chat.turns.at(-1)?.status === 'completed') this.send(queued)
   }
 
   /** Keeps the events. When calls began and ended is known of runs alone that are seen while they happen. */
@@ -157,10 +232,10 @@ export class ChatSession {
     }
   }
 
-  #commit(run: Run, turnId: string): void {
+  #commit(run: Run, turnId: string, before: readonly Part[]): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#changeTurn(turnId, { parts: run.parts, times: this.#times })
+    this.#changeTurn(turnId, { parts: [...before, ...run.parts], times: this.#times })
     this.#change({ connection: run.connection, eventCount: this.#events.length })
   }
 
@@ -179,6 +254,21 @@ export class ChatSession {
     this.#change({ chat: { ...this.#view.chat, updatedAt: Date.now() } })
     void this.#store.save(this.#view.chat)
   }
+}
+
+type Following = {
+  /** False: the events of before come again. */
+  readonly live: boolean
+  /** What there was to show of the run that this one continues. */
+  readonly before?: readonly Part[] | undefined
+}
+
+/** A run that goes on after an approval has no message of its own. */
+const NO_MESSAGE = undefined as unknown as string
+
+function begun(part: Extract<Part, { type: 'tool' }>): Part {
+  const { approval: _, ...rest } = part
+  return { ...rest, state: 'running' }
 }
 
 function newTurn(chat: Chat, { text, files }: Draft): Turn {

@@ -3,7 +3,10 @@ import type { Chat } from './chat.ts'
 
 const STORE = 'chats'
 
-export type ChatHead = Pick<Chat, 'id' | 'agency' | 'title' | 'updatedAt'>
+export type ChatHead = Pick<Chat, 'id' | 'agency' | 'title' | 'updatedAt'> & {
+  /** The last run waits until somebody has decided on its calls. */
+  readonly waits: boolean
+}
 
 /**
  * The chats of this browser with this server, in its IndexedDB. Where that is forbidden, chats last as long as the page.
@@ -29,11 +32,14 @@ export class ChatStore {
     this.#others.addEventListener('message', ({ data }) => changed(String(data)))
   }
 
-  async list(agency: string): Promise<ChatHead[]> {
+  /** Those of an agency, or of all, latest first. */
+  async list(agency?: string): Promise<ChatHead[]> {
     const chats = (await this.#ask<Chat[]>('readonly', (store) => store.getAll())) ?? [...this.#unkept.values()]
     return chats
-      .filter((chat) => chat.agency === agency)
-      .map(({ id, title, updatedAt }) => ({ id, agency, title, updatedAt }))
+      .filter((chat) => (agency ?? chat.agency) === chat.agency)
+      .map(({ id, title, updatedAt, turns, ...chat }) => {
+        return { id, agency: chat.agency, title, updatedAt, waits: turns.at(-1)?.status === 'waiting' }
+      })
       .toSorted((a, b) => b.updatedAt - a.updatedAt)
   }
 

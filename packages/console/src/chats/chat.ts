@@ -94,3 +94,17 @@ export function bodyOf({ context, instructions, model }: ChatOptions) {
     ...(model && { client_config: { model } }),
   }
 }
+
+/** What two parts of a run have spent together: each reports its own. */
+export function addUsage(before: Usage | null, after: Usage | null): Usage | null {
+  if (!before || !after) return after ?? before
+  const names = [
+    'request_count',
+    'cached_tokens',
+    'input_tokens',
+    'output_tokens',
+    'total_tokens',
+    'total_cost',
+  ] as const
+  return { ...after, ...Object.fromEntries(names.map((name) => [name, before[name] + after[name]])) }
+}

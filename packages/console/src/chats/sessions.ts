@@ -54,11 +54,11 @@ export class Sessions {
       url: addressOf(encodeURIComponent(chat.agency)),
       headers: () => authorization(),
       resume: true,
-      // The chat sends its history itself.
-      histories: { get: () => [], set: () => new Map() },
+      histories: { get: () => session.history, set: () => undefined },
     })
-    const session = new ChatSession(chat, client, this.store)
+    const session: ChatSession = new ChatSession(chat, client, this.store)
     this.#live.set(chat.id, session)
+    void session.comeBack()
     return session
   }
 }

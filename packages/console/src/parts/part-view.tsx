@@ -6,6 +6,7 @@ import { parsed } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
 import type { Turn } from '../chats/chat.ts'
+import { ApprovalCard } from './approval-card.tsx'
 import { NestedCard, ToolCard } from './tool-card.tsx'
 
 type TreeProps = {
@@ -65,8 +66,10 @@ const PartView = memo(function PartView({ part, times }: ViewProps) {
       return <Answer text={part.text} streaming={part.state === 'streaming'} />
     case 'reasoning':
       return <Reasoning text={part.text} streaming={part.state === 'streaming'} />
-    case 'tool':
-      return <ToolCard part={part} times={times} />
+    case 'tool': {
+      const { approval } = part
+      return approval ? <ApprovalCard part={{ ...part, approval }} /> : <ToolCard part={part} times={times} />
+    }
     case 'sign-in':
       return <SignIn part={part} />
     case 'file':

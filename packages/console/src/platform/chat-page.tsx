@@ -1,7 +1,7 @@
+import { partsOf } from '@bureau/client'
 import type { ChatMessage, PlatformChat } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { partsOfMessages, textOf } from '../chats/parts-of-messages.ts'
 import { PartTree } from '../parts/part-view.tsx'
 import { ask } from '../server/request.ts'
 import { Status } from '../ui/badge.tsx'
@@ -133,7 +133,7 @@ function RunOfChat({ run, messages }: { readonly run: string; readonly messages:
         </div>
       ))}
       <div className="flex min-w-0 flex-col gap-2.5">
-        <PartTree parts={partsOfMessages(messages.map(({ item }) => item))} parent={null} times={{}} />
+        <PartTree parts={partsOf(messages.map(({ item }) => item))} parent={null} times={{}} />
         {failed?.error && (
           <p className="rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">{failed.error.message}</p>
         )}
@@ -147,4 +147,11 @@ function RunOfChat({ run, messages }: { readonly run: string; readonly messages:
       </p>
     </article>
   )
+}
+
+type Content = readonly { readonly text?: string }[]
+
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  return Array.isArray(content) ? (content as Content).map(({ text }) => text ?? '').join('') : ''
 }

@@ -1,11 +1,11 @@
 import { useNavigate } from '@tanstack/react-router'
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { Button, IconButton } from '../ui/button.tsx'
 import { moment } from '../ui/format.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { newChat } from '../chats/chat.ts'
-import type { ChatHead } from '../chats/chat-store.ts'
 import { useSessions } from '../chats/sessions.ts'
+import { useChats } from '../chats/use-chats.ts'
 
 type Props = { readonly agency: string; readonly open: string }
 
@@ -50,7 +50,7 @@ function Chats({ agency, open, onPicked }: Props & { readonly onPicked: () => vo
       <Button icon="plus" className="mb-1" onClick={() => go(newChat(agency).id)}>
         New chat
       </Button>
-      {chats.map(({ id, title, updatedAt }) => (
+      {chats.map(({ id, title, updatedAt, waits }) => (
         <div
           key={id}
           className={`group/chat flex items-center rounded-lg ${id === open ? 'bg-hover' : 'hover:bg-hover'}`}
@@ -62,7 +62,9 @@ function Chats({ agency, open, onPicked }: Props & { readonly onPicked: () => vo
             onClick={() => go(id)}
           >
             <span className="block truncate text-[13px]">{title}</span>
-            <span className="block text-xs text-soft">{moment(updatedAt)}</span>
+            <span className={`block text-xs ${waits ? 'text-warn' : 'text-soft'}`}>
+              {waits ? 'waits for you' : moment(updatedAt)}
+            </span>
           </button>
           <IconButton
             icon="trash"
@@ -75,15 +77,4 @@ function Chats({ agency, open, onPicked }: Props & { readonly onPicked: () => vo
       {chats.length === 0 && <p className="px-2 text-xs text-soft">Chats stay in this browser.</p>}
     </div>
   )
-}
-
-function useChats(agency: string): readonly ChatHead[] {
-  const { store } = useSessions()
-  const [chats, setChats] = useState<readonly ChatHead[]>([])
-  useEffect(() => {
-    const read = (): void => void store.list(agency).then(setChats, () => {})
-    read()
-    return store.subscribe(read)
-  }, [store, agency])
-  return chats
 }

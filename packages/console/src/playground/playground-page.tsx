@@ -6,6 +6,7 @@ import { type AgentNode, agentsOf, metadataQuery, routesQuery } from '../server/
 import { IconButton } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
 import { Empty, Failure, Loading } from '../ui/page.tsx'
+import { type Decide, DecideContext } from '../parts/approval-card.tsx'
 import { ChatList } from './chat-list.tsx'
 import type { ChatSession, SessionView } from '../chats/chat-session.ts'
 import { Composer } from './composer.tsx'
@@ -69,6 +70,7 @@ function OpenPlayground({ agency, session }: { readonly agency: string; readonly
   const last = view.chat.turns.at(-1)
   const addressed = addressedAgent(metadata.data, view.chat.agent)
   const replies = last?.status === 'completed' ? (addressed?.quickReplies ?? []) : []
+  const decide: Decide = (callId, decision) => session.decide(callId, decision)
   const say = (text: string): void => session.send({ text, files: [] })
   return (
     <div className="flex h-full min-h-0">
@@ -80,12 +82,14 @@ function OpenPlayground({ agency, session }: { readonly agency: string; readonly
             <Failure error={metadata.error} retry={() => void metadata.refetch()} />
           </div>
         )}
-        <Transcript
-          session={session}
-          view={view}
-          opening={addressed && <Opening agent={addressed} say={say} />}
-          closing={<Suggestions texts={replies} pick={say} />}
-        />
+        <DecideContext value={view.busy ? undefined : decide}>
+          <Transcript
+            session={session}
+            view={view}
+            opening={addressed && <Opening agent={addressed} say={say} />}
+            closing={<Suggestions texts={replies} pick={say} />}
+          />
+        </DecideContext>
         <div className="px-3 pt-1 pb-3">
           <Composer session={session} view={view} onOptions={() => setOptions(true)} />
         </div>

@@ -12,13 +12,14 @@ const AGENCIES: Section = {
     { to: '/play', label: 'Playground', icon: 'chat' },
     { to: '/graph', label: 'Graph', icon: 'graph' },
     { to: '/runs', label: 'Runs', icon: 'runs' },
+    { to: '/inbox', label: 'Inbox', icon: 'inbox' },
   ],
 }
 
 const PLATFORM: Section = {
   label: 'Platform',
   items: [
-    { to: '/platform/chats', label: 'Chats', icon: 'inbox' },
+    { to: '/platform/chats', label: 'Chats', icon: 'chat' },
     { to: '/platform/runs', label: 'Runs', icon: 'runs' },
     { to: '/platform/usage', label: 'Usage', icon: 'chart' },
     { to: '/platform/members', label: 'Members', icon: 'users' },

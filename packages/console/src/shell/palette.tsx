@@ -1,8 +1,7 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { type KeyboardEvent, useEffect, useState } from 'react'
-import type { ChatHead } from '../chats/chat-store.ts'
-import { useSessions } from '../chats/sessions.ts'
+import { type KeyboardEvent, useState } from 'react'
+import { useChats } from '../chats/use-chats.ts'
 import { agentsOf, metadataQuery, routesQuery } from '../server/queries.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
@@ -84,7 +83,7 @@ function useEntries(): readonly Entry[] {
   const { data: routes } = useQuery(routesQuery)
   const agencies = routes?.agencies ?? []
   const metadata = useQueries({ queries: agencies.map((agency) => metadataQuery(agency)) })
-  const chats = useChatsOf(agencies)
+  const chats = useChats()
   const play = (agency: string, chat?: string) => (): void =>
     void navigate({ to: '/play/$agency', params: { agency }, search: chat === undefined ? {} : { chat } })
   const graph = (agency: string) => (): void => void navigate({ to: '/graph/$agency', params: { agency } })
@@ -131,22 +130,4 @@ function useEntries(): readonly Entry[] {
       go: play(agency, id),
     })),
   ]
-}
-
-function useChatsOf(agencies: readonly string[]): readonly ChatHead[] {
-  const { store } = useSessions()
-  const [chats, setChats] = useState<readonly ChatHead[]>([])
-  const names = agencies.join(' ')
-  useEffect(() => {
-    void Promise.all(
-      names
-        .split(' ')
-        .filter(Boolean)
-        .map((agency) => store.list(agency)),
-    ).then(
-      (lists) => setChats(lists.flat()),
-      () => {},
-    )
-  }, [store, names])
-  return chats
 }

@@ -1,6 +1,7 @@
 import { type Call, errorGate, type Logger, param, type Route, type RouteSpec, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { baseUrlOf } from '../base-url.ts'
 import type { FaceAgency, FaceHost } from '../face-host.ts'
 import type { Threads } from '../threads.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
@@ -104,13 +105,12 @@ async function agencyOf({ host }: A2aOptions, call: Call): Promise<FaceAgency> {
 }
 
 function sendCard(
-  { version, needsToken, serverUrl }: A2aOptions,
+  { version, needsToken, ...options }: A2aOptions,
   served: FaceAgency,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const baseUrl = (serverUrl ?? `${request.protocol}://${request.host}`).replace(/\/+$/, '')
-  const card = agentCard(served, { baseUrl, version, needsToken })
+  const card = agentCard(served, { baseUrl: baseUrlOf(options, request), version, needsToken })
   const tag = cardTag(card)
   const scope = needsToken ? 'private' : 'public'
   reply.header('cache-control', `${scope}, max-age=${CARD_MAX_AGE_SECONDS}`).header('etag', tag)

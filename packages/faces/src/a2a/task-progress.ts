@@ -10,6 +10,12 @@ type Status = { readonly state: TaskState; readonly message?: object; readonly t
 
 const ARTIFACT_ID = 'answer'
 
+/** Of a run that waits for a person's decision. */
+const NO_APPROVALS = {
+  code: 'approval_required',
+  message: 'A person has to approve what the agency wants to do, which is not possible through this protocol.',
+}
+
 /**
  * How far a task is, as a function of the events of its run. The answer is its one artifact: it grows by the text of the
  * message that is being written, and is replaced when another message begins.
@@ -117,9 +123,7 @@ export class TaskProgress {
     if (status === 'completed') return this.#to('TASK_STATE_COMPLETED')
     if (status === 'cancelled') return this.#to('TASK_STATE_CANCELED')
     const state = error?.code === 'guardrail_tripped' ? 'TASK_STATE_REJECTED' : 'TASK_STATE_FAILED'
-    return this.#to(state, [
-      { text: error?.message ?? 'The run failed.' },
-      { data: { code: error?.code ?? 'run_failed' } },
-    ])
+    const { code, message } = error ?? NO_APPROVALS
+    return this.#to(state, [{ text: message }, { data: { code } }])
   }
 }

@@ -60,7 +60,12 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
   const input = runInput(body, target, options.sideRequests)
   const isStreamed = body.stream === true
   if (!isStreamed && target.served.signsIn) throw new ServiceError('oauth_needs_streaming')
-  const run = await host.begin(request, { served: target.served, input, kept: false })
+  const run = await host.begin(request, {
+    served: target.served,
+    input,
+    kept: false,
+    ...(body.user && { onBehalfOf: body.user }),
+  })
   const { agent, model } = target
   if (isStreamed) {
     const functions = new Set(input.callerOptions?.functions?.map(({ name }) => name))

@@ -52,6 +52,7 @@ export const ChatRequest = z
     response_format: ResponseFormat.nullish(),
     max_completion_tokens: z.int().positive().nullish(),
     max_tokens: z.int().positive().nullish(),
+    user: z.string().max(1_024).nullish().describe('Of the platform: the consumer that is charged.'),
     user_context: z
       .record(z.string(), z.unknown())
       .nullish()

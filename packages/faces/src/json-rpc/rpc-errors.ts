@@ -8,8 +8,19 @@ export const METHOD_NOT_FOUND = -32601
 const INVALID_REQUEST = -32600
 const INTERNAL_ERROR = -32603
 
-/** Errors of a route that speaks JSON-RPC, before a request of the protocol was read. Our own code is in `data`. */
-export const rpcErrorHandler = errorGate(refusedOf)
+type ErrorHandler = ReturnType<typeof errorGate>
+
+/**
+ * Errors of a route that speaks JSON-RPC, before a request of the protocol was read. Our own code is in `data`.
+ *
+ * @param challengeOf - Headers of a 401.
+ */
+export function rpcErrorHandler(challengeOf: (request: FastifyRequest) => Record<string, string>): ErrorHandler {
+  return errorGate((error, request) => {
+    const refused = refusedOf(error, request)
+    return refused.status === 401 ? { ...refused, headers: { ...refused.headers, ...challengeOf(request) } } : refused
+  })
+}
 
 function refusedOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): Refused {
   if (error instanceof InvalidJson) return refused(400, PARSE_ERROR, error.message, 'invalid_json')

@@ -70,15 +70,21 @@ export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Pr
       run.leave()
       throw error
     })
-    if (ended.status !== 'completed') {
-      return failed(ended.error?.code ?? ended.status, ended.error?.message ?? 'The run was cancelled.')
-    }
+    if (ended.status !== 'completed') return notAnswered(ended)
     thread.add(ended.new_messages)
     return answered(ended, thread.id)
   } finally {
     thread.close()
   }
 }
+
+function notAnswered({ status, error }: RunEnded): CallToolResult {
+  if (error) return failed(error.code, error.message)
+  if (status === 'cancelled') return failed(status, 'The run was cancelled.')
+  return failed('approval_required', NO_APPROVALS)
+}
+
+const NO_APPROVALS = 'A person has to approve what the agency wants to do, which is not possible through this protocol.'
 
 /** The thread is named in words as well, because some clients show their model nothing but the text. */
 function answered({ output, run_id, usage }: RunEnded, thread_id: string): CallToolResult {

@@ -1,17 +1,18 @@
 import { type Call, type Route, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { challengeOf, metadataRoutes } from './resource-metadata.ts'
 import { type McpOptions, type McpSdk, mcpServer } from './mcp-server.ts'
 import { METHOD_NOT_FOUND, rpcErrorHandler } from '../json-rpc/rpc-errors.ts'
 
 const MIB = 1_048_576
-const { rawRoute } = routesOf<object, object>()
+const { rawRoute } = routesOf<object, { readonly open?: true }>()
 
 /**
  * `POST /mcp`: the agencies and tools of a server as tools of the Model Context Protocol, in its revisions 2026-07-28 and
  * 2025-11-25 (and those before it that its SDK speaks), without sessions. A client that hangs up ends its calls.
  */
-export function mcpRoutes(options: McpOptions): Route<object, object>[] {
+export function mcpRoutes(options: McpOptions): Route<object, { readonly open?: true }>[] {
   let opening: Promise<McpHandlers> | undefined
   const spec = {
     method: 'POST',
@@ -29,7 +30,7 @@ export function mcpRoutes(options: McpOptions): Route<object, object>[] {
     },
     errors: [],
     maxBodyBytes: 4 * MIB,
-    fastify: { errorHandler: rpcErrorHandler },
+    fastify: { errorHandler: rpcErrorHandler((request) => challengeOf(options, request)) },
   } as const
   const answer = async ({ request }: Call, reply: FastifyReply): Promise<unknown> => {
     options.requireOrigin(request)
@@ -37,7 +38,7 @@ export function mcpRoutes(options: McpOptions): Route<object, object>[] {
     const handlers = await (opening ??= openHandlers(options))
     return handlers.answer(request, reply)
   }
-  return [rawRoute(spec, answer)]
+  return [rawRoute(spec, answer), ...metadataRoutes(options)]
 }
 
 type McpHandlers = { readonly answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown> }

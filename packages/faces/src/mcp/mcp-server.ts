@@ -16,7 +16,7 @@ export type McpTool = {
   /** JSON Schema of an object. */
   readonly inputSchema: object
   /** @throws ServiceError what the caller did wrong. Other errors are not shown. */
-  readonly call: (input: Readonly<Record<string, unknown>>) => Promise<unknown>
+  readonly call: (input: Readonly<Record<string, unknown>>, request: FastifyRequest) => Promise<unknown>
 }
 
 export type McpOptions = {
@@ -27,6 +27,10 @@ export type McpOptions = {
   readonly version: string
   /** @throws ServiceError the request comes from a page that may not call. */
   readonly requireOrigin: (request: FastifyRequest) => void
+  /** Issuers whose tokens the server takes: clients find them by its metadata. Default: none. */
+  readonly authorizationServers?: readonly string[]
+  /** The address under which callers know the server. Default: the one that they have used. */
+  readonly serverUrl?: string | undefined
   readonly log: Logger
 }
 
@@ -74,7 +78,7 @@ export function mcpServer(sdk: McpSdk, options: McpOptions, request: FastifyRequ
     }
     const { signal } = context.mcpReq
     try {
-      if (tool) return resultOf(await tool.call(input))
+      if (tool) return resultOf(await tool.call(input, request))
       return await askAgency(options, { served: served!, input, request, signal, report: progressReport(context) })
     } catch (error) {
       if (error instanceof ServiceError) return failed(error.code, error.message)

@@ -78,6 +78,7 @@ export const ResponsesRequest = z
     service_tier: z.string().max(64).nullish(),
     safety_identifier: z.string().max(64).nullish(),
     prompt_cache_key: z.string().max(64).nullish(),
+    user: z.string().max(1_024).nullish().describe('Of the platform: the consumer that is charged.'),
     user_context: z
       .record(z.string(), z.unknown())
       .nullish()

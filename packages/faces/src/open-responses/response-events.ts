@@ -242,8 +242,9 @@ export class ResponseEvents {
       return { status: 'incomplete', reason: this.#incomplete ?? 'max_output_tokens' }
     }
     if (status === 'failed') return { status }
-    // A host that speaks this protocol lets no run wait for a person.
-    return this.#incomplete === undefined ? { status: 'completed' } : { status: 'incomplete', reason: this.#incomplete }
+    // The protocol cannot ask. On the platform the run waits until somebody has decided there.
+    if (status === 'waiting') return { status: 'incomplete', reason: 'approval_required' }
+    return this.#incomplete === undefined ? { status } : { status: 'incomplete', reason: this.#incomplete }
   }
 }
 

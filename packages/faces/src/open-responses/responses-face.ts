@@ -20,6 +20,8 @@ import { readInput } from './wire-items.ts'
 export type ResponsesOptions = {
   /** Absent: nothing is kept, and what needs it is refused. */
   readonly store?: ResponseStore | undefined
+  /** True: the server keeps conversations, and goes on with the one of the run that `previous_response_id` names. */
+  readonly serverKeeps?: boolean
   /** True: streams hold nothing but what the specification knows, by its names. */
   readonly isStrict: boolean
 }
@@ -67,11 +69,19 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   const owner = await host.callerOf(request, served)
   const earlier = await threadBefore(body, { owner, served, store: options.store })
   const { input, items } = readRun(body, target, earlier)
+  const { user, previous_response_id: previous } = body
+  const continues = options.serverKeeps && previous != null ? runIdOf(previous) : undefined
   const isBackground = body.background ?? false
   if (!body.stream && served.signsIn) throw new ServiceError('oauth_needs_streaming')
-  const run = await host.begin(request, { served, input, kept: isBackground })
+  const run = await host.begin(request, {
+    served,
+    input,
+    kept: isBackground,
+    ...(user && { onBehalfOf: user }),
+    ...(continues !== undefined && { continues }),
+  })
   const { runId } = run
-  const id = `resp_${runId.replaceAll('-', '')}`
+  const id = responseId(runId)
   const stream: ResponseStream = {
     runId,
     describe: responseDescriber(body, { id, model: target.model, isKept }),
@@ -92,6 +102,11 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   const shown = new ResponseEvents(stream)
   return sendEvents(reply, run, (event) => shown.encode(event))
 }
+
+const responseId = (runId: string): string => `resp_${runId.replaceAll('-', '')}`
+
+/** Of a server whose runs have no hyphens in their ids. */
+const runIdOf = (id: string): string => id.replace(/^resp_/, '')
 
 type Answering = { readonly body: ResponsesRequest; readonly events: ResponseEvents; readonly watch?: EncodeEvent }
 
@@ -115,6 +130,10 @@ function isToBeKept(
     if (background && store === false) throw unsupportedParam('store', 'what runs in the background must be stored')
     return store ?? true
   }
+  if (options.serverKeeps) {
+    if (background) throw unsupportedParam('background', 'follow the run by its own routes, or leave it out')
+    return store ?? true
+  }
   const advice = 'this server keeps no responses; its operator can let it (keepResponsesMs), or'
   if (previous != null) throw unsupportedParam('previous_response_id', `${advice} send the whole conversation as input`)
   if (background) throw unsupportedParam('background', `${advice} leave it out`)
@@ -129,8 +148,9 @@ async function threadBefore(
   { previous_response_id: id }: ResponsesRequest,
   { owner, served, store }: Before,
 ): Promise<readonly Message[]> {
-  if (id == null) return []
-  const previous = store?.find(id)
+  // Without a store only a server that keeps conversations has let the request come this far.
+  if (id == null || !store) return []
+  const previous = store.find(id)
   if (!previous || previous.owner !== owner || previous.served.name !== served.name) {
     throw new ApiError(`There is no response ${JSON.stringify(id)}, or it is kept no more.`, {
       status: 404,
@@ -149,7 +169,8 @@ function readRun(
   target: Target,
   earlier: readonly Message[],
 ): { readonly input: RunInput; readonly items: readonly WireItem[] } {
-  const { instructions, history, message, items } = readInput(body.input, earlier)
+  const isElsewhere = earlier.length === 0 && body.previous_response_id != null
+  const { instructions, history, message, items } = readInput(body.input, isElsewhere ? null : earlier)
   const added = [body.instructions ?? '', ...instructions].filter((text) => text !== '').join('\n\n')
   const input: RunInput = {
     message,

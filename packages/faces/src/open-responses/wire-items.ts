@@ -70,12 +70,12 @@ type Conversation = {
 }
 
 /**
- * @param earlier - The conversation that the request goes on with.
+ * @param earlier - The conversation that the request goes on with; null: the server has it.
  * @throws ApiError 400, with the item that is wrong.
  */
 export function readInput(
   input: string | readonly unknown[] | null | undefined,
-  earlier: readonly Message[],
+  earlier: readonly Message[] | null,
 ): Conversation {
   const given = typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : (input ?? [])
   const items = parseEach(InputItem, given, 'input')
@@ -86,18 +86,20 @@ export function readInput(
   const start = spoken.findLastIndex(isOfModel) + 1
   return {
     instructions: items.filter(isInstruction).map(({ content }) => plainText(content)),
-    history: [...earlier, ...spoken.slice(0, start)],
+    history: [...(earlier ?? []), ...spoken.slice(0, start)],
     message: spoken.slice(start),
     items,
   }
 }
 
-function requireUsable(items: readonly WireItem[], earlier: readonly Message[]): void {
-  const known = new Set([...earlier, ...items].flatMap(({ type, call_id: id }) => (isCall(type) && id ? [id] : [])))
+function requireUsable(items: readonly WireItem[], earlier: readonly Message[] | null): void {
+  const known = new Set(
+    [...(earlier ?? []), ...items].flatMap(({ type, call_id: id }) => (isCall(type) && id ? [id] : [])),
+  )
   for (const [index, { type, call_id: id }] of items.entries()) {
     const at = `input[${index}]`
     if (type === 'item_reference') throw unsupportedParam(at, 'send the item itself; clients do so with store: false')
-    if (type === 'function_call_output' && !known.has(id ?? '')) {
+    if (type === 'function_call_output' && earlier && !known.has(id ?? '')) {
       throw invalidParam(`${at}.call_id`, 'neither the input nor the response before it has a call of that id')
     }
     const isKnown = type === undefined || SCHEMAS.has(type) || PASSED_ON.test(type) || type.startsWith('bureau:')

@@ -22,7 +22,7 @@ export async function selectAgent(host: FaceHost, request: FastifyRequest, model
   if (model === null) return onlyAgency(await host.agencies(request))
   const slash = model.indexOf('/')
   const served = await host.agency(request, slash < 0 ? model : model.slice(0, slash))
-  const agent = slash < 0 ? served?.agency.entryPoint.name : model.slice(slash + 1)
+  const agent = slash < 0 ? served && defaultAgentOf(served) : model.slice(slash + 1)
   if (served && agent !== undefined && served.agency.agents.has(agent)) return { served, agent, model }
   const known = (await host.agencies(request)).map(({ name }) => name)
   const shown = known.slice(0, MAX_LISTED).join(', ') + (known.length > MAX_LISTED ? ', …' : '')
@@ -37,8 +37,10 @@ export async function selectAgent(host: FaceHost, request: FastifyRequest, model
 function onlyAgency(agencies: readonly FaceAgency[]): Target {
   const [served, ...others] = agencies
   if (!served || others.length > 0) throw invalidParam('model', 'name an agency, or agency/agent', 'missing')
-  return { served, agent: served.agency.entryPoint.name, model: served.name }
+  return { served, agent: defaultAgentOf(served), model: served.name }
 }
+
+const defaultAgentOf = ({ defaultAgent, agency }: FaceAgency): string => defaultAgent ?? agency.entryPoint.name
 
 const quoted = (text: string): string => JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 

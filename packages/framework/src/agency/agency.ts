@@ -5,19 +5,25 @@ import type { AgencyHandoff } from './handoff.ts'
 import type { AnyAgent, AnyHandoff } from './agent-options.ts'
 import { Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { Agent } from './agent.ts'
+import type { AnswersOf } from './answers.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'
 import type { MessageTool } from './message-tool.ts'
 import { Handoff } from './handoff.ts'
 import { requireUsableToolNames } from './tool-names.ts'
 
-export type AgencyOptions = {
+/** `Entry`, `Member` and `Path` are what the compiler finds out: which agents there are. */
+export type AgencyOptions<
+  Entry extends Agent = Agent,
+  Member extends Agent = Agent,
+  Path extends FlowOption = FlowOption,
+> = {
   /** Shown in metadata. */
   readonly name?: string
   /** The agent, or agents, that may receive a user's message; the first one does unless the request names another. */
-  readonly entryPoint: Agent | readonly Agent[]
+  readonly entryPoint: Entry | readonly Entry[]
   /** Agents that no flow or handoff names. */
-  readonly agents?: readonly Agent[]
-  readonly flows?: readonly FlowOption[]
+  readonly agents?: readonly Member[]
+  readonly flows?: readonly Path[]
   /** Put before every agent's own instructions. */
   readonly sharedInstructions?: string
   /** Context that tools can read in every run; a request's `user_context` wins key by key. */
@@ -45,7 +51,9 @@ const AgencyChecks = z.strictObject({
  * A group of agents with an entry point. A definition only: whatever differs between requests belongs to the run, so one
  * agency serves any number of runs at once.
  */
-export class Agency {
+export class Agency<Entry extends Agent = Agent, Member extends Agent = never, Path extends FlowOption = never> {
+  /** For the compiler alone: what its agents answer with, by name. */
+  declare readonly '~answers'?: AnswersOf<Entry | Member | Path[0 | 1]>
   readonly name: string
   readonly agents: ReadonlyMap<string, Agent>
   readonly entryPoints: readonly Agent[]
@@ -57,7 +65,7 @@ export class Agency {
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
 
   /** @throws ConfigError an option is not valid, or two agents, or two tools of an agent, share a name. */
-  constructor(options: AgencyOptions) {
+  constructor(options: AgencyOptions<Entry, Member, Path>) {
     readOptions('Agency', AgencyChecks, options)
     this.name = options.name ?? 'Unnamed Agency'
     this.entryPoints = Object.freeze([options.entryPoint].flat())

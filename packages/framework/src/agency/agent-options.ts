@@ -4,7 +4,7 @@ import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
 import type { ModelRetry, ModelSettings } from './model-settings.ts'
 import type { MCPServerOAuth } from './oauth-server.ts'
-import type { JsonSchemaOutput } from './output-format.ts'
+import type { OutputType } from './output-format.ts'
 import type { RunContext } from './run-context.ts'
 import type { AnyTool } from './tool.ts'
 import type { McpConfig, ToolServer } from './tool-server.ts'
@@ -68,8 +68,13 @@ export type AnyHandoff = {
   readonly agent: AnyAgent
 }
 
-export type AgentOptions = {
-  readonly name: string
+/** `Name`, `Type` and `Target` are what the compiler finds out: how the agent is called, answers, and whom it hands over to. */
+export type AgentOptions<
+  Name extends string = string,
+  Type extends OutputType = OutputType,
+  Target extends AnyAgent | AnyHandoff = AnyAgent | AnyHandoff,
+> = {
+  readonly name: Name
   /** Text, or a function that writes it for each turn. Default: none. */
   readonly instructions?: string | DynamicText
   /** A prompt template of the default vendor, or a function that chooses it for each turn. */
@@ -79,7 +84,7 @@ export type AgentOptions = {
   /** Shown to agents that may hand over to it. Default: the description. */
   readonly handoffDescription?: string
   /** Agents that it may hand the conversation over to; flows of the kind `handoff` add to them. */
-  readonly handoffs?: readonly (AnyAgent | AnyHandoff)[]
+  readonly handoffs?: readonly Target[]
   /** A model's name, a language model of the AI SDK, or a model object of one's own. Default: the server's model. */
   readonly model?: string | ModelObject
   readonly modelSettings?: ModelSettings
@@ -90,7 +95,7 @@ export type AgentOptions = {
   readonly inputGuardrails?: readonly InputGuardrail[]
   readonly outputGuardrails?: readonly OutputGuardrail[]
   /** What an answer must be. Default: text. */
-  readonly outputType?: 'text' | z.ZodObject | JsonSchemaOutput
+  readonly outputType?: Type
   /** Default `run_llm_again`: the model sees what its tools have returned, and goes on. */
   readonly toolUseBehavior?: ToolUseBehavior
   /** True (default): once the agent has called a tool, `modelSettings.toolChoice` does not bind it any more. */

@@ -22,8 +22,12 @@ import type { McpConfig, ToolServer } from './tool-server.ts'
 /**
  * What one agent is, does and may do: a definition, frozen when built. Whatever differs between runs belongs to the run.
  */
-export class Agent {
-  readonly name: string
+export class Agent<
+  Name extends string = string,
+  Type extends OutputType = 'text',
+  Target extends AnyAgent | AnyHandoff = never,
+> {
+  readonly name: Name
   readonly instructions: string | DynamicText
   readonly prompt: Prompt | DynamicPrompt | undefined
   readonly description: string
@@ -52,7 +56,7 @@ export class Agent {
   readonly protectedServers: ReadonlyMap<string, ProtectedServer>
 
   /** @throws ConfigError an option cannot be used; the message names it. */
-  constructor(options: AgentOptions) {
+  constructor(options: AgentOptions<Name, Type, Target>) {
     readOptions(typeof options?.name === 'string' ? `Agent "${options.name}"` : 'Agent', AgentChecks, options)
     const { name, outputType = 'text' } = options
     requireOutputType(outputType, name)

@@ -10,7 +10,7 @@ import { commit, isTransactionOver, prepare, type Session, setLocal, SETTINGS } 
 
 type PostgresOptions = {
   readonly url: string
-  /** Connections of this process. Default 10. */
+  /** Connections of this process. Default 10, behind a pooler 5. */
   readonly poolSize?: number
   /** False: no statement is kept on a connection, because a pooler hands it to others between transactions. Default true. */
   readonly keepStatements?: boolean
@@ -18,10 +18,16 @@ type PostgresOptions = {
 
 /** More waiting operations than this are refused with `overloaded`. */
 const QUEUE_LIMIT = 500
-/** Admissions wait for locks of chats and consumers. A crowd at one of them leaves this many connections to all others. */
-const KEPT_FROM_ADMISSIONS = 3
+/** Admissions wait for locks of chats and consumers. A crowd at one of them leaves a third of the connections to all others. */
+const SHARE_OF_ADMISSIONS = 2 / 3
+/** How long a new connection may take. */
+const CONNECT_MS = 2_000
 /** A request waits this long for a free connection, then it is refused. */
 const WAIT_MS = 2_000
+/** An admission has nobody who could answer it sooner: with the database far away, a crowd is admitted one after the other. */
+const ADMISSION_WAIT_MS = 10_000
+/** Longer than between two tasks of an idle process: making a connection costs the server more than any of them. */
+const IDLE_MS = 90_000
 /** Above the server's own statement_timeout: a silent network counts as a lost connection after this. */
 const QUERY_TIMEOUT_MS = 6_000
 /** How long a lost answer to COMMIT is asked for. */
@@ -43,16 +49,16 @@ export class PostgresDatabase implements Database {
   #admitting = 0
 
   constructor(options: PostgresOptions) {
-    this.#free = options.poolSize ?? 10
-    this.#maxAdmitting = Math.max(1, this.#free - KEPT_FROM_ADMISSIONS)
     this.#keepStatements = options.keepStatements ?? true
+    this.#free = options.poolSize ?? (this.#keepStatements ? 10 : 5)
+    this.#maxAdmitting = Math.max(1, Math.floor(this.#free * SHARE_OF_ADMISSIONS))
     this.#config = {
       connectionString: this.#keepStatements ? withSettings(options.url) : options.url,
-      connectionTimeoutMillis: WAIT_MS,
+      connectionTimeoutMillis: CONNECT_MS,
       query_timeout: QUERY_TIMEOUT_MS,
       keepAlive: true,
     }
-    this.#pool = new Pool({ ...this.#config, pipeline: true, max: this.#free })
+    this.#pool = new Pool({ ...this.#config, pipeline: true, max: this.#free, idleTimeoutMillis: IDLE_MS })
     // A connection that breaks while nobody waits for it says so here; the next query on it fails by itself.
     this.#pool.on('error', () => {})
     this.#pool.on('connect', (client) => client.on('error', () => {}))
@@ -153,7 +159,8 @@ export class PostgresDatabase implements Database {
     }
     await new Promise<void>((resolve, reject) => {
       const job: Waiting = { lane, start: () => (clearTimeout(timer), resolve()) }
-      const timer = lane === 'run' ? undefined : setTimeout(() => this.#waiting.remove(job) && reject(late()), WAIT_MS)
+      const longest = lane === 'admission' ? ADMISSION_WAIT_MS : WAIT_MS
+      const timer = lane === 'run' ? undefined : setTimeout(() => this.#waiting.remove(job) && reject(late()), longest)
       this.#waiting.add(job)
     })
   }

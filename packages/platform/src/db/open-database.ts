@@ -13,13 +13,18 @@ import { DRIZZLE } from './transaction.ts'
  * @param url `pglite:<folder>` for one process on one machine, `pglite:` for a database in memory (gone with the
  *   process), `postgres://...` for several processes. `?pgbouncer=true` says that a pooler in between hands connections
  *   on after each transaction.
+ * @param options.connections Of this process to a PostgreSQL server. Default 10, behind a pooler 5.
  * @throws ConfigError the URL is of another kind, the folder is in use, or the database is newer than this program.
  * @throws StartError the folder or the server cannot be used.
  */
-export async function openDatabase(url: string): Promise<Database> {
+export async function openDatabase(
+  url: string,
+  { connections }: { readonly connections?: number | undefined } = {},
+): Promise<Database> {
   if (/^postgres(ql)?:\/\//.test(url)) {
     await migratePostgres(url)
-    return new PostgresDatabase({ url, keepStatements: new URL(url).searchParams.get('pgbouncer') !== 'true' })
+    const keepStatements = new URL(url).searchParams.get('pgbouncer') !== 'true'
+    return new PostgresDatabase({ url, keepStatements, ...(connections !== undefined && { poolSize: connections }) })
   }
   if (!url.startsWith('pglite:')) throw new ConfigError('The database URL must begin with pglite: or postgres://')
   const folder = url.slice('pglite:'.length)

@@ -1,7 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newMessagesForClient } from '@bureau/framework'
 import { type RunErrorCode, ServiceError } from '@bureau/protocol'
-import { type EventBatch, lastSeqOf, type RunLogReader, StoredRunLog, StreamBroken } from '@bureau/runtime'
+import {
+  type EventBatch,
+  lastSeqOf,
+  type RunLogReader,
+  StoredRunFollower,
+  StoredRunLog,
+  StreamBroken,
+} from '@bureau/runtime'
 import type { Platform } from '../context.ts'
 import { readEventChunks } from '../run-records/event-chunks.ts'
 import { getRun } from '../run-records/read-runs.ts'
@@ -38,7 +45,7 @@ export async function findRunStream(platform: Platform, wanted: Wanted): Promise
   const { store, logs } = platform
   for (const until = performance.now() + PATIENCE_MS; ;) {
     const run = await store.db.run(getRun, { ...wanted, output: false })
-    const reader = await logs.find(run.runId)
+    const reader = logs.isReachable ? await logs.find(run.runId) : await findWithoutOthers(platform, wanted, run)
     const over = isAtRest(run.status)
     if (reader && (reader.ended || !over || run.status === 'waiting')) {
       return { run, reader: endedByRecord(reader, platform, wanted), isNew: false, hasAllAfter: async () => true }
@@ -58,6 +65,19 @@ export function newRunStream(
   { run, log }: { run: RunView; log: RunLogReader },
 ): RunStream {
   return { run, reader: endedByRecord(log, platform, wanted), isNew: true, hasAllAfter: async () => true }
+}
+
+/** A log of this process, or else what another one stores of the log of its run each second. */
+async function findWithoutOthers(
+  { store, logs }: Platform,
+  wanted: Wanted,
+  run: RunView,
+): Promise<RunLogReader | undefined> {
+  const own = await logs.find(run.runId).catch(() => undefined)
+  if (own || isAtRest(run.status)) return own
+  const { ownerId, runId } = wanted
+  const read = async (afterSeq: number) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks
+  return new StoredRunFollower({ chunks: { read }, head: Number(run.lastEventId), isOver: () => logs.isReachable })
 }
 
 /** A log whose process has died ends as the record of the run says. One whose process lives has an end of its own soon. */

@@ -15,6 +15,9 @@ const Message = z.discriminatedUnion('type', [
 export class RedisControlChannel implements ControlChannel {
   readonly #redis: RedisConnection
   readonly #listener: (text: string) => void
+  readonly #subscribe = (): void => {
+    this.#redis.subscriber.subscribe(CHANNEL, this.#listener).catch(() => {}) // the next connection does it
+  }
 
   private constructor(redis: RedisConnection, listener: (text: string) => void) {
     this.#redis = redis
@@ -30,8 +33,11 @@ export class RedisControlChannel implements ControlChannel {
       const message = Message.safeParse(parse(text))
       if (message.success) onMessage(message.data)
     }
-    await redis.subscriber.subscribe(CHANNEL, listener)
-    return new RedisControlChannel(redis, listener)
+    const channel = new RedisControlChannel(redis, listener)
+    // Once subscribed, the client does so again by itself.
+    if (redis.subscriber.isReady) await redis.subscriber.subscribe(CHANNEL, listener)
+    else redis.subscriber.once('ready', channel.#subscribe)
+    return channel
   }
 
   tell(message: ControlMessage): void {
@@ -40,6 +46,7 @@ export class RedisControlChannel implements ControlChannel {
   }
 
   async close(): Promise<void> {
+    this.#redis.subscriber.off('ready', this.#subscribe)
     if (this.#redis.subscriber.isReady)
       await this.#redis.subscriber.unsubscribe(CHANNEL, this.#listener).catch(() => {})
   }

@@ -15,6 +15,11 @@ export const pingDatabase = systemOperation(
   },
 )
 
+/** What this process has to do without for now, though it is ready. */
+export function listDegraded({ logs }: Platform): string[] {
+  return logs.isReachable ? [] : ['redis']
+}
+
 export async function checkReadiness({ executor, store, config, startUp }: Platform): Promise<Unready> {
   if (!startUp.isOver) return 'starting'
   if (executor.draining) return 'draining'

@@ -1,9 +1,12 @@
 import { ok } from '@bureau/runtime'
 import { z } from 'zod'
 import { jsonRoute, type Route } from '../http/route.ts'
-import { checkReadiness } from './readiness.ts'
+import { checkReadiness, listDegraded } from './readiness.ts'
 
 const Health = z.object({ status: z.string() })
+const Readiness = Health.extend({
+  degraded: z.array(z.string()).optional().describe('What the process has to do without for now, e.g. `redis`.'),
+})
 
 /** For load balancers: alive, and ready for requests. */
 export const systemRoutes: readonly Route[] = [
@@ -28,12 +31,14 @@ export const systemRoutes: readonly Route[] = [
       tag: 'System',
       summary: 'Say whether the process is ready for requests',
       scope: null,
-      success: { 200: Health, 503: Health },
+      success: { 200: Readiness, 503: Health },
       errors: [],
     },
     async ({ platform }) => {
       const unready = await checkReadiness(platform)
-      return unready === null ? ok({ status: 'ok' }) : { status: 503 as const, body: { status: unready } }
+      if (unready !== null) return { status: 503 as const, body: { status: unready } }
+      const degraded = listDegraded(platform)
+      return ok({ status: 'ok', ...(degraded.length > 0 && { degraded }) })
     },
   ),
 ]

@@ -19,18 +19,21 @@ type ConnectRedisOptions = {
   readonly onError: (error: Error) => void
   /** Longest wait for the first connection, in milliseconds. Default 10_000. */
   readonly firstConnectMs?: number
+  /** True: when Redis is not there in that time, the connection is handed out all the same and comes about later. Default false. */
+  readonly mayBeAway?: boolean
 }
 
 /**
  * Connects to Redis, and connects again whenever the connection is lost; subscriptions come back by themselves. The
  * library is loaded here and nowhere else, so that a server without Redis never does.
  *
- * @throws ConfigError Redis cannot be reached at the start, or its client is not installed.
+ * @throws ConfigError Redis cannot be reached at the start, or refuses, or its client is not installed.
  */
 export async function connectRedis({
   url,
   onError,
   firstConnectMs = 10_000,
+  mayBeAway = false,
 }: ConnectRedisOptions): Promise<RedisConnection> {
   const { createClient } = await loadClient()
   const commands = createClient({
@@ -48,10 +51,15 @@ export async function connectRedis({
       else if (client.isOpen) client.destroy()
     }
   }
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`no connection within ${firstConnectMs} ms`)), firstConnectMs)
+  const late = Promise.withResolvers<void>()
+  const timer = setTimeout(() => {
+    if (mayBeAway) late.resolve()
+    else late.reject(new Error(`no connection within ${firstConnectMs} ms`))
+  }, firstConnectMs)
+  const connected = Promise.all([commands.connect(), subscriber.connect()])
+  connected.catch(onError) // also after nobody waits for it any more
   try {
-    await Promise.race([Promise.all([commands.connect(), subscriber.connect()]), late.promise])
+    await Promise.race([connected, late.promise])
   } catch (cause) {
     await close()
     throw new ConfigError('REDIS_URL: Redis cannot be reached.', { cause })

@@ -1,6 +1,6 @@
 import type { RedisConnection } from '../redis/connect-redis.ts'
 import { decodeEvents, encodeEvents } from './event-text.ts'
-import { batchAfter, type EventBatch, isLastBatch, lastSeqOf, type LogEvent } from './run-log.ts'
+import { batchAfter, type EventBatch, isLastBatch, lastSeqOf, type LogEvent, sizeOf } from './run-log.ts'
 
 /** The stream of a run that has not ended disappears when nobody renews it for this long: its process has died. */
 const LIFETIME_MS = 120_000
@@ -21,12 +21,18 @@ export class RedisStream {
   readonly #key: string
   readonly #channel: string
   readonly #lingerMs: number
+  #bytes = 0
 
   constructor(redis: RedisConnection, { prefix, runId, lingerMs }: RedisStreamOptions) {
     this.#redis = redis
     this.#lingerMs = lingerMs
     this.#key = `${prefix}{${runId}}:events`
     this.#channel = `${prefix}{${runId}}:n`
+  }
+
+  /** About what this process has written to it since it began anew. */
+  get bytes(): number {
+    return this.#bytes
   }
 
   /** Writes events that follow on the last entry. Repeated with the same or more of them, nothing appears twice to readers. */
@@ -40,6 +46,8 @@ export class RedisStream {
       // The answer to an earlier attempt was lost.
       if (!isDuplicate(error)) throw error
     })
+    const written = batch.events.reduce((sum, event) => sum + sizeOf(event), 0)
+    this.#bytes = anew ? written : this.#bytes + written
   }
 
   /** Lets readers look, though nothing was written. */

@@ -1,10 +1,9 @@
-import { decodeChunk, encodeChunk } from './event-text.ts'
+import { ChunkWriter } from './chunk-writer.ts'
+import { decodeChunk } from './event-text.ts'
 import { Lingering } from './lingering.ts'
 import { LiveRunLog } from './live-run-log.ts'
 import {
-  type ChunkStorage,
   type EventBatch,
-  type EventChunk,
   lastSeqOf,
   type LogEvent,
   type NewRunLog,
@@ -53,6 +52,10 @@ export class MemoryRunLogs implements RunLogs {
     this.#logs.delete(runId)
   }
 
+  get isReachable(): boolean {
+    return true
+  }
+
   async nudge(): Promise<void> {}
 
   sendReadersAway(): void {}
@@ -71,21 +74,16 @@ type MemoryRunLogOptions = {
 
 class MemoryRunLog implements RunLog {
   readonly #live: LiveRunLog
-  readonly #chunks: ChunkStorage | undefined
+  readonly #writer: ChunkWriter | undefined
   readonly #onEnd: () => void
   readonly #onAbandoned: () => void
-  #storedSeq = 0
-  #sealed = false
-  #storing: Promise<void> | undefined
-  /** Handed to storage, but not known to be there. */
-  #unconfirmed: EventChunk | undefined
 
   constructor({ chunks, snapshot, resume }: NewRunLog, { onEnd, onAbandoned, ...window }: MemoryRunLogOptions) {
     const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
       for (const chunk of (await chunks?.read(after)) ?? []) yield decodeChunk(chunk)
     }
     this.#live = new LiveRunLog({ snapshot, older, resume, ...window })
-    this.#chunks = chunks
+    this.#writer = chunks && new ChunkWriter(this.#live, chunks)
     this.#onEnd = onEnd
     this.#onAbandoned = onAbandoned
   }
@@ -104,42 +102,23 @@ class MemoryRunLog implements RunLog {
 
   append(event: LogEvent): void {
     this.#live.append(event)
-    if (!this.#chunks) this.#live.forgetUpTo(this.#live.head)
+    if (!this.#writer) this.#live.forgetUpTo(this.#live.head)
   }
 
-  store(): Promise<void> {
-    if (!this.#chunks) return Promise.resolve()
-    this.#storing ??= this.#storeNext(this.#chunks).finally(() => (this.#storing = undefined))
-    return this.#storing
-  }
-
-  async #storeNext(chunks: ChunkStorage): Promise<void> {
-    if (!this.#unconfirmed) {
-      // What a sealed log still has belongs to the transaction that ends the run.
-      const batch = this.#live.after(this.#storedSeq)
-      if (this.#sealed || batch.events.length === 0) return
-      this.#unconfirmed = await encodeChunk(batch)
-    }
-    await chunks.append(this.#unconfirmed)
-    this.#storedSeq = this.#unconfirmed.lastSeq
-    this.#unconfirmed = undefined
-    this.#live.forgetUpTo(this.#storedSeq)
+  async store(): Promise<void> {
+    if (!this.#writer) return
+    await this.#writer.store()
+    this.#live.forgetUpTo(this.#writer.storedSeq)
   }
 
   async seal(ending: readonly LogEvent[]): Promise<SealedLog> {
     const held = this.#live.hold(ending)
-    if (!this.#chunks) return { lastSeq: lastSeqOf(held), chunk: null }
-    this.#sealed = true
-    await this.#storing?.catch(() => {})
-    if (this.#unconfirmed) await this.store()
-    const { first, events } = this.#live.after(this.#storedSeq)
-    return { lastSeq: lastSeqOf(held), chunk: await encodeChunk({ first, events: [...events, ...held.events] }) }
+    return { lastSeq: lastSeqOf(held), chunk: (await this.#writer?.seal(held)) ?? null }
   }
 
   release(): void {
     this.#live.release()
-    this.#storedSeq = this.#live.head
-    this.#live.forgetUpTo(this.#storedSeq)
+    this.#live.forgetUpTo(this.#live.head)
     this.#onEnd()
   }
 
@@ -149,8 +128,7 @@ class MemoryRunLog implements RunLog {
   }
 
   async handOver(reason: 'run_handed_over' | 'run_waits'): Promise<void> {
-    await this.#storing?.catch(() => {})
-    await this.store().catch(() => {}) // readers then miss what was shown last
+    await this.#writer?.storeAll().catch(() => {}) // readers then miss what was shown last
     this.abandon(new StreamBroken(reason))
   }
 }

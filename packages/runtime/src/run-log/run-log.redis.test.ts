@@ -6,7 +6,8 @@ import { connectRedis, type RedisConnection } from '../redis/connect-redis.ts'
 import { describeRunLogs, ENDING, event, eventsOf, newRun, readAll } from './run-log.contract.ts'
 import { RedisStream } from './redis-stream.ts'
 import { RedisRunLogs } from './run-log.redis.ts'
-import type { RunLogReader } from './run-log.ts'
+import type { ChunkStorage, EventChunk, RunLogReader } from './run-log.ts'
+import { StoredRunFollower } from './stored-run-follower.ts'
 
 const URL_OF_REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
 
@@ -119,6 +120,51 @@ describe.runIf(await isReachable())('on Redis', () => {
     expect(await readAll(log)).toHaveLength(103)
     gate.open()
     expect(await reading).toHaveLength(103)
+  })
+
+  test('a run takes no more than its share of Redis, and whoever missed something gets its state', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const redis = await connectTest()
+    const logs = await RedisRunLogs.open(redis, { prefix, windowBytes: 20_000, streamBytes: 60_000 })
+    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const run = newRun()
+    const log = logs.create(run)
+    const key = `${prefix}{${run.runId}}:events`
+    for (let round = 1; round <= 10; round++) {
+      for (let index = 0; index < 20; index++) log.append(event('x'.repeat(1_000)))
+      await found(elsewhere, run.runId, round * 20)
+      expect(await redis.commands.memoryUsage(key)).toBeLessThan(150_000)
+    }
+    await log.seal(ENDING)
+    log.release()
+    const events = await eventsOf(await found(elsewhere, run.runId, 202))
+    expect([events[0]?.event.type, events.at(-1)?.event.type]).toEqual(['log.reset', 'log.ended'])
+  })
+
+  test('a log goes to storage while Redis is away, from its beginning, and to Redis alone otherwise', async () => {
+    const gate = await startGate()
+    const redis = await connectTest(gate.url)
+    const logs = await RedisRunLogs.open(redis, { prefix: `test:${randomUUID()}:` })
+    const chunks: EventChunk[] = []
+    const storage: ChunkStorage = {
+      append: async (chunk) => void chunks.push(chunk),
+      read: async (after) => chunks.filter(({ lastSeq }) => lastSeq > after),
+    }
+    const log = logs.create({ ...newRun(), chunks: storage })
+    log.append(event('one'))
+    await log.store()
+    expect(chunks).toEqual([])
+    const lost = once(redis.commands, 'error')
+    gate.shut()
+    await lost
+    log.append(event('two'))
+    await log.store()
+    const { chunk } = await log.seal(ENDING)
+    expect(chunks.map(({ firstSeq, lastSeq }) => [firstSeq, lastSeq])).toEqual([[1, 2]])
+    expect(chunk).toMatchObject({ firstSeq: 3, lastSeq: 4 })
+    const follower = new StoredRunFollower({ chunks: storage, head: 2, isOver: () => false })
+    await storage.append(chunk!)
+    expect(await readAll(follower)).toHaveLength(4)
   })
 
   test('a Redis that lost everything is given the whole log again', async () => {

@@ -2,35 +2,28 @@ import { ServiceError } from '@bureau/protocol'
 import type { RedisConnection } from '../redis/connect-redis.ts'
 import { FlushTimer } from './flush-timer.ts'
 import { Lingering } from './lingering.ts'
-import { LiveRunLog } from './live-run-log.ts'
+import { RedisRunLog } from './redis-run-log.ts'
 import { RedisRunReader } from './redis-run-reader.ts'
 import { RedisStream, serverRunId } from './redis-stream.ts'
-import {
-  type EventBatch,
-  lastSeqOf,
-  type LogEvent,
-  type NewRunLog,
-  type RunLog,
-  type RunLogReader,
-  type RunLogs,
-  type SealedLog,
-  sizeOf,
-} from './run-log.ts'
+import type { NewRunLog, RunLog, RunLogReader, RunLogs } from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
-/** Events wait this long for others, unless there are more bytes of them than `BATCH_BYTES` or an item is complete. */
+/** Events wait this long for others, unless there are many of them or an item is complete. */
 const BATCH_MS = 200
-const BATCH_BYTES = 16 * 1024
 /** A stream lives four times as long without being renewed. */
 const RENEW_MS = 30_000
 const LOOK_MS = 5_000
 const LINGER_MS = 120_000
+/** A stream that has grown to this many bytes begins anew, with the state of its run. */
+const STREAM_BYTES = 8 * 1024 * 1024
 
 type RedisRunLogsOptions = {
   /** Keeps applications apart that share a Redis. Default `bureau:`. */
   readonly prefix?: string
   /** Events that are in Redis may leave memory down to this many bytes. Default 4 MiB. */
   readonly windowBytes?: number
+  /** What one run may take in Redis, in bytes. Default 8 MiB. */
+  readonly streamBytes?: number
   /** How long a log that has ended is kept, in memory and in Redis, in milliseconds. Default 120,000. */
   readonly lingerMs?: number
   /** How often readers of other processes' runs look without having been told. Default 5,000. */
@@ -38,9 +31,8 @@ type RedisRunLogsOptions = {
 }
 
 /**
- * Scaled: logs are in the memory of the process that executes the run, and in Redis for all others.
- *
- * A run never waits for Redis. When a Redis that lost everything is back, the logs are written again.
+ * Scaled: logs are in the memory of the process that executes the run, and in Redis for all others. A run never waits for Redis. While it
+ * is away, logs go to durable storage; when a Redis that lost everything is back, they are written again.
  */
 export class RedisRunLogs implements RunLogs {
   readonly #redis: RedisConnection
@@ -65,20 +57,26 @@ export class RedisRunLogs implements RunLogs {
   /** `redis` stays its owner's to close. */
   static async open(redis: RedisConnection, options: RedisRunLogsOptions = {}): Promise<RedisRunLogs> {
     const logs = new RedisRunLogs(redis, options)
-    await logs.#checkLife()
+    if (redis.commands.isReady) await logs.#checkLife()
     return logs
   }
 
-  create({ runId, snapshot, resume }: NewRunLog): RunLog {
+  get isReachable(): boolean {
+    return this.#redis.commands.isReady
+  }
+
+  create({ runId, snapshot, chunks, resume }: NewRunLog): RunLog {
     if (this.#logs.has(runId)) throw new Error(`run ${runId} has a log already`)
-    const { windowBytes } = this.#options
+    const { windowBytes, streamBytes = STREAM_BYTES } = this.#options
     const log = new RedisRunLog({
       stream: this.#streamOf(runId),
+      streamBytes,
       isReady: () => this.#isSameRedis && this.#redis.commands.isReady,
       timer: this.#timer,
       snapshot,
       resume,
       onEnd: () => this.#ended.add(() => this.forget(runId)),
+      ...(chunks && { chunks }),
       // Whoever goes on with the run writes to the same stream, where readers find it.
       onAbandoned: () => this.forget(runId),
       ...(windowBytes !== undefined && { windowBytes }),
@@ -90,6 +88,7 @@ export class RedisRunLogs implements RunLogs {
   async find(runId: string): Promise<RunLogReader | undefined> {
     const local = this.#logs.get(runId)
     if (local) return local
+    if (!this.isReachable) throw new ServiceError('stream_unavailable', { headers: { 'Retry-After': '2' } })
     const stream = this.#streamOf(runId)
     const last = await stream.lastEvent().catch((cause: unknown) => {
       throw new ServiceError('stream_unavailable', { cause })
@@ -140,146 +139,5 @@ export class RedisRunLogs implements RunLogs {
 
   #streamOf(runId: string): RedisStream {
     return new RedisStream(this.#redis, { ...this.#options, runId })
-  }
-}
-
-type RedisRunLogOptions = Pick<NewRunLog, 'snapshot' | 'resume'> & {
-  readonly stream: RedisStream
-  /** False: writing now would fail, or spoil the stream. */
-  readonly isReady: () => boolean
-  readonly timer: FlushTimer
-  readonly onEnd: () => void
-  readonly onAbandoned: () => void
-  readonly windowBytes?: number
-}
-
-class RedisRunLog implements RunLog {
-  readonly #live: LiveRunLog
-  readonly #options: RedisRunLogOptions
-  #writtenSeq: number
-  /** How often Redis lost everything. */
-  #losses = 0
-  #anew = false
-  #waitingBytes = 0
-  #ticking = false
-  #writing: Promise<void> | undefined
-  #stopped = false
-
-  constructor(options: RedisRunLogOptions) {
-    const { stream, snapshot, resume, windowBytes } = options
-    const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
-      const batch = await stream.read(after).catch(() => undefined)
-      if (batch) yield batch
-    }
-    this.#live = new LiveRunLog({ snapshot, older, resume, ...(windowBytes !== undefined && { windowBytes }) })
-    this.#options = options
-    this.#writtenSeq = this.#live.head
-  }
-
-  get head(): number {
-    return this.#live.head
-  }
-
-  get ended(): boolean {
-    return this.#live.ended
-  }
-
-  read(after: number, signal: AbortSignal): AsyncIterable<EventBatch> {
-    return this.#live.read(after, signal)
-  }
-
-  append(event: LogEvent): void {
-    if (!this.#live.append(event)) return
-    this.#waitingBytes += sizeOf(event)
-    if (this.#waitingBytes >= BATCH_BYTES || event.type === 'item.created') this.#write()
-    else this.#writeSoon()
-  }
-
-  /** Redis is written to all the time. */
-  async store(): Promise<void> {}
-
-  async seal(ending: readonly LogEvent[]): Promise<SealedLog> {
-    return { lastSeq: lastSeqOf(this.#live.hold(ending)), chunk: null }
-  }
-
-  release(): void {
-    this.#live.release()
-    this.#write()
-    this.#options.onEnd()
-  }
-
-  /** Others' readers notice when the stream has expired, or read the record of whoever took over. */
-  abandon(error: StreamBroken): void {
-    if (!this.#live.ended) this.stop()
-    this.#live.abandon(error)
-    this.#options.onAbandoned()
-  }
-
-  async handOver(reason: 'run_handed_over' | 'run_waits'): Promise<void> {
-    await this.lastWrite()
-    this.abandon(new StreamBroken(reason))
-  }
-
-  /** Nothing more is written to Redis. */
-  stop(): void {
-    this.#stopped = true
-  }
-
-  renew(): Promise<void> {
-    return this.#options.stream.renew()
-  }
-
-  /** Redis has lost the log: all of it is written again, or a `reset` for what has left memory. */
-  writeAnew(): void {
-    this.#writtenSeq = (this.#options.resume?.first ?? 1) - 1
-    this.#losses++
-    this.#anew = true
-    this.#writeSoon()
-  }
-
-  /** Resolves when everything is written or cannot be. */
-  async lastWrite(): Promise<void> {
-    this.#write()
-    await this.#writing
-  }
-
-  #writeSoon(): void {
-    if (this.#ticking) return
-    this.#ticking = true
-    this.#options.timer.add(() => {
-      this.#write()
-      this.#ticking = false
-      return false
-    })
-  }
-
-  #write(): void {
-    this.#waitingBytes = 0
-    // What a failed write left, or what came at the very end of one, is written at the next tick.
-    this.#writing ??= this.#writeAll()
-      .catch(() => {})
-      .finally(() => {
-        this.#writing = undefined
-        if (this.#unwritten()) this.#writeSoon()
-      })
-  }
-
-  async #writeAll(): Promise<void> {
-    if (!this.#options.isReady()) return
-    for (let part = this.#unwritten(); part; part = this.#unwritten()) {
-      const losses = this.#losses
-      await this.#options.stream.write(part, { anew: this.#anew })
-      if (losses !== this.#losses) continue
-      this.#anew = false
-      this.#writtenSeq = lastSeqOf(part)
-      this.#live.forgetUpTo(this.#writtenSeq)
-    }
-  }
-
-  /** The next part that Redis does not have. */
-  #unwritten(): EventBatch | undefined {
-    if (this.#stopped || this.#writtenSeq === this.#live.head) return undefined
-    if (this.#live.hasForgotten(this.#writtenSeq + 1)) return this.#live.reset()
-    return this.#live.partAfter(this.#writtenSeq)
   }
 }

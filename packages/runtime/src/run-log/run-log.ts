@@ -40,7 +40,7 @@ export type ChunkStorage = {
 
 export type NewRunLog = {
   readonly runId: string
-  /** Used by implementations that keep nothing durable themselves. Absent: what leaves their memory is lost. */
+  /** Used by implementations that keep nothing durable themselves, or cannot for now. Absent: what leaves memory is lost. */
   readonly chunks?: ChunkStorage
   /** Must describe the run exactly as its appended events do. Never waits. */
   readonly snapshot: () => RunSnapshot
@@ -117,6 +117,9 @@ export interface RunLog extends RunLogReader {
 
 /** The logs of all runs that this process executes, and where possible of those that others do. */
 export interface RunLogs {
+  /** False: the logs of other processes cannot be reached now. Those of this process give theirs to durable storage meanwhile. */
+  readonly isReachable: boolean
+
   /** Begins the log of a run that this process executes. It is kept for a while after its end. */
   create(run: NewRunLog): RunLog
 

@@ -172,7 +172,7 @@ function previewOf(message: Asked['input']['message']): string {
   if (typeof message === 'string') return message.slice(0, PREVIEW_LENGTH)
   const texts = message.flatMap(({ content }) => {
     if (!Array.isArray(content)) return [content]
-    return content.map((part: { readonly text?: unknown }) => part.text)
+    return content.map((part: { readonly text?: unknown } | null) => part?.text)
   })
   return texts
     .filter((text) => typeof text === 'string')

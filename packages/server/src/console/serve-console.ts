@@ -25,6 +25,7 @@ export function serveConsole(app: FastifyInstance, { options, config, callers, v
 export function recentRunsOf(options: ServerOptions, config: ServerConfig): RecentRuns | undefined {
   // They are for the operator, and whoever authenticates is one of the users.
   if (options.authenticate) return undefined
+  if (options.agencies === undefined || Object.keys(options.agencies).length === 0) return undefined
   if (!isServed(options, config) || !(options.keepRecentRuns ?? config.keepRecentRuns)) return undefined
   return new RecentRuns({ showsPrompts: options.exposeInstructions ?? false })
 }

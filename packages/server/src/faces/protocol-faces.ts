@@ -4,6 +4,7 @@ import { ConfigError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { type Callers, requireOrigin } from '../http/callers.ts'
+import { issuerOf } from '../http/jwt-authenticate.ts'
 import type { ServerRoute } from '../http/route.ts'
 import { mcpTools } from '../tools/tools.routes.ts'
 import { resumeMsOf, type ServerOptions } from '../options.ts'
@@ -37,11 +38,12 @@ export function protocolRoutes({ served, tools, callers, options, version, log }
   const host = new ServerHost(served)
   const threads = new Threads()
   const requirePage = (request: FastifyRequest): void => requireOrigin(request, callers.origins)
-  const shared = { host, threads, version, requireOrigin: requirePage, log }
+  const shared = { host, threads, version, serverUrl, requireOrigin: requirePage, log }
+  const issuer = options.authenticate && issuerOf(options.authenticate)
   const needsToken = callers.areKnown
   const keepsRuns = served.some(({ context }) => context.keepsRuns)
   return [
-    ...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log) }) : []),
-    ...(a2a && keepsRuns ? a2aRoutes({ ...shared, serverUrl, needsToken, openCards: publicDocs }) : []),
+    ...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log), authorizationServers: issuer ? [issuer] : [] }) : []),
+    ...(a2a && keepsRuns ? a2aRoutes({ ...shared, needsToken, openCards: publicDocs }) : []),
   ]
 }

@@ -82,14 +82,21 @@ export function jwtAuthenticate(options: JwtOptions): Authenticate {
     requiredClaims: ['exp', idClaim],
     clockTolerance: clockToleranceSeconds,
   }
-  return async ({ headers }) => {
+  const authenticate: Authenticate = async ({ headers }) => {
     const token = readBearer(headers.authorization)
     if (token === undefined) return null
     const claims = await verified(() => jwtVerify(token, keys.find, rules))
     const id = claims?.[idClaim]
     return claims && typeof id === 'string' && id.trim() !== '' ? { id, claims } : null
   }
+  issuers.set(authenticate, issuer)
+  return authenticate
 }
+
+const issuers = new WeakMap<Authenticate, string>()
+
+/** Whose tokens a check takes; undefined for one that is not made here. */
+export const issuerOf = (authenticate: Authenticate): string | undefined => issuers.get(authenticate)
 
 /** Null: the token is not valid. @throws ServiceError `issuer_unavailable` */
 async function verified(verify: () => Promise<{ readonly payload: JWTPayload }>): Promise<JWTPayload | null> {

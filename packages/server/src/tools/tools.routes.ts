@@ -50,9 +50,9 @@ export function mcpTools(tools: readonly FunctionTool[], log: Logger): McpTool[]
   return tools.map((tool) => {
     const { name, description, parameters } = tool
     const servedTool = servedCall(tool)
-    const call = async (input: unknown): Promise<unknown> => {
+    const call: McpTool['call'] = async (input, request) => {
       try {
-        const result = await servedTool(input)
+        const result = await servedTool(input, userContextOf(request))
         return JSON.parse(toolAnswer(name, result)).response
       } catch (error) {
         if (error instanceof InvalidBody) throw new ServiceError('invalid_request', { message: error.message })
@@ -75,9 +75,9 @@ function failureOf({ name }: FunctionTool, error: unknown): string {
 }
 
 /** @throws InvalidBody @throws ToolFailure @throws What the tool throws. */
-function servedCall(tool: FunctionTool): (body: unknown, userContext?: Record<string, unknown>) => Promise<unknown> {
+function servedCall(tool: FunctionTool): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
   const call = callOf(tool)
-  return (body, userContext = {}) => {
+  return (body, userContext) => {
     const input = lenientInput(toolInputOf(body), tool.parameters)
     return withinTime(() => call(input, userContext), tool)
   }

@@ -15,7 +15,7 @@ import { remainingOf } from '../../members/allowance-policy.ts'
 import { debitRun } from '../../members/debit-and-refund.ts'
 import { type Place, seal } from '../../security/seal.ts'
 import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } from './admit-consumer.ts'
-import type { CompletionRequest } from './completion-request.ts'
+import type { CompletionRequest, GivenInput } from './completion-request.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from '../recover/replicas.repo.ts'
 import { findRun, type RunRow } from '../../run-records/runs.repo.ts'
@@ -200,7 +200,10 @@ async function occupied(tx: Tx, ownerId: string, runId: string | undefined): Pro
   return new ServiceError('run_active', { headers: { 'Retry-After': '2', ...(runId && headers) } })
 }
 
-/** Where a run's `user_context` is sealed until the run ends. */
+/** What is sealed of a run until it ends. */
+export type SealedContext = Pick<CompletionRequest, 'userContext'> & { readonly given: GivenInput | undefined }
+
+/** Where it is. */
 export const contextPlace = (ownerId: string, runId: string): Place => ({
   table: 'runs',
   column: 'context_enc',
@@ -225,7 +228,8 @@ async function insertRun(
   const id = newId('run')
   const { agencyId } = integration
   const { onDisconnect, whenRunnerLost = 'resume', runTimeoutSeconds, maxTurns } = integration.settings
-  const context = request.userContext === null ? null : JSON.stringify(request.userContext)
+  const { userContext, given } = request
+  const context = userContext === null && !given ? null : JSON.stringify({ userContext, given } satisfies SealedContext)
   const reserved = await (chat ? reserveInChat : reserveWithChat)(tx, {
     id,
     ownerId,

@@ -1,6 +1,16 @@
+import type { RunInput } from '@bureau/framework'
+import type { WireItem } from '@bureau/protocol'
 import type { NewAttachment } from '../../chats/attachments.repo.ts'
 import { attachmentUrlKey } from '../../chats/attachment-url.ts'
 import { fingerprint } from '../../security/fingerprint.ts'
+
+/** What protocols bring whose requests hold more than a message. */
+export type GivenInput = Pick<RunInput, 'additionalInstructions' | 'callerOptions'> & {
+  /** What the run answers. `message` of the request is what the chat keeps of it. */
+  readonly message: readonly WireItem[]
+  /** The conversation before. Null: that of the chat. */
+  readonly history: RunInput['history'] | null
+}
 
 /** A completion request whose form was checked. Names are those of the API. */
 export type CompletionRequest = {
@@ -16,6 +26,7 @@ export type CompletionRequest = {
   readonly consumerId: string | null
   readonly usageRequestId: string | null
   readonly attachmentUrlRefreshes: Readonly<Record<string, string>>
+  readonly given?: GivenInput
 }
 
 /**

@@ -9,7 +9,9 @@ export function wakeProcesses({ replica, control }: Pick<Platform, 'replica' | '
 }
 
 /** Calls that nobody has decided about in time are rejected, and runs that were cancelled while they waited end. */
-export async function releaseOverdueRuns(platform: Pick<Platform, 'store' | 'replica' | 'control' | 'webhooks'>): Promise<void> {
+export async function releaseOverdueRuns(
+  platform: Pick<Platform, 'store' | 'replica' | 'control' | 'webhooks'>,
+): Promise<void> {
   const { db } = platform.store
   let isReleased = false
   const overdue = await db.run(listOverdueRuns, undefined)

@@ -8,16 +8,18 @@ export type AttachmentParts = ReadonlyMap<string, WireItem>
 
 /** The chat as the agents see it: what was said before, and the message to answer. */
 export function composeInput(context: RunContext, parts: AttachmentParts): RunInput {
-  const { agent, runId, userId, userContext, history, input } = context
+  const { agent, runId, userId, userContext, given, history, input } = context
   const asked = history.findLast((message) => message.runId === runId && message.role === 'user')
   if (!asked) throw new Error('a run has a message to answer')
   const hint = sandboxFilesHint(input.sandboxFiles)
   const earlier = history.filter(({ seq, item }) => seq < asked.seq && !isEmptyAnswer(item))
+  const { message, history: before, ...options } = given ?? { message: null, history: null }
   return {
     agent,
     userId,
-    message: [withoutMetadata(withAttachments(asked, parts))],
-    history: earlier.map((message) => withAttachments(message, parts)),
+    message: message ?? [withoutMetadata(withAttachments(asked, parts))],
+    history: before ?? earlier.map((each) => withAttachments(each, parts)),
+    ...options,
     ...(userContext && { userContext }),
     ...(hint !== undefined && { attachmentHint: hint }),
   }

@@ -190,6 +190,7 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
     onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
   })
-  const { status, usage, error, approvals, file_ids_map: fileIdsMap } = ended
-  return { status, usage, error, ...(approvals && { approvals }), ...(fileIdsMap && { fileIdsMap }) }
+  const { status, usage, error, approvals, file_ids_map: fileIdsMap, caller_calls: callerCalls } = ended
+  const known = { ...(fileIdsMap && { fileIdsMap }), ...(callerCalls && { callerCalls }) }
+  return { status, usage, error, ...known, ...(approvals && { approvals }) }
 }

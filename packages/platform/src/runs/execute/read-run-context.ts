@@ -10,7 +10,8 @@ import { prepared } from '../../db/prepared.ts'
 import { messageAttachments, runs } from '../../db/schema.ts'
 import { signInUserOf } from '../../security/credential-name.ts'
 import { unsealText } from '../../security/seal.ts'
-import { contextPlace } from '../admit/admit-run.ts'
+import { contextPlace, type SealedContext } from '../admit/admit-run.ts'
+import type { GivenInput } from '../admit/completion-request.ts'
 import { readRecordedRun, type RecordedRun } from '../../run-records/recorded-run.repo.ts'
 import type { RunRow } from '../../run-records/runs.repo.ts'
 
@@ -24,6 +25,8 @@ export type RunContext = {
   readonly userId: string
   readonly input: RunInputRecord
   readonly userContext: Readonly<Record<string, unknown>> | null
+  /** What the request brought besides a message. */
+  readonly given: GivenInput | undefined
   /** Milliseconds until its deadline. */
   readonly remainingMs: number
   /** What the process before has recorded; null for a run that begins. */
@@ -90,14 +93,14 @@ export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Arra
   }))
   const { id: runId, chatId, integrationId, agent, input, remainingMs } = run
   const userId = signInUserOf(run)
-  const userContext = openContext(run, dataKey)
+  const { userContext, given } = openContext(run, dataKey)
   const recorded = run.attempt > 1 ? await readRecordedRun(tx, { ownerId: run.ownerId, runId }) : null
-  return { runId, chatId, integrationId, agent, userId, input, userContext, history, remainingMs, recorded }
+  return { runId, chatId, integrationId, agent, userId, input, userContext, given, history, remainingMs, recorded }
 }
 
-function openContext(run: ContextRow, dataKey: Uint8Array): RunContext['userContext'] {
-  if (!run.contextEnc) return null
-  return JSON.parse(unsealText(dataKey, contextPlace(run.ownerId, run.id), run.contextEnc)) as RunContext['userContext']
+function openContext(run: ContextRow, dataKey: Uint8Array): SealedContext {
+  if (!run.contextEnc) return { userContext: null, given: undefined }
+  return JSON.parse(unsealText(dataKey, contextPlace(run.ownerId, run.id), run.contextEnc)) as SealedContext
 }
 
 function contextAttachment(row: AttachmentRow, dataKey: Uint8Array): ContextAttachment {

@@ -57,7 +57,16 @@ export class RunProgress implements RunJournal {
 
   /** The complete items so far, as in the `messages` frame. */
   get messages(): readonly Message[] {
-    return newMessagesForClient(this.#items.map(({ item }) => item))
+    return this.messagesWith([])
+  }
+
+  /** @param callerCalls - Calls whose outputs the caller brings, by their ids. */
+  messagesWith(callerCalls: readonly string[]): readonly Message[] {
+    return newMessagesForClient(
+      this.#items.map(({ item }) => item),
+      [],
+      callerCalls.map((call_id): Message => ({ type: 'function_call_output', call_id })),
+    )
   }
 
   /** Steps that this process has recorded. */

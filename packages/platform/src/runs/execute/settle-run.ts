@@ -13,6 +13,7 @@ import type { ActiveRun } from './active-run.ts'
 export type Outcome = Pick<RunEnded, 'status' | 'usage'> & {
   readonly error: { readonly code: string; readonly message?: string } | null
   readonly fileIdsMap?: Readonly<Record<string, string>>
+  readonly callerCalls?: readonly string[]
   /** The calls for which it waits. */
   readonly approvals?: readonly ApprovalRequest[]
 }
@@ -87,13 +88,18 @@ function partialOf({ recorder: { partial }, reserved: { agent } }: ActiveRun): E
   return { id: newId('msg'), item }
 }
 
-function eventsOf(run: ActiveRun, { state, error }: FinalState, { usage, fileIdsMap }: Outcome): LogEvent[] {
+function eventsOf(
+  run: ActiveRun,
+  { state, error }: FinalState,
+  { usage, fileIdsMap, callerCalls }: Outcome,
+): LogEvent[] {
   return endingOf({
     run_id: run.reserved.runId,
     status: state,
-    new_messages: run.progress.messages,
+    new_messages: callerCalls ? run.progress.messagesWith(callerCalls) : run.progress.messages,
     usage,
     error: error && { code: error.code, message: error.message ?? RUN_ERRORS[error.code].message },
     ...(fileIdsMap && { file_ids_map: fileIdsMap }),
+    ...(callerCalls && { caller_calls: callerCalls }),
   })
 }

@@ -1,0 +1,81 @@
+import type { Part } from '@bureau/client'
+import { createContext, useContext, useState } from 'react'
+import { Button } from '../ui/button.tsx'
+import { moment, parsed, pretty } from '../ui/format.ts'
+import { Icon } from '../ui/icons.tsx'
+import { JsonBlock } from '../ui/json-view.tsx'
+import { failedToast } from '../ui/toasts.tsx'
+
+type Decision = { readonly approve: boolean; readonly reason?: string; readonly edited?: string }
+
+/** Decides on a call that waits. Rejects when that is not possible any more, e.g. because somebody else has decided. */
+export type Decide = (callId: string, decision: Decision) => Promise<void>
+
+/** Who decides on the calls that are shown; undefined: here nobody can. */
+export const DecideContext = createContext<Decide | undefined>(undefined)
+
+type ToolPart = Extract<Part, { type: 'tool' }>
+type Props = { readonly part: ToolPart & { readonly approval: NonNullable<ToolPart['approval']> } }
+
+/** A call that waits until a person has decided on it. */
+export function ApprovalCard({ part }: Props) {
+  const { approval } = part
+  const decide = useContext(DecideContext)
+  const [edited, setEdited] = useState<string>()
+  const [reason, setReason] = useState('')
+  const [busy, setBusy] = useState(false)
+  const answer = (approve: boolean): void => {
+    setBusy(true)
+    const decision = { approve, ...(reason !== '' && { reason }), ...(approve && edited !== undefined && { edited }) }
+    decide?.(approval.call_id, decision)
+      .catch(failedToast)
+      .finally(() => setBusy(false))
+  }
+  const isJson = edited === undefined || typeof parsed(edited) === 'object'
+  return (
+    <section
+      aria-label={`Approval of ${approval.tool}`}
+      className="flex flex-col gap-2.5 rounded-xl border border-warn/50 bg-warn-soft px-3.5 py-3 text-[13px]"
+    >
+      <p className="flex flex-wrap items-center gap-x-2">
+        <Icon name="clock" className="text-warn" />
+        <span className="font-semibold">
+          {approval.agent} wants to use <code className="font-mono text-xs">{approval.tool}</code>
+        </span>
+        <span className="text-xs text-soft">Counts as rejected after {moment(approval.expires_at)}</span>
+      </p>
+      {edited === undefined ? (
+        <JsonBlock label="Arguments" value={parsed(approval.arguments)} />
+      ) : (
+        <textarea
+          aria-label="Other arguments"
+          rows={5}
+          className="input font-mono text-xs"
+          value={edited}
+          onChange={(event) => setEdited(event.target.value)}
+        />
+      )}
+      {!isJson && <p className="text-xs text-bad">It must be a JSON object.</p>}
+      <input
+        aria-label="Reason"
+        className="input"
+        placeholder="Reason (the model reads it when you reject)"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+      />
+      <div className="flex flex-wrap gap-2">
+        <Button look="primary" icon="check" disabled={busy || !decide || !isJson} onClick={() => answer(true)}>
+          {edited === undefined ? 'Approve' : 'Approve these'}
+        </Button>
+        <Button look="danger" icon="close" disabled={busy || !decide} onClick={() => answer(false)}>
+          Reject
+        </Button>
+        {approval.edit && edited === undefined && (
+          <Button icon="edit" disabled={busy} onClick={() => setEdited(pretty(parsed(approval.arguments)))}>
+            Edit
+          </Button>
+        )}
+      </div>
+    </section>
+  )
+}

@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto'
+import type { AskedRun, FaceAgency, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
+import { oauthServersOf } from '@bureau/framework'
+import { type Integration, ServiceError, type WireItem } from '@bureau/protocol'
+import type { FastifyRequest } from 'fastify'
+import { entryAgentsOf } from '../agencies.ts'
+import type { Caller } from '../caller.ts'
+import { getChatStatus } from '../chats/chat-status.ts'
+import type { Platform } from '../context.ts'
+import { callerOf } from '../http/callers.ts'
+import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
+import { getRun } from '../run-records/read-runs.ts'
+import { admitCompletion } from '../runs/admit/admit-completion.ts'
+import type { Admission } from '../runs/admit/admit-run.ts'
+import type { CompletionRequest } from '../runs/admit/completion-request.ts'
+import { cancelRun } from '../runs/cancel-run.ts'
+import { findRunStream, isEnded, newRunStream } from '../runs/follow-run.ts'
+
+const CANCEL_WAIT_MS = 60_000
+const MAX_LISTED = 1_000
+
+/**
+ * The platform as the protocols see it that both servers speak. An owner's integrations are the agencies, by their id or, where
+ * there is one of it only, by the id of the agency.
+ */
+export class PlatformHost implements FaceHost {
+  readonly #platform: Platform
+
+  constructor(platform: Platform) {
+    this.#platform = platform
+  }
+
+  async agencies(request: FastifyRequest): Promise<readonly FaceAgency[]> {
+    return (await this.#integrations(callerOf(request, true))).flatMap((each) => this.#served(each))
+  }
+
+  async agency(request: FastifyRequest, name: string): Promise<FaceAgency | undefined> {
+    const caller = callerOf(request, true)
+    if (name.startsWith('int_')) return this.#byId(caller, name)
+    if (!this.#platform.agencies.has(name)) return undefined
+    const serving = (await this.#integrations(caller)).filter(({ agencyId }) => agencyId === name)
+    return serving.length === 1 ? this.#served(serving[0]!)[0] : undefined
+  }
+
+  async callerOf(request: FastifyRequest): Promise<string> {
+    return callerOf(request, true).ownerId
+  }
+
+  async begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun> {
+    const platform = this.#platform
+    const caller = callerOf(request, true)
+    const { bootId } = platform.replica
+    const left = new AbortController()
+    request.raw.socket.once('close', () => left.abort(new Error('the client has left')))
+    const admission = await admitCompletion(platform.store, caller, await this.#completion(request, asked), {
+      bootId,
+      entryAgents: entryAgentsOf(platform),
+      missingSandboxFiles: [],
+      signal: left.signal,
+    })
+    if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
+    return this.#follow(caller, admission)
+  }
+
+  async find(request: FastifyRequest, { runId }: FaceRunKey): Promise<FaceRun | undefined> {
+    const { reader } = await findRunStream(this.#platform, { ...callerOf(request, true), runId })
+    return this.#run(runId, reader)
+  }
+
+  async cancel(request: FastifyRequest, { runId }: FaceRunKey): Promise<boolean> {
+    const { ownerId, integrationIds } = callerOf(request, true)
+    const { status } = await this.#platform.store.db.run(getRun, { ownerId, integrationIds, runId, output: false })
+    if (isEnded(status)) return false
+    await cancelRun(this.#platform, { ownerId, runId, mode: 'immediate', waitMs: CANCEL_WAIT_MS })
+    return true
+  }
+
+  async #integrations(caller: Caller): Promise<readonly Integration[]> {
+    return (await readIntegrations(this.#platform, caller, { limit: MAX_LISTED, after: null })).items
+  }
+
+  async #byId(caller: Caller, id: string): Promise<FaceAgency | undefined> {
+    if (caller.integrationIds && !caller.integrationIds.includes(id)) return undefined
+    try {
+      return this.#served(await readIntegration(this.#platform, caller, id))[0]
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'integration_not_found') return undefined
+      throw error
+    }
+  }
+
+  /** Nothing, when the agency is not there any more. */
+  #served({ apiIntegrationId: name, agencyId, defaultAgent, createdAt }: Integration): FaceAgency[] {
+    const agency = this.#platform.agencies.get(agencyId)
+    const created = Math.floor(Date.parse(createdAt) / 1_000)
+    if (!agency) return []
+    return [{ name, agency, defaultAgent, createdAt: created, signsIn: oauthServersOf(agency).length > 0 }]
+  }
+
+  async #completion(request: FastifyRequest, asked: AskedRun): Promise<CompletionRequest> {
+    const { served, input, onBehalfOf, continues } = asked
+    const { additionalInstructions, callerOptions } = input
+    const message = typeof input.message === 'string' ? [{ role: 'user', content: input.message }] : input.message
+    const chatId = continues === undefined ? null : await this.#chatOf(callerOf(request, true), asked)
+    return {
+      apiIntegrationId: served.name,
+      message: textOf(message),
+      agent: input.agent ?? null,
+      chatId,
+      aliasChatId: null,
+      attachments: [],
+      sandboxFiles: [],
+      userContext: input.userContext ?? null,
+      consumerId: onBehalfOf ?? null,
+      usageRequestId: usageRequestIdOf(request),
+      attachmentUrlRefreshes: {},
+      given: {
+        message,
+        history: chatId === null ? input.history : null,
+        ...(additionalInstructions !== undefined && { additionalInstructions }),
+        ...(callerOptions && { callerOptions }),
+      },
+    }
+  }
+
+  /** @throws ServiceError `run_not_found`; `invalid_request`: the chat has gone on since. */
+  async #chatOf(caller: Caller, { served, continues: runId = '' }: AskedRun): Promise<string> {
+    const { ownerId, integrationIds } = caller
+    const { db } = this.#platform.store
+    const { chatId, apiIntegrationId } = await db.run(getRun, { ownerId, integrationIds, runId, output: false })
+    if (apiIntegrationId !== served.name) throw new ServiceError('run_not_found')
+    const { run } = await db.run(getChatStatus, { ownerId, integrationIds, chatId })
+    if (run?.runId === runId) return chatId
+    const message = 'previous_response_id: another response has followed that one. Go on from the last one of the chat.'
+    throw new ServiceError('invalid_request', { message })
+  }
+
+  async #follow({ ownerId, integrationIds }: Caller, { outcome, run, settings }: Admission): Promise<FaceRun> {
+    const { runId, chatId, agent } = run
+    if (outcome === 'replayed') {
+      return this.#run(runId, (await findRunStream(this.#platform, { ownerId, integrationIds, runId })).reader)
+    }
+    const { bootId } = this.#platform.replica
+    const { log } = this.#platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
+    const { reader } = newRunStream(this.#platform, { ownerId, integrationIds, runId }, { run, log })
+    return this.#run(runId, reader)
+  }
+
+  #run(runId: string, reader: Pick<FaceRun, 'read'>): FaceRun {
+    const leave = this.#platform.executor.find(runId)?.follow() ?? (() => {})
+    return { runId, read: (after, signal) => reader.read(after, signal), leave }
+  }
+}
+
+/** What a chat keeps of the message: its text. */
+function textOf(items: readonly WireItem[]): string {
+  return items
+    .filter(({ role }) => role === 'user')
+    .flatMap(({ content }) => (typeof content === 'string' ? content : textParts(content)))
+    .join('\n\n')
+}
+
+function textParts(content: unknown): string[] {
+  const parts = Array.isArray(content) ? (content as { readonly text?: unknown }[]) : []
+  return parts.flatMap(({ text }) => (typeof text === 'string' ? text : []))
+}
+
+/** A client that sends an `Idempotency-Key` may repeat its request; others are never charged for one twice by accident. */
+function usageRequestIdOf({ headers }: FastifyRequest): string {
+  const key = headers['idempotency-key']
+  return typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key) ? key : randomUUID()
+}
