@@ -2,7 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { text } from '../support/fake-provider.ts'
+import { z } from 'zod'
+import { tool } from '@bureau/framework'
+import { text, toolCall } from '../support/fake-provider.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
 
 const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
@@ -38,4 +41,53 @@ test('says what is wrong when the token is, and when nothing listens', async () 
   expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('answered with 401: Unauthorized') })
   expect(absent.code).toBe(1)
   expect(absent.err).toContain('http://127.0.0.1:9')
+})
+
+test('asks about calls that need an approval: yes, no with a reason, other arguments', async () => {
+  const calls: unknown[] = []
+  const refund = tool({
+    name: 'refund',
+    description: 'Pays back.',
+    parameters: z.object({ amount: z.number() }),
+    needsApproval: { when: true, edit: true },
+    execute: ({ amount }) => {
+      calls.push(amount)
+      return `paid ${amount}`
+    },
+  })
+  const folder = await temporaryFolder()
+  const server = await startTestServer({
+    agencies: soloAgency({ tools: [refund] }),
+    env: { APP_TOKEN: 'right', BUREAU_APPROVALS_PATH: folder },
+  })
+  server.provider.respond(({ items }) => {
+    const last = items.at(-1) as { role?: string; output?: string }
+    return last.role === 'user' ? toolCall('refund', { amount: 250 }) : text(String(last.output).split('\n').join(' '))
+  })
+  const input = [
+    'first',
+    'y',
+    'second',
+    'what?',
+    'n',
+    'too much',
+    'third',
+    'e',
+    'no JSON',
+    'e',
+    '{"amount":7}',
+    'fourth',
+  ]
+
+  const { out, err, code } = await chat(['--url', server.url, '--token', 'right'], `${input.join('\n')}\n`)
+
+  expect(out.split('\n').filter((line) => line !== '')).toEqual([
+    'paid 250',
+    'Not carried out: a person rejected this call. Reason: too much',
+    'A person changed the arguments to {"amount":7}. paid 7',
+  ])
+  expect(calls).toEqual([250, 7])
+  expect(err).toContain('Solo wants to use refund {"amount":250}')
+  expect(err).toContain('The arguments must be a JSON object.')
+  expect([code, server.provider.rejected]).toEqual([0, []])
 })

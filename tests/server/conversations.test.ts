@@ -6,7 +6,6 @@ import {
   codeInterpreter,
   fileSearch,
   imageGeneration,
-  mcpApprovalRequest,
   mcpCall,
   mcpListTools,
   reasoning,
@@ -302,17 +301,6 @@ describe('what a provider runs itself', () => {
     ])
     expect(next.body.response).toBe('yes')
     expect(server.provider.rejected).toEqual([])
-  })
-
-  test('an approval that nobody gives is told, and is no part of the history', async () => {
-    const server = await startTestServer({ agencies: soloAgency() })
-    server.provider.script([mcpApprovalRequest('docs', 'delete')])
-
-    const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
-
-    expect(stream.outline).toContain('mcp_approval_requested')
-    expect(stream.outline.slice(-2)).toEqual(['messages', 'end'])
-    expect(stream.result.new_messages.map(({ type }: Json) => type)).toEqual(['message'])
   })
 
   test('what a file search has found is kept right after its call, and the next turn reads it', async () => {

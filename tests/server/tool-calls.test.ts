@@ -349,25 +349,6 @@ describe('a tool that fails', () => {
   })
 })
 
-test('a tool that needs an approval fails the run, because nobody can give one', async () => {
-  const careful = sdkTool({
-    name: 'careful',
-    description: 'Asks first.',
-    parameters: z.object({}),
-    needsApproval: true,
-    execute: () => 'done',
-  })
-  const server = await startTestServer({ agencies: soloAgency({ tools: [careful] }) })
-  server.provider.script([toolCall('careful')])
-
-  const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
-  server.provider.script([text('Hello again.')])
-  const next = { message: 'hi', chat_history: stream.result.new_messages }
-
-  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'approval_required' })
-  expect((await server.post('/solo/get_response', next)).body.response).toBe('Hello again.')
-})
-
 describe('an output of more than 1 MiB is cut, and says so', () => {
   const MIB = 1_048_576
   const note = `[Cut: the output has ${2 * MIB} characters; these are the first ${MIB}.]`

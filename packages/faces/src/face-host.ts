@@ -39,6 +39,8 @@ export type FaceRun = {
    * @throws StreamBroken. @throws The reason of `signal` when it aborts.
    */
   readonly read: (after: number, signal: AbortSignal) => AsyncIterable<EventBatch>
+  /** Where a person decides about calls of the run that wait for that; absent where nobody can. */
+  readonly approvalsUrl?: string
   /** The client has left: what is not kept is stopped. */
   readonly leave: () => void
 }

@@ -36,6 +36,7 @@ export {
 export { oauthServersOf, type ProtectedServer } from './agency/protected-servers.ts'
 export { serverTools } from './mcp/server-tools.ts'
 export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFailure } from './mcp/sign-in.ts'
+export { keyOfFolder } from './tokens/key-file.ts'
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'
@@ -59,11 +60,21 @@ export { usageOfRealtimeResponse } from './models/pricing.ts'
 export type { OnToolFailure, RunEnvironment, RunSink } from './run/run.ts'
 export type { RunJournal, RunResume } from './run/run-journal.ts'
 export { RUN_STATE_VERSION, RunState } from './run/run-state.ts'
+export {
+  type ApprovalOptions,
+  decideCalls,
+  editProblem,
+  type HeldDecision,
+  type HeldRun,
+  resumeInHistory,
+  type WaitingCall,
+  waitingCalls,
+} from './run/held-run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'
 export type { CallerFunction, CallerOptions, RunInput } from './run/run-input.ts'
-export { type AgencyContext, createRunContext, type RunContext } from './agency/run-context.ts'
+export { type AgencyContext, createRunContext, type RunContext, type ToolContext } from './agency/run-context.ts'
 export { limitedResult, limitedText, MAX_OUTPUT_CHARACTERS } from './loop/limited-output.ts'
 export { type FunctionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './agency/function-tool.ts'
 export {
@@ -74,7 +85,6 @@ export {
   tool,
   Tool,
   type ToolClass,
-  type ToolContext,
   type ToolDefinition,
   toAgentTools,
 } from './agency/tool.ts'

@@ -1,25 +1,20 @@
-import { type Message, type RunEnded, type RunEvent, withoutMetadata } from '@bureau/protocol'
+import type { ApprovalRequest, Message, RunEnded, RunEvent } from '@bureau/protocol'
 import type { Agency } from './agency/agency.ts'
-import { storage } from './agency/agent.ts'
+import { CallSuspended } from './agency/function-tool.ts'
 import { type LoadedInput, loadFiles, UnusableFiles } from './attached-files.ts'
 import { nameChat } from './run/chat-title.ts'
-import { Conversation } from './loop/conversation.ts'
 import { runConversation } from './loop/run-conversation.ts'
-import {
-  checkHistory,
-  forModel,
-  newMessagesForClient,
-  recipientReminder,
-  traceIdOf,
-  userThread,
-} from './history/history.ts'
+import { openUserConversation } from './loop/user-conversation.ts'
+import { newMessagesForClient, traceIdOf } from './history/history.ts'
 import { randomHex } from './random-hex.ts'
+import { type ApprovalOptions, requestApprovals } from './run/held-run.ts'
+import { openHalves } from './run/run-state.ts'
 import { type OnToolFailure, Run, type RunEnvironment, type RunSink } from './run/run.ts'
 import type { RunJournal, RunResume } from './run/run-journal.ts'
 import type { RunControl } from './run/run-control.ts'
 import { RunFailed, RunStopped } from './run/run-errors.ts'
 import { describeFailure } from './run/run-failure.ts'
-import { inputItems, type RunInput } from './run/run-input.ts'
+import type { RunInput } from './run/run-input.ts'
 import { RunTrace } from './trace/run-trace.ts'
 import { type AnyTool, toAgentTools } from './agency/tool.ts'
 
@@ -29,7 +24,12 @@ export type RunOptions = {
   readonly control: RunControl
   readonly environment: RunEnvironment
   readonly journal?: RunJournal
-  /** Goes on with a run that another process has begun, under the same id and with the same input. */
+  /** How calls are held that need an approval. False: nobody can be asked, and the run fails with `approval_required`. */
+  readonly approvals?: ApprovalOptions | false | undefined
+  /**
+   * Goes on with a run that another process has begun, under the same id and with the same input. With another id it is a run of its
+   * own: it goes on with what the other one has left to a person, and then with the message of its request.
+   */
   readonly resume?: RunResume | undefined
   /** Tools that every agent has in this run, besides its own; an agent's own tool of the same name wins. */
   readonly tools?: readonly AnyTool[]
@@ -50,10 +50,10 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
   const { runId, control, sink } = options
   const agent = asked.agent ?? agency.entryPoint.name
   const timer = setTimeout(() => control.timeOut(), options.timeoutMs ?? agency.runTimeoutMs)
-  sink.emit(options.resume ? resumed(options.resume) : { type: 'run.started', run_id: runId, agent })
+  sink.emit(beginning(agent, options))
   const { input, release, failure } = asked.readFiles ? await loadFiles(agency, asked, options) : { input: asked }
   const run = openRun(agency, input, options)
-  const outcome = await work(run, agent, { failure, onFailure: options.onFailure })
+  const outcome = await work(run, agent, { failure, options })
   clearTimeout(timer)
   await run.toolServers.signInsEnded()
   run.abandonRequests()
@@ -61,11 +61,12 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
     type: 'run.ended',
     run_id: runId,
     status: outcome.status,
-    new_messages: newMessagesForClient(run.messages, input.history, run.leftToCaller),
+    new_messages: newMessagesOf(run, outcome),
     usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
     usage_by_model: run.usageByModel,
     output: outcome.output,
     error: outcome.error,
+    ...(outcome.approvals && { approvals: outcome.approvals }),
     ...(input.fileIdsMap && { file_ids_map: input.fileIdsMap }),
     ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
     ...(run.leftToCaller.length > 0 && { caller_calls: run.leftToCaller }),
@@ -77,23 +78,42 @@ export async function runAgency(agency: Agency, asked: RunInput, options: RunOpt
   return ended
 }
 
-function resumed({ attempt, withdrawn }: RunResume): RunEvent {
-  return { type: 'run.resumed', attempt, withdrawn }
+function beginning(agent: string, { runId, resume }: RunOptions): RunEvent {
+  const isNew = !resume || (resume.state !== null && resume.state.run_id !== runId)
+  if (isNew) return { type: 'run.started', run_id: runId, agent }
+  return { type: 'run.resumed', attempt: resume.attempt, withdrawn: resume.withdrawn }
 }
 
-type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & { readonly chatName?: string | undefined }
+/** What the run has produced. Calls that a person has to decide about, or that the caller carries out, are part of it. */
+function newMessagesOf({ state, messages, suspended, leftToCaller, input }: Run, { status }: Outcome): Message[] {
+  const left = leftToCaller.map((call_id): Message => ({ type: 'function_call_output', call_id }))
+  if (status !== 'waiting') return newMessagesForClient(messages, input.history, left)
+  const held = Object.values(state.conversations).flatMap(openHalves)
+  return newMessagesForClient([...messages, ...suspended], input.history, [...held, ...left])
+}
+
+type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & {
+  readonly chatName?: string | undefined
+  readonly approvals?: readonly ApprovalRequest[]
+}
 
 /** Never throws. */
 async function work(
   run: Run,
   agent: string,
-  { failure, onFailure }: Pick<LoadedInput, 'failure'> & Pick<RunOptions, 'onFailure'>,
+  { failure, options }: Pick<LoadedInput, 'failure'> & { readonly options: RunOptions },
 ): Promise<Outcome> {
   const { control, input } = run
+  const { onFailure } = options
   let output: unknown = null
   try {
     if (failure) throw failure.thrown
-    output = await answerUser(run, agent)
+    const answered = await answerUser(run, agent)
+    if (!answered.isAnswered) {
+      if (options.approvals === false) throw new RunFailed('approval_required')
+      return { status: 'waiting', output, error: null, approvals: await requestApprovals(run, options.approvals) }
+    }
+    ;({ output } = answered)
     if (control.stopAfterTurn) return { status: 'cancelled', output, error: null }
     const chatName = input.generateChatName ? await nameChat(run, agent) : undefined
     return { status: 'completed', output, error: null, chatName }
@@ -132,40 +152,19 @@ function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
   })
 }
 
-async function answerUser(run: Run, agent: string): Promise<unknown> {
-  const conversation = openConversation(run, agent)
+type Answered = { readonly isAnswered: true; readonly output: unknown } | { readonly isAnswered: false }
+
+async function answerUser(run: Run, agent: string): Promise<Answered> {
+  const conversation = openUserConversation(run, agent)
   run.lastSource = conversation.source
   try {
-    return await runConversation(conversation)
+    return { isAnswered: true, output: await runConversation(conversation) }
+  } catch (error) {
+    if (!(error instanceof CallSuspended)) throw error
+    await run.commit()
+    return { isAnswered: false }
   } finally {
     run.lastSource = conversation.source
     conversation.endTurn()
   }
-}
-
-/** The conversation with the user, with all that the request says; as far as another process has come, if one has begun. */
-function openConversation(run: Run, agent: string): Conversation {
-  const { input, state } = run
-  const { agents } = run.agency
-  const known = Object.values(state.conversations)
-  if (!known.every((each) => agents.has(each.addressed) && agents.has(each.agent)))
-    throw new RunFailed('agency_changed')
-  checkHistory(input.history)
-  const thread: Message[] = userThread(input.history)
-  const next = inputItems(input)
-  const history = forModel(thread, { ...storage(agents.get(agent)!), next }).map(withoutMetadata)
-  const reminder = recipientReminder(thread, agents.get(agent)!)
-  const conversation = new Conversation(run, {
-    agent,
-    converse: runConversation,
-    additionalInstructions: input.additionalInstructions,
-    history,
-    resume: known.find(({ parent }) => parent === null),
-  })
-  if (input.attachmentSources) conversation.give([input.attachmentSources])
-  if (reminder) conversation.give([reminder], 'recipient_reminder')
-  conversation.give(next)
-  run.restoreMessages()
-  conversation.restore()
-  return conversation
 }

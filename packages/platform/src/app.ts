@@ -28,6 +28,7 @@ import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
 import { operatorRoutes } from './owners/owners.routes.ts'
 import { oauthRoutes } from './oauth/oauth.routes.ts'
+import { approvalRoutes } from './completions/approvals.routes.ts'
 import { runRoutes } from './completions/runs.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
 import { fileRoutes } from './uploads/files.routes.ts'
@@ -40,6 +41,7 @@ export const ROUTES: readonly Route[] = [
   ...completionRoutes,
   ...chatRoutes,
   ...runRoutes,
+  ...approvalRoutes,
   ...memberRoutes,
   ...integrationRoutes,
   ...apiKeyRoutes,

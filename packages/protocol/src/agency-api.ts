@@ -2,6 +2,9 @@ import { z } from 'zod'
 import { HistoryItem, Message } from './message.ts'
 import { Usage } from './usage.ts'
 
+/** Characters; longer ones are never made. */
+const MAX_TOKEN_LENGTH = 2_097_152
+
 /** What somebody else has named: repeated in answers, errors and logs. */
 const Identifier = z.string().max(256)
 
@@ -22,12 +25,27 @@ export const ClientConfig = z
   .meta({ id: 'ClientConfig' })
 export type ClientConfig = z.infer<typeof ClientConfig>
 
+/** What a person has decided about a call. */
+const ApprovalAnswer = z
+  .object({
+    call_id: Identifier,
+    approve: z.boolean(),
+    reason: z.string().max(10_000).nullish().describe('Why the call is rejected; the model reads it.'),
+    arguments: z
+      .union([z.record(z.string(), z.unknown()), z.string()])
+      .nullish()
+      .describe('Other arguments, whole, as an object or as JSON text. Only where the request says `edit: true`.'),
+    token: z.string().max(MAX_TOKEN_LENGTH).describe('Of the request for the approval, unchanged.'),
+  })
+  .meta({ id: 'ApprovalAnswer' })
+
 /** Body of `get_response` and `get_response_stream`. Unknown members are ignored. */
 export const RunRequest = z
   .object({
     message: z
       .union([z.string(), z.array(z.record(z.string(), z.unknown())).max(1_000)])
-      .describe('The user message: text, or a non-empty list of Responses API input items.'),
+      .default([])
+      .describe('The user message: text, or a non-empty list of Responses API input items. Not needed with approvals.'),
     chat_history: z.array(HistoryItem).max(20_000).nullish().describe('Earlier new_messages, in order.'),
     recipient_agent: Identifier.nullish().describe('The agent to address. Default: the first entry point.'),
     file_ids: z.array(Identifier).nullish().describe('Ids of files already uploaded to the model provider.'),
@@ -39,6 +57,11 @@ export const RunRequest = z
     user_context: z.record(z.string(), z.unknown()).nullish().describe('Readable by tools; never in the prompt.'),
     generate_chat_name: z.boolean().nullish().describe('True: the answer carries chat_name.'),
     client_config: ClientConfig.nullish(),
+    approvals: z
+      .array(ApprovalAnswer)
+      .max(128)
+      .nullish()
+      .describe('Decisions about calls of chat_history that wait for them.'),
     on_disconnect: z
       .enum(['cancel', 'continue'])
       .nullish()
@@ -49,6 +72,20 @@ export const RunRequest = z
   .meta({ id: 'RunRequest' })
 export type RunRequest = z.infer<typeof RunRequest>
 
+/** A call that waits for a person's decision. */
+const ApprovalRequest = z
+  .object({
+    call_id: z.string(),
+    tool: z.string(),
+    arguments: z.string().describe('As the model wrote them.'),
+    agent: z.string(),
+    agent_run_id: z.string(),
+    expires_at: z.iso.datetime(),
+    edit: z.boolean().describe('True: the decision may bring other arguments.'),
+    token: z.string().optional().describe('Comes back with the decision.'),
+  })
+  .meta({ id: 'ApprovalRequest' })
+
 /** Body of a non-streaming answer. */
 export const RunResponse = z
   .object({
@@ -57,6 +94,8 @@ export const RunResponse = z
     usage: Usage.optional(),
     file_ids_map: z.record(z.string(), z.string()).optional(),
     chat_name: z.string().optional(),
+    status: z.literal('waiting').optional().describe('The run goes on with the decisions about `approvals`.'),
+    approvals: z.array(ApprovalRequest).optional(),
   })
   .meta({ id: 'RunResponse' })
 export type RunResponse = z.infer<typeof RunResponse>

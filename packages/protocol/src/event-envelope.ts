@@ -26,14 +26,20 @@ export function eventEnvelope(event: RunEvent): string | undefined {
       const { message, code } = event.error
       return event.source ? withSource({ type: 'error', content: message, code }, event.source) : undefined
     }
-    case 'run.started':
-    case 'run.resumed':
-    case 'run.ended':
-    case 'oauth.redirect':
-    case 'oauth.status':
-      return undefined
+    default:
+      return OWN_FRAMES[event.type]
   }
 }
+
+/** Events that each stream tells in frames of its own. */
+const OWN_FRAMES = {
+  'run.started': undefined,
+  'run.resumed': undefined,
+  'run.ended': undefined,
+  'oauth.redirect': undefined,
+  'oauth.status': undefined,
+  'approval.requested': undefined,
+} as const
 
 /** Tools make these; what a tool does wrong must not end the stream. */
 function ownEvent(data: object, source: EventSource): string | undefined {

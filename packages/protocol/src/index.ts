@@ -15,7 +15,16 @@ export { type ErrorCode, ERRORS, type FieldProblem, ServiceError, type ServiceEr
 export { ConfigError, StartError } from './start-errors.ts'
 export { Message, type WireItem, withoutMetadata } from './message.ts'
 export { eventEnvelope } from './event-envelope.ts'
-export type { CancelMode, EventSource, ModelEvent, RunEnded, RunError, RunEvent, RunItemName } from './run-event.ts'
+export type {
+  ApprovalRequest,
+  CancelMode,
+  EventSource,
+  ModelEvent,
+  RunEnded,
+  RunError,
+  RunEvent,
+  RunItemName,
+} from './run-event.ts'
 export { RecentRun, RecentRunDetail, RecentRunList, RecentRunsQuery, RecentRunStep } from './recent-runs-api.ts'
 export { isRetryable, RUN_ERRORS, type RunErrorClass, type RunErrorCode } from './run-errors.ts'
 export { SSE_END, type SseFrame, sseFrame, sseKeepalive, SseParser } from './sse.ts'
@@ -29,6 +38,7 @@ export {
   PlatformError,
 } from './platform-api.ts'
 export { listOf, Metadata, PageQuery } from './platform-fields.ts'
+export { DecideApprovals, RunApproval, RunApprovals } from './platform-approvals-api.ts'
 export {
   AgencyUpload,
   CreateAgencyUploadRequest,

@@ -44,6 +44,22 @@ type RunItem = {
 /** Why a run failed, and the sentence that is fit for the caller. */
 export type RunError = { readonly code: RunErrorCode; readonly message: string }
 
+/** A call that is carried out once a person has approved it. */
+export type ApprovalRequest = {
+  readonly call_id: string
+  readonly tool: string
+  /** The arguments, as the text that the model wrote. */
+  readonly arguments: string
+  readonly agent: string
+  readonly agent_run_id: string
+  /** When the call counts as rejected, in ISO 8601. */
+  readonly expires_at: string
+  /** True: whoever approves the call may change its arguments. */
+  readonly edit: boolean
+  /** Comes back with the decision; only where the server keeps no runs. */
+  readonly token?: string
+}
+
 /**
  * Everything that can happen in a run, in the order in which it is logged.
  *
@@ -65,6 +81,8 @@ export type RunEvent =
     }
   | { readonly type: 'oauth.redirect'; readonly state: string; readonly server: string; readonly auth_url: string }
   | { readonly type: 'oauth.status'; readonly state: string; readonly server: string; readonly status: string }
+  /** The run is about to end as `waiting`; there is one for each call that waits. */
+  | ({ readonly type: 'approval.requested'; readonly source: EventSource } & ApprovalRequest)
   | { readonly type: 'custom'; readonly source: EventSource; readonly data: Readonly<Record<string, unknown>> }
   | { readonly type: 'run.error'; readonly source: EventSource | null; readonly error: RunError }
   | RunEnded
@@ -98,7 +116,8 @@ type RunResumed = {
 export type RunEnded = {
   readonly type: 'run.ended'
   readonly run_id: string
-  readonly status: 'completed' | 'failed' | 'cancelled'
+  /** `waiting`: it goes on once a person has decided about the calls in `approvals`. */
+  readonly status: 'completed' | 'failed' | 'cancelled' | 'waiting'
   readonly new_messages: readonly Message[]
   /** Null when the agent is set not to report usage. */
   readonly usage: Usage | null
@@ -106,6 +125,8 @@ export type RunEnded = {
   /** The final answer: text, or an object when the agent has a structured output type. Null when there is none. */
   readonly output: unknown
   readonly error: RunError | null
+  /** The calls that wait for a decision. Only there when the run is `waiting`. */
+  readonly approvals?: readonly ApprovalRequest[]
   readonly file_ids_map?: Readonly<Record<string, string>>
   readonly chat_name?: string
   /** Calls of functions that the caller carries out, by their ids: without output, the last items of `new_messages`. */

@@ -1,3 +1,6 @@
+import { FileClaims } from './claims/claims.file.ts'
+import { RedisClaims } from './claims/claims.redis.ts'
+import type { Claims } from './claims/claims.ts'
 import type { Logger } from './log.ts'
 import { MemoryOAuthStateRegistry } from './oauth/oauth-state-registry.memory.ts'
 import { RedisOAuthStateRegistry } from './oauth/oauth-state-registry.redis.ts'
@@ -20,6 +23,7 @@ type Backends = {
   readonly runLogs: RunLogs
   readonly oauthStates: OAuthStateRegistry
   readonly tickets: Tickets
+  readonly claims: Claims
   readonly close: () => Promise<void>
 }
 
@@ -28,17 +32,19 @@ type BackendsOptions = {
   readonly log: Logger
   /** How long the log of a run is kept after its end, in milliseconds. */
   readonly resumeMs: number
+  /** Folder of what may happen once, without Redis. */
+  readonly claimsDirectory: string
 }
 
 /** Logs of the platform may be in the same Redis. */
 const RUN_LOGS_PREFIX = 'bureau:kept:'
 
 /**
- * The only place that chooses: Redis where a URL is given, else the memory of this process.
+ * The only place that chooses: Redis where a URL is given, else the memory and the disk of this process.
  *
  * @throws ConfigError Redis cannot be reached.
  */
-export async function openBackends({ redisUrl, log, resumeMs }: BackendsOptions): Promise<Backends> {
+export async function openBackends({ redisUrl, log, resumeMs, claimsDirectory }: BackendsOptions): Promise<Backends> {
   const redis = redisUrl === undefined ? undefined : await connectRedis({ url: redisUrl, onError: logLoss(log) })
   const runs = redis ? new RedisRunRegistry(redis) : new MemoryRunRegistry()
   const kept = { prefix: RUN_LOGS_PREFIX, lingerMs: resumeMs }
@@ -49,6 +55,7 @@ export async function openBackends({ redisUrl, log, resumeMs }: BackendsOptions)
     runLogs,
     oauthStates,
     tickets: redis ? new RedisTickets(redis) : new MemoryTickets(),
+    claims: redis ? new RedisClaims(redis) : new FileClaims({ directory: claimsDirectory }),
     close: async () => {
       await runs.close()
       await runLogs.close()

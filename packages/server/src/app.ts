@@ -16,6 +16,7 @@ import {
   RunHost,
   usableDirectories,
 } from '@bureau/runtime'
+import { openApprovals } from './approvals/open-approvals.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import { recentRunsOf } from './console/serve-console.ts'
 import type { ServerContext } from './context.ts'
@@ -36,9 +37,6 @@ import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } 
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
-
-const MIB = 1_048_576
-const MINUTE_MS = 60_000
 
 /**
  * The server as a Fastify instance that does not listen yet: for embedding, and for tests without a socket.
@@ -62,7 +60,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
   const models = modelAccess(config, options.egress)
   const resumeMs = resumeMsOf(options)
-  const backends = await openBackends({ redisUrl: config.redisUrl, log, resumeMs })
+  const backends = await openBackends({ ...config, log, resumeMs, claimsDirectory: config.approvals.used })
   const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const watched = { now: Date.now, observer: observability.observer() }
@@ -80,6 +78,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
       recent,
     }),
     keepsRuns: resumeMs > 0,
+    approvals: openApprovals(options, config.approvals, backends.claims),
     signIns,
     log,
     metadataOptions: { ...metadataOptions(options, config), toolServers: { mcp: environment.mcp, log } },
@@ -109,11 +108,11 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
   return fastify({
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: REQUEST_ID_LABEL }),
-    bodyLimit: options.bodyLimitBytes ?? 32 * MIB,
+    bodyLimit: options.bodyLimitBytes ?? 33_554_432,
     exposeHeadRoutes: false,
     trustProxy: [...config.trustedProxies],
-    // Of a whole request; what is too slow long before that is cut by whoever receives its body.
-    requestTimeout: 5 * MINUTE_MS,
+    // Five minutes for a whole request; what is too slow long before that is cut by whoever receives its body.
+    requestTimeout: 300_000,
     // Names of agencies and agents are longer than the default.
     routerOptions: { maxParamLength: 512 },
     schemaController: { compilersFactory: schemaCompilers },

@@ -71,6 +71,7 @@ const ServerChecks = z.strictObject({
   clientConfigVendors: texts,
   bodyLimitBytes: count,
   maxConcurrentRuns: count,
+  approvalMs: count,
   drainMs: milliseconds,
   resumeMs: milliseconds,
   console: flag,

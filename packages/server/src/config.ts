@@ -1,3 +1,5 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import { ClientEnvironment } from '@bureau/runtime'
@@ -34,6 +36,22 @@ export const ServerEnvironment = z.object({
     .string()
     .optional()
     .describe('Keys of the token files: 32 bytes in base64 or hex, by commas; the first encrypts. Default: a file.'),
+  BUREAU_SECRET: z
+    .string()
+    .optional()
+    .refine((text) => text === undefined || secretsOf(text).every(({ length }) => length >= 32), {
+      error: 'must be texts of 32 characters or more, by commas',
+    })
+    .describe(
+      'Seals requests for approvals: texts of 32 characters or more, by commas; the first seals, all open. Every process ' +
+        'needs the same. Default: a key that is made in BUREAU_APPROVALS_PATH.',
+    ),
+  BUREAU_APPROVALS_PATH: z
+    .string()
+    .optional()
+    .describe(
+      'Folder of the key for approvals and, without Redis, of those that were used. Default: ~/.bureau/approvals.',
+    ),
   BUREAU_CONSOLE: z.stringbool().default(true).describe('false: no console at /console.'),
   BUREAU_KEEP_RECENT_RUNS: z
     .stringbool()
@@ -57,6 +75,13 @@ export type ServerConfig = {
   readonly console: boolean
   readonly keepRecentRuns: boolean
   readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
+  readonly approvals: {
+    readonly secrets: readonly string[]
+    /** Folder of the key that is used without a secret. */
+    readonly directory: string
+    /** Folder of what was used, without Redis. */
+    readonly used: string
+  }
   /** Reads one variable: server tokens and keys of other providers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
 }
@@ -73,6 +98,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
   if (!parsed.success) throw new ConfigError(z.prettifyError(parsed.error))
   const env = parsed.data
   const configured = env.OPENAI_API_KEY !== undefined || env.OPENAI_BASE_URL !== undefined
+  const approvals = env.BUREAU_APPROVALS_PATH ?? join(homedir(), '.bureau', 'approvals')
   const offline = !configured && env.NODE_ENV !== 'production'
   return {
     model: {
@@ -88,6 +114,15 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
     console: env.BUREAU_CONSOLE,
     keepRecentRuns: env.BUREAU_KEEP_RECENT_RUNS ?? env.NODE_ENV !== 'production',
     oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
+    approvals: {
+      secrets: secretsOf(env.BUREAU_SECRET ?? ''),
+      directory: approvals,
+      used: join(approvals, 'used'),
+    },
     read,
   }
+}
+
+function secretsOf(text: string): string[] {
+  return text.split(',').flatMap((secret) => secret.trim() || [])
 }

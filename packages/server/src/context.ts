@@ -1,6 +1,7 @@
 import type { RunEnvironment } from '@bureau/framework'
 import type { Logger } from '@bureau/runtime'
 import type { MetadataOptions } from './agencies/agency-metadata.ts'
+import type { Approvals } from './approvals/approvals.ts'
 import type { FileSettings } from './agencies/read-files.ts'
 import type { SessionObserver } from './observability/count-sessions.ts'
 import type { SignIns } from './oauth/open-sign-ins.ts'
@@ -20,6 +21,7 @@ export type ServerContext = {
   readonly runs: RequestRuns
   /** False: every run ends with its client. */
   readonly keepsRuns: boolean
+  readonly approvals: Approvals
   /** Undefined when no agency needs to know its users. */
   readonly signIns: SignIns | undefined
   readonly log: Logger

@@ -100,6 +100,8 @@ export type ServerOptions = OAuthOptions & {
    * refused. Default 60_000.
    */
   readonly resumeMs?: number
+  /** How long a person may take to decide about a call that needs an approval, in milliseconds. Default 604_800_000 (7 days). */
+  readonly approvalMs?: number
   /** Longest time that open streams may take to finish after a stop signal, in milliseconds. Default 30_000. */
   readonly drainMs?: number
   /** False: there is no console at `/console`. Default: as BUREAU_CONSOLE says, which is true. */

@@ -3,6 +3,7 @@ import { styleText } from 'node:util'
 import { Command } from 'commander'
 import { type Client, createClient, type StreamEvent } from '@bureau/client'
 import { ConfigError } from '@bureau/protocol'
+import { type ApprovalAnswer, decideCalls, type WaitingCall } from '../chat/decide-calls.ts'
 import { listAgencies } from '../chat/list-agencies.ts'
 
 type ChatFlags = { readonly url: string; readonly agency?: string; readonly token?: string }
@@ -28,24 +29,42 @@ async function chat(client: Client): Promise<void> {
   let open = true // Input that comes from a file is at its end before the answers are.
   lines.once('close', () => (open = false))
   lines.prompt()
-  for await (const line of lines) {
-    if (line.trim() !== '') await turn(client, line, lines)
+  const input = lines[Symbol.asyncIterator]()
+  for (let line = await input.next(); line.done !== true; line = await input.next()) {
+    if (line.value.trim() !== '') await turn(client, line.value, { lines, input })
     if (open) lines.prompt()
   }
 }
 
-/** One message and its answer. A failure is printed, and the chat goes on without that turn. */
-async function turn(client: Client, message: string, lines: Interface): Promise<void> {
-  const run = client.stream({ message, chat: 'terminal' })
+type Terminal = { readonly lines: Interface; readonly input: AsyncIterator<string> }
+
+/** One message and its answer, with whatever the user has to decide in between. */
+async function turn(client: Client, message: string, { lines, input }: Terminal): Promise<void> {
+  let waiting = await answer(client, { message }, lines)
+  while (waiting.length > 0) {
+    const approvals = await decideCalls(waiting, lines, input)
+    if (approvals.length === 0) return
+    waiting = await answer(client, { message: [], body: { approvals } }, lines)
+  }
+}
+
+type Asked = { readonly message: string | []; readonly body?: { readonly approvals: ApprovalAnswer[] } }
+
+/** Shows an answer, and gives the calls that wait. A failure is printed, and the chat goes on without that turn. */
+async function answer(client: Client, asked: Asked, lines: Interface): Promise<readonly WaitingCall[]> {
+  const run = client.stream({ ...asked, chat: 'terminal' })
   // A run that cannot be stopped says itself why.
   const stop = (): void => void run.cancel().catch(() => {})
   lines.once('SIGINT', stop)
   try {
     for await (const event of run) show(event)
     process.stdout.write('\n')
-    if ((await run.result).status === 'cancelled') console.error(styleText('dim', '[stopped]'))
+    const { status, frame } = await run.result
+    if (status === 'cancelled') console.error(styleText('dim', '[stopped]'))
+    return (frame['approvals'] ?? []) as readonly WaitingCall[]
   } catch (error) {
     console.error(styleText('red', error instanceof Error ? error.message : String(error)))
+    return []
   } finally {
     lines.off('SIGINT', stop)
   }

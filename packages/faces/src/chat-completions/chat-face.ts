@@ -70,7 +70,11 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
   if (isStreamed) {
     const functions = new Set(input.callerOptions?.functions?.map(({ name }) => name))
     const includeUsage = body.stream_options?.include_usage ?? false
-    return sendEvents(reply, run, chatEncoder({ runId: run.runId, model, includeUsage, agent, functions }))
+    return sendEvents(
+      reply,
+      run,
+      chatEncoder({ runId: run.runId, approvalsUrl: run.approvalsUrl, model, includeUsage, agent, functions }),
+    )
   }
   let incomplete: string | undefined
   const ended = await waitForEnd(reply, run, (event) => {
@@ -82,7 +86,10 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
   if (!ended) return undefined
   if (!isAnswered(ended)) throw failedRun(ended.error ?? { code: 'run_failed', message: 'The run was cancelled.' })
   const created = Math.floor(Date.now() / 1_000)
-  return completionOf({ id: completionId(run.runId), created, model }, ended, incomplete)
+  return completionOf({ id: completionId(run.runId), created, model }, ended, {
+    incomplete,
+    approvalsUrl: run.approvalsUrl,
+  })
 }
 
 /** @throws ApiError 400 */

@@ -1,4 +1,5 @@
 import type { Message, RunEnded, Usage } from '@bureau/protocol'
+import { approvalText } from '../openai/approval-text.ts'
 import { reasoningOf, refusalOf, textOf } from '../openai/model-event.ts'
 
 type FinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter'
@@ -14,11 +15,18 @@ type CompletionHead = {
 
 export const completionId = (runId: string): string => `chatcmpl-${runId.replaceAll('-', '')}`
 
+type Ending = {
+  /** Why the last model response broke off, if it did. */
+  readonly incomplete: string | undefined
+  readonly approvalsUrl: string | undefined
+}
+
 /** A finished run as a `chat.completion`. Several messages of the run are one message, with a blank line between. */
-export function completionOf(head: CompletionHead, ended: RunEnded, incomplete: string | undefined): object {
+export function completionOf(head: CompletionHead, ended: RunEnded, { incomplete, approvalsUrl }: Ending): object {
   const items = ended.new_messages.filter(({ callerAgent }) => callerAgent == null)
   const answers = items.filter(isAnswer)
-  const text = joined(answers.map(textOf))
+  const waiting = (ended.approvals ?? []).map((approval) => approvalText(approval, approvalsUrl))
+  const text = joined([...answers.map(textOf), ...waiting])
   const refusal = joined(answers.map(refusalOf))
   const reasoning = joined(items.filter(({ type }) => type === 'reasoning').map(reasoningOf))
   const calls = callerCalls(ended)
@@ -42,7 +50,12 @@ export function completionOf(head: CompletionHead, ended: RunEnded, incomplete: 
 
 /** Whether a run ended in a way that has a `finish_reason`: an answer that was cut off has one, too. */
 export function isAnswered({ status, error }: RunEnded): boolean {
-  return status === 'completed' || error?.code === 'response_incomplete' || error?.code === 'content_refused'
+  return (
+    status === 'completed' ||
+    status === 'waiting' ||
+    error?.code === 'response_incomplete' ||
+    error?.code === 'content_refused'
+  )
 }
 
 /** @param incomplete - Why the last model response broke off, if it did. */

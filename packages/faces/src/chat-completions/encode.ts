@@ -1,6 +1,7 @@
 import type { ModelEvent, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
 import { failedRun } from '../openai/api-error.ts'
+import { approvalText } from '../openai/approval-text.ts'
 import {
   createdItem,
   deltaLiteral,
@@ -16,6 +17,7 @@ import { chatUsage, completionId, finishReason, isAnswered } from './completion.
 
 type ChatStream = {
   readonly runId: string
+  readonly approvalsUrl: string | undefined
   /** As the caller has named it. */
   readonly model: string
   readonly includeUsage: boolean
@@ -66,6 +68,8 @@ class ChatChunks {
         return isWithUser(event.source) ? this.#onItemCreated(event) : ''
       case 'oauth.redirect':
         return this.#text(JSON.stringify(`Sign in to ${event.server}: ${event.auth_url}`), `oauth ${event.state}`)
+      case 'approval.requested':
+        return this.#text(JSON.stringify(approvalText(event, this.#stream.approvalsUrl)), `approval ${event.call_id}`)
       case 'run.ended':
         return this.#end(event)
       default:

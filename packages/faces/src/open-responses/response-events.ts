@@ -5,10 +5,11 @@ import { type OutputItem, OutputItems } from './output-items.ts'
 import { findNumbers, renameItem, renumber } from './renumber.ts'
 import type { DescribeResponse, ResponseResource } from './resource.ts'
 import { type KindOfCall, Steps } from './steps.ts'
-import { asBegun, asOutput, eventsBetween, messageItem, outputOf } from './whole-items.ts'
+import { approvalItem, asBegun, asOutput, eventsBetween, messageItem, outputOf } from './whole-items.ts'
 
 export type ResponseStream = {
   readonly runId: string
+  readonly approvalsUrl: string | undefined
   readonly describe: DescribeResponse
   /** The agent that was addressed, and the functions of the caller that it is offered. */
   readonly agent: string
@@ -84,6 +85,8 @@ export class ResponseEvents {
         return this.#steps?.custom(event) ?? ''
       case 'oauth.redirect':
         return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
+      case 'approval.requested':
+        return this.#stream.isStrict ? '' : this.#whole(approvalItem(event, this.#stream.approvalsUrl))
       case 'log.reset':
         this.#isLost = true
         return ''
@@ -242,7 +245,7 @@ export class ResponseEvents {
       return { status: 'incomplete', reason: this.#incomplete ?? 'max_output_tokens' }
     }
     if (status === 'failed') return { status }
-    return this.#incomplete === undefined ? { status } : { status: 'incomplete', reason: this.#incomplete }
+    return this.#incomplete === undefined ? { status: 'completed' } : { status: 'incomplete', reason: this.#incomplete }
   }
 }
 

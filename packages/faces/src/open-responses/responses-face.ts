@@ -74,7 +74,14 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   const run = await host.begin(request, { served, input, kept: isBackground, ...namesIn(body, options) })
   const { runId } = run
   const id = responseId(runId)
-  const stream = streamOf(body, { runId, target, input, isStrict: options.isStrict, isKept })
+  const stream = streamOf(body, {
+    runId,
+    approvalsUrl: run.approvalsUrl,
+    target,
+    input,
+    isStrict: options.isStrict,
+    isKept,
+  })
   const events = new ResponseEvents(stream)
   if (!isKept || !options.store) return answer(reply, run, { body, events })
   const inputItems = items.map(withId)
@@ -96,15 +103,19 @@ function namesIn(
   return { ...(user && { onBehalfOf: user }), ...(serverKeeps && previous != null && { continues: runIdOf(previous) }) }
 }
 
-type Begun = Pick<ResponseStream, 'runId' | 'isStrict'> & {
+type Begun = Pick<ResponseStream, 'runId' | 'approvalsUrl' | 'isStrict'> & {
   readonly target: Target
   readonly input: RunInput
   readonly isKept: boolean
 }
 
-function streamOf(body: ResponsesRequest, { runId, target, input, isStrict, isKept }: Begun): ResponseStream {
+function streamOf(
+  body: ResponsesRequest,
+  { runId, approvalsUrl, target, input, isStrict, isKept }: Begun,
+): ResponseStream {
   return {
     runId,
+    approvalsUrl,
     describe: responseDescriber(body, { id: responseId(runId), model: target.model, isKept }),
     agent: target.agent,
     functions: new Set(input.callerOptions?.functions?.map(({ name }) => name)),

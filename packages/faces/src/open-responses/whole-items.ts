@@ -1,4 +1,4 @@
-import type { RunEnded, WireItem } from '@bureau/protocol'
+import type { RunEnded, RunEvent, WireItem } from '@bureau/protocol'
 import { textOf } from '../openai/model-event.ts'
 
 /** An event of an item, without its number. */
@@ -40,6 +40,15 @@ function messageEvents({ content }: WireItem, at: object): ItemEvent[] {
     { type: 'response.output_text.done', fields: { ...at, text, logprobs: [] } },
     { type: 'response.content_part.done', fields: { ...at, part } },
   ]
+}
+
+/** A call that waits until a person has decided about it: the response ends with it. */
+export function approvalItem(
+  { call_id, tool, arguments: args, agent, expires_at, edit }: RunEvent & { readonly type: 'approval.requested' },
+  url: string | undefined,
+): WireItem {
+  const item = { type: 'bureau:approval_request', call_id, name: tool, arguments: args, agent, expires_at, edit }
+  return { ...item, approvals_url: url ?? null }
 }
 
 /** What a run has produced in the end, for a reader who could not be given the events that led there. */

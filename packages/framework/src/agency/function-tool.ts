@@ -52,7 +52,10 @@ export interface FunctionTool {
   /** The result of a call that was begun and whose process has died; undefined when it was not made. */
   lookup?: ((runContext: RunContext<unknown>, idempotencyKey: string) => Promise<unknown>) | undefined
   isEnabled?(runContext: RunContext<unknown>, agent: NamedAgent): Promise<boolean>
+  /** Whether a person must approve this call before it is carried out. */
   needsApproval?(runContext: RunContext<unknown>, input: unknown, callId?: string): Promise<boolean>
+  /** What is wrong with arguments that a person has given in place of the model's. Absent: nobody may change them. */
+  checkEdit?(input: unknown): Promise<string | undefined>
 }
 
 /** A tool that the model's provider carries out. `providerData` is the tool on the wire. */
@@ -92,6 +95,7 @@ export function functionTool({ timeoutMs, whenFailed, execute, ...described }: F
         if (timeoutMs === undefined) return await execute(input, runContext, details)
         return await inTime(timeoutMs, details, (timed) => execute(input, runContext, timed), described.name)
       } catch (error) {
+        if (error instanceof CallSuspended) throw error
         // The model gets the error in its own input; nothing has failed here.
         if (!(error instanceof ToolInputError)) runContext.context.toolFailed?.(described.name, error)
         return whenFailed(error, runContext)
@@ -119,6 +123,11 @@ async function inTime(
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** A call that has not ended and goes on later, because an agent that works for it waits. No tool of a user's throws it. */
+export class CallSuspended extends Error {
+  override readonly name = 'CallSuspended'
 }
 
 /** Input that does not fit a tool's parameters. */

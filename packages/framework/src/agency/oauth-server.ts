@@ -3,7 +3,7 @@ import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import type { TokenStore } from '../tokens/token-store.ts'
-import { type ToolFilter, ToolFilterChecks } from './tool-server.ts'
+import { type RequireApproval, RequireApprovalChecks, type ToolFilter, ToolFilterChecks } from './tool-server.ts'
 
 /** Dynamic client registration metadata (RFC 7591), member by member; given ones win over those that are built. */
 type ClientMetadata = Readonly<Record<string, unknown>>
@@ -41,6 +41,8 @@ export type MCPServerOAuthOptions = {
   readonly callbackHandler?: (signal: AbortSignal) => Promise<URLSearchParams>
   /** Which of the server's tools the agent gets. Default: all. */
   readonly toolFilter?: ToolFilter
+  /** About which tools a person must decide before each call. Default `never`. */
+  readonly requireApproval?: RequireApproval
   /** Longest time one tool call may take, in milliseconds. Default 120_000. */
   readonly toolTimeoutMs?: number
 }
@@ -63,6 +65,7 @@ const MCPServerOAuthChecks = z.strictObject({
   redirectHandler: AnyFunction.optional(),
   callbackHandler: AnyFunction.optional(),
   toolFilter: ToolFilterChecks.optional(),
+  requireApproval: RequireApprovalChecks.optional(),
   toolTimeoutMs: Milliseconds.optional(),
 } satisfies OptionChecks<MCPServerOAuthOptions>)
 

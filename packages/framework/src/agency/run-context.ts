@@ -17,6 +17,21 @@ export interface AgencyContext {
   toolFailed?(tool: string, error: unknown): void
 }
 
+/** What a tool may know of the run that called it. */
+export type ToolContext = {
+  /** The caller's context for this run; never part of the prompt. Changes are seen by later tools of the same run. */
+  readonly userContext: Record<string, unknown>
+  /** Null outside a run, as at `POST /tool/<name>`. */
+  readonly run: AgencyContext | null
+  /** Aborts when the run is cancelled. Null outside a run. */
+  readonly signal: AbortSignal | null
+  /**
+   * Names this call, and no other, also when it is made again after a crash: 43 characters of A-Z a-z 0-9 _ -. For other
+   * services that take such a key. Null outside a run.
+   */
+  readonly idempotencyKey: string | null
+}
+
 /**
  * What every callback of an agency gets first: tools, guardrails, dynamic instructions, handoffs. It has the members of the
  * run context of `@openai/agents` that its tools and guardrails read.

@@ -33,10 +33,19 @@ type ToolFilterFunction = {
   ): Promise<boolean> | boolean
 }['bivariant']
 
+/** About which of a server's tools a person must decide before each call: all, none, or those of these names. */
+export type RequireApproval = 'always' | 'never' | readonly string[]
+
+export const RequireApprovalChecks = z.union([z.enum(['always', 'never']), z.array(z.string())], {
+  error: "must be 'always', 'never', or a list of tool names",
+})
+
 /** A connection to an MCP server: ours, or one of `@openai/agents`, which have the same members. */
 export interface ToolServer {
   readonly name: string
   readonly toolFilter?: ToolFilter | undefined
+  /** Default `never`. */
+  readonly requireApproval?: RequireApproval | undefined
   readonly toolInputGuardrails?: readonly ToolGuardrail[] | undefined
   readonly toolOutputGuardrails?: readonly ToolGuardrail[] | undefined
   /** What the model gets when a call fails. Null: the run fails. */

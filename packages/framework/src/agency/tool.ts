@@ -1,10 +1,11 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { type ApprovalPolicy, ApprovalPolicyChecks, readPolicy, type ReadPolicy } from './approval-policy.ts'
 import type { ProviderTool } from './language-model.ts'
 import { isProviderTool, toHostedTool } from './provider-tools.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
-import type { AgencyContext, RunContext } from './run-context.ts'
+import type { AgencyContext, RunContext, ToolContext } from './run-context.ts'
 import { functionSchema } from './tool-schema.ts'
 
 /** What an agent may have among its tools, once classes are made into functions. */
@@ -12,21 +13,6 @@ export type AgentTool = FunctionTool | HostedTool
 
 /** A tool in any style. Of tools that a provider's package describes, only that provider's models know. */
 export type AnyTool = AgentTool | Tool | ToolClass | ProviderTool
-
-/** What a tool may know of the run that called it. */
-export type ToolContext = {
-  /** The caller's context for this run; never part of the prompt. Changes are seen by later tools of the same run. */
-  readonly userContext: Record<string, unknown>
-  /** Null outside a run, as at `POST /tool/<name>`. */
-  readonly run: AgencyContext | null
-  /** Aborts when the run is cancelled. Null outside a run. */
-  readonly signal: AbortSignal | null
-  /**
-   * Names this call, and no other, also when it is made again after a crash: 43 characters of A-Z a-z 0-9 _ -. For other
-   * services that take such a key. Null outside a run.
-   */
-  readonly idempotencyKey: string | null
-}
 
 /**
  * Finds out what became of a call whose process has died: what `execute` would have returned, or undefined when the call
@@ -47,6 +33,8 @@ export type ToolDefinition = {
   readonly input: z.ZodObject
   /** True: while one call is running, others of the same agent and run are answered with an error text. */
   readonly oneAtATime: boolean
+  /** Undefined: no call waits for a person. */
+  readonly approval: ReadPolicy | undefined
   readonly repeatable: boolean
   readonly lookup: Lookup | undefined
   readonly execute: (input: Record<string, unknown>, context: ToolContext) => unknown
@@ -64,6 +52,8 @@ export abstract class Tool {
   readonly strict: boolean = false
   /** True: while one call is running, others of the same agent and run are answered with an error text. Default false. */
   readonly oneAtATime: boolean = false
+  /** As in `tool()`. */
+  readonly needsApproval?: ApprovalPolicy<z.output<this['parameters']>>
   /** True: a call that was cut off by a crash of the server may be made again. Default false: it is made once at most. */
   readonly repeatable: boolean = false
   /** Finds out what became of a call that was cut off by a crash of the server. */
@@ -100,6 +90,11 @@ type ToolOptions<Parameters extends z.ZodObject> = {
   readonly lookup?: Lookup
   /** Longest time one call may take, in milliseconds. Default: none. */
   readonly timeoutMs?: number
+  /**
+   * Whether a person must approve a call before it is carried out; the run waits for it. A call whose input does not fit
+   * `parameters` is answered at once, because it would fail. Default false.
+   */
+  readonly needsApproval?: ApprovalPolicy<z.output<Parameters>>
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
 }
 
@@ -112,6 +107,7 @@ const ToolChecks = z.strictObject({
   repeatable: z.boolean().optional(),
   lookup: AnyFunction.optional(),
   timeoutMs: Milliseconds.optional(),
+  needsApproval: ApprovalPolicyChecks.optional(),
   execute: AnyFunction,
 } satisfies OptionChecks<ToolOptions<z.ZodObject>>)
 
@@ -133,6 +129,7 @@ export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parame
       parameters: options.parameters,
       strict: options.strict ?? true,
       oneAtATime: options.oneAtATime ?? false,
+      approval: readPolicy(options.needsApproval),
       repeatable: options.repeatable ?? false,
       lookup: options.lookup,
       // The definition is called with what `parameters` has parsed.
@@ -152,6 +149,8 @@ export function toAgentTools(tools: readonly AnyTool[]): AgentTool[] {
 }
 
 function classTool(instance: Tool): FunctionTool {
+  const { needsApproval } = instance
+  readOptions(`tool "${instance.constructor.name}"`, ClassChecks, { needsApproval })
   return makeTool({
     name: instance.constructor.name,
     description: instance.description,
@@ -159,11 +158,15 @@ function classTool(instance: Tool): FunctionTool {
     parameters: instance.parameters,
     strict: instance.strict,
     oneAtATime: instance.oneAtATime,
+    approval: readPolicy(needsApproval),
     repeatable: instance.repeatable,
     lookup: instance.lookup?.bind(instance),
     execute: (input, context) => instance.run(input, context),
   })
 }
+
+/** Of a class, only what would go unnoticed when it is wrong. */
+const ClassChecks = z.strictObject({ needsApproval: ApprovalPolicyChecks.optional() })
 
 function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number): FunctionTool {
   requireUsable(described)
@@ -186,8 +189,27 @@ function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number):
       return definition.oneAtATime && run ? callAlone(busy, run, { name, call }) : call()
     },
   })
-  definitions.set(made, definition)
-  return made
+  const tool = { ...made, ...approvalOf(definition) }
+  definitions.set(tool, definition)
+  return tool
+}
+
+/** Nobody is asked about a call that would fail. */
+function approvalOf({ approval, input: schema }: ToolDefinition): Pick<FunctionTool, 'needsApproval' | 'checkEdit'> {
+  if (!approval) return {}
+  return {
+    needsApproval: async (runContext, input) => {
+      const parsed = await schema.safeParseAsync(input ?? {})
+      // Whoever offers the tools of an agency gives them an agency's context.
+      return parsed.success && (await approval.when(parsed.data, contextOf(runContext as RunContext)))
+    },
+    ...(approval.edit && {
+      checkEdit: async (input) => {
+        const parsed = await schema.safeParseAsync(input)
+        return parsed.success ? undefined : z.prettifyError(parsed.error)
+      },
+    }),
+  }
 }
 
 function contextOf(

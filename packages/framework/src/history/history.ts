@@ -81,16 +81,15 @@ export function forModel<Item extends Message>(
  * recorded, so nothing depends on their place in a store.
  *
  * @param history - What the client has already: outputs of calls in there are not orphans.
- * @param leftToClient - Calls, by their ids, that the client answers itself.
+ * @param later - What will follow, from a person or from the client: calls that it answers are not orphans either.
  */
 export function newMessagesForClient(
   items: readonly Message[],
   history: readonly Message[] = [],
-  leftToClient: readonly string[] = [],
+  later: readonly Message[] = [],
 ): Message[] {
   const unique = withUniqueIds(items.filter((item) => !isProviderOnly(item)))
-  const after = leftToClient.map((call_id): Message => ({ type: 'function_call_output', call_id }))
-  return withClientIds(withoutOrphans(unique, { before: history, after }))
+  return withClientIds(withoutOrphans(unique, { before: history, after: later }))
 }
 
 /** Lists of tools that a provider made for itself. */

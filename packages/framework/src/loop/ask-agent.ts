@@ -1,9 +1,10 @@
 import { withoutMetadata } from '@bureau/protocol'
 import { type Agent, storage } from '../agency/agent.ts'
+import { CallSuspended } from '../agency/function-tool.ts'
 import { Conversation } from './conversation.ts'
 import { forModel, pairThread } from '../history/history.ts'
 import { describeFailure } from '../run/run-failure.ts'
-import { openedBy } from '../run/run-state.ts'
+import { openedBy, openHalves } from '../run/run-state.ts'
 
 /** Agents that ask each other in a circle are stopped here; each conversation has its own limit of turns besides. */
 const MAX_DEPTH = 12
@@ -40,7 +41,7 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
     sender,
     ...(callId !== undefined && { parentRunId: callId }),
     additionalInstructions: request.additionalInstructions,
-    history: forModel(known, storage(recipient)).map(withoutMetadata),
+    history: forModel(known, { ...storage(recipient), next: openHalves(before) }).map(withoutMetadata),
     resume: before,
   })
   nested.restore()
@@ -51,6 +52,7 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
     return answerText(await nested.converse(nested))
   } catch (error) {
     sender.signal.throwIfAborted()
+    if (error instanceof CallSuspended) throw error
     const failure = describeFailure(error)
     nested.toolFailed(request.tool, error)
     nested.run.emit({ type: 'custom', source: nested.source, data: { type: 'error', content: failure.message } })

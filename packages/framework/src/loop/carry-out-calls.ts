@@ -1,20 +1,24 @@
 import { createHash } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
-import { type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
+import { CallSuspended, type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import { definitionOf } from '../agency/tool.ts'
 import { toolServerOf } from '../mcp/server-tools.ts'
 import { RunFailed } from '../run/run-errors.ts'
+import { holdCalls, hostedDecision, rejectionText, withChangedArguments } from './approvals.ts'
 import type { Conversation } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 import { limitedOutput, limitedText } from './limited-output.ts'
-import { toolOutputCreated } from './item-events.ts'
+import { itemCreated, toolOutputCreated } from './item-events.ts'
+import { callState, outputOf } from './open-calls.ts'
 import { argumentsOf, type ReadResponse } from './read-response.ts'
 import { toText, toWireOutput } from './tool-output.ts'
 import { functionOutput } from './turn-items.ts'
 
 type CallsOutcome = {
+  /** The turn waits for a person. */
+  readonly isHeld: boolean
   /** What the tools have returned is the agent's answer. */
   readonly answer: string | undefined
   /** The run ends here: the caller is to carry out these calls. */
@@ -29,29 +33,34 @@ export const UNKNOWN_RESULT =
  * Carries out all function calls of a turn at the same time, and waits for all of them. That they are made is committed
  * before any is made, and what has become of each before it is shown. Calls of functions of the run's caller are left.
  *
+ * Calls that need an approval wait. The other functions of the turn are carried out meanwhile, so that a person decides knowing what
+ * they have done, and nothing is done twice; a handoff waits as well, because it ends the turn.
+ *
  * When a call fails, the model gets the error. A failure that must end the run aborts the other calls, and is thrown when they have ended.
  *
- * @throws RunFailed a tool without words for its failures has failed, a tool guardrail ends the run, or a call needs an
- * approval that nobody can give.
+ * @throws RunFailed a tool without words for its failures has failed, or a tool guardrail ends the run.
  */
 export async function carryOutCalls(
   conversation: Conversation,
   turn: PreparedTurn,
-  { calls, handoffs }: ReadResponse & { readonly kind: 'calls' },
+  { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' },
 ): Promise<CallsOutcome> {
   const callers = new Set(turn.callerFunctions.map(({ name }) => name))
   const left = calls.filter(({ name }) => callers.has(String(name)))
   const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
   const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
-  await requireNoApproval(turn, bindings)
-  const carriedOut = left.length > 0 ? [] : handoffs.slice(0, 1)
-  await start(conversation, [...own, ...carriedOut.map(({ call }) => call)])
+  await holdCalls(conversation, turn, [...bindings, ...hosted.map((call) => ({ call, tool: 'hosted' as const }))])
+  const isHeld = conversation.state.calls.some(({ status }) => status === 'waiting')
+  const handedOver = left.length > 0 || isHeld ? [] : handoffs.slice(0, 1)
+  await start(conversation, [...own, ...handedOver.map(({ call }) => call)])
+  await answerHosted(conversation, hosted)
   const stop = own.length > 1 ? new AbortController() : undefined
   const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
   const working = bindings.map(async (binding) => {
     try {
       return await carryOut(conversation, turn, { ...binding, signal })
     } catch (error) {
+      if (error instanceof CallSuspended) return 'held'
       stop?.abort(error)
       throw error
     }
@@ -59,19 +68,16 @@ export async function carryOutCalls(
   const settled = await Promise.allSettled(working)
   const failed = settled.find((each) => each.status === 'rejected')
   if (failed) throw failed.reason
-  return {
-    answer: await answerOf(
-      turn,
-      settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : [])),
-    ),
-    left,
-  }
+  const results = settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : []))
+  if (isHeld || results.includes('held')) return { isHeld: true, answer: undefined, left }
+  const carriedOut = results.filter((each) => each !== 'held')
+  return { isHeld: false, answer: await answerOf(turn, carriedOut), left }
 }
 
 /** Nothing is begun that is not committed as begun. */
 async function start(conversation: Conversation, calls: readonly WireItem[]): Promise<void> {
   const pending = new Set(
-    conversation.state.calls.filter(({ status }) => status === 'pending').map((each) => each.call_id),
+    conversation.state.calls.flatMap(({ status, call_id: id }) => (MAY_BEGIN.has(status) ? id : [])),
   )
   if (pending.size === 0) return
   // Another process may make them as well.
@@ -81,6 +87,8 @@ async function start(conversation: Conversation, calls: readonly WireItem[]): Pr
   await conversation.run.commit()
 }
 
+const MAY_BEGIN = new Set<string>(['pending', 'approved'])
+
 const UNKNOWN_FAILURE = new Error('The tool has thrown an error, which its maker does not pass on.')
 
 type Binding = { readonly call: WireItem; readonly tool: FunctionTool | undefined }
@@ -89,40 +97,54 @@ export function functionNamed({ tools }: PreparedTurn, name: string): FunctionTo
   return tools.find((tool): tool is FunctionTool => tool.type === 'function' && tool.name === name)
 }
 
-/** Asked before anything is carried out, so that nothing is half done. */
-async function requireNoApproval({ context }: PreparedTurn, bindings: readonly Binding[]): Promise<void> {
-  for (const { call, tool } of bindings) {
-    if (!(await tool?.needsApproval?.(context, parsedArguments(call), call.call_id))) continue
-    const cause = new Error(`needsApproval is not supported in runs; the tool ${tool?.name} asked for it`)
-    throw new RunFailed('approval_required', { cause })
+/** A tool server of the provider gets the decisions with the next request. */
+async function answerHosted(conversation: Conversation, hosted: readonly WireItem[]): Promise<void> {
+  for (const call of hosted) {
+    const state = callState(conversation, call)
+    if (!state?.decision || state.status === 'done') continue
+    const decided = hostedDecision(call, state.decision)
+    conversation.callReturned(call, decided)
+    await conversation.run.commit()
+    const created = itemCreated(decided, conversation.source)
+    if (created) conversation.run.emit(created)
   }
 }
 
-function parsedArguments(call: WireItem): unknown {
-  try {
-    return JSON.parse(argumentsOf(call) || '{}')
-  } catch {
-    return {}
-  }
-}
-
-/** Undefined: there is no such function, and the model got an error. */
+/** Undefined: it waits, or was not carried out, and the model got the reason. */
 async function carryOut(
   conversation: Conversation,
   turn: PreparedTurn,
   { call, tool, signal }: Binding & { readonly signal: AbortSignal },
 ): Promise<ToolResult | undefined> {
-  const known = conversation.turn.outputOf(call)
+  const state = callState(conversation, call)
+  if (state?.status === 'waiting') return undefined
+  const known = outputOf(conversation, call)
   if (known) return tool && { type: 'function_output', tool, output: known['output'], item: known }
-  if (!tool) {
-    await returned(conversation, call, functionOutput(call, `Tool '${String(call['name'])}' not found.`))
+  if (!tool || state?.status === 'rejected') {
+    const reason = tool ? rejectionText(state!.decision!) : `Tool '${String(call['name'])}' not found.`
+    await returned(conversation, call, functionOutput(call, reason))
     return undefined
   }
+  return use(conversation, turn, { call, tool, signal, changed: state?.decision?.arguments ?? undefined })
+}
+
+type Use = {
+  readonly call: WireItem
+  readonly tool: FunctionTool
+  readonly signal: AbortSignal
+  /** What a person has put in place of the model's arguments. */
+  readonly changed: string | undefined
+}
+
+async function use(conversation: Conversation, turn: PreparedTurn, used: Use): Promise<ToolResult> {
+  const { call, tool, changed } = used
   const { trace, agent } = conversation
   const { name } = tool
   trace?.toolStarted(agent, { tool: name, callId: call.call_id!, content: () => call['arguments'] })
-  const output = await invoke(conversation, turn, { call, tool, signal })
-  const item = limitedOutput(functionOutput(call, toWireOutput(output)))
+  const output = await invoke(conversation, turn, used)
+  const wireOutput = toWireOutput(output)
+  const shown = changed === undefined ? wireOutput : withChangedArguments(wireOutput, changed)
+  const item = limitedOutput(functionOutput(call, shown))
   // Tools made by the `tool()` of `@openai/agents` return this text and keep what was thrown.
   if (output === TOOL_FAILURE && !definitionOf(tool) && toolServerOf(tool) === undefined)
     conversation.toolFailed(name, UNKNOWN_FAILURE)
@@ -142,9 +164,9 @@ export async function returned(conversation: Conversation, call: WireItem, outpu
 async function invoke(
   conversation: Conversation,
   { context, agent }: PreparedTurn,
-  { call, tool, signal }: { readonly call: WireItem; readonly tool: FunctionTool; readonly signal: AbortSignal },
+  { call, tool, signal, changed }: Use,
 ): Promise<unknown> {
-  const argumentsText = argumentsOf(call)
+  const argumentsText = changed ?? argumentsOf(call)
   const toolCall = { type: 'function_call', callId: call.call_id!, name: tool.name, arguments: argumentsText }
   const idempotencyKey = idempotencyKeyOf(conversation, call)
   const data = { context, agent, toolCall }
@@ -159,6 +181,7 @@ async function invoke(
     return (await checked(tool.outputGuardrails, { ...data, output })) ?? output
   } catch (cause) {
     signal.throwIfAborted()
+    if (cause instanceof CallSuspended) throw cause
     throw cause instanceof RunFailed ? cause : new RunFailed('run_failed', { cause })
   }
 }

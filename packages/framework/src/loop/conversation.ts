@@ -8,7 +8,7 @@ import type { CallBinding, ConversationEvent } from '../run/advance-run.ts'
 import { type ConversationState, isAsking, isRange } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import type { ToolFacts } from './item-events.ts'
-import { RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
+import { callIdOf, RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
 
 type ConversationOptions = {
   /** The agent that receives the first message. */
@@ -46,6 +46,8 @@ export class Conversation implements AgencyContext {
   readonly trace: ConversationTrace | undefined
   /** Messages, calls and their outputs, in order, fit for the model. */
   readonly items: WireItem[] = []
+  /** What the user has said since the turn began to wait: it follows on that turn. */
+  readonly later: WireItem[] = []
   #lostRequest: boolean
   readonly #resume: ConversationState | undefined
   #state: ConversationState
@@ -239,10 +241,10 @@ export class Conversation implements AgencyContext {
   /** A call has its output: stored with its turn. */
   callReturned(call: WireItem, output: WireItem, status: 'done' | 'unknown' = 'done'): void {
     this.add(output)
-    this.advance({ type: 'call.ended', call_id: call.call_id!, status })
+    this.advance({ type: 'call.ended', call_id: callIdOf(call), status })
   }
 
-  /** True: the process before had begun the call, and nobody knows what became of it. */
+  /** True: the process before had begun the call, and nobody knows how it ended. */
   wasStarted({ call_id: callId }: WireItem): boolean {
     return this.#startedBefore.has(callId ?? '')
   }
@@ -255,8 +257,7 @@ export class Conversation implements AgencyContext {
 
   /** Stores what the running turn has produced. */
   endTurn(): void {
-    const turn = this.turn.take()
-    if (turn.length === 0) return
+    const turn = this.turn.take(this.#state.calls)
     const at = this.run.produced
     for (const { item, source, timestamp, origin } of turn) this.run.store(item, source, timestamp, origin)
     const items = turn.map(({ item }) => item)

@@ -84,7 +84,7 @@ async function filteredInput(
   filter: HandoffFilter,
 ): Promise<WireItem[]> {
   const { input } = conversation
-  const turn = conversation.turn.inOrder.map(({ item }) => item)
+  const turn = conversation.turn.inOrder(conversation.state.calls).map(({ item }) => item)
   const produced = new Set(conversation.produced)
   const kept = await filter({
     inputHistory: input.filter((item) => !produced.has(item)),

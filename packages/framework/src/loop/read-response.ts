@@ -13,6 +13,8 @@ export type ReadResponse =
       readonly calls: readonly WireItem[]
       /** Calls that hand over, in the model's order: the first one counts. */
       readonly handoffs: readonly { readonly call: WireItem; readonly handoff: AgencyHandoff }[]
+      /** Calls that a tool server of the provider makes once they are approved. */
+      readonly hosted: readonly WireItem[]
     }
 
 /**
@@ -21,21 +23,20 @@ export type ReadResponse =
  *
  * @throws ModelError the response cannot be carried out: a call without an id, two calls with one id, work at a computer,
  * or an empty answer where a structure was asked for.
- * @throws RunFailed `approval_required` a hosted tool server waits for one; `content_refused` the model refuses to give the structure that was asked for.
+ * @throws RunFailed `content_refused` the model refuses to give the structure that was asked for.
  */
 export function readResponse({ handoffs, format }: PreparedTurn, output: readonly WireItem[]): ReadResponse {
   const calls = output.filter(({ type }) => type === 'function_call')
   requireUsableCalls(output, calls)
-  if (calls.length > 0) {
+  const hosted = output.filter(({ type }) => type === 'mcp_approval_request')
+  if (calls.length > 0 || hosted.length > 0) {
     const byName = new Map(handoffs.map((handoff) => [handoff.toolName, handoff]))
     const chosen = calls.flatMap((call) => {
       const handoff = byName.get(String(call['name']))
       return handoff ? [{ call, handoff }] : []
     })
-    return { kind: 'calls', calls: calls.filter(({ name }) => !byName.has(String(name))), handoffs: chosen }
+    return { kind: 'calls', calls: calls.filter(({ name }) => !byName.has(String(name))), handoffs: chosen, hosted }
   }
-  // A server of the provider waits for an approval; the next message may bring it.
-  if (output.some(({ type }) => type === 'mcp_approval_request')) throw new RunFailed('approval_required')
   const text = textOf(output)
   if (format && text === '') {
     if (output.some(holdsRefusal)) throw new RunFailed('content_refused')

@@ -1,6 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import { createRunContext, type RunContext } from '../agency/run-context.ts'
 import { parseOutput } from '../agency/output-format.ts'
+import { CallSuspended } from '../agency/function-tool.ts'
 import { ModelError } from '../models/model-error.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
 import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
@@ -10,16 +11,17 @@ import { answerText } from './ask-agent.ts'
 import type { Conversation } from './conversation.ts'
 import { answerWithGuidance, checkInput, checkOutput } from './guardrails.ts'
 import { handOver } from './hand-over.ts'
+import { openCalls } from './open-calls.ts'
 import { type PreparedTurn, prepareTurn } from './prepare-turn.ts'
 import { type ReadResponse, readResponse } from './read-response.ts'
 import { requestModel } from './request-model.ts'
-import { functionOutput } from './turn-items.ts'
+import { callIdOf, functionOutput } from './turn-items.ts'
 
 /**
  * Lets the agents of a conversation take turns until one of them has answered.
  *
  * @returns The final output: text, or an object when the answering agent has a structured output type.
- * @throws ModelError, GuardrailTripped, RunFailed, or the reason of the run's signal.
+ * @throws ModelError, GuardrailTripped, RunFailed, or the reason of the run's signal. CallSuspended: it waits for a person.
  */
 export async function runConversation(conversation: Conversation): Promise<unknown> {
   conversation.begin()
@@ -30,12 +32,24 @@ export async function runConversation(conversation: Conversation): Promise<unkno
     conversation.trace?.leave(null)
     return answer
   } catch (thrown) {
+    if (thrown instanceof CallSuspended && !conversation.mustStop) {
+      suspend(conversation)
+      throw thrown
+    }
     const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
     conversation.endTurn()
     conversation.advance({ type: 'failed', outcome: isNested(conversation) ? describeFailure(error).message : null })
     conversation.trace?.leave(errorCodeOf(error))
     throw error
   }
+}
+
+/** The turn is not over: what it has produced stays in the run's state until the run goes on. */
+function suspend(conversation: Conversation): void {
+  const { run, state, turn, trace } = conversation
+  run.suspended.push(...turn.take(state.calls).map((each) => run.stamped(each.item, each)))
+  conversation.advance({ type: 'suspended' })
+  trace?.leave(null)
 }
 
 async function takeTurns(conversation: Conversation): Promise<unknown> {
@@ -61,12 +75,15 @@ async function takeTurn(conversation: Conversation, context: RunContext): Promis
   const { turn, response } = await (conversation.state.phase === 'calling' ? askedBefore : ask)(conversation, context)
   if (response.kind === 'answer') return acceptAnswer(conversation, context, response.text)
   const outcome = await carryOutCalls(conversation, turn, response)
+  if (outcome.isHeld) throw new CallSuspended()
   if (outcome.left.length > 0) return leaveToCaller(conversation, outcome.left, response.handoffs)
   if (response.handoffs.length > 0) {
     await handOver(conversation, turn, response.handoffs)
     return GO_ON
   }
-  if (outcome.answer !== undefined) return acceptAnswer(conversation, context, outcome.answer)
+  // An answer that was given before the user has said more answers nothing.
+  if (outcome.answer !== undefined && conversation.later.length === 0)
+    return acceptAnswer(conversation, context, outcome.answer)
   conversation.endTurn()
   conversation.advance({ type: 'turn.ended' })
   return GO_ON
@@ -76,6 +93,7 @@ type Asked = { readonly turn: PreparedTurn; readonly response: ReadResponse }
 
 async function ask(conversation: Conversation, context: RunContext): Promise<Asked> {
   if (conversation.state.turns >= conversation.run.maxTurns) throw new RunFailed('max_turns_exceeded')
+  conversation.receive(conversation.later.splice(0))
   const inputIsGood = await checkInput(conversation, context)
   const turn = await prepareTurn(conversation, context)
   conversation.advance({ type: 'asked' })
@@ -90,10 +108,7 @@ async function ask(conversation: Conversation, context: RunContext): Promise<Ask
 async function askedBefore(conversation: Conversation, context: RunContext): Promise<Asked> {
   const { calls } = conversation.state
   const turn = await prepareTurn(conversation, context)
-  const response = readResponse(
-    turn,
-    conversation.turn.items.map(({ item }) => item),
-  )
+  const response = readResponse(turn, openCalls(conversation))
   const bindings = response.kind === 'calls' ? bindingsOf(turn, response) : []
   const isThere = ({ call_id: id, binding }: CallBinding): boolean =>
     binding === 'none' || bindings.some((each) => each.call_id === id && each.binding === binding)
@@ -115,13 +130,13 @@ async function leaveToCaller(
 const NOT_HANDED_OVER = 'Not carried out: functions of the caller were called in this turn.'
 
 /** Which of the agent's functions each call is for. */
-function bindingsOf(turn: PreparedTurn, { calls, handoffs }: ReadResponse & { readonly kind: 'calls' }): CallBinding[] {
-  const describe = (
-    { call_id: id, name }: WireItem,
-    binding: Pick<CallBinding, 'binding' | 'repeatable'>,
-  ): CallBinding => ({
-    call_id: id!,
-    name: String(name),
+function bindingsOf(
+  turn: PreparedTurn,
+  { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' },
+): CallBinding[] {
+  const describe = (call: WireItem, binding: Pick<CallBinding, 'binding' | 'repeatable'>): CallBinding => ({
+    call_id: callIdOf(call),
+    name: String(call['name']),
     ...binding,
   })
   return [
@@ -130,6 +145,7 @@ function bindingsOf(turn: PreparedTurn, { calls, handoffs }: ReadResponse & { re
       return describe(call, { binding: tool ? 'function' : 'none', repeatable: tool?.repeatable ?? false })
     }),
     ...handoffs.map(({ call }) => describe(call, { binding: 'handoff', repeatable: false })),
+    ...hosted.map((call) => describe(call, { binding: 'hosted', repeatable: false })),
   ]
 }
 

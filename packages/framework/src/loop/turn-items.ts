@@ -27,18 +27,23 @@ export class RunningTurn {
     return this.#items.find(({ item }) => item.type === 'function_call_output' && item.call_id === callId)?.item
   }
 
-  /** Tools that run at the same time finish in any order; the history has the order in which they were called. */
-  get inOrder(): TurnItem[] {
-    const calls = this.#items.filter(({ item }) => isToolCall(item)).map(({ item }) => item.call_id)
+  /**
+   * Tools that run at the same time finish in any order; the history has the order in which they were called.
+   *
+   * @param calls - All of the turn: some may not be part of it, because the client has them in its history.
+   */
+  inOrder(calls: ConversationState['calls']): TurnItem[] {
+    const own = this.#items.filter(({ item }) => isToolCall(item)).map(({ item }) => item.call_id)
+    const order = [...own, ...calls.map(({ call_id: id }) => id)]
     const outputs = this.#items
       .filter(({ item }) => isOutput(item))
-      .toSorted((a, b) => calls.indexOf(a.item.call_id) - calls.indexOf(b.item.call_id))
+      .toSorted((a, b) => order.indexOf(a.item.call_id) - order.indexOf(b.item.call_id))
     return this.#items.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
   }
 
   /** All of it, in order; the next turn begins. */
-  take(): TurnItem[] {
-    const { inOrder } = this
+  take(calls: ConversationState['calls']): TurnItem[] {
+    const inOrder = this.inOrder(calls)
     this.#items = []
     return inOrder
   }
@@ -61,4 +66,9 @@ export function functionOutput(call: WireItem, output: unknown): WireItem {
 /** A note of the framework's for the agents of a conversation. */
 export function systemNote(text: string): WireItem {
   return { role: 'system', type: 'message', content: text }
+}
+
+/** The id of a call. A tool server of the provider names its calls by the id of their request. */
+export function callIdOf({ call_id: callId, id }: WireItem): string {
+  return callId ?? id ?? ''
 }

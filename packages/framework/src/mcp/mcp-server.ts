@@ -2,6 +2,8 @@ import { Client, type Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
 import {
   type ListedTool,
+  type RequireApproval,
+  RequireApprovalChecks,
   type ToolFilter,
   ToolFilterChecks,
   type ToolServer,
@@ -21,6 +23,8 @@ export type ServerOptions = {
   readonly cacheToolsList?: boolean
   /** Which of the server's tools an agent gets. Default: all. */
   readonly toolFilter?: ToolFilter
+  /** About which tools, by the server's own names, a person must decide before each call. Default `never`. */
+  readonly requireApproval?: RequireApproval
   /** What the model gets when a call fails. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null
   /** True: the model gets the structured content of answers that have one. Default false. */
@@ -34,6 +38,7 @@ export const SERVER_CHECKS = {
   name: z.string().optional(),
   cacheToolsList: z.boolean().optional(),
   toolFilter: ToolFilterChecks.optional(),
+  requireApproval: RequireApprovalChecks.optional(),
   errorFunction: AnyFunction.nullable().optional(),
   useStructuredContent: z.boolean().optional(),
   timeout: Milliseconds.optional(),
@@ -43,6 +48,7 @@ export const SERVER_CHECKS = {
 export abstract class McpServer implements ToolServer {
   readonly name: string
   readonly toolFilter: ToolFilter | undefined
+  readonly requireApproval: RequireApproval | undefined
   readonly errorFunction: ToolServerErrorFunction | null | undefined
   readonly useStructuredContent: boolean
   readonly #timeout: number
@@ -53,6 +59,7 @@ export abstract class McpServer implements ToolServer {
   constructor(defaultName: string, options: ServerOptions) {
     this.name = options.name ?? defaultName
     this.toolFilter = options.toolFilter
+    this.requireApproval = options.requireApproval
     this.errorFunction = options.errorFunction
     this.useStructuredContent = options.useStructuredContent ?? false
     this.#timeout = options.timeout ?? CALL_TIMEOUT_MS

@@ -1,5 +1,5 @@
 import { type FetchLike, InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
-import type { ListedTool, ToolFilter, ToolServer } from '../agency/tool-server.ts'
+import type { ListedTool, RequireApproval, ToolFilter, ToolServer } from '../agency/tool-server.ts'
 import { limitedResponse } from '../limited-response.ts'
 import { MCPServerStreamableHttp } from './mcp-servers.ts'
 import { OAuthSession } from './oauth-session.ts'
@@ -19,6 +19,7 @@ const MAX_MESSAGE_BYTES = 16_777_216
 export class ProtectedConnection implements ToolServer {
   readonly name: string
   readonly toolFilter?: ToolFilter
+  readonly requireApproval?: RequireApproval
   readonly session: OAuthSession
   readonly #server: MCPServerStreamableHttp
   readonly #checks = new OneAtATime()
@@ -32,6 +33,7 @@ export class ProtectedConnection implements ToolServer {
       limitedResponse(await options.fetch(...request), MAX_MESSAGE_BYTES)
     this.name = name
     if (declared.toolFilter) this.toolFilter = declared.toolFilter
+    if (declared.requireApproval) this.requireApproval = declared.requireApproval
     this.session = new OAuthSession(options)
     this.#server = new MCPServerStreamableHttp({
       url,

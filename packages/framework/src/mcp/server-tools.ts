@@ -89,7 +89,12 @@ function asFunction(
     execute: (input, _runContext, { signal }) => call(shared, listed.name, { input: { ...fieldsOf(input) }, signal }),
   })
   const { toolInputGuardrails: inputGuardrails, toolOutputGuardrails: outputGuardrails } = server
-  return { ...made, inputGuardrails, outputGuardrails }
+  const asks = requiresApproval(server, listed.name) && { needsApproval: async () => true }
+  return { ...made, ...asks, inputGuardrails, outputGuardrails }
+}
+
+function requiresApproval({ requireApproval = 'never' }: ToolServer, name: string): boolean {
+  return typeof requireApproval === 'string' ? requireApproval === 'always' : requireApproval.includes(name)
 }
 
 type WhenFailed = (error: unknown, runContext: RunContext) => string | Promise<string>

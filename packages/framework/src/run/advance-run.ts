@@ -6,6 +6,8 @@ type TurnItemState = ConversationState['turn'][number]
 /** Which function of an agent a call is for. */
 export type CallBinding = Pick<CallState, 'call_id' | 'name' | 'binding' | 'repeatable'>
 
+export type CallDecision = NonNullable<CallState['decision']>
+
 type Opened = Pick<ConversationState, 'parent' | 'call_id' | 'addressed' | 'caller' | 'agent_run_id' | 'opened_at'>
 
 /** What happens in a conversation. */
@@ -20,12 +22,17 @@ export type ConversationEvent =
   | { readonly type: 'asked' }
   | { readonly type: 'responded'; readonly calls: readonly CallBinding[]; readonly turn: readonly TurnItemState[] }
   | { readonly type: 'turn.added'; readonly item: TurnItemState }
+  /** A person must decide about the call, or need not any more. */
+  | { readonly type: 'call.held' | 'call.freed'; readonly call_id: string }
+  | { readonly type: 'call.decided'; readonly call_id: string; readonly decision: CallDecision }
   | { readonly type: 'call.started'; readonly call_id: string }
   | { readonly type: 'call.ended'; readonly call_id: string; readonly status: 'done' | 'unknown' }
   | { readonly type: 'turn.ended' }
   | { readonly type: 'handed_over'; readonly agent: string; readonly agent_run_id: string }
   | { readonly type: 'input.chosen'; readonly input: readonly InputPart[] }
   | { readonly type: 'answer.refused'; readonly agent_run_id: string }
+  /** It goes on when a person has decided. */
+  | { readonly type: 'suspended' }
   | { readonly type: 'answered' | 'failed'; readonly outcome: string | null }
 
 /**
@@ -115,8 +122,13 @@ const TRANSITIONS: Transitions = {
     return { ...conversation, phase: 'calling', requested: false, calls, called, turn: [...turn] }
   },
   'turn.added': (conversation, { item }) => ({ ...conversation, turn: [...conversation.turn, item] }),
-  'call.started': (conversation, { call_id: id }) => withCall(conversation, id, 'started'),
-  'call.ended': (conversation, { call_id: id, status }) => withCall(conversation, id, status),
+  'call.held': (conversation, { call_id: id }) => withCall(conversation, id, { status: 'waiting' }),
+  'call.freed': (conversation, { call_id: id }) => withCall(conversation, id, { status: 'pending' }),
+  'call.decided': (conversation, { call_id: id, decision }) => {
+    return withCall(conversation, id, { status: decision.approved ? 'approved' : 'rejected', decision })
+  },
+  'call.started': (conversation, { call_id: id }) => withCall(conversation, id, { status: 'started' }),
+  'call.ended': (conversation, { call_id: id, status }) => withCall(conversation, id, { status }),
   'turn.ended': (conversation) => ({ ...conversation, phase: 'asking', calls: [] }),
   handed_over: (conversation, { agent, agent_run_id }) => ({ ...conversation, agent, agent_run_id }),
   'input.chosen': (conversation, { input }) => ({ ...conversation, input: [...input] }),
@@ -124,6 +136,7 @@ const TRANSITIONS: Transitions = {
     const refused_answers = conversation.refused_answers + 1
     return { ...conversation, refused_answers, turns: 0, agent_run_id, phase: 'asking', requested: false, calls: [] }
   },
+  suspended: (conversation) => ({ ...conversation, phase: 'waiting' }),
   answered: ended,
   failed: ended,
 }
@@ -140,9 +153,13 @@ function withItems(conversation: ConversationState, count: number): Conversation
   return { ...conversation, items, input: withRange(conversation.input, conversation.items, items) }
 }
 
-function withCall(conversation: ConversationState, callId: string, status: CallState['status']): ConversationState {
+function withCall(
+  conversation: ConversationState,
+  callId: string,
+  change: Pick<CallState, 'status'> & { readonly decision?: CallDecision },
+): ConversationState {
   if (!conversation.calls.some(({ call_id }) => call_id === callId)) throw new Error(`there is no call ${callId}`)
-  const calls = conversation.calls.map((call) => (call.call_id === callId ? { ...call, status } : call))
+  const calls = conversation.calls.map((call) => (call.call_id === callId ? { ...call, ...change } : call))
   return { ...conversation, calls }
 }
 

@@ -1,3 +1,4 @@
+import type { Message } from '@bureau/protocol'
 import { z } from 'zod'
 
 /** Version of the schema below. A process takes up only states of versions that it knows. */
@@ -9,12 +10,15 @@ const CallStatus = z.enum(['pending', 'waiting', 'approved', 'rejected', 'starte
 const CallState = z.object({
   call_id: z.string(),
   name: z.string(),
-  /** What carries it out. `none`: nothing of that name is offered. */
-  binding: z.enum(['function', 'handoff', 'none']),
+  /** What carries it out. `hosted`: a tool server of the model's provider. `none`: nothing of that name is offered. */
+  binding: z.enum(['function', 'handoff', 'hosted', 'none']),
   /** Whether it may be made again when nobody knows what became of it. */
   repeatable: z.boolean(),
   status: CallStatus,
-  decision: z.object({ approved: z.boolean(), reason: z.string().nullable() }).nullable(),
+  /** What a person has decided. Other arguments than the model's are JSON text. */
+  decision: z
+    .object({ approved: z.boolean(), reason: z.string().nullable(), arguments: z.string().nullable() })
+    .nullable(),
 })
 
 /** Places in a list, `[from, to)`. */
@@ -80,7 +84,7 @@ export const RunState = z.object({
 
 export type RunState = Readonly<z.infer<typeof RunState>>
 export type ConversationState = Readonly<z.infer<typeof ConversationState>>
-type CallState = Readonly<z.infer<typeof CallState>>
+export type CallState = Readonly<z.infer<typeof CallState>>
 type Range = z.infer<typeof Range>
 export type InputPart = z.infer<typeof InputPart>
 
@@ -93,10 +97,11 @@ export function newRunState(run: {
   return { version: RUN_STATE_VERSION, run_id, agency, trace_id, opened: 0, conversations: {} }
 }
 
-/** The state as another process goes on from it: what was asked of a model must be asked again. */
+/** The state as another process goes on from it: what was asked of a model must be asked again, and nothing waits any more. */
 export function interrupted(state: RunState): RunState {
   const entries = Object.entries(state.conversations).map(([id, conversation]) => {
-    const { turns, requested } = conversation
+    const { turns, requested, phase } = conversation
+    if (phase === 'waiting') return [id, { ...conversation, phase: 'calling' }] as const
     return [id, requested ? { ...conversation, requested: false, turns: turns - 1 } : conversation] as const
   })
   return { ...state, conversations: Object.fromEntries(entries) }
@@ -146,4 +151,13 @@ export function withRange<Part extends InputPart>(parts: readonly Part[], from: 
   const last = parts.at(-1)
   if (last !== undefined && isRange(last) && last[1] === from) return [...parts.slice(0, -1), [last[0], to]]
   return [...parts, [from, to]]
+}
+
+/** What will answer the calls of a turn that is not over: without it they would look as if they had been left. */
+export function openHalves(conversation: ConversationState | undefined): Message[] {
+  return (conversation?.calls ?? []).map(({ call_id: id, binding }) =>
+    binding === 'hosted'
+      ? { type: 'mcp_approval_response', approval_request_id: id }
+      : { type: 'function_call_output', call_id: id },
+  )
 }

@@ -17,6 +17,7 @@ import type { OAuthAccess } from '../mcp/oauth-access.ts'
 import { RunToolServers } from '../mcp/run-tool-servers.ts'
 import type { ModelAccess } from '../models/resolve-model.ts'
 import { costOfResponse, usageOfResponse } from '../models/pricing.ts'
+import type { HeldCall } from './held-call.ts'
 import type { RunControl } from './run-control.ts'
 import type { RunJournal, RunResume } from './run-journal.ts'
 import { RunFailed } from './run-errors.ts'
@@ -89,6 +90,12 @@ export class Run {
   /** Tools that every agent has in this run, besides its own. */
   readonly tools: readonly AgentTool[]
   readonly onToolFailure: OnToolFailure | undefined
+  /** The calls about which a person must decide, in the order in which they were held. */
+  readonly held: HeldCall[] = []
+  /** What turns that wait have produced: part of what is shown, but stored only when the turns end. */
+  readonly suspended: Message[] = []
+  /** True: it goes on with what another run has left, whose messages are in the history of its request. */
+  readonly continuesAnother: boolean
   /** True: the process that has worked on it before has died. */
   readonly wasLost: boolean
   readonly #sink: RunSink
@@ -127,6 +134,7 @@ export class Run {
     this.userContext = { ...options.agency.userContext, ...options.input.userContext }
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns
     this.tools = options.tools
+    this.continuesAnother = options.resume?.state != null && options.resume.state.run_id !== options.runId
     this.#state = options.resume?.state
       ? interrupted(options.resume.state)
       : newRunState({ runId: this.runId, agency: this.agency.name, traceId: this.traceId })
@@ -199,7 +207,7 @@ export class Run {
   /** A message of the request. A run that is taken up has it already. */
   give(item: WireItem, source: EventSource, origin?: string): void {
     this.#given++
-    const message = this.#stamped(item, { source, timestamp: timestampMicros(this.environment.now()), origin })
+    const message = this.stamped(item, { source, timestamp: timestampMicros(this.environment.now()), origin })
     this.messages.push(message)
     if (!this.#resume) this.#journal?.stored(message)
   }
@@ -211,7 +219,7 @@ export class Run {
 
   store(item: WireItem, source: EventSource, timestamp: number, origin?: string): void {
     if (this.#closed) return
-    const message = this.#stamped(item, { source, timestamp, origin })
+    const message = this.stamped(item, { source, timestamp, origin })
     this.messages.push(message)
     this.#journal?.stored(message)
   }
@@ -232,9 +240,10 @@ export class Run {
     this.control.signal.throwIfAborted()
   }
 
-  #stamped(
+  /** The item as it is stored. */
+  stamped(
     item: WireItem,
-    { source, timestamp, origin }: { source: EventSource; timestamp: number; origin: string | undefined },
+    { source, timestamp, origin }: { source: EventSource; timestamp: number; origin?: string | undefined },
   ): Message {
     return stamp(item, {
       ...source,

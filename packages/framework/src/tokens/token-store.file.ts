@@ -1,12 +1,13 @@
-import { createHash, randomBytes } from 'node:crypto'
-import { link, mkdir, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { mkdir, readFile, realpath, rename, rm } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 import type { StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import { ConfigError } from '@bureau/protocol'
 import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
 import { z } from 'zod'
 import { lockFile } from './file-lock.ts'
-import { newSealKey, readSealKey, sealText, UnreadableFile, unsealText } from './seal-file.ts'
+import { createOnce, keyOfFolder, undefinedWhenMissing, writeTemporary } from './key-file.ts'
+import { readSealKey, sealText, UnreadableFile, unsealText } from './seal-file.ts'
 import type { CredentialsKey, StoredCredentials, TokenStore } from './token-store.ts'
 
 /** Longer than the HTTP requests of one refresh may take together. */
@@ -124,10 +125,7 @@ export class FileTokenStore implements TokenStore {
   }
 
   async #generatedKeys(): Promise<readonly Uint8Array[]> {
-    await mkdir(this.#directory, { recursive: true, mode: 0o700 })
-    const path = join(this.#directory, 'key')
-    await createOnce(path, newSealKey())
-    return readKeys(await readFile(path, 'utf8'))
+    return readKeys(await keyOfFolder(this.#directory))
   }
 }
 
@@ -151,38 +149,6 @@ function readKeys(text: string): readonly Uint8Array[] {
     if (!key) throw new ConfigError('The key of the token store must be 32 bytes, written in base64 or hex.')
     return key
   })
-}
-
-/**
- * Makes a file with its whole content, unless it exists. An existing file is not opened: closing it again would free a
- * lock that this process holds on it (POSIX).
- */
-async function createOnce(path: string, content: string): Promise<void> {
-  if (await stat(path).catch(undefinedWhenMissing)) return
-  const temporary = await writeTemporary(path, content)
-  try {
-    await link(temporary, path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-  } finally {
-    await rm(temporary, { force: true })
-  }
-}
-
-async function writeTemporary(path: string, content: string): Promise<string> {
-  const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`
-  const file = await open(temporary, 'wx', 0o600)
-  try {
-    await file.writeFile(content)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  return temporary
-}
-
-function undefinedWhenMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error
 }
 
 /**

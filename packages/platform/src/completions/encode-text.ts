@@ -3,7 +3,7 @@ import { type EventBatch, type RunLogReader, StreamBroken } from '@bureau/runtim
 import { RunText } from './run-text.ts'
 
 /** How a text that came to its end did so: the value of the trailer `X-Agent-Run-Status`. */
-type TextStatus = 'completed' | 'cancelled'
+type TextStatus = 'completed' | 'cancelled' | 'waiting'
 
 /**
  * Text in pieces that never part a code point. Returns how the run ended.

@@ -157,7 +157,8 @@ export class PlatformHost implements FaceHost {
   #run(runId: string, reader: Pick<FaceRun, 'read'>, chatId?: string): FaceRun {
     const leave = this.#platform.executor.find(runId)?.follow() ?? (() => {})
     const read: FaceRun['read'] = (after, signal) => reader.read(after, signal)
-    return { runId, read, leave, ...(chatId !== undefined && { conversation: chatId }) }
+    const approvalsUrl = `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`
+    return { runId, read, approvalsUrl, leave, ...(chatId !== undefined && { conversation: chatId }) }
   }
 }
 

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import {
   type Agency,
+  type ApprovalOptions,
   newMessagesForClient,
   type OnToolFailure,
   runAgency,
   RunControl,
   type RunEnvironment,
   type RunInput,
+  type RunResume,
   type RunSink,
 } from '@bureau/framework'
 import type { Message, RunEnded } from '@bureau/protocol'
@@ -22,6 +24,10 @@ export type StartRun = {
   readonly agencyName: string
   readonly input: RunInput
   readonly userId?: string | null
+  /** How calls are held that need an approval. False: the protocol has no way to ask. */
+  readonly approvals: ApprovalOptions | false
+  /** Goes on with a run that has waited. */
+  readonly resume?: RunResume
   /** What the run is executed with, and watched by. */
   readonly environment: RunEnvironment
   readonly log: Logger
@@ -101,7 +107,7 @@ export class RunHost {
 
   /** Registers a run and executes it in the background. The registry knows the run when this returns. */
   async #execute({ resolve, stored, ...run }: NewRun, start: StartRun, sink: RunSink): Promise<LiveRun> {
-    const { agency, input, log, environment } = start
+    const { agency, input, log, environment, approvals, resume } = start
     const { runId, control } = run
     await this.#registry.register(run)
     const startedAt = performance.now()
@@ -110,6 +116,8 @@ export class RunHost {
       sink,
       control,
       environment,
+      approvals,
+      resume,
       journal: { stored: (message) => void stored.push(message), counted: () => {}, commit: () => undefined },
       onFailure: (error) => {
         log.warn({ err: error, runId }, 'run failed')

@@ -33,7 +33,7 @@ export class ServerHost implements FaceHost {
   async begin(request: FastifyRequest, { served, input, kept }: AskedRun): Promise<FaceRun> {
     const { name, agency, context } = this.#hosted(served.name)
     const userId = await this.callerOf(request, served)
-    const asked = { agency, agencyName: name, input: asUser(request, input, userId), userId }
+    const asked = { agency, agencyName: name, input: asUser(request, input, userId), userId, approvals: false } as const
     if (kept) {
       const { runId, log } = await context.runs.keep(request, asked)
       return keptRun(runId, log)

@@ -1,4 +1,3 @@
-import type { RunInput } from '@bureau/framework'
 import {
   type Call,
   type EncodeEvent,
@@ -9,11 +8,11 @@ import {
 } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { abandon, isClientLost } from '../http/client-lost.ts'
-import { asUser, runUser } from '../oauth/run-user.ts'
+import { runUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
+import { type AskedRun, startAsked } from './start-asked.ts'
 
-type StreamedRun = {
-  readonly input: RunInput
+type StreamedRun = AskedRun & {
   readonly contentType: string
   readonly encode: EncodeEvent
 }
@@ -23,10 +22,10 @@ export async function streamRun(
   call: Pick<Call, 'request'>,
   reply: FastifyReply,
   served: ServedAgency,
-  { input, contentType, encode }: StreamedRun,
+  { contentType, encode, ...asked }: StreamedRun,
 ): Promise<unknown> {
   const { runs } = served.context
-  const run = await beginRun(call, reply, served, { input, begin: (request, asked) => runs.follow(request, asked) })
+  const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.follow(request, start) })
   if (!run) return
   return streamResponse(reply, {
     contentType,
@@ -37,21 +36,21 @@ export async function streamRun(
   })
 }
 
-type Beginning<Run> = {
-  readonly input: RunInput
-  readonly begin: (request: FastifyRequest, asked: Omit<StartRun, 'log' | 'environment'>) => Promise<Run>
+type Beginning<Run> = AskedRun & {
+  readonly begin: (request: FastifyRequest, start: Omit<StartRun, 'log' | 'environment'>) => Promise<Run>
 }
 
 /** Starts a run for this request; undefined when its client has left, and then nobody knows the run, which is stopped. */
 export async function beginRun<Run extends LiveRun>(
   { request }: Pick<Call, 'request'>,
   reply: FastifyReply,
-  { name, agency, context }: ServedAgency,
-  { input, begin }: Beginning<Run>,
+  served: ServedAgency,
+  { begin, ...asked }: Beginning<Run>,
 ): Promise<Run | undefined> {
-  const userId = await runUser(context.signIns, agency, request)
-  const asked = { agency, agencyName: name, input: asUser(request, input, userId), userId }
-  const run = isClientLost(reply) ? undefined : await begin(request, asked)
+  const userId = await runUser(served.context.signIns, served.agency, request)
+  const run = isClientLost(reply)
+    ? undefined
+    : await startAsked(served, asked, { request, userId, begin: (start) => begin(request, start) })
   if (!isClientLost(reply)) return run
   abandon(reply, () => run?.control.cancel('immediate'))
   return undefined

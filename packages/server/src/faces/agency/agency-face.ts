@@ -17,13 +17,14 @@ import type { ServerContext } from '../../context.ts'
 import { onClientLost } from '../../http/client-lost.ts'
 import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
-import { asUser, runUser } from '../../oauth/run-user.ts'
+import { runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
+import { type StartAsked, startAsked } from '../start-asked.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
 import { agencyEncoder } from './encode.ts'
 import { EVENT_STREAM, followKeptRun, streamKeptRun } from './kept-run.ts'
-import { readRunRequest, toRunInput } from './read-request.ts'
+import { answersOf, readRunRequest, toRunInput } from './read-request.ts'
 
 const CANCEL_TIMEOUT_MS = 60_000
 
@@ -40,8 +41,9 @@ export const agencyFace: Face = (served) => {
       const goesOn = body.on_disconnect === 'continue'
       if (goesOn && !served.context.keepsRuns) throw keepsNoRuns()
       const input = readInput(served, call.request, body)
-      if (goesOn) return streamKeptRun(call, reply, served, input)
-      return streamRun(call, reply, served, { input, contentType: EVENT_STREAM, encode: agencyEncoder() })
+      const asked = { input, answers: answersOf(body), keepsNested: true }
+      if (goesOn) return streamKeptRun(call, reply, served, asked)
+      return streamRun(call, reply, served, { ...asked, contentType: EVENT_STREAM, encode: agencyEncoder() })
     }),
     jsonRoute(specs.cancelResponseStream, async ({ request }) => {
       const body = parseBody(CancelRequestBody, request.body)
@@ -60,16 +62,13 @@ const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Pro
   runUser(context.signIns, agency, request)
 
 async function getResponse(served: ServedAgency, request: FastifyRequest, reply: FastifyReply): Promise<object> {
-  const { name, agency, context } = served
-  const input = readInput(served, request, readRunRequest(agency, request.body))
+  const body = readRunRequest(served.agency, request.body)
+  const input = readInput(served, request, body)
   const userId = await userOf(served, request)
   if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
-  const run = await context.runs.start(request, {
-    agency,
-    agencyName: name,
-    input: asUser(request, input, userId),
-    userId,
-  })
+  const asked = { input, answers: answersOf(body), keepsNested: true }
+  const begin = (start: StartAsked) => served.context.runs.start(request, start)
+  const run = await startAsked(served, asked, { request, userId, begin })
   onClientLost(reply, () => run.control.cancel('immediate'))
   return answer(await run.ended)
 }
@@ -87,7 +86,8 @@ function readInput({ agency, context }: ServedAgency, request: FastifyRequest, b
 /** @throws ServiceError `run_failed` with the run's own sentence */
 function answer(ended: RunEnded): RunResponse | { readonly error: string } {
   if (ended.error && isFileUrlsFailure(ended.error)) return { error: ended.error.message }
-  if (ended.status !== 'completed') {
+  const { status, approvals } = ended
+  if (status !== 'completed' && status !== 'waiting') {
     throw new ServiceError('run_failed', { message: ended.error?.message ?? 'The run was cancelled.' })
   }
   return {
@@ -96,6 +96,7 @@ function answer(ended: RunEnded): RunResponse | { readonly error: string } {
     ...(ended.usage && { usage: ended.usage }),
     ...(ended.file_ids_map && { file_ids_map: ended.file_ids_map }),
     ...(ended.chat_name !== undefined && { chat_name: ended.chat_name }),
+    ...(status === 'waiting' && { status, approvals: [...(approvals ?? [])] }),
   }
 }
 

@@ -62,6 +62,10 @@ function frameOf(event: LogEvent): string {
       const { state, server, status } = event
       return sseFrame(JSON.stringify({ state, server, status }), { event: 'oauth_status' })
     }
+    case 'approval.requested': {
+      const { type: _type, source: _source, ...request } = event
+      return sseFrame(JSON.stringify(request), { event: 'approval_requested' })
+    }
     case 'run.resumed': {
       const { attempt, withdrawn } = event
       return sseFrame(JSON.stringify({ attempt, withdrawn }), { event: 'run_resumed' })
@@ -91,6 +95,7 @@ function messagesPayload(ended: RunEnded): Record<string, unknown> {
     new_messages: ended.new_messages,
     run_id: ended.run_id,
     ...(ended.status === 'cancelled' && { cancelled: true }),
+    ...(ended.status === 'waiting' && { status: 'waiting', approvals: ended.approvals }),
     ...(ended.file_ids_map && { file_ids_map: ended.file_ids_map }),
     ...(ended.chat_name !== undefined && { chat_name: ended.chat_name }),
     ...(ended.usage && { usage: ended.usage }),

@@ -1,4 +1,3 @@
-import type { RunInput } from '@bureau/framework'
 import { type RunEventsQuery, ServiceError } from '@bureau/protocol'
 import {
   type Call,
@@ -14,6 +13,7 @@ import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { runUser } from '../../oauth/run-user.ts'
 import type { ServedAgency } from '../face.ts'
+import type { AskedRun } from '../start-asked.ts'
 import { beginRun } from '../stream-run.ts'
 import { encodeKept, keptMeta } from './encode.ts'
 
@@ -24,10 +24,10 @@ export async function streamKeptRun(
   call: Pick<Call, 'request'>,
   reply: FastifyReply,
   served: ServedAgency,
-  input: RunInput,
+  asked: AskedRun,
 ): Promise<void> {
   const { runs } = served.context
-  const run = await beginRun(call, reply, served, { input, begin: (request, asked) => runs.keep(request, asked) })
+  const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.keep(request, start) })
   if (run) await streamLog(reply, run.log, { run_id: run.runId, resumed: false, resume_from: 0 })
 }
 

@@ -2,7 +2,8 @@ import type { Agency, RunInput } from '@bureau/framework'
 import { RunRequest } from '@bureau/protocol'
 import { z } from 'zod'
 import { toClientConfig } from '../../agencies/check-client-config.ts'
-import { parseBody } from '../../http/invalid-body.ts'
+import type { Answers } from '../../approvals/approvals.ts'
+import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 
 /** A request body becomes the input of a run, except for its files. */
 export function readRunRequest(agency: Agency, body: unknown): RunRequest {
@@ -20,7 +21,8 @@ function requestSchema(agency: Agency): z.ZodType<RunRequest> {
   const names = [...agency.agents.keys()]
   const schema = RunRequest.superRefine((request, context) => {
     const hasFiles = Boolean(request.file_ids?.length) || Object.keys(request.file_urls ?? {}).length > 0
-    if (request.message.length === 0 && !(hasFiles && typeof request.message === 'string')) {
+    const decides = Boolean(request.approvals?.length)
+    if (request.message.length === 0 && !decides && !(hasFiles && typeof request.message === 'string')) {
       context.addIssue({ code: 'custom', path: ['message'], message: 'message cannot be empty' })
     }
     if ((request.file_ids?.length ?? 0) > MAX_FILE_IDS) {
@@ -34,6 +36,33 @@ function requestSchema(agency: Agency): z.ZodType<RunRequest> {
   })
   schemas.set(agency, schema)
   return schema
+}
+
+/**
+ * What was decided. A new message leaves nothing to wait for: calls that it brings no decision about are rejected.
+ *
+ * @throws InvalidBody arguments are neither an object nor the text of one.
+ */
+export function answersOf({ approvals, message }: RunRequest): Answers {
+  const list = (approvals ?? []).map(({ token, call_id: callId, approve, reason, arguments: given }, at) => ({
+    token,
+    callId,
+    approve,
+    ...(reason != null && { reason }),
+    ...(given != null && { arguments: typeof given === 'string' ? parsedArguments(given, at) : given }),
+  }))
+  return { list, others: message.length > 0 ? 'reject' : 'wait', lenient: false }
+}
+
+function parsedArguments(text: string, at: number): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    const loc = ['body', 'approvals', at, 'arguments']
+    throw new InvalidBody([
+      { type: 'json_invalid', loc, msg: 'must be an object, or the JSON text of one', input: text },
+    ])
+  }
 }
 
 export function toRunInput(request: RunRequest): RunInput {

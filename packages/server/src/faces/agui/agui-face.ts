@@ -2,6 +2,7 @@ import type { RunInput } from '@bureau/framework'
 import type { WireItem } from '@bureau/protocol'
 import { type Call, streamResponse } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ApprovalRefused } from '../../approvals/approvals.ts'
 import { checkClientConfig } from '../../agencies/check-client-config.ts'
 import { withFiles } from '../../agencies/read-files.ts'
 import { logSkippedOverrides } from '../../agencies/skipped-overrides.ts'
@@ -14,7 +15,7 @@ import { streamRun } from '../stream-run.ts'
 import { UnusableInput } from './content-parts.ts'
 import { aguiEncoder, refusedRun } from './encode.ts'
 import { AguiRequest, readAguiRequest } from './read-request.ts'
-import { selectInput } from './select-input.ts'
+import { answersOf, selectInput } from './select-input.ts'
 
 /** The AG-UI protocol at `/<agency>/<route>`. */
 export function aguiFace(route: string): Face {
@@ -33,14 +34,25 @@ async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Pr
   const body = readAguiRequest(call.request.body)
   checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
   const asked = readInput(body, context, call.request)
-  if (asked instanceof UnusableInput) {
-    const chunks = oneChunk(refusedRun(body, { code: 'invalid_input', message: asked.message }))
-    return streamResponse(reply, { contentType: CONTENT_TYPE, keepalive: false, chunks, onClientLost: () => {} })
-  }
+  if (asked instanceof UnusableInput) return refuse(reply, body, { code: 'invalid_input', message: asked.message })
   const { input, fileSources } = asked
   logSkippedOverrides(agency, input.clientConfig, { models, log: call.request.log as ServerContext['log'] })
   const encode = aguiEncoder({ ...body, fileSources, reasoning: context.aguiReasoning })
-  return streamRun(call, reply, served, { input, contentType: CONTENT_TYPE, encode })
+  const run = { input, answers: answersOf(body), keepsNested: false }
+  try {
+    return await streamRun(call, reply, served, { ...run, contentType: CONTENT_TYPE, encode })
+  } catch (error) {
+    if (!(error instanceof ApprovalRefused)) throw error
+    return refuse(reply, body, { code: error.code, message: error.entries[0]!.msg })
+  }
+}
+
+type Refusal = Parameters<typeof refusedRun>[1]
+
+/** Refuses a request as AG-UI clients expect it: in a stream of its own. */
+function refuse(reply: FastifyReply, body: AguiRequest, refusal: Refusal): Promise<unknown> {
+  const chunks = oneChunk(refusedRun(body, refusal))
+  return streamResponse(reply, { contentType: CONTENT_TYPE, keepalive: false, chunks, onClientLost: () => {} })
 }
 
 type Asked = { readonly input: RunInput; readonly fileSources: () => WireItem | undefined }

@@ -1,4 +1,4 @@
-import { type AGUIEvent, HttpAgent, type Message } from '@ag-ui/client'
+import { type AGUIEvent, HttpAgent, type Message, type ResumeEntry } from '@ag-ui/client'
 import { type Json, startTestServer, type TestServer } from '../../../../../tests/support/test-server.ts'
 
 type AguiEvents = readonly Json[]
@@ -39,17 +39,20 @@ export function aguiAgent({
 }
 
 /** Sends a message as the official client does. @throws what the client finds illegal in the stream */
-export async function say(agent: HttpAgent, text: string | null): Promise<AguiOutcome> {
+export async function say(
+  agent: HttpAgent,
+  text: string | null,
+  resume?: readonly ResumeEntry[],
+): Promise<AguiOutcome> {
   const events: AGUIEvent[] = []
   const warnings: string[] = []
   const original = console.warn
   console.warn = (...parts: unknown[]) => void warnings.push(parts.map(String).join(' '))
   try {
     if (text !== null) agent.addMessage({ id: crypto.randomUUID(), role: 'user', content: text })
-    const { result, newMessages } = await agent.runAgent(
-      {},
-      { onEvent: ({ event }) => void events.push(event as never) },
-    )
+    const { result, newMessages } = await agent.runAgent(resume ? { resume: [...resume] } : {}, {
+      onEvent: ({ event }) => void events.push(event as never),
+    })
     const types = events.map(({ type }) => type as string)
     return { events, types, messages: agent.messages, newMessages, result, warnings }
   } finally {

@@ -2,6 +2,7 @@ import { type AssistantMessage, EventType } from '@ag-ui/core'
 import type { WireItem } from '@bureau/protocol'
 import type { toAguiContent } from './content-parts.ts'
 import { frame } from './frame.ts'
+import type { AguiMessage } from './read-request.ts'
 import { argumentsOf, hostedResult, toolNameOf } from './hosted-calls.ts'
 import type { Entry, Transcript } from './transcript.ts'
 import type { UniqueIds } from './unique-ids.ts'
@@ -37,6 +38,27 @@ export class CallEvents {
     this.#transcript = transcript
     this.#ids = ids
     this.#contentOf = contentOf
+  }
+
+  /** Calls of earlier runs that have no result yet: their results may come in this one. */
+  remember(messages: readonly AguiMessage[]): void {
+    const answered = new Set(messages.flatMap((message) => (message.role === 'tool' ? [message.toolCallId] : [])))
+    for (const message of messages) {
+      if (message.role !== 'assistant') continue
+      const { toolCalls = [], subagentRunId } = message
+      const tag = subagentRunId === undefined ? {} : { subagentRunId }
+      for (const { id } of toolCalls.filter((call) => !answered.has(call.id))) {
+        // Only what the client knows of the call is needed; the message itself is its own already.
+        const entry = { message: { id: message.id, role: 'assistant' as const }, open: false }
+        const call = { id, callId: id, agent: '', tag, entry, streamed: '', answered: false, announced: true }
+        this.#byCallId.set(placeOf(id, tag), call)
+      }
+    }
+  }
+
+  /** The id by which the client knows a call; undefined: it knows no such call. */
+  idOf(callId: string, tag: Tag): string | undefined {
+    return this.#byCallId.get(placeOf(callId, tag))?.id
   }
 
   /** The call by which an agent asked for something, as the client knows it. */

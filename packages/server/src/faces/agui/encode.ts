@@ -1,4 +1,4 @@
-import { aggregateTokenUsage, EventType, PROTOCOL_VERSION, type TokenUsage } from '@ag-ui/core'
+import { aggregateTokenUsage, EventType, type Interrupt, PROTOCOL_VERSION, type TokenUsage } from '@ag-ui/core'
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
 import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByModel } from '@bureau/protocol'
 import { type AguiRun, knowsAll } from './read-request.ts'
@@ -8,7 +8,23 @@ import { ItemEvents } from './item-events.ts'
 /** AG-UI 1.0 events, legal for the protocol's own client. */
 export function aguiEncoder(run: AguiRun): EncodeEvent {
   const items = new ItemEvents(run)
-  return (event) => framesOf(event, items, run)
+  const interrupts: Interrupt[] = []
+  return (event) => {
+    if (event.type === 'approval.requested') interrupts.push(items.onApprovalRequested(event))
+    if (event.type === 'run.ended' && event.status === 'waiting') return interrupted(event, { items, run, interrupts })
+    return framesOf(event, items, run)
+  }
+}
+
+type Interrupted = { readonly items: ItemEvents; readonly run: AguiRun; readonly interrupts: Interrupt[] }
+
+/** The run has stopped until somebody decides. Snapshots come first, so that a page that is opened then has them. */
+function interrupted(ended: RunEnded, { items, run, interrupts }: Interrupted): string {
+  const { threadId, runId, state: snapshot = {} } = run
+  const state = frame({ type: EventType.STATE_SNAPSHOT, snapshot })
+  const outcome = { type: 'interrupt', interrupts } as const
+  const finished = frame({ type: EventType.RUN_FINISHED, threadId, runId, outcome, ...usageOf(ended) })
+  return items.suspend(interrupts) + state + finished
 }
 
 /** The whole stream of a request that cannot become a run. */
@@ -40,12 +56,13 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
       return rawFrame(event)
     case 'run.ended':
       return items.settle(event.status) + runEnded(event, run)
-    case 'run.resumed': // of runs that outlive their process
-    case 'log.ended':
-    case 'log.reset': // of logs that are kept
-      return ''
+    default:
+      return NO_FRAME[event.type]
   }
 }
+
+/** What waits is part of the last event; the others belong to logs that are kept, and to runs that outlive their process. */
+const NO_FRAME = { 'approval.requested': '', 'run.resumed': '', 'log.ended': '', 'log.reset': '' } as const
 
 function rawFrame(event: RunEvent): string {
   const text = eventEnvelope(event)
@@ -71,7 +88,7 @@ function runStarted({ threadId, runId, parentRunId }: AguiRun): string {
  */
 function runEnded(ended: RunEnded, run: AguiRun): string {
   const { threadId, runId } = run
-  const usage = ended.usage && { usage: tokenUsage(ended.usage_by_model) }
+  const usage = usageOf(ended)
   if (ended.status === 'failed') {
     const { message, code } = ended.error ?? { message: 'The run failed.', code: 'run_failed' }
     return frame({ type: EventType.RUN_ERROR, message, code, ...usage })
@@ -82,6 +99,10 @@ function runEnded(ended: RunEnded, run: AguiRun): string {
   const result = ended.output === null || ended.output === undefined ? {} : { result: ended.output }
   const outcome = { type: ended.status === 'cancelled' ? 'cancelled' : 'success' } as const
   return frame({ type: EventType.RUN_FINISHED, threadId, runId, ...result, outcome, ...usage })
+}
+
+function usageOf(ended: RunEnded): { readonly usage?: TokenUsage[] } {
+  return ended.usage ? { usage: tokenUsage(ended.usage_by_model) } : {}
 }
 
 function tokenUsage(usages: readonly UsageByModel[]): TokenUsage[] {

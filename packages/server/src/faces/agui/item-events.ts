@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { Interrupt } from '@ag-ui/core'
 import {
   eventEnvelope,
   type EventSource,
@@ -18,6 +19,7 @@ import { Transcript } from './transcript.ts'
 import { UniqueIds } from './unique-ids.ts'
 
 type ItemCreated = Extract<RunEvent, { type: 'item.created' }>
+type ApprovalRequested = Extract<RunEvent, { type: 'approval.requested' }>
 
 /** What the model events that matter here have in common. */
 type ModelData = {
@@ -47,6 +49,7 @@ export class ItemEvents {
     this.#transcript = new Transcript(() => withFileSources(run.messages, run.fileSources?.()))
     this.#texts = new TextEvents(this.#transcript, ids)
     this.#calls = new CallEvents(this.#transcript, ids, knowsAll(run) ? toAguiContent : toAguiText)
+    this.#calls.remember(run.messages)
     this.#reasoning = run.reasoning === false ? undefined : new ReasoningEvents(this.#transcript, ids)
     this.#subagents = new Subagents(ids, { announces: knowsAll(run) })
   }
@@ -97,6 +100,32 @@ export class ItemEvents {
       default:
         return undefined
     }
+  }
+
+  /** A call waits: the run will end with this interrupt. */
+  onApprovalRequested(event: ApprovalRequested): Interrupt {
+    const tag = this.#tag(event.source)
+    const toolCallId = this.#calls.idOf(event.call_id, tag)
+    return {
+      id: event.token ?? event.call_id,
+      reason: 'tool_call',
+      message: `${event.agent} wants to use ${event.tool}.`,
+      ...(toolCallId !== undefined && { toolCallId }),
+      responseSchema: answerSchema(event.edit),
+      expiresAt: event.expires_at,
+      ...tag,
+      metadata: { tool: event.tool, arguments: event.arguments, agent: event.agent },
+    }
+  }
+
+  /** Closes everything, and shows the conversation as it stands: calls that wait are part of it. */
+  suspend(interrupts: readonly Interrupt[]): string {
+    const closed = this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')
+    const left = this.#subagents.suspendAll((id) =>
+      interrupts.filter(({ subagentRunId }) => subagentRunId === id).map((each) => each.id),
+    )
+    this.#transcript.drop((entry) => entry.open)
+    return closed + left + this.#transcript.snapshot()
   }
 
   /**
@@ -173,6 +202,16 @@ function readData(event: ModelEvent): ModelData {
   } catch {
     return {}
   }
+}
+
+/** What an answer to an interrupt looks like. That it may hold other arguments tells a page to offer changing them. */
+function answerSchema(edit: boolean): NonNullable<Interrupt['responseSchema']> {
+  const properties = {
+    approved: { type: 'boolean' },
+    reason: { type: 'string', description: 'Why it is refused; the model reads it.' },
+    ...(edit && { editedArgs: { type: 'object', description: 'Replaces all arguments.' } }),
+  }
+  return { type: 'object', properties, required: ['approved'] }
 }
 
 /** Some adapters of other model interfaces give every item this id. */

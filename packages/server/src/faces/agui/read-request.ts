@@ -32,6 +32,18 @@ export const AguiMessage = z.discriminatedUnion('role', [
 ])
 export type AguiMessage = z.infer<typeof AguiMessage>
 
+/** A decision about a call that waits, as the `responseSchema` of its interrupt has it. */
+const ResumePayload = z.looseObject({
+  approved: z.boolean(),
+  reason: z.string().max(10_000).nullish(),
+  editedArgs: z.record(z.string(), z.unknown()).nullish(),
+})
+
+const ResumeEntry = z.discriminatedUnion('status', [
+  z.looseObject({ interruptId: z.string(), status: z.literal('resolved'), payload: ResumePayload }),
+  z.looseObject({ interruptId: z.string(), status: z.literal('cancelled') }),
+])
+
 /** Repeated in the events of the run. */
 const Identifier = z.string().max(1_024)
 
@@ -48,12 +60,13 @@ const BUREAU_FIELDS = {
 /**
  * Body of `get_response_stream` in AG-UI mode: the protocol's run input plus fields of ours.
  *
- * `state`, `tools`, `context` and `forwardedProps` are accepted and not used. As AG-UI 1.0 has it, only `threadId`,
+ * `tools`, `context` and `forwardedProps` are accepted and not used, `state` is only repeated. As AG-UI 1.0 has it, only `threadId`,
  * `runId` and `messages` must be there.
  */
 export const AguiRequest = RunAgentInputSchema.extend({
   threadId: Identifier,
   runId: Identifier,
+  resume: z.array(ResumeEntry).max(128).optional(),
   parentRunId: Identifier.optional(),
   messages: z.array(AguiMessage).max(MAX_MESSAGES),
   ...RunRequest.pick(BUREAU_FIELDS).shape,
@@ -61,7 +74,10 @@ export const AguiRequest = RunAgentInputSchema.extend({
 export type AguiRequest = z.infer<typeof AguiRequest>
 
 /** What the events of a run repeat or go on from. */
-export type AguiRun = Pick<AguiRequest, 'threadId' | 'runId' | 'parentRunId' | 'protocolVersion' | 'messages'> & {
+export type AguiRun = Pick<
+  AguiRequest,
+  'threadId' | 'runId' | 'parentRunId' | 'protocolVersion' | 'messages' | 'state'
+> & {
   /** False: reasoning is left out. Default true. */
   readonly reasoning?: boolean
   /** The system item that says where this turn's files came from, once the run has read them. */
@@ -97,6 +113,12 @@ function withProtocolKeys(body: Fields): unknown {
       ...(toolCalls !== undefined && { toolCalls: eachOf(toolCalls, (call) => renamed(call, MESSAGE_KEYS)) }),
     }
   })
+  if (request['resume'] !== undefined) {
+    request['resume'] = eachOf(request['resume'], ({ payload, ...entry }) => ({
+      ...renamed(entry, RESUME_KEYS),
+      ...(payload !== undefined && { payload: isFields(payload) ? renamed(payload, RESUME_KEYS) : payload }),
+    }))
+  }
   // The function drops nulls of a document that need not be valid; its type asks for a valid one.
   return omitOptionalNulls(request as never, 'RunAgentInput')
 }
@@ -115,6 +137,10 @@ const REQUEST_KEYS: ReadonlyMap<string, string> = new Map([
 
 const MESSAGE_KEYS: ReadonlyMap<string, string> = new Map(
   ['toolCalls', 'toolCallId', 'encryptedValue', 'subagentRunId', 'activityType'].map((key) => [snakeCase(key), key]),
+)
+
+const RESUME_KEYS: ReadonlyMap<string, string> = new Map(
+  ['interruptId', 'editedArgs'].map((key) => [snakeCase(key), key]),
 )
 
 const PART_KEYS: ReadonlyMap<string, string> = new Map([['mime_type', 'mimeType']])

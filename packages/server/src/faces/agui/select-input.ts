@@ -1,4 +1,5 @@
 import { type Message, type RunRequest, withoutMetadata } from '@bureau/protocol'
+import type { Answers } from '../../approvals/approvals.ts'
 import type { AguiMessage, AguiRequest } from './read-request.ts'
 import { UnusableInput } from './content-parts.ts'
 import { toWireItems } from './wire-messages.ts'
@@ -11,8 +12,9 @@ import { toWireItems } from './wire-messages.ts'
 export function selectInput(request: AguiRequest): RunRequest {
   const { chat_history, additional_instructions, user_context, client_config, file_ids, file_urls } = request
   const hasFiles = Boolean(file_ids?.length) || Object.keys(file_urls ?? {}).length > 0
-  const { message, history } = split(request.messages, chat_history ?? [])
-  if (message.length === 0 && !hasFiles) throw new UnusableInput('There is no message to answer.')
+  const { message, history } = split(request, chat_history ?? [])
+  if (message.length === 0 && !hasFiles && !request.resume?.length)
+    throw new UnusableInput('There is no message to answer.')
   return {
     message,
     chat_history: history,
@@ -26,7 +28,11 @@ export function selectInput(request: AguiRequest): RunRequest {
 
 type Split = { readonly message: RunRequest['message']; readonly history: Message[] }
 
-function split(messages: readonly AguiMessage[], history: readonly Message[]): Split {
+function split({ messages, resume }: AguiRequest, history: readonly Message[]): Split {
+  // A run that goes on has no message, unless the user has said something since it stopped.
+  if (resume?.length && messages.at(-1)?.role !== 'user') {
+    return { message: [], history: history.length > 0 ? [...history] : toWireItems(messages) }
+  }
   if (messages.length > 0) {
     const start = startOfCurrent(messages)
     const earlier = history.length > 0 ? [...history] : (toWireItems(messages.slice(0, start)) as Message[])
@@ -53,4 +59,20 @@ function currentMessage(items: readonly Readonly<Record<string, unknown>>[]): Ru
   const [only] = items
   if (items.length === 1 && only?.['role'] === 'user' && typeof only['content'] === 'string') return only['content']
   return items.map((item) => ({ ...item }))
+}
+
+/** What was decided about calls that wait. The protocol wants all of them decided at once, and forgives repetitions. */
+export function answersOf({ resume }: AguiRequest): Answers {
+  const list = (resume ?? []).map((entry) => {
+    if (entry.status === 'cancelled')
+      return { token: entry.interruptId, approve: false, reason: 'The user cancelled it.' }
+    const { approved: approve, reason, editedArgs } = entry.payload
+    return {
+      token: entry.interruptId,
+      approve,
+      ...(reason != null && { reason }),
+      ...(editedArgs != null && { arguments: editedArgs }),
+    }
+  })
+  return { list, others: 'refuse', lenient: true }
 }

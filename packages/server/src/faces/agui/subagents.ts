@@ -54,6 +54,18 @@ export class Subagents {
     return subagentRunId === undefined ? '' : this.#frame({ type: EventType.SUBAGENT_ERROR, subagentRunId, message })
   }
 
+  /** Those that go on in a later run. @param interruptsOf - The interrupts that one of them has raised itself. */
+  suspendAll(interruptsOf: (subagentRunId: string) => readonly string[]): string {
+    const left = [...this.#active.values()].toReversed()
+    this.#active.clear()
+    return left
+      .map(({ id: subagentRunId }) => {
+        const outcome = { type: 'suspended' as const, interruptIds: [...interruptsOf(subagentRunId)] }
+        return this.#frame({ type: EventType.SUBAGENT_FINISHED, subagentRunId, outcome })
+      })
+      .join('')
+  }
+
   /** Those whose answer will not come any more. */
   failAll(message: string): string {
     const left = [...this.#active.values()]

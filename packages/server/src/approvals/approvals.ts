@@ -1,0 +1,242 @@
+import {
+  type Agency,
+  type ApprovalOptions,
+  decideCalls,
+  editProblem,
+  type HeldDecision,
+  resumeInHistory,
+  type RunResume,
+  type WaitingCall,
+  waitingCalls,
+} from '@bureau/framework'
+import type { Message } from '@bureau/protocol'
+import type { Claims } from '@bureau/runtime'
+import { InvalidBody } from '../http/invalid-body.ts'
+import type { ApprovalTokens, CallOwner, HeldCall } from './approval-tokens.ts'
+
+/** What a person has decided about a call, as a face has read it. */
+type Answer = {
+  readonly token: string
+  /** The call that the client means, where it says so. */
+  readonly callId?: string
+  readonly approve: boolean
+  readonly reason?: string | undefined
+  /** In place of the model's. */
+  readonly arguments?: unknown
+}
+
+/** All decisions of a request. */
+export type Answers = {
+  readonly list: readonly Answer[]
+  /** Calls of the run that are not decided about: they wait on, are rejected, or the request is refused. */
+  readonly others: 'wait' | 'reject' | 'refuse'
+  /** True: a decision about a call that has its output counts for nothing, nor does a token that is not known beside others. */
+  readonly lenient: boolean
+}
+
+type ApprovalProblem = 'approval_invalid' | 'approval_expired' | 'approval_used' | 'approval_missing'
+
+type Where = { readonly at: number; readonly field?: 'token' | 'call_id' | 'arguments'; readonly message: string }
+
+/** A decision that cannot be used: 422, with the place and the member that is wrong. */
+export class ApprovalRefused extends InvalidBody {
+  readonly code: ApprovalProblem
+
+  constructor(code: ApprovalProblem, { at, field = 'token', message }: Where) {
+    super([{ type: code, loc: ['body', 'approvals', at, field], msg: message, input: null }])
+    this.code = code
+  }
+}
+
+type Asked = {
+  readonly agency: Agency
+  readonly answers: Answers
+  readonly history: readonly Message[]
+}
+
+/** A run that goes on. */
+type Continued = {
+  readonly history: readonly Message[]
+  readonly resume: RunResume
+  /** The run could not be started after all: the same decisions may come again. */
+  readonly release: () => Promise<void>
+}
+
+type ApprovalsOptions = {
+  readonly tokens: ApprovalTokens
+  readonly claims: Claims
+  /** How long a person may take to decide, in milliseconds. */
+  readonly lifeMs: number
+  readonly now: () => number
+}
+
+/** A call to be decided about, and its place in the list of answers. */
+type Opened = { readonly call: HeldCall; readonly answer: Answer; readonly at: number }
+
+/**
+ * Calls that wait for a person, on a server that keeps no runs: all that is needed to go on comes back with the decision, in
+ * its token. A token is good once, for the user who asked.
+ */
+export class Approvals {
+  readonly #options: ApprovalsOptions
+
+  constructor(options: ApprovalsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * How the calls of a run are held.
+   *
+   * @param keepsNested - True: the client's history has what agents say to each other.
+   */
+  holdingOf(owner: CallOwner, keepsNested: boolean): ApprovalOptions {
+    const { tokens, lifeMs } = this.#options
+    return {
+      lifeMs,
+      seal: ({ call_id, tool, arguments: args, agent, agent_run_id, edit, expires_at }, { state, nested }) =>
+        tokens.seal(owner, {
+          run_id: state.run_id,
+          call_id,
+          tool,
+          arguments: args,
+          agent,
+          agent_run_id,
+          edit,
+          state,
+          expires_at: Date.parse(expires_at),
+          nested: keepsNested ? [] : [...nested],
+        }),
+    }
+  }
+
+  /**
+   * Everything is checked before the tokens are used up.
+   *
+   * @returns Undefined when all calls have their output already.
+   * @throws ApprovalRefused
+   */
+  async goOn(owner: CallOwner, { agency, answers, history }: Asked): Promise<Continued | undefined> {
+    const opened = await this.#openAll(owner, answers)
+    const open = opened.filter((each) => !this.#isAnswered(each, history, answers))
+    const [first] = open
+    if (!first) return undefined
+    const { state, nested } = first.call
+    const resumed = resumeInHistory({ state, nested }, history)
+    requireOneRun(open)
+    for (const each of open) {
+      requireUnexpired(each, this.#options.now())
+      requireUnchanged(each, resumed.history)
+      await requireUsableArguments(each, agency)
+    }
+    if (answers.others === 'refuse') requireAll(open, state)
+    const decided = decideCalls(resumed.state, open.map(decisionOf), { rejectOthers: answers.others === 'reject' })
+    const release = await this.#claim(owner, open)
+    return { history: resumed.history, resume: { ...NOTHING_BEFORE, state: decided }, release }
+  }
+
+  async #openAll(owner: CallOwner, { list, lenient }: Answers): Promise<Opened[]> {
+    const opened = await Promise.all(
+      list.map(async (answer, at) => ({ answer, at, call: await this.#options.tokens.open(owner, answer.token) })),
+    )
+    const known = opened.filter((each): each is Opened => each.call !== undefined)
+    const unknown = opened.find(({ call }) => call === undefined)
+    if (unknown && !(lenient && known.length > 0)) {
+      throw new ApprovalRefused('approval_invalid', { at: unknown.at, message: INVALID })
+    }
+    return known
+  }
+
+  /** @throws ApprovalRefused the call has its output, and the protocol does not forgive repetitions. */
+  #isAnswered({ call, at }: Opened, history: readonly Message[], { lenient }: Answers): boolean {
+    const isAnswer = ({ type, call_id: id, approval_request_id: asked }: Message): boolean =>
+      (type === 'function_call_output' && id === call.call_id) ||
+      (type === 'mcp_approval_response' && asked === call.call_id)
+    const isAnswered = history.some(isAnswer)
+    if (isAnswered && !lenient) throw new ApprovalRefused('approval_used', { at, message: 'the call has its output' })
+    return isAnswered
+  }
+
+  /** Of two requests with one token, one goes on. */
+  async #claim(owner: CallOwner, opened: readonly Opened[]): Promise<() => Promise<void>> {
+    const { claims } = this.#options
+    const claimed: string[] = []
+    const release = async (): Promise<void> => {
+      for (const id of claimed) await claims.release(id)
+    }
+    for (const { call, at } of opened) {
+      const id = JSON.stringify(['approval', owner.agency, owner.userId, call.agent_run_id, call.call_id])
+      if (await claims.claim(id, call.expires_at)) {
+        claimed.push(id)
+        continue
+      }
+      await release()
+      throw new ApprovalRefused('approval_used', { at, message: USED })
+    }
+    return release
+  }
+}
+
+const INVALID = 'this is not a token that the server has made for this agency and user, or it was changed'
+const USED = 'the call was decided about before; a token is good once'
+
+/** A run of its own goes on with what another one has left; nothing is counted again. */
+const NOTHING_BEFORE = { messages: [], usage: [], attempt: 1, withdrawn: [], lost: false } as const
+
+function decisionOf({ call, answer }: Opened): HeldDecision {
+  const { approve: approved, reason = null, arguments: given } = answer
+  const { call_id, agent_run_id } = call
+  return { call_id, agent_run_id, approved, reason, arguments: given === undefined ? null : JSON.stringify(given) }
+}
+
+function requireUnexpired({ call, at }: Opened, now: number): void {
+  if (call.expires_at > now) return
+  const since = new Date(call.expires_at).toISOString()
+  throw new ApprovalRefused('approval_expired', { at, message: `the request expired at ${since}; ask again` })
+}
+
+function requireAll(opened: readonly Opened[], state: HeldCall['state']): void {
+  const isDecided = ({ call_id: id, agent_run_id: run }: WaitingCall): boolean =>
+    opened.some(({ call }) => call.call_id === id && call.agent_run_id === run)
+  const missing = waitingCalls(state).find((each) => !isDecided(each))
+  if (!missing) return
+  const message = `the call of ${missing.name} is not decided about; answer all that wait together`
+  throw new ApprovalRefused('approval_missing', { at: opened.length, field: 'call_id', message })
+}
+
+function requireOneRun(opened: readonly Opened[]): void {
+  const [first] = opened
+  const seen = new Set<string>()
+  for (const { call, at } of opened) {
+    if (call.run_id !== first!.call.run_id) {
+      throw new ApprovalRefused('approval_invalid', { at, message: 'it belongs to another run than the first one' })
+    }
+    const key = JSON.stringify([call.agent_run_id, call.call_id])
+    if (seen.has(key)) throw new ApprovalRefused('approval_invalid', { at, message: 'the call is named twice' })
+    seen.add(key)
+  }
+}
+
+/** What is carried out is what the person has seen. */
+function requireUnchanged({ call, answer, at }: Opened, history: readonly Message[]): void {
+  const refuse = (message: string): never => {
+    throw new ApprovalRefused('approval_invalid', { at, field: 'call_id', message })
+  }
+  if ((answer.callId ?? call.call_id) !== call.call_id) refuse('the token belongs to another call')
+  const ofCall = history.filter((item) => (item.call_id ?? item.id ?? item['approval_request_id']) === call.call_id)
+  const item = ofCall.findLast(({ type }) => type === 'function_call' || type === 'mcp_approval_request')
+  if (!item) return refuse('chat_history does not hold the call; send it with the messages that came with the request')
+  if (item['name'] !== call.tool || item['arguments'] !== call.arguments) {
+    refuse('the call in chat_history is not the one that was asked about')
+  }
+}
+
+async function requireUsableArguments({ call, answer, at }: Opened, agency: Agency): Promise<void> {
+  if (answer.arguments === undefined) return
+  const refuse = (message: string): never => {
+    throw new ApprovalRefused('approval_invalid', { at, field: 'arguments', message })
+  }
+  if (!call.edit) refuse('the arguments of this call cannot be changed')
+  if (!answer.approve) refuse('a call that is rejected has no other arguments')
+  const problem = await editProblem(agency, call, answer.arguments)
+  if (problem !== undefined) refuse(`they do not fit the tool ${call.tool}: ${problem}`)
+}

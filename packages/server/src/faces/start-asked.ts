@@ -1,0 +1,49 @@
+import type { RunInput } from '@bureau/framework'
+import type { FastifyRequest } from 'fastify'
+import type { StartRun } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
+import type { Answers } from '../approvals/approvals.ts'
+import { asUser } from '../oauth/run-user.ts'
+import type { ServedAgency } from './face.ts'
+
+/** What a request asks of an agency: to answer a message, to go on with a run that waits, or both. */
+export type AskedRun = {
+  readonly input: RunInput
+  /** What was decided about calls that wait. */
+  readonly answers: Answers
+  /** True: the histories of this protocol's clients have what agents say to each other. */
+  readonly keepsNested: boolean
+}
+
+/** What a run is started with. */
+export type StartAsked = Omit<StartRun, 'log' | 'environment'>
+
+type Beginning<Run> = {
+  readonly request: FastifyRequest
+  readonly userId: string | null
+  readonly begin: (start: StartAsked) => Promise<Run>
+}
+
+/**
+ * Starts the run that a request asks for. Decisions are used up only by a run that was started.
+ *
+ * @throws ApprovalRefused a decision cannot be used; whatever `begin` throws.
+ */
+export async function startAsked<Run>(
+  { name, agency, context: { approvals } }: ServedAgency,
+  { input, answers, keepsNested }: AskedRun,
+  { request, userId, begin }: Beginning<Run>,
+): Promise<Run> {
+  const owner = { agency: name, userId }
+  const hold = { agency, agencyName: name, userId, approvals: approvals.holdingOf(owner, keepsNested) }
+  const { history } = input
+  const continued = answers.list.length > 0 && (await approvals.goOn(owner, { agency, answers, history }))
+  if (!continued) return begin({ ...hold, input: asUser(request, input, userId) })
+  const { resume, release } = continued
+  try {
+    return await begin({ ...hold, input: asUser(request, { ...input, history: continued.history }, userId), resume })
+  } catch (error) {
+    await release()
+    throw error
+  }
+}
