@@ -20,6 +20,8 @@ export type ResponseStream = {
   readonly isStrict: boolean
 }
 
+type ItemCreated = RunEvent & { readonly type: 'item.created' }
+
 /** What the specification calls the items of a response. */
 const STANDARD_ITEMS = new Set(['message', 'function_call', 'function_call_output', 'reasoning'])
 
@@ -78,9 +80,8 @@ export class ResponseEvents {
   #frames(event: LogEvent): string {
     switch (event.type) {
       case 'model.event':
-        return isWithUser(event.source) && !this.#isLost ? this.#onModelEvent(event) : ''
       case 'item.created':
-        return isWithUser(event.source) && !this.#isLost ? this.#onItemCreated(event) : ''
+        return isWithUser(event.source) && !this.#isLost ? this.#onItem(event) : ''
       case 'custom':
         return this.#steps?.custom(event) ?? ''
       case 'oauth.redirect':
@@ -95,6 +96,10 @@ export class ResponseEvents {
       default:
         return ''
     }
+  }
+
+  #onItem(event: ModelEvent | ItemCreated): string {
+    return event.type === 'model.event' ? this.#onModelEvent(event) : this.#onItemCreated(event)
   }
 
   #frame(type: string, fields: object): string {
@@ -191,7 +196,7 @@ export class ResponseEvents {
     return entry ? this.#close(entry, item) : this.#whole(item)
   }
 
-  #onItemCreated(event: RunEvent & { readonly type: 'item.created' }): string {
+  #onItemCreated(event: ItemCreated): string {
     const item = createdItem(event)
     if (item.type === 'message') {
       if (this.#finishedMessages === 0) return this.#whole(item)
