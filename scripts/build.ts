@@ -25,7 +25,7 @@ const Manifest = z.object({
 })
 
 rmSync(PACKED, { recursive: true, force: true })
-for (const { name, filename, unpackedSize } of compileAndPack(PACKED)) {
+for (const { name, filename, unpackedSize } of compileAndPack(PACKED, { anew: true })) {
   await lint(filename)
   unpack(name, filename)
   const internal = readManifest(name).entries.filter((entry) => !entry.isPublished)

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
@@ -30,17 +30,16 @@ const Tarballs = z.array(z.object({ name: z.string(), filename: z.string(), unpa
 type Tarball = z.infer<typeof Tarballs>[number]
 
 /**
- * Compiles packages into their `dist`, from nothing, so that no file of a deleted source is left there. `project` with
- * all that it refers to; default: everything.
+ * Compiles all packages into their `dist`, from nothing, so that no file of a deleted source is left there.
  *
  * @throws Error with what the compiler says.
  */
-function compile(project = 'tsconfig.build.json'): void {
+function compile(): void {
   for (const left of globSync('packages/!(console)/{dist,*.tsbuildinfo}', { cwd: ROOT })) {
     rmSync(path.join(ROOT, left), { recursive: true })
   }
   const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
-  const { status, stdout, error } = spawnSync(tsc, ['--build', project], { cwd: ROOT, encoding: 'utf8' })
+  const { status, stdout, error } = spawnSync(tsc, ['--build', 'tsconfig.build.json'], { cwd: ROOT, encoding: 'utf8' })
   if (status !== 0) throw error ?? new Error(stdout)
   for (const [place, files] of Object.entries(COPIES)) {
     mkdirSync(path.join(ROOT, place), { recursive: true })
@@ -54,7 +53,7 @@ function compile(project = 'tsconfig.build.json'): void {
   cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
     recursive: true,
   })
-  if (existsSync(path.join(ROOT, 'packages/platform/dist'))) prepareRecords()
+  prepareRecords()
 }
 
 /** A new embedded database with all migrations: to unpack it is a fifth of the work of making one. */
@@ -91,19 +90,52 @@ const LOCK = path.join(ROOT, 'node_modules/.cache/bureau-pack.lock')
 /** Nobody takes longer; a process that was killed leaves its lock behind. */
 const LOCK_EXPIRES_MS = 300_000
 
-/** Compiles `project` and packs `packages` while no other process does, as tests that run at the same time would. */
+/**
+ * Compiles everything and packs `packages`, while no other process does: tests that run at the same time take turns. What
+ * has not changed since it was compiled last is packed as it is, unless `anew` is true.
+ */
 export function compileAndPack(
   destination: string,
-  { project, packages }: { readonly project?: string; readonly packages?: readonly string[] } = {},
+  { packages, anew = false }: { readonly packages?: readonly string[]; readonly anew?: boolean } = {},
 ): Tarball[] {
   mkdirSync(path.dirname(LOCK), { recursive: true })
   while (!takeLock()) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   try {
-    compile(project)
+    if (anew) rmSync(COMPILED, { force: true })
+    compileChanged()
     return pack(destination, packages)
   } finally {
     rmSync(LOCK, { recursive: true, force: true })
   }
+}
+
+/** Of what was compiled last: names, sizes and times. */
+const COMPILED = path.join(ROOT, 'node_modules/.cache/bureau-compiled')
+
+const SOURCES = [
+  'packages/*/{src,bin,migrations}/**/*',
+  'packages/*/*.{json,html,ts}',
+  'scripts/*.ts',
+  'tsconfig*.json',
+  'package-lock.json',
+  'LICENSE',
+  ...GUIDE.from,
+]
+
+function compileChanged(): void {
+  const sources = globSync(SOURCES, { cwd: ROOT }).toSorted().map(stateOf).join('\n')
+  const results = globSync('packages/*/tsconfig.build.json', { cwd: ROOT }).map((file) =>
+    path.join(ROOT, file, '../dist'),
+  )
+  if (existsSync(COMPILED) && readFileSync(COMPILED, 'utf8') === sources && results.every(existsSync)) return
+  rmSync(COMPILED, { force: true })
+  compile()
+  writeFileSync(COMPILED, sources)
+}
+
+function stateOf(file: string): string {
+  const { size, mtimeMs } = statSync(path.join(ROOT, file))
+  return `${file} ${size} ${mtimeMs}`
 }
 
 function takeLock(): boolean {

@@ -76,7 +76,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await provider?.close()
   if (scratch !== '') rmSync(scratch, { recursive: true, force: true })
-})
+}, 120_000)
 
 async function freePort(): Promise<string> {
   const server = createServer().listen(0)
@@ -143,11 +143,11 @@ describe.skipIf(why !== undefined)('the image of deploy/Dockerfile', () => {
   })
 
   test.each([
-    ['/app/agency.ts', 'EROFS'],
-    ['/x', 'EROFS'],
-    ['/data/x', undefined],
-    ['/tmp/x', undefined],
-  ])('a write to %s fails with %s', async (file, code) => {
+    ['/app/agency.ts', 'is refused (EROFS)', 'EROFS'],
+    ['/x', 'is refused (EROFS)', 'EROFS'],
+    ['/data/x', 'succeeds', undefined],
+    ['/tmp/x', 'succeeds', undefined],
+  ])('a write to %s %s', async (file, _outcome, code) => {
     const write = `let code; try { fs.writeFileSync('${file}', '') } catch (error) { code = error.code } process.exit(code === ${code && `'${code}'`} ? 0 : 1)`
 
     expect(await runIn(image, { volume: newVolume(image, scratch) }, [image.entrypoint[0]!, '--eval', write])).toBe(0)

@@ -22,7 +22,7 @@ beforeAll(async () => {
   await run('npm', ['install', ...QUICK, tarballs.get('create-bureau')!], { cwd: folder })
 }, 240_000)
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+afterAll(() => rmSync(folder, { recursive: true, force: true }), 120_000)
 
 const QUICK = ['--prefer-offline', '--no-audit', '--no-fund']
 

@@ -128,8 +128,8 @@ let unreachable = ''
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'bureau-install-'))
-  const packed = { project: 'packages/server/tsconfig.build.json', packages: PACKAGES }
-  const tarballs = compileAndPack(path.join(folder, 'tarballs'), packed).map(({ filename }) => filename)
+  const packed = compileAndPack(path.join(folder, 'tarballs'), { packages: PACKAGES })
+  const tarballs = packed.map(({ filename }) => filename)
   writeFileSync(path.join(folder, 'package.json'), '{ "name": "installed", "version": "1.0.0", "type": "module" }')
   writeFileSync(path.join(folder, 'server.mjs'), SERVER)
   writeFileSync(path.join(folder, 'ours.ts'), OURS)

@@ -24,13 +24,15 @@ export type AskedRun = {
   readonly kept: boolean
   /** Whom the caller says that it asks for. A server that trusts its callers charges them; no other may rely on it. */
   readonly onBehalfOf?: string
-  /** The run whose conversation this one goes on with, of a server that keeps conversations; `history` is empty then. */
+  /** The run whose conversation this one goes on with, or the conversation, on a server that keeps them; `history` is empty then. */
   readonly continues?: string
 }
 
 /** A run that a face follows. */
 export type FaceRun = {
   readonly runId: string
+  /** Names the conversation, for `continues`, on a server that keeps conversations. */
+  readonly conversation?: string
   /**
    * The events after number `after`, as in `RunLogReader`. A run that is not kept has one reader, from the start.
    *

@@ -28,6 +28,7 @@ import { integrationRoutes } from './integrations/integrations.routes.ts'
 import { memberRoutes } from './members/members.routes.ts'
 import { operatorRoutes } from './owners/owners.routes.ts'
 import { oauthRoutes } from './oauth/oauth.routes.ts'
+import { approvalRoutes } from './completions/approvals.routes.ts'
 import { runRoutes } from './completions/runs.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
 import { fileRoutes } from './uploads/files.routes.ts'
@@ -40,6 +41,7 @@ export const ROUTES: readonly Route[] = [
   ...completionRoutes,
   ...chatRoutes,
   ...runRoutes,
+  ...approvalRoutes,
   ...memberRoutes,
   ...integrationRoutes,
   ...apiKeyRoutes,
@@ -88,7 +90,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   readStrictBodies(app)
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
-  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocolRoutes(platform)], routeSettings(platform))
+  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocolRoutes(platform, VERSION)], routeSettings(platform))
   serveDocs(app, platform)
   if (platform.config.console)
     consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })

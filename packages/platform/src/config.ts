@@ -67,6 +67,9 @@ export const PlatformEnvironment = z.object({
     .default(100 * MIB)
     .describe('Largest file of an upload.'),
   PLATFORM_ATTACHMENT_PORTS: z.string().default('443').describe('Ports, by commas, that URLs of attachments may have.'),
+  PLATFORM_APPROVAL_SECONDS: whole(1, 31_536_000)
+    .default(604_800)
+    .describe('How long a person may take to decide about a call. Default: 7 days.'),
   PLATFORM_DRAIN_SECONDS: whole(0, 3_600).default(300).describe('How long running responses may take after a stop.'),
   PLATFORM_SIGN_IN_SECONDS: whole(1, 600)
     .default(600)
@@ -121,6 +124,8 @@ export type PlatformConfig = {
   readonly maxLagMs: number
   readonly maxUploadBytes: number
   readonly attachmentPorts: readonly number[]
+  /** How long a person may take to decide about a call. */
+  readonly approvalMs: number
   /** How long running responses may take after a stop signal. */
   readonly drainMs: number
   /** When connections are cut at the latest: after the drain, what it ended is still to be recorded and sent. */
@@ -169,6 +174,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     maxLagMs: env.PLATFORM_MAX_LAG_MS,
     maxUploadBytes: env.PLATFORM_MAX_UPLOAD_BYTES,
     attachmentPorts: listOf(env.PLATFORM_ATTACHMENT_PORTS).map(Number),
+    approvalMs: env.PLATFORM_APPROVAL_SECONDS * 1_000,
     drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
     closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + HAND_OVER_MS + CLOSE_MARGIN_MS,
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,

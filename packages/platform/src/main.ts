@@ -133,7 +133,7 @@ export async function equipPlatform(
     logs,
     log,
     execute: async (run) => {
-      await executeRun(run, { store, agencies, signIns, attachmentAccess, blobs, mounts, log })
+      await executeRun(run, { ...config, store, agencies, signIns, attachmentAccess, blobs, mounts, log })
       webhooks.wake()
     },
   })

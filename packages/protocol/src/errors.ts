@@ -68,6 +68,10 @@ export const ERRORS = {
   member_not_found: { status: 404, message: 'There is no such member. Register the member first.' },
   chat_not_found: { status: 404, message: 'There is no such chat in this integration.' },
   run_active: { status: 409, message: 'The previous run of this chat is still active.' },
+  run_waiting: {
+    status: 409,
+    message: 'The previous run of this chat waits for a person. Decide about it, or send rejectPending.',
+  },
   usage_request_id_reused: {
     status: 422,
     message: 'usageRequestId is already used by another request. Check the chat status.',
@@ -78,6 +82,10 @@ export const ERRORS = {
   rate_limited: { status: 429, message: 'Too many requests.' },
 
   // Other routes of the hosted platform
+  approval_not_found: { status: 404, message: 'The run has no such call that waits for a person.' },
+  approval_decided: { status: 409, message: 'The call was decided about otherwise.' },
+  approval_expired: { status: 409, message: 'Nobody has decided about the call in time.' },
+  run_not_waiting: { status: 409, message: 'The run does not wait for a decision.' },
   invalid_cursor: { status: 400, message: 'The cursor is not valid for this list.' },
   idempotency_key_reused: { status: 422, message: 'The Idempotency-Key was used with another request.' },
   idempotency_in_progress: { status: 409, message: 'A request with this Idempotency-Key is still running.' },
@@ -120,6 +128,8 @@ export type ServiceErrorOptions = {
   readonly fields?: readonly FieldProblem[]
   /** Response headers that belong to the refusal, e.g. `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Members of the refusal's body besides those of every error. */
+  readonly body?: Readonly<Record<string, string>>
   /** For the log only. */
   readonly detail?: string
   readonly cause?: unknown
@@ -137,6 +147,7 @@ export class ServiceError extends Error {
   readonly status: number
   readonly fields: readonly FieldProblem[] | undefined
   readonly headers: Readonly<Record<string, string>>
+  readonly body: Readonly<Record<string, string>>
   readonly detail: string | undefined
 
   constructor(code: ErrorCode, options: ServiceErrorOptions = {}) {
@@ -145,6 +156,7 @@ export class ServiceError extends Error {
     this.status = ERRORS[code].status
     this.fields = options.fields
     this.headers = options.headers ?? {}
+    this.body = options.body ?? {}
     this.detail = options.detail
   }
 }

@@ -38,6 +38,7 @@ export {
   PlatformError,
 } from './platform-api.ts'
 export { listOf, Metadata, PageQuery } from './platform-fields.ts'
+export { DecideApprovals, RunApproval, RunApprovals } from './platform-approvals-api.ts'
 export {
   AgencyUpload,
   CreateAgencyUploadRequest,

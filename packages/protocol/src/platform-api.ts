@@ -88,6 +88,10 @@ export const GetCompletionV2Request = z
       .refine((refreshes) => Object.keys(refreshes).length <= 100, 'may hold at most 100 entries')
       .optional()
       .describe('Fresh HTTPS URLs of earlier files, by their expired URL without its query string.'),
+    rejectPending: z
+      .boolean()
+      .optional()
+      .describe('True: a run of the chat that waits for a person ends, and its calls are rejected.'),
   })
   .refine(({ message, attachments, sandboxFiles }) => message !== '' || attachments?.length || sandboxFiles?.length, {
     path: ['message'],
@@ -102,9 +106,14 @@ function depthOf(value: unknown): number {
   return 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0)
 }
 
-/** Error body of the completion: exactly these members. */
+/** Error body of the completion: `error` and `code`, and of a chat that is occupied, by what. */
 export const ApiErrorResponse = z
-  .object({ error: z.string(), code: z.string().nullish() })
+  .object({
+    error: z.string(),
+    code: z.string().nullish(),
+    activeRunId: z.string().optional().describe('Of `run_active` and `run_waiting`: the run that occupies the chat.'),
+    eventsUrl: z.string().optional().describe('Where that run can be followed.'),
+  })
   .meta({ id: 'ApiErrorResponse' })
 
 export const CreateNewChatRequest = z

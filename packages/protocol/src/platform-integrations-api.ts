@@ -105,6 +105,7 @@ export const AgencyList = z
 export const ApiKeyScope = z.enum([
   '*',
   'runs',
+  'runs:approve',
   'chats:read',
   'chats:write',
   'members:read',

@@ -101,7 +101,16 @@ export const ChatStatus = z
   .meta({ id: 'ChatStatus' })
 export type ChatStatus = z.output<typeof ChatStatus>
 
-export const ChatStatusQuery = z.object({ apiIntegrationId: Id, usageRequestId: Id })
+export const ChatStatusQuery = z
+  .object({
+    apiIntegrationId: Id,
+    usageRequestId: Id.optional().describe('Of a request; or name the chat.'),
+    aliasChatId: Id.optional().describe('Of a chat: where it stands with its latest run.'),
+  })
+  .refine(({ usageRequestId, aliasChatId }) => (usageRequestId === undefined) !== (aliasChatId === undefined), {
+    path: ['usageRequestId'],
+    message: 'give either usageRequestId or aliasChatId',
+  })
 
 export const PlatformChat = z
   .object({

@@ -4,6 +4,7 @@ import type { CallToolResult, Tool } from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { endOf, type FaceAgency, type FaceHost } from '../face-host.ts'
+import { textOf } from '../openai/model-event.ts'
 import type { Threads } from '../threads.ts'
 import { failed } from './failed.ts'
 
@@ -51,8 +52,8 @@ type Asked = {
   readonly report: (event: LogEvent) => void
 }
 
-/** Where an agency is asked. */
-export type AgencyHost = { readonly host: FaceHost; readonly threads: Threads }
+/** Where an agency is asked. `threads` keeps the conversations of a server that keeps none itself. */
+export type AgencyHost = { readonly host: FaceHost; readonly threads?: Threads }
 
 /** Carries out a call of the tool. What goes wrong is a result as well, for the model to read. */
 export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Promise<CallToolResult> {
@@ -61,20 +62,31 @@ export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Pr
   if (!input.success) return failed('invalid_request', z.prettifyError(input.error))
   const { message, thread_id } = input.data
   const owner = JSON.stringify([served.name, await host.callerOf(request, served)])
-  const thread = threads.open(owner, thread_id ?? undefined)
+  const thread = threads?.open(owner, thread_id ?? undefined)
   try {
-    const run = await host.begin(request, { served, input: { message, history: thread.history }, kept: false })
-    if (signal.aborted) run.leave()
-    signal.addEventListener('abort', run.leave, { once: true })
-    const ended = await endOf(run, signal, asked.report).catch((error: unknown) => {
+    const run = await host.begin(request, {
+      served,
+      input: { message, history: thread?.history ?? [] },
+      kept: false,
+      ...(!thread && thread_id && { continues: thread_id }),
+    })
+    const leave = (): void => {
       run.leave()
+      // A server that keeps conversations lets runs go on without their client.
+      if (!thread) host.cancel(request, { served, runId: run.runId }).catch(() => {})
+    }
+    if (signal.aborted) leave()
+    signal.addEventListener('abort', leave, { once: true })
+    const ended = await endOf(run, signal, asked.report).catch((error: unknown) => {
+      leave()
       throw error
     })
+    signal.removeEventListener('abort', leave)
     if (ended.status !== 'completed') return notAnswered(ended)
-    thread.add(ended.new_messages)
-    return answered(ended, thread.id)
+    thread?.add(ended.new_messages)
+    return answered(ended, thread?.id ?? run.conversation ?? '')
   } finally {
-    thread.close()
+    thread?.close()
   }
 }
 
@@ -87,14 +99,22 @@ function notAnswered({ status, error }: RunEnded): CallToolResult {
 const NO_APPROVALS = 'A person has to approve what the agency wants to do, which is not possible through this protocol.'
 
 /** The thread is named in words as well, because some clients show their model nothing but the text. */
-function answered({ output, run_id, usage }: RunEnded, thread_id: string): CallToolResult {
-  const text = typeof output === 'string' ? output : JSON.stringify(output ?? '')
+function answered(ended: RunEnded, thread_id: string): CallToolResult {
+  const { run_id, usage } = ended
+  const answer = ended.output ?? lastText(ended)
+  const text = typeof answer === 'string' ? answer : JSON.stringify(answer)
   const hint = `To continue this conversation, pass thread_id ${JSON.stringify(thread_id)} with the next message.`
   return {
     content: [
       { type: 'text', text },
       { type: 'text', text: hint },
     ],
-    structuredContent: { answer: output ?? '', thread_id, run_id, usage },
+    structuredContent: { answer, thread_id, run_id, usage },
   }
+}
+
+/** What the agency has said last: a server that records its runs has the answer among their messages only. */
+function lastText({ new_messages }: RunEnded): string {
+  const last = new_messages.findLast(({ role, callerAgent }) => role === 'assistant' && callerAgent == null)
+  return last ? textOf(last) : ''
 }

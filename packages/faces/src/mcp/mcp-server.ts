@@ -21,7 +21,8 @@ export type McpTool = {
 
 export type McpOptions = {
   readonly host: FaceHost
-  readonly threads: Threads
+  /** Where the server keeps no conversations itself. */
+  readonly threads?: Threads
   readonly tools: readonly McpTool[]
   /** Of the server, which clients show. */
   readonly version: string

@@ -1,5 +1,5 @@
 import { type ChatStatus, type PlatformRun, ServiceError } from '@bureau/protocol'
-import { and, eq } from 'drizzle-orm'
+import { and, eq, isNull } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { chats, runs } from '../db/schema.ts'
 import { requireIntegration } from '../members/members.repo.ts'
@@ -41,6 +41,34 @@ export const findRequestStatus = tenantOperation(
     if (found) return statusView(tx, found.chat, found.run)
     await requireIntegration(tx, ownerId, integrationId)
     throw new ServiceError('usage_request_not_found')
+  },
+)
+
+type AliasKey = Omit<RequestKey, 'usageRequestId'> & Reach & { readonly alias: string }
+
+/** The same by the alias of a chat. @throws ServiceError `integration_not_found` (also foreign), `chat_not_found` */
+export const findAliasStatus = tenantOperation(
+  { source: import.meta.url, name: 'findAliasStatus', lane: 'interactive' },
+  async (tx, args: AliasKey): Promise<ChatStatus> => {
+    const { ownerId, integrationId, alias } = args
+    const [chat] = await tx
+      .select()
+      .from(chats)
+      .where(
+        and(
+          eq(chats.integrationId, integrationId),
+          eq(chats.alias, alias),
+          eq(chats.ownerId, ownerId),
+          isNull(chats.deletedAt),
+        ),
+      )
+    if (!chat) {
+      await requireIntegration(tx, ownerId, integrationId)
+      throw new ServiceError('chat_not_found')
+    }
+    await requireChat(tx, { ...args, chatId: chat.id })
+    const run = chat.lastRunId === null ? undefined : await findRun(tx, { ownerId, runId: chat.lastRunId })
+    return statusView(tx, chat, run)
   },
 )
 

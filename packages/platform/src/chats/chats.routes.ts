@@ -19,7 +19,7 @@ import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
-import { findRequestStatus, getChatStatus } from './chat-status.ts'
+import { findAliasStatus, findRequestStatus, getChatStatus } from './chat-status.ts'
 import { listMessages } from './list-messages.ts'
 import { createChat, deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
 
@@ -50,7 +50,7 @@ export const chatRoutes: readonly Route[] = [
       id: 'findChatStatus',
       consumer: 'chat',
       tag: 'Chats',
-      summary: 'Find out what became of a completion, by its usageRequestId',
+      summary: 'Find out what became of a completion, by its usageRequestId or the alias of its chat',
       description:
         '404 usage_request_not_found: nothing is reserved under this id at this moment. Sending the same completion ' +
         'with the same id is then safe.',
@@ -58,7 +58,7 @@ export const chatRoutes: readonly Route[] = [
       query: ChatStatusQuery,
       examples: { response: EXAMPLES.status },
       success: { 200: ChatStatus },
-      errors: ['usage_request_not_found', 'integration_not_found'],
+      errors: ['usage_request_not_found', 'integration_not_found', 'chat_not_found'],
     },
     findStatus,
   ),
@@ -166,10 +166,14 @@ async function create({
 
 async function findStatus(call: Call<z.output<typeof ChatStatusQuery>>): Promise<Answered<200, ChatStatus>> {
   const { platform, caller, query } = call
-  const { apiIntegrationId: integrationId, usageRequestId } = query
+  const { apiIntegrationId: integrationId, usageRequestId, aliasChatId: alias } = query
   requireScope(caller, 'runs', integrationId)
-  const wanted = { ...reachOf(caller), integrationId, usageRequestId }
-  return ok(withEventsUrl(call, await platform.store.db.run(findRequestStatus, wanted)))
+  const wanted = { ...reachOf(caller), integrationId }
+  const { db } = platform.store
+  const status = await (usageRequestId === undefined
+    ? db.run(findAliasStatus, { ...wanted, alias: alias! })
+    : db.run(findRequestStatus, { ...wanted, usageRequestId }))
+  return ok(withEventsUrl(call, status))
 }
 
 function withEventsUrl({ platform, request }: Call, status: ChatStatus): ChatStatus {

@@ -1,4 +1,4 @@
-import { ApiErrorResponse, GetCompletionV2Request } from '@bureau/protocol'
+import { ApiErrorResponse, GetCompletionV2Request, ServiceError } from '@bureau/protocol'
 import { readResumePoint } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { entryAgentsOf } from '../agencies.ts'
@@ -13,7 +13,8 @@ import { type Call, rawRoute, type Route } from '../http/route.ts'
 import { AfterAdmission } from '../http/admission-header.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
-import { findRunStream, type RunStream } from '../runs/follow-run.ts'
+import { rejectWaiting } from '../runs/approve/reject-waiting.ts'
+import { findRunStream, newRunStream, type RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
 import { sendEvents, sendText } from './stream-run.ts'
 
@@ -76,6 +77,7 @@ export const completionRoutes: readonly Route[] = [
         'member_not_found',
         'chat_not_found',
         'run_active',
+        'run_waiting',
         'usage_request_id_reused',
         'consumer_allowance_exhausted',
         'consumer_inactive',
@@ -97,9 +99,16 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   await requireOwnChat(call)
   const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
   const entryAgents = entryAgentsOf(platform)
-  const admission = await whileClientWaits(reply, (signal) =>
-    admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles, signal }),
-  )
+  const admit = (): ReturnType<typeof admitCompletion> =>
+    whileClientWaits(reply, (signal) =>
+      admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles, signal }),
+    )
+  const admission = await admit().catch(async (error: unknown) => {
+    const waiting = body.rejectPending === true ? waitingRunOf(error) : undefined
+    if (waiting === undefined) throw withEventsUrl(call, error)
+    await platform.store.db.run(rejectWaiting, { ownerId: caller.ownerId, runId: waiting, decidedBy: caller.keyId })
+    return admit()
+  })
   if (admission.outcome === 'unknown') throw new AfterAdmission('unknown')
   const { runId } = admission.run
   try {
@@ -112,6 +121,21 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
     throw new AfterAdmission({ runId }, { cause: error })
   }
 }
+
+/** The run that occupies the chat until a person has decided. */
+function waitingRunOf(error: unknown): string | undefined {
+  return error instanceof ServiceError && error.code === 'run_waiting' ? error.headers[ACTIVE_RUN] : undefined
+}
+
+/** Whoever is refused because of another run gets the address where that one can be followed. */
+function withEventsUrl({ platform, request }: CompletionCall, error: unknown): unknown {
+  const active = error instanceof ServiceError ? error.headers[ACTIVE_RUN] : undefined
+  if (!(error instanceof ServiceError) || active === undefined) return error
+  const body = { activeRunId: active, eventsUrl: eventsUrlOf(platform, request, active) }
+  return new ServiceError(error.code, { headers: error.headers, body, cause: error })
+}
+
+const ACTIVE_RUN = 'X-Agent-Active-Run-Id'
 
 /** The page of a consumer goes on in the chats of its consumer only. @throws ServiceError `chat_not_found` */
 async function requireOwnChat({ platform, caller, body: { chatId } }: CompletionCall): Promise<void> {
@@ -136,10 +160,11 @@ async function whileClientWaits<Result>(
 }
 
 /** At once after its reservation, so that whoever looks for the run finds its log. */
-function start({ executor }: Platform, { ownerId }: Caller, { run, settings }: Admission, bootId: string): RunStream {
+function start(platform: Platform, caller: Caller, { run, settings }: Admission, bootId: string): RunStream {
+  const { ownerId, integrationIds } = caller
   const { runId, chatId, agent } = run
-  const { log } = executor.start({ ownerId, runId, bootId, chatId, agent, settings })
-  return { run, reader: log, isNew: true, hasAllAfter: async () => true }
+  const { log } = platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
+  return newRunStream(platform, { ownerId, runId, integrationIds }, { run, log })
 }
 
 type Answer = { readonly admission: Admission; readonly stream: RunStream; readonly resumeFrom: number }

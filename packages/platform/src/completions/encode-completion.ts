@@ -62,6 +62,10 @@ function frameOf(event: LogEvent, chatId: string): string {
       const { state, server, status } = event
       return jsonFrame({ state, server, status }, 'oauth_status')
     }
+    case 'approval.requested': {
+      const { type: _type, source: _source, ...request } = event
+      return jsonFrame(request, 'approval_requested')
+    }
     case 'run.resumed': {
       const { attempt, withdrawn } = event
       return jsonFrame({ attempt, withdrawn }, 'run_resumed')
@@ -82,7 +86,7 @@ function frameOf(event: LogEvent, chatId: string): string {
 }
 
 function messagesData(ended: RunEnded, chatId: string): Record<string, unknown> {
-  const { status, error, usage, file_ids_map } = ended
+  const { status, error, usage, approvals, file_ids_map } = ended
   return {
     new_messages: ended.new_messages,
     run_id: ended.run_id,
@@ -91,6 +95,7 @@ function messagesData(ended: RunEnded, chatId: string): Record<string, unknown> 
     cancelled: status === 'cancelled',
     ...(error && { error: runErrorView(error) }),
     ...(usage && { usage }),
+    ...(approvals && { approvals }),
     ...(file_ids_map && { file_ids_map }),
   }
 }

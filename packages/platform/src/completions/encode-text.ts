@@ -3,7 +3,7 @@ import { type EventBatch, type RunLogReader, StreamBroken } from '@bureau/runtim
 import { RunText } from './run-text.ts'
 
 /** How a text that came to its end did so: the value of the trailer `X-Agent-Run-Status`. */
-type TextStatus = 'completed' | 'cancelled'
+type TextStatus = 'completed' | 'cancelled' | 'waiting'
 
 /**
  * Text in pieces that never part a code point. Returns how the run ended.
@@ -54,7 +54,7 @@ async function* textOf(batches: AsyncIterable<EventBatch>): Pieces {
     const text = events.map((event, index) => (runText.withdrawn ? '' : runText.read(event, first + index))).join('')
     yield { text, seq: first + events.length - 1 }
     if (runText.withdrawn) throw new StreamBroken('run_taken_away')
-    if (runText.status === 'failed' || runText.status === 'waiting') throw new StreamBroken('run_failed')
+    if (runText.status === 'failed') throw new StreamBroken('run_failed')
     // A run that recovery ended as cancelled has a gap in its numbers, and lost nothing that anybody waits for.
     if (runText.incomplete && runText.status !== 'cancelled') throw new StreamBroken('log_lost')
     if (runText.status !== undefined) return runText.status

@@ -4,8 +4,9 @@ import { oauthServersOf } from '@bureau/framework'
 import { type Integration, ServiceError, type WireItem } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
 import { entryAgentsOf } from '../agencies.ts'
-import type { Caller } from '../caller.ts'
+import { type Caller, reachOf } from '../caller.ts'
 import { getChatStatus } from '../chats/chat-status.ts'
+import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
 import { callerOf } from '../http/callers.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
@@ -63,15 +64,15 @@ export class PlatformHost implements FaceHost {
   }
 
   async find(request: FastifyRequest, { runId }: FaceRunKey): Promise<FaceRun | undefined> {
-    const { reader } = await findRunStream(this.#platform, { ...callerOf(request, true), runId })
+    const { reader } = await findRunStream(this.#platform, { ...reachOf(callerOf(request, true)), runId })
     return this.#run(runId, reader)
   }
 
   async cancel(request: FastifyRequest, { runId }: FaceRunKey): Promise<boolean> {
-    const { ownerId, integrationIds } = callerOf(request, true)
-    const { status } = await this.#platform.store.db.run(getRun, { ownerId, integrationIds, runId, output: false })
+    const reach = reachOf(callerOf(request, true))
+    const { status } = await this.#platform.store.db.run(getRun, { ...reach, runId, output: false })
     if (isEnded(status)) return false
-    await cancelRun(this.#platform, { ownerId, runId, mode: 'immediate', waitMs: CANCEL_WAIT_MS })
+    await cancelRun(this.#platform, { ownerId: reach.ownerId, runId, mode: 'immediate', waitMs: CANCEL_WAIT_MS })
     return true
   }
 
@@ -98,10 +99,12 @@ export class PlatformHost implements FaceHost {
   }
 
   async #completion(request: FastifyRequest, asked: AskedRun): Promise<CompletionRequest> {
-    const { served, input, onBehalfOf, continues } = asked
+    const { served, input, continues } = asked
+    const caller = callerOf(request, true)
+    const onBehalfOf = caller.consumerId ?? asked.onBehalfOf
     const { additionalInstructions, callerOptions } = input
     const message = typeof input.message === 'string' ? [{ role: 'user', content: input.message }] : input.message
-    const chatId = continues === undefined ? null : await this.#chatOf(callerOf(request, true), asked)
+    const chatId = continues === undefined ? null : await this.#chatOf(caller, asked)
     return {
       apiIntegrationId: served.name,
       message: textOf(message),
@@ -123,13 +126,19 @@ export class PlatformHost implements FaceHost {
     }
   }
 
-  /** @throws ServiceError `run_not_found`; `invalid_request`: the chat has gone on since. */
-  async #chatOf(caller: Caller, { served, continues: runId = '' }: AskedRun): Promise<string> {
-    const { ownerId, integrationIds } = caller
+  /** @throws ServiceError `run_not_found`, `chat_not_found`; `invalid_request`: the chat has gone on since. */
+  async #chatOf(caller: Caller, { served, continues = '' }: AskedRun): Promise<string> {
+    const reach = reachOf(caller)
     const { db } = this.#platform.store
-    const { chatId, apiIntegrationId } = await db.run(getRun, { ownerId, integrationIds, runId, output: false })
+    if (continues.startsWith('chat_')) {
+      const { apiIntegrationId } = await db.run(getChat, { ...reach, chatId: continues })
+      if (apiIntegrationId !== served.name) throw new ServiceError('chat_not_found')
+      return continues
+    }
+    const runId = continues
+    const { chatId, apiIntegrationId } = await db.run(getRun, { ...reach, runId, output: false })
     if (apiIntegrationId !== served.name) throw new ServiceError('run_not_found')
-    const { run } = await db.run(getChatStatus, { ownerId, integrationIds, chatId })
+    const { run } = await db.run(getChatStatus, { ...reach, chatId })
     if (run?.runId === runId) return chatId
     const message = 'previous_response_id: another response has followed that one. Go on from the last one of the chat.'
     throw new ServiceError('invalid_request', { message })
@@ -138,17 +147,18 @@ export class PlatformHost implements FaceHost {
   async #follow({ ownerId, integrationIds }: Caller, { outcome, run, settings }: Admission): Promise<FaceRun> {
     const { runId, chatId, agent } = run
     if (outcome === 'replayed') {
-      return this.#run(runId, (await findRunStream(this.#platform, { ownerId, integrationIds, runId })).reader)
+      return this.#run(runId, (await findRunStream(this.#platform, { ownerId, integrationIds, runId })).reader, chatId)
     }
     const { bootId } = this.#platform.replica
     const { log } = this.#platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
-    return this.#run(runId, log)
+    return this.#run(runId, log, chatId)
   }
 
-  #run(runId: string, reader: Pick<FaceRun, 'read'>): FaceRun {
+  #run(runId: string, reader: Pick<FaceRun, 'read'>, chatId?: string): FaceRun {
     const leave = this.#platform.executor.find(runId)?.follow() ?? (() => {})
+    const read: FaceRun['read'] = (after, signal) => reader.read(after, signal)
     const approvalsUrl = `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`
-    return { runId, read: (after, signal) => reader.read(after, signal), approvalsUrl, leave }
+    return { runId, read, approvalsUrl, leave, ...(chatId !== undefined && { conversation: chatId }) }
   }
 }
 

@@ -1,4 +1,6 @@
-import { openAiFaces } from '@bureau/faces'
+import { mcpRoutes, openAiFaces } from '@bureau/faces'
+import { ServiceError } from '@bureau/protocol'
+import type { FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
 import type { Route } from '../http/route.ts'
 import { PlatformHost } from './face-host.ts'
@@ -6,11 +8,25 @@ import { PlatformHost } from './face-host.ts'
 const MIB = 1_048_576
 
 /** The protocols that the self-hosted server speaks as well. Each has errors in its own shape. */
-export function protocolRoutes(platform: Platform): readonly Route[] {
-  const rows = openAiFaces(new PlatformHost(platform), { sideRequests: 'agency', serverKeeps: true, isStrict: false })
-  return rows.map((row) => ({
-    ...row,
-    scope: 'runs',
-    ...(row.method === 'POST' && { admits: true, maxBodyBytes: 32 * MIB }),
-  }))
+export function protocolRoutes(platform: Platform, version: string): readonly Route[] {
+  const { config, log } = platform
+  const host = new PlatformHost(platform)
+  const openAi = openAiFaces(host, { sideRequests: 'agency', serverKeeps: true, isStrict: false })
+  const requireOrigin = (request: FastifyRequest): void => requireConfigured(request, config.corsOrigins)
+  const mcp = mcpRoutes({ host, tools: [], version, serverUrl: config.publicBaseUrl, requireOrigin, log })
+  return [
+    ...openAi.map((row) => ({
+      ...row,
+      scope: 'runs' as const,
+      ...(row.method === 'POST' && { admits: true as const, maxBodyBytes: 32 * MIB }),
+    })),
+    ...mcp.map((row) => ({ ...row, scope: 'runs' as const, consumer: 'chat' as const, admits: true as const })),
+  ]
+}
+
+/** A consumer's page was checked with its token. @throws ServiceError `origin_not_allowed` */
+function requireConfigured({ headers }: FastifyRequest, origins: readonly string[]): void {
+  const { origin, authorization = '' } = headers
+  if (origin === undefined || origins.includes(origin) || /^Bearer bct_/i.test(authorization)) return
+  throw new ServiceError('origin_not_allowed')
 }

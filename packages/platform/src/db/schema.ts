@@ -186,6 +186,25 @@ export const runStates = pgTable('run_states', {
   state: text().notNull(),
 })
 
+export const runApprovals = pgTable('run_approvals', {
+  runId: text().notNull(),
+  ownerId: text().notNull(),
+  agentRunId: text().notNull(),
+  callId: text().notNull(),
+  place: integer().notNull(),
+  tool: text().notNull(),
+  arguments: text().notNull(),
+  agent: text().notNull(),
+  edit: boolean().notNull(),
+  requestedAt: time().notNull().defaultNow(),
+  expiresAt: time().notNull(),
+  approve: boolean(),
+  reason: text(),
+  changedArguments: text(),
+  decidedBy: text(),
+  decidedAt: time(),
+})
+
 export const messages = pgTable('messages', {
   chatId: text().notNull(),
   seq: count().notNull(),

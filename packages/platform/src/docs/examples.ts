@@ -98,6 +98,26 @@ export const EXAMPLES = {
     new_messages: [],
     run: { ...run, status: 'cancelled', cancel: { mode: 'immediate', requestedAt: '2026-11-20T22:10:12.500Z' } },
   },
+  decisions: [{ callId: 'call_1', approve: false, reason: 'The order is too old.' }],
+  approvals: {
+    approvals: [
+      {
+        callId: 'call_1',
+        tool: 'refund_order',
+        arguments: '{"amount":250}',
+        agent: 'Clerk',
+        edit: false,
+        expiresAt: '2026-11-27T22:10:11.000Z',
+        decision: {
+          approve: false,
+          reason: 'The order is too old.',
+          arguments: null,
+          decidedBy: 'key_01kaexample00000000000000',
+          decidedAt: '2026-11-20T22:20:11.000Z',
+        },
+      },
+    ],
+  },
   upload: {
     uploadId: 'upl_01kaexample00000000000000',
     path: '/app/mnt/uploads/01kaexample00000000000000/report.csv',

@@ -18,9 +18,9 @@ export function readStrictBodies(app: FastifyInstance): void {
 /** Nothing at all is an absent body: many clients always name a content type. */
 function parseBody(body: Buffer, request: FastifyRequest): unknown {
   if (body.length === 0) return undefined
-  const { nullableBody } = request.routeOptions.config as { nullableBody?: boolean }
+  const { nullableBody, listBody: list } = request.routeOptions.config as { nullableBody?: boolean; listBody?: boolean }
   if (nullableBody && body.length < 16 && body.toString().trim() === 'null') return null
-  return parseStrictJson(body)
+  return parseStrictJson(body, { ...(list !== undefined && { list }) })
 }
 
 /** `Expect: 100-continue` is answered when the body is about to be read: after the key was checked. */

@@ -33,10 +33,10 @@ export const renderError = errorGate((error, request) => {
 })
 
 export function errorBody(surface: Surface, refusal: ServiceError, requestId: string): object {
-  const { code, message, fields, status } = refusal
+  const { code, message, fields, status, body } = refusal
   switch (surface) {
     case 'completion':
-      return { error: message, code }
+      return { error: message, code, ...body }
     case 'create_chat':
       return { detail: code === 'invalid_content_type' ? message : (CHAT_DETAILS[status] ?? message) }
     case 'rest':

@@ -12,14 +12,17 @@ const PROTOTYPE_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor'
 const DATA_MEMBER = 'user_context'
 
 /**
- * Parses a JSON body that cannot harm: valid UTF-8, one object, bounded nesting and counts, no name twice, no prototype
+ * Parses a JSON body that cannot harm: valid UTF-8, one object (or a list, where a route takes one), bounded nesting and counts, no name twice, no prototype
  * names, no text that a database cannot store.
  *
  * @throws ServiceError `invalid_json`; `invalid_request` for too many names or values, U+0000 and unpaired surrogates.
  */
-export function parseStrictJson(bytes: Buffer): Record<string, unknown> {
+export function parseStrictJson(
+  bytes: Buffer,
+  { list = false }: { readonly list?: boolean } = {},
+): Record<string, unknown> {
   try {
-    return readStrictJson(bytes)
+    return readStrictJson(bytes, list)
   } catch (error) {
     if (error instanceof JsonLimitExceeded) {
       const path = error.path.map((part) => `/${part}`).join('')
@@ -32,9 +35,11 @@ export function parseStrictJson(bytes: Buffer): Record<string, unknown> {
   }
 }
 
-function readStrictJson(bytes: Buffer): Record<string, unknown> {
+function readStrictJson(bytes: Buffer, list: boolean): Record<string, unknown> {
   const { value, checked } = readJson(bytes, LIMITS)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new InvalidJson('It is not an object')
+  if (typeof value !== 'object' || value === null || (Array.isArray(value) && !list)) {
+    throw new InvalidJson('It is not an object')
+  }
   const duplicate = findDuplicate(bytes, checked.longStrings)
   if (duplicate !== undefined) throw new InvalidJson(`The name ${JSON.stringify(duplicate)} stands twice in one object`)
   const body = value as Record<string, unknown>

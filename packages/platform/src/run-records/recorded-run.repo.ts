@@ -1,7 +1,9 @@
+import type { HeldDecision } from '@bureau/framework'
 import type { UsageByModel } from '@bureau/protocol'
 import { and, asc, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { messages, runStates, usageEntries } from '../db/schema.ts'
+import { type ApprovalRow, selectApprovals } from './approvals.repo.ts'
 import type { RunItemRecord } from './run-output.repo.ts'
 import { isNotFromUser, type RunKey, toUsage, USAGE_SUMS } from './runs.repo.ts'
 
@@ -13,6 +15,8 @@ export type RecordedRun = {
   readonly usage: readonly UsageByModel[]
   /** How many model calls `usage` counts. */
   readonly calls: number
+  /** What people have decided about calls. */
+  readonly decisions: readonly HeldDecision[]
 }
 
 export async function readRecordedRun(tx: Tx, { ownerId, runId }: RunKey): Promise<RecordedRun> {
@@ -41,5 +45,11 @@ export async function readRecordedRun(tx: Tx, { ownerId, runId }: RunKey): Promi
       usage: toUsage(entry),
     })),
     calls: Math.max(0, ...usage.map(({ last }) => last)),
+    decisions: (await selectApprovals(tx, { ownerId, runId })).flatMap(decisionOf),
   }
+}
+
+function decisionOf({ approve, reason, changedArguments, callId, agentRunId }: ApprovalRow): HeldDecision[] {
+  if (approve === null) return []
+  return [{ call_id: callId, agent_run_id: agentRunId, approved: approve, reason, arguments: changedArguments }]
 }

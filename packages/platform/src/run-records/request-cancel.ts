@@ -3,6 +3,7 @@ import { and, eq, inArray, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs } from '../db/schema.ts'
 import { findRunView } from './run-views.ts'
+import type { RunRow } from './runs.repo.ts'
 import type { RunView } from './run-view.ts'
 
 type CancelRequest = {
@@ -15,22 +16,25 @@ type CancelRequest = {
  * Asks one run to stop. Nothing happens to a run that has ended; `after_turn` can be sharpened, not softened.
  *
  * Who executes the run learns of it with its next heartbeat; to be faster, wake the process that `bootId` names.
- * `bootId` is null when the run had ended.
+ * `isWaiting`: nobody executes it; it has to be released, so that somebody ends it.
  *
  * @throws ServiceError `run_not_found`
  */
 export const requestCancel = tenantOperation(
   { source: import.meta.url, name: 'requestCancel', lane: 'run' },
-  async (tx, request: CancelRequest): Promise<{ run: RunView; bootId: string | null }> => {
-    const bootId = await markCancelled(tx, request)
+  async (tx, request: CancelRequest): Promise<{ run: RunView; isWaiting: boolean }> => {
+    const marked = await markCancelled(tx, request)
     const run = await findRunView(tx, request)
     if (!run) throw new ServiceError('run_not_found')
-    return { run, bootId }
+    return { run, isWaiting: marked?.state === 'waiting' }
   },
 )
 
-/** Notes the wish on an active run and answers who executes it; null when the run is not active. */
-export async function markCancelled(tx: Tx, { ownerId, runId, mode }: CancelRequest): Promise<string | null> {
+/** Notes the wish on an active run. Undefined: the run is not active. */
+export async function markCancelled(
+  tx: Tx,
+  { ownerId, runId, mode }: CancelRequest,
+): Promise<Pick<RunRow, 'bootId' | 'state'> | undefined> {
   const [row] = await tx
     .update(runs)
     .set({
@@ -38,6 +42,6 @@ export async function markCancelled(tx: Tx, { ownerId, runId, mode }: CancelRequ
       cancelMode: sql`CASE WHEN ${runs.cancelMode} = 'immediate' THEN ${runs.cancelMode} ELSE ${mode} END`,
     })
     .where(and(eq(runs.id, runId), eq(runs.ownerId, ownerId), inArray(runs.state, ['reserved', 'running', 'waiting'])))
-    .returning({ bootId: runs.bootId })
-  return row?.bootId ?? null
+    .returning({ bootId: runs.bootId, state: runs.state })
+  return row
 }

@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CancelMode } from '@bureau/protocol'
+import { releaseCancelled } from './approve/decide-approvals.ts'
+import { wakeProcesses } from './approve/wake-processes.ts'
 import { isEnded } from './follow-run.ts'
 import type { Platform } from '../context.ts'
 import { getRun } from '../run-records/read-runs.ts'
@@ -25,8 +27,9 @@ export async function cancelRun(
   { ownerId, runId, mode, waitMs }: CancelRun,
 ): Promise<{ ended: boolean }> {
   const { db } = platform.store
-  const { run } = await db.run(requestCancel, { ownerId, runId, mode })
+  const { run, isWaiting } = await db.run(requestCancel, { ownerId, runId, mode })
   if (isEnded(run.status)) return { ended: true }
+  if (isWaiting && (await db.run(releaseCancelled, { ownerId, runId }))) wakeProcesses(platform)
   platform.executor.cancel(runId, mode)
   platform.control.tell({ type: 'cancel', runId, mode })
   const local = platform.executor.find(runId)?.ended

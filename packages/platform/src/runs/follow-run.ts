@@ -13,6 +13,7 @@ import type { Platform } from '../context.ts'
 import { readEventChunks } from '../run-records/event-chunks.ts'
 import { getRun } from '../run-records/read-runs.ts'
 import type { RunView } from '../run-records/run-view.ts'
+import { readWaitingCalls } from './approve/decide-approvals.ts'
 import { endingOf } from './settle/ending-events.ts'
 
 export type RunStream = {
@@ -45,8 +46,8 @@ export async function findRunStream(platform: Platform, wanted: Wanted): Promise
   for (const until = performance.now() + PATIENCE_MS; ;) {
     const run = await store.db.run(getRun, { ...wanted, output: false })
     const reader = logs.isReachable ? await logs.find(run.runId) : await findWithoutOthers(platform, wanted, run)
-    const over = isEnded(run.status)
-    if (reader && (reader.ended || !over)) {
+    const over = isAtRest(run.status)
+    if (reader && (reader.ended || !over || run.status === 'waiting')) {
       return { run, reader: endedByRecord(reader, platform, wanted), isNew: false, hasAllAfter: async () => true }
     }
     const late = performance.now() > until
@@ -70,12 +71,21 @@ async function findWithoutOthers(
   return new StoredRunFollower({ chunks: { read }, head: Number(run.lastEventId), isOver: () => logs.isReachable })
 }
 
+/** The stream of a run that this process has just begun. */
+export function newRunStream(
+  platform: Platform,
+  wanted: Wanted,
+  { run, log }: { run: RunView; log: RunLogReader },
+): RunStream {
+  return { run, reader: endedByRecord(log, platform, wanted), isNew: true, hasAllAfter: async () => true }
+}
+
 /** A log whose process has died ends as the record of the run says. One whose process lives has an end of its own soon. */
 function endedByRecord(log: RunLogReader, platform: Platform, wanted: Wanted): RunLogReader {
   let endedAt: number | undefined
   const ending = async (isLogLost = false): Promise<RunLogReader | undefined> => {
     const { status, error } = await platform.store.db.run(getRun, { ...wanted, output: false })
-    if (!isEnded(status)) return undefined
+    if (!isAtRest(status)) return undefined
     endedAt ??= performance.now()
     const isLost = isLogLost || error?.code === 'runner_lost' || performance.now() - endedAt > PATIENCE_MS
     return isLost ? (await storedStream(platform, wanted)).reader : undefined
@@ -106,7 +116,7 @@ async function* readToEnd(log: RunLogReader, reading: Reading): AsyncGenerator<E
       } else if ((stored = await orUnreachable(ending()))) break
     }
   } catch (error) {
-    if (!(error instanceof StreamBroken) || error.reason !== 'log_lost') throw error
+    if (!(error instanceof StreamBroken) || (error.reason !== 'log_lost' && error.reason !== 'run_waits')) throw error
     stored = await orUnreachable(ending(true))
     if (!stored) throw error
   }
@@ -124,7 +134,9 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   const { ownerId, runId } = wanted
   const run = await store.db.run(getRun, { ...wanted, output: true })
   const { status } = run
-  if (!isEnded(status)) throw new Error('an ended run became active')
+  // It may have gone on since; then it is looked for again.
+  if (!isAtRest(status)) throw new StreamBroken('log_unreachable')
+  const approvals = status === 'waiting' ? await store.db.run(readWaitingCalls, { ownerId, runId }) : undefined
   const reader = new StoredRunLog({
     chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
     lastSeq: Number(run.lastEventId),
@@ -134,12 +146,18 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
       new_messages: publicOutput(run).newMessages ?? [],
       usage: run.usage,
       error: run.error && { code: run.error.code as RunErrorCode, message: run.error.message },
+      ...(approvals && { approvals }),
     }),
   })
   return { run, reader, isNew: false, hasAllAfter: (seq) => reader.hasAllAfter(seq) }
 }
 
 type Ended = 'completed' | 'failed' | 'cancelled'
+
+/** True: no process works on it. */
+function isAtRest(status: RunView['status']): status is Ended | 'waiting' {
+  return isEnded(status) || status === 'waiting'
+}
 
 export function isEnded(status: RunView['status']): status is Ended {
   return status === 'completed' || status === 'failed' || status === 'cancelled'

@@ -6,6 +6,7 @@ import { backupDatabase } from '../db/backup.ts'
 import { sweepAllExpired } from '../db/sweep-expired.ts'
 import { vacuumDatabase } from '../db/vacuum.ts'
 import { repairDrift } from '../members/repair-drift.ts'
+import { releaseOverdueRuns } from '../runs/approve/wake-processes.ts'
 import { expireUploads } from '../uploads/manage-uploads.ts'
 import { setMountUsage } from '../uploads/mount-usage.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
@@ -29,6 +30,7 @@ type SharedTask = {
 
 const OWN_TASKS: readonly OwnTask[] = [
   { name: 'adopt runs', everyMs: 5_000, work: ({ executor, replica }) => executor.adopt(replica.bootId) },
+  { name: 'release overdue runs', everyMs: 5_000, work: releaseOverdueRuns },
   { name: 'take shared tasks', everyMs: MINUTE_MS / 2, work: doSharedTasks },
 ]
 

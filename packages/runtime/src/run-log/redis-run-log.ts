@@ -96,10 +96,10 @@ export class RedisRunLog implements RunLog {
     this.#options.onAbandoned()
   }
 
-  async handOver(): Promise<void> {
+  async handOver(reason: 'run_handed_over' | 'run_waits'): Promise<void> {
     await this.lastWrite()
     if (!this.#options.isReady()) await this.#writer?.storeAll().catch(() => {}) // readers then miss what was shown last
-    this.abandon(new StreamBroken('run_handed_over'))
+    this.abandon(new StreamBroken(reason))
   }
 
   /** Nothing more is written to Redis. */

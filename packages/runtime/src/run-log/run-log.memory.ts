@@ -127,8 +127,8 @@ class MemoryRunLog implements RunLog {
     this.#onAbandoned()
   }
 
-  async handOver(): Promise<void> {
+  async handOver(reason: 'run_handed_over' | 'run_waits'): Promise<void> {
     await this.#writer?.storeAll().catch(() => {}) // readers then miss what was shown last
-    this.abandon(new StreamBroken('run_handed_over'))
+    this.abandon(new StreamBroken(reason))
   }
 }

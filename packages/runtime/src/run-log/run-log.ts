@@ -107,8 +107,12 @@ export interface RunLog extends RunLogReader {
   /** Breaks off all readers, at once and without an end: the run is no longer this process's business. */
   abandon(error: StreamBroken): void
 
-  /** As `abandon`, when all that was appended is kept for the process that goes on with the run, as far as it can be. */
-  handOver(): Promise<void>
+  /**
+   * As `abandon`, when all that was appended is kept for the process that goes on with the run, as far as it can be.
+   *
+   * @param reason - `run_waits`: nobody goes on with it before a person has decided.
+   */
+  handOver(reason: 'run_handed_over' | 'run_waits'): Promise<void>
 }
 
 /** The logs of all runs that this process executes, and where possible of those that others do. */

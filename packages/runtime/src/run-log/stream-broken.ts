@@ -3,6 +3,7 @@ type BreakReason =
   | 'run_failed'
   | 'run_taken_away'
   | 'run_handed_over'
+  | 'run_waits'
   | 'server_shutdown'
   | 'log_lost'
   | 'log_unreachable'

@@ -1,4 +1,5 @@
 import type { RunInput } from '@bureau/framework'
+import type { FastifyRequest } from 'fastify'
 import type { StartRun } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import type { Answers } from '../approvals/approvals.ts'
@@ -14,10 +15,13 @@ export type AskedRun = {
   readonly keepsNested: boolean
 }
 
+/** What a run is started with. */
+export type StartAsked = Omit<StartRun, 'log' | 'environment'>
+
 type Beginning<Run> = {
   readonly request: FastifyRequest
   readonly userId: string | null
-  readonly begin: (start: Omit<StartRun, 'log' | 'environment'>) => Promise<Run>
+  readonly begin: (start: StartAsked) => Promise<Run>
 }
 
 /**

@@ -18,7 +18,7 @@ import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } fro
 import type { CompletionRequest, GivenInput } from './completion-request.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from '../recover/replicas.repo.ts'
-import type { RunRow } from '../../run-records/runs.repo.ts'
+import { findRun, type RunRow } from '../../run-records/runs.repo.ts'
 import { runView, type RunView } from '../../run-records/run-view.ts'
 import { runViews } from '../../run-records/run-views.ts'
 
@@ -57,7 +57,7 @@ export type Admission = {
  * @throws ServiceError `integration_not_found`, `integration_forbidden`, `insufficient_scope`,
  *   `usage_request_id_reused`, `integration_disabled`, `allowance_attribution_required`, `unknown_agency`, `invalid_agent`,
  *   `member_not_found`, `consumer_inactive`, `consumer_concurrency_exceeded`, `consumer_allowance_exhausted`,
- *   `chat_not_found`, `chat_alias_conflict`, `run_active`, `invalid_attachment_refresh`,
+ *   `chat_not_found`, `chat_alias_conflict`, `run_active`, `run_waiting`, `invalid_attachment_refresh`,
  *   `attachment_refresh_ambiguous`, `attachment_refresh_required`, `sandbox_file_not_found`, `server_draining`
  */
 export const admitRun = tenantOperation(
@@ -188,13 +188,16 @@ async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<EarlierAtt
   if (!chat || chat.lastRunId === null) return []
   const key = { ownerId: chat.ownerId, chatId: chat.id }
   const active = await findActiveRunId(tx, key)
-  if (active !== undefined) throw runActive(active)
+  if (active !== undefined) throw await occupied(tx, key.ownerId, active)
   return listEarlierAttachments(tx, key)
 }
 
-function runActive(runId: string | undefined): ServiceError {
-  const headers = { 'Retry-After': '2', ...(runId && { 'X-Agent-Active-Run-Id': runId }) }
-  return new ServiceError('run_active', { headers })
+/** The chat is another run's, which works or waits. */
+async function occupied(tx: Tx, ownerId: string, runId: string | undefined): Promise<ServiceError> {
+  const run = runId === undefined ? undefined : await findRun(tx, { ownerId, runId })
+  const headers = { 'X-Agent-Active-Run-Id': runId ?? '' }
+  if (run?.state === 'waiting') return new ServiceError('run_waiting', { headers })
+  return new ServiceError('run_active', { headers: { 'Retry-After': '2', ...(runId && headers) } })
 }
 
 /** What is sealed of a run until it ends. */
@@ -250,7 +253,9 @@ async function insertRun(
     item: JSON.stringify(userItem(request.message, agent)),
   })
   // Lost against the same usageRequestId (the caller finds it and answers with that run) or against another run.
-  if (!reserved) throw runActive(chat ? await findActiveRunId(tx, { ownerId, chatId: chat.id }) : undefined)
+  if (!reserved) {
+    throw await occupied(tx, ownerId, chat ? await findActiveRunId(tx, { ownerId, chatId: chat.id }) : undefined)
+  }
   return reserved
 }
 

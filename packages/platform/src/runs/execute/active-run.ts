@@ -26,6 +26,8 @@ type TakenUp = {
   readonly stalled: number
   /** True: the process before has died. False: it has given the run up by itself. */
   readonly lost: boolean
+  /** True: it has waited for a person, so that no client is expected to be there. */
+  readonly waited: boolean
   readonly log: LogResume
   /** Items of which readers have seen something. */
   readonly shown: readonly ShownItem[]
@@ -60,7 +62,7 @@ export class ActiveRun {
     ;({ log: this.log, recorder: this.recorder, progress: this.progress } = parts(this))
     this.ended = new Promise((resolve) => (this.#end = resolve))
     // Its clients have lost their streams with the process before.
-    if (reserved.takenUp) this.#left()
+    if (reserved.takenUp && !reserved.takenUp.waited) this.#left()
   }
 
   /** Why it is to fail, when this process stopped it for a reason of its own. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Agency, runAgency, type RunResume, RunState } from '@bureau/framework'
+import { type Agency, decideCalls, runAgency, type RunResume, RunState } from '@bureau/framework'
 import { ERRORS } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { AttachmentAccess } from '../../attachments/attachment-access.ts'
@@ -20,6 +20,7 @@ import type { ActiveRun } from './active-run.ts'
 import { type AttachmentParts, composeInput } from './compose-input.ts'
 import { withdrawnOf } from './shown-items.ts'
 import { type Outcome, settleRun } from './settle-run.ts'
+import { suspendRun } from './suspend-run.ts'
 
 type ExecuteOptions = {
   readonly store: PlatformStore
@@ -29,6 +30,8 @@ type ExecuteOptions = {
   readonly blobs: BlobStore
   readonly mounts: AgencyMounts
   readonly log: Logger
+  /** How long a person may take to decide about a call, in milliseconds. */
+  readonly approvalMs: number
 }
 
 const RETRY_MS = 500
@@ -59,7 +62,9 @@ export async function executeRun(run: ActiveRun, options: ExecuteOptions): Promi
     if (begun.outcome === 'fenced') return run.fence()
     const finish = begun.outcome === 'started' ? await work(run, begun.context, options) : NOT_BEGUN[begun.outcome]
     if (run.control.isHandedOver) return await handOverRun(run, options)
-    await settleRun(run, finish, options)
+    const { approvals } = finish
+    if (approvals && !run.stoppedBy && (await suspendRun(run, approvals, options))) return
+    await settleRun(run, approvals ? CANCELLED : finish, options)
     options.log.info({ runId, status: finish.status, code: finish.error?.code, usage: finish.usage }, 'run ended')
   } catch (error) {
     options.log.error({ err: error, runId }, 'a run was lost')
@@ -160,7 +165,8 @@ function resumeOf({ reserved, progress, log }: ActiveRun, { recorded }: RunConte
   progress.restore(recorded)
   // Whoever reads from the start finds no more of the log than this process writes.
   if (takenUp.log.earlier === 0) log.append({ type: 'log.reset', reason: 'log_lost', new_messages: progress.messages })
-  const state = recorded.state === null ? null : RunState.parse(JSON.parse(recorded.state))
+  const kept = recorded.state === null ? null : RunState.parse(JSON.parse(recorded.state))
+  const state = kept && decideCalls(kept, recorded.decisions, { rejectOthers: false })
   const messages = recorded.items.map(({ item }) => item)
   const { attempt, lost, shown } = takenUp
   return { state, messages, usage: recorded.usage, attempt, lost, withdrawn: withdrawnOf(shown, { messages, state }) }
@@ -176,7 +182,7 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     journal: run.progress,
     resume,
     control: run.control,
-    approvals: false,
+    approvals: { lifeMs: options.approvalMs },
     // Agents of an integration without files need no tools for them.
     tools: (await options.mounts.isEmpty({ ownerId, integrationId: context.integrationId })) ? [] : mountTools(mount),
     maxTurns: settings.maxTurns,
@@ -184,6 +190,13 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
     onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
   })
-  const { status, usage, error, file_ids_map: fileIdsMap, caller_calls: callerCalls } = ended
-  return { status, usage, error, ...(fileIdsMap && { fileIdsMap }), ...(callerCalls && { callerCalls }) }
+  const { status, usage, error, approvals, file_ids_map: fileIdsMap, caller_calls: callerCalls } = ended
+  return {
+    status,
+    usage,
+    error,
+    ...(approvals && { approvals }),
+    ...(fileIdsMap && { fileIdsMap }),
+    ...(callerCalls && { callerCalls }),
+  }
 }

@@ -26,7 +26,7 @@ export async function handOverRun(
     try {
       const outcome = await store.db.run(releaseRun, { ownerId, runId, bootId, calls })
       log.info({ runId, outcome }, 'run handed over')
-      return await run.log.handOver()
+      return await run.log.handOver('run_handed_over')
     } catch (error) {
       if (!isPassing(error)) throw error
       log.warn({ err: error, runId }, 'a run could not be handed over; it is tried again')

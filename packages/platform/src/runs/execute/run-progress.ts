@@ -62,10 +62,11 @@ export class RunProgress implements RunJournal {
 
   /** @param callerCalls - Calls whose outputs the caller brings, by their ids. */
   messagesWith(callerCalls: readonly string[]): readonly Message[] {
+    const later = callerCalls.map((call_id): Message => ({ type: 'function_call_output', call_id }))
     return newMessagesForClient(
       this.#items.map(({ item }) => item),
       [],
-      callerCalls.map((call_id) => ({ type: 'function_call_output', call_id })),
+      later,
     )
   }
 

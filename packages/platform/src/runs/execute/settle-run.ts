@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Message, RUN_ERRORS, type RunEnded, type RunErrorCode } from '@bureau/protocol'
+import { type ApprovalRequest, type Message, RUN_ERRORS, type RunEnded, type RunErrorCode } from '@bureau/protocol'
 import type { LogEvent, Logger } from '@bureau/runtime'
 import { DatabaseError } from '../../db/database.ts'
 import { newId } from '../../ids.ts'
@@ -14,6 +14,8 @@ export type Outcome = Pick<RunEnded, 'status' | 'usage'> & {
   readonly error: { readonly code: string; readonly message?: string } | null
   readonly fileIdsMap?: Readonly<Record<string, string>>
   readonly callerCalls?: readonly string[]
+  /** The calls for which it waits. */
+  readonly approvals?: readonly ApprovalRequest[]
 }
 
 type SettleOptions = { readonly store: PlatformStore; readonly log: Logger }

@@ -2,6 +2,7 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { RunSettings } from '../../db/column-types.ts'
 import { tenantOperation, type Tx } from '../../db/operation.ts'
 import { replicas, runs, runStates } from '../../db/schema.ts'
+import { selectApprovals } from '../../run-records/approvals.repo.ts'
 import { type HeldRun, holdRun } from '../../run-records/hold-run.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
 import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
@@ -23,6 +24,8 @@ export type TakenRun = {
     readonly stalled: number
     /** True: the process before has died. */
     readonly lost: boolean
+    /** True: it has waited for a person, so that no client is expected to be there. */
+    readonly waited: boolean
     /** The last event that is in the records; those of other stores are not counted. */
     readonly lastEventSeq: number
   } | null
@@ -106,6 +109,8 @@ async function give(tx: Tx, run: RunRow, bootId: string): Promise<TakenRun> {
     .update(runs)
     .set({ bootId, attempt: sql`${runs.attempt} + 1`, released: false })
     .where(isRun({ ownerId, runId }))
-  const before = run.state === 'reserved' ? null : { attempt: run.attempt + 1, stalled, lost: !released, lastEventSeq }
+  const waited = released && (await selectApprovals(tx, { ownerId, runId })).length > 0
+  const before =
+    run.state === 'reserved' ? null : { attempt: run.attempt + 1, stalled, lost: !released, waited, lastEventSeq }
   return { ownerId, runId, bootId, chatId, agent, settings: input.settings, before }
 }

@@ -4,7 +4,7 @@ import type { LogEvent } from '@bureau/runtime'
 /** How a run ended, as the transaction that ends it says. */
 export type RunOutcome = Pick<
   RunEnded,
-  'run_id' | 'status' | 'new_messages' | 'usage' | 'file_ids_map' | 'caller_calls'
+  'run_id' | 'status' | 'new_messages' | 'usage' | 'file_ids_map' | 'caller_calls' | 'approvals'
 > & {
   /** Exactly for a failed run. */
   readonly error: RunError | null

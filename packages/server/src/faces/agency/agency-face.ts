@@ -19,7 +19,7 @@ import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
-import { startAsked } from '../start-asked.ts'
+import { type StartAsked, startAsked } from '../start-asked.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
 import { agencyEncoder } from './encode.ts'
@@ -67,11 +67,8 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
   const userId = await userOf(served, request)
   if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
   const asked = { input, answers: answersOf(body), keepsNested: true }
-  const run = await startAsked(served, asked, {
-    request,
-    userId,
-    begin: (start) => served.context.runs.start(request, start),
-  })
+  const begin = (start: StartAsked) => served.context.runs.start(request, start)
+  const run = await startAsked(served, asked, { request, userId, begin })
   onClientLost(reply, () => run.control.cancel('immediate'))
   return answer(await run.ended)
 }

@@ -1,0 +1,34 @@
+import { tenantOperation } from '../../db/operation.ts'
+import { selectApprovals, updateApproval, updateToReleased } from '../../run-records/approvals.repo.ts'
+import { holdRun } from '../../run-records/hold-run.ts'
+import type { RunKey } from '../../run-records/runs.repo.ts'
+import { EVENTS_OF_ATTEMPT } from '../recover/take-up-policy.ts'
+import { writeOutcome } from '../settle/write-outcome.ts'
+
+const REASON = 'The user has sent another message instead.'
+
+/** Ends a run that waits, because its chat goes on without it. Nothing happens to a run that does not wait. */
+export const rejectWaiting = tenantOperation(
+  { source: import.meta.url, name: 'rejectWaiting', lane: 'admission' },
+  async (tx, { decidedBy, ...key }: RunKey & { decidedBy: string }): Promise<void> => {
+    const waiting = await holdRun(tx, key)
+    if (waiting?.run.state !== 'waiting') return
+    for (const row of await selectApprovals(tx, key)) {
+      if (row.approve !== null) continue
+      await updateApproval(tx, row, { approve: false, reason: REASON, arguments: null, decidedBy })
+    }
+    await updateToReleased(tx, waiting.run, waiting.run.lastEventSeq)
+    const held = await holdRun(tx, key)
+    if (!held) throw new Error('a locked run vanished')
+    const { lastEventSeq, attempt } = held.run
+    await writeOutcome(tx, held, {
+      state: 'cancelled',
+      error: null,
+      items: [],
+      partial: null,
+      calls: [],
+      lastEventSeq: Math.max(lastEventSeq, attempt * EVENTS_OF_ATTEMPT) + 2,
+      eventChunk: null,
+    })
+  },
+)

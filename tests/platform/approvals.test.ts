@@ -1,0 +1,229 @@
+import { Agency, Agent, tool } from '@bureau/framework'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { text, toolCall, type Turn } from '../support/fake-provider.ts'
+import type { CompletionStream, TestClient } from './support/test-client.ts'
+import { ENGINES, servePlatform } from './support/test-platform.ts'
+
+// oxlint-disable-next-line no-explicit-any -- answers are asserted on, member by member
+type Json = any
+
+const carriedOut: Json[] = []
+
+const refund = tool({
+  name: 'refund',
+  description: 'Pays an order back.',
+  parameters: z.object({ amount: z.number() }),
+  needsApproval: { when: ({ amount }) => amount > 100, edit: true },
+  execute: ({ amount }, { userContext }) => {
+    carriedOut.push({ amount, ...userContext })
+    return `paid ${amount} back`
+  },
+})
+
+const strict = tool({
+  name: 'strict',
+  description: 'Deletes.',
+  parameters: z.object({}),
+  needsApproval: true,
+  execute: () => 'deleted',
+})
+
+const shop = new Agency({
+  name: 'Shop',
+  entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund, strict] }),
+})
+
+const namesOf = ({ frames }: CompletionStream): (string | null)[] => frames.map(({ event }) => event)
+
+const call = (amount: number, callId = 'call_r'): Turn => toolCall('refund', { amount }, { callId })
+
+describe.each(ENGINES)('on %s', (engine) => {
+  const served = servePlatform(engine, { agencies: { shop } })
+  beforeEach(() => void carriedOut.splice(0))
+
+  /** A run that waits, and what its stream said. */
+  async function waiting(script: readonly Turn[], body: object = {}) {
+    const client = await served.client()
+    served.provider.script(script)
+    const stream = await (await client.complete({ message: 'Refund it.', ...body })).all()
+    return { client, stream, runId: stream.runId, chatId: stream.chatId }
+  }
+
+  const decide = (client: TestClient, runId: string, decisions: Json) =>
+    client.post(`/v1/runs/${runId}/approvals`, decisions)
+
+  const untilEnded = async (client: TestClient, runId: string): Promise<Json> => {
+    await expect
+      .poll(async () => (await client.get(`/v1/runs/${runId}`)).body.status, { timeout: 10_000 })
+      .toMatch(/completed|failed|cancelled/)
+    return (await client.get(`/v1/runs/${runId}?include=output`)).body
+  }
+
+  test('the run waits, says so everywhere, and holds its chat', async () => {
+    const { client, stream, runId, chatId } = await waiting([call(250)])
+
+    expect(namesOf(stream).slice(-3)).toEqual(['approval_requested', 'messages', 'end'])
+    expect(stream.result).toMatchObject({
+      status: 'waiting',
+      approvals: [{ call_id: 'call_r', tool: 'refund', edit: true }],
+    })
+    const run = await client.get(`/v1/runs/${runId}`)
+    expect([run.body.status, run.body.finishedAt]).toEqual(['waiting', null])
+    const { body } = await client.get(`/v1/runs/${runId}/approvals`)
+    expect(body.approvals).toMatchObject([
+      { callId: 'call_r', tool: 'refund', arguments: '{"amount":250}', agent: 'CEO', edit: true, decision: null },
+    ])
+    const next = await client.completeWhole({ chatId, message: 'Hello?' })
+    expect([next.status, next.body.code]).toEqual([409, 'run_waiting'])
+    expect(next.body).toMatchObject({
+      activeRunId: runId,
+      eventsUrl: expect.stringContaining(`/v1/runs/${runId}/events`),
+    })
+    expect(carriedOut).toEqual([])
+  })
+
+  test('approved: the same run goes on, and its numbers too', async () => {
+    const { client, stream, runId } = await waiting([call(250), text('Done.')], { user_context: { tenant: 'acme' } })
+
+    const decided = await decide(client, runId, [{ callId: 'call_r', approve: true }])
+    const run = await untilEnded(client, runId)
+    const last = stream.ids.at(-1)!
+    const rest = await (await client.follow(runId, `?starting_after=${last}`)).all()
+
+    expect(decided.status).toBe(200)
+    expect(decided.body.approvals[0].decision).toMatchObject({
+      approve: true,
+      reason: null,
+      decidedBy: expect.stringMatching(/^key_/),
+    })
+    expect([run.status, run.outputText]).toEqual(['completed', 'Done.'])
+    expect(run.newMessages.map(({ type }: Json) => type)).toEqual(['function_call', 'function_call_output', 'message'])
+    expect(carriedOut).toEqual([{ amount: 250, tenant: 'acme' }])
+    expect(namesOf(rest).slice(0, 2)).toEqual(['meta', 'run_resumed'])
+    expect(rest.text).toContain('tool_output')
+    expect(namesOf(rest).slice(-2)).toEqual(['messages', 'end'])
+    expect(rest.ids).toEqual(rest.ids.toSorted((a, b) => a - b))
+    expect(rest.ids[0]).toBeGreaterThan(last)
+    expect(run.usage.request_count).toBe(2)
+    expect(served.provider.rejected).toEqual([])
+  })
+
+  test('rejected: the model reads why; changed: it reads with what', async () => {
+    const first = await waiting([call(250), text('Sorry.')])
+    await decide(first.client, first.runId, [{ callId: 'call_r', approve: false, reason: 'Too much.' }])
+    const rejected = await untilEnded(first.client, first.runId)
+    const second = await waiting([call(250), text('Done.')])
+    await decide(second.client, second.runId, [{ callId: 'call_r', approve: true, arguments: { amount: 120 } }])
+    const changed = await untilEnded(second.client, second.runId)
+
+    const outputOf = (run: Json): string =>
+      run.newMessages.find(({ type }: Json) => type === 'function_call_output').output
+    expect(outputOf(rejected)).toBe('Not carried out: a person rejected this call. Reason: Too much.')
+    expect(outputOf(changed)).toBe('A person changed the arguments to {"amount":120}.\npaid 120 back')
+    expect(carriedOut).toEqual([{ amount: 120 }])
+  })
+
+  test('several may be decided one after the other; the run goes on with the last', async () => {
+    const { client, runId } = await waiting([[call(250, 'c1'), call(300, 'c2')], text('Done.')])
+
+    const first = await decide(client, runId, [{ callId: 'c2', approve: true }])
+    expect(first.body.approvals.map(({ decision }: Json) => decision?.approve ?? null)).toEqual([null, true])
+    expect((await client.get(`/v1/runs/${runId}`)).body.status).toBe('waiting')
+    await decide(client, runId, [{ callId: 'c1', approve: false }])
+    const run = await untilEnded(client, runId)
+
+    expect([run.outputText, carriedOut]).toEqual(['Done.', [{ amount: 300 }]])
+  })
+
+  test('an equal second decision is 200, another one 409; of two at once one counts', async () => {
+    const { client, runId } = await waiting([[call(250, 'c1'), call(300, 'c2')]])
+    const both = await Promise.all([true, false].map((approve) => decide(client, runId, [{ callId: 'c1', approve }])))
+    const [won] = both.filter(({ status }) => status === 200)
+    const { approve } = won!.body.approvals[0].decision
+
+    const equal = await decide(client, runId, [{ callId: 'c1', approve }])
+    const other = await decide(client, runId, [{ callId: 'c1', approve: !approve }])
+
+    expect(both.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 409])
+    expect([equal.status, other.status, other.body.code]).toEqual([200, 409, 'approval_decided'])
+  })
+
+  test.each([
+    [
+      400,
+      'invalid_request',
+      [{ callId: 'call_s', approve: true, arguments: {} }],
+      /0\/arguments: the arguments of this call cannot be changed/,
+    ],
+    [
+      400,
+      'invalid_request',
+      [{ callId: 'call_r', approve: true, arguments: { amount: 'x' } }],
+      /0\/arguments: .*refund.*amount/s,
+    ],
+    [400, 'invalid_request', [{ callId: 'call_r', approve: true, arguments: '{' }], /must be an object/],
+    [400, 'invalid_request', [], /./],
+    [400, 'invalid_request', [{ callId: 'call_r' }], /approve: is missing/],
+    [404, 'approval_not_found', [{ callId: 'call_x', approve: true }], /call_x/],
+  ])('%i %s: %j', async (status, code, decisions, words) => {
+    const { client, runId } = await waiting([[call(250), toolCall('strict', {}, { callId: 'call_s' })]])
+
+    const refused = await decide(client, runId, decisions)
+
+    expect([refused.status, refused.body.code]).toEqual([status, code])
+    expect(refused.body.error).toMatch(words)
+    expect((await client.get(`/v1/runs/${runId}`)).body.status).toBe('waiting')
+  })
+
+  test('404 for the run of another owner, 403 without the scope', async () => {
+    const { client, runId } = await waiting([call(250)])
+    const stranger = await served.client()
+    const { body: key } = await client.post('/v1/api_keys', { name: 'weak', scopes: ['runs'] })
+    const weak = client.with({ token: key.token })
+
+    expect((await decide(stranger, runId, [{ callId: 'call_r', approve: true }])).status).toBe(404)
+    expect((await stranger.get(`/v1/runs/${runId}/approvals`)).status).toBe(404)
+    expect((await decide(weak, runId, [{ callId: 'call_r', approve: true }])).body.code).toBe('insufficient_scope')
+    expect((await weak.get(`/v1/runs/${runId}/approvals`)).status).toBe(200)
+  })
+
+  test('a run that waits can be cancelled; nothing can be decided about then', async () => {
+    const { client, runId } = await waiting([call(250)])
+
+    const cancelled = await client.post(`/v1/runs/${runId}/cancel`, {})
+    const late = await decide(client, runId, [{ callId: 'call_r', approve: true }])
+
+    expect(cancelled.body).toMatchObject({ ok: true, cancelled: true })
+    expect([late.status, late.body.code]).toEqual([409, 'run_not_waiting'])
+    expect(carriedOut).toEqual([])
+  })
+
+  test('rejectPending: the run ends, and the new message is answered', async () => {
+    const { client, runId, chatId } = await waiting([call(250), text('Hello.')])
+
+    const next = await client.completeWhole({ chatId, message: 'Never mind.', rejectPending: true })
+
+    expect(next.stream.result).toMatchObject({ status: 'completed' })
+    expect((await client.get(`/v1/runs/${runId}`)).body.status).toBe('cancelled')
+    const { body } = await client.get(`/v1/runs/${runId}/approvals`)
+    expect(body.approvals[0].decision).toMatchObject({
+      approve: false,
+      reason: 'The user has sent another message instead.',
+    })
+    expect(carriedOut).toEqual([])
+    expect(served.provider.rejected).toEqual([])
+  })
+
+  test('the status of a chat is found by its alias', async () => {
+    const { client, runId } = await waiting([call(250)], { aliasChatId: 'ticket-7' })
+    const query = `apiIntegrationId=${client.integrationId}`
+
+    const { body } = await client.get(`/v1/chat_status?${query}&aliasChatId=ticket-7`)
+    const unknown = await client.get(`/v1/chat_status?${query}&aliasChatId=none`)
+    const both = await client.get(`/v1/chat_status?${query}&aliasChatId=ticket-7&usageRequestId=x`)
+
+    expect(body).toMatchObject({ activeRunId: runId, chatState: 'busy', run: { status: 'waiting' } })
+    expect([unknown.status, both.status]).toEqual([404, 400])
+  })
+})

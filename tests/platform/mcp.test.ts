@@ -1,0 +1,115 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { describe, expect, test } from 'vitest'
+import { hold, text, textDeltas } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import type { Json, TestClient } from './support/test-client.ts'
+import { servePlatform } from './support/test-platform.ts'
+
+const REVISIONS = [
+  ['2026-07-28', { pin: '2026-07-28' }],
+  ['2025-11-25', 'legacy'],
+] as const
+
+async function connect(owner: TestClient, mode: (typeof REVISIONS)[number][1], token = owner.token): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
+  const requestInit = { headers: { authorization: `Bearer ${token}` } }
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${owner.url}/mcp`), { requestInit }))
+  closeAfterTest(() => client.close())
+  return client
+}
+
+describe.each(REVISIONS)('the platform for an MCP client of revision %s', (_, mode) => {
+  const platform = servePlatform('pglite')
+
+  const call = (owner: TestClient, message: string, thread_id?: string) => ({
+    name: `ask_${owner.integrationId.toLowerCase()}`,
+    arguments: { message, ...(thread_id && { thread_id }) },
+  })
+
+  test('offers the owner’s integrations as tools; their threads are chats', async () => {
+    const owner = await platform.client()
+    platform.provider.script([text('Paris.'), text('Two million.')])
+    const client = await connect(owner, mode)
+
+    const { tools } = await client.listTools()
+    const first = (await client.callTool(call(owner, 'The capital of France?'))) as Json
+    const { thread_id, run_id } = first.structuredContent
+    const second = (await client.callTool(call(owner, 'How many people?', thread_id))) as Json
+
+    expect(tools.map(({ name, title }) => [name, title])).toEqual([[call(owner, '').name, 'Shop']])
+    expect([first, second].map(({ structuredContent }) => structuredContent.answer)).toEqual(['Paris.', 'Two million.'])
+    expect(second.structuredContent.thread_id).toBe(thread_id)
+    const messages = await owner.get(`/v1/chats/${thread_id}/messages`)
+    expect(messages.body.data).toHaveLength(4)
+    expect((await owner.get(`/v1/runs/${run_id}`)).body).toMatchObject({ status: 'completed', chatId: thread_id })
+  })
+
+  test('keeps owners and consumers apart', async () => {
+    const [owner, stranger] = [await platform.client(), await platform.client()]
+    platform.provider.respond(() => text('Hi.'))
+    const { thread_id } = ((await (await connect(owner, mode)).callTool(call(owner, 'hi'))) as Json).structuredContent
+    const { body } = await owner.post('/v1/consumer_tokens', {
+      apiIntegrationId: owner.integrationId,
+      consumerId: 'ada',
+    })
+    const ada = await connect(owner, mode, body.token)
+
+    const foreign = await (await connect(stranger, mode)).callTool(call(stranger, 'hi', thread_id))
+    const ofOwner = await ada.callTool(call(owner, 'hi', thread_id))
+    const own = (await ada.callTool(call(owner, 'hi'))) as Json
+
+    expect([foreign, ofOwner]).toMatchObject([
+      { isError: true, _meta: { 'bureau/code': 'chat_not_found' } },
+      { isError: true, _meta: { 'bureau/code': 'chat_not_found' } },
+    ])
+    const run = await owner.get(`/v1/runs/${own.structuredContent.run_id}`)
+    expect(run.body.consumerId).toBe('ada')
+  })
+
+  test('a client that hangs up ends its run', async () => {
+    const owner = await platform.client()
+    const gate = platform.provider.gate()
+    platform.provider.respond(() => textDeltas(['Hello ', hold(gate)]))
+    const client = await connect(owner, mode)
+    client.callTool(call(owner, 'hi')).catch(() => {}) // It is hung up on.
+    await gate.reached()
+
+    await client.close()
+
+    await platform.provider.waitForAborts(1)
+    await expect
+      .poll(async () => (await owner.get('/v1/runs')).body.data[0].status, { timeout: 10_000 })
+      .toBe('cancelled')
+  })
+
+  test('refuses who has no key, in the shape of the protocol', async () => {
+    const owner = await platform.client()
+
+    const answer = await owner.with({ token: 'wrong' }).fetch('POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'ping' })
+
+    expect(answer.status).toBe(401)
+    expect(await answer.json()).toMatchObject({ jsonrpc: '2.0', error: { data: { code: 'invalid_api_key' } } })
+  })
+
+  test('a consumer’s token may chat here with its scope, from its pages, and use no other protocol', async () => {
+    const owner = await platform.client()
+    platform.provider.respond(() => text('Hi.'))
+    const ada = { apiIntegrationId: owner.integrationId, consumerId: 'ada' }
+    const tokenFor = async (...scopes: string[]) =>
+      owner.with({ token: (await owner.post('/v1/consumer_tokens', { ...ada, scopes })).body.token })
+    const [chats, reads] = [await tokenFor('chat'), await tokenFor('read')]
+    const headers = { origin: 'https://elsewhere.example.com' }
+    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
+    const completion = { model: owner.integrationId, messages: [{ role: 'user', content: 'hi' }] }
+
+    const answers = [
+      await reads.fetch('POST', '/mcp', ping),
+      await chats.fetch('POST', '/mcp', ping, { headers }),
+      await owner.fetch('POST', '/mcp', ping, { headers }),
+      await chats.fetch('POST', '/openai/v1/chat/completions', completion),
+    ]
+
+    expect(answers.map(({ status }) => status)).toEqual([403, 403, 403, 403])
+    expect((await owner.get('/v1/runs')).body.data).toEqual([])
+  })
+})
