@@ -1,7 +1,6 @@
 import type { RunInput } from '@bureau/framework'
 import type { FastifyRequest } from 'fastify'
 import type { StartRun } from '@bureau/runtime'
-import type { FastifyRequest } from 'fastify'
 import type { Answers } from '../approvals/approvals.ts'
 import { asUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
