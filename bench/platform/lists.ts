@@ -3,7 +3,7 @@
  * Run: node --conditions=@bureau/source bench/platform/lists.ts [runs, default 1000000]. Linux only; a million runs take some minutes to
  * make. PostgreSQL: TEST_DATABASE_URL, in a schema of its own that is dropped afterwards.
  */
-import { foldUsage, seededConsumer, seedHistory } from '@bureau/platform/testing'
+import { foldUsage, seededConsumer, seededIntegration, seedHistory } from '@bureau/platform/testing'
 import { openDatabase } from '@bureau/platform'
 import { join } from 'node:path'
 import { Client } from 'pg'
@@ -49,7 +49,7 @@ try {
     const { token, port, integrations } = await openTenant(running.launched, 1)
     await seed(running.databaseUrl ?? '', integrations.plain)
     console.log(`| ${runs.toLocaleString('en')} runs of one owner | p50 | slowest of ${REPEATS} |\n|---|---|---|`)
-    const requests = requestsOf(integrations.plain, `${integrations.plain.slice(0, -1)}2`)
+    const requests = requestsOf(integrations.plain, seededIntegration(integrations.plain, 2))
     for (const [name, path] of Object.entries(requests)) {
       const times = await timesOf(`http://127.0.0.1:${port}${path}`, token)
       console.log(`| ${name} | ${median(times).toFixed(1)} ms | ${Math.max(...times).toFixed(1)} ms |`)

@@ -166,9 +166,10 @@ describe.skipIf(!canBrowse)('mistakes are shown with their cause', () => {
     await page.getByRole('textbox', { name: 'Message' }).fill('Hello')
     await page.keyboard.press('Enter')
 
-    const complaint = page.getByRole('alert')
-    await complaint.waitFor()
-    expect(await complaint.innerText()).toContain('The connection to the server was lost.')
+    const alert = page.getByRole('alert')
+    await alert.getByText('The connection to the server was lost.').waitFor()
+
+    expect(await alert.innerText()).toContain('connection_lost')
   })
 
   test('the doctor counts them, with what to do', async () => {

@@ -104,7 +104,10 @@ describe.each(ENGINES)('what belongs to somebody else on %s', (engine) => {
       const { text: list } = await mine.get(
         `${url}?${{ summarizeUsage: 'groupBy=integration', exportUsage: 'format=csv' }[id] ?? ''}`,
       )
-      for (const each of Object.values(foreign)) expect(list).not.toContain(each)
+      // What this owner has tried is recorded with the name of the consumer that it sent itself.
+      const { consumerId, ...others } = foreign
+      const hidden = id === 'listAudit' ? others : { consumerId, ...others }
+      for (const each of Object.values(hidden)) expect(list).not.toContain(each)
     }
   })
 

@@ -131,6 +131,7 @@ const platformPages = [
   platformPage('/keys', () => import('./platform/keys-page.tsx'), 'KeysPage'),
   platformPage('/webhooks', () => import('./platform/webhooks-page.tsx'), 'WebhooksPage'),
   platformPage('/files', () => import('./platform/files-page.tsx'), 'FilesPage'),
+  platformPage('/audit', () => import('./platform/audit-page.tsx'), 'AuditPage'),
 ] as const
 const inbox = createRoute({
   getParentRoute: () => server,

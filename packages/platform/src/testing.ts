@@ -22,7 +22,7 @@ export { type Engine, ENGINES, preparedDump, queryRows, SERVER } from './db/engi
 export { ROUTES } from './app.ts'
 export { checkInvariants, type Violation } from './db/invariants.ts'
 export type { Operation } from './db/operation.ts'
-export { seededConsumer, seedHistory } from './db/seed-history.contract.ts'
+export { seededConsumer, seededIntegration, seedHistory } from './db/seed-history.contract.ts'
 export { platformDocument } from './docs/openapi.ts'
 export type { Route } from './http/route.ts'
 export { equipPlatform } from './main.ts'

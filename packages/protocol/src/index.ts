@@ -67,6 +67,7 @@ export {
   ApiKeyRotate,
   OperatorKeyCreate,
   ApiKeyScope,
+  AuditEntry,
   DeleteIntegrationQuery,
   Integration,
   IntegrationCreate,

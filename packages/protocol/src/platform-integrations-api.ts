@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GivenTime, Id, Time } from './platform-fields.ts'
 import { AllowancePolicy } from './platform-members-api.ts'
 
-/** Integrations, the agencies behind them, and API keys. */
+/** Integrations, the agencies behind them, API keys, and who changed what. */
 
 const Origin = z
   .string()
@@ -164,3 +164,16 @@ export const IssuedApiKey = ApiKey.extend({
   token: z.string().nullable().describe('Shown this once: null when an Idempotency-Key is repeated.'),
 }).meta({ id: 'IssuedApiKey' })
 export type IssuedApiKey = z.output<typeof IssuedApiKey>
+
+export const AuditEntry = z
+  .object({
+    object: z.literal('audit_entry'),
+    id: z.string(),
+    actor: z.string().describe('The id of the API key that acted, or `operator`.'),
+    action: z.string().describe('`noun.verb`, e.g. `integration.deleted`.'),
+    target: z.string().describe('The id of what was changed.'),
+    details: z.record(z.string(), z.unknown()).describe('Ids, names of fields and counts; never content.'),
+    createdAt: Time,
+  })
+  .meta({ id: 'AuditEntry' })
+export type AuditEntry = z.output<typeof AuditEntry>

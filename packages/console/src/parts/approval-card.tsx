@@ -44,17 +44,7 @@ export function ApprovalCard({ part }: Props) {
         </span>
         <span className="text-xs text-soft">Counts as rejected after {moment(approval.expires_at)}</span>
       </p>
-      {edited === undefined ? (
-        <JsonBlock label="Arguments" value={parsed(approval.arguments)} />
-      ) : (
-        <textarea
-          aria-label="Other arguments"
-          rows={5}
-          className="input font-mono text-xs"
-          value={edited}
-          onChange={(event) => setEdited(event.target.value)}
-        />
-      )}
+      <Arguments given={approval.arguments} edited={edited} edit={setEdited} />
       {!isJson && <p className="text-xs text-bad">It must be a JSON object.</p>}
       <input
         aria-label="Reason"
@@ -77,5 +67,25 @@ export function ApprovalCard({ part }: Props) {
         )}
       </div>
     </section>
+  )
+}
+
+type ArgumentsProps = {
+  readonly given: string
+  /** Undefined: they stay as they are. */
+  readonly edited: string | undefined
+  readonly edit: (text: string) => void
+}
+
+function Arguments({ given, edited, edit }: ArgumentsProps) {
+  if (edited === undefined) return <JsonBlock label="Arguments" value={parsed(given)} />
+  return (
+    <textarea
+      aria-label="Other arguments"
+      rows={5}
+      className="input font-mono text-xs"
+      value={edited}
+      onChange={(event) => edit(event.target.value)}
+    />
   )
 }

@@ -60,7 +60,7 @@ function columns(edit: (integration: Integration) => void): readonly Column<Inte
       cell: ({ name, apiIntegrationId: id }) => (
         <>
           <span className="block font-medium">{name}</span>
-          <span className="font-mono text-xs text-soft">{id}</span>
+          <span className="block max-w-32 truncate font-mono text-xs text-soft sm:max-w-none">{id}</span>
         </>
       ),
     },

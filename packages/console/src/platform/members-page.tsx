@@ -53,26 +53,18 @@ export function MembersPage() {
 const COLUMNS: readonly Column<Member>[] = [
   {
     name: 'Member',
-    cell: ({ apiIntegrationId: integration, consumerId: consumer, displayName }) => (
+    cell: ({ apiIntegrationId: integration, consumerId: consumer, displayName, allowance }) => (
       <Link
         to="/platform/members/$integration/$consumer"
         params={{ integration, consumer }}
         className="font-medium underline-offset-2 hover:underline"
       >
-        {displayName ?? consumer}
+        {displayName ?? consumer} {allowance.exhausted && <Badge tone="bad">used up</Badge>}
         {displayName !== null && <span className="block text-xs font-normal text-soft">{consumer}</span>}
       </Link>
     ),
   },
-  {
-    name: 'State',
-    cell: ({ status, allowance }) => (
-      <span className="flex gap-1">
-        <Status of={status} />
-        {allowance.exhausted && <Badge tone="bad">used up</Badge>}
-      </span>
-    ),
-  },
+  { name: 'State', cell: ({ status }) => <Status of={status} />, wideOnly: true },
   { name: 'Allowance', cell: ({ allowance }) => <AllowanceBars allowance={allowance} /> },
   { name: 'Active runs', cell: ({ activeRuns }) => activeRuns, right: true, wideOnly: true },
 ]

@@ -128,7 +128,7 @@ function Footer({ turn, session, busy }: Props) {
   const { usage, startedAt, endedAt, run, status } = turn
   const { data: routes } = useQuery(routesQuery)
   return (
-    <div className="flex flex-wrap items-center gap-x-3 gap-y-1 text-xs text-soft tabular-nums">
+    <div className="flex flex-wrap items-center gap-x-2.5 gap-y-1 text-xs text-soft tabular-nums [&_button]:size-7">
       {status !== 'completed' && <Status of={status} />}
       {endedAt !== null && <span>{duration(endedAt - startedAt)}</span>}
       {usage && (

@@ -27,6 +27,7 @@ const PLATFORM: Section = {
     { to: '/platform/keys', label: 'API keys', icon: 'key' },
     { to: '/platform/webhooks', label: 'Webhooks', icon: 'webhook' },
     { to: '/platform/files', label: 'Files', icon: 'folder' },
+    { to: '/platform/audit', label: 'Audit', icon: 'audit' },
   ],
 }
 

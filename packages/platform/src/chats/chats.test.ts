@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
@@ -185,6 +186,28 @@ describe.each(ENGINES)('chats on %s', (engine) => {
       const begun = await platform.db.run(startRun, { ownerId, runId, bootId: platform.bootId, dataKey })
       return begun.outcome === 'started' ? begun.context.history : []
     }
+    test('a model gets the latest whole turns of a long chat, and the message to answer however long it is', async () => {
+      const long = (): string => randomBytes(22_500).toString('base64') // 30,000 characters that cannot be compressed
+      const first = await tenant.admit({ message: 'turn 0' })
+      const { chatId } = first.run
+      await tenant.finish(first, { items: [answer('an answer')] })
+      for (let turn = 1; turn <= 10; turn++) {
+        const admission = await tenant.admit({ chatId, message: `turn ${turn}` })
+        await tenant.finish(admission, { items: [answer(long()), answer(long())] })
+      }
+      const asked = async (message: string): Promise<(string | undefined)[]> => {
+        const admission = await tenant.admit({ chatId, message })
+        const history = await startAndRead(admission.run.runId)
+        expect(history[0]?.role).toBe('user')
+        await tenant.finish(admission)
+        const users = history.filter(({ role }) => role === 'user')
+        return users.map(({ item }) => /turn \d+/.exec(JSON.stringify(item['content']))?.[0])
+      }
+
+      expect(await asked('now')).toEqual(['turn 5', 'turn 6', 'turn 7', 'turn 8', 'turn 9', 'turn 10', undefined])
+      expect(await asked(long().repeat(20))).toEqual([undefined])
+    })
+
     const contextOf = async (runId: string) =>
       (await startAndRead(runId)).flatMap((message) => message.attachments.map(({ sent, url }) => ({ sent, url })))
 

@@ -8,7 +8,7 @@ import { listUsageRecords } from '../usage/usage-records.ts'
 import { summarizeUsage } from '../usage/usage-summary.ts'
 import { checkInvariants } from './invariants.ts'
 import type { Operation } from './operation.ts'
-import { seededConsumer, seedHistory } from './seed-history.contract.ts'
+import { seededConsumer, seededIntegration, seedHistory } from './seed-history.contract.ts'
 import { vacuumDatabase } from './vacuum.ts'
 
 const RUNS = 20_000
@@ -49,7 +49,7 @@ describe('lists of an owner with many runs read no more than what they show', { 
 
   const rare = seededConsumer(3)
   const page = () => ({ ownerId: tenant.ownerId, integrationIds: null, limit: 20, after: null })
-  const other = (): string => `${tenant.integrationId.slice(0, -1)}2`
+  const other = (): string => seededIntegration(tenant.integrationId, 2)
   const ago = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString()
 
   test.each([

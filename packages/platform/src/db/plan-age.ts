@@ -16,6 +16,7 @@ export class PlanAge {
   opening(statements: string): string {
     if (++this.#transactions < this.#renewAt) return statements
     this.#renewAt *= 4
-    return `DISCARD PLANS; ${statements}`
+    // COMMIT, because the server has begun a transaction for it, which could no longer choose its isolation.
+    return `DISCARD PLANS; COMMIT; ${statements}`
   }
 }

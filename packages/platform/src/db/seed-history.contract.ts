@@ -12,6 +12,9 @@ type Query = (statement: string) => Promise<unknown>
 /** The name of the `n`th (from 0) consumer; there is one for a hundred runs. */
 export const seededConsumer = (n: number): string => `seeded-${String(n).padStart(6, '0')}`
 
+/** The id of one of the three integrations, 1 to 3, that are made like the given one. */
+export const seededIntegration = (integrationId: string, n: number): string => `${integrationId.slice(0, -4)}zzz${n}`
+
 /**
  * Fills the records with ended runs of the last 200 days, of four integrations, with chats, members and usage: five runs a chat, a
  * hundred a consumer, three of ten without one; 3 of 100 failed, 1 was cancelled. Of the members one in a hundred is inactive, and
@@ -19,13 +22,13 @@ export const seededConsumer = (n: number): string => `seeded-${String(n).padStar
  */
 export async function seedHistory(query: Query, { ownerId, integrationId, runs }: History): Promise<void> {
   const consumers = Math.ceil(runs / 100)
-  const integration = `(CASE WHEN n % 2 = 0 THEN '${integrationId}' ELSE '${integrationId.slice(0, -1)}' || (n % 3 + 1) END)`
+  const integration = `(CASE WHEN n % 2 = 0 THEN '${integrationId}' ELSE '${seededIntegration(integrationId, 0).slice(0, -1)}' || (n % 3 + 1) END)`
   const at = `date_trunc('milliseconds', now() - (${runs} - n) * interval '200 days' / ${runs})`
   const consumer = `CASE WHEN n / 5 % 10 < 7 THEN 'seeded-' || lpad((n / 5 % ${consumers})::text, 6, '0') END`
   const id = (prefix: string, n: string): string => `'${prefix}_' || lpad(${n}::text, 26, '0')`
   for (const number of [1, 2, 3]) {
     await query(`INSERT INTO integrations (id, owner_id, name, agency_id, default_agent, default_allowance, settings)
-      SELECT '${integrationId.slice(0, -1)}${number}', owner_id, name, agency_id, default_agent, default_allowance, settings
+      SELECT '${seededIntegration(integrationId, number)}', owner_id, name, agency_id, default_agent, default_allowance, settings
       FROM integrations WHERE id = '${integrationId}'`)
   }
   await query(`INSERT INTO members (id, owner_id, integration_id, consumer_id, status, limit_messages, created_at)

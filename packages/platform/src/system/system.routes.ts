@@ -1,6 +1,9 @@
+import { AuditEntry, listOf, PageQuery } from '@bureau/protocol'
 import { ok } from '@bureau/runtime'
 import { z } from 'zod'
-import { jsonRoute, type Route } from '../http/route.ts'
+import { answerPage } from '../http/pages.ts'
+import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { listAudit } from './list-audit.ts'
 import { checkReadiness, listDegraded } from './readiness.ts'
 
 const Health = z.object({ status: z.string() })
@@ -8,7 +11,7 @@ const Readiness = Health.extend({
   degraded: z.array(z.string()).optional().describe('What the process has to do without for now, e.g. `redis`.'),
 })
 
-/** For load balancers: alive, and ready for requests. */
+/** For load balancers: alive, and ready for requests. For owners: who changed what. */
 export const systemRoutes: readonly Route[] = [
   jsonRoute(
     {
@@ -40,5 +43,21 @@ export const systemRoutes: readonly Route[] = [
       const degraded = listDegraded(platform)
       return ok({ status: 'ok', ...(degraded.length > 0 && { degraded }) })
     },
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/audit',
+      id: 'listAudit',
+      tag: 'System',
+      summary: 'List who changed what, newest first',
+      scope: 'keys',
+      everyIntegration: true,
+      query: PageQuery,
+      success: { 200: listOf(AuditEntry) },
+      errors: ['invalid_cursor'],
+    },
+    (call: Call<z.output<typeof PageQuery>>) =>
+      answerPage(call, (page) => call.platform.store.db.run(listAudit, { ownerId: call.caller.ownerId, ...page })),
   ),
 ]

@@ -95,6 +95,10 @@ describe.each(ENGINES)('usage on %s', (engine) => {
     expect(days.map((day) => day.key)).toContain(there.format(new Date()))
   })
 
+  test('sums up on a connection whose statements are planned anew', async () => {
+    for (let times = 0; times < 150; times++) expect(await ask({ groupBy: 'integration' })).toHaveLength(1)
+  })
+
   test.each([
     { from: '2026-01-02T00:00:00Z', to: '2026-01-01T00:00:00Z' },
     { from: '2024-01-01T00:00:00Z', to: '2026-01-01T00:00:00Z' },

@@ -44,7 +44,12 @@ export type HistoryMessage = {
   readonly attachments: readonly ContextAttachment[]
 }
 
-/** Older messages than these are out of reach of a model anyway. */
+/**
+ * What of a chat a model gets: its latest turns, of about 100,000 tokens. A longer chat costs no more, and leaves the model room to
+ * answer; what was said before is still in the chat.
+ */
+const HISTORY_BYTES = 400_000
+/** So many messages are looked at. */
 const HISTORY_LIMIT = 2_000
 
 type StoredMessage = Omit<HistoryMessage, 'attachments'>
@@ -64,8 +69,10 @@ export const contextColumns = {
   messages: sql<StoredMessage[]>`(
     SELECT coalesce(json_agg(json_build_object(
       'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
-    FROM (SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
-      ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest)`,
+    FROM (SELECT *, sum(pg_column_size(item)) OVER (ORDER BY seq DESC) AS bytes FROM (
+      SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
+      ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest) measured
+    WHERE bytes <= ${sql.raw(String(HISTORY_BYTES))} OR run_id = runs.id)`,
   hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
 }
 
@@ -87,7 +94,7 @@ export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Arra
   const chat: ChatKey = { ownerId: run.ownerId, chatId: run.chatId }
   const attachments = run.hasAttachments ? await selectAttachments(tx, chat) : []
   const bySeq = Map.groupBy(attachments, (row) => row.messageSeq)
-  const history = run.messages.map((message) => ({
+  const history = fromWholeTurn(run.messages).map((message) => ({
     ...message,
     attachments: (bySeq.get(message.seq) ?? []).map((row) => contextAttachment(row, dataKey)),
   }))
@@ -96,6 +103,12 @@ export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Arra
   const { userContext, given } = openContext(run, dataKey)
   const recorded = run.attempt > 1 ? await readRecordedRun(tx, { ownerId: run.ownerId, runId }) : null
   return { runId, chatId, integrationId, agent, userId, input, userContext, given, history, remainingMs, recorded }
+}
+
+/** The messages from the first one of a user: what is left of a turn whose beginning is missing may be an output without its call. */
+function fromWholeTurn(messages: readonly StoredMessage[]): readonly StoredMessage[] {
+  if (messages[0]?.seq === 1) return messages
+  return messages.slice(messages.findIndex(({ role, item }) => role === 'user' && !item.callerAgent))
 }
 
 function openContext(run: ContextRow, dataKey: Uint8Array): SealedContext {

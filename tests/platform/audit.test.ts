@@ -1,0 +1,30 @@
+import { describe, expect, test } from 'vitest'
+import { ENGINES, servePlatform } from './support/test-platform.ts'
+
+describe.each(ENGINES)('GET /v1/audit on %s', (engine) => {
+  const platform = servePlatform(engine)
+
+  test('200 lists who changed what, newest first, page by page', async () => {
+    const client = await platform.client()
+    const { body: key } = await client.post('/v1/api_keys', { name: 'Billing' })
+    await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { name: 'Shop for partners' })
+    await client.call('DELETE', `/v1/api_keys/${key.id}`)
+
+    const { body: first } = await client.get('/v1/audit?limit=2')
+    const { body: second } = await client.get(`/v1/audit?limit=2&cursor=${encodeURIComponent(first.nextCursor)}`)
+
+    const actions = [...first.data, ...second.data].map(({ action }: { action: string }) => action)
+    expect(actions.slice(0, 3)).toEqual(['api_key.revoked', 'integration.updated', 'api_key.created'])
+    expect(first.data[0]).toMatchObject({ object: 'audit_entry', target: key.id })
+    expect(JSON.stringify(first.data)).not.toContain('Shop for partners')
+  })
+
+  test('200 shows the changes of its own owner alone', async () => {
+    const [mine, theirs] = [await platform.client(), await platform.client()]
+    const { body: key } = await theirs.post('/v1/api_keys', { name: 'Theirs' })
+
+    const { body } = await mine.get('/v1/audit?limit=100')
+
+    expect(JSON.stringify(body.data)).not.toContain(key.id)
+  })
+})
