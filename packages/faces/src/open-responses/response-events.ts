@@ -20,8 +20,6 @@ export type ResponseStream = {
   readonly isStrict: boolean
 }
 
-type ItemCreated = RunEvent & { readonly type: 'item.created' }
-
 /** What the specification calls the items of a response. */
 const STANDARD_ITEMS = new Set(['message', 'function_call', 'function_call_output', 'reasoning'])
 
@@ -78,14 +76,15 @@ export class ResponseEvents {
   }
 
   #frames(event: LogEvent): string {
+    if (event.type === 'model.event' || event.type === 'item.created') {
+      if (this.#isLost || !isWithUser(event.source)) return ''
+      return event.type === 'model.event' ? this.#onModelEvent(event) : this.#onItemCreated(event)
+    }
     switch (event.type) {
-      case 'model.event':
-      case 'item.created':
-        return isWithUser(event.source) && !this.#isLost ? this.#onItem(event) : ''
       case 'custom':
         return this.#steps?.custom(event) ?? ''
       case 'oauth.redirect':
-        return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
+        return this.#signIn(event)
       case 'approval.requested':
         return this.#stream.isStrict ? '' : this.#whole(approvalItem(event, this.#stream.approvalsUrl))
       case 'log.reset':
@@ -98,8 +97,9 @@ export class ResponseEvents {
     }
   }
 
-  #onItem(event: ModelEvent | ItemCreated): string {
-    return event.type === 'model.event' ? this.#onModelEvent(event) : this.#onItemCreated(event)
+  /** Whoever is not shown the steps must still learn where to go. */
+  #signIn(event: RunEvent & { readonly type: 'oauth.redirect' }): string {
+    return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
   }
 
   #frame(type: string, fields: object): string {
@@ -196,7 +196,7 @@ export class ResponseEvents {
     return entry ? this.#close(entry, item) : this.#whole(item)
   }
 
-  #onItemCreated(event: ItemCreated): string {
+  #onItemCreated(event: RunEvent & { readonly type: 'item.created' }): string {
     const item = createdItem(event)
     if (item.type === 'message') {
       if (this.#finishedMessages === 0) return this.#whole(item)
