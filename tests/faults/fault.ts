@@ -10,6 +10,9 @@ export type Fault = {
   readonly action: 'kill' | 'stop' | 'mark'
 }
 
+/** In the data folder: a line for each call of a tool that was made. */
+export const TOOL_CALLS = 'tool-calls.log'
+
 /** Stands in a statement of a marked transaction. */
 export const MARK = 'fault runner: this transaction'
 

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { Occurring } from './operations.ts'
 import { cutPlans } from './plans/cuts.ts'
 import { killPlans } from './plans/kills.ts'
+import { STEP_KILLS } from './plans/steps.ts'
 import { STORMS } from './plans/storms.ts'
 import { FaultRunner } from './run-faults.ts'
 
@@ -10,7 +11,7 @@ import { FaultRunner } from './run-faults.ts'
 const HARMED: readonly Occurring[] = [
   { operation: 'admitRun', when: 'serving', times: 1 },
   { operation: 'recordOutcome', when: 'serving', times: 1 },
-  { operation: 'recoverRun', when: 'start', times: 1 },
+  { operation: 'takeUpRun', when: 'start', times: 1 },
 ]
 
 const SAMPLE: readonly RegExp[] = [
@@ -19,7 +20,8 @@ const SAMPLE: readonly RegExp[] = [
   /^20 messages allowed, 52 tried; /,
   /^kill -9 inside admitRun/,
   /^kill -9 after recordOutcome/,
-  /^kill -9 inside recoverRun/,
+  /^kill -9 inside takeUpRun/,
+  /^a run of ten steps is killed (before|inside|after) step (1|2|13)$/,
   /^the connection of admitRun breaks after COMMIT was sent, before its answer$/,
 ]
 
@@ -29,7 +31,7 @@ describe.each(ENGINES)('every promise of the platform on %s is kept', (name) => 
   const runner = new FaultRunner(engine, random)
   afterAll(() => runner.close())
 
-  const all = [...STORMS, ...killPlans(engine, HARMED, random), ...cutPlans(HARMED)]
+  const all = [...STORMS, ...STEP_KILLS, ...killPlans(engine, HARMED, random), ...cutPlans(HARMED)]
   const plans = all.filter(({ engines, title }) => engines.includes(engine) && SAMPLE.some((form) => form.test(title)))
 
   test.each(plans)('$title', async (plan) => {

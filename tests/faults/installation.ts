@@ -6,7 +6,7 @@ import { restoreDatabase } from '@bureau/platform'
 import { preparedDump, SERVER } from '@bureau/platform/testing'
 import { Client } from 'pg'
 import { CuttingProxy } from './cutting-proxy.ts'
-import type { Fault } from './fault.ts'
+import { type Fault, TOOL_CALLS } from './fault.ts'
 import { Model } from './model.ts'
 import { ServerProcess } from './server-process.ts'
 
@@ -101,6 +101,12 @@ export class Installation {
     return this.start(index, fault, environment)
   }
 
+  /** What tools were called with, each time. */
+  get toolCalls(): string[] {
+    const file = path.join(this.#folder, TOOL_CALLS)
+    return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []
+  }
+
   get output(): string {
     return this.pastOutput + this.processes.map((process) => process.output).join('')
   }
@@ -184,14 +190,17 @@ class Schema {
   }
 
   /**
-   * Says at once of all processes but these that they are dead, as the others find out after 45 seconds: a plan that
-   * kills need not wait for it. A database without tables yet has no processes.
+   * Says at once of all processes but these that they are dead, as a process alone does not find out: nobody watches.
+   * A database without tables yet has no processes.
    */
   async declareDead(live: readonly string[]): Promise<void> {
     const found = await this.#client.query("SELECT to_regclass('replicas') AS name")
     if (found.rows[0].name === null) return
-    const statement = "UPDATE replicas SET state = 'dead' WHERE state IN ('live','draining') AND boot_id <> ALL($1)"
-    await this.#client.query(statement, [live])
+    const dead = "state IN ('live','draining') AND boot_id <> ALL($1)"
+    const counted = `UPDATE runs SET stalled = stalled + 1 WHERE NOT released AND state = 'running'
+      AND boot_id IN (SELECT boot_id FROM replicas WHERE ${dead})`
+    await this.#client.query(counted, [live])
+    await this.#client.query(`UPDATE replicas SET state = 'dead' WHERE ${dead}`, [live])
   }
 
   async drop(): Promise<void> {

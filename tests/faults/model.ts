@@ -20,11 +20,18 @@ import { ProviderError } from '../support/provider/provider-error.ts'
 import { responsesAnswer } from '../support/provider/responses-wire.ts'
 import { sendJson, sendStream } from '../support/provider/send-answer.ts'
 
-/** How the model answers a message: at once, after a tool call, half until `release`, or half after a tool call. */
-export type Behaviour = 'answer' | 'tool' | 'hold' | 'tool-hold'
+/** How the model answers a message: at once, after a tool call or ten, half until `release`, or half after a tool call. */
+export type Behaviour = 'answer' | 'tool' | 'steps' | 'hold' | 'tool-hold'
+
+export const STEPS = 10
 
 /** How often a run asks the model. */
-export const turnsOf = (behaviour: Behaviour): number => (behaviour.startsWith('tool') ? 2 : 1)
+export const turnsOf = (behaviour: Behaviour): number => toolCallsOf(behaviour) + 1
+
+function toolCallsOf(behaviour: string | undefined): number {
+  if (behaviour === 'steps') return STEPS
+  return behaviour?.startsWith('tool') ? 1 : 0
+}
 
 /** One request to the model. */
 export type ModelCall = {
@@ -49,7 +56,7 @@ export function imageOf(ask: number): string {
 
 /** What a message has to say to the model: its number, how it wants to be answered, and its chat. */
 export const messageOf = (ask: number, behaviour: Behaviour, chat: string): string => `#${ask} ${behaviour} in ${chat}`
-const MESSAGE = /#(\d+) (answer|tool|hold|tool-hold) in (\S+)$/
+const MESSAGE = /#(\d+) (answer|tool|steps|hold|tool-hold) in (\S+)$/
 
 export const answerTo = (ask: number): string => `This is the answer to ${ask}.`
 
@@ -144,8 +151,8 @@ export class Model {
 
   #turnOf(request: RecordedRequest, { ask }: ModelCall): Turn {
     const [, , behaviour] = MESSAGE.exec(request.lastUserText) ?? []
-    if (behaviour?.startsWith('tool') && request.toolOutputs.length === 0)
-      return toolCall('look_up', { what: `#${ask}` })
+    const done = request.toolOutputs.length
+    if (done < toolCallsOf(behaviour)) return toolCall('look_up', { what: `#${ask}.${done + 1}` })
     if (behaviour?.endsWith('hold')) return textDeltas(['This is ', 'the ', hold(this.#gate), `answer to ${ask}.`])
     return text(answerTo(ask))
   }

@@ -17,7 +17,9 @@ const TIMERS_MS = 30_000
 
 /** Operations of running runs and admissions that a round of traffic on one process cannot show, and why. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  declareDead: 'the plan that stops a process for longer than its lease',
+  declareDead: 'the plans that stop a process for longer than its lease, and that kill one of two',
+  endSession: 'the plan that stops a process for longer than its lease',
+  releaseRun: 'the plan that stops a process in order',
   setReplicaState: 'the plan that stops a process in order',
   takeLease: 'tool servers that ask users to sign in: tests/oauth',
   renewLease: 'the same',

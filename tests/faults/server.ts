@@ -2,15 +2,18 @@
  * The platform that faults happen to. Everything about it is said by the environment; its parent arms faults and asks
  * for what its records hold, by messages.
  */
+import { appendFileSync } from 'node:fs'
+import path from 'node:path'
 import { Agency, Agent, McpConnections, tool } from '@bureau/framework'
 import { ensureFirstOwner, loadPlatformConfig, openDatabase } from '@bureau/platform'
 import { checkInvariants, equipPlatform, equipStore, queryRows } from '@bureau/platform/testing'
 import { createLogger, listen } from '@bureau/runtime'
 import { loadConfig, modelAccess } from '@bureau/server'
 import { z } from 'zod'
-import type { Fault, FromServer, ToServer } from './fault.ts'
+import { type Fault, type FromServer, TOOL_CALLS, type ToServer } from './fault.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 
+const config = loadPlatformConfig()
 const send = (message: FromServer): void => void process.send?.(message)
 process.once('disconnect', () => process.exit(0))
 
@@ -18,12 +21,15 @@ const lookUp = tool({
   name: 'look_up',
   description: 'Looks something up.',
   parameters: z.object({ what: z.string() }),
-  execute: ({ what }) => `${what} is there.`,
+  execute: ({ what }) => {
+    // Written before anything can happen to this process: the call was made.
+    appendFileSync(path.join(config.dataFolder, TOOL_CALLS), `${what}\n`)
+    return `${what} is there.`
+  },
 })
 const ceo = new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [lookUp] })
 const agencies = new Map([['shop', new Agency({ name: 'Shop', entryPoint: ceo })]])
 
-const config = loadPlatformConfig()
 const log = createLogger(config.logLevel)
 const fault = JSON.parse(process.env['FAULT'] ?? 'null') as Fault | null
 const db = new FaultyDatabase(await openDatabase(config.databaseUrl), fault, (name) =>

@@ -6,6 +6,7 @@ import { type Occurring, operationsOfRuns, watchOperations } from './operations.
 import { cutPlans, OUTAGES } from './plans/cuts.ts'
 import { FREEZES } from './plans/freezes.ts'
 import { killPlans, randomKill } from './plans/kills.ts'
+import { STEP_KILLS } from './plans/steps.ts'
 import { STORMS } from './plans/storms.ts'
 import { FaultRunner } from './run-faults.ts'
 
@@ -83,6 +84,7 @@ function plansOf(engine: Engine, occurring: readonly Occurring[], random: () => 
     ...STORMS,
     ...FREEZES,
     ...OUTAGES,
+    ...STEP_KILLS,
     ...shuffled(harmful(ofRuns), random),
     ...shuffled(harmful(others), random),
   ]

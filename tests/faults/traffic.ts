@@ -30,7 +30,7 @@ async function holdAndCancel(
   consumerId: string,
   process: ServerProcess,
 ): Promise<void> {
-  const awaited = installation.scale.redis ? ['recordRunProgress'] : ['recordRunProgress', 'appendEventChunk']
+  const awaited = installation.scale.redis ? ['recordStep'] : ['recordStep', 'appendEventChunk']
   const stored = Promise.all(awaited.map((name) => process.reached(name, (process.serving.get(name) ?? 0) + 1)))
   const held = tenant.send(tenant.ask({ consumerId, behaviour: 'tool-hold' }))
   const unwanted = tenant.send(tenant.ask({ consumerId, behaviour: 'hold' }))

@@ -1,9 +1,11 @@
+import { setTimeout } from 'node:timers/promises'
 import { Agency, Agent, tool } from '@bureau/framework'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text, toolCall, type Turn } from '../support/fake-provider.ts'
 import type { CompletionStream, TestClient } from './support/test-client.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
 
 // oxlint-disable-next-line no-explicit-any -- answers are asserted on, member by member
 type Json = any
@@ -38,6 +40,14 @@ const namesOf = ({ frames }: CompletionStream): (string | null)[] => frames.map(
 
 const call = (amount: number, callId = 'call_r'): Turn => toolCall('refund', { amount }, { callId })
 
+/** How a run ended; it is waited for. */
+async function untilEnded(client: TestClient, runId: string): Promise<Json> {
+  await expect
+    .poll(async () => (await client.get(`/v1/runs/${runId}`)).body.status, { timeout: 15_000 })
+    .toMatch(/completed|failed|cancelled/)
+  return (await client.get(`/v1/runs/${runId}?include=output`)).body
+}
+
 describe.each(ENGINES)('on %s', (engine) => {
   const served = servePlatform(engine, { agencies: { shop } })
   beforeEach(() => void carriedOut.splice(0))
@@ -52,13 +62,6 @@ describe.each(ENGINES)('on %s', (engine) => {
 
   const decide = (client: TestClient, runId: string, decisions: Json) =>
     client.post(`/v1/runs/${runId}/approvals`, decisions)
-
-  const untilEnded = async (client: TestClient, runId: string): Promise<Json> => {
-    await expect
-      .poll(async () => (await client.get(`/v1/runs/${runId}`)).body.status, { timeout: 10_000 })
-      .toMatch(/completed|failed|cancelled/)
-    return (await client.get(`/v1/runs/${runId}?include=output`)).body
-  }
 
   test('the run waits, says so everywhere, and holds its chat', async () => {
     const { client, stream, runId, chatId } = await waiting([call(250)])
@@ -226,4 +229,93 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect(body).toMatchObject({ activeRunId: runId, chatState: 'busy', run: { status: 'waiting' } })
     expect([unknown.status, both.status]).toEqual([404, 400])
   })
+})
+
+describe.each(ENGINES)('time and places on %s', (engine) => {
+  const served = servePlatform(engine, { agencies: { shop }, config: { approvalMs: 1_500 } })
+  beforeEach(() => void carriedOut.splice(0))
+
+  test('a call that nobody decides about in time is rejected, and the run goes on', async () => {
+    const client = await served.client()
+    served.provider.script([call(250), text('Nobody answered.')])
+    const { runId } = await (await client.complete()).all()
+    await setTimeout(1_600)
+    const late = await client.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_r', approve: true }])
+    const run = await untilEnded(client, runId)
+
+    expect(late.status).toBe(409)
+    expect(['approval_expired', 'approval_decided']).toContain(late.body.code)
+    expect([run.status, run.outputText]).toEqual(['completed', 'Nobody answered.'])
+    expect(run.newMessages[1].output).toContain('Nobody decided in time.')
+    const { body } = await client.get(`/v1/runs/${runId}/approvals`)
+    expect(body.approvals[0].decision).toMatchObject({ approve: false, decidedBy: 'expiry' })
+    const topics = await served.rows(`SELECT topic FROM outbox WHERE owner_id = '${client.ownerId}' ORDER BY id`)
+    expect(topics.map(({ topic }) => topic)).toEqual(['run.waiting', 'run.approval_expired', 'run.completed'])
+    expect(carriedOut).toEqual([])
+  }, 30_000)
+
+  test('a run that waits takes no place of its member, and its deadline stands still', async () => {
+    const client = await served.client()
+    await client.post(`/v1/integrations/${client.integrationId}/members`, { consumerId: 'ada' })
+    served.provider.script([call(250), text('Done.')])
+    const { runId } = await (await client.complete({ consumerId: 'ada' })).all()
+    const active = async (): Promise<Json> =>
+      (await served.rows(`SELECT active_runs FROM members WHERE owner_id = '${client.ownerId}'`))[0]
+    const deadline = async (): Promise<Json> =>
+      (await served.rows(`SELECT deadline_at::text AS at FROM runs WHERE id = '${runId}'`))[0]
+
+    const whileWaiting = await active()
+    const before = await deadline()
+    const violations = await served.violations()
+    await setTimeout(300)
+    await client.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_r', approve: true }])
+    const run = await untilEnded(client, runId)
+    const after = await deadline()
+
+    expect(whileWaiting.active_runs).toBe(0)
+    expect(violations).toEqual([])
+    expect(Date.parse(after.at) - Date.parse(before.at)).toBeGreaterThanOrEqual(300)
+    expect(run.status).toBe('completed')
+    expect((await active()).active_runs).toBe(0)
+    expect(await served.violations()).toEqual([])
+  }, 30_000)
+})
+
+describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
+  beforeEach(() => void carriedOut.splice(0))
+
+  test.each(['lives', 'has died'])(
+    'the process that asked %s: a decision at the other one is the end of waiting',
+    async (fate) => {
+      const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
+      const first = await startPlatform('postgres', { agencies: { shop }, config })
+      const second = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
+      closeAfterTest(async () => {
+        await second.close()
+        await first.close()
+        await Promise.all([first.provider.close(), second.provider.close()])
+      })
+      const here = await first.client()
+      const there = here.with({ url: second.url })
+      let asked = 0
+      for (const { provider } of [first, second]) provider.respond(() => (asked++ === 0 ? call(250) : text('Done.')))
+      const { runId, ids } = await (await here.complete()).all()
+      if (fate === 'has died') {
+        await first.rows(`UPDATE replicas SET state = 'dead' WHERE boot_id = '${first.platform.replica.bootId}'`)
+        await second.platform.replica.sweep()
+      }
+
+      const decided = await there.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_r', approve: true }])
+      const run = await untilEnded(there, runId)
+      const rest = await (await there.follow(runId, `?starting_after=${ids.at(-1)}`)).all()
+
+      expect(decided.status).toBe(200)
+      expect([run.status, run.outputText]).toEqual(['completed', 'Done.'])
+      expect(carriedOut).toEqual([{ amount: 250 }])
+      expect(rest.result).toMatchObject({ status: 'completed' })
+      expect(rest.ids[0]).toBeGreaterThan(ids.at(-1)!)
+      expect(await first.violations()).toEqual([])
+    },
+    30_000,
+  )
 })

@@ -131,6 +131,8 @@ test('on a terminal the first key is shown, at the first start alone', { timeout
   expect(outputs[1]).not.toContain('{"level"')
 })
 
+const LINKS = ['console/', 'docs', 'redoc', 'v1/docs', 'v1/redoc', 'guide/README.md']
+
 test('the address of a server is a page with links, which needs no token', async () => {
   const bureau = await startBureau(['start', DEMO], { APP_TOKEN: 'a-long-enough-token' })
   const page = await fetch(bureau.url)
@@ -138,16 +140,10 @@ test('the address of a server is a page with links, which needs no token', async
 
   expect(page.status).toBe(200)
   expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
-  expect([...text.matchAll(/href="([^"]+)"/g)].map((match) => match[1])).toEqual([
-    'docs',
-    'redoc',
-    'v1/docs',
-    'v1/redoc',
-    'guide/README.md',
-  ])
+  expect([...text.matchAll(/href="([^"]+)"/g)].map((match) => match[1])).toEqual(LINKS)
   expect(text).not.toContain('demo')
   const headers = { authorization: 'Bearer a-long-enough-token' }
-  for (const link of ['docs', 'redoc', 'v1/docs', 'v1/redoc', 'guide/README.md']) {
+  for (const link of LINKS) {
     expect((await fetch(`${bureau.url}/${link}`, { headers })).status).toBe(200)
   }
 })

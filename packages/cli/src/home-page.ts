@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { createApp } from '@bureau/server'
+import type { createApp, ServerConfig } from '@bureau/server'
 
 const STYLE =
   'body{font:16px/1.6 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;color-scheme:light dark}'
@@ -31,7 +31,8 @@ export function serveHomePage(app: App, links: readonly Link[]): void {
 const GUIDE_LINK: Link = ['guide/README.md', 'The documents of this version, as text']
 
 /** Relative, so that they lead on behind a proxy with a prefix. */
-export const SERVER_LINKS: readonly Link[] = [
+export const serverLinks = (config: Pick<ServerConfig, 'console'>): readonly Link[] => [
+  ...(config.console ? ([['console/', 'The console']] as const) : []),
   ['docs', 'The routes of the agencies, to try out'],
   ['redoc', 'The same, to read'],
 ]

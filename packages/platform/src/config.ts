@@ -1,7 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel } from '@bureau/runtime'
 import { z } from 'zod'
-import { HAND_OVER_MS } from './runs/execute/active-run.ts'
 import { parseMasterKey } from './security/master-key.ts'
 
 const MIB = 1_048_576
@@ -70,7 +69,9 @@ export const PlatformEnvironment = z.object({
   PLATFORM_APPROVAL_SECONDS: whole(1, 31_536_000)
     .default(604_800)
     .describe('How long a person may take to decide about a call. Default: 7 days.'),
-  PLATFORM_DRAIN_SECONDS: whole(0, 3_600).default(300).describe('How long running responses may take after a stop.'),
+  PLATFORM_DRAIN_SECONDS: whole(0, 3_600)
+    .default(30)
+    .describe('How long running responses may take after a stop. What is left then goes on in another process.'),
   PLATFORM_SIGN_IN_SECONDS: whole(1, 600)
     .default(600)
     .describe('How long a user may take to sign in to a tool server.'),
@@ -176,7 +177,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     attachmentPorts: listOf(env.PLATFORM_ATTACHMENT_PORTS).map(Number),
     approvalMs: env.PLATFORM_APPROVAL_SECONDS * 1_000,
     drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
-    closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + HAND_OVER_MS + CLOSE_MARGIN_MS,
+    closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
     signInPage: env.PLATFORM_SIGN_IN_PAGE === 'on',
     allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),

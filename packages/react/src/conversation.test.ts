@@ -189,6 +189,65 @@ describe('a conversation with a self-hosted agency', () => {
   })
 })
 
+/** A server whose answers are written down, each a list of frames. */
+function fetchOf(...answers: readonly (readonly string[])[]): { fetch: typeof fetch; sent: unknown[] } {
+  const left = [...answers]
+  const sent: unknown[] = []
+  const scripted: typeof fetch = async (_input, init) => {
+    sent.push(JSON.parse(init?.body as string))
+    return new Response(left.shift()!.join(''), { headers: { 'content-type': 'text/event-stream' } })
+  }
+  return { fetch: scripted, sent }
+}
+
+const frame = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+
+test('calls that wait are shown, what is sent meanwhile waits too, and the run goes on when all are decided', async () => {
+  const approvals = ['a', 'b'].map((call_id) => ({
+    call_id,
+    tool: 'refund',
+    arguments: '{}',
+    agent: 'Solo',
+    edit: false,
+    token: call_id,
+  }))
+  const answer = { type: 'message', id: 'm', role: 'assistant', content: 'Done.', agent: 'Solo' }
+  const end = 'event: end\ndata: [DONE]\n\n'
+  const meta = frame('meta', { run_id: 'r' })
+  const done = [meta, frame('messages', { run_id: 'r', new_messages: [answer] }), end]
+  const waits = [
+    meta,
+    ...approvals.map((approval) => frame('approval_requested', approval)),
+    frame('messages', { run_id: 'r', new_messages: [], status: 'waiting', approvals }),
+    end,
+  ]
+  const { fetch, sent } = fetchOf(waits, done, done)
+  const conversation = new Conversation(createClient({ url: 'http://agents.test', fetch }))
+  onTestFinished(conversation.open())
+  await conversation.send('Refund both', true)
+  expect(conversation.state()).toMatchObject({ status: 'waiting', approvals: [{ call_id: 'a' }, { call_id: 'b' }] })
+  void conversation.send('And then?', true)
+
+  await conversation.decide('a', (run) => run.approve('a'))
+  expect(conversation.state().approvals).toMatchObject([{ call_id: 'b' }])
+  expect(sent).toHaveLength(1)
+  await conversation.decide('b', (run) => run.reject('b', 'No.'))
+  const state = await until(conversation, (each) => isIdle(each) && sent.length === 3)
+
+  expect(state.messages.map(({ role }) => role)).toEqual(
+    ['user', 'assistant', 'user', 'assistant'].slice(0, state.messages.length),
+  )
+  expect(sent[1]).toMatchObject({
+    approvals: [
+      { call_id: 'a', approve: true },
+      { call_id: 'b', approve: false, reason: 'No.' },
+    ],
+  })
+  expect(sent[2]).toMatchObject({ message: 'And then?' })
+  await conversation.decide('a', (run) => run.approve('a'))
+  expect(conversation.state()).toMatchObject({ status: 'error', error: { code: 'approval_not_found' } })
+})
+
 describe('a conversation on the platform', () => {
   async function openPlatform() {
     const platform = await startPlatform('pglite')

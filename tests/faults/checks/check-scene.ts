@@ -11,6 +11,7 @@ import { isEnded, type RunRecord } from './run-record.ts'
 /** Beyond the 30 seconds of a self-fence and the 15 after which a process looks after forgotten runs. */
 const RECOVERY_MS = 60_000
 const CLIENT_MS = 30_000
+const RELEASE_MS = 100
 
 /**
  * Everything that must hold when the harm is over and every process serves, with the evidence of what does not.
@@ -18,8 +19,17 @@ const CLIENT_MS = 30_000
  * @returns How many runs were admitted.
  */
 export async function checkScene(scene: Scene): Promise<number> {
+  // A run that was taken up may ask the model at any moment.
+  const releasing = setInterval(() => scene.installation.model.release(), RELEASE_MS)
+  try {
+    return await checkAll(scene)
+  } finally {
+    clearInterval(releasing)
+  }
+}
+
+async function checkAll(scene: Scene): Promise<number> {
   const { installation, tenant, object } = scene
-  installation.model.release()
   const clients = Promise.all(tenant.attempts.map((attempt) => attempt.over))
   if (!(await within(clients, CLIENT_MS))) {
     const waiting = tenant.attempts.filter(({ outcome }) => outcome === 'pending')

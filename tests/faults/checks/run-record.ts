@@ -9,7 +9,7 @@ export type RunRecord = {
   readonly usage: RecordedUsage | null
 }
 
-export type RecordedUsage = {
+type RecordedUsage = {
   readonly request_count: number
   readonly input_tokens: number
   readonly output_tokens: number

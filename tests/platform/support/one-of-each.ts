@@ -47,6 +47,7 @@ export const BODIES: Readonly<Record<string, MakeBody>> = {
     message: 'Hi',
     sandboxFiles: [{ name: 'a.txt', path }],
   }),
+  decideApprovals: () => [{ callId: 'call_1', approve: true }],
   createNewChat: (ids) => ({ apiIntegrationId: ids.integrationId }),
   create_agency_upload: (ids) => ({ apiIntegrationId: ids.integrationId, name: 'a.txt', size: 1 }),
   putUploadContent: () => 'x',

@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { createApp, loadConfig } from '@bureau/server'
 import { CLOSE_MARGIN_MS, listen, type Logger } from '@bureau/runtime'
 import { announce } from '../announce.ts'
-import { SERVER_LINKS, serveHomePage } from '../home-page.ts'
+import { serveHomePage, serverLinks } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
 import { openTerminal } from '../terminal.ts'
@@ -18,7 +18,7 @@ export const serveCommand = withListenOptions(new Command('serve'))
     const config = loadConfig()
     const address = readListenOptions(flags, process.env)
     const app = await createApp({ ...module, ...address, drainMs: DRAIN_MS, logDestination: terminal.log }, config)
-    serveHomePage(app, SERVER_LINKS)
+    serveHomePage(app, serverLinks(config))
     const url = await listen(app, { ...address, closeMs: DRAIN_MS + CLOSE_MARGIN_MS, log: app.log as Logger })
     announce(terminal, app, { url, config, module })
   })

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { createApp, loadConfig } from '@bureau/server'
 import { announce } from '../announce.ts'
-import { PLATFORM_LINKS, SERVER_LINKS, serveHomePage } from '../home-page.ts'
+import { PLATFORM_LINKS, serveHomePage, serverLinks } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
 import { openTerminal } from '../terminal.ts'
@@ -22,7 +22,7 @@ export const startCommand = withListenOptions(new Command('start'))
     )
     const { drainMs, dataFolder } = loadPlatformConfig()
     const server = await createApp({ ...module, ...address, drainMs, logDestination: terminal.log }, config)
-    serveHomePage(server, [...SERVER_LINKS, ...PLATFORM_LINKS])
+    serveHomePage(server, [...serverLinks(config), ...PLATFORM_LINKS])
     const opened = await openPlatformFor(module, config, terminal)
     await sharePort(server, opened)
     const { url, credentials } = await servePlatform(server, opened, address)

@@ -38,6 +38,7 @@ class ChatChunks {
   /** What every chunk begins and ends with. */
   readonly #head: string
   #begun = false
+  #isBroken = false
   #textItem: string | undefined
   #hasText = false
   #hasReasoning = false
@@ -55,6 +56,7 @@ class ChatChunks {
   }
 
   encode(event: LogEvent): string {
+    if (this.#isBroken) return ''
     if (this.#begun) return this.#frames(event)
     this.#begun = true
     return this.#chunk('{"role":"assistant","content":""}') + this.#frames(event)
@@ -68,6 +70,8 @@ class ChatChunks {
         return isWithUser(event.source) ? this.#onItemCreated(event) : ''
       case 'oauth.redirect':
         return this.#text(JSON.stringify(`Sign in to ${event.server}: ${event.auth_url}`), `oauth ${event.state}`)
+      case 'run.resumed':
+        return event.withdrawn.length > 0 && this.#hasText ? this.#breakOff() : ''
       case 'approval.requested':
         return this.#text(JSON.stringify(approvalText(event, this.#stream.approvalsUrl)), `approval ${event.call_id}`)
       case 'run.ended':
@@ -189,6 +193,12 @@ class ChatChunks {
     return started + this.#chunk(JSON.stringify({ tool_calls: piece }))
   }
 
+  /** Another process goes on with the run and has withdrawn a text of which the client has the beginning. */
+  #breakOff(): string {
+    this.#isBroken = true
+    return `data: ${JSON.stringify(failedRun({ code: 'runner_lost', message: WITHDRAWN }).body)}\n\n${DONE}`
+  }
+
   #end(ended: RunEnded): string {
     if (!isAnswered(ended)) {
       const { body } = failedRun(ended.error ?? { code: 'run_failed', message: 'The run was cancelled.' })
@@ -202,5 +212,8 @@ class ChatChunks {
     return `${this.#chunk('{}', finishReason(ended, incomplete))}${usage}${DONE}`
   }
 }
+
+const WITHDRAWN =
+  'The server stopped while it wrote this. The run goes on elsewhere: send the request again with the same Idempotency-Key.'
 
 const DONE = 'data: [DONE]\n\n'

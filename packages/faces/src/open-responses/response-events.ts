@@ -76,15 +76,15 @@ export class ResponseEvents {
   }
 
   #frames(event: LogEvent): string {
+    if (event.type === 'model.event' || event.type === 'item.created') {
+      if (this.#isLost || !isWithUser(event.source)) return ''
+      return event.type === 'model.event' ? this.#onModelEvent(event) : this.#onItemCreated(event)
+    }
     switch (event.type) {
-      case 'model.event':
-        return isWithUser(event.source) && !this.#isLost ? this.#onModelEvent(event) : ''
-      case 'item.created':
-        return isWithUser(event.source) && !this.#isLost ? this.#onItemCreated(event) : ''
       case 'custom':
         return this.#steps?.custom(event) ?? ''
       case 'oauth.redirect':
-        return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
+        return this.#signIn(event)
       case 'approval.requested':
         return this.#stream.isStrict ? '' : this.#whole(approvalItem(event, this.#stream.approvalsUrl))
       case 'log.reset':
@@ -95,6 +95,11 @@ export class ResponseEvents {
       default:
         return ''
     }
+  }
+
+  /** Whoever is not shown the steps must still learn where to go. */
+  #signIn(event: RunEvent & { readonly type: 'oauth.redirect' }): string {
+    return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
   }
 
   #frame(type: string, fields: object): string {

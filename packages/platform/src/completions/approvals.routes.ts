@@ -65,6 +65,7 @@ async function decide(call: Call<unknown, DecideApprovals>): Promise<Answered<20
     decidedBy,
   }))
   const { approvals, isReleased } = await db.run(decideApprovals, { ...run, decisions })
+  platform.webhooks.wake()
   if (isReleased) wakeProcesses(platform)
   return ok({ approvals })
 }

@@ -15,7 +15,7 @@ import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
-import { findRunStream, isEnded } from '../runs/follow-run.ts'
+import { findRunStream, isEnded, newRunStream } from '../runs/follow-run.ts'
 
 const CANCEL_WAIT_MS = 60_000
 const MAX_LISTED = 1_000
@@ -151,7 +151,8 @@ export class PlatformHost implements FaceHost {
     }
     const { bootId } = this.#platform.replica
     const { log } = this.#platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
-    return this.#run(runId, log, chatId)
+    const { reader } = newRunStream(this.#platform, { ownerId, integrationIds, runId }, { run, log })
+    return this.#run(runId, reader, chatId)
   }
 
   #run(runId: string, reader: Pick<FaceRun, 'read'>, chatId?: string): FaceRun {

@@ -54,7 +54,8 @@ const ALWAYS: readonly Check[] = [
   {
     invariant: 'I3',
     says: 'no run was announced as something else than it is',
-    query: sql`SELECT r.id, r.state, o.topic FROM runs r JOIN outbox o ON o.run_id = r.id AND o.topic <> 'run.' || r.state`,
+    query: sql`SELECT r.id, r.state, o.topic FROM runs r JOIN outbox o ON o.run_id = r.id AND o.topic <> 'run.' || r.state
+      AND o.topic IN ('run.completed', 'run.failed', 'run.cancelled')`,
   },
   {
     invariant: 'I3',

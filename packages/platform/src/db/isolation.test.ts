@@ -42,7 +42,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       AND p.schemaname = current_schema() AND p.policyname = 'tenant' AND p.roles = '{platform_tenant}'
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relrowsecurity AND c.relforcerowsecurity ORDER BY 1`)
     expect(guarded.map((row) => row['name'])).toEqual(tables)
-    expect(tables).toHaveLength(25)
+    expect(tables).toHaveLength(26)
   })
 
   test('an owner sees the own rows and no others, in every table', async () => {
@@ -165,6 +165,11 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   await tenant.start(working)
   const step = { items: [], calls: [], version: 1, state: '{}' }
   await db.run(recordStep, { ownerId, runId: working.run.runId, bootId, ...step })
+  await db.run(queryRowsAs, {
+    ownerId,
+    query: `INSERT INTO run_approvals (run_id, owner_id, agent_run_id, call_id, place, tool, arguments, agent, edit, expires_at)
+      VALUES ('${working.run.runId}', '${ownerId}', 'agent_run_1', 'call_1', 0, 'refund', '{}', 'CEO', false, now())`,
+  })
   const upload = {
     ownerId,
     integrationId,

@@ -22,11 +22,11 @@ type CancelRequest = {
  */
 export const requestCancel = tenantOperation(
   { source: import.meta.url, name: 'requestCancel', lane: 'run' },
-  async (tx, request: CancelRequest): Promise<{ run: RunView; isWaiting: boolean }> => {
+  async (tx, request: CancelRequest): Promise<{ run: RunView; bootId: string | null; isWaiting: boolean }> => {
     const marked = await markCancelled(tx, request)
     const run = await findRunView(tx, request)
     if (!run) throw new ServiceError('run_not_found')
-    return { run, isWaiting: marked?.state === 'waiting' }
+    return { run, bootId: marked?.bootId ?? null, isWaiting: marked?.state === 'waiting' }
   },
 )
 

@@ -65,7 +65,7 @@ async function findWithoutOthers(
   run: RunView,
 ): Promise<RunLogReader | undefined> {
   const own = await logs.find(run.runId).catch(() => undefined)
-  if (own || isEnded(run.status)) return own
+  if (own || isAtRest(run.status)) return own
   const { ownerId, runId } = wanted
   const read = async (afterSeq: number) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks
   return new StoredRunFollower({ chunks: { read }, head: Number(run.lastEventId), isOver: () => logs.isReachable })

@@ -35,7 +35,7 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
   const takeUp = ({ run }: Admission, tenant: TestTenant, bootId: string, version = 1): Promise<TakeUp> =>
     platform.db.run(takeUpRun, { ownerId: tenant.ownerId, runId: run.runId, bootId, version })
   const killReplica = async (bootId: string): Promise<void> => {
-    const pulse = (await platform.db.run(listPulses, undefined)).find((one) => one.bootId === bootId)
+    const pulse = (await platform.db.run(listPulses, { of: 'all' })).find((one) => one.bootId === bootId)
     expect(await platform.db.run(declareDead, pulse!)).toBe(true)
   }
   const spent = async (tenant: TestTenant): Promise<unknown> => {

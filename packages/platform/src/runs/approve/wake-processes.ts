@@ -9,11 +9,15 @@ export function wakeProcesses({ replica, control }: Pick<Platform, 'replica' | '
 }
 
 /** Calls that nobody has decided about in time are rejected, and runs that were cancelled while they waited end. */
-export async function releaseOverdueRuns(platform: Pick<Platform, 'store' | 'replica' | 'control'>): Promise<void> {
+export async function releaseOverdueRuns(
+  platform: Pick<Platform, 'store' | 'replica' | 'control' | 'webhooks'>,
+): Promise<void> {
   const { db } = platform.store
   let isReleased = false
-  for (const { isCancelled, ...key } of await db.run(listOverdueRuns, undefined)) {
+  const overdue = await db.run(listOverdueRuns, undefined)
+  for (const { isCancelled, ...key } of overdue) {
     if (await db.run(isCancelled ? releaseCancelled : expireApprovals, key)) isReleased = true
   }
+  if (overdue.length > 0) platform.webhooks.wake()
   if (isReleased) wakeProcesses(platform)
 }

@@ -34,7 +34,7 @@ type TakenUp = {
 }
 
 /** How long a run may take to its next step when its process stops. */
-export const HAND_OVER_MS = 10_000
+export const HAND_OVER_MS = 5_000
 
 /** How long a run that is to be cancelled without its clients waits for them to come back. */
 const RECONNECT_MS = 10_000

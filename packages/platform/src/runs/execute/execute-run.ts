@@ -191,12 +191,6 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
   })
   const { status, usage, error, approvals, file_ids_map: fileIdsMap, caller_calls: callerCalls } = ended
-  return {
-    status,
-    usage,
-    error,
-    ...(approvals && { approvals }),
-    ...(fileIdsMap && { fileIdsMap }),
-    ...(callerCalls && { callerCalls }),
-  }
+  const known = { ...(fileIdsMap && { fileIdsMap }), ...(callerCalls && { callerCalls }) }
+  return { status, usage, error, ...known, ...(approvals && { approvals }) }
 }

@@ -138,7 +138,7 @@ export class RunExecutor {
 
   /**
    * Admits no more and lets runs finish, at most `drainMs`. What is left then is given to other processes: after the next
-   * step of each run, or at once when that takes longer than ten seconds.
+   * step of each run, or at once when that takes longer than five seconds.
    */
   async drain(drainMs: number): Promise<void> {
     this.#draining = true

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import { sqlstateOf } from '../../db/database-error.ts'
+import { LOCK_CLASS, WATCHER_LOCK } from './replicas.repo.ts'
 
 type ReplicaLockOptions = {
   /** Of the database itself: a pooler would hand the session on. */
@@ -13,17 +14,12 @@ type ReplicaLockOptions = {
   readonly onError: (error: unknown) => void
 }
 
-const CHECK_MS = 2_000
-const WATCH_MS = 500
+/** How often a process looks after its lock, and the one that watches after all others. */
+const CHECK_MS = 500
 const RECONNECT_MS = 250
 const ANSWER_MS = 3_000
 /** After a restart of the database all locks are gone, and everybody needs a moment to take theirs again. */
 const WARM_UP_MS = 10_000
-
-/** Locks of several installations in one database must not meet. */
-const CLASS = '(hashtext(current_schema()) & 2147483647)'
-/** The lock of the one process that watches the others. */
-const WATCHER = 0
 
 /** So that the server notices a lost machine after 9 seconds, and frees what its session had locked. */
 const SETTINGS =
@@ -31,7 +27,7 @@ const SETTINGS =
 
 const MISSING = `SELECT boot_id FROM replicas WHERE state IN ('live','draining') AND lock_id IS NOT NULL AND NOT EXISTS (
   SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND objid = lock_id::oid
-    AND classid = ${CLASS}::oid AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+    AND classid = ${LOCK_CLASS}::oid AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
 
 /**
  * Shows the other processes that this one lives, by a lock that its session holds: the server frees it when the process
@@ -113,7 +109,7 @@ export class ReplicaLock {
     try {
       await client.connect()
       await client.query(SETTINGS)
-      await client.query(`SELECT pg_advisory_lock_shared(${CLASS}, $1)`, [this.id])
+      await client.query(`SELECT pg_advisory_lock_shared(${LOCK_CLASS}, $1)`, [this.id])
     } catch (error) {
       await client.end().catch(() => {})
       throw error
@@ -131,10 +127,10 @@ export class ReplicaLock {
     const signal = AbortSignal.any([this.#closing.signal, lost.signal])
     this.#missing = new Set()
     for (;;) {
+      this.#isWatcher ||= await tryToWatch(client)
       if (this.#isWatcher) await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS })
-      else this.#isWatcher = await tryToWatch(client)
       this.#aliveAt = now()
-      await sleep(this.#isWatcher ? WATCH_MS : CHECK_MS, undefined, { signal, ref: false })
+      await sleep(CHECK_MS, undefined, { signal, ref: false })
     }
   }
 
@@ -150,7 +146,7 @@ export class ReplicaLock {
 
 async function tryToWatch(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ watches: boolean }>(
-    `SELECT pg_try_advisory_lock(${CLASS}, ${WATCHER}) AS watches`,
+    `SELECT pg_try_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK}) AS watches`,
   )
   return rows[0]?.watches === true
 }

@@ -7,6 +7,7 @@ import {
   beatReplica,
   declareDead,
   declareOthersDead,
+  endSession,
   insertReplica,
   listPulses,
   type PendingCancel,
@@ -145,14 +146,19 @@ export class Replica {
     if (isLockLost || silentMs(this.#aliveAt) >= (this.#lock ? FENCE_MS : BEAT_FENCE_MS)) this.#fence()
   }
 
-  /** Looks at the heartbeats of the others. On an embedded database there are none; of processes with locks, one looks. */
+  /**
+   * Looks at the heartbeats of the others, for those that are stopped. On an embedded database there are none; of
+   * processes with locks one looks at all, and all look at that one.
+   */
   async watch(): Promise<void> {
     const { db } = this.#options
-    if (db.engine === 'pglite' || this.#lock?.isWatcher === false) return
+    if (db.engine === 'pglite') return
     try {
-      const pulses = await db.run(listPulses, undefined)
+      const pulses = await db.run(listPulses, { of: this.#lock?.isWatcher === false ? 'watcher' : 'all' })
       const others = pulses.filter((pulse) => pulse.bootId !== this.#bootId)
-      for (const pulse of this.#monitor.observe(others, this.#now())) await db.run(declareDead, pulse)
+      for (const pulse of this.#monitor.observe(others, this.#now())) {
+        if (await db.run(declareDead, pulse)) await db.run(endSession, pulse.bootId)
+      }
     } catch (error) {
       this.#monitor.pollFailed()
       throw error

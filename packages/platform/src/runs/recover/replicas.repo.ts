@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, isNotNull, ne, or, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNotNull, ne, or, type SQL, sql } from 'drizzle-orm'
 import { systemOperation, type Tx } from '../../db/operation.ts'
 import { replicas, runs } from '../../db/schema.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
@@ -54,10 +54,27 @@ export const setReplicaState = systemOperation(
 /** `isLocked`: the process holds a lock as long as it is connected, so that its heartbeats say only that it is not stopped. */
 export type ReplicaPulse = { readonly bootId: string; readonly hbSeq: number; readonly isLocked: boolean }
 
-/** What the monitor looks at: the counters of all processes that are not known to have ended. */
+/** Locks of several installations in one database must not meet. */
+export const LOCK_CLASS = '(hashtext(current_schema()) & 2147483647)'
+/** The lock of the one process that watches the others. */
+export const WATCHER_LOCK = 0
+
+/** The lock of a number, as `pg_locks` has it. */
+const isLock = (locks: string, id: SQL): SQL =>
+  sql`${sql.raw(locks)}.locktype = 'advisory' AND ${sql.raw(locks)}.objsubid = 2 AND ${sql.raw(locks)}.objid = (${id})::oid
+    AND ${sql.raw(locks)}.classid = ${sql.raw(LOCK_CLASS)}::oid`
+
+/** The process whose session has the watcher's lock. */
+const isWatcher = sql`EXISTS (SELECT 1 FROM pg_locks w JOIN pg_locks own ON own.pid = w.pid
+  WHERE ${isLock('w', sql.raw(String(WATCHER_LOCK)))} AND w.granted AND ${isLock('own', sql`${replicas.lockId}`)})`
+
+/**
+ * What the monitor looks at: the counters of all processes that are not known to have ended. Who does not watch looks at
+ * the one that does.
+ */
 export const listPulses = systemOperation(
   { source: import.meta.url, name: 'listPulses', lane: 'run' },
-  (tx): Promise<ReplicaPulse[]> =>
+  (tx, { of }: { readonly of: 'all' | 'watcher' }): Promise<ReplicaPulse[]> =>
     tx
       .select({
         bootId: replicas.bootId,
@@ -65,7 +82,16 @@ export const listPulses = systemOperation(
         isLocked: sql<boolean>`${replicas.lockId} IS NOT NULL`,
       })
       .from(replicas)
-      .where(inArray(replicas.state, ['live', 'draining'])),
+      .where(and(inArray(replicas.state, ['live', 'draining']), of === 'watcher' ? isWatcher : undefined)),
+)
+
+/** Ends the session of a process that was declared dead while it was stopped: its locks are free for others. */
+export const endSession = systemOperation(
+  { source: import.meta.url, name: 'endSession', lane: 'run' },
+  async (tx, bootId: string): Promise<void> => {
+    await tx.execute(sql`SELECT pg_terminate_backend(l.pid) FROM replicas, pg_locks l
+      WHERE boot_id = ${bootId} AND state = 'dead' AND ${isLock('l', sql`lock_id`)}`)
+  },
 )
 
 /** `hbSeq`: the counter at which it stood still. Null: the process has lost its lock, whatever it counts. */
