@@ -8,8 +8,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { compileAndPack } from '../../scripts/pack.ts'
 
 const MAX_INSTALLED_MB = 55
-/** Without source maps and type declarations, which no server reads. */
-const MAX_TRIMMED_MB = 38
+/** Without source maps and type declarations, which no server reads. The console and the documents are 2.6 of them. */
+const MAX_TRIMMED_MB = 41
 const MAX_PACKAGES = 105
 const MAX_IDLE_MB = 140
 /** A machine that does other things at the same time is given four times what a quiet one needs. */
@@ -26,6 +26,7 @@ const run = promisify(execFile)
 const OPTIONAL = [
   '@redis/client',
   'openai',
+  '@modelcontextprotocol/server',
   '@openai/agents-core',
   '@openai/agents',
   '@openai/agents-openai',

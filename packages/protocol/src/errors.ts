@@ -41,6 +41,10 @@ export const ERRORS = {
     message: 'There is no such thread. It may have been forgotten: begin a new one.',
   },
   run_failed: { status: 500, message: 'The run failed.' },
+  package_missing: {
+    status: 501,
+    message: 'This protocol needs a package that the server does not have: npm install @modelcontextprotocol/server',
+  },
   tool_failed: { status: 500, message: 'The tool failed.' },
   attachment_rejected: { status: 400, message: 'An attachment could not be used.' },
 

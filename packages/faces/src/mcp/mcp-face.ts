@@ -43,8 +43,22 @@ export function mcpRoutes(options: McpOptions): Route<object, { readonly open?: 
 
 type McpHandlers = { readonly answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown> }
 
+/**
+ * The SDK is not installed with the server, because it is large and not everybody needs it.
+ *
+ * @throws ServiceError `package_missing`
+ */
+async function loadSdk(): Promise<McpSdk> {
+  try {
+    return await import('@modelcontextprotocol/server')
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause
+    throw new ServiceError('package_missing', { cause })
+  }
+}
+
 async function openHandlers(options: McpOptions): Promise<McpHandlers> {
-  const sdk: McpSdk = await import('@modelcontextprotocol/server')
+  const sdk = await loadSdk()
   const requests = new WeakMap<Request, FastifyRequest>()
   const serverOf = ({ requestInfo }: { requestInfo?: Request }) => mcpServer(sdk, options, requests.get(requestInfo!)!)
   const onerror = (error: Error): void => options.log.debug({ err: error }, 'a request of the protocol was refused')
