@@ -97,6 +97,8 @@ describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
     expect(refused.body).toEqual({
       error: 'The previous run of this chat is still active.',
       code: 'run_active',
+      activeRunId: first.runId,
+      eventsUrl: expect.stringMatching(new RegExp(`/v1/runs/${first.runId}/events$`)),
     })
     expect(refused.headers.get('x-agent-run-admitted')).toBe('false')
     expect(refused.headers.get('x-agent-active-run-id')).toBe(first.runId)

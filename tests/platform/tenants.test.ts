@@ -105,9 +105,8 @@ describe.each(ENGINES)('what belongs to somebody else on %s', (engine) => {
         `${url}?${{ summarizeUsage: 'groupBy=integration', exportUsage: 'format=csv' }[id] ?? ''}`,
       )
       // What this owner has tried is recorded with the name of the consumer that it sent itself.
-      const { consumerId, ...others } = foreign
-      const hidden = id === 'listAudit' ? others : { consumerId, ...others }
-      for (const each of Object.values(hidden)) expect(list).not.toContain(each)
+      const hidden = Object.values(foreign).filter((each) => id !== 'listAudit' || each !== foreign.consumerId)
+      for (const each of hidden) expect(list).not.toContain(each)
     }
   })
 
