@@ -34,7 +34,7 @@ export const MISSING: Ids = {
   uploadId: `upl_${NOTHING}`,
   token: NOTHING,
   path: `/app/mnt/uploads/${NOTHING}/a.txt`,
-  state: 'nobody',
+  state: 'nothing',
 }
 
 type MakeBody = (ids: Ids) => unknown
