@@ -14,13 +14,20 @@ const SOURCES = [
   'packages/console/{index.html,vite.config.ts,package.json}',
 ]
 
-/** @param folder - Where to. Default: where a checkout serves it from. */
-async function buildConsole(folder = path.join(CONSOLE, 'dist')): Promise<void> {
-  await build({
-    configFile: path.join(CONSOLE, 'vite.config.ts'),
-    logLevel: 'warn',
-    build: { outDir: folder, emptyOutDir: true },
-  })
+async function buildConsole(): Promise<void> {
+  const { NODE_ENV } = process.env
+  // Vite builds for what the environment says, and tests have one of their own.
+  process.env['NODE_ENV'] = 'production'
+  try {
+    await build({
+      configFile: path.join(CONSOLE, 'vite.config.ts'),
+      logLevel: 'warn',
+      build: { outDir: path.join(CONSOLE, 'dist'), emptyOutDir: true },
+    })
+  } finally {
+    if (NODE_ENV === undefined) delete process.env['NODE_ENV']
+    else process.env['NODE_ENV'] = NODE_ENV
+  }
 }
 
 /** Builds what a checkout serves, if it is older than its sources. */

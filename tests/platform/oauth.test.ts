@@ -83,7 +83,7 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
       await client.complete({ consumerId: 'eve' }),
       await client.complete(),
     ]
-    const redirects = await Promise.all(streams.map(untilRedirect))
+    const redirects = await Promise.all(streams.map((stream) => untilRedirect(stream)))
     await Promise.all(redirects.map(({ auth_url: url }, index) => new Browser().signIn(url, `login-${index}`)))
     for (const [index, stream] of streams.entries()) {
       await stream.all()

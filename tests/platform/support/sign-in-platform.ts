@@ -49,9 +49,10 @@ export async function startSignInPlatform(engine: Engine, options: Options = {})
   return { platform, idp, notes, address, agency, startAnother: () => start({ beside: platform.shared }) }
 }
 
-/** Reads until the user is asked to sign in; answers with the data of `oauth_redirect`. */
-export async function untilRedirect(stream: CompletionStream): Promise<Json> {
-  return JSON.parse((await stream.until(({ event }) => event === 'oauth_redirect')).data)
+/** Reads until the user is asked to sign in, elsewhere than at `known`; answers with the data of `oauth_redirect`. */
+export async function untilRedirect(stream: CompletionStream, known?: string): Promise<Json> {
+  const isNew = (data: string): boolean => JSON.parse(data).auth_url !== known
+  return JSON.parse((await stream.until(({ event, data }) => event === 'oauth_redirect' && isNew(data))).data)
 }
 
 /** The data of the OAuth frames of a stream, in order. */
