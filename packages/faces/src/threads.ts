@@ -33,7 +33,7 @@ type Thread = { readonly owner: string; history: readonly Message[]; bytes: numb
 export class Threads {
   readonly #limits: Required<ThreadsOptions>
   readonly #now: () => number
-  /** The one that was used last comes last. */
+  /** In the order of their last use. */
   readonly #threads = new Map<string, Thread>()
   #bytes = 0
 

@@ -46,8 +46,8 @@ type TasksOptions = {
 }
 
 /**
- * The tasks of this process. When there are too many, those that ended first are forgotten first; one that is worked on never
- * is: the server's limit of runs holds for them.
+ * The tasks of this process. When there are too many, those that ended first are forgotten first. Tasks that
+ * are being worked on never are: the server's limit of runs holds for them.
  */
 export class Tasks {
   readonly #limits: Required<TasksOptions>

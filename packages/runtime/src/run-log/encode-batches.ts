@@ -7,8 +7,8 @@ import type { EventBatch, LogEvent } from './run-log.ts'
 export type EncodeEvent = (event: LogEvent, seq: number) => string
 
 /**
- * The text of a stream: `first`, if there is any, and one piece for each batch that has any. Where the log is is not asked: a batch comes from the
- * memory of this process, from another process or from storage.
+ * The text of a stream: `first`, if there is any, and one piece for each batch that has text. A batch comes from
+ * the memory of this process, from another process or from storage.
  *
  * Not a generator: a waiting generator keeps what it has yielded last.
  */

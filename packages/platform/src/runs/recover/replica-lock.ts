@@ -33,8 +33,8 @@ const MISSING = `SELECT boot_id FROM replicas WHERE state IN ('live','draining')
  * Shows the other processes that this one lives, by a lock that its session holds: the server frees it when the process
  * dies, and not when the process is only stopped.
  *
- * Nobody ever waits for a lock, because a waiting session keeps a snapshot and with it VACUUM from its work. One process
- * watches all: the one that has got the watcher's lock. The others try for it with each of their checks.
+ * Nobody ever waits for a lock, because a waiting session keeps a snapshot and with it VACUUM from its work. The
+ * process that holds the watcher's lock watches all others, which try to get that lock with each of their checks.
  */
 export class ReplicaLock {
   /** Its number, as the records have it. */
