@@ -137,13 +137,15 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   // It may have gone on since; then it is looked for again.
   if (!isAtRest(status)) throw new StreamBroken('log_unreachable')
   const approvals = status === 'waiting' ? await store.db.run(readWaitingCalls, { ownerId, runId }) : undefined
+  const produced = publicOutput(run).newMessages ?? []
   const reader = new StoredRunLog({
     chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
     lastSeq: Number(run.lastEventId),
+    produced,
     ending: endingOf({
       run_id: runId,
       status,
-      new_messages: publicOutput(run).newMessages ?? [],
+      new_messages: produced,
       usage: run.usage,
       error: run.error && { code: run.error.code as RunErrorCode, message: run.error.message },
       ...(approvals && { approvals }),

@@ -1,3 +1,4 @@
+import type { Message } from '@bureau/protocol'
 import { decodeChunk } from './event-text.ts'
 import {
   batchAfter,
@@ -18,6 +19,8 @@ type StoredRun = {
   readonly lastSeq: number
   /** The last events before `log.ended`, made from the record. */
   readonly ending: readonly LogEvent[]
+  /** What the run has produced, for readers who miss events before the ending. Absent: they are given the ending alone. */
+  readonly produced?: readonly Message[]
 }
 
 /** What is left of the log of a run that has ended. */
@@ -26,10 +29,12 @@ export class StoredRunLog implements RunLogReader {
   readonly head: number
   readonly #chunks: StoredRun['chunks']
   readonly #ending: EventBatch
+  readonly #produced: readonly Message[] | undefined
 
-  constructor({ chunks, lastSeq, ending }: StoredRun) {
+  constructor({ chunks, lastSeq, ending, produced }: StoredRun) {
     this.head = lastSeq
     this.#chunks = chunks
+    this.#produced = produced
     this.#ending = { first: Math.max(1, lastSeq - ending.length), events: [...ending, { type: 'log.ended' }] }
   }
 
@@ -54,7 +59,14 @@ export class StoredRunLog implements RunLogReader {
     }
     signal.throwIfAborted()
     const ending = batchAfter(this.#ending, position)
-    if (ending.events.length > 0) yield ending
+    if (ending.events.length > 0) yield this.#announced(ending, position)
+  }
+
+  /** Numbers that are missing are announced: what the run has produced stands in place of their events. */
+  #announced({ first, events }: EventBatch, position: number): EventBatch {
+    if (!this.#produced || first === position + 1) return { first, events }
+    const reset: LogEvent = { type: 'log.reset', reason: 'log_lost', new_messages: this.#produced }
+    return { first: first - 1, events: [reset, ...events] }
   }
 
   async *#stored(after: number): AsyncGenerator<EventBatch, void> {
