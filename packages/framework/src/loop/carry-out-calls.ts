@@ -46,7 +46,7 @@ export async function carryOutCalls(
   { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' },
 ): Promise<CallsOutcome> {
   const callers = new Set(turn.callerFunctions.map(({ name }) => name))
-  const left = calls.filter(({ name }) => callers.has(String(name)))
+  const left = calls.filter((call) => callers.has(String(call['name'])) && !isDone(conversation, call))
   const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
   const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
   await holdCalls(conversation, turn, [...bindings, ...hosted.map((call) => ({ call, tool: 'hosted' as const }))])
@@ -73,6 +73,8 @@ export async function carryOutCalls(
   const carriedOut = results.filter((each) => each !== 'held')
   return { isHeld: false, answer: await answerOf(turn, carriedOut), left }
 }
+
+const isDone = (conversation: Conversation, call: WireItem): boolean => callState(conversation, call)?.status === 'done'
 
 /** Nothing is begun that is not committed as begun. */
 async function start(conversation: Conversation, calls: readonly WireItem[]): Promise<void> {
