@@ -1,3 +1,4 @@
+import { messagesWhileWaiting, newMessagesForClient, type RunState } from '@bureau/framework'
 import {
   isRetryable,
   type Message,
@@ -74,11 +75,17 @@ export function runErrorView({ code, message }: RunError): PlatformRunError {
   return { code, message, class: errorClass, retryable: isRetryable(code, errorClass) }
 }
 
-/** `items` are the run's messages in order, without the user's. */
-export function runOutput(items: Message[]): RunOutput {
+/**
+ * What its client gets of a run.
+ *
+ * @param items - The run's messages in order, without the user's.
+ * @param waiting - How far a run that waits for a person has come: its turn is not among the messages yet.
+ */
+export function runOutput(items: readonly Message[], waiting: RunState | undefined): RunOutput {
   const isAnswer = (item: Message): boolean => item.type === 'message' && item.role === 'assistant' && !item.callerAgent
   const answer = items.findLast(isAnswer)
-  return { outputText: answer ? textOf(answer) : null, newMessages: items }
+  const newMessages = waiting ? messagesWhileWaiting(items, waiting) : newMessagesForClient(items)
+  return { outputText: answer ? textOf(answer) : null, newMessages }
 }
 
 function textOf(item: Message): string {

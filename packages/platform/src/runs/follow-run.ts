@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newMessagesForClient } from '@bureau/framework'
 import { type RunErrorCode, ServiceError } from '@bureau/protocol'
 import {
   type EventBatch,
@@ -137,7 +136,7 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   // It may have gone on since; then it is looked for again.
   if (!isAtRest(status)) throw new StreamBroken('log_unreachable')
   const approvals = status === 'waiting' ? await store.db.run(readWaitingCalls, { ownerId, runId }) : undefined
-  const produced = publicOutput(run).newMessages ?? []
+  const produced = run.newMessages ?? []
   const reader = new StoredRunLog({
     chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
     lastSeq: Number(run.lastEventId),
@@ -163,9 +162,4 @@ function isAtRest(status: RunView['status']): status is Ended | 'waiting' {
 
 export function isEnded(status: RunView['status']): status is Ended {
   return status === 'completed' || status === 'failed' || status === 'cancelled'
-}
-
-/** What a run produced, as its `messages` frame has it. */
-export function publicOutput(run: RunView): RunView {
-  return run.newMessages ? { ...run, newMessages: newMessagesForClient(run.newMessages) } : run
 }
