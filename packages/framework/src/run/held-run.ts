@@ -74,8 +74,8 @@ function nestedMessages({ state, input, messages }: Run): Message[] {
   return [...input.history, ...messages, ...openTurns(state)].filter(isNested)
 }
 
-function stepsOf({ messages, suspended }: Run): Message[] {
-  return [...messages, ...suspended].filter(({ role, callerAgent }) => role === undefined && callerAgent == null)
+function stepsOf({ messages, state }: Run): Message[] {
+  return [...messages, ...openTurns(state)].filter(({ role, callerAgent }) => role === undefined && callerAgent == null)
 }
 
 /** What a person has decided about a call. */
