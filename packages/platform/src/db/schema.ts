@@ -152,6 +152,7 @@ export const runs = pgTable('runs', {
   usageRequestId: text(),
   fingerprint: bytea().notNull(),
   agent: text().notNull(),
+  agencyVersion: text(),
   textOnly: boolean().notNull(),
   state: text().$type<RunState>().notNull(),
   bootId: text().notNull(),

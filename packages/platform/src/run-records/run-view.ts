@@ -30,6 +30,7 @@ export function runView(run: RunRow, spent: Usage | undefined): RunView {
     chatId: run.chatId,
     apiIntegrationId: run.integrationId,
     agent: run.agent,
+    agencyVersion: run.agencyVersion,
     usageRequestId: run.usageRequestId,
     consumerId: run.consumerId,
     status: statusOf(run),
