@@ -1,6 +1,7 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import type { Agent } from '../agency/agent.ts'
 import type { AgencyContext } from '../agency/run-context.ts'
+import type { SharedState } from '../agency/shared-state.ts'
 import { timestampMicros } from '../history/history.ts'
 import { randomHex } from '../random-hex.ts'
 import type { Run } from '../run/run.ts'
@@ -106,6 +107,10 @@ export class Conversation implements AgencyContext {
 
   get userContext(): Record<string, unknown> {
     return this.run.userContext
+  }
+
+  get sharedState(): SharedState {
+    return this.run.sharedState
   }
 
   get signal(): AbortSignal {

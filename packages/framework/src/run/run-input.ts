@@ -68,6 +68,8 @@ export type RunInput = {
   /** The authenticated user, whose tokens protected tool servers get. */
   readonly userId?: string
   readonly userContext?: Readonly<Record<string, unknown>>
+  /** The state that the page and the agents share, any JSON value, checked. Absent: the protocol of the request has none. */
+  readonly sharedState?: unknown
   readonly clientConfig?: ClientConfig
   readonly callerOptions?: CallerOptions
   /** Reads the files that the request names. What it returns takes the place of the members below. */

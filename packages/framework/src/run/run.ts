@@ -10,6 +10,7 @@ import {
   withoutMetadata,
 } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
+import { SharedState } from '../agency/shared-state.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { stamp, timestampMicros } from '../history/history.ts'
 import type { McpConnections } from '../mcp/connections.ts'
@@ -75,6 +76,7 @@ export class Run {
   readonly control: RunControl
   readonly environment: RunEnvironment
   readonly userContext: Record<string, unknown>
+  readonly sharedState: SharedState
   readonly traceId: string
   /** Undefined when nobody watches. */
   readonly trace: RunTrace | undefined
@@ -131,6 +133,11 @@ export class Run {
     this.traceId = options.traceId
     this.trace = options.trace
     this.toolServers = new RunToolServers(options.environment.mcp.protected)
+    // A protocol without it brings none, and its readers know no such event.
+    const showsState = options.input.sharedState !== undefined
+    this.sharedState = new SharedState(options.input.sharedState, (state) => {
+      if (showsState) this.emit({ type: 'state.changed', state })
+    })
     this.userContext = { ...options.agency.userContext, ...options.input.userContext }
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns
     this.tools = options.tools
