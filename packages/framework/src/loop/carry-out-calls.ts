@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
 import { CallSuspended, type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
@@ -205,9 +205,7 @@ async function lookUp(
 
 /** The same for the same call in every process that works on the run, and for no other call. Fit for a header. */
 function idempotencyKeyOf({ run, state }: Conversation, { call_id: callId }: WireItem): string {
-  return createHash('sha256')
-    .update(JSON.stringify([run.runId, state.id, callId]))
-    .digest('base64url')
+  return hash('sha256', JSON.stringify([run.runId, state.id, callId]), 'base64url')
 }
 
 /** The message that the model gets in place of the output; undefined when all guardrails let the call pass. */

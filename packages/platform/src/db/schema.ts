@@ -205,6 +205,13 @@ export const runApprovals = pgTable('run_approvals', {
   decidedAt: time(),
 })
 
+export const responses = pgTable('responses', {
+  runId: text().notNull(),
+  afterSeq: count().notNull(),
+  ownerId: text().notNull(),
+  record: jsonb().$type<object>().notNull(),
+})
+
 export const messages = pgTable('messages', {
   chatId: text().notNull(),
   seq: count().notNull(),

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newMessagesForClient } from '@bureau/framework'
-import { type RunErrorCode, ServiceError } from '@bureau/protocol'
+import { type Message, type RunErrorCode, ServiceError } from '@bureau/protocol'
 import {
   type EventBatch,
   lastSeqOf,
@@ -137,6 +137,7 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   // It may have gone on since; then it is looked for again.
   if (!isAtRest(status)) throw new StreamBroken('log_unreachable')
   const approvals = status === 'waiting' ? await store.db.run(readWaitingCalls, { ownerId, runId }) : undefined
+  const callerCalls = status === 'completed' ? openCalls(run.newMessages ?? []) : []
   const produced = publicOutput(run).newMessages ?? []
   const reader = new StoredRunLog({
     chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
@@ -149,6 +150,7 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
       usage: run.usage,
       error: run.error && { code: run.error.code as RunErrorCode, message: run.error.message },
       ...(approvals && { approvals }),
+      ...(callerCalls.length > 0 && { caller_calls: callerCalls }),
     }),
   })
   return { run, reader, isNew: false, hasAllAfter: (seq) => reader.hasAllAfter(seq) }
@@ -157,7 +159,7 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
 type Ended = 'completed' | 'failed' | 'cancelled'
 
 /** True: no process works on it. */
-function isAtRest(status: RunView['status']): status is Ended | 'waiting' {
+export function isAtRest(status: RunView['status']): status is Ended | 'waiting' {
   return isEnded(status) || status === 'waiting'
 }
 
@@ -167,5 +169,18 @@ export function isEnded(status: RunView['status']): status is Ended {
 
 /** What a run produced, as its `messages` frame has it. */
 export function publicOutput(run: RunView): RunView {
-  return run.newMessages ? { ...run, newMessages: newMessagesForClient(run.newMessages) } : run
+  const { newMessages: items, status } = run
+  if (!items) return run
+  const left = status === 'completed' ? openCalls(items).map(outputOf) : []
+  return { ...run, newMessages: newMessagesForClient(items, [], left) }
 }
+
+/** Calls without an output. A run completes only with those that its caller carries out. */
+function openCalls(items: readonly Message[]): string[] {
+  const answered = new Set(items.flatMap(({ type, call_id: id }) => (type === 'function_call_output' ? [id] : [])))
+  return items.flatMap(({ type, callerAgent, call_id: id }) =>
+    type === 'function_call' && callerAgent == null && id !== undefined && !answered.has(id) ? [id] : [],
+  )
+}
+
+const outputOf = (call_id: string): Message => ({ type: 'function_call_output', call_id })
