@@ -9,7 +9,7 @@ import type { CallBinding, ConversationEvent } from '../run/advance-run.ts'
 import { type ConversationState, isAsking, isRange } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import type { ToolFacts } from './item-events.ts'
-import { callIdOf, RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
+import { callIdOf, keyOf, RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
 
 type ConversationOptions = {
   /** The agent that receives the first message. */
@@ -41,6 +41,7 @@ type ConversationOptions = {
 export class Conversation implements AgencyContext {
   readonly run: Run
   readonly converse: ConversationOptions['converse']
+  readonly sharedState: SharedState
   readonly callerAgent: string | null
   readonly parentRunId: string | undefined
   /** Undefined when nobody watches the run. */
@@ -64,6 +65,7 @@ export class Conversation implements AgencyContext {
   constructor(run: Run, options: ConversationOptions) {
     const { agent, converse, sender, parentRunId, additionalInstructions, history, resume } = options
     this.run = run
+    this.sharedState = run.sharedState
     this.converse = converse
     this.callerAgent = sender?.agent ?? null
     this.parentRunId = parentRunId
@@ -107,10 +109,6 @@ export class Conversation implements AgencyContext {
 
   get userContext(): Record<string, unknown> {
     return this.run.userContext
-  }
-
-  get sharedState(): SharedState {
-    return this.run.sharedState
   }
 
   get signal(): AbortSignal {
@@ -298,8 +296,4 @@ export class Conversation implements AgencyContext {
       ...(this.parentRunId !== undefined && { parent_run_id: this.parentRunId }),
     })
   }
-}
-
-function keyOf({ type, call_id: callId, id }: WireItem): string {
-  return `${type ?? 'message'} ${callId ?? id ?? ''}`
 }

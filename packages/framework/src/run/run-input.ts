@@ -99,3 +99,9 @@ export function inputItems(input: RunInput): WireItem[] {
   }
   return items
 }
+
+/** Whether a message came with the request: the user's, where its files come from, or who is addressed now. */
+export function isGiven({ callerAgent, role, message_origin: origin }: Message): boolean {
+  if (callerAgent != null) return false
+  return role === 'user' || (role === 'system' && (origin === undefined || origin === 'recipient_reminder'))
+}

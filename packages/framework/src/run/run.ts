@@ -22,7 +22,7 @@ import type { HeldCall } from './held-call.ts'
 import type { RunControl } from './run-control.ts'
 import type { RunJournal, RunResume } from './run-journal.ts'
 import { RunFailed } from './run-errors.ts'
-import type { RunInput } from './run-input.ts'
+import { isGiven, type RunInput } from './run-input.ts'
 import { advance, type ConversationEvent } from './advance-run.ts'
 import { type ConversationState, interrupted, isAtRest, newRunState, type RunState, withGiven } from './run-state.ts'
 import type { RunTrace } from '../trace/run-trace.ts'
@@ -295,10 +295,4 @@ export class Run {
   get usage(): Usage {
     return this.usageByModel.reduce((sum, entry) => addUsage(sum, entry.usage), NO_USAGE)
   }
-}
-
-/** Whether a message came with the request: the user's, where its files come from, or who is addressed now. */
-function isGiven({ callerAgent, role, message_origin: origin }: Message): boolean {
-  if (callerAgent != null) return false
-  return role === 'user' || (role === 'system' && (origin === undefined || origin === 'recipient_reminder'))
 }
