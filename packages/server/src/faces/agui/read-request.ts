@@ -10,6 +10,7 @@ import {
   UserMessageSchema,
 } from '@ag-ui/core/schemas'
 import { FunctionName, MAX_FUNCTIONS, Parameters } from '@bureau/faces'
+import { sharedStateProblem } from '@bureau/framework'
 import { RunRequest, type WireItem } from '@bureau/protocol'
 import { z } from 'zod'
 import { parseBody } from '../../http/invalid-body.ts'
@@ -67,6 +68,21 @@ const PageTools = z
     }
   })
 
+const MAX_CONTEXT_CHARACTERS = 262_144
+
+/** What the page wants the agent to know. */
+const PageContext = z
+  .array(z.looseObject({ description: z.string(), value: z.string() }))
+  .max(256)
+  .refine((context) => JSON.stringify(context).length <= MAX_CONTEXT_CHARACTERS, {
+    error: `has more than ${MAX_CONTEXT_CHARACTERS} characters as JSON`,
+  })
+
+const SharedStateOfPage = z.unknown().superRefine((state, context) => {
+  const problem = state === undefined ? undefined : sharedStateProblem(state)
+  if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+})
+
 /** Repeated in the events of the run. */
 const Identifier = z.string().max(1_024)
 
@@ -83,8 +99,7 @@ const BUREAU_FIELDS = {
 /**
  * Body of `get_response_stream` in AG-UI mode: the protocol's run input plus fields of ours.
  *
- * `context` and `forwardedProps` are accepted and not used, `state` is only repeated. As AG-UI 1.0 has it, only `threadId`,
- * `runId` and `messages` must be there.
+ * `forwardedProps` is accepted and not used. As AG-UI 1.0 has it, only `threadId`, `runId` and `messages` must be there.
  */
 export const AguiRequest = RunAgentInputSchema.extend({
   threadId: Identifier,
@@ -93,6 +108,8 @@ export const AguiRequest = RunAgentInputSchema.extend({
   parentRunId: Identifier.optional(),
   messages: z.array(AguiMessage).max(MAX_MESSAGES),
   tools: PageTools.optional(),
+  context: PageContext.optional(),
+  state: SharedStateOfPage.optional(),
   ...RunRequest.pick(BUREAU_FIELDS).shape,
 })
 export type AguiRequest = z.infer<typeof AguiRequest>
