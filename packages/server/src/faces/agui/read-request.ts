@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { omitOptionalNulls } from '@ag-ui/core'
 import {
   ActivityMessageSchema,
@@ -139,7 +140,29 @@ export function knowsAll({ protocolVersion }: AguiRun): boolean {
  * @throws InvalidBody the keys of the protocol are named in camelCase.
  */
 export function readAguiRequest(body: unknown): AguiRequest {
-  return parseBody(AguiRequest, isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body)
+  const given = isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body
+  return withoutRepeatedDecisions(parseBody(AguiRequest, given))
+}
+
+/**
+ * CopilotKit ends the thread with each decision of `resume`, as if it were the result of the call that waits for it. The call
+ * has no result yet.
+ */
+function withoutRepeatedDecisions(request: AguiRequest): AguiRequest {
+  const { messages, resume = [] } = request
+  const decisions = resume.map((each) => (each.status === 'resolved' ? each.payload : { status: 'cancelled' }))
+  const isRepeated = ({ role, content }: AguiMessage): boolean =>
+    role === 'tool' && decisions.some((decision) => isDeepStrictEqual(decision, parsedJson(content)))
+  const last = messages.findLastIndex(({ role }) => role !== 'tool')
+  return { ...request, messages: messages.filter((message, at) => at <= last || !isRepeated(message)) }
+}
+
+function parsedJson(content: unknown): unknown {
+  try {
+    return JSON.parse(String(content))
+  } catch {
+    return undefined
+  }
 }
 
 type Fields = Readonly<Record<string, unknown>>
