@@ -1,6 +1,6 @@
 import { editProblem } from '@bureau/framework'
 import type { DecideApprovals, RunApproval, ServiceError } from '@bureau/protocol'
-import type { Caller } from '../caller.ts'
+import { type Caller, reachOf } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import { refusalOf } from '../http/parse-input.ts'
 import { decideApprovals, listApprovals } from '../runs/approve/decide-approvals.ts'
@@ -9,16 +9,17 @@ import { wakeProcesses } from '../runs/approve/wake-processes.ts'
 type Decided = { readonly runId: string; readonly decisions: DecideApprovals }
 
 /**
- * Decides about calls of a run that waits, in the name of a caller who may. With the last of them the run goes on.
+ * Decides about calls of a run that waits. With the last of them the run goes on.
  *
  * @throws ServiceError `invalid_request`, and what `decideApprovals` throws.
  */
 export async function decideRun(
   platform: Platform,
-  { ownerId, integrationIds, keyId: decidedBy }: Caller,
+  caller: Caller,
   { runId, decisions: given }: Decided,
 ): Promise<readonly RunApproval[]> {
-  const run = { ownerId, integrationIds, runId }
+  const { keyId: decidedBy } = caller
+  const run = { ...reachOf(caller), runId }
   const { db } = platform.store
   await requireUsable(platform, given, await db.run(listApprovals, run))
   const decisions = given.map(({ callId, approve, reason, arguments: changed }) => ({
