@@ -41,6 +41,7 @@ export const ERRORS = {
     message: 'There is no such thread. It may have been forgotten: begin a new one.',
   },
   run_failed: { status: 500, message: 'The run failed.' },
+  run_cancelled: { status: 500, message: 'The run was cancelled.' },
   package_missing: {
     status: 501,
     message: 'This protocol needs a package that the server does not have: npm install @modelcontextprotocol/server',

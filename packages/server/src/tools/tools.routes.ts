@@ -40,7 +40,8 @@ export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
       } catch (error) {
         if (error instanceof InvalidBody) throw error
         request.log.warn({ err: error, tool: tool.name }, 'tool failed')
-        return reply.code(500).send({ Error: failureOf(tool, error), error: failureOf(tool, error) })
+        const sentence = failureOf(tool, error)
+        return reply.code(500).send({ Error: sentence, error: sentence, code: 'tool_failed' })
       }
     })
   })
