@@ -89,7 +89,7 @@ const OPENAI = [
 const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
 const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
-const CONSOLE = ['/console/runs', '/console/runs/{run_id}']
+const CONSOLE = ['/console/runs', '/console/runs/{run_id}', '/console/tools']
 
 const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: readonly string[] }[] = [
   {

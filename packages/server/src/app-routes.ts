@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { ServerConfig } from './config.ts'
 import type { RecentRuns } from './console/recent-runs.ts'
 import { recentRunsRoutes } from './console/recent-runs.routes.ts'
+import { runToolRoutes } from './console/run-tool.routes.ts'
 import { serveConsole } from './console/serve-console.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
@@ -42,6 +43,7 @@ export async function addRoutes(app: FastifyInstance, parts: AppParts): Promise<
     ...rowsOf(logs, logsRoutes),
     ...rowsOf(signIns, oauthRoutes),
     ...rowsOf(recent, recentRunsRoutes),
+    ...(recent ? runToolRoutes({ agencies, toolServers: context.metadataOptions.toolServers }) : []),
   ]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
   serveRoutes(app, protocolRoutes({ served, tools, callers, options, version, log }), ROUTE_SETTINGS)

@@ -108,7 +108,7 @@ export type ServerOptions = OAuthOptions & {
   readonly console?: boolean
   /**
    * True: what the latest 200 runs of this process have done is kept in memory, and `/console/runs` shows it to whoever has
-   * the server token. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
+   * the server token, who may carry out single tools at `/console/tools` too. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
    */
   readonly keepRecentRuns?: boolean
   /** Default `info`. */
