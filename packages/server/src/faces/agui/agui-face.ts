@@ -38,7 +38,7 @@ async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Pr
   const { input, fileSources } = asked
   logSkippedOverrides(agency, input.clientConfig, { models, log: call.request.log as ServerContext['log'] })
   const encode = aguiEncoder({ ...body, fileSources, reasoning: context.aguiReasoning })
-  const run = { input, answers: answersOf(body), keepsNested: false }
+  const run = { input, answers: answersOf(body), kept: 'conversation' as const }
   try {
     return await streamRun(call, reply, served, { ...run, contentType: CONTENT_TYPE, encode })
   } catch (error) {
