@@ -46,6 +46,7 @@ export const ERRORS = {
     status: 501,
     message: 'This protocol needs a package that the server does not have: npm install @modelcontextprotocol/server',
   },
+  tool_not_found: { status: 404, message: 'The agent has no such tool that this server carries out.' },
   tool_failed: { status: 500, message: 'The tool failed.' },
   attachment_rejected: { status: 400, message: 'An attachment could not be used.' },
 

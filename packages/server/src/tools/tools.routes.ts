@@ -76,8 +76,14 @@ function failureOf({ name }: FunctionTool, error: unknown): string {
   return error instanceof ToolFailure ? error.message : `The tool "${name}" failed.`
 }
 
-/** @throws InvalidBody @throws ToolFailure @throws What the tool throws. */
-function servedCall(tool: FunctionTool): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
+/**
+ * What calls a tool outside any run, with the members of a request's body as its input.
+ *
+ * @throws InvalidBody @throws ToolFailure @throws What the tool throws.
+ */
+export function servedCall(
+  tool: FunctionTool,
+): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
   const call = callOf(tool)
   return (body, userContext) => {
     const input = lenientInput(toolInputOf(body), tool.parameters)
