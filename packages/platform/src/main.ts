@@ -1,6 +1,12 @@
-import { mkdirSync } from 'node:fs'
 import path from 'node:path'
-import { type Agency, AnyFunction, type OptionChecks, readOptions, type RunEnvironment } from '@bureau/framework'
+import {
+  type Agency,
+  AnyFunction,
+  makeFolder,
+  type OptionChecks,
+  readOptions,
+  type RunEnvironment,
+} from '@bureau/framework'
 import { createLogger, GuessLimiter, type Logger, RateLimiter } from '@bureau/runtime'
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
@@ -70,7 +76,7 @@ export async function openPlatform(options: PlatformOptions): Promise<OpenPlatfo
   const config = options.config ?? loadPlatformConfig()
   const log = options.log ?? createLogger(config.logLevel)
   try {
-    mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
+    makeFolder(config.dataFolder)
     const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
     const { databaseUrl, databaseConnections: connections, platformId: issuer } = config
     const store = await openPlatformStore({ databaseUrl, connections, masterKey, issuer })

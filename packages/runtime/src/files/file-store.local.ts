@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Dirent } from 'node:fs'
-import { lstat, mkdir, open, readdir, realpath, rename, rm, stat, unlink } from 'node:fs/promises'
+import { lstat, open, readdir, realpath, rename, rm, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, join, sep } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { makeFolder } from '@bureau/framework'
 import { ConfigError, ServiceError } from '@bureau/protocol'
 import { CheckedBody } from './checked-body.ts'
 import { isFileName, requireFileName } from './file-name.ts'
@@ -37,8 +38,8 @@ export function localFileStores(folder: string): FileStores {
  * @throws ConfigError when the two directories do not fit together.
  */
 export async function openLocalFileStore(options: LocalFileStoreOptions): Promise<LocalFileStore> {
-  await mkdir(options.directory, { recursive: true, mode: 0o700 })
-  await mkdir(options.stagingDirectory, { recursive: true, mode: 0o700 })
+  makeFolder(options.directory)
+  makeFolder(options.stagingDirectory)
   const directory = await realpath(options.directory)
   const stagingDirectory = await realpath(options.stagingDirectory)
   if (`${stagingDirectory}${sep}`.startsWith(`${directory}${sep}`)) {

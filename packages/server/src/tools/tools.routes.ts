@@ -6,6 +6,7 @@ import {
   createRunContext,
   limitedText,
   MAX_OUTPUT_CHARACTERS,
+  SharedState,
   TOOL_FAILURE,
   ToolInputError,
 } from '@bureau/framework'
@@ -105,7 +106,7 @@ function sdkCallOf(tool: FunctionTool): ToolCall {
     check(input)
     return requireSuccess(
       await tool.invoke(
-        createRunContext(OUTSIDE_A_RUN, () => NO_USAGE),
+        createRunContext(outsideARun(), () => NO_USAGE),
         JSON.stringify(input),
       ),
     )
@@ -125,12 +126,9 @@ async function withinTime(call: () => Promise<unknown>, { name, timeoutMs }: Fun
 }
 
 /** What a tool sees as its run when it is called on its own. */
-const OUTSIDE_A_RUN: AgencyContext = {
-  runId: '',
-  agent: '',
-  userContext: {},
-  signal: new AbortController().signal,
-  emit: () => {},
+function outsideARun(): AgencyContext {
+  const { signal } = new AbortController()
+  return { runId: '', agent: '', userContext: {}, sharedState: new SharedState(), signal, emit: () => {} }
 }
 
 /** Why a tool has failed, in a message that is fit for the caller. */
