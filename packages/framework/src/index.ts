@@ -39,6 +39,7 @@ export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFai
 export { keyOfFolder } from './tokens/key-file.ts'
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
+export { makeFolder } from './make-folder.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'
 export { isLanguageModel, type LanguageModel, languageModelName, type ProviderTool } from './agency/language-model.ts'
 export type { ClientConfig } from './models/client-config.ts'
@@ -69,6 +70,7 @@ export {
   resumeInHistory,
   type WaitingCall,
   waitingCalls,
+  messagesWhileWaiting,
 } from './run/held-run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl } from './run/run-control.ts'

@@ -94,8 +94,6 @@ export class Run {
   readonly onToolFailure: OnToolFailure | undefined
   /** The calls about which a person must decide, in the order in which they were held. */
   readonly held: HeldCall[] = []
-  /** What turns that wait have produced: part of what is shown, but stored only when the turns end. */
-  readonly suspended: Message[] = []
   /** True: it goes on with what another run has left, whose messages are in the history of its request. */
   readonly continuesAnother: boolean
   /** True: the process that has worked on it before has died. */
