@@ -134,7 +134,7 @@ const platformPages = [
   platformPage('/audit', () => import('./platform/audit-page.tsx'), 'AuditPage'),
 ] as const
 const inbox = createRoute({
-  getParentRoute: () => server,
+  getParentRoute: () => root,
   path: '/inbox',
   component: lazyRouteComponent(() => import('./inbox/inbox-page.tsx'), 'InboxPage'),
 })
@@ -147,8 +147,9 @@ const settings = createRoute({
 const router = createRouter({
   routeTree: root.addChildren([
     home,
-    server.addChildren([play, playAgency, graph, graphAgency, runs, run, inbox]),
+    server.addChildren([play, playAgency, graph, graphAgency, runs, run]),
     platform.addChildren(platformPages),
+    inbox,
     settings,
   ]),
   // Behind the #, so that one page serves all addresses, whatever a proxy puts before it.

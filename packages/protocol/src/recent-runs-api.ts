@@ -34,6 +34,7 @@ export const RecentRun = z
   .object({
     run_id: z.string(),
     agency: z.string().describe('Its name in the routes.'),
+    agency_version: z.string().describe('Another one when the definition of the agency is.'),
     agent: z.string().describe('The agent that was addressed.'),
     user_id: z.string().nullable(),
     status: RecentRunStatus,

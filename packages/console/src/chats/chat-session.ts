@@ -1,5 +1,6 @@
 import { BureauError, type Client, type Part, partsOf, type Run, type StreamEvent } from '@bureau/client'
 import type { CancelMode, Message, RunRequest } from '@bureau/protocol'
+import type { CallDecision } from '../server/approvals.ts'
 import { addUsage, bodyOf, type Chat, type ChatFile, historyOf, messageOf, titleOf, type Turn } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 import { timed } from './call-times.ts'
@@ -11,14 +12,6 @@ export type LoggedEvent = { readonly at: number; readonly turn: string; readonly
 
 /** A message as somebody has written it. */
 type Draft = { readonly text: string; readonly files: readonly ChatFile[] }
-
-/** What a person says to a call that waits. */
-type CallDecision = {
-  readonly approve: boolean
-  readonly reason?: string
-  /** Other arguments, as JSON text. */
-  readonly edited?: string
-}
 
 /** What a view shows: another object after every change. */
 export type SessionView = {

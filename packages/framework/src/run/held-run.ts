@@ -10,6 +10,8 @@ export type HeldRun = {
   readonly state: RunState
   /** What agents have said to each other in the run, in conversations that wait. */
   readonly nested: readonly Message[]
+  /** What its agents have called in the conversation with the user, and what came back: some protocols show none of it. */
+  readonly steps: readonly Message[]
 }
 
 /** How calls are held that need an approval. */
@@ -28,7 +30,7 @@ export async function requestApprovals(
   { lifeMs = LIFE_MS, seal }: ApprovalOptions = {},
 ): Promise<ApprovalRequest[]> {
   const expires_at = new Date(run.environment.now() + lifeMs).toISOString()
-  const held = { state: run.state, nested: nestedMessages(run) }
+  const held = { state: run.state, nested: nestedMessages(run), steps: stepsOf(run) }
   const requests: ApprovalRequest[] = []
   for (const { source, request } of run.held) {
     const open: ApprovalRequest = { ...request, expires_at }
@@ -70,6 +72,10 @@ function nestedMessages({ state, input, messages }: Run): Message[] {
   const isNested = ({ callerAgent, parent_run_id: id }: Message): boolean =>
     callerAgent != null && id !== undefined && waiting.has(id)
   return [...input.history, ...messages, ...openTurns(state)].filter(isNested)
+}
+
+function stepsOf({ messages, state }: Run): Message[] {
+  return [...messages, ...openTurns(state)].filter(({ role, callerAgent }) => role === undefined && callerAgent == null)
 }
 
 /** What a person has decided about a call. */
@@ -127,16 +133,16 @@ function isAbout({ call_id, agent_run_id }: HeldDecision, callId: string, conver
 
 /**
  * The run as another one goes on with it that has everything in the history of its request: no item is the run's own any more,
- * so that it ends with what it has added.
+ * so that it ends with what it has added. `missing` is what the history may lack.
  */
 export function resumeInHistory(
-  { state, nested }: HeldRun,
+  { state, missing: held }: Pick<HeldRun, 'state'> & { readonly missing: readonly Message[] },
   history: readonly Message[],
 ): { readonly state: RunState; readonly history: readonly Message[] } {
   const conversations = Object.values(state.conversations).map((each) => [each.id, ofHistory(each)] as const)
   const known = new Set(history.map(keyOf))
   const turns = Object.values(state.conversations).flatMap(({ turn }) => turn.map(({ item }) => item as Message))
-  const missing = [...nested, ...turns.filter(({ type }) => type === 'mcp_approval_request')]
+  const missing = [...held, ...turns.filter(({ type }) => type === 'mcp_approval_request')]
   return {
     state: { ...state, conversations: Object.fromEntries(conversations) },
     history: [...history, ...missing.filter((item) => !known.has(keyOf(item)))],

@@ -25,7 +25,7 @@ export const getRun = tenantOperation(
     if (!view) throw new Error('a run has a view')
     if (!args.output) return view
     const waiting = run.state === 'waiting' ? await readState(tx, args) : undefined
-    return { ...view, ...runOutput(await listRunItems(tx, args), waiting) }
+    return { ...view, ...runOutput(await listRunItems(tx, args), { status: view.status, waiting }) }
   },
 )
 

@@ -75,13 +75,14 @@ export async function executeRun(run: ActiveRun, options: ExecuteOptions): Promi
 /** Says that the run is running, however often the database has to be asked. */
 async function begin(
   run: ActiveRun,
-  { store, log }: ExecuteOptions,
+  { store, agencies, log }: ExecuteOptions,
 ): Promise<StartOutcome | { readonly outcome: 'broken' }> {
-  const { ownerId, runId, bootId } = run.reserved
+  const { ownerId, runId, bootId, settings } = run.reserved
+  const agencyVersion = agencies.get(settings.agencyId)?.version ?? null
   while (!run.fenced) {
     try {
       const dataKey = await store.dataKeys.of(ownerId)
-      return await store.db.run(startRun, { ownerId, runId, bootId, dataKey })
+      return await store.db.run(startRun, { ownerId, runId, bootId, agencyVersion, dataKey })
     } catch (error) {
       if (!isPassing(error)) {
         log.error({ err: error, runId }, 'a run could not be started')

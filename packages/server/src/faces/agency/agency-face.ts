@@ -42,7 +42,7 @@ export const agencyFace: Face = (served) => {
       const goesOn = body.on_disconnect === 'continue'
       if (goesOn && !served.context.keepsRuns) throw keepsNoRuns()
       const input = readInput(served, call.request, body)
-      const asked = { input, answers: answersOf(body), keepsNested: true }
+      const asked = { input, answers: answersOf(body), kept: 'everything' as const }
       if (goesOn) return streamKeptRun(call, reply, served, asked)
       return streamRun(call, reply, served, { ...asked, contentType: EVENT_STREAM, encode: agencyEncoder() })
     }),
@@ -67,7 +67,7 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
   const input = readInput(served, request, body)
   const userId = await userOf(served, request)
   if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
-  const asked = { input, answers: answersOf(body), keepsNested: true }
+  const asked = { input, answers: answersOf(body), kept: 'everything' as const }
   const begin = (start: StartAsked) => served.context.runs.start(request, start)
   const run = await startAsked(served, asked, { request, userId, begin })
   onClientLost(reply, () => run.control.cancel('immediate'))

@@ -15,7 +15,7 @@ import { streamRun } from '../stream-run.ts'
 import { UnusableInput } from './content-parts.ts'
 import { aguiEncoder, refusedRun } from './encode.ts'
 import { AguiRequest, readAguiRequest } from './read-request.ts'
-import { answersOf, selectInput } from './select-input.ts'
+import { answersOf, callerOptionsOf, selectInput } from './select-input.ts'
 
 /** The AG-UI protocol at `/<agency>/<route>`. */
 export function aguiFace(route: string): Face {
@@ -38,7 +38,7 @@ async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Pr
   const { input, fileSources } = asked
   logSkippedOverrides(agency, input.clientConfig, { models, log: call.request.log as ServerContext['log'] })
   const encode = aguiEncoder({ ...body, fileSources, reasoning: context.aguiReasoning })
-  const run = { input, answers: answersOf(body), keepsNested: false }
+  const run = { input, answers: answersOf(body), kept: 'conversation' as const }
   try {
     return await streamRun(call, reply, served, { ...run, contentType: CONTENT_TYPE, encode })
   } catch (error) {
@@ -61,7 +61,9 @@ type Asked = { readonly input: RunInput; readonly fileSources: () => WireItem | 
 function readInput(body: AguiRequest, { files }: ServerContext, { log }: FastifyRequest): Asked | UnusableInput {
   try {
     const request = selectInput(body)
-    return watchFiles(withFiles(toRunInput(request), request, { ...files, log: log as ServerContext['log'] }))
+    const callerOptions = callerOptionsOf(body)
+    const input = { ...toRunInput(request), ...(callerOptions && { callerOptions }) }
+    return watchFiles(withFiles(input, request, { ...files, log: log as ServerContext['log'] }))
   } catch (error) {
     if (error instanceof UnusableInput) return error
     throw error
