@@ -97,8 +97,13 @@ export class Installation {
       await old.exited
       this.pastOutput += old.output
     }
-    await this.#records?.declareDead(await this.#liveBoots())
+    await this.declareDeaths()
     return this.start(index, fault, environment)
+  }
+
+  /** Says at once who is dead, on PostgreSQL. */
+  async declareDeaths(): Promise<void> {
+    await this.#records?.declareDead(await this.#liveBoots())
   }
 
   /** What tools were called with, each time. */
