@@ -26,7 +26,7 @@ export function describeFault({ operation, point, nth, action }: Fault): string 
 
 export type ToServer =
   | { readonly type: 'arm'; readonly fault: Fault | null }
-  | { readonly type: 'violations' | 'active' | 'bootId'; readonly id: number }
+  | { readonly type: 'violations' | 'bootId' | 'heap'; readonly id: number }
   | { readonly type: 'rows'; readonly id: number; readonly query: string }
 
 export type FromServer =

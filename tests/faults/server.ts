@@ -77,7 +77,10 @@ async function carryOut(message: ToServer): Promise<void> {
 }
 
 async function answer(message: Exclude<ToServer, { type: 'arm' }>): Promise<unknown> {
-  if (message.type === 'active') return platform.executor.size
+  if (message.type === 'heap') {
+    globalThis.gc?.()
+    return process.memoryUsage().heapUsed
+  }
   if (message.type === 'bootId') return platform.replica.bootId
   if (message.type === 'rows') return db.run(queryRows, message.query)
   return db.run(checkInvariants, { settled: true })
