@@ -270,3 +270,30 @@ test('a call of an agent that was asked by another: the subagent is suspended, a
   expect([calls, warnings]).toEqual([[{ amount: 250 }], []])
   expect(server.provider.rejected).toEqual([])
 })
+
+test('a call of an agent to which the conversation was handed over: it goes on with the result, and with the next message', async () => {
+  const { refund, calls } = refunds()
+  const billing = new Agent({ name: 'Billing', instructions: 'Billing.', model: 'gpt-test', tools: [refund] })
+  const desk = new Agent({ name: 'Desk', instructions: 'Desk.', model: 'gpt-test' })
+  const server = await open({ solo: new Agency({ entryPoint: desk, flows: [[desk, billing, 'handoff']] }) }, [
+    toolCall('transfer_to_Billing'),
+    call(250),
+    text('Paid.'),
+    text('Anything else?'),
+  ])
+  const agent = aguiAgent({ server })
+  const [interrupt] = interruptsOf((await say(agent, 'Refund it.')).events)
+
+  const { events } = await say(agent, null, { resume: [yes(interrupt)] })
+  await say(agent, 'Thanks.')
+
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', result: 'Paid.' })
+  expect(calls).toEqual([{ amount: 250 }])
+  expect(server.provider.modelRequests.map(({ body }) => body['instructions'])).toEqual([
+    'Desk.',
+    'Billing.',
+    'Billing.',
+    'Billing.',
+  ])
+  expect(server.provider.rejected).toEqual([])
+})
