@@ -18,6 +18,7 @@ type Definition = {
   readonly sharedInstructions: string
   readonly maxTurns: number
   readonly runTimeoutMs: number
+  readonly summarizeHistory: unknown
   handoffsFrom(agent: string): readonly AgencyHandoff[]
 }
 
@@ -26,11 +27,12 @@ type Definition = {
  * text, not what they call; credentials, names for people and the agency's context are left out.
  */
 export function agencyVersion(agency: Definition): string {
-  const { agents, entryPoints, flows, sharedInstructions, maxTurns, runTimeoutMs } = agency
+  const { agents, entryPoints, flows, sharedInstructions, maxTurns, runTimeoutMs, summarizeHistory } = agency
   const definition = {
     sharedInstructions,
     maxTurns,
     runTimeoutMs,
+    summarizeHistory,
     entryPoints: entryPoints.map(({ name }) => name),
     agents: [...agents.values()].map((agent) => agentDefinition(agent, agency.handoffsFrom(agent.name))),
     flows: flows.map(flowDefinition),

@@ -127,6 +127,8 @@ export const chats = pgTable('chats', {
   createdByConsumer: text(),
   nextSeq: count().notNull().default(1),
   lastRunId: text(),
+  summary: text(),
+  summarizedSeq: count().notNull().default(0),
   deletedAt: time(),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),

@@ -25,7 +25,7 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
       AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
   emptyChats: sql`UPDATE chats SET deleted_at = now() WHERE id IN (SELECT id FROM chats WHERE last_run_id IS NULL
     AND deleted_at IS NULL AND created_at < now() - interval '30 days' LIMIT ${BATCH})`,
-  expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL WHERE id IN (SELECT c.id FROM chats c
+  expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL, summary = NULL WHERE id IN (SELECT c.id FROM chats c
     JOIN integrations i ON i.id = c.integration_id WHERE c.deleted_at IS NULL
       AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)
       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running','waiting')) LIMIT ${BATCH})`,
