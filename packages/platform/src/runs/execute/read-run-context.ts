@@ -82,30 +82,20 @@ export const contextColumns = {
       SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
         AND m.seq > (SELECT summarized_seq FROM chats c WHERE c.id = runs.chat_id)
       ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest) measured
-<<<<<<< HEAD
-    WHERE bytes <= ${sql.raw(String(HISTORY_BYTES))} OR run_id = runs.id)`,
-  hasFiles: sql<boolean>`EXISTS (SELECT 1 FROM mount_usage u WHERE u.integration_id = runs.integration_id AND u.file_count > 0)`,
-=======
     WHERE bytes <= coalesce((runs.input->'settings'->>'historyTokens')::int, ${sql.raw(String(HISTORY_TOKENS))}) * ${sql.raw(String(BYTES_PER_TOKEN))}
       OR run_id = runs.id)`,
   summarized: sql<Summarized>`(SELECT json_build_object('summary', summary, 'upTo', summarized_seq) FROM chats c WHERE c.id = runs.chat_id)`,
->>>>>>> 5c0ddda
+  hasFiles: sql<boolean>`EXISTS (SELECT 1 FROM mount_usage u WHERE u.integration_id = runs.integration_id AND u.file_count > 0)`,
   hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
 }
 
 type ContextRow = Pick<
   RunRow,
-<<<<<<< HEAD
-  Exclude<keyof typeof contextColumns, 'messages' | 'hasFiles' | 'hasAttachments' | 'remainingMs'>
-> & {
-  readonly messages: readonly StoredMessage[]
-  readonly hasFiles: boolean
-=======
-  Exclude<keyof typeof contextColumns, 'messages' | 'summarized' | 'hasAttachments' | 'remainingMs'>
+  Exclude<keyof typeof contextColumns, 'messages' | 'summarized' | 'hasFiles' | 'hasAttachments' | 'remainingMs'>
 > & {
   readonly messages: readonly StoredMessage[]
   readonly summarized: Summarized
->>>>>>> 5c0ddda
+  readonly hasFiles: boolean
   readonly hasAttachments: boolean
   readonly remainingMs: number
 }
@@ -126,33 +116,12 @@ export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Arra
     ...message,
     attachments: (bySeq.get(message.seq) ?? []).map((row) => contextAttachment(row, dataKey)),
   }))
-<<<<<<< HEAD
-  const { id: runId, chatId, integrationId, agent, input, hasFiles, remainingMs } = run
+  const { id: runId, chatId, integrationId, agent, input, hasFiles, remainingMs, summarized } = run
   const userId = signInUserOf(run)
   const { userContext, given } = openContext(run, dataKey)
   const recorded = run.attempt > 1 ? await readRecordedRun(tx, { ownerId: run.ownerId, runId }) : null
   const known = { runId, chatId, integrationId, agent, userId, input, hasFiles, remainingMs }
-  return { ...known, userContext, given, history, recorded }
-=======
-  const { id: runId, chatId, integrationId, agent, input, remainingMs, summarized } = run
-  const userId = signInUserOf(run)
-  const { userContext, given } = openContext(run, dataKey)
-  const recorded = run.attempt > 1 ? await readRecordedRun(tx, { ownerId: run.ownerId, runId }) : null
-  return {
-    runId,
-    chatId,
-    integrationId,
-    agent,
-    userId,
-    input,
-    userContext,
-    given,
-    history,
-    summarized,
-    remainingMs,
-    recorded,
-  }
->>>>>>> 5c0ddda
+  return { ...known, userContext, given, history, summarized, recorded }
 }
 
 /** The messages from the first one of a user: what is left of a turn whose beginning is missing may be an output without its call. */
