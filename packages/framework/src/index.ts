@@ -77,6 +77,7 @@ export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'
 export type { CallerFunction, CallerOptions, RunInput } from './run/run-input.ts'
 export { type AgencyContext, createRunContext, type RunContext, type ToolContext } from './agency/run-context.ts'
+export { SharedState, sharedStateProblem } from './agency/shared-state.ts'
 export { limitedResult, limitedText, MAX_OUTPUT_CHARACTERS } from './loop/limited-output.ts'
 export { type FunctionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './agency/function-tool.ts'
 export {

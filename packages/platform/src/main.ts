@@ -7,13 +7,13 @@ import {
   readOptions,
   type RunEnvironment,
 } from '@bureau/framework'
-import { createLogger, GuessLimiter, type Logger, openLocalFileStore, RateLimiter } from '@bureau/runtime'
+import { createLogger, GuessLimiter, type Logger, RateLimiter } from '@bureau/runtime'
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { createApp } from './app.ts'
 import { type AttachmentAccess, createAttachmentAccess } from './attachments/attachment-access.ts'
 import { BlobStore } from './attachments/blob-store.ts'
-import { openBackends } from './backends.ts'
+import { openBackends, openFileStores } from './backends.ts'
 import { closeToOthers } from './close-to-others.ts'
 import { RunExecutor } from './runs/execute/run-executor.ts'
 import { executeRun } from './runs/execute/execute-run.ts'
@@ -123,9 +123,7 @@ export async function equipPlatform(
   const listener: ControlListener = { store }
   const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
   const { logs, control } = backends
-  const blobs = await openBlobs(config)
-  const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
-  const mounts = new AgencyMounts({ dataFolder: config.dataFolder, openStore: openLocalFileStore })
+  const stored = await openFiles(config, log)
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
@@ -138,7 +136,7 @@ export async function equipPlatform(
     logs,
     log,
     execute: async (run) => {
-      await executeRun(run, { ...config, store, agencies, signIns, attachmentAccess, blobs, mounts, log })
+      await executeRun(run, { ...config, ...stored, store, agencies, signIns, attachmentAccess, log })
       webhooks.wake()
     },
   })
@@ -155,9 +153,7 @@ export async function equipPlatform(
     control,
     executor,
     attachmentAccess,
-    blobs,
-    mounts,
-    staged,
+    ...stored,
     webhooks,
     signIns,
     log,
@@ -173,8 +169,17 @@ export async function equipPlatform(
     await webhooks.close()
     await signIns.close()
     await backends.close()
+    stored.files.close()
   })
   return { platform, app }
+}
+
+type StoredFiles = Pick<Platform, 'files' | 'blobs' | 'staged' | 'mounts'>
+
+async function openFiles({ filesUrl, dataFolder }: PlatformConfig, log: Logger): Promise<StoredFiles> {
+  const files = await openFileStores(filesUrl ?? dataFolder, log)
+  const [blobs, uploads] = await Promise.all([files.open('blobs'), files.open('uploads')])
+  return { files, blobs: new BlobStore(blobs), staged: new StagedUploads(uploads), mounts: new AgencyMounts(files) }
 }
 
 type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'webhooks' | 'log'>
@@ -218,12 +223,6 @@ function announceLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform
   log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended: nobody goes on with them')
   // Whoever is not reached looks by itself a little later.
   for (const { runId } of runs) logs.nudge(runId).catch(() => {})
-}
-
-/** On the data folder: with several processes, a volume that they share. */
-async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
-  const directory = path.join(dataFolder, 'blobs')
-  return new BlobStore(await openLocalFileStore({ directory, stagingDirectory: path.join(dataFolder, 'staging') }))
 }
 
 /** What another process, or this one, has to say. */

@@ -53,3 +53,8 @@ export function systemNote(text: string): WireItem {
 export function callIdOf({ call_id: callId, id }: WireItem): string {
   return callId ?? id ?? ''
 }
+
+/** Tells an item of a conversation apart from the others. */
+export function keyOf({ type, call_id: callId, id }: WireItem): string {
+  return `${type ?? 'message'} ${callId ?? id ?? ''}`
+}

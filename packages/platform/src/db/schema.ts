@@ -345,6 +345,7 @@ export const uploads = pgTable('uploads', {
   path: text().notNull(),
   declaredBytes: count().notNull(),
   receivedBytes: count().notNull().default(0),
+  parts: text().array().notNull().default([]),
   sha256: bytea('sha256'),
   contentType: text(),
   tokenHash: bytea().notNull(),

@@ -185,7 +185,7 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     control: run.control,
     approvals: { lifeMs: options.approvalMs },
     // Agents of an integration without files need no tools for them.
-    tools: (await options.mounts.isEmpty({ ownerId, integrationId: context.integrationId })) ? [] : mountTools(mount),
+    tools: context.hasFiles || context.input.sandboxFiles.length > 0 ? mountTools(mount) : [],
     maxTurns: settings.maxTurns,
     timeoutMs: resume ? Math.max(1, context.remainingMs) : settings.runTimeoutSeconds * 1_000,
     onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
