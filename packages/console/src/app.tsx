@@ -17,7 +17,7 @@ import type { RunsSearch } from './runs/runs-page.tsx'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
 import { RequestFailed } from './server/request.ts'
-import { FirstDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
+import { FirstDoor, GuideDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
 import { FirstPartner } from './shell/first-partner.tsx'
 import { Shell } from './shell/shell.tsx'
 import { Empty } from './ui/page.tsx'
@@ -49,6 +49,7 @@ const home = createRoute({
 
 const server = createRoute({ getParentRoute: () => root, id: 'server', component: ServerDoor })
 const platform = createRoute({ getParentRoute: () => root, path: '/platform', component: PlatformDoor })
+const guide = createRoute({ getParentRoute: () => root, path: '/guide', component: GuideDoor })
 
 /** The first agency, where none is named. Nothing is known of the agencies before somebody has signed in. */
 const toFirst = (to: '/play/$agency' | '/graph/$agency') => async (): Promise<void> => {
@@ -142,6 +143,20 @@ const inbox = createRoute({
   path: '/inbox',
   component: lazyRouteComponent(() => import('./inbox/inbox-page.tsx'), 'InboxPage'),
 })
+const guideHome = createRoute({
+  getParentRoute: () => guide,
+  path: '/',
+  component: lazyRouteComponent(() => import('./guide/guide-page.tsx'), 'GuideHome'),
+})
+const guidePage = createRoute({
+  getParentRoute: () => guide,
+  path: '/$',
+  validateSearch: ({ at }: Record<string, unknown>): { readonly at?: string } => {
+    const anchor = text(at)
+    return anchor === undefined ? {} : { at: anchor }
+  },
+  component: lazyRouteComponent(() => import('./guide/guide-page.tsx'), 'GuidePage'),
+})
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -156,6 +171,7 @@ const router = createRouter({
     server.addChildren([graph, graphAgency, runs, run, compare]),
     platform.addChildren(platformPages),
     inbox,
+    guide.addChildren([guideHome, guidePage]),
     settings,
   ]),
   // Behind the #, so that one page serves all addresses, whatever a proxy puts before it.

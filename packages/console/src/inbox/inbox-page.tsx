@@ -8,6 +8,7 @@ import { useChats } from '../chats/use-chats.ts'
 import { useWaitingRuns } from '../server/approvals.ts'
 import { useCredentials } from '../server/credentials.ts'
 import { factsQuery, useServerAccess, useServerRoutes } from '../server/queries.ts'
+import { isRefusal } from '../server/request.ts'
 import { recentRunsQuery } from '../server/run-queries.ts'
 import { moment } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
@@ -26,7 +27,7 @@ export function InboxPage() {
   return (
     <Page title="Inbox" about="Calls of tools that wait until somebody has decided on them.">
       {waiting.isLoading && <Loading />}
-      {waiting.error && <Failure error={waiting.error} retry={() => void waiting.refetch()} />}
+      {waiting.error && <Problem error={waiting.error} retry={() => void waiting.refetch()} />}
       {isEmpty && !waiting.isLoading && (
         <Empty icon="inbox" title="Nothing waits for you">
           A tool with <code>needsApproval</code> waits until somebody has approved or rejected its call.
@@ -39,6 +40,21 @@ export function InboxPage() {
       </div>
       <SignInHints isLocked={access === 'locked'} />
     </Page>
+  )
+}
+
+/** Why it is not known what waits on the platform. */
+function Problem({ error, retry }: { readonly error: Error; readonly retry: () => void }) {
+  return (
+    <>
+      <Failure error={error} retry={retry} />
+      {isRefusal(error, 403) && (
+        <p className="mt-2 text-[13px] text-soft">
+          Runs of the platform are shown to API keys with the scope <code>runs</code>; to decide takes{' '}
+          <code>runs:approve</code>.
+        </p>
+      )}
+    </>
   )
 }
 

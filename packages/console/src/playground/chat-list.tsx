@@ -67,13 +67,19 @@ function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => vo
           </button>
           <IconButton
             icon="trash"
-            label={`Delete ${title}`}
+            label={platform ? `Take ${title} off this list` : `Delete ${title}`}
             className="opacity-0 group-hover/chat:opacity-100 focus-visible:opacity-100"
             onClick={() => void remove(id)}
           />
         </div>
       ))}
-      {chats.length === 0 && <p className="px-2 text-xs text-soft">Chats stay in this browser.</p>}
+      {chats.length === 0 && (
+        <p className="px-2 text-xs text-soft">
+          {side.on === 'platform'
+            ? 'What begins here is listed here. The platform keeps the chats.'
+            : 'Chats stay in this browser.'}
+        </p>
+      )}
     </div>
   )
 }

@@ -10,7 +10,6 @@ import { Menu } from '../ui/menu.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
 import { type PartnerAgent, usePartners } from './partner.ts'
-import { testOf } from './save-as-test.ts'
 import { type Panel, renewed, type Side, usePlace } from './place.ts'
 
 type Props = {
@@ -115,8 +114,9 @@ function Panels({ side, view: { chat } }: Pick<Props, 'side' | 'view'>) {
   const { data: facts } = useQuery(factsQuery)
   const { panel, toggle, toBeside } = usePlace()
   const isOwn = side.on === undefined
-  const saveTest = (): void => {
+  const saveTest = async (): Promise<void> => {
     if (!chat.turns.some(({ status }) => status === 'completed')) return failedToast('Nothing was answered yet.')
+    const { testOf } = await import('./save-as-test.ts')
     const { name, text } = testOf(chat, facts?.agencies === 'token')
     saveFile(name, text)
   }
@@ -138,7 +138,7 @@ function Panels({ side, view: { chat } }: Pick<Props, 'side' | 'view'>) {
         label="More about this chat"
         items={[
           { label: 'Compare with another', icon: 'chat', act: () => toBeside(renewed(side)) },
-          { label: 'Save as a test', icon: 'check', act: saveTest },
+          { label: 'Save as a test', icon: 'check', act: () => void saveTest().catch(failedToast) },
           { label: 'Export', icon: 'download', act: () => saveFile(`chat-${chat.id}.json`, pretty(chat)) },
         ]}
       />

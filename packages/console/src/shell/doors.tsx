@@ -62,3 +62,9 @@ export function FirstDoor() {
     </Door>
   )
 }
+
+/** The guide: a self-hosted server shows it to those who have its token, the platform to everybody. */
+export function GuideDoor() {
+  const { data: facts } = useQuery(factsQuery)
+  return facts?.agencies === 'none' ? <Outlet /> : <ServerDoor />
+}

@@ -30,7 +30,13 @@ const PLATFORM: Section = {
   ],
 }
 
-const OTHERS: Section = { label: null, items: [{ to: '/settings', label: 'Settings', icon: 'settings' }] }
+const OTHERS: Section = {
+  label: null,
+  items: [
+    { to: '/guide', label: 'Guide', icon: 'file' },
+    { to: '/settings', label: 'Settings', icon: 'settings' },
+  ],
+}
 
 /** What this server has pages for. */
 export function useSections(): readonly Section[] {

@@ -79,23 +79,7 @@ function Member({ name, schema, isRequired, value, set }: MemberProps) {
     )
   }
   if (choices) {
-    return (
-      <label className="block text-[13px] font-medium">
-        {about.label}
-        <select
-          className="input mt-1"
-          value={value == null ? '' : JSON.stringify(value)}
-          onChange={({ target }) => set(target.value === '' ? nothing : JSON.parse(target.value))}
-        >
-          <option value="">–</option>
-          {choices.map((choice) => (
-            <option key={JSON.stringify(choice)} value={JSON.stringify(choice)}>
-              {String(choice)}
-            </option>
-          ))}
-        </select>
-      </label>
-    )
+    return <Choice label={about.label} choices={choices} value={value} set={(next) => set(next ?? nothing)} />
   }
   if (type === 'number' || type === 'integer') {
     const read = (text: string): unknown => (text === '' ? nothing : Number(text))
@@ -115,6 +99,30 @@ function Member({ name, schema, isRequired, value, set }: MemberProps) {
     return <TextArea {...about} rows={1} value={text} onChange={(event) => set(read(event.target.value))} />
   }
   return <JsonMember {...about} value={value} set={(next) => set(next ?? nothing)} />
+}
+
+type ChoiceProps = Pick<MemberProps, 'value' | 'set'> & { readonly label: string; readonly choices: readonly unknown[] }
+
+function Choice({ label, choices, value, set }: ChoiceProps) {
+  // What was given is shown, also when it is not allowed.
+  const shown = value == null || choices.includes(value) ? choices : [...choices, value]
+  return (
+    <label className="block text-[13px] font-medium">
+      {label}
+      <select
+        className="input mt-1"
+        value={value == null ? '' : JSON.stringify(value)}
+        onChange={({ target }) => set(target.value === '' ? undefined : JSON.parse(target.value))}
+      >
+        <option value="">–</option>
+        {shown.map((choice) => (
+          <option key={JSON.stringify(choice)} value={JSON.stringify(choice)}>
+            {String(choice)}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
 }
 
 type JsonProps = Pick<MemberProps, 'value' | 'set'> & { readonly label: string; readonly hint: string | undefined }
