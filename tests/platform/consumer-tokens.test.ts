@@ -12,7 +12,7 @@ const titled = (routes: readonly Route[]) => routes.map((route) => [`${route.met
 const guarded = ROUTES.filter(({ scope }) => scope !== null)
 
 const APP = 'https://app.example.com'
-const SCOPES = ['chat', 'read', 'upload'] as const
+const SCOPES = ['chat', 'read', 'upload', 'approve'] as const
 
 /** The only routes for pages of consumers; whoever adds one adds it here. */
 const FOR_CONSUMERS: Readonly<Record<string, (typeof SCOPES)[number]>> = {
@@ -23,6 +23,8 @@ const FOR_CONSUMERS: Readonly<Record<string, (typeof SCOPES)[number]>> = {
   cancelRun: 'chat',
   followRun: 'chat',
   followRunText: 'chat',
+  listApprovals: 'chat',
+  decideApprovals: 'approve',
   getChatStatus: 'read',
   listChats: 'read',
   getChat: 'read',

@@ -4,5 +4,6 @@ export { type AskedRun, type FaceAgency, type FaceHost, type FaceRun, type FaceR
 export { mcpRoutes } from './mcp/mcp-face.ts'
 export type { McpTool } from './mcp/mcp-server.ts'
 export { MemoryResponseStore } from './open-responses/response-store.memory.ts'
+export { FunctionName, MAX_FUNCTIONS, Parameters } from './openai/caller-functions.ts'
 export { openAiFaces } from './openai-faces.ts'
 export { Threads } from './threads.ts'

@@ -1,6 +1,7 @@
 import { editProblem } from '@bureau/framework'
 import { DecideApprovals, type RunApproval, RunApprovals, type ServiceError } from '@bureau/protocol'
 import { type Answered, ok, param } from '@bureau/runtime'
+import { reachOf } from '../caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { refusalOf } from '../http/parse-input.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
@@ -13,6 +14,7 @@ export const approvalRoutes: readonly Route[] = [
       method: 'GET',
       url: '/v1/runs/:runId/approvals',
       id: 'listApprovals',
+      consumer: 'chat',
       tag: 'Runs',
       summary: 'List the calls of a run about which a person decides',
       scope: 'runs',
@@ -27,33 +29,41 @@ export const approvalRoutes: readonly Route[] = [
       method: 'POST',
       url: '/v1/runs/:runId/approvals',
       id: 'decideApprovals',
+      consumer: 'approve',
       tag: 'Runs',
       summary: 'Decide about calls that wait',
       description:
         'The run goes on when all its calls are decided about; follow it behind the last event that was received. The same ' +
-        'decision again is answered alike.',
+        'decision again is answered alike. Consumer tokens decide about their own runs, and about the tools in ' +
+        '`consumerApprovals` of the integration.',
       scope: 'runs:approve',
       body: DecideApprovals,
       listBody: true,
       examples: { request: EXAMPLES.decisions, response: EXAMPLES.approvals },
       success: { 200: RunApprovals },
-      errors: ['run_not_found', 'approval_not_found', 'approval_decided', 'approval_expired', 'run_not_waiting'],
+      errors: [
+        'run_not_found',
+        'insufficient_scope',
+        'approval_not_found',
+        'approval_decided',
+        'approval_expired',
+        'run_not_waiting',
+      ],
     },
     decide,
   ),
 ]
 
 async function list({ platform, caller, ...call }: Call): Promise<Answered<200, RunApprovals>> {
-  const { ownerId, integrationIds } = caller
   const runId = param(call, 'runId')
-  const { approvals } = await platform.store.db.run(listApprovals, { ownerId, integrationIds, runId })
+  const { approvals } = await platform.store.db.run(listApprovals, { ...reachOf(caller), runId })
   return ok({ approvals })
 }
 
 async function decide(call: Call<unknown, DecideApprovals>): Promise<Answered<200, RunApprovals>> {
   const { platform, caller, body } = call
-  const { ownerId, integrationIds, keyId: decidedBy } = caller
-  const run = { ownerId, integrationIds, runId: param(call, 'runId') }
+  const { keyId: decidedBy } = caller
+  const run = { ...reachOf(caller), runId: param(call, 'runId') }
   const { db } = platform.store
   const open = await db.run(listApprovals, run)
   await requireUsable(call, open)

@@ -107,6 +107,7 @@ export const EXAMPLES = {
         arguments: '{"amount":250}',
         agent: 'Clerk',
         edit: false,
+        approver: 'owner',
         expiresAt: '2026-11-27T22:10:11.000Z',
         decision: {
           approve: false,

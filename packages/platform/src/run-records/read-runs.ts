@@ -7,10 +7,10 @@ import { findRun, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
 
-/** As for chats. */
-type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
+/** What a restricted API key or a consumer may see, as for chats. A run of others does not exist for them. */
+export type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
-const isSeen = (run: RunRow, { integrationIds, consumerId }: Reach): boolean =>
+export const isSeen = (run: RunRow, { integrationIds, consumerId }: Reach): boolean =>
   (!integrationIds || integrationIds.includes(run.integrationId)) &&
   (consumerId === undefined || run.consumerId === consumerId)
 

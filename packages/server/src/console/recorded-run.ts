@@ -14,7 +14,7 @@ type Root = Parameters<RunObserver>[0]
 type PartOfRun = Exclude<RunStep, { kind: 'run' }>
 type Step = { -readonly [Member in keyof RecentRunStep]: RecentRunStep[Member] }
 
-type RecordedRunOptions = { readonly showsPrompts: boolean; readonly onGrown: () => void }
+type RecordedRunOptions = { readonly showsPrompts: boolean; readonly onGrown: (by: number) => void }
 
 /** One run while it is recorded, and what is kept of it. */
 export class RecordedRun {
@@ -159,8 +159,9 @@ export class RecordedRun {
   }
 
   #grow(by: number): void {
+    if (this.#stopped) return
     this.#length += by
-    this.#options.onGrown()
+    this.#options.onGrown(by)
   }
 
   #elapsedMs(): number {

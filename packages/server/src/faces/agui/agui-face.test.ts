@@ -240,7 +240,7 @@ describe('what the agent is asked', () => {
     expect(input.map(({ type, role }) => type ?? role)).toEqual(['message', 'function_call', 'function_call_output'])
   })
 
-  test('instructions, user context and client config reach the run; state, tools and context do not', async () => {
+  test('instructions, user context and client config reach the run; state and context do not', async () => {
     const seen: unknown[] = []
     const peek = tool({
       name: 'peek',
@@ -269,7 +269,7 @@ describe('what the agent is asked', () => {
     expect(seen).toEqual(['gold'])
     expect(body['instructions']).toContain('Answer in French.')
     expect(body['model']).toBe('gpt-other')
-    expect(JSON.stringify(body)).not.toMatch(/secretState|secretContext|frontend/)
+    expect(JSON.stringify(body)).not.toMatch(/secretState|secretContext/)
   })
 
   test.each([

@@ -15,7 +15,7 @@ import { streamRun } from '../stream-run.ts'
 import { UnusableInput } from './content-parts.ts'
 import { aguiEncoder, refusedRun } from './encode.ts'
 import { AguiRequest, readAguiRequest } from './read-request.ts'
-import { answersOf, selectInput } from './select-input.ts'
+import { answersOf, callerOptionsOf, selectInput } from './select-input.ts'
 
 /** The AG-UI protocol at `/<agency>/<route>`. */
 export function aguiFace(route: string): Face {
@@ -61,7 +61,9 @@ type Asked = { readonly input: RunInput; readonly fileSources: () => WireItem | 
 function readInput(body: AguiRequest, { files }: ServerContext, { log }: FastifyRequest): Asked | UnusableInput {
   try {
     const request = selectInput(body)
-    return watchFiles(withFiles(toRunInput(request), request, { ...files, log: log as ServerContext['log'] }))
+    const callerOptions = callerOptionsOf(body)
+    const input = { ...toRunInput(request), ...(callerOptions && { callerOptions }) }
+    return watchFiles(withFiles(input, request, { ...files, log: log as ServerContext['log'] }))
   } catch (error) {
     if (error instanceof UnusableInput) return error
     throw error

@@ -55,7 +55,7 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
     case 'run.error':
       return rawFrame(event)
     case 'run.ended':
-      return items.settle(event.status) + runEnded(event, run)
+      return items.settle(event.status) + runEnded(event, run, items.clientIdsOf(event.caller_calls))
     default:
       return NO_FRAME[event.type]
   }
@@ -86,7 +86,7 @@ function runStarted({ threadId, runId, parentRunId }: AguiRun): string {
  * The last event: a failed run has no `RUN_FINISHED`, nor has a cancelled one for clients that do not know this outcome. For
  * them it would be a success, or not legal.
  */
-function runEnded(ended: RunEnded, run: AguiRun): string {
+function runEnded(ended: RunEnded, run: AguiRun, pendingToolCallIds: readonly string[]): string {
   const { threadId, runId } = run
   const usage = usageOf(ended)
   if (ended.status === 'failed') {
@@ -96,8 +96,11 @@ function runEnded(ended: RunEnded, run: AguiRun): string {
   if (ended.status === 'cancelled' && !knowsAll(run)) {
     return frame({ type: EventType.RUN_ERROR, message: 'The run was cancelled.', code: 'cancelled', ...usage })
   }
+  if (ended.status === 'cancelled')
+    return frame({ type: EventType.RUN_FINISHED, threadId, runId, outcome: { type: 'cancelled' }, ...usage })
   const result = ended.output === null || ended.output === undefined ? {} : { result: ended.output }
-  const outcome = { type: ended.status === 'cancelled' ? 'cancelled' : 'success' } as const
+  const pending = knowsAll(run) && pendingToolCallIds.length > 0 ? { pendingToolCallIds: [...pendingToolCallIds] } : {}
+  const outcome = { type: 'success' as const, ...pending }
   return frame({ type: EventType.RUN_FINISHED, threadId, runId, ...result, outcome, ...usage })
 }
 

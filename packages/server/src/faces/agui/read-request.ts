@@ -9,9 +9,11 @@ import {
   ToolMessageSchema,
   UserMessageSchema,
 } from '@ag-ui/core/schemas'
+import { FunctionName, MAX_FUNCTIONS, Parameters } from '@bureau/faces'
 import { RunRequest, type WireItem } from '@bureau/protocol'
 import { z } from 'zod'
 import { parseBody } from '../../http/invalid-body.ts'
+import { isHostedTool } from './hosted-calls.ts'
 
 /** A part of a message. Its kind is checked where it is converted, because older clients have kinds of their own. */
 export const AguiPart = z.looseObject({ type: z.string() })
@@ -44,6 +46,27 @@ const ResumeEntry = z.discriminatedUnion('status', [
   z.looseObject({ interruptId: z.string(), status: z.literal('cancelled') }),
 ])
 
+/** A tool of the page: its calls end the run, and the page carries them out. */
+const PageTool = z.looseObject({
+  name: FunctionName.refine((name) => !isHostedTool(name), 'is the name of a tool of the model provider'),
+  description: z.string(),
+  parameters: Parameters.optional(),
+})
+
+const PageTools = z
+  .array(PageTool)
+  .max(MAX_FUNCTIONS)
+  .superRefine((tools, context) => {
+    const names = new Set<string>()
+    for (const [index, { name }] of tools.entries()) {
+      if (names.has(name)) {
+        const message = `there are two tools named "${name}"`
+        context.addIssue({ code: 'custom', path: [index, 'name'], message })
+      }
+      names.add(name)
+    }
+  })
+
 /** Repeated in the events of the run. */
 const Identifier = z.string().max(1_024)
 
@@ -60,7 +83,7 @@ const BUREAU_FIELDS = {
 /**
  * Body of `get_response_stream` in AG-UI mode: the protocol's run input plus fields of ours.
  *
- * `tools`, `context` and `forwardedProps` are accepted and not used, `state` is only repeated. As AG-UI 1.0 has it, only `threadId`,
+ * `context` and `forwardedProps` are accepted and not used, `state` is only repeated. As AG-UI 1.0 has it, only `threadId`,
  * `runId` and `messages` must be there.
  */
 export const AguiRequest = RunAgentInputSchema.extend({
@@ -69,6 +92,7 @@ export const AguiRequest = RunAgentInputSchema.extend({
   resume: z.array(ResumeEntry).max(128).optional(),
   parentRunId: Identifier.optional(),
   messages: z.array(AguiMessage).max(MAX_MESSAGES),
+  tools: PageTools.optional(),
   ...RunRequest.pick(BUREAU_FIELDS).shape,
 })
 export type AguiRequest = z.infer<typeof AguiRequest>

@@ -1,3 +1,4 @@
+import type { CallerOptions } from '@bureau/framework'
 import { type Message, type RunRequest, withoutMetadata } from '@bureau/protocol'
 import type { Answers } from '../../approvals/approvals.ts'
 import type { AguiMessage, AguiRequest } from './read-request.ts'
@@ -60,6 +61,17 @@ function currentMessage(items: readonly Readonly<Record<string, unknown>>[]): Ru
   if (items.length === 1 && only?.['role'] === 'user' && typeof only['content'] === 'string') return only['content']
   return items.map((item) => ({ ...item }))
 }
+
+/** The page's own tools, as functions that the caller of the run carries out. */
+export function callerOptionsOf({ tools = [] }: AguiRequest): CallerOptions | undefined {
+  if (tools.length === 0) return undefined
+  const functions = tools.map(({ name, description, parameters }) => {
+    return { name, description, parameters: { ...NO_PARAMETERS, ...parameters }, strict: false }
+  })
+  return { functions }
+}
+
+const NO_PARAMETERS = { type: 'object', properties: {} } as const
 
 /** What was decided about calls that wait. The protocol wants all of them decided at once, and forgives repetitions. */
 export function answersOf({ resume }: AguiRequest): Answers {
