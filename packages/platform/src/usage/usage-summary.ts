@@ -150,7 +150,7 @@ async function cutsOf(tx: Tx, { groupBy, from, to, timeZone }: SummaryRequest): 
     SELECT extract(epoch FROM day AT TIME ZONE ${timeZone}::text)::float8 * 1000 AS at FROM generate_series(
       date_trunc('day', ${from}::timestamptz AT TIME ZONE ${timeZone}::text) + interval '1 day',
       coalesce(${to ?? null}::timestamptz, now()) AT TIME ZONE ${timeZone}::text, interval '1 day') AS day`)
-  return [...ends, ...rows.map(({ at }) => Number(at))]
+  return [...ends, ...rows.map(({ at }) => at)]
 }
 
 /** The beginnings of the stretches that are cut. */
@@ -178,7 +178,7 @@ function keptSums(request: SummaryRequest, level: Kept, cuts: Cuts, cutIn?: Kept
   const { table, begins, type } = level
   const rows = cutIn ? inCut(request, { table, begins, in: cutIn }, cuts) : sql`${table}`
   const isUncut = sql`${begins} <> ALL (${times(cutUnits(level, cuts), type)})`
-  return sql`SELECT ${keyOf(request, { beginsAt: begins, ...table })}, ${KEPT} FROM ${rows}
+  return sql`SELECT ${keyOf(request, begins, table)}, ${KEPT} FROM ${rows}
     WHERE ${and(isReached(request, table), cutIn ? undefined : isWithin(request, begins, type), isUncut, isOf(request, table))}`
 }
 
@@ -186,7 +186,7 @@ function keptSums(request: SummaryRequest, level: Kept, cuts: Cuts, cutIn?: Kept
 function recentSums(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
   const { beginsAt } = usageDeltas
   const which = and(isWithin(request, beginsAt), isUncut(beginsAt, finest, cuts), isOf(request, usageDeltas))
-  return sql`SELECT ${keyOf(request, usageDeltas)}, ${KEPT} FROM ${usageDeltas}
+  return sql`SELECT ${keyOf(request, beginsAt, usageDeltas)}, ${KEPT} FROM ${usageDeltas}
     WHERE ${and(isReached(request, usageDeltas), which)}`
 }
 
@@ -215,8 +215,8 @@ function openRuns(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
 }
 
 function countRuns(request: SummaryRequest, rows: SQL, which?: SQL): SQL {
-  const { createdAt: beginsAt, integrationId, consumerId } = runs
-  const key = keyOf(request, { beginsAt, integrationId, consumerId, model: usageEntries.model })
+  const { createdAt, integrationId, consumerId } = runs
+  const key = keyOf(request, createdAt, { integrationId, consumerId, model: usageEntries.model })
   const join = sql.raw(request.groupBy === 'model' ? 'JOIN' : 'LEFT JOIN')
   // How few runs these are is not known to a planner: each is to look up its own calls.
   return sql`SELECT ${key}, ${COUNTED} FROM ${rows} ${join} LATERAL
@@ -227,12 +227,12 @@ function countRuns(request: SummaryRequest, rows: SQL, which?: SQL): SQL {
 const isUncut = (time: Column, finest: Kept, cuts: Cuts): SQL =>
   sql`date_bin(${millis(finest.unitMs)}, ${time}, 'epoch') <> ALL (${times(cutUnits(finest, cuts))})`
 
-type Keyed = { readonly integrationId: Column } & { readonly [name in 'beginsAt' | 'consumerId' | 'model']?: Column }
+type Keyed = { readonly integrationId: Column; readonly consumerId?: Column; readonly model?: Column }
 
-function keyOf({ groupBy, timeZone }: SummaryRequest, { beginsAt, integrationId, consumerId, model }: Keyed): SQL {
+function keyOf({ groupBy, timeZone }: SummaryRequest, at: Column, { integrationId, consumerId, model }: Keyed): SQL {
   switch (groupBy) {
     case 'day':
-      return sql`(${beginsAt} AT TIME ZONE ${timeZone}::text)::date`
+      return sql`(${at} AT TIME ZONE ${timeZone}::text)::date`
     case 'integration':
       return sql`${integrationId}`
     case 'consumer':
