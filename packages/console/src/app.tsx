@@ -98,6 +98,12 @@ const run = createRoute({
   path: '/runs/$run',
   component: lazyRouteComponent(() => import('./runs/run-page.tsx'), 'RunPage'),
 })
+const compare = createRoute({
+  getParentRoute: () => server,
+  path: '/runs/$run/compare/$other',
+  component: lazyRouteComponent(() => import('./runs/compare-page.tsx'), 'ComparePage'),
+})
+
 /** A page of the platform; what it is about is in its search. */
 const platformPage = <const Path extends string>(
   path: Path,
@@ -147,7 +153,7 @@ const router = createRouter({
     home,
     play,
     playAgency,
-    server.addChildren([graph, graphAgency, runs, run]),
+    server.addChildren([graph, graphAgency, runs, run, compare]),
     platform.addChildren(platformPages),
     inbox,
     settings,

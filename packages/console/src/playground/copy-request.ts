@@ -69,7 +69,7 @@ console.log(usage)
 }
 
 /** The client that a request needs. */
-function clientCode({ url, integration, token }: Omit<Request, 'body' | 'route'>): string {
+export function clientCode({ url, integration, token }: Omit<Request, 'body' | 'route'>): string {
   const members = [
     `url: '${url}'`,
     ...(integration === undefined ? [] : [`integration: '${integration}'`]),

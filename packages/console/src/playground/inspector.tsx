@@ -6,18 +6,27 @@ import { Loading } from '../ui/page.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
 import type { ChatSession, LoggedEvent } from '../chats/chat-session.ts'
 import { useSession } from '../chats/sessions.ts'
+import type { ToolCall } from '../parts/tool-card.tsx'
 import { type Panel, type Side, usePlace } from './place.ts'
 
+const ToolPanel = lazy(() => import('./tool-panel.tsx').then(({ ToolPanel }) => ({ default: ToolPanel })))
 const AgencyGraph = lazy(() =>
   import('../graph/agency-graph.tsx').then(({ AgencyGraph }) => ({ default: AgencyGraph })),
 )
 
-type Props = { readonly panel: Panel; readonly side: Side; readonly session: ChatSession }
+type Props = {
+  readonly panel: Panel
+  readonly side: Side
+  readonly session: ChatSession
+  /** The call that is to be made again. */
+  readonly again: ToolCall | undefined
+}
 
 const TITLES: Readonly<Record<Panel, string>> = { events: 'Events', graph: 'Graph', tools: 'Tools' }
 
 /** What lies behind a chat: the events of its runs, or where in the agency they are. */
-export function Inspector({ panel, side, session }: Props) {
+export function Inspector({ panel, side, session, again }: Props) {
+  const { options } = useSession(session).chat
   const { toggle } = usePlace()
   const title = TITLES[panel]
   return (
@@ -30,13 +39,13 @@ export function Inspector({ panel, side, session }: Props) {
         <IconButton icon="close" label="Close" onClick={() => toggle(panel)} />
       </div>
       <div className="min-h-0 flex-1">
-        {panel === 'events' ? (
-          <Events session={session} />
-        ) : (
-          <Suspense fallback={<Loading />}>
-            <AgencyGraph agency={side.agency} session={session} />
-          </Suspense>
-        )}
+        <Suspense fallback={<Loading />}>
+          {panel === 'events' && <Events session={session} />}
+          {panel === 'graph' && <AgencyGraph agency={side.agency} session={session} />}
+          {panel === 'tools' && (
+            <ToolPanel key={JSON.stringify(again)} agency={side.agency} context={options.context} again={again} />
+          )}
+        </Suspense>
       </div>
     </aside>
   )

@@ -1,11 +1,16 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ChatSession, SessionView } from '../chats/chat-session.ts'
+import { factsQuery } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { IconButton } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
+import { pretty } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
+import { saveFile } from '../ui/save-file.ts'
+import { failedToast } from '../ui/toasts.tsx'
 import { type PartnerAgent, usePartners } from './partner.ts'
+import { testOf } from './save-as-test.ts'
 import { type Panel, renewed, type Side, usePlace } from './place.ts'
 
 type Props = {
@@ -40,7 +45,7 @@ export function PaneHeader({ session, view, side, change, agents, entry, showOpt
         </span>
       )}
       <span className="flex-1" />
-      {isSingle ? <Panels side={side} /> : <BesideButtons side={side} showOptions={showOptions} />}
+      {isSingle ? <Panels side={side} view={view} /> : <BesideButtons side={side} showOptions={showOptions} />}
     </header>
   )
 }
@@ -106,9 +111,15 @@ function ConsumerField({ side, change }: Pick<Props, 'side' | 'change'>) {
   )
 }
 
-function Panels({ side }: { readonly side: Side }) {
+function Panels({ side, view: { chat } }: Pick<Props, 'side' | 'view'>) {
+  const { data: facts } = useQuery(factsQuery)
   const { panel, toggle, toBeside } = usePlace()
   const isOwn = side.on === undefined
+  const saveTest = (): void => {
+    if (!chat.turns.some(({ status }) => status === 'completed')) return failedToast('Nothing was answered yet.')
+    const { name, text } = testOf(chat, facts?.agencies === 'token')
+    saveFile(name, text)
+  }
   const button = (name: Panel, label: string) => (
     <IconButton
       icon={name === 'tools' ? 'tool' : name}
@@ -120,11 +131,16 @@ function Panels({ side }: { readonly side: Side }) {
   )
   return (
     <>
+      {isOwn && button('tools', 'Tools')}
       {isOwn && button('graph', 'Graph')}
       {button('events', 'Events')}
       <Menu
         label="More about this chat"
-        items={[{ label: 'Compare with another', icon: 'chat', act: () => toBeside(renewed(side)) }]}
+        items={[
+          { label: 'Compare with another', icon: 'chat', act: () => toBeside(renewed(side)) },
+          { label: 'Save as a test', icon: 'check', act: saveTest },
+          { label: 'Export', icon: 'download', act: () => saveFile(`chat-${chat.id}.json`, pretty(chat)) },
+        ]}
       />
     </>
   )

@@ -3,6 +3,7 @@ import { lazy, Suspense, useEffect, useState } from 'react'
 import type { ChatSession } from '../chats/chat-session.ts'
 import type { Draft } from '../chats/chat.ts'
 import { useSession, useSessions } from '../chats/sessions.ts'
+import { CallAgainContext, type ToolCall } from '../parts/tool-card.tsx'
 import { routesQuery } from '../server/queries.ts'
 import { Empty, Loading } from '../ui/page.tsx'
 import { ChatList } from './chat-list.tsx'
@@ -54,14 +55,21 @@ function useOnlyAgui(side: Side | undefined) {
 }
 
 function Single({ session }: { readonly session: ChatSession }) {
-  const { main, panel, toMain } = usePlace()
+  const { main, panel, toMain, toggle } = usePlace()
+  const [again, setAgain] = useState<ToolCall>()
+  const callAgain = (call: ToolCall): void => {
+    setAgain(call)
+    if (panel !== 'tools') toggle('tools')
+  }
   return (
     <div className="flex h-full min-h-0">
       <ChatList side={main} change={toMain} />
-      <Pane session={session} side={main} change={toMain} writable />
+      <CallAgainContext value={main.on === undefined ? callAgain : undefined}>
+        <Pane session={session} side={main} change={toMain} writable />
+      </CallAgainContext>
       {panel && (
         <Suspense fallback={null}>
-          <Inspector panel={panel} side={main} session={session} />
+          <Inspector panel={panel} side={main} session={session} again={again} />
         </Suspense>
       )}
     </div>

@@ -1,12 +1,10 @@
-import { editProblem } from '@bureau/framework'
-import { DecideApprovals, type RunApproval, RunApprovals, type ServiceError } from '@bureau/protocol'
+import { DecideApprovals, RunApprovals } from '@bureau/protocol'
 import { type Answered, ok, param } from '@bureau/runtime'
 import { reachOf } from '../caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
-import { refusalOf } from '../http/parse-input.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
-import { decideApprovals, listApprovals } from '../runs/approve/decide-approvals.ts'
-import { wakeProcesses } from '../runs/approve/wake-processes.ts'
+import { listApprovals } from '../runs/approve/decide-approvals.ts'
+import { decideRun } from './decide-run.ts'
 
 export const approvalRoutes: readonly Route[] = [
   jsonRoute(
@@ -60,52 +58,11 @@ async function list({ platform, caller, ...call }: Call): Promise<Answered<200, 
   return ok({ approvals })
 }
 
-async function decide(call: Call<unknown, DecideApprovals>): Promise<Answered<200, RunApprovals>> {
-  const { platform, caller, body } = call
-  const { keyId: decidedBy } = caller
-  const run = { ...reachOf(caller), runId: param(call, 'runId') }
-  const { db } = platform.store
-  const open = await db.run(listApprovals, run)
-  await requireUsable(call, open)
-  const decisions = body.map(({ callId, approve, reason, arguments: given }) => ({
-    callId,
-    approve,
-    reason: reason ?? null,
-    arguments: given == null ? null : typeof given === 'string' ? given : JSON.stringify(given),
-    decidedBy,
-  }))
-  const { approvals, isReleased } = await db.run(decideApprovals, { ...run, decisions })
-  platform.webhooks.wake()
-  if (isReleased) wakeProcesses(platform)
-  return ok({ approvals })
-}
-
-type Open = { readonly approvals: readonly RunApproval[]; readonly agencyId: string }
-
-/** Arguments of a person fit the tool as it is now. @throws ServiceError `invalid_request` */
-async function requireUsable({ platform, body }: Call<unknown, DecideApprovals>, open: Open): Promise<void> {
-  const agency = platform.agencies.get(open.agencyId)
-  for (const [at, { callId, approve, arguments: given }] of body.entries()) {
-    if (given == null) continue
-    const row = open.approvals.findLast((each) => each.callId === callId)
-    if (!row) continue
-    if (!row.edit) throw unusable(at, 'the arguments of this call cannot be changed')
-    if (!approve) throw unusable(at, 'a call that is rejected has no other arguments')
-    if (!agency) throw unusable(at, 'the agency is not part of this deployment')
-    const problem = await editProblem(agency, row, parsed(at, given))
-    if (problem !== undefined) throw unusable(at, `they do not fit the tool ${row.tool}: ${problem}`)
-  }
-}
-
-function parsed(at: number, given: unknown): unknown {
-  if (typeof given !== 'string') return given
-  try {
-    return JSON.parse(given)
-  } catch {
-    throw unusable(at, 'must be an object, or the JSON text of one')
-  }
-}
-
-function unusable(at: number, error: string): ServiceError {
-  return refusalOf([{ path: `/${at}/arguments`, code: 'invalid_request', error }])
+async function decide({
+  platform,
+  caller,
+  body,
+  ...call
+}: Call<unknown, DecideApprovals>): Promise<Answered<200, RunApprovals>> {
+  return ok({ approvals: [...(await decideRun(platform, caller, { runId: param(call, 'runId'), decisions: body }))] })
 }

@@ -5,6 +5,7 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { newId } from '../ids.ts'
 import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
+import { putResponse } from '../run-records/response-records.ts'
 import { recordStep } from '../run-records/record-step.ts'
 import { appendEventChunk } from '../run-records/event-chunks.ts'
 import { findSecret, putSecret } from '../security/secrets.ts'
@@ -170,6 +171,8 @@ async function fill(platform: TestStore): Promise<TestTenant> {
     query: `INSERT INTO run_approvals (run_id, owner_id, agent_run_id, call_id, place, tool, arguments, agent, edit, expires_at)
       VALUES ('${working.run.runId}', '${ownerId}', 'agent_run_1', 'call_1', 0, 'refund', '{}', 'CEO', false, now())`,
   })
+  const response = { ownerId, runId: working.run.runId, afterSeq: 0, record: {} }
+  await db.run(putResponse, response)
   const upload = {
     ownerId,
     integrationId,
