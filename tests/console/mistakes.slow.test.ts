@@ -173,6 +173,7 @@ describe.skipIf(!canBrowse)('mistakes are shown with their cause', () => {
     await page.getByRole('link', { name: 'Timeline' }).click()
 
     await page.getByRole('main').getByText('access_denied').first().waitFor()
+    expect(await page.getByRole('main').innerText()).not.toContain('its-secret')
   })
 
   test('a server that is gone', async () => {

@@ -18,23 +18,31 @@ DO $$ BEGIN
 END $$;
 
 -- Whoever adds to half hours, processes of an earlier version too.
-CREATE FUNCTION add_to_quarter_day() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE before usage_half_hours := OLD;
+CREATE FUNCTION add_to_quarter_days() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE part usage_half_hours;
 BEGIN
-  INSERT INTO usage_quarter_days AS q VALUES (NEW.owner_id, date_bin('6 hours', NEW.begins_at, 'epoch'), NEW.integration_id, NEW.model,
-      NEW.runs - coalesce(before.runs, 0), NEW.failed_runs - coalesce(before.failed_runs, 0), NEW.requests - coalesce(before.requests, 0),
-      NEW.input_tokens - coalesce(before.input_tokens, 0), NEW.cached_tokens - coalesce(before.cached_tokens, 0),
-      NEW.cache_write_tokens - coalesce(before.cache_write_tokens, 0), NEW.output_tokens - coalesce(before.output_tokens, 0),
-      NEW.reasoning_tokens - coalesce(before.reasoning_tokens, 0), NEW.cost_usd - coalesce(before.cost_usd, 0), NEW.estimated)
-    ON CONFLICT (owner_id, begins_at, integration_id, model) DO UPDATE SET runs = q.runs + excluded.runs,
-      failed_runs = q.failed_runs + excluded.failed_runs, requests = q.requests + excluded.requests,
-      input_tokens = q.input_tokens + excluded.input_tokens, cached_tokens = q.cached_tokens + excluded.cached_tokens,
-      cache_write_tokens = q.cache_write_tokens + excluded.cache_write_tokens, output_tokens = q.output_tokens + excluded.output_tokens,
-      reasoning_tokens = q.reasoning_tokens + excluded.reasoning_tokens, cost_usd = q.cost_usd + excluded.cost_usd,
-      estimated = q.estimated OR excluded.estimated;
+  FOR part IN EXECUTE CASE TG_OP WHEN 'INSERT' THEN
+      'SELECT owner_id, date_bin(''6 hours'', begins_at, ''epoch''), integration_id, model, sum(runs), sum(failed_runs), sum(requests), sum(input_tokens), sum(cached_tokens), sum(cache_write_tokens), sum(output_tokens), sum(reasoning_tokens), sum(cost_usd),
+        bool_or(estimated) FROM added GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4'
+    ELSE
+      'SELECT owner_id, date_bin(''6 hours'', begins_at, ''epoch''), integration_id, model, sum(a.runs - r.runs), sum(a.failed_runs - r.failed_runs), sum(a.requests - r.requests), sum(a.input_tokens - r.input_tokens), sum(a.cached_tokens - r.cached_tokens), sum(a.cache_write_tokens - r.cache_write_tokens), sum(a.output_tokens - r.output_tokens), sum(a.reasoning_tokens - r.reasoning_tokens), sum(a.cost_usd - r.cost_usd),
+        bool_or(a.estimated) FROM added a JOIN removed r USING (owner_id, begins_at, integration_id, model) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4'
+    END
+  LOOP
+    INSERT INTO usage_quarter_days AS q SELECT part.*
+      ON CONFLICT (owner_id, begins_at, integration_id, model) DO UPDATE SET
+        runs = q.runs + excluded.runs, failed_runs = q.failed_runs + excluded.failed_runs, requests = q.requests + excluded.requests,
+        input_tokens = q.input_tokens + excluded.input_tokens, cached_tokens = q.cached_tokens + excluded.cached_tokens,
+        cache_write_tokens = q.cache_write_tokens + excluded.cache_write_tokens, output_tokens = q.output_tokens + excluded.output_tokens,
+        reasoning_tokens = q.reasoning_tokens + excluded.reasoning_tokens, cost_usd = q.cost_usd + excluded.cost_usd,
+        estimated = q.estimated OR excluded.estimated;
+  END LOOP;
   RETURN NULL;
 END $$;
-CREATE TRIGGER usage_half_hours_add_up AFTER INSERT OR UPDATE ON usage_half_hours FOR EACH ROW EXECUTE FUNCTION add_to_quarter_day();
+CREATE TRIGGER usage_half_hours_added AFTER INSERT ON usage_half_hours
+  REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION add_to_quarter_days();
+CREATE TRIGGER usage_half_hours_changed AFTER UPDATE ON usage_half_hours
+  REFERENCING NEW TABLE AS added OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION add_to_quarter_days();
 
 -- Of what is kept already: nobody adds to it until this migration is committed.
 SELECT set_config('app.access', 'system', true);
