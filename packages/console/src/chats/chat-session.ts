@@ -223,14 +223,18 @@ export class ChatSession {
   #commit(run: Run, turnId: string, before: readonly Part[]): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#changeTurn(turnId, { parts: [...before, ...run.parts], times: this.#times })
-    this.#change({ connection: run.connection, eventCount: this.#events.length })
+    const parts = before.length === 0 ? run.parts : [...before, ...run.parts]
+    const chat = this.#withTurn(turnId, { parts, times: this.#times })
+    this.#change({ chat, connection: run.connection, eventCount: this.#events.length })
   }
 
   #changeTurn(turnId: string, changes: Partial<Turn>): void {
+    this.#change({ chat: this.#withTurn(turnId, changes) })
+  }
+
+  #withTurn(turnId: string, changes: Partial<Turn>): Chat {
     const { chat } = this.#view
-    const turns = chat.turns.map((turn) => (turn.id === turnId ? { ...turn, ...changes } : turn))
-    this.#change({ chat: { ...chat, turns } })
+    return { ...chat, turns: chat.turns.map((turn) => (turn.id === turnId ? { ...turn, ...changes } : turn)) }
   }
 
   #change(changes: Partial<SessionView>): void {

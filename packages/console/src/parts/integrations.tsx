@@ -4,6 +4,7 @@ import { useCredentials } from '../server/credentials.ts'
 import { factsQuery } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { Select } from '../ui/field.tsx'
+import { Empty, Failure, Loading } from '../ui/page.tsx'
 
 /** The first hundred integrations of the owner. */
 const integrationsQuery = queryOptions({
@@ -48,4 +49,11 @@ export function IntegrationSelect({ value, onPick, all }: Props) {
 export function useIntegration(given: string | undefined): string | undefined {
   const { data } = useQuery(integrationsQuery)
   return given ?? data?.[0]?.apiIntegrationId
+}
+
+/** What stands where a page is about an integration that is not known: why there is none. */
+export function NoIntegration() {
+  const { data, error, refetch } = useQuery(integrationsQuery)
+  if (data) return <Empty icon="plug" title="No integrations yet" />
+  return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading />
 }

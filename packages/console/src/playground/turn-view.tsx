@@ -13,26 +13,74 @@ import type { Chat, Turn } from '../chats/chat.ts'
 import type { ChatSession } from '../chats/chat-session.ts'
 import { asClientCode, asCurl, requestOf } from './copy-request.ts'
 import { HINTS } from '../server/hints.ts'
-import { PartTree } from '../parts/part-view.tsx'
+import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
+
+/** A turn is shown as rows: the message of the user, what came of it part by part, and how it ended. */
+export type TurnRow = { readonly key: string; readonly turn: Turn } & (
+  | { readonly shows: 'message' }
+  | { readonly shows: 'end' }
+  | ({ readonly shows: 'part' } & PartOfConversation)
+)
+
+const known = new WeakMap<Turn, readonly TurnRow[]>()
+
+/** The same objects for the same turn: of a long chat only the last one changes. */
+export function rowsOfTurn(turn: Turn): readonly TurnRow[] {
+  const rows = known.get(turn) ?? [
+    { key: turn.id, turn, shows: 'message' },
+    ...partRows(turn.parts, null).map((row) => ({
+      key: `${turn.id} ${row.part.id}`,
+      turn,
+      shows: 'part' as const,
+      ...row,
+    })),
+    { key: `${turn.id} end`, turn, shows: 'end' },
+  ]
+  known.set(turn, rows)
+  return rows
+}
+
+export function textOfRow(row: TurnRow): string {
+  if (row.shows === 'part') return textOfPart(row.part, row.turn.parts)
+  return row.shows === 'message' ? row.turn.text : (row.turn.error?.message ?? '')
+}
 
 type Props = { readonly turn: Turn; readonly session: ChatSession; readonly busy: boolean }
 
-/** A message of the user, and what came of it. */
-export const TurnView = memo(function TurnView({ turn, session, busy }: Props) {
-  const isLive = turn.status === 'running'
-  return (
-    <article className="turn flex flex-col gap-3" aria-label={`Message of ${moment(turn.startedAt)}`}>
-      <UserMessage turn={turn} session={session} busy={busy} />
-      <div className="flex min-w-0 flex-col gap-2.5" aria-live={isLive ? 'off' : 'polite'} aria-busy={isLive}>
-        <PartTree parts={turn.parts} parent={null} times={turn.times} />
-        {isLive && turn.parts.length === 0 && <p className="blink text-[13px] text-soft">Thinking …</p>}
-        {turn.status === 'lost' && <Lost />}
-        {turn.error && <Problem turn={turn} session={session} />}
-        {!isLive && <Footer turn={turn} session={session} busy={busy} />}
+export const TurnRowView = memo(function TurnRowView({
+  row,
+  ...rest
+}: { readonly row: TurnRow } & Omit<Props, 'turn'>) {
+  const { turn } = row
+  if (row.shows === 'message') {
+    return (
+      <div role="group" aria-label={`Message of ${moment(turn.startedAt)}`} className="flex flex-col pt-3 pb-3">
+        <UserMessage turn={turn} {...rest} />
       </div>
-    </article>
+    )
+  }
+  return (
+    <div className="min-w-0 pb-2.5">
+      {row.shows === 'end' ? (
+        <End turn={turn} {...rest} />
+      ) : (
+        <PartRow part={row.part} speaks={row.speaks} parts={turn.parts} times={turn.times} />
+      )}
+    </div>
   )
 })
+
+function End({ turn, ...rest }: Props) {
+  const isLive = turn.status === 'running'
+  return (
+    <div className="flex flex-col gap-2.5" aria-live={isLive ? 'off' : 'polite'} aria-busy={isLive}>
+      {isLive && turn.parts.length === 0 && <p className="blink text-[13px] text-soft">Thinking …</p>}
+      {turn.status === 'lost' && <Lost />}
+      {turn.error && <Problem turn={turn} session={rest.session} />}
+      {!isLive && <Footer turn={turn} {...rest} />}
+    </div>
+  )
+}
 
 function UserMessage({ turn, session, busy }: Props) {
   const [edited, setEdited] = useState<string>()

@@ -307,6 +307,16 @@ export const usageHalfHours = pgTable('usage_half_hours', {
   ...usageSums,
 })
 
+/** Written by a trigger on `usage_half_hours` alone. */
+export const usageQuarterDays = pgTable('usage_quarter_days', {
+  ownerId: text().notNull(),
+  beginsAt: time().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: all models of a run. */
+  model: text().notNull(),
+  ...usageSums,
+})
+
 /** Written by `foldUsage` alone. */
 export const usageConsumerDays = pgTable('usage_consumer_days', {
   ownerId: text().notNull(),

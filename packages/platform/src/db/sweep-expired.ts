@@ -39,6 +39,8 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
     JOIN usage_entries u ON u.run_id = r.id WHERE r.finished_at < now() - interval '400 days' LIMIT ${BATCH})`,
   oldSums: sql`DELETE FROM usage_half_hours WHERE ctid IN (SELECT ctid FROM usage_half_hours
     WHERE begins_at < now() - interval '401 days' LIMIT ${BATCH})`,
+  oldQuarterDays: sql`DELETE FROM usage_quarter_days WHERE ctid IN (SELECT ctid FROM usage_quarter_days
+    WHERE begins_at < now() - interval '402 days' LIMIT ${BATCH})`,
   oldConsumerSums: sql`DELETE FROM usage_consumer_days WHERE ctid IN (SELECT ctid FROM usage_consumer_days
     WHERE day < (now() - interval '402 days')::date LIMIT ${BATCH})`,
   oldRuns: sql`DELETE FROM runs WHERE id IN (SELECT id FROM runs r WHERE r.finished_at < now() - interval '400 days'

@@ -58,7 +58,7 @@ export const USAGE_SUMS = {
   estimated: sql<boolean>`coalesce(bool_or(${usageEntries.estimated}), false)`,
 }
 
-export type UsageSums = { readonly [name in Exclude<keyof typeof USAGE_SUMS, 'estimated'>]: number } & {
+type UsageSums = { readonly [name in Exclude<keyof typeof USAGE_SUMS, 'estimated'>]: number } & {
   readonly estimated: boolean
 }
 
