@@ -42,7 +42,7 @@ export const adjustAllowance = tenantOperation(
     await holdPeriod(tx, { ...period, periodEnd: end })
     const { kind, messages = 0, tokens = 0, costUsd = 0, note } = adjustment
     const amounts = { messages, tokens, costMicro: toMicro(costUsd) }
-    const row = await bookLedger(tx, {
+    const booked = await bookLedger(tx, {
       ...period,
       ...amounts,
       kind,
@@ -52,8 +52,8 @@ export const adjustAllowance = tenantOperation(
       actor,
       fingerprint,
     })
-    if (!row) throw new Error('the adjustment was booked under the lock of its member')
-    return { entry: ledgerView(row), replayed: false }
+    if (!booked) throw new Error('the adjustment was booked under the lock of its member')
+    return { entry: ledgerView(booked.entry), replayed: false }
   },
 )
 

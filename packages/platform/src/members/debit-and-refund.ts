@@ -11,42 +11,39 @@ type Amounts = { readonly messages: number; readonly tokens: number; readonly co
 const THRESHOLD = 0.8
 
 type RunRow = typeof runs.$inferSelect
-type Debit = { readonly run: RunRow; readonly member: MemberRow; readonly period: PeriodRow; readonly what: string }
+type Debit = { readonly run: RunRow; readonly member: MemberRow; readonly what: string }
 
 /**
- * Charges a run's amount to the period in which the run was reserved, once per `what`. Member and period are locked.
+ * Charges a run's amount to the period in which the run was reserved, once per `what`. The member is locked.
  *
- * Answers the period as it stands afterwards.
+ * Answers the period as it stands afterwards; undefined when this was charged before.
  */
-export async function debitRun(tx: Tx, { run, member, period, what }: Debit, amounts: Amounts): Promise<PeriodRow> {
-  const { ownerId, memberId, periodStart } = period
+export async function debitRun(tx: Tx, { run, member, what }: Debit, amounts: Amounts): Promise<PeriodRow | undefined> {
   const booked = await bookLedger(tx, {
-    ownerId,
-    memberId,
-    periodStart,
+    ...chargedTo(run),
     ...amounts,
     kind: 'debit',
     dedupeKey: `run:${run.id}:${what}`,
-    runId: run.id,
-    occurredAt: run.createdAt,
   })
-  if (!booked) return period
-  const after = {
+  if (!booked) return undefined
+  const { period } = booked
+  const before = {
     ...period,
-    usedMessages: period.usedMessages + amounts.messages,
-    usedTokens: period.usedTokens + amounts.tokens,
-    usedCostMicro: period.usedCostMicro + amounts.costMicro,
+    usedMessages: period.usedMessages - amounts.messages,
+    usedTokens: period.usedTokens - amounts.tokens,
+    usedCostMicro: period.usedCostMicro - amounts.costMicro,
   }
-  await announceThresholds(tx, member, period, after)
-  return after
+  await announceThresholds(tx, member, before, period)
+  return period
 }
 
-/** Gives back what a run was charged so far, or its message alone. Once per run. */
-export async function refundRun(
-  tx: Tx,
-  { run, period, what }: { readonly run: RunRow; readonly period: PeriodRow; readonly what: 'all' | 'message' },
-): Promise<void> {
-  const { ownerId, memberId, periodStart } = period
+function chargedTo({ id: runId, ownerId, memberId, periodStart, createdAt: occurredAt }: RunRow) {
+  if (memberId === null || periodStart === null) throw new Error('the run is not charged to anybody')
+  return { ownerId, memberId, periodStart, runId, occurredAt }
+}
+
+/** Gives back what a run was charged so far, or its message alone. Once per run. The member is locked. */
+export async function refundRun(tx: Tx, run: RunRow, what: 'all' | 'message'): Promise<void> {
   const [sums] = await tx
     .select({
       messages: sql<number>`coalesce(sum(${allowanceLedger.messages}), 0)`.mapWith(Number),
@@ -55,18 +52,18 @@ export async function refundRun(
     })
     .from(allowanceLedger)
     .where(
-      and(eq(allowanceLedger.runId, run.id), eq(allowanceLedger.ownerId, ownerId), eq(allowanceLedger.kind, 'debit')),
+      and(
+        eq(allowanceLedger.runId, run.id),
+        eq(allowanceLedger.ownerId, run.ownerId),
+        eq(allowanceLedger.kind, 'debit'),
+      ),
     )
   if (!sums) return
   const spent = what === 'all' ? sums : { messages: sums.messages, tokens: 0, costMicro: 0 }
   await bookLedger(tx, {
-    ownerId,
-    memberId,
-    periodStart,
+    ...chargedTo(run),
     kind: 'refund',
     dedupeKey: `run:${run.id}:refund`,
-    runId: run.id,
-    occurredAt: run.createdAt,
     messages: 0 - spent.messages,
     tokens: 0 - spent.tokens,
     costMicro: 0 - spent.costMicro,

@@ -1,5 +1,5 @@
 import type { LedgerEntry } from '@bureau/protocol'
-import { and, eq, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
@@ -39,20 +39,31 @@ const insertBooking = prepared((tx, entry: Required<NewLedgerEntry>) => {
           eq(columns.periodStart, booked.periodStart),
           eq(columns.ownerId, booked.ownerId),
         ),
-      ),
+      )
+      .returning(getTableColumns(allowancePeriods)),
   )
-  return tx.with(booked, moved).select().from(booked)
+  return tx
+    .with(booked, moved)
+    .select()
+    .from(booked)
+    .leftJoin(moved, sql`true`)
 })
+
+/** What was booked, and the period as it stands afterwards. */
+type Booking = { readonly entry: LedgerRow; readonly period: PeriodRow }
 
 /**
  * Books an amount, once per member and `dedupeKey`, and moves the counters of its period with it.
  *
- * The caller holds the lock of the period's row. Undefined: it was booked before and nothing changed.
+ * The caller holds the lock of the member's row. Undefined: it was booked before and nothing changed.
  */
-export async function bookLedger(tx: Tx, entry: NewLedgerEntry): Promise<LedgerRow | undefined> {
+export async function bookLedger(tx: Tx, entry: NewLedgerEntry): Promise<Booking | undefined> {
   const nothing = { runId: null, messages: 0, tokens: 0, costMicro: 0, note: null, actor: null, fingerprint: null }
   const [row] = await insertBooking(tx, { ...nothing, ...entry })
-  return row
+  if (!row) return undefined
+  const { booked, moved } = row
+  if (!moved) throw new Error('the allowance period of a booking is not there')
+  return { entry: booked, period: moved }
 }
 
 type PeriodKey = { readonly ownerId: string; readonly memberId: string; readonly periodStart: Date }
@@ -64,23 +75,14 @@ const isPeriod = ({ ownerId, memberId, periodStart }: PeriodKey) =>
     eq(allowancePeriods.ownerId, ownerId),
   )
 
-const selectLockedPeriod = prepared((tx, key: PeriodKey) =>
-  tx.select().from(allowancePeriods).where(isPeriod(key)).for('update'),
-)
+const selectPeriod = prepared((tx, key: PeriodKey) => tx.select().from(allowancePeriods).where(isPeriod(key)))
 
-/** The period's row, locked, if there was a use of it. */
-export async function lockPeriod(tx: Tx, key: PeriodKey): Promise<PeriodRow | undefined> {
-  const [period] = await selectLockedPeriod(tx, key)
-  return period
-}
-
-/** The period's row, locked; created when this is the first use of the period. */
-export async function holdPeriod(tx: Tx, key: PeriodKey & { readonly periodEnd: Date }) {
-  const present = await lockPeriod(tx, key)
+/** The period; created when this is its first use. Whoever holds the lock of its member holds the period as well. */
+export async function holdPeriod(tx: Tx, key: PeriodKey & { readonly periodEnd: Date }): Promise<PeriodRow> {
+  const [present] = await selectPeriod(tx, key)
   if (present) return present
-  await tx.insert(allowancePeriods).values(key).onConflictDoNothing()
-  const created = await lockPeriod(tx, key)
-  if (!created) throw new Error('the allowance period vanished')
+  const [created] = await tx.insert(allowancePeriods).values(key).returning()
+  if (!created) throw new Error('the allowance period was not stored')
   return created
 }
 

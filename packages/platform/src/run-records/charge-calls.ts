@@ -3,14 +3,12 @@ import { debitRun } from '../members/debit-and-refund.ts'
 import type { HeldRun } from './hold-run.ts'
 import type { ModelCall } from './run-output.repo.ts'
 
-/** Charges finished model calls to the consumer that the run belongs to, each once. Member and period are locked. */
-export async function chargeCalls(tx: Tx, held: HeldRun, calls: readonly ModelCall[]): Promise<void> {
-  const { run, member } = held
-  let { period } = held
-  if (!member || !period) return
+/** Charges finished model calls to the consumer that the run belongs to, each once. */
+export async function chargeCalls(tx: Tx, { run, member }: HeldRun, calls: readonly ModelCall[]): Promise<void> {
+  if (!member) return
   for (const { callSeq, usage } of calls) {
     const amounts = { messages: 0, tokens: usage.total_tokens, costMicro: microOf(usage.total_cost) }
-    period = await debitRun(tx, { run, member, period, what: `call:${callSeq}` }, amounts)
+    await debitRun(tx, { run, member, what: `call:${callSeq}` }, amounts)
   }
 }
 

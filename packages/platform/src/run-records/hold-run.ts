@@ -2,35 +2,31 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { chats, members, runs } from '../db/schema.ts'
-import type { MemberRow, PeriodRow } from '../members/allowance-policy.ts'
-import { lockPeriod } from '../members/ledger.repo.ts'
+import type { MemberRow } from '../members/allowance-policy.ts'
 import { isRun, type RunKey, type RunRow } from './runs.repo.ts'
 
 /** A run with everything that its writes change, locked. */
 export type HeldRun = {
   readonly run: RunRow
+  /** Null: the run is not charged to anybody. */
   readonly member: MemberRow | null
-  readonly period: PeriodRow | null
   /** The time of the transaction, as its records have it. */
   readonly now: Date
 }
 
 /**
- * Locks a run, its chat, and the member and period that it is charged to. Undefined: there is no such run.
+ * Locks a run, its chat, and the member that it is charged to. Undefined: there is no such run.
  *
- * All transactions lock in the order member, chat, run. Nobody locks a period without its member, so that nobody ever
- * waits for one; and a change of policy moves active runs to another period, under the member's lock: so the period is
- * looked up when that is held.
+ * All transactions lock in the order member, chat, run. Periods need no locks: nobody changes one without its member's,
+ * under which a change of policy also moves active runs to another period.
  */
 export async function holdRun(tx: Tx, key: RunKey): Promise<HeldRun | undefined> {
   const [held] = await lockAll(tx, key)
   if (!held) return undefined
   const { runs: run, chat, member } = held
-  const { ownerId, memberId, periodStart } = run
-  if (memberId === null || periodStart === null) return { run, member: null, period: null, now: chat.now }
-  const period = await lockPeriod(tx, { ownerId, memberId, periodStart })
-  if (!member || !period) throw new Error('the allowance period of a run vanished')
-  return { run, member, period, now: chat.now }
+  const isCharged = run.memberId !== null && run.periodStart !== null
+  if (isCharged && !member) throw new Error('the member of a run vanished')
+  return { run, member: isCharged ? member : null, now: chat.now }
 }
 
 /** Each is locked before it can be joined; the run's row, when it has been. */

@@ -271,9 +271,9 @@ function userItem(message: string, agent: string): Message {
   return { type: 'message', role: 'user', content, agent, callerAgent: null }
 }
 
-async function chargeMessage(tx: Tx, run: RunRow, allowance: HeldAllowance): Promise<Admission['messageLimit']> {
-  const { member } = allowance
-  const period = await debitRun(tx, { run, ...allowance, what: 'msg' }, { messages: 1, tokens: 0, costMicro: 0 })
+async function chargeMessage(tx: Tx, run: RunRow, { member }: HeldAllowance): Promise<Admission['messageLimit']> {
+  const period = await debitRun(tx, { run, member, what: 'msg' }, { messages: 1, tokens: 0, costMicro: 0 })
+  if (!period) throw new Error('a new run was charged before')
   const { messages: remaining } = remainingOf(member, period)
   if (member.limitMessages === null || remaining === null) return null
   const resetAt = member.period === 'lifetime' ? null : period.periodEnd.toISOString()

@@ -34,7 +34,7 @@ export type Ending = {
 
 /** Makes a run terminal, with all that belongs to it. Everything is locked and the run is active. */
 export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
-  const { run, period } = held
+  const { run, member } = held
   await chargeCalls(tx, held, ending.calls)
   // Usually nothing of a run was stored before, and nothing of it has to be marked.
   const atOnce = ending.state === 'completed' && ending.calls[0]?.callSeq === 1
@@ -44,8 +44,8 @@ export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending): Promi
   }
   const usage = atOnce ? sumCalls(ending.calls) : await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id })
   const view = await endRun(tx, held, { ending, usage, output: atOnce ? ending : NO_OUTPUT })
-  const what = period && refundOf(run, ending, usage.output_tokens)
-  if (what) await refundRun(tx, { run, period, what })
+  const what = member && refundOf(run, ending, usage.output_tokens)
+  if (what) await refundRun(tx, run, what)
   return view
 }
 
