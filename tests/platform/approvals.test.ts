@@ -3,7 +3,7 @@ import { Agency, Agent, tool } from '@bureau/framework'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text, toolCall, type Turn } from '../support/fake-provider.ts'
-import type { CompletionStream, TestClient } from './support/test-client.ts'
+import type { Answer, CompletionStream, TestClient } from './support/test-client.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
 
@@ -31,9 +31,16 @@ const strict = tool({
   execute: () => 'deleted',
 })
 
+const look = tool({
+  name: 'look',
+  description: 'Looks an order up.',
+  parameters: z.object({}),
+  execute: () => 'order 7',
+})
+
 const shop = new Agency({
   name: 'Shop',
-  entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund, strict] }),
+  entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund, strict, look] }),
 })
 
 const namesOf = ({ frames }: CompletionStream): (string | null)[] => frames.map(({ event }) => event)
@@ -84,6 +91,24 @@ describe.each(ENGINES)('on %s', (engine) => {
       eventsUrl: expect.stringContaining(`/v1/runs/${runId}/events`),
     })
     expect(carriedOut).toEqual([])
+  })
+
+  test('what it has said so far is in its last frame and in its record, and is not said twice', async () => {
+    const turn = [text('Looking.'), toolCall('look', {}, { callId: 'call_l' }), call(250)].flat()
+    const { client, stream, runId } = await waiting([turn])
+
+    const record = (await client.get(`/v1/runs/${runId}?include=output`)).body
+    served.provider.script([text('Done.')])
+    await decide(client, runId, [{ callId: 'call_r', approve: true }])
+    const run = await untilEnded(client, runId)
+
+    const typesOf = (items: Json[]): string[] =>
+      items.map(({ type, call_id: id }) => [type, id].filter(Boolean).join(' '))
+    const soFar = ['message', 'function_call call_l', 'function_call call_r', 'function_call_output call_l']
+    expect(typesOf(stream.result!['new_messages'] as Json[])).toEqual(soFar)
+    expect(record.newMessages).toEqual(stream.result!['new_messages'])
+    expect(typesOf(run.newMessages)).toEqual([...soFar, 'function_call_output call_r', 'message'])
+    expect(run.newMessages.slice(0, 4)).toEqual(record.newMessages)
   })
 
   test('approved: the same run goes on, and its numbers too', async () => {
@@ -189,6 +214,110 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect((await stranger.get(`/v1/runs/${runId}/approvals`)).status).toBe(404)
     expect((await decide(weak, runId, [{ callId: 'call_r', approve: true }])).body.code).toBe('insufficient_scope')
     expect((await weak.get(`/v1/runs/${runId}/approvals`)).status).toBe(200)
+  })
+
+  describe('by the consumer who has asked', () => {
+    /** A run of ada's page that waits for two calls, and clients that hold tokens of hers and of bob's. */
+    async function asked(consumerApprovals: readonly string[], scopes = ['chat', 'read', 'approve']) {
+      const client = await served.client({ consumerApprovals })
+      const pageOf = async (consumerId: string): Promise<TestClient> => {
+        const body = { apiIntegrationId: client.integrationId, consumerId, scopes }
+        return client.with({ token: (await client.post('/v1/consumer_tokens', body)).body.token })
+      }
+      const [ada, bob] = [await pageOf('ada'), await pageOf('bob')]
+      served.provider.script([[call(250), toolCall('strict', {}, { callId: 'call_s' })]])
+      const { runId } = await (await ada.complete({ message: 'Refund it.' })).all()
+      return { client, ada, bob, runId }
+    }
+    const codeOf = ({ status, body }: Answer): unknown[] => [status, body.code]
+
+    test('only the tools that the integration names, also with other arguments; the rest is for API keys', async () => {
+      const { client, ada, runId } = await asked(['refund'])
+
+      const shown = (await ada.get(`/v1/runs/${runId}/approvals`)).body.approvals
+      const both = await decide(ada, runId, [
+        { callId: 'call_r', approve: true },
+        { callId: 'call_s', approve: true },
+      ])
+      const own = await decide(ada, runId, [{ callId: 'call_r', approve: true, arguments: { amount: 120 } }])
+      served.provider.script([text('Done.')])
+      await decide(client, runId, [{ callId: 'call_s', approve: true }])
+      const run = await untilEnded(ada, runId)
+
+      expect(shown.map(({ tool, approver }: Json) => [tool, approver])).toEqual([
+        ['refund', 'consumer'],
+        ['strict', 'owner'],
+      ])
+      expect(codeOf(both)).toEqual([403, 'insufficient_scope'])
+      expect(both.body.error).toContain('calls of strict')
+      expect(own.body.approvals.map(({ decision }: Json) => decision?.decidedBy)).toEqual([
+        `consumer:${client.integrationId}:ada`,
+        undefined,
+      ])
+      expect([run.status, carriedOut]).toEqual(['completed', [{ amount: 120 }]])
+    })
+
+    test('nothing unless the integration names it, now and not when it was asked', async () => {
+      const { client, ada, runId } = await asked([])
+      const approve = () => decide(ada, runId, [{ callId: 'call_r', approve: true }])
+      const allow = (consumerApprovals: string[]) =>
+        client.call('PATCH', `/v1/integrations/${client.integrationId}`, { consumerApprovals })
+
+      expect(codeOf(await approve())).toEqual([403, 'insufficient_scope'])
+      expect((await allow(['refund'])).body.consumerApprovals).toEqual(['refund'])
+      expect((await approve()).status).toBe(200)
+      await allow([])
+      expect(codeOf(await decide(ada, runId, [{ callId: 'call_s', approve: false }]))).toEqual([
+        403,
+        'insufficient_scope',
+      ])
+    })
+
+    test('not without the scope, and not about runs of others', async () => {
+      const { client, ada, bob, runId } = await asked(['refund'])
+      const decisions = [{ callId: 'call_r', approve: true }]
+      const body = { apiIntegrationId: client.integrationId, consumerId: 'ada', scopes: ['chat', 'read'] }
+      const chatOnly = client.with({ token: (await client.post('/v1/consumer_tokens', body)).body.token })
+      served.provider.script([text('Hi.')])
+      const owned = await (await client.complete({ message: 'Hello.', consumerId: 'carl' })).all()
+
+      expect(codeOf(await decide(chatOnly, runId, decisions))).toEqual([403, 'insufficient_scope'])
+      expect((await chatOnly.get(`/v1/runs/${runId}/approvals`)).status).toBe(200)
+      expect(codeOf(await bob.get(`/v1/runs/${runId}/approvals`))).toEqual([404, 'run_not_found'])
+      expect(codeOf(await decide(bob, runId, decisions))).toEqual([404, 'run_not_found'])
+      expect(codeOf(await decide(ada, owned.runId, decisions))).toEqual([404, 'run_not_found'])
+      expect(carriedOut).toEqual([])
+    })
+
+    test('a key gives the scope away only when it may approve itself', async () => {
+      const { client } = await asked(['refund'])
+      const { body: key } = await client.post('/v1/api_keys', { name: 'weak', scopes: ['consumer_tokens', 'runs'] })
+      const body = { apiIntegrationId: client.integrationId, consumerId: 'ada', scopes: ['approve'] }
+
+      expect(codeOf(await client.with({ token: key.token }).post('/v1/consumer_tokens', body))).toEqual([
+        403,
+        'insufficient_scope',
+      ])
+    })
+
+    test('the audit list and the webhook name who has decided', async () => {
+      const { client, ada, runId } = await asked(['refund'])
+      const decidedBy = `consumer:${client.integrationId}:ada`
+
+      await decide(ada, runId, [{ callId: 'call_r', approve: true, arguments: { amount: 120 } }])
+
+      const [entry] = (await client.get('/v1/audit')).body.data
+      expect(entry).toMatchObject({
+        actor: decidedBy,
+        action: 'approval.decided',
+        target: runId,
+        details: { callId: 'call_r', tool: 'refund', approve: true, changed: true },
+      })
+      const sent = await served.rows(
+        `SELECT payload FROM outbox WHERE owner_id = '${client.ownerId}' AND topic = 'run.approval_decided'`,
+      )
+      expect(sent).toMatchObject([{ payload: { callId: 'call_r', decidedBy } }])
+    })
   })
 
   test('a run that waits can be cancelled; nothing can be decided about then', async () => {

@@ -1,6 +1,8 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, test } from 'vitest'
-import { hold, text, textDeltas } from '../support/fake-provider.ts'
+import { Agency, Agent, tool } from '@bureau/framework'
+import { z } from 'zod'
+import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import type { Json, TestClient } from './support/test-client.ts'
 import { servePlatform } from './support/test-platform.ts'
@@ -111,5 +113,78 @@ describe.each(REVISIONS)('the platform for an MCP client of revision %s', (_, mo
 
     expect(answers.map(({ status }) => status)).toEqual([403, 403, 403, 403])
     expect((await owner.get('/v1/runs')).body.data).toEqual([])
+  })
+})
+
+describe('approvals and objects through MCP', () => {
+  const pay = tool({
+    name: 'pay',
+    description: 'Pays.',
+    parameters: z.object({ euros: z.number() }),
+    needsApproval: true,
+    execute: ({ euros }) => `paid ${euros}`,
+  })
+  const outputType = z.object({ paid: z.number() })
+  const clerk = new Agent({ name: 'Clerk', instructions: 'Help.', model: 'gpt-test', tools: [pay], outputType })
+  const platform = servePlatform('pglite', { agencies: { shop: new Agency({ name: 'Shop', entryPoint: clerk }) } })
+
+  const script = (): void =>
+    platform.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' }), text('{"paid":5}')])
+
+  async function asking(owner: TestClient, answer: () => Promise<object>): Promise<Client> {
+    const client = new Client(
+      { name: 'test', version: '1.0.0' },
+      { versionNegotiation: { mode: { pin: '2026-07-28' } }, capabilities: { elicitation: {} } },
+    )
+    client.setRequestHandler('elicitation/create', answer as never)
+    const requestInit = { headers: { authorization: `Bearer ${owner.token}` } }
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${owner.url}/mcp`), { requestInit }))
+    closeAfterTest(() => client.close())
+    return client
+  }
+
+  const call = (owner: TestClient) => ({
+    name: `ask_${owner.integrationId.toLowerCase()}`,
+    arguments: { message: 'Pay.' },
+  })
+
+  const onlyRun = async (owner: TestClient): Promise<Json> => (await owner.get('/v1/runs')).body.data[0]
+
+  test('a key that may decide is asked, and the same run answers, with an object', async () => {
+    const owner = await platform.client()
+    script()
+    const client = await asking(owner, async () => {
+      expect((await onlyRun(owner)).status).toBe('waiting')
+      return { action: 'accept', content: { approve: true } }
+    })
+
+    const result = (await client.callTool(call(owner))) as Json
+
+    expect(result.structuredContent).toMatchObject({ answer: { paid: 5 } })
+    expect(await onlyRun(owner)).toMatchObject({ status: 'completed', runId: result.structuredContent.run_id })
+  })
+
+  test.each([
+    [
+      'a key that may not decide',
+      async (owner: TestClient) => {
+        const { body } = await owner.post('/v1/api_keys', { name: 'weak', scopes: ['runs'] })
+        return asking(owner.with({ token: body.token }), async () => ({ action: 'decline' }))
+      },
+    ],
+    ['a client of 2025-11-25', (owner: TestClient) => connect(owner, 'legacy')],
+  ])('%s gets the address where the decision is made, and the run waits there', async (_, open) => {
+    const owner = await platform.client()
+    script()
+
+    const result = (await (await open(owner)).callTool(call(owner))) as Json
+
+    const { runId, status } = await onlyRun(owner)
+    expect(result).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
+    expect(result.content[0].text).toContain(`/v1/runs/${runId}/approvals`)
+    expect(status).toBe('waiting')
+    const decided = await owner.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_p', approve: true }])
+    expect(decided.status).toBe(200)
+    await expect.poll(async () => (await onlyRun(owner)).status, { timeout: 10_000 }).toBe('completed')
   })
 })

@@ -9,6 +9,9 @@ import { closeAfterTest } from '../support/test-server.ts'
 /** Both pages of docs/react.md that are called `client.ts`. */
 export const CLIENTS = sourcesOf('client.ts')
 
+/** The whole front end of docs/react.md, as its reader writes it. */
+export const FRONT_END = sourcesOf('chat.tsx')[0]!
+
 function sourcesOf(name: string): string[] {
   return blocksOf('docs/react.md')
     .filter((block) => fileOf(block) === name)

@@ -6,17 +6,43 @@ import { hasChromium, launchChromium } from '../oauth/support/chat-window.ts'
 import { startPlatform } from '../platform/support/test-platform.ts'
 import { type FakeProvider, hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, startTestServer } from '../support/test-server.ts'
-import { CLIENTS, serveFrontEnd } from './front-end.ts'
+import { CLIENTS, FRONT_END, serveFrontEnd } from './front-end.ts'
+
+const parameters = z.object({ order: z.number() })
 
 const refund = tool({
   name: 'refund',
   description: 'Pays an order back.',
-  parameters: z.object({ order: z.number() }),
+  parameters,
   execute: ({ order }) => `Order ${order} is paid back.`,
 })
 
+/** What the tools that ask first have done. */
+const carriedOut: string[] = []
+
+const ship = tool({
+  name: 'ship',
+  description: 'Sends an order.',
+  parameters,
+  needsApproval: { when: true, edit: true },
+  execute: ({ order }) => `Shipped: ${carriedOut.push(`ship ${order}`)}`,
+})
+
+const scrap = tool({
+  name: 'scrap',
+  description: 'Throws an order away.',
+  parameters,
+  needsApproval: true,
+  execute: ({ order }) => `Scrapped: ${carriedOut.push(`scrap ${order}`)}`,
+})
+
 function supportAgency(): Agency {
-  const entryPoint = new Agent({ name: 'Helper', instructions: 'Help.', model: 'gpt-test', tools: [refund] })
+  const entryPoint = new Agent({
+    name: 'Helper',
+    instructions: 'Help.',
+    model: 'gpt-test',
+    tools: [refund, ship, scrap],
+  })
   return new Agency({ name: 'Support', entryPoint })
 }
 
@@ -105,6 +131,52 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
       expect(complaints).toEqual([])
     },
   )
+
+  test.each(Object.entries(BACKENDS))(
+    'on a %s: asks for approvals, before and after a reload, with other arguments where they are allowed',
+    async (_name, start) => {
+      const { provider, url, ...front } = await start()
+      const { page, complaints } = await open(await serveFrontEnd(url, front))
+      carriedOut.length = 0
+      provider.script([
+        [toolCall('ship', { order: 7 }), toolCall('scrap', { order: 8 }), toolCall('scrap', { order: 9 })],
+        text('All is decided.'),
+      ])
+
+      await ask(page, 'Clear the table')
+      await page.getByText('ship: approval').waitFor()
+      await page.reload()
+      const waiting = page.locator('form', { has: page.getByRole('button', { name: 'Approve' }) })
+      await waiting.nth(2).waitFor()
+      const given = waiting.getByLabel('Arguments')
+      expect(await given.evaluateAll((boxes) => boxes.map((box) => (box as { readOnly?: boolean }).readOnly))).toEqual([
+        false,
+        true,
+        true,
+      ])
+
+      await given.first().fill('{"order":70}')
+      await waiting.first().getByRole('button', { name: 'Approve' }).click()
+      await waiting.nth(2).waitFor({ state: 'detached' })
+      await waiting.first().getByRole('button', { name: 'Approve' }).click()
+      await waiting.nth(1).waitFor({ state: 'detached' })
+      await waiting.getByRole('button', { name: 'Reject' }).click()
+      await page.getByText('All is decided.').waitFor()
+
+      expect(await waiting.count()).toBe(0)
+      expect(carriedOut.toSorted()).toEqual(['scrap 8', 'ship 70'])
+      expect(provider.requests.at(-1)!.toolOutputs.map(({ output }) => output)).toEqual([
+        expect.stringContaining('{"order":70}'),
+        expect.stringMatching(/^Scrapped/),
+        expect.stringContaining('The user said no.'),
+      ])
+      expect(complaints).toEqual([])
+    },
+  )
+
+  test('the front end of the page is at most 40 lines of a user', () => {
+    expect(FRONT_END.trimEnd().split('\n').length).toBeLessThanOrEqual(40)
+  })
 
   test.each(Object.entries(BACKENDS))(
     'on a %s: useChat of the AI SDK streams, resumes and stops',

@@ -197,6 +197,139 @@ describe.each(REVISIONS)('a client of revision %s', (_, mode) => {
   })
 })
 
+describe('a call that a person must approve', () => {
+  const open = async () => {
+    const paid: number[] = []
+    const pay = tool({
+      name: 'pay',
+      description: 'Pays.',
+      parameters: z.object({ euros: z.number() }),
+      needsApproval: { when: true, edit: true },
+      execute: ({ euros }) => {
+        paid.push(euros)
+        return `paid ${euros}`
+      },
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [pay] }) })
+    server.provider.script([toolCall('pay', { euros: 5 }), text('Done.'), text('Anything else?')])
+    return { server, paid }
+  }
+
+  /** A client whose user fills in the form. */
+  async function asking(server: TestServer, answer: (form: Json) => object) {
+    const forms: Json[] = []
+    const client = new Client(
+      { name: 'test', version: '1.0.0' },
+      { versionNegotiation: { mode: { pin: '2026-07-28' } }, capabilities: { elicitation: {} } },
+    )
+    client.setRequestHandler('elicitation/create', async ({ params }) => {
+      forms.push(params)
+      return answer(params) as never
+    })
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`)))
+    closeAfterTest(() => client.close())
+    return { client, forms }
+  }
+
+  const accept = (content: object) => () => ({ action: 'accept', content })
+  const outputs = (server: TestServer): string[] =>
+    server.provider.modelRequests.at(-1)!.toolOutputs.map(({ output }) => output)
+
+  test('2026-07-28: the user is asked in a form, and the call goes on with the answer', async () => {
+    const { server, paid } = await open()
+    const { client, forms } = await asking(server, accept({ approve: true, arguments: '{"euros":3}' }))
+
+    const first = (await client.callTool(ask('Pay.'))) as Json
+    const second = (await client.callTool(ask('Thanks.', first.structuredContent.thread_id))) as Json
+
+    expect(forms).toMatchObject([
+      {
+        message: 'Solo asks: A person must approve the call pay({"euros":5}) first.',
+        requestedSchema: {
+          properties: { approve: { type: 'boolean' }, reason: {}, arguments: { default: '{"euros":5}' } },
+          required: ['approve'],
+        },
+      },
+    ])
+    expect([first, second].map(({ structuredContent }) => structuredContent.answer)).toEqual([
+      'Done.',
+      'Anything else?',
+    ])
+    expect(paid).toEqual([3])
+    expect(server.provider.modelRequests.at(-1)!.items.map(({ type, role }: Json) => role ?? type)).toEqual([
+      'user',
+      'function_call',
+      'function_call_output',
+      'assistant',
+      'user',
+    ])
+  })
+
+  test.each([
+    ['says no', accept({ approve: false, reason: 'Too much.' }), /rejected.*Too much\.$/],
+    ['declines the form', () => ({ action: 'decline' }), /rejected/],
+  ])('2026-07-28: the user %s', async (_, answer, words) => {
+    const { server, paid } = await open()
+    const { client } = await asking(server, answer)
+
+    const result = (await client.callTool(ask('Pay.'))) as Json
+
+    expect([result.structuredContent.answer, paid]).toEqual(['Done.', []])
+    expect(outputs(server)[0]).toMatch(words)
+  })
+
+  test('2026-07-28: a form that is closed decides nothing', async () => {
+    const { server, paid } = await open()
+    const { client } = await asking(server, () => ({ action: 'cancel' }))
+
+    const result = (await client.callTool(ask('Pay.'))) as Json
+
+    expect(result).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
+    expect(paid).toEqual([])
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('2026-07-28: state that was changed carries nothing out', async () => {
+    const { server, paid } = await open()
+    const call = (more: object) => ({
+      ...raw('tools/call', { ...ask('Pay.'), ...more }),
+    })
+    const post = async (body: Json): Promise<Json> => {
+      body.params._meta['io.modelcontextprotocol/clientCapabilities'] = { elicitation: {} }
+      const stream = await server.stream('/mcp', body, { headers: rawHeaders('tools/call', 'ask_solo') })
+      return JSON.parse((await stream.all()).frames.at(-1)!.data)
+    }
+    const { result } = await post(call({}))
+    const inputResponses = { approval_1: { action: 'accept', content: { approve: true } } }
+    const state = JSON.parse(result.requestState)
+    const forged = JSON.stringify({ ...state, calls: [{ ...state.calls[0], token: 'x' }] })
+    const foreign = JSON.stringify({ ...state, thread: 't_other' })
+
+    const answers = [
+      await post(call({ inputResponses, requestState: forged })),
+      await post(call({ inputResponses, requestState: foreign })),
+      await post(call({ inputResponses, requestState: '{}' })),
+    ]
+
+    expect(result).toMatchObject({ resultType: 'input_required', inputRequests: { approval_1: expect.anything() } })
+    expect(answers).toMatchObject([
+      { result: { isError: true, _meta: { 'bureau/code': 'invalid_request' } } },
+      { result: { isError: true, _meta: { 'bureau/code': 'thread_not_found' } } },
+      { error: { code: -32602 } },
+    ])
+    expect(paid).toEqual([])
+  })
+
+  test.each(REVISIONS)('%s: a client that cannot ask is told so', async (_, mode) => {
+    const { server, paid } = await open()
+
+    const result = (await (await connect(server, mode)).callTool(ask('Pay.'))) as Json
+
+    expect(result).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
+    expect(paid).toEqual([])
+  })
+})
+
 describe('threads', () => {
   test('one message after another: a second one meanwhile is refused', async () => {
     const server = await startTestServer({ agencies: soloAgency() })

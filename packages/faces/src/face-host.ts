@@ -16,6 +16,18 @@ export type FaceAgency = {
   readonly signsIn: boolean
 }
 
+/** What a person has decided about a call that waits for that. */
+export type FaceDecision = {
+  readonly callId: string
+  /** Of the request for the approval; only where the server keeps no runs. */
+  readonly token?: string
+  readonly approve: boolean
+  /** Why it is refused: the model reads it. */
+  readonly reason?: string
+  /** In place of the model's. */
+  readonly arguments?: unknown
+}
+
 /** A run as a face asks for it. */
 export type AskedRun = {
   readonly served: FaceAgency
@@ -26,6 +38,12 @@ export type AskedRun = {
   readonly onBehalfOf?: string
   /** The run whose conversation this one goes on with, or the conversation, on a server that keeps them; `history` is empty then. */
   readonly continues?: string
+  /**
+   * With decisions, a run that waits goes on: on a server that keeps runs it is the one that `continues` names, which takes no
+   * message; on others, a new one with the history of the request. Absent: the protocol has no way to bring decisions, so that a
+   * run fails that nobody else can go on with.
+   */
+  readonly decisions?: readonly FaceDecision[]
 }
 
 /** A run that a face follows. */
@@ -33,14 +51,22 @@ export type FaceRun = {
   readonly runId: string
   /** Names the conversation, for `continues`, on a server that keeps conversations. */
   readonly conversation?: string
+  /** What was asked for begins behind this number. Above 0 for a run that goes on. */
+  readonly after: number
   /**
    * The events after number `after`, as in `RunLogReader`. A run that is not kept has one reader, from the start.
    *
    * @throws StreamBroken. @throws The reason of `signal` when it aborts.
    */
   readonly read: (after: number, signal: AbortSignal) => AsyncIterable<EventBatch>
-  /** Where a person decides about calls of the run that wait for that; absent where nobody can. */
+  /** Where a person decides about calls of the run that wait for that; absent where the run ends with them. */
   readonly approvalsUrl?: string
+  /** Whether the caller may decide about them, by `AskedRun.decisions`. */
+  readonly mayDecide: boolean
+  /** While it works, the number of its newest event when it was found. Absent: its events come to an end. */
+  readonly head?: number
+  /** When it ended, in seconds since the epoch, where that is known. */
+  readonly endedAt?: number
   /** The client has left: what is not kept is stopped. */
   readonly leave: () => void
 }
@@ -67,9 +93,11 @@ export interface FaceHost {
   callerOf(request: FastifyRequest, served: FaceAgency): Promise<string | null>
 
   /**
-   * Starts a run that belongs to the caller. It takes a place among the server's runs until it has ended.
+   * Starts a run that belongs to the caller, or goes on with one that waits. It takes a place among the server's runs until it has
+   * ended.
    *
-   * @throws ServiceError `overloaded`, `user_not_resolved`, and on the platform what admission refuses.
+   * @throws ServiceError `overloaded`, `user_not_resolved`, on the platform what admission refuses, and for decisions that cannot
+   *   be used `invalid_request`, `approval_not_found`, `approval_decided`, `approval_expired`, `run_not_waiting`.
    */
   begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun>
 
@@ -89,7 +117,7 @@ export interface FaceHost {
 }
 
 /**
- * Reads a run to its end.
+ * Reads what was asked for to its end.
  *
  * @param watch - Gets each event, with its number.
  * @throws Error the log breaks off before the end. @throws The reason of `signal` when it aborts.
@@ -99,7 +127,7 @@ export async function endOf(
   signal: AbortSignal,
   watch: (event: LogEvent, seq: number) => unknown = () => {},
 ): Promise<RunEnded> {
-  for await (const { first, events } of run.read(0, signal)) {
+  for await (const { first, events } of run.read(run.after, signal)) {
     signal.throwIfAborted()
     let seq = first
     for (const event of events) {

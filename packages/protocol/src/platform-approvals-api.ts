@@ -8,7 +8,9 @@ const Decision = z
     approve: z.boolean(),
     reason: z.string().nullable(),
     arguments: z.string().nullable().describe('Other arguments than the model wrote, as JSON text.'),
-    decidedBy: z.string().describe('The API key; `expiry` when nobody has decided in time.'),
+    decidedBy: z
+      .string()
+      .describe('The API key; `consumer:<integration>:<consumer>`; `expiry` when nobody has decided in time.'),
     decidedAt: Time,
   })
   .meta({ id: 'ApprovalDecision' })
@@ -20,6 +22,9 @@ export const RunApproval = z
     arguments: z.string().describe('As the model wrote them.'),
     agent: z.string(),
     edit: z.boolean().describe('True: a decision may bring other arguments.'),
+    approver: z
+      .enum(['owner', 'consumer'])
+      .describe('consumer: the consumer who has asked may decide too. owner: API keys alone.'),
     expiresAt: Time.describe('When the call counts as rejected.'),
     decision: Decision.nullable(),
   })

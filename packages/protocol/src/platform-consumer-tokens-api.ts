@@ -3,7 +3,7 @@ import { ConsumerId, Id, Time } from './platform-fields.ts'
 
 /** Tokens for the pages of consumers: short-lived, for one integration and one consumer. */
 
-export const ConsumerScope = z.enum(['chat', 'read', 'upload'])
+export const ConsumerScope = z.enum(['chat', 'read', 'upload', 'approve'])
 export type ConsumerScope = z.output<typeof ConsumerScope>
 
 export const ConsumerTokenCreate = z
@@ -15,7 +15,10 @@ export const ConsumerTokenCreate = z
       .min(1)
       .refine((scopes) => new Set(scopes).size === scopes.length, 'must not repeat a scope')
       .default(['chat', 'read'])
-      .describe('chat: completions, and its own runs. read: its own chats. upload: files for its own messages.'),
+      .describe(
+        'chat: completions, and its own runs. read: its own chats. upload: files for its own messages. approve: decisions ' +
+          'about calls of its own runs, of the tools in `consumerApprovals` of the integration.',
+      ),
     expiresInSeconds: z.int().min(60).max(3_600).default(900),
   })
   .meta({ id: 'ConsumerTokenCreate' })

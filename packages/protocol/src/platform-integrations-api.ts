@@ -28,6 +28,11 @@ const settings = {
     .max(50)
     .optional()
     .describe('Origins of pages that may use consumer tokens, such as `https://app.example.com`. Default: none.'),
+  consumerApprovals: z
+    .array(z.string().min(1).max(256))
+    .max(100)
+    .optional()
+    .describe('Tools about whose calls the consumer who has asked may decide, with a consumer token. Default: none.'),
   defaultAllowance: AllowancePolicy.optional(),
   onDisconnect: z
     .enum(['continue', 'cancel'])
@@ -69,6 +74,7 @@ export const Integration = z
     memberAllowancesEnabled: z.boolean(),
     membersRequired: z.boolean(),
     allowedOrigins: z.array(z.string()),
+    consumerApprovals: z.array(z.string()),
     defaultAllowance: z.looseObject({ period: z.string() }),
     onDisconnect: z.enum(['continue', 'cancel']),
     whenRunnerLost: z.enum(['resume', 'fail']),
@@ -96,6 +102,7 @@ export const AgencyList = z
       z.object({
         agencyId: z.string(),
         name: z.string(),
+        version: z.string().describe('Another one when its definition is: see `agencyVersion` of runs.'),
         agents: z.array(z.object({ name: z.string(), entryPoint: z.boolean() })),
       }),
     ),

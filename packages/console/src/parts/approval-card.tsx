@@ -1,25 +1,17 @@
-import type { Part } from '@bureau/client'
+import type { ApprovalRequest } from '@bureau/protocol'
 import { createContext, useContext, useState } from 'react'
+import type { Decide } from '../server/approvals.ts'
 import { Button } from '../ui/button.tsx'
 import { moment, parsed, pretty } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
 import { failedToast } from '../ui/toasts.tsx'
 
-type Decision = { readonly approve: boolean; readonly reason?: string; readonly edited?: string }
-
-/** Decides on a call that waits. Rejects when that is not possible any more, e.g. because somebody else has decided. */
-export type Decide = (callId: string, decision: Decision) => Promise<void>
-
 /** Who decides on the calls that are shown; undefined: here nobody can. */
 export const DecideContext = createContext<Decide | undefined>(undefined)
 
-type ToolPart = Extract<Part, { type: 'tool' }>
-type Props = { readonly part: ToolPart & { readonly approval: NonNullable<ToolPart['approval']> } }
-
 /** A call that waits until a person has decided on it. */
-export function ApprovalCard({ part }: Props) {
-  const { approval } = part
+export function ApprovalCard({ approval }: { readonly approval: Omit<ApprovalRequest, 'agent_run_id'> }) {
   const decide = useContext(DecideContext)
   const [edited, setEdited] = useState<string>()
   const [reason, setReason] = useState('')

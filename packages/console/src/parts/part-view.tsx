@@ -68,7 +68,7 @@ const PartView = memo(function PartView({ part, times }: ViewProps) {
       return <Reasoning text={part.text} streaming={part.state === 'streaming'} />
     case 'tool': {
       const { approval } = part
-      return approval ? <ApprovalCard part={{ ...part, approval }} /> : <ToolCard part={part} times={times} />
+      return approval ? <ApprovalCard approval={approval} /> : <ToolCard part={part} times={times} />
     }
     case 'sign-in':
       return <SignIn part={part} />

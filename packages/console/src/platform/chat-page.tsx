@@ -11,7 +11,8 @@ import { Icon } from '../ui/icons.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { useChange } from './change.ts'
-import { IntegrationName } from './integrations.tsx'
+import { textOf } from './message-text.ts'
+import { IntegrationName } from '../parts/integrations.tsx'
 
 const route = getRouteApi('/platform/chats/$chat')
 
@@ -49,12 +50,27 @@ export function ChatPage() {
       actions={<Actions chat={chat.data} messages={messages.data} />}
     >
       <div className="mx-auto flex max-w-3xl flex-col gap-6">
+        {chat.data.lastRunStatus === 'waiting' && <Waits run={chat.data.lastRunId ?? ''} />}
         {runsOf(messages.data).map(([run, own]) => (
           <RunOfChat key={run} run={run} messages={own} />
         ))}
         {messages.data.length === 0 && <p className="text-center text-soft">Nothing was said yet.</p>}
       </div>
     </Page>
+  )
+}
+
+function Waits({ run }: { readonly run: string }) {
+  return (
+    <Link
+      to="/platform/runs/$run"
+      params={{ run }}
+      className="flex items-center gap-2 rounded-xl border border-warn/50 bg-warn-soft px-3.5 py-2.5 text-[13px]"
+    >
+      <Icon name="clock" className="text-warn" />
+      This chat waits until somebody has decided on a call.
+      <span className="underline underline-offset-2">Decide</span>
+    </Link>
   )
 }
 
@@ -147,11 +163,4 @@ function RunOfChat({ run, messages }: { readonly run: string; readonly messages:
       </p>
     </article>
   )
-}
-
-type Content = readonly { readonly text?: string }[]
-
-function textOf(content: unknown): string {
-  if (typeof content === 'string') return content
-  return Array.isArray(content) ? (content as Content).map(({ text }) => text ?? '').join('') : ''
 }

@@ -4,7 +4,7 @@ import { Badge, Status } from '../ui/badge.tsx'
 import type { Column } from '../ui/data-table.tsx'
 import { moment } from '../ui/format.ts'
 import { Empty, Page } from '../ui/page.tsx'
-import { IntegrationName, IntegrationSelect } from './integrations.tsx'
+import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 

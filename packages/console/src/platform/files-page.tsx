@@ -10,7 +10,7 @@ import { Empty, Page } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
 import { once, useChange } from './change.ts'
-import { IntegrationSelect, useIntegration } from './integrations.tsx'
+import { IntegrationSelect, useIntegration } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 

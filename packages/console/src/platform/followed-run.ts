@@ -7,8 +7,12 @@ const COMMIT_MS = 100
 
 type Followed = { readonly parts: readonly Part[]; readonly failure: string | null }
 
-/** What a run of the platform shows, replayed from its events; it goes on as long as the run does. */
-export function useFollowedParts(integration: string, run: string): Followed {
+/**
+ * What a run of the platform shows, replayed from its events; it goes on as long as the run does, or until it waits.
+ *
+ * @param pause - Changes when a run that has waited goes on, or waits for less: then it is followed again.
+ */
+export function useFollowedParts(integration: string, run: string, pause: string): Followed {
   const [followed, setFollowed] = useState<Followed>({ parts: [], failure: null })
   useEffect(() => {
     const client = createClient({
@@ -39,6 +43,6 @@ export function useFollowedParts(integration: string, run: string): Followed {
       clearInterval(timer)
       attached?.detach()
     }
-  }, [integration, run])
+  }, [integration, run, pause])
   return followed
 }

@@ -12,7 +12,7 @@ import { dollars, moment, whole } from '../ui/format.ts'
 import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
 import { AllowanceBars } from './allowance-bars.tsx'
 import { once, useChange } from './change.ts'
-import { IntegrationName } from './integrations.tsx'
+import { IntegrationName } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 
 const route = getRouteApi('/platform/members/$integration/$consumer')

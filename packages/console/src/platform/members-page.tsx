@@ -10,7 +10,7 @@ import { TextField } from '../ui/field.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { AllowanceBars } from './allowance-bars.tsx'
 import { once, useChange } from './change.ts'
-import { IntegrationSelect, useIntegration } from './integrations.tsx'
+import { IntegrationSelect, useIntegration } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 

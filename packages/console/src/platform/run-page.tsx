@@ -1,23 +1,28 @@
-import type { PlatformRun } from '@bureau/protocol'
+import type { PlatformRun, RunApproval } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { DecideContext } from '../parts/approval-card.tsx'
+import { IntegrationName } from '../parts/integrations.tsx'
 import { PartTree } from '../parts/part-view.tsx'
+import { approvalsQuery, useDecide } from '../server/approvals.ts'
 import { HINTS } from '../server/hints.ts'
 import { ask } from '../server/request.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { dollars, duration, millisecondsBetween, moment, pretty, whole } from '../ui/format.ts'
+import { Icon } from '../ui/icons.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
+import { failedToast } from '../ui/toasts.tsx'
 import { useChange } from './change.ts'
 import { useFollowedParts } from './followed-run.ts'
-import { IntegrationName } from './integrations.tsx'
+import { useReproduce } from './reproduce.ts'
 
 const route = getRouteApi('/platform/runs/$run')
 
 const FOLLOW_MS = 2_000
-const ACTIVE: ReadonlySet<string> = new Set(['queued', 'running', 'cancelling'])
+const ACTIVE: ReadonlySet<string> = new Set(['queued', 'running', 'waiting', 'cancelling'])
 
 /** One run of the platform, while it goes on and afterwards. */
 export function PlatformRunPage() {
@@ -55,13 +60,44 @@ export function PlatformRunPage() {
   )
 }
 
+/** What the run has said, and the calls on which somebody has to decide. */
 function Conversation({ run }: { readonly run: PlatformRun }) {
-  const { parts, failure } = useFollowedParts(run.apiIntegrationId, run.runId)
+  const { data: approvals = [] } = useQuery({
+    ...approvalsQuery(run.runId),
+    refetchInterval: run.status === 'waiting' && FOLLOW_MS,
+  })
+  const decided = approvals.filter(({ decision }) => decision !== null)
+  const { parts, failure } = useFollowedParts(run.apiIntegrationId, run.runId, `${run.status} ${decided.length}`)
+  const decide = useDecide(run.runId)
   return (
-    <section aria-label="Conversation" className="mx-auto mt-6 flex max-w-3xl flex-col gap-2.5">
-      <PartTree parts={parts} parent={null} times={{}} />
-      {failure && parts.length === 0 && <p className="text-center text-[13px] text-soft">{failure}</p>}
-    </section>
+    <>
+      {decided.length > 0 && <Decisions approvals={decided} />}
+      <section aria-label="Conversation" className="mx-auto mt-6 flex max-w-3xl flex-col gap-2.5">
+        <DecideContext value={run.status === 'waiting' ? decide : undefined}>
+          <PartTree parts={parts} parent={null} times={{}} />
+        </DecideContext>
+        {failure && parts.length === 0 && <p className="text-center text-[13px] text-soft">{failure}</p>}
+      </section>
+    </>
+  )
+}
+
+function Decisions({ approvals }: { readonly approvals: readonly RunApproval[] }) {
+  return (
+    <ul aria-label="Decisions" className="card mt-4 flex flex-col gap-1 px-4 py-3 text-[13px]">
+      {approvals.map(({ callId, tool, decision }) => (
+        <li key={callId} className="flex flex-wrap items-center gap-x-2">
+          <Icon name={decision?.approve ? 'check' : 'close'} className={decision?.approve ? 'text-good' : 'text-bad'} />
+          <code className="font-mono text-xs">{tool}</code>
+          {decision?.approve ? 'was approved' : 'was rejected'}
+          {decision?.arguments != null && ' with other arguments'}
+          {decision?.reason != null && <span>: {decision.reason}</span>}
+          <span className="text-xs text-soft">
+            by {decision?.decidedBy}, {decision && moment(decision.decidedAt)}
+          </span>
+        </li>
+      ))}
+    </ul>
   )
 }
 
@@ -104,6 +140,7 @@ function Facts({ run }: { readonly run: PlatformRun }) {
 }
 
 function Actions({ run }: { readonly run: PlatformRun }) {
+  const reproduce = useReproduce()
   const cancel = useChange(
     (mode: 'immediate' | 'after_turn') =>
       ask('platform', `v1/runs/${encodeURIComponent(run.runId)}/cancel`, {
@@ -126,6 +163,9 @@ function Actions({ run }: { readonly run: PlatformRun }) {
       )}
       <Button icon="download" onClick={() => saveFile(`run-${run.runId}.json`, pretty(run))}>
         Export
+      </Button>
+      <Button icon="chat" look="primary" onClick={() => void reproduce(run).catch(failedToast)}>
+        Open in playground
       </Button>
     </>
   )

@@ -5,7 +5,7 @@ import type { Column } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
 import { dollars, duration, millisecondsBetween, moment, whole } from '../ui/format.ts'
 import { Empty, Page } from '../ui/page.tsx'
-import { IntegrationName, IntegrationSelect } from './integrations.tsx'
+import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 

@@ -9,7 +9,7 @@ import { dollars, whole } from '../ui/format.ts'
 import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
-import { IntegrationName, IntegrationSelect } from './integrations.tsx'
+import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
 import { usePlatformSearch } from './search.ts'
 
 const UsageChart = lazy(() => import('./usage-chart.tsx').then(({ UsageChart }) => ({ default: UsageChart })))

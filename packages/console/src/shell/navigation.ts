@@ -6,15 +6,14 @@ type Destination = { readonly to: string; readonly label: string; readonly icon:
 
 type Section = { readonly label: string | null; readonly items: readonly Destination[] }
 
-const AGENCIES: Section = {
-  label: null,
-  items: [
-    { to: '/play', label: 'Playground', icon: 'chat' },
-    { to: '/graph', label: 'Graph', icon: 'graph' },
-    { to: '/runs', label: 'Runs', icon: 'runs' },
-    { to: '/inbox', label: 'Inbox', icon: 'inbox' },
-  ],
-}
+const PLAYGROUND: Destination = { to: '/play', label: 'Playground', icon: 'chat' }
+
+const AGENCIES: readonly Destination[] = [
+  { to: '/graph', label: 'Graph', icon: 'graph' },
+  { to: '/runs', label: 'Runs', icon: 'runs' },
+]
+
+export const INBOX: Destination = { to: '/inbox', label: 'Inbox', icon: 'inbox' }
 
 const PLATFORM: Section = {
   label: 'Platform',
@@ -36,5 +35,6 @@ const OTHERS: Section = { label: null, items: [{ to: '/settings', label: 'Settin
 /** What this server has pages for. */
 export function useSections(): readonly Section[] {
   const { data: facts } = useQuery(factsQuery)
-  return [...(facts && facts.agencies !== 'none' ? [AGENCIES] : []), ...(facts?.platform ? [PLATFORM] : []), OTHERS]
+  const pages = facts && facts.agencies !== 'none' ? AGENCIES : []
+  return [{ label: null, items: [PLAYGROUND, ...pages, INBOX] }, ...(facts?.platform ? [PLATFORM] : []), OTHERS]
 }

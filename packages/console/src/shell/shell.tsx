@@ -4,7 +4,9 @@ import { IconButton, iconButtonClass } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { ToastList } from '../ui/toasts.tsx'
-import { useSections } from './navigation.ts'
+import { useChats } from '../chats/use-chats.ts'
+import { useWaitingRuns } from '../server/approvals.ts'
+import { INBOX, useSections } from './navigation.ts'
 import { setTheme, useTheme } from '../ui/theme.ts'
 
 const Palette = lazy(() => import('./palette.tsx').then(({ Palette }) => ({ default: Palette })))
@@ -106,7 +108,8 @@ function Sidebar({ search, onPicked }: { readonly search: () => void; readonly o
               className="flex min-h-8 items-center gap-2 rounded-lg px-2 text-[13px] text-soft hover:bg-hover hover:text-ink data-[status=active]:bg-accent-soft data-[status=active]:font-medium data-[status=active]:text-accent"
             >
               <Icon name={icon} />
-              {name}
+              <span className="flex-1">{name}</span>
+              {to === INBOX.to && <WaitingCount />}
             </Link>
           ))}
         </div>
@@ -115,6 +118,20 @@ function Sidebar({ search, onPicked }: { readonly search: () => void; readonly o
         <ThemeMenu />
       </div>
     </nav>
+  )
+}
+
+/** How much waits for a person, in this browser's chats and on the platform. */
+function WaitingCount() {
+  const { data } = useWaitingRuns()
+  const count = useChats().filter(({ waits, platform }) => waits && !platform).length + (data?.runs.length ?? 0)
+  if (count === 0) return null
+  return (
+    <span className="rounded-full bg-warn-soft px-1.5 text-xs font-medium text-warn tabular-nums">
+      {count}
+      {data?.isCut && '+'}
+      <span className="sr-only"> waiting</span>
+    </span>
   )
 }
 

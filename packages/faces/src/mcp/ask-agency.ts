@@ -3,9 +3,11 @@ import { type RunEnded, Usage } from '@bureau/protocol'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { endOf, type FaceAgency, type FaceHost } from '../face-host.ts'
-import { textOf } from '../openai/model-event.ts'
+import { answerOf } from '../answer.ts'
+import { approvalText } from '../openai/approval-text.ts'
+import { endOf, type FaceAgency, type FaceDecision, type FaceHost, type FaceRun } from '../face-host.ts'
 import type { Threads } from '../threads.ts'
+import type { Asking, ToolResult } from './ask-person.ts'
 import { failed } from './failed.ts'
 
 const Input = z.strictObject({
@@ -50,58 +52,101 @@ type Asked = {
   readonly signal: AbortSignal
   /** Shows what happens in the run. When it throws, the run is stopped. */
   readonly report: (event: LogEvent) => void
+  /** Present: the client can ask its user. */
+  readonly asking: Asking | undefined
 }
 
 /** Where an agency is asked. `threads` keeps the conversations of a server that keeps none itself. */
 export type AgencyHost = { readonly host: FaceHost; readonly threads?: Threads }
 
 /** Carries out a call of the tool. What goes wrong is a result as well, for the model to read. */
-export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Promise<CallToolResult> {
-  const { served, request, signal } = asked
-  const input = Input.safeParse(asked.input)
-  if (!input.success) return failed('invalid_request', z.prettifyError(input.error))
-  const { message, thread_id } = input.data
-  const owner = JSON.stringify([served.name, await host.callerOf(request, served)])
-  const thread = threads?.open(owner, thread_id ?? undefined)
+export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Promise<ToolResult> {
+  const { served, request } = asked
+  const call = readCall(asked)
+  if ('isError' in call) return call
+  const { message, thread_id, run: waiting, ...decided } = call
+  const thread = threads?.open(JSON.stringify([served.name, await host.callerOf(request, served)]), thread_id)
+  const continues = thread ? undefined : (waiting ?? thread_id)
   try {
     const run = await host.begin(request, {
       served,
       input: { message, history: thread?.history ?? [] },
       kept: false,
-      ...(!thread && thread_id && { continues: thread_id }),
+      ...(continues !== undefined && { continues }),
+      ...decided,
     })
-    const leave = (): void => {
-      run.leave()
-      // A server that keeps conversations lets runs go on without their client.
-      if (!thread) host.cancel(request, { served, runId: run.runId }).catch(() => {})
-    }
-    if (signal.aborted) leave()
-    signal.addEventListener('abort', leave, { once: true })
-    const ended = await endOf(run, signal, asked.report).catch((error: unknown) => {
-      leave()
-      throw error
-    })
-    signal.removeEventListener('abort', leave)
-    if (ended.status !== 'completed') return notAnswered(ended)
-    thread?.add(ended.new_messages)
-    return answered(ended, thread?.id ?? run.conversation ?? '')
+    // A server that keeps conversations lets runs go on without their client.
+    const cancel = thread ? () => {} : () => void host.cancel(request, { served, runId: run.runId }).catch(() => {})
+    const ended = await endFor(asked, run, cancel)
+    if (isKept(ended)) thread?.add(ended.new_messages)
+    return resultOf(ended, { asked, run, thread_id: thread?.id ?? run.conversation ?? '' })
   } finally {
     thread?.close()
   }
 }
 
-function notAnswered({ status, error }: RunEnded): CallToolResult {
-  if (error) return failed(error.code, error.message)
-  if (status === 'cancelled') return failed(status, 'The run was cancelled.')
-  return failed('approval_required', NO_APPROVALS)
+const isKept = ({ status }: RunEnded): boolean => status === 'completed' || status === 'waiting'
+
+type AgencyCall = {
+  readonly message: string | readonly []
+  readonly thread_id: string | undefined
+  /** Absent: nobody can be asked. */
+  readonly decisions?: readonly FaceDecision[]
+  /** The run that goes on. */
+  readonly run?: string
 }
 
-const NO_APPROVALS = 'A person has to approve what the agency wants to do, which is not possible through this protocol.'
+function readCall({ input: given, asking }: Asked): AgencyCall | (CallToolResult & { readonly isError: true }) {
+  const input = Input.safeParse(given)
+  if (!input.success) return failed('invalid_request', z.prettifyError(input.error))
+  const { message, thread_id } = input.data
+  const goesOn = asking?.decided()
+  if (!goesOn) return { message, thread_id: thread_id ?? undefined, ...(asking && { decisions: [] }) }
+  const { run, thread, decisions } = goesOn
+  return decisions.length > 0
+    ? { message: [], thread_id: thread, decisions, run }
+    : failed('approval_required', UNDECIDED)
+}
+
+const UNDECIDED = 'Nobody has decided about the call, so it was not carried out.'
+
+type Ended = { readonly asked: Asked; readonly run: FaceRun; readonly thread_id: string }
+
+function resultOf(ended: RunEnded, { asked: { served, asking }, run, thread_id }: Ended): ToolResult {
+  const { status, approvals } = ended
+  if (status === 'completed') return answered(ended, served, thread_id)
+  if (!approvals || !asking || !run.mayDecide) return notAnswered(ended, run)
+  return asking.ask(approvals, { run: run.runId, thread: thread_id })
+}
+
+/** Waits for the end of a run, which ends with its client. */
+async function endFor({ signal, report }: Asked, run: FaceRun, cancel: () => void): Promise<RunEnded> {
+  const leave = (): void => {
+    run.leave()
+    cancel()
+  }
+  if (signal.aborted) leave()
+  signal.addEventListener('abort', leave, { once: true })
+  try {
+    return await endOf(run, signal, report)
+  } catch (error) {
+    leave()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', leave)
+  }
+}
+
+function notAnswered({ status, error, approvals = [] }: RunEnded, { approvalsUrl }: FaceRun): CallToolResult {
+  if (error) return failed(error.code, error.message)
+  if (status === 'cancelled') return failed(status, 'The run was cancelled.')
+  return failed('approval_required', approvals.map((approval) => approvalText(approval, approvalsUrl)).join('\n'))
+}
 
 /** The thread is named in words as well, because some clients show their model nothing but the text. */
-function answered(ended: RunEnded, thread_id: string): CallToolResult {
+function answered(ended: RunEnded, served: FaceAgency, thread_id: string): CallToolResult {
   const { run_id, usage } = ended
-  const answer = ended.output ?? lastText(ended)
+  const answer = answerOf(ended, served)
   const text = typeof answer === 'string' ? answer : JSON.stringify(answer)
   const hint = `To continue this conversation, pass thread_id ${JSON.stringify(thread_id)} with the next message.`
   return {
@@ -111,10 +156,4 @@ function answered(ended: RunEnded, thread_id: string): CallToolResult {
     ],
     structuredContent: { answer, thread_id, run_id, usage },
   }
-}
-
-/** What the agency has said last: a server that records its runs has the answer among their messages only. */
-function lastText({ new_messages }: RunEnded): string {
-  const last = new_messages.findLast(({ role, callerAgent }) => role === 'assistant' && callerAgent == null)
-  return last ? textOf(last) : ''
 }

@@ -2,7 +2,8 @@ import { type Call, type Route, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { challengeOf, metadataRoutes } from './resource-metadata.ts'
-import { type McpOptions, type McpSdk, mcpServer } from './mcp-server.ts'
+import type { McpSdk } from './ask-person.ts'
+import { type McpOptions, mcpServer } from './mcp-server.ts'
 import { METHOD_NOT_FOUND, rpcErrorHandler } from '../json-rpc/rpc-errors.ts'
 
 const MIB = 1_048_576

@@ -5,6 +5,7 @@ import type { FastifyRequest } from 'fastify'
 import type { FaceHost } from '../face-host.ts'
 import type { Threads } from '../threads.ts'
 import { agencyTool, askAgency } from './ask-agency.ts'
+import { askingOf, type McpSdk } from './ask-person.ts'
 import { failed } from './failed.ts'
 import { progressReport } from './progress.ts'
 import { agencyTools } from './tool-names.ts'
@@ -34,9 +35,6 @@ export type McpOptions = {
   readonly serverUrl?: string | undefined
   readonly log: Logger
 }
-
-/** The SDK, loaded when the first request comes: most servers never get one. */
-export type McpSdk = typeof import('@modelcontextprotocol/server')
 
 const INSTRUCTIONS =
   'Each tool ask_… sends a message to a group of agents, which may work for minutes, and returns its answer. ' +
@@ -80,8 +78,17 @@ export function mcpServer(sdk: McpSdk, options: McpOptions, request: FastifyRequ
     const { signal } = context.mcpReq
     try {
       if (tool) return resultOf(await tool.call(input, request))
-      return await askAgency(options, { served: served!, input, request, signal, report: progressReport(context) })
+      const asking = askingOf(sdk, context)
+      return await askAgency(options, {
+        served: served!,
+        input,
+        request,
+        signal,
+        report: progressReport(context),
+        asking,
+      })
     } catch (error) {
+      if (error instanceof sdk.ProtocolError) throw error
       if (error instanceof ServiceError) return failed(error.code, error.message)
       if (!signal.aborted) request.log.error({ err: error, tool: name }, 'a call has failed')
       return failed('internal_error', 'Something failed on our side.')

@@ -14,13 +14,14 @@ export type OutputItem = {
  * may name them alike; here they have one place and one id each.
  */
 export class OutputItems {
-  readonly #runId: string
+  readonly #prefix: string
   readonly #items: WireItem[] = []
   readonly #finished = new Set<number>()
   readonly #ids = new Set<string>()
 
-  constructor(runId: string) {
-    this.#runId = runId.replaceAll('-', '')
+  /** @param responseId - `resp_…` */
+  constructor(responseId: string) {
+    this.#prefix = responseId.replace(/^resp_/, '')
   }
 
   /** Those that are finished. */
@@ -33,8 +34,8 @@ export class OutputItems {
     const index = this.#items.length
     const given = typeof item.id === 'string' && item.id !== '' ? item.id : undefined
     const isFree = given !== undefined && !this.#ids.has(given)
-    // The same for every reader: it is made of nothing but the run and the place.
-    const id = isFree ? given : `${prefixOf(item.type)}_${this.#runId}${index}`
+    // The same for every reader: it is made of nothing but the response and the place.
+    const id = isFree ? given : `${prefixOf(item.type)}_${this.#prefix}${index}`
     this.#ids.add(id)
     this.#items.push({ ...item, id })
     return { index, id, renamed: isFree ? undefined : given }

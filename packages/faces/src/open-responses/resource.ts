@@ -1,6 +1,6 @@
 import type { RunEnded, Usage, WireItem } from '@bureau/protocol'
 import { z } from 'zod'
-import type { ResponsesRequest } from './read-request.ts'
+import type { ResponseRecord } from './response-record.ts'
 
 /** The response of Open Responses: every member is there, also those that only repeat the request. */
 export const ResponseResource = z
@@ -26,16 +26,17 @@ type ResponseState = Pick<ResponseResource, 'status'> & {
 /** Makes the resource of one response, whatever its state. */
 export type DescribeResponse = (state: ResponseState) => ResponseResource
 
-type Described = {
-  readonly id: string
-  /** As the caller has named it. */
-  readonly model: string
-  readonly isKept: boolean
-}
+type Described = Pick<ResponseRecord, 'id' | 'model' | 'isKept' | 'createdAt' | 'request'>
 
-/** `instructions` are those of the caller: nobody is shown those of an agent. */
-export function responseDescriber(request: ResponsesRequest, { id, model, isKept }: Described): DescribeResponse {
-  const createdAt = nowSeconds()
+/**
+ * `instructions` are those of the caller: nobody is shown those of an agent.
+ *
+ * @param endedAt - When the run has ended, in seconds since the epoch. Absent: it has not, and ends when that is seen.
+ */
+export function responseDescriber(
+  { id, model, isKept, createdAt, request }: Described,
+  endedAt?: number,
+): DescribeResponse {
   const repeated = Object.entries(REPEATED).map(([name, usual]) => [name, request[name] ?? usual] as const)
   const echo = {
     ...Object.fromEntries(repeated),
@@ -56,7 +57,7 @@ export function responseDescriber(request: ResponsesRequest, { id, model, isKept
     id,
     object: 'response',
     created_at: createdAt,
-    completed_at: status === 'completed' ? nowSeconds() : null,
+    completed_at: status === 'completed' ? (endedAt ?? nowSeconds()) : null,
     status,
     error: ended?.error && status === 'failed' ? { code: ended.error.code, message: ended.error.message } : null,
     incomplete_details: status === 'incomplete' ? { reason: reason ?? 'max_output_tokens' } : null,
@@ -86,7 +87,7 @@ const REPEATED = {
   prompt_cache_key: null,
 } as const
 
-const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
+export const nowSeconds = (): number => Math.floor(Date.now() / 1_000)
 
 /** The usage of the whole run. `cost` is in US dollars. */
 function usageOf(usage: Usage): object {

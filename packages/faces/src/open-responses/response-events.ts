@@ -8,7 +8,8 @@ import { type KindOfCall, Steps } from './steps.ts'
 import { approvalItem, asBegun, asOutput, eventsBetween, messageItem, outputOf } from './whole-items.ts'
 
 export type ResponseStream = {
-  readonly runId: string
+  /** Of the response. */
+  readonly id: string
   readonly approvalsUrl: string | undefined
   readonly describe: DescribeResponse
   /** The agent that was addressed, and the functions of the caller that it is offered. */
@@ -31,7 +32,7 @@ const WITHHELD_ITEMS = new Set(['mcp_list_tools', 'openai_list_tools'])
  * models. Every reader of a run gets the same events: they depend on the log alone.
  */
 export class ResponseEvents {
-  readonly #stream: ResponseStream
+  readonly stream: ResponseStream
   /** Only what has a higher number is shown. */
   readonly #after: number
   readonly #items: OutputItems
@@ -49,9 +50,9 @@ export class ResponseEvents {
 
   /** @param after - The number of the last event that the reader has. The first one is 0. */
   constructor(stream: ResponseStream, after = -1) {
-    this.#stream = stream
+    this.stream = stream
     this.#after = after
-    this.#items = new OutputItems(stream.runId)
+    this.#items = new OutputItems(stream.id)
     const { kindOfCall } = stream
     if (!kindOfCall) return
     this.#steps = new Steps(
@@ -63,14 +64,14 @@ export class ResponseEvents {
 
   /** The response as it is now. */
   get resource(): ResponseResource {
-    return this.#resource ?? this.#stream.describe({ status: 'in_progress', output: this.#items.finished })
+    return this.#resource ?? this.stream.describe({ status: 'in_progress', output: this.#items.finished })
   }
 
   encode(event: LogEvent): string {
     if (this.#begun) return this.#frames(event)
     this.#begun = true
     // What begins a response is not kept in every log.
-    const response = this.#stream.describe({ status: 'in_progress', output: [] })
+    const response = this.stream.describe({ status: 'in_progress', output: [] })
     const begin = this.#frame('response.created', { response }) + this.#frame('response.in_progress', { response })
     return begin + this.#frames(event)
   }
@@ -86,7 +87,7 @@ export class ResponseEvents {
       case 'oauth.redirect':
         return this.#signIn(event)
       case 'approval.requested':
-        return this.#stream.isStrict ? '' : this.#whole(approvalItem(event, this.#stream.approvalsUrl))
+        return this.#whole(approvalItem(event, this.stream.approvalsUrl))
       case 'log.reset':
         this.#isLost = true
         return ''
@@ -146,13 +147,13 @@ export class ResponseEvents {
     if (seq <= this.#after) return ''
     const text = renumber(json, numbers, item.index, seq)
     const named = item.renamed === undefined ? text : renameItem(text, item.renamed, item.id)
-    if (!this.#stream.isStrict || !kind.startsWith(OPEN_REASONING)) return `event: ${kind}\ndata: ${named}\n\n`
+    if (!this.stream.isStrict || !kind.startsWith(OPEN_REASONING)) return `event: ${kind}\ndata: ${named}\n\n`
     const strict = this.#nameOf(kind)
     return `event: ${strict}\ndata: ${named.replace(`"type":"${kind}"`, `"type":"${strict}"`)}\n\n`
   }
 
   #nameOf(kind: string): string {
-    return this.#stream.isStrict ? kind.replace(OPEN_REASONING, 'response.reasoning.') : kind
+    return this.stream.isStrict ? kind.replace(OPEN_REASONING, 'response.reasoning.') : kind
   }
 
   /** For servers that lay out their JSON in another way. */
@@ -167,11 +168,11 @@ export class ResponseEvents {
   #isShown(item: WireItem, agent: string): boolean {
     const type = item.type ?? 'message'
     if (type === 'function_call') return this.#isCallers(item, agent)
-    return this.#stream.isStrict ? STANDARD_ITEMS.has(type) : !WITHHELD_ITEMS.has(type)
+    return this.stream.isStrict ? STANDARD_ITEMS.has(type) : !WITHHELD_ITEMS.has(type)
   }
 
   #isCallers({ type, name }: WireItem, agent: string): boolean {
-    return type === 'function_call' && agent === this.#stream.agent && this.#stream.functions.has(String(name))
+    return type === 'function_call' && agent === this.stream.agent && this.stream.functions.has(String(name))
   }
 
   #onAdded(event: ModelEvent): string {
@@ -229,7 +230,7 @@ export class ResponseEvents {
   }
 
   #end(ended: RunEnded): string {
-    const { describe } = this.#stream
+    const { describe } = this.stream
     const output = this.#isLost ? outputOf(ended) : this.#items.finished
     const { status, reason } = this.#statusOf(ended)
     const response = describe({ status, output, ended, ...(reason !== undefined && { reason }) })

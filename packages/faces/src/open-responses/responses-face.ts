@@ -1,27 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import type { CallerOptions, RunInput } from '@bureau/framework'
-import { type Message, ServiceError, type WireItem } from '@bureau/protocol'
+import { ServiceError, type WireItem } from '@bureau/protocol'
 import { type Call, type EncodeEvent, type Route, routesOf } from '@bureau/runtime'
-import type { FastifyReply } from 'fastify'
-import { type AskedRun, endOf, type FaceAgency, type FaceHost, type FaceRun } from '../face-host.ts'
-import { ApiError, ApiErrorBody, answerError, failedRun, unsupportedParam } from '../openai/api-error.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FaceAgency, FaceHost, FaceRun } from '../face-host.ts'
+import { ApiError, ApiErrorBody, answerError, failedRun, invalidParam, unsupportedParam } from '../openai/api-error.ts'
 import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
 import { sendEvents, waitForEnd } from '../openai/follow.ts'
 import { selectAgent, type Target } from '../openai/select-agent.ts'
 import { readResponsesRequest, ResponsesRequest } from './read-request.ts'
-import { responseDescriber, ResponseResource } from './resource.ts'
-import { ResponseEvents, type ResponseStream } from './response-events.ts'
-import type { ResponseStore } from './response-store.ts'
-import type { KindOfCall } from './steps.ts'
+import { nowSeconds, ResponseResource } from './resource.ts'
+import { ResponseEvents } from './response-events.ts'
+import { streamOf } from './response-stream.ts'
+import type { ResponseRecord } from './response-record.ts'
+import type { BegunResponse, ResponseStore, StoredResponse } from './response-store.ts'
 import { storedRoutes } from './stored-responses.routes.ts'
-import { storedResponse } from './keep-response.ts'
 import { readInput } from './wire-items.ts'
 
 export type ResponsesOptions = {
   /** Absent: nothing is kept, and what needs it is refused. */
   readonly store?: ResponseStore | undefined
-  /** True: the server keeps conversations, and goes on with the one of the run that `previous_response_id` names. */
-  readonly serverKeeps?: boolean
   /** True: streams hold nothing but what the specification knows, by its names. */
   readonly isStrict: boolean
 }
@@ -57,83 +55,78 @@ export function responsesFace(host: FaceHost, options: ResponsesOptions): readon
       },
       (call, reply) => create(call, reply, { host, options }),
     ),
-    ...(store ? storedRoutes(host, store) : []),
+    ...(store ? storedRoutes(host, { store, isStrict: options.isStrict }) : []),
   ]
 }
 
 async function create({ request }: Call, reply: FastifyReply, { host, options }: Served): Promise<unknown> {
   const body = readResponsesRequest(request.body)
-  const isKept = isToBeKept(body, options)
+  const { store, isStrict } = options
+  const isKept = isToBeKept(body, store)
   const target = await selectAgent(host, request, body.model ?? null)
   const { served } = target
-  const owner = await host.callerOf(request, served)
-  const earlier = await threadBefore(body, { owner, served, store: options.store })
-  const { input, items } = readRun(body, target, earlier)
-  const isBackground = body.background ?? false
+  const previous = await findPrevious(body, { request, served, store })
+  const { input, decisions, items } = readRun(body, target, { previous, store })
+  const isBackground = body.background === true
   if (!body.stream && served.signsIn) throw new ServiceError('oauth_needs_streaming')
-  const run = await host.begin(request, { served, input, kept: isBackground, ...namesIn(body, options) })
-  const { runId } = run
-  const id = responseId(runId)
-  const stream = streamOf(body, {
-    runId,
-    approvalsUrl: run.approvalsUrl,
-    target,
+  if (store?.continuesRuns && decisions.length > 0 && !previous) {
+    throw invalidParam('previous_response_id', 'name the response that waits for the decision', 'missing')
+  }
+  const run = await host.begin(request, {
+    served,
     input,
-    isStrict: options.isStrict,
-    isKept,
+    decisions,
+    kept: isBackground,
+    ...(body.user && { onBehalfOf: body.user }),
+    ...(store?.continuesRuns && previous && { continues: previous.record.runId }),
   })
-  const events = new ResponseEvents(stream)
-  if (!isKept || !options.store) return answer(reply, run, { body, events })
-  const inputItems = items.map(withId)
-  const keeping = { id, runId, served, owner, isBackground, stream, inputItems }
-  const { response, watch, fail } = storedResponse(keeping, { events, earlier: input.history, store: options.store })
-  options.store.put(response)
-  if (!isBackground) return answer(reply, run, { body, events, watch })
-  void endOf(run, new AbortController().signal, watch).catch(fail)
-  if (!body.stream) return events.resource
-  const shown = new ResponseEvents(stream)
-  return sendEvents(reply, run, (event) => shown.encode(event))
+  const record = recordOf(body, { run, target, isKept, input, inputItems: items.map(withId) })
+  const events = new ResponseEvents(streamOf(record, { served, run, isStrict }))
+  const begun = { record, served, run, earlier: input.history, events }
+  const encode = await encoderOf(request, begun, store)
+  if (isBackground && !body.stream) return events.resource
+  return answer(reply, run, { body, events, encode })
 }
 
-/** Whom the request is for, and what it goes on with, as the server keeps it. */
-function namesIn(
-  { user, previous_response_id: previous }: ResponsesRequest,
-  { serverKeeps }: ResponsesOptions,
-): Pick<AskedRun, 'onBehalfOf' | 'continues'> {
-  return { ...(user && { onBehalfOf: user }), ...(serverKeeps && previous != null && { continues: runIdOf(previous) }) }
+async function encoderOf(
+  request: FastifyRequest,
+  begun: BegunResponse,
+  store: ResponseStore | undefined,
+): Promise<EncodeEvent> {
+  if (begun.record.isKept && store) return store.put(request, begun)
+  return (event) => begun.events.encode(event)
 }
 
-type Begun = Pick<ResponseStream, 'runId' | 'approvalsUrl' | 'isStrict'> & {
+type NewRecord = Pick<ResponseRecord, 'isKept' | 'inputItems'> & {
+  readonly run: FaceRun
   readonly target: Target
   readonly input: RunInput
-  readonly isKept: boolean
 }
 
-function streamOf(
-  body: ResponsesRequest,
-  { runId, approvalsUrl, target, input, isStrict, isKept }: Begun,
-): ResponseStream {
+function recordOf(body: ResponsesRequest, { run, target, input, ...record }: NewRecord): ResponseRecord {
+  const { runId, after } = run
+  const { input: _, user_context: __, ...request } = body
   return {
+    ...record,
+    id: responseId(run),
     runId,
-    approvalsUrl,
-    describe: responseDescriber(body, { id: responseId(runId), model: target.model, isKept }),
+    after,
+    agency: target.served.name,
     agent: target.agent,
-    functions: new Set(input.callerOptions?.functions?.map(({ name }) => name)),
-    ...(body.include?.includes('bureau:steps') && { kindOfCall: kindsOf(target.served) }),
-    isStrict,
+    model: target.model,
+    createdAt: nowSeconds(),
+    functions: (input.callerOptions?.functions ?? []).map(({ name }) => name),
+    request,
   }
 }
 
-const responseId = (runId: string): string => `resp_${runId.replaceAll('-', '')}`
+/** A run that goes on has another response. */
+const responseId = ({ runId, after }: FaceRun): string =>
+  `resp_${runId.replaceAll('-', '')}${after === 0 ? '' : `-${after}`}`
 
-/** Of a server whose runs have no hyphens in their ids. */
-const runIdOf = (id: string): string => id.replace(/^resp_/, '')
+type Answering = { readonly body: ResponsesRequest; readonly events: ResponseEvents; readonly encode: EncodeEvent }
 
-type Answering = { readonly body: ResponsesRequest; readonly events: ResponseEvents; readonly watch?: EncodeEvent }
-
-async function answer(reply: FastifyReply, run: FaceRun, { body, events, watch }: Answering): Promise<unknown> {
-  // Who watches encodes, too.
-  const encode = watch ?? ((event) => events.encode(event))
+async function answer(reply: FastifyReply, run: FaceRun, { body, events, encode }: Answering): Promise<unknown> {
   if (body.stream) return sendEvents(reply, run, encode)
   const ended = await waitForEnd(reply, run, encode)
   if (!ended) return undefined
@@ -145,14 +138,10 @@ async function answer(reply: FastifyReply, run: FaceRun, { body, events, watch }
 /** @throws ApiError 400: the request needs that responses are kept, and they are not. */
 function isToBeKept(
   { store, background, previous_response_id: previous }: ResponsesRequest,
-  options: ResponsesOptions,
-) {
-  if (options.store) {
+  kept: ResponseStore | undefined,
+): boolean {
+  if (kept) {
     if (background && store === false) throw unsupportedParam('store', 'what runs in the background must be stored')
-    return store ?? true
-  }
-  if (options.serverKeeps) {
-    if (background) throw unsupportedParam('background', 'follow the run by its own routes, or leave it out')
     return store ?? true
   }
   const advice = 'this server keeps no responses; its operator can let it (keepResponsesMs), or'
@@ -162,36 +151,34 @@ function isToBeKept(
   return false
 }
 
-type Before = { readonly owner: string | null; readonly served: FaceAgency; readonly store: ResponseStore | undefined }
-
-/** @throws ApiError 404, or 400 while the response before is in progress. */
-async function threadBefore(
-  { previous_response_id: id }: ResponsesRequest,
-  { owner, served, store }: Before,
-): Promise<readonly Message[]> {
-  // Without a store only a server that keeps conversations has let the request come this far.
-  if (id == null || !store) return []
-  const previous = store.find(id)
-  if (!previous || previous.owner !== owner || previous.served.name !== served.name) {
-    throw new ApiError(`There is no response ${JSON.stringify(id)}, or it is kept no more.`, {
-      status: 404,
-      code: 'previous_response_not_found',
-      param: 'previous_response_id',
-    })
-  }
-  const thread = previous.thread()
-  if (!thread) throw unsupportedParam('previous_response_id', 'that response is still in progress')
-  return thread
+type Finding = {
+  readonly request: FastifyRequest
+  readonly served: FaceAgency
+  readonly store: ResponseStore | undefined
 }
 
+/** @throws ApiError 404 */
+async function findPrevious(
+  { previous_response_id: id }: ResponsesRequest,
+  { request, served, store }: Finding,
+): Promise<StoredResponse | undefined> {
+  if (id == null || !store) return undefined
+  const previous = await store.find(request, id)
+  if (previous?.served.name === served.name) return previous
+  throw new ApiError(`There is no response ${JSON.stringify(id)}, or it is kept no more.`, {
+    status: 404,
+    code: 'previous_response_not_found',
+    param: 'previous_response_id',
+  })
+}
+
+type Asked = { readonly input: RunInput } & Pick<ReturnType<typeof readInput>, 'decisions' | 'items'>
+
+type Before = { readonly previous: StoredResponse | undefined; readonly store: ResponseStore | undefined }
+
 /** @throws ApiError 400 */
-function readRun(
-  body: ResponsesRequest,
-  target: Target,
-  earlier: readonly Message[],
-): { readonly input: RunInput; readonly items: readonly WireItem[] } {
-  const isElsewhere = earlier.length === 0 && body.previous_response_id != null
-  const { instructions, history, message, items } = readInput(body.input, isElsewhere ? null : earlier)
+function readRun(body: ResponsesRequest, target: Target, before: Before): Asked {
+  const { instructions, history, message, ...asked } = readInput(body.input, earlierOf(before))
   const added = [body.instructions ?? '', ...instructions].filter((text) => text !== '').join('\n\n')
   const input: RunInput = {
     message,
@@ -201,7 +188,16 @@ function readRun(
     ...(body.user_context && { userContext: body.user_context }),
     callerOptions: callerOptions(body, target),
   }
-  return { input, items }
+  return { input, ...asked }
+}
+
+/** @throws ApiError 400 while the response before is in progress. */
+function earlierOf({ previous, store }: Before): Parameters<typeof readInput>[1] {
+  if (!previous) return { thread: [], known: [] }
+  if (store?.continuesRuns) return { thread: null, known: [] }
+  const known = previous.thread()
+  if (!known) throw unsupportedParam('previous_response_id', 'that response is still in progress')
+  return known
 }
 
 function callerOptions(body: ResponsesRequest, target: Target): CallerOptions {
@@ -222,13 +218,6 @@ function choiceOf({ tool_choice: choice }: ResponsesRequest): GivenChoice {
   if (choice == null || typeof choice === 'string') return { mode: choice ?? 'auto', param }
   if (choice.type === 'function') return { mode: 'required', names: [choice.name], param }
   return { mode: choice.mode, names: choice.tools.map(({ name }) => name), param }
-}
-
-function kindsOf({ agency }: FaceAgency): KindOfCall {
-  return (agent, name) => {
-    if (agency.handoffsFrom(agent).some(({ toolName }) => toolName === name)) return 'handoff'
-    return agency.messageToolsOf(agent).some((tool) => tool.name === name) ? 'message' : 'tool'
-  }
 }
 
 const withId = (item: WireItem): WireItem =>

@@ -8,6 +8,7 @@ import { sendEvents } from '../openai/follow.ts'
 import { parseBody } from '../openai/parse-body.ts'
 import { ResponseResource } from './resource.ts'
 import { ResponseEvents } from './response-events.ts'
+import { ownEvents, streamOf } from './response-stream.ts'
 import type { ResponseStore, StoredResponse } from './response-store.ts'
 
 const { jsonRoute, rawRoute } = routesOf<object>()
@@ -87,50 +88,59 @@ const ROWS = {
   },
 } as const
 
+type Served = { readonly store: ResponseStore; readonly isStrict: boolean }
+
 /** What OpenAI has besides the specification: read, cancel and delete a response, and the items of its request. */
-export function storedRoutes(host: FaceHost, store: ResponseStore): readonly Route<object>[] {
-  const find = (call: Call): Promise<StoredResponse> => findOwn(host, store, call)
+export function storedRoutes(host: FaceHost, { store, isStrict }: Served): readonly Route<object>[] {
+  const find = (call: Call): Promise<StoredResponse> => findOwn(store, call)
+  const cancel = ({ request }: Call, { record, served }: StoredResponse): Promise<boolean> =>
+    host.cancel(request, { served, runId: record.runId })
   return [
-    rawRoute(ROWS.read, async (call, reply) => read(host, await find(call), { call, reply })),
+    rawRoute(ROWS.read, async (call, reply) => read(host, await find(call), { call, reply, isStrict })),
     jsonRoute(ROWS.delete, async (call) => {
       const response = await find(call)
-      if (response.isBackground) await host.cancel(call.request, response)
-      store.delete(response.id)
-      return ok({ id: response.id, object: 'response' as const, deleted: true as const })
+      const { id, request } = response.record
+      if (request.background) await cancel(call, response)
+      await store.delete(call.request, response)
+      return ok({ id, object: 'response' as const, deleted: true as const })
     }),
     jsonRoute(ROWS.cancel, async (call) => {
       const response = await find(call)
-      if (!response.isBackground) throw unsupportedParam('response_id', 'only background responses can be cancelled')
-      if (await host.cancel(call.request, response)) await response.ended
-      return ok(response.resource())
+      if (!response.record.request.background) {
+        throw unsupportedParam('response_id', 'only background responses can be cancelled')
+      }
+      if (await cancel(call, response)) await response.ended
+      return ok(await response.resource())
     }),
     jsonRoute(ROWS.inputItems, async (call) =>
-      ok(itemList((await find(call)).inputItems, parseBody(ListQuery, call.request.query))),
+      ok(itemList((await find(call)).record.inputItems, parseBody(ListQuery, call.request.query))),
     ),
   ]
 }
 
 /** @throws ApiError 404: of other callers' responses nobody learns that they exist. */
-async function findOwn(host: FaceHost, store: ResponseStore, call: Call): Promise<StoredResponse> {
+async function findOwn(store: ResponseStore, call: Call): Promise<StoredResponse> {
   const id = param(call, 'id')
-  const response = store.find(id)
-  if (response && response.owner === (await host.callerOf(call.request, response.served))) return response
+  const response = await store.find(call.request, id)
+  if (response) return response
   throw new ApiError(`There is no response ${JSON.stringify(id.slice(0, 100))}, or it is kept no more.`, {
     status: 404,
     code: 'response_not_found',
   })
 }
 
-type Asked = { readonly call: Call; readonly reply: FastifyReply }
+type Asked = { readonly call: Call; readonly reply: FastifyReply; readonly isStrict: boolean }
 
-async function read(host: FaceHost, response: StoredResponse, { call, reply }: Asked): Promise<unknown> {
+async function read(host: FaceHost, response: StoredResponse, { call, reply, isStrict }: Asked): Promise<unknown> {
   const { stream, starting_after: after } = parseBody(StreamQuery, call.request.query)
   if (stream !== 'true' && stream !== '1') return response.resource()
-  if (!response.isBackground) throw unsupportedParam('stream', 'only background responses can be streamed again')
-  const run = await host.find(call.request, response)
+  const { record, served } = response
+  if (!record.request.background) throw unsupportedParam('stream', 'only background responses can be streamed again')
+  const run = await host.find(call.request, { served, runId: record.runId })
   if (!run) throw new ServiceError('run_not_found', { message: 'The events are kept no more. Read it without stream.' })
-  const events = new ResponseEvents(response.stream, after)
-  return sendEvents(reply, run, (event) => events.encode(event))
+  const events = new ResponseEvents(streamOf(record, { served, run, isStrict }), after)
+  const own = { ...run, read: (_: number, signal: AbortSignal) => ownEvents(record, run, signal) }
+  return sendEvents(reply, own, (event) => events.encode(event))
 }
 
 function itemList(items: readonly WireItem[], { limit, order, after }: z.output<typeof ListQuery>) {

@@ -44,11 +44,19 @@ function messageEvents({ content }: WireItem, at: object): ItemEvent[] {
 
 /** A call that waits until a person has decided about it: the response ends with it. */
 export function approvalItem(
-  { call_id, tool, arguments: args, agent, expires_at, edit }: RunEvent & { readonly type: 'approval.requested' },
+  {
+    call_id,
+    tool,
+    arguments: args,
+    agent,
+    expires_at,
+    edit,
+    token,
+  }: RunEvent & { readonly type: 'approval.requested' },
   url: string | undefined,
 ): WireItem {
   const item = { type: 'bureau:approval_request', call_id, name: tool, arguments: args, agent, expires_at, edit }
-  return { ...item, approvals_url: url ?? null }
+  return { ...item, approvals_url: url ?? null, ...(token !== undefined && { token }) }
 }
 
 /** What a run has produced in the end, for a reader who could not be given the events that led there. */

@@ -1,7 +1,9 @@
 import type { Message, WireItem } from '@bureau/protocol'
 import { z } from 'zod'
+import type { FaceDecision } from '../face-host.ts'
 import { invalidParam, unsupportedParam } from '../openai/api-error.ts'
 import { parseEach } from '../openai/parse-body.ts'
+import type { Earlier } from './response-store.ts'
 
 const Part = z.looseObject({ type: z.string().max(64) })
 const Content = z.union([z.string(), z.array(Part).max(1_000)])
@@ -34,6 +36,24 @@ const ToolCallStep = z.looseObject({
   output: z.unknown(),
 })
 
+const ApprovalRequest = z.looseObject({
+  type: z.literal('bureau:approval_request'),
+  call_id: Id,
+  name: z.string().max(256),
+  arguments: z.string(),
+  token: z.string().optional(),
+})
+
+const ApprovalResponse = z.looseObject({
+  type: z.literal('bureau:approval_response'),
+  call_id: Id,
+  approve: z.boolean(),
+  reason: z.string().max(10_000).nullish(),
+  arguments: z.union([z.string(), z.looseObject({})]).nullish(),
+  token: z.string().nullish(),
+})
+type ApprovalResponse = z.output<typeof ApprovalResponse>
+
 const Typed = z.looseObject({ type: z.string().max(64) })
 
 /** Every item by its type; one without a type is a message. */
@@ -53,6 +73,8 @@ const SCHEMAS: ReadonlyMap<unknown, z.ZodType> = new Map<unknown, z.ZodType>([
   ['function_call', FunctionCall],
   ['function_call_output', FunctionCallOutput],
   ['bureau:tool_call', ToolCallStep],
+  ['bureau:approval_request', ApprovalRequest],
+  ['bureau:approval_response', ApprovalResponse],
 ])
 
 /** What providers put into their responses themselves, and take back. */
@@ -65,30 +87,62 @@ type Conversation = {
   readonly history: readonly Message[]
   /** All after the last answer: what the user says now, or what the caller's functions have returned. */
   readonly message: readonly WireItem[]
+  /** What a person has decided about calls that wait. */
+  readonly decisions: readonly FaceDecision[]
   /** The items of the request, as they came. */
   readonly items: readonly WireItem[]
 }
 
 /**
- * @param earlier - The conversation that the request goes on with; null: the server has it.
  * @throws ApiError 400, with the item that is wrong.
  */
 export function readInput(
   input: string | readonly unknown[] | null | undefined,
-  earlier: readonly Message[] | null,
+  { thread: earlier, known: output }: Earlier,
 ): Conversation {
   const given = typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : (input ?? [])
   const items = parseEach(InputItem, given, 'input')
   requireUsable(items, earlier)
   const isInstruction = ({ role }: WireItem): boolean => role === 'system' || role === 'developer'
-  const spoken = items.filter((item) => !isInstruction(item)).flatMap(toWire)
+  const answers = items.filter(isApprovalResponse)
+  // A run that goes on has its calls itself.
+  const known = new Set([...(earlier ?? []), ...answers].flatMap(({ call_id: id }) => id ?? []))
+  const spoken = items.filter((item) => !isInstruction(item)).flatMap((item) => toWire(item, known))
   if (spoken.length === 0) throw invalidParam('input', 'there is no message to answer', 'missing')
   const start = spoken.findLastIndex(isOfModel) + 1
+  const isWire = ({ type }: WireItem): boolean => type === undefined || !type.startsWith('bureau:')
   return {
     instructions: items.filter(isInstruction).map(({ content }) => plainText(content)),
-    history: [...(earlier ?? []), ...spoken.slice(0, start)],
-    message: spoken.slice(start),
+    history: [...(earlier ?? []), ...spoken.slice(0, start).filter(isWire)],
+    message: spoken.slice(start).filter(isWire),
+    decisions: answers.map((answer) => decisionOf(answer, [...output, ...items])),
     items,
+  }
+}
+
+const isApprovalResponse = (item: WireItem): item is WireItem & ApprovalResponse =>
+  item.type === 'bureau:approval_response'
+
+/** The token of a request comes back with its item, or is known from the response before. */
+function decisionOf(answer: ApprovalResponse, around: readonly WireItem[]): FaceDecision {
+  const { call_id: callId, approve, reason, arguments: args } = answer
+  const asked = around.findLast(({ type, call_id: id }) => type === 'bureau:approval_request' && id === callId)
+  const token = answer.token ?? asked?.['token']
+  return {
+    callId,
+    approve,
+    ...(typeof token === 'string' && { token }),
+    ...(reason != null && { reason }),
+    ...(args != null && { arguments: typeof args === 'string' ? parsed(args) : args }),
+  }
+}
+
+/** What is not JSON does not fit any tool, which is checked later. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
   }
 }
 
@@ -107,15 +161,21 @@ function requireUsable(items: readonly WireItem[], earlier: readonly Message[] |
   }
 }
 
-const isCall = (type: string | undefined): boolean => type === 'function_call' || type === 'bureau:tool_call'
+const isCall = (type: string | undefined): boolean =>
+  type === 'function_call' || type === 'bureau:tool_call' || type === 'bureau:approval_request'
 
 /** What comes from a model, and not from its user or caller. */
 function isOfModel({ type, role }: WireItem): boolean {
   return role === undefined ? type !== 'function_call_output' : role === 'assistant'
 }
 
-/** Steps that were shown go back as the call and its output; the others are for people. */
-function toWire(item: WireItem): WireItem[] {
+/** Steps that were shown go back as the call and its output, a call that waits as the call; the others are for people. */
+function toWire(item: WireItem, known: ReadonlySet<string>): WireItem[] {
+  if (isApprovalResponse(item)) return [item]
+  if (item.type === 'bureau:approval_request') {
+    const { call_id = '', name, arguments: args } = item
+    return [known.has(call_id) ? item : { type: 'function_call', call_id, name, arguments: args }]
+  }
   if (item.type === 'bureau:tool_call') {
     const { call_id, name, arguments: args, output } = item
     const text = typeof output === 'string' ? output : JSON.stringify(output ?? '')

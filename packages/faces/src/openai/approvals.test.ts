@@ -51,12 +51,9 @@ describe('a run that waits for a person', () => {
   })
 
   test('ends a response with the item of the call', () => {
-    const describeResponse = responseDescriber(readResponsesRequest({ input: 'x' }), {
-      id: 'resp_1',
-      model: 'solo',
-      isKept: false,
-    })
-    const response = new ResponseEvents({ ...of, describe: describeResponse, isStrict: false })
+    const request = readResponsesRequest({ input: 'x' })
+    const describeResponse = responseDescriber({ id: 'resp_1', model: 'solo', isKept: false, createdAt: 0, request })
+    const response = new ResponseEvents({ ...of, id: 'resp_1', describe: describeResponse, isStrict: false })
 
     for (const event of events) response.encode(event)
 

@@ -13,7 +13,7 @@ export async function sendEvents(reply: FastifyReply, run: FaceRun, encode: Enco
     return client.leave()
   }
   try {
-    const chunks = encodeBatches(run.read(0, client.signal), encode)
+    const chunks = encodeBatches(run.read(run.after, client.signal), encode)
     await streamResponse(reply, {
       contentType: EVENT_STREAM,
       chunks,

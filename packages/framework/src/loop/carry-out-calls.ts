@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
 import { CallSuspended, type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
@@ -46,7 +46,7 @@ export async function carryOutCalls(
   { calls, handoffs, hosted }: ReadResponse & { readonly kind: 'calls' },
 ): Promise<CallsOutcome> {
   const callers = new Set(turn.callerFunctions.map(({ name }) => name))
-  const left = calls.filter(({ name }) => callers.has(String(name)))
+  const left = calls.filter((call) => callers.has(String(call['name'])) && !isDone(conversation, call))
   const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
   const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
   await holdCalls(conversation, turn, [...bindings, ...hosted.map((call) => ({ call, tool: 'hosted' as const }))])
@@ -73,6 +73,8 @@ export async function carryOutCalls(
   const carriedOut = results.filter((each) => each !== 'held')
   return { isHeld: false, answer: await answerOf(turn, carriedOut), left }
 }
+
+const isDone = (conversation: Conversation, call: WireItem): boolean => callState(conversation, call)?.status === 'done'
 
 /** Nothing is begun that is not committed as begun. */
 async function start(conversation: Conversation, calls: readonly WireItem[]): Promise<void> {
@@ -203,9 +205,7 @@ async function lookUp(
 
 /** The same for the same call in every process that works on the run, and for no other call. Fit for a header. */
 function idempotencyKeyOf({ run, state }: Conversation, { call_id: callId }: WireItem): string {
-  return createHash('sha256')
-    .update(JSON.stringify([run.runId, state.id, callId]))
-    .digest('base64url')
+  return hash('sha256', JSON.stringify([run.runId, state.id, callId]), 'base64url')
 }
 
 /** The message that the model gets in place of the output; undefined when all guardrails let the call pass. */

@@ -6,6 +6,7 @@ import { ModelError } from '../models/model-error.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
 import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
 import type { CallBinding } from '../run/advance-run.ts'
+import type { CallState } from '../run/run-state.ts'
 import { carryOutCalls, functionNamed, returned } from './carry-out-calls.ts'
 import { answerText } from './ask-agent.ts'
 import type { Conversation } from './conversation.ts'
@@ -46,8 +47,8 @@ export async function runConversation(conversation: Conversation): Promise<unkno
 
 /** The turn is not over: what it has produced stays in the run's state until the run goes on. */
 function suspend(conversation: Conversation): void {
-  const { run, state, turn, trace } = conversation
-  run.suspended.push(...turn.take(state.calls).map((each) => run.stamped(each.item, each)))
+  const { state, turn, trace } = conversation
+  turn.take(state.calls)
   conversation.advance({ type: 'suspended' })
   trace?.leave(null)
 }
@@ -106,14 +107,24 @@ async function ask(conversation: Conversation, context: RunContext): Promise<Ask
 
 /** The model has answered in the process before. @throws RunFailed the agency has no longer what is called. */
 async function askedBefore(conversation: Conversation, context: RunContext): Promise<Asked> {
+  takeCallersOutputs(conversation)
   const { calls } = conversation.state
   const turn = await prepareTurn(conversation, context)
   const response = readResponse(turn, openCalls(conversation))
   const bindings = response.kind === 'calls' ? bindingsOf(turn, response) : []
-  const isThere = ({ call_id: id, binding }: CallBinding): boolean =>
-    binding === 'none' || bindings.some((each) => each.call_id === id && each.binding === binding)
+  const isThere = ({ call_id: id, binding, status }: CallState): boolean =>
+    binding === 'none' || status === 'done' || bindings.some((each) => each.call_id === id && each.binding === binding)
   if (!calls.every(isThere)) throw new RunFailed('agency_changed')
   return { turn, response }
+}
+
+/** While the turn waited for a person, its caller may have carried out the functions that were called beside. */
+function takeCallersOutputs(conversation: Conversation): void {
+  for (const { call_id, binding, status } of conversation.state.calls) {
+    const isAnswered = conversation.knows({ type: 'function_call_output', call_id })
+    if (binding === 'function' && status === 'pending' && isAnswered)
+      conversation.advance({ type: 'call.ended', call_id, status: 'done' })
+  }
 }
 
 /** The caller's functions are the last thing that happens in a run. */

@@ -1,14 +1,17 @@
 import type { ApprovalRequest, Message } from '@bureau/protocol'
 import { advance, type CallDecision } from './advance-run.ts'
 import type { Agency } from '../agency/agency.ts'
+import { newMessagesForClient, stamp } from '../history/history.ts'
 import type { Run } from './run.ts'
-import type { CallState, ConversationState, RunState } from './run-state.ts'
+import { type CallState, type ConversationState, inCallOrder, openHalves, type RunState } from './run-state.ts'
 
 /** A run that waits, as whoever keeps no runs gets it back. */
 export type HeldRun = {
   readonly state: RunState
   /** What agents have said to each other in the run, in conversations that wait. */
   readonly nested: readonly Message[]
+  /** What its agents have called in the conversation with the user, and what came back: some protocols show none of it. */
+  readonly steps: readonly Message[]
 }
 
 /** How calls are held that need an approval. */
@@ -27,7 +30,7 @@ export async function requestApprovals(
   { lifeMs = LIFE_MS, seal }: ApprovalOptions = {},
 ): Promise<ApprovalRequest[]> {
   const expires_at = new Date(run.environment.now() + lifeMs).toISOString()
-  const held = { state: run.state, nested: nestedMessages(run) }
+  const held = { state: run.state, nested: nestedMessages(run), steps: stepsOf(run) }
   const requests: ApprovalRequest[] = []
   for (const { source, request } of run.held) {
     const open: ApprovalRequest = { ...request, expires_at }
@@ -38,12 +41,41 @@ export async function requestApprovals(
   return requests
 }
 
+/**
+ * What a run that waits has produced, as its client gets it: with the turns that wait, which are stored only when they end.
+ *
+ * @param messages - What is stored.
+ * @param request - What the client has already, and the calls that it carries out.
+ */
+export function messagesWhileWaiting(
+  messages: readonly Message[],
+  state: RunState,
+  { history = [], left = [] }: { readonly history?: readonly Message[]; readonly left?: readonly Message[] } = {},
+): Message[] {
+  const held = Object.values(state.conversations).flatMap(openHalves)
+  return newMessagesForClient([...messages, ...openTurns(state)], history, [...held, ...left])
+}
+
+/** The items of turns that are not over, as they will be stored. */
+function openTurns({ conversations, trace_id: run_trace_id }: RunState): Message[] {
+  return Object.values(conversations).flatMap(({ turn, calls, agent, caller, agent_run_id, call_id: parent }) => {
+    const source = { agent, callerAgent: caller, agent_run_id, ...(parent !== null && { parent_run_id: parent }) }
+    return inCallOrder(turn, calls).map(({ item, timestamp, origin }) =>
+      stamp(item, { ...source, run_trace_id, timestamp, ...(origin !== undefined && { message_origin: origin }) }),
+    )
+  })
+}
+
 /** What was said in conversations that wait, besides that with the user. */
-function nestedMessages({ state, input, messages, suspended }: Run): Message[] {
+function nestedMessages({ state, input, messages }: Run): Message[] {
   const waiting = new Set(Object.values(state.conversations).flatMap(({ call_id: id }) => id ?? []))
   const isNested = ({ callerAgent, parent_run_id: id }: Message): boolean =>
     callerAgent != null && id !== undefined && waiting.has(id)
-  return [...input.history, ...messages, ...suspended].filter(isNested)
+  return [...input.history, ...messages, ...openTurns(state)].filter(isNested)
+}
+
+function stepsOf({ messages, state }: Run): Message[] {
+  return [...messages, ...openTurns(state)].filter(({ role, callerAgent }) => role === undefined && callerAgent == null)
 }
 
 /** What a person has decided about a call. */
@@ -101,16 +133,16 @@ function isAbout({ call_id, agent_run_id }: HeldDecision, callId: string, conver
 
 /**
  * The run as another one goes on with it that has everything in the history of its request: no item is the run's own any more,
- * so that it ends with what it has added.
+ * so that it ends with what it has added. `missing` is what the history may lack.
  */
 export function resumeInHistory(
-  { state, nested }: HeldRun,
+  { state, missing: held }: Pick<HeldRun, 'state'> & { readonly missing: readonly Message[] },
   history: readonly Message[],
 ): { readonly state: RunState; readonly history: readonly Message[] } {
   const conversations = Object.values(state.conversations).map((each) => [each.id, ofHistory(each)] as const)
   const known = new Set(history.map(keyOf))
   const turns = Object.values(state.conversations).flatMap(({ turn }) => turn.map(({ item }) => item as Message))
-  const missing = [...nested, ...turns.filter(({ type }) => type === 'mcp_approval_request')]
+  const missing = [...held, ...turns.filter(({ type }) => type === 'mcp_approval_request')]
   return {
     state: { ...state, conversations: Object.fromEntries(conversations) },
     history: [...history, ...missing.filter((item) => !known.has(keyOf(item)))],

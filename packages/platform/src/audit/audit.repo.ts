@@ -2,7 +2,7 @@ import type { Tx } from '../db/operation.ts'
 import { auditLog } from '../db/schema.ts'
 
 type AuditEntry = {
-  /** The API key that acted, or `operator`. */
+  /** The API key that acted, the consumer, or `operator`. */
   readonly actor: string
   /** `noun.verb`, e.g. `integration.deleted`. */
   readonly action: string

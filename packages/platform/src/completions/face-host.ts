@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import type { AskedRun, FaceAgency, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
+import type { AskedRun, FaceAgency, FaceDecision, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
 import { oauthServersOf } from '@bureau/framework'
 import { type Integration, ServiceError, type WireItem } from '@bureau/protocol'
+import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { entryAgentsOf } from '../agencies.ts'
 import { type Caller, reachOf } from '../caller.ts'
@@ -15,7 +16,8 @@ import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
-import { findRunStream, isEnded, newRunStream } from '../runs/follow-run.ts'
+import { findRunStream, isAtRest, isEnded, newRunStream, type RunStream } from '../runs/follow-run.ts'
+import { decideRun } from './decide-run.ts'
 
 const CANCEL_WAIT_MS = 60_000
 const MAX_LISTED = 1_000
@@ -48,24 +50,22 @@ export class PlatformHost implements FaceHost {
   }
 
   async begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun> {
+    if (asked.decisions?.length) return this.#goOn(request, asked, asked.decisions)
     const platform = this.#platform
     const caller = callerOf(request, true)
     const { bootId } = platform.replica
-    const left = new AbortController()
-    request.raw.socket.once('close', () => left.abort(new Error('the client has left')))
-    const admission = await admitCompletion(platform.store, caller, await this.#completion(request, asked), {
-      bootId,
-      entryAgents: entryAgentsOf(platform),
-      missingSandboxFiles: [],
-      signal: left.signal,
-    })
+    const completion = await this.#completion(request, asked)
+    const entryAgents = entryAgentsOf(platform)
+    const admission = await whileConnected(request, (signal) =>
+      admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles: [], signal }),
+    )
     if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
-    return this.#follow(caller, admission)
+    return this.#follow(caller, admission, asked.kept)
   }
 
-  async find(request: FastifyRequest, { runId }: FaceRunKey): Promise<FaceRun | undefined> {
-    const { reader } = await findRunStream(this.#platform, { ...reachOf(callerOf(request, true)), runId })
-    return this.#run(runId, reader)
+  async find(request: FastifyRequest, { runId }: FaceRunKey): Promise<FaceRun> {
+    const caller = callerOf(request, true)
+    return this.#run(caller, await findRunStream(this.#platform, { ...reachOf(caller), runId }))
   }
 
   async cancel(request: FastifyRequest, { runId }: FaceRunKey): Promise<boolean> {
@@ -144,23 +144,89 @@ export class PlatformHost implements FaceHost {
     throw new ServiceError('invalid_request', { message })
   }
 
-  async #follow({ ownerId, integrationIds }: Caller, { outcome, run, settings }: Admission): Promise<FaceRun> {
-    const { runId, chatId, agent } = run
-    if (outcome === 'replayed') {
-      return this.#run(runId, (await findRunStream(this.#platform, { ownerId, integrationIds, runId })).reader, chatId)
-    }
-    const { bootId } = this.#platform.replica
-    const { log } = this.#platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
-    const { reader } = newRunStream(this.#platform, { ownerId, integrationIds, runId }, { run, log })
-    return this.#run(runId, reader, chatId)
+  /** @throws ServiceError `insufficient_scope`, `run_not_found`, and what `decideRun` throws. */
+  async #goOn(
+    request: FastifyRequest,
+    { served, continues: runId = '', input, kept }: AskedRun,
+    decisions: readonly FaceDecision[],
+  ): Promise<FaceRun> {
+    const caller = callerOf(request, true)
+    if (!mayDecide(caller)) throw new ServiceError('insufficient_scope')
+    if (input.message.length > 0) throw new ServiceError('invalid_request', { message: ALONE })
+    const wanted = { ...reachOf(caller), runId }
+    const { apiIntegrationId } = await this.#platform.store.db.run(getRun, { ...wanted, output: false })
+    if (apiIntegrationId !== served.name) throw new ServiceError('run_not_found')
+    const asDecided = decisions.map(({ callId, approve, reason, arguments: given }) => ({
+      callId,
+      approve,
+      ...(reason !== undefined && { reason }),
+      ...(given !== undefined && { arguments: JSON.stringify(given) }),
+    }))
+    await decideRun(this.#platform, caller, { runId, decisions: asDecided })
+    const stream = await findRunStream(this.#platform, wanted)
+    const after = await lastAsked(stream.reader, new Set(decisions.map(({ callId }) => callId)))
+    return { ...this.#run(caller, stream, kept), after }
   }
 
-  #run(runId: string, reader: Pick<FaceRun, 'read'>, chatId?: string): FaceRun {
-    const leave = this.#platform.executor.find(runId)?.follow() ?? (() => {})
-    const read: FaceRun['read'] = (after, signal) => reader.read(after, signal)
-    const approvalsUrl = `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`
-    return { runId, read, approvalsUrl, leave, ...(chatId !== undefined && { conversation: chatId }) }
+  async #follow(caller: Caller, { outcome, run, settings }: Admission, kept: boolean): Promise<FaceRun> {
+    const { runId, chatId, agent } = run
+    const { ownerId, integrationIds } = caller
+    const wanted = { ownerId, integrationIds, runId }
+    if (outcome === 'replayed') return this.#run(caller, await findRunStream(this.#platform, wanted), kept)
+    const { bootId } = this.#platform.replica
+    const { log } = this.#platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
+    return this.#run(caller, newRunStream(this.#platform, wanted, { run, log }), kept)
   }
+
+  /** @param kept - True: whoever leaves ends nothing, whatever the integration says. */
+  #run(caller: Caller, { run, reader }: RunStream, kept = true): FaceRun {
+    const { runId, chatId, status, finishedAt } = run
+    const leave = (kept ? undefined : this.#platform.executor.find(runId)?.follow()) ?? (() => {})
+    return {
+      runId,
+      conversation: chatId,
+      after: 0,
+      read: (after, signal) => reader.read(after, signal),
+      approvalsUrl: `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`,
+      mayDecide: mayDecide(caller),
+      ...(!isAtRest(status) && { head: reader.head }),
+      ...(finishedAt !== null && { endedAt: Math.floor(Date.parse(finishedAt) / 1_000) }),
+      leave,
+    }
+  }
+}
+
+/** A run that nobody waits for any more need not begin. */
+async function whileConnected<Result>(
+  { raw: { socket } }: FastifyRequest,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const left = new AbortController()
+  const leave = (): void => left.abort(new Error('the client has left'))
+  socket.once('close', leave)
+  try {
+    return await work(left.signal)
+  } finally {
+    socket.off('close', leave)
+  }
+}
+
+const ALONE = 'The run that waits takes no message with the decision. Send the message when it has ended.'
+
+/** As on the route of approvals; about which calls a consumer may decide, the integration says. */
+const mayDecide = ({ scopes }: Caller): boolean => scopes.includes('*') || scopes.includes('runs:approve')
+
+/** The number of the last request for an approval that these decisions are about, and of those that came with it. */
+async function lastAsked(log: RunLogReader, callIds: ReadonlySet<string>): Promise<number> {
+  let found = 0
+  for await (const { first, events } of log.read(0, new AbortController().signal)) {
+    for (const [at, event] of events.entries()) {
+      const isAsked = event.type === 'approval.requested'
+      if (found > 0 && !isAsked) return found
+      if (isAsked && (found > 0 || callIds.has(event.call_id))) found = first + at
+    }
+  }
+  return found
 }
 
 /** What a chat keeps of the message: its text. */

@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
 import type { Route } from '../http/route.ts'
 import { PlatformHost } from './face-host.ts'
+import { PlatformResponses } from './platform-responses.ts'
 
 const MIB = 1_048_576
 
@@ -11,7 +12,8 @@ const MIB = 1_048_576
 export function protocolRoutes(platform: Platform, version: string): readonly Route[] {
   const { config, log } = platform
   const host = new PlatformHost(platform)
-  const openAi = openAiFaces(host, { sideRequests: 'agency', serverKeeps: true, isStrict: false })
+  const store = new PlatformResponses(platform, host)
+  const openAi = openAiFaces(host, { sideRequests: 'agency', store, isStrict: false })
   const requireOrigin = (request: FastifyRequest): void => requireConfigured(request, config.corsOrigins)
   const mcp = mcpRoutes({ host, tools: [], version, serverUrl: config.publicBaseUrl, requireOrigin, log })
   return [

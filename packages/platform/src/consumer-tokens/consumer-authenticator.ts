@@ -1,20 +1,13 @@
-import { type ConsumerScope, ServiceError } from '@bureau/protocol'
+import { ServiceError } from '@bureau/protocol'
 import type { KeyIssuer } from '../api-keys/create-api-key.ts'
 import { hashToken } from '../api-keys/api-key-token.ts'
 import type { Caller } from '../caller.ts'
-import { type ConsumerClaims, TOKEN_PREFIX, verifyConsumerToken } from './consumer-token.ts'
+import { API_SCOPES, type ConsumerClaims, TOKEN_PREFIX, verifyConsumerToken } from './consumer-token.ts'
 import { findTokenGround, listAllowedOrigins } from './consumer-tokens.repo.ts'
 
 /** What was revoked is refused everywhere after this long, and a new origin is known. */
 const TRUST_MS = 5_000
 const CACHED = 10_000
-
-/** What each scope of a token allows of what API keys are allowed. */
-const API_SCOPES: Readonly<Record<ConsumerScope, readonly string[]>> = {
-  chat: ['runs'],
-  read: ['chats:read'],
-  upload: ['files:write'],
-}
 
 type Ground = Awaited<ReturnType<typeof findTokenGround.work>>
 type Known = { readonly ground: Promise<Ground>; readonly until: number }
@@ -55,7 +48,7 @@ export class ConsumerAuthenticator {
     return {
       ownerId,
       keyId: `consumer:${integrationId}:${consumerId}`,
-      scopes: scopes.flatMap((scope) => API_SCOPES[scope]),
+      scopes: scopes.map((scope) => API_SCOPES[scope]),
       integrationIds: [integrationId],
       expiresAt,
       consumerId,

@@ -1,4 +1,4 @@
-import { ConsumerScope } from '@bureau/protocol'
+import { type ApiKeyScope, ConsumerScope } from '@bureau/protocol'
 import { decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
 import { z } from 'zod'
 import type { SigningKeys } from '../api-keys/signing-keys.ts'
@@ -14,6 +14,14 @@ export type ConsumerClaims = {
   readonly issuedAt: Date
   readonly expiresAt: Date
 }
+
+/** What each scope of a token is among those of API keys: what a token may do, and a key must be allowed to give it away. */
+export const API_SCOPES = {
+  chat: 'runs',
+  read: 'chats:read',
+  upload: 'files:write',
+  approve: 'runs:approve',
+} as const satisfies Record<ConsumerScope, ApiKeyScope>
 
 /** Known to secret scanners, and told apart from API keys by it. */
 export const TOKEN_PREFIX = 'bct_'

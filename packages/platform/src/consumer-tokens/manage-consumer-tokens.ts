@@ -1,22 +1,10 @@
-import type {
-  ConsumerScope,
-  ConsumerToken,
-  ConsumerTokenCreate,
-  ConsumerTokenRevoke,
-  ConsumerTokensRevoked,
-} from '@bureau/protocol'
+import type { ConsumerToken, ConsumerTokenCreate, ConsumerTokenRevoke, ConsumerTokensRevoked } from '@bureau/protocol'
 import type { z } from 'zod'
 import { type Caller, requireScope } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import { readIntegration } from '../integrations/describe-integrations.ts'
-import { signConsumerToken } from './consumer-token.ts'
+import { API_SCOPES, signConsumerToken } from './consumer-token.ts'
 import { revokeConsumerTokens } from './consumer-tokens.repo.ts'
-
-/** What an API key must be allowed to do itself before it gives this away. */
-const NEEDED = { chat: 'runs', read: 'chats:read', upload: 'files:write' } as const satisfies Record<
-  ConsumerScope,
-  string
->
 
 /**
  * Makes a token. It never outlives the API key that makes it.
@@ -29,7 +17,7 @@ export async function issueConsumerToken(
   { apiIntegrationId: integrationId, consumerId, scopes, expiresInSeconds }: z.output<typeof ConsumerTokenCreate>,
 ): Promise<ConsumerToken> {
   requireScope(caller, 'consumer_tokens', integrationId)
-  for (const scope of scopes) requireScope(caller, NEEDED[scope])
+  for (const scope of scopes) requireScope(caller, API_SCOPES[scope])
   await readIntegration(platform, caller, integrationId)
   const { signingKeys, issuer } = platform.store.keyIssuer
   const { ownerId, keyId } = caller

@@ -10,6 +10,8 @@ export type IntegrationSettings = {
   readonly membersRequired?: boolean
   /** Pages that may use tokens of consumers. Absent in older records: none. */
   readonly allowedOrigins?: readonly string[]
+  /** Tools about whose calls the consumer who has asked may decide. Absent in older records: none. */
+  readonly consumerApprovals?: readonly string[]
   readonly runTimeoutSeconds: number
   readonly maxTurns: number
   readonly retentionDays: number | null

@@ -5,6 +5,7 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { newId } from '../ids.ts'
 import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
+import { putResponse } from '../run-records/response-records.ts'
 import { recordStep } from '../run-records/record-step.ts'
 import { appendEventChunk } from '../run-records/event-chunks.ts'
 import { findSecret, putSecret } from '../security/secrets.ts'
@@ -42,7 +43,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       AND p.schemaname = current_schema() AND p.policyname = 'tenant' AND p.roles = '{platform_tenant}'
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relrowsecurity AND c.relforcerowsecurity ORDER BY 1`)
     expect(guarded.map((row) => row['name'])).toEqual(tables)
-    expect(tables).toHaveLength(26)
+    expect(tables).toHaveLength(27)
   })
 
   test('an owner sees the own rows and no others, in every table', async () => {
@@ -170,6 +171,8 @@ async function fill(platform: TestStore): Promise<TestTenant> {
     query: `INSERT INTO run_approvals (run_id, owner_id, agent_run_id, call_id, place, tool, arguments, agent, edit, expires_at)
       VALUES ('${working.run.runId}', '${ownerId}', 'agent_run_1', 'call_1', 0, 'refund', '{}', 'CEO', false, now())`,
   })
+  const response = { ownerId, runId: working.run.runId, afterSeq: 0, record: {} }
+  await db.run(putResponse, response)
   const upload = {
     ownerId,
     integrationId,

@@ -152,6 +152,7 @@ export const runs = pgTable('runs', {
   usageRequestId: text(),
   fingerprint: bytea().notNull(),
   agent: text().notNull(),
+  agencyVersion: text(),
   textOnly: boolean().notNull(),
   state: text().$type<RunState>().notNull(),
   bootId: text().notNull(),
@@ -203,6 +204,13 @@ export const runApprovals = pgTable('run_approvals', {
   changedArguments: text(),
   decidedBy: text(),
   decidedAt: time(),
+})
+
+export const responses = pgTable('responses', {
+  runId: text().notNull(),
+  afterSeq: count().notNull(),
+  ownerId: text().notNull(),
+  record: jsonb().$type<object>().notNull(),
 })
 
 export const messages = pgTable('messages', {
@@ -337,6 +345,7 @@ export const uploads = pgTable('uploads', {
   path: text().notNull(),
   declaredBytes: count().notNull(),
   receivedBytes: count().notNull().default(0),
+  parts: text().array().notNull().default([]),
   sha256: bytea('sha256'),
   contentType: text(),
   tokenHash: bytea().notNull(),

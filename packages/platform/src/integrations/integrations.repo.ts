@@ -117,6 +117,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     storageQuotaBytes,
     membersRequired = false,
     allowedOrigins = [],
+    consumerApprovals = [],
     whenRunnerLost = 'resume',
     ...settings
   } = integration.settings
@@ -133,6 +134,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     whenRunnerLost,
     membersRequired,
     allowedOrigins: [...allowedOrigins],
+    consumerApprovals: [...consumerApprovals],
     storage: {
       quotaBytes: storageQuotaBytes,
       usedBytes: storage?.usedBytes ?? 0,

@@ -1,12 +1,12 @@
 import type { ApprovalRequest, RunApproval } from '@bureau/protocol'
 import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
-import { members, runApprovals, runs } from '../db/schema.ts'
+import { integrations, members, runApprovals, runs } from '../db/schema.ts'
 import { isRun, type RunKey, type RunRow } from './runs.repo.ts'
 
 export type ApprovalRow = typeof runApprovals.$inferSelect
 
-/** What is decided about a call, and by whom: an API key, or `expiry`. */
+/** What is decided about a call, and by whom: an API key, a consumer, or `expiry`. */
 export type ApprovalDecision = {
   readonly approve: boolean
   readonly reason: string | null
@@ -24,6 +24,15 @@ export async function selectApprovals(tx: Tx, key: RunKey): Promise<ApprovalRow[
     .from(runApprovals)
     .where(ofRun(key))
     .orderBy(asc(runApprovals.requestedAt), asc(runApprovals.place))
+}
+
+/** The tools about whose calls the consumer who has asked may decide, as the integration says now. */
+export async function selectConsumerTools(tx: Tx, { ownerId, integrationId }: RunRow): Promise<ReadonlySet<string>> {
+  const [found] = await tx
+    .select({ settings: integrations.settings })
+    .from(integrations)
+    .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId)))
+  return new Set(found?.settings.consumerApprovals)
 }
 
 export async function insertApprovals(tx: Tx, key: RunKey, requests: readonly ApprovalRequest[]): Promise<void> {
@@ -91,7 +100,7 @@ async function countActive(tx: Tx, { ownerId, memberId }: RunRow, change: number
     .where(and(inArray(members.id, [memberId]), eq(members.ownerId, ownerId)))
 }
 
-export function approvalView(row: ApprovalRow): RunApproval {
+export function approvalView(row: ApprovalRow, consumerTools: ReadonlySet<string>): RunApproval {
   const { approve, reason, changedArguments, decidedBy, decidedAt } = row
   const isDecided = approve !== null && decidedBy !== null && decidedAt !== null
   return {
@@ -100,6 +109,7 @@ export function approvalView(row: ApprovalRow): RunApproval {
     arguments: row.arguments,
     agent: row.agent,
     edit: row.edit,
+    approver: consumerTools.has(row.tool) ? 'consumer' : 'owner',
     expiresAt: row.expiresAt.toISOString(),
     decision: isDecided
       ? { approve, reason, arguments: changedArguments, decidedBy, decidedAt: decidedAt.toISOString() }

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newMessagesForClient } from '@bureau/framework'
 import { type RunErrorCode, ServiceError } from '@bureau/protocol'
 import {
   type EventBatch,
@@ -12,7 +11,7 @@ import {
 import type { Platform } from '../context.ts'
 import { readEventChunks } from '../run-records/event-chunks.ts'
 import { getRun } from '../run-records/read-runs.ts'
-import type { RunView } from '../run-records/run-view.ts'
+import { openCalls, type RunView } from '../run-records/run-view.ts'
 import { readWaitingCalls } from './approve/decide-approvals.ts'
 import { endingOf } from './settle/ending-events.ts'
 
@@ -137,7 +136,8 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   // It may have gone on since; then it is looked for again.
   if (!isAtRest(status)) throw new StreamBroken('log_unreachable')
   const approvals = status === 'waiting' ? await store.db.run(readWaitingCalls, { ownerId, runId }) : undefined
-  const produced = publicOutput(run).newMessages ?? []
+  const produced = run.newMessages ?? []
+  const callerCalls = status === 'completed' ? openCalls(produced) : []
   const reader = new StoredRunLog({
     chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
     lastSeq: Number(run.lastEventId),
@@ -149,6 +149,7 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
       usage: run.usage,
       error: run.error && { code: run.error.code as RunErrorCode, message: run.error.message },
       ...(approvals && { approvals }),
+      ...(callerCalls.length > 0 && { caller_calls: callerCalls }),
     }),
   })
   return { run, reader, isNew: false, hasAllAfter: (seq) => reader.hasAllAfter(seq) }
@@ -157,15 +158,10 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
 type Ended = 'completed' | 'failed' | 'cancelled'
 
 /** True: no process works on it. */
-function isAtRest(status: RunView['status']): status is Ended | 'waiting' {
+export function isAtRest(status: RunView['status']): status is Ended | 'waiting' {
   return isEnded(status) || status === 'waiting'
 }
 
 export function isEnded(status: RunView['status']): status is Ended {
   return status === 'completed' || status === 'failed' || status === 'cancelled'
-}
-
-/** What a run produced, as its `messages` frame has it. */
-export function publicOutput(run: RunView): RunView {
-  return run.newMessages ? { ...run, newMessages: newMessagesForClient(run.newMessages) } : run
 }

@@ -17,8 +17,8 @@ const HeldCall = z.object({
   /** Milliseconds since the epoch. */
   expires_at: z.number(),
   state: RunState,
-  /** What agents have said to each other in the run: clients of some protocols do not keep it. */
-  nested: z.array(Message),
+  /** What of the run the client does not keep. */
+  missing: z.array(Message),
 })
 export type HeldCall = z.infer<typeof HeldCall>
 

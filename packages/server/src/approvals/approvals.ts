@@ -34,6 +34,12 @@ export type Answers = {
   readonly lenient: boolean
 }
 
+/**
+ * What of a run the clients of a protocol have in their histories: all of it, the conversation with the user, or of that what
+ * was said and none of the agents' own calls.
+ */
+export type KeptByClient = 'everything' | 'conversation' | 'messages'
+
 type ApprovalProblem = 'approval_invalid' | 'approval_expired' | 'approval_used' | 'approval_missing'
 
 type Where = { readonly at: number; readonly field?: 'token' | 'call_id' | 'arguments'; readonly message: string }
@@ -87,13 +93,13 @@ export class Approvals {
   /**
    * How the calls of a run are held.
    *
-   * @param keepsNested - True: the client's history has what agents say to each other.
+   * @param kept - What the client's history has of the run.
    */
-  holdingOf(owner: CallOwner, keepsNested: boolean): ApprovalOptions {
+  holdingOf(owner: CallOwner, kept: KeptByClient): ApprovalOptions {
     const { tokens, lifeMs } = this.#options
     return {
       lifeMs,
-      seal: ({ call_id, tool, arguments: args, agent, agent_run_id, edit, expires_at }, { state, nested }) =>
+      seal: ({ call_id, tool, arguments: args, agent, agent_run_id, edit, expires_at }, { state, nested, steps }) =>
         tokens.seal(owner, {
           run_id: state.run_id,
           call_id,
@@ -104,7 +110,7 @@ export class Approvals {
           edit,
           state,
           expires_at: Date.parse(expires_at),
-          nested: keepsNested ? [] : [...nested],
+          missing: [...(kept === 'everything' ? [] : nested), ...(kept === 'messages' ? steps : [])],
         }),
     }
   }
@@ -120,8 +126,8 @@ export class Approvals {
     const open = opened.filter((each) => !this.#isAnswered(each, history, answers))
     const [first] = open
     if (!first) return undefined
-    const { state, nested } = first.call
-    const resumed = resumeInHistory({ state, nested }, history)
+    const { state, missing } = first.call
+    const resumed = resumeInHistory({ state, missing }, history)
     requireOneRun(open)
     for (const each of open) {
       requireUnexpired(each, this.#options.now())

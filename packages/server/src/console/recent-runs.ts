@@ -23,6 +23,8 @@ export class RecentRuns {
   readonly #showsPrompts: boolean
   /** The oldest comes first. */
   readonly #runs = new Map<string, RecordedRun>()
+  /** Of all that is kept. */
+  #length = 0
 
   /** @param showsPrompts - True: what models are sent is recorded too. */
   constructor({ showsPrompts }: { readonly showsPrompts: boolean }) {
@@ -30,10 +32,10 @@ export class RecentRuns {
   }
 
   /** Records the run that is about to begin. */
-  record(asked: Pick<StartRun, 'agencyName' | 'input' | 'userId'>): Recording {
+  record(asked: Pick<StartRun, 'agency' | 'agencyName' | 'input' | 'userId'>): Recording {
     let recorded: RecordedRun | undefined
     const observer = (step: Parameters<RunObserver>[0]): RunSpan => {
-      recorded = new RecordedRun(step, asked, { showsPrompts: this.#showsPrompts, onGrown: () => this.#makeRoom() })
+      recorded = new RecordedRun(step, asked, { showsPrompts: this.#showsPrompts, onGrown: (by) => this.#grow(by) })
       this.#runs.set(step.runId, recorded)
       this.#makeRoom()
       return recorded.span
@@ -57,14 +59,17 @@ export class RecentRuns {
     return this.#runs.get(runId)?.detail
   }
 
+  #grow(by: number): void {
+    this.#length += by
+    this.#makeRoom()
+  }
+
   #makeRoom(): void {
-    let length = 0
-    for (const run of this.#runs.values()) length += run.length
     for (const [runId, run] of this.#runs) {
-      if (this.#runs.size <= MAX_RUNS && length <= MAX_LENGTH) return
+      if (this.#runs.size <= MAX_RUNS && this.#length <= MAX_LENGTH) return
       this.#runs.delete(runId)
       run.stop()
-      length -= run.length
+      this.#length -= run.length
     }
   }
 }

@@ -1,8 +1,12 @@
 import type { AskedRun, FaceAgency, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
+import type { RunInput } from '@bureau/framework'
+import { ServiceError } from '@bureau/protocol'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
-import { asUser, runUser } from '../oauth/run-user.ts'
+import { type Answers, ApprovalRefused } from '../approvals/approvals.ts'
+import { runUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
+import { type StartAsked, startAsked } from './start-asked.ts'
 
 const CANCEL_TIMEOUT_MS = 60_000
 
@@ -30,21 +34,30 @@ export class ServerHost implements FaceHost {
     return runUser(context.signIns, agency, request)
   }
 
-  async begin(request: FastifyRequest, { served, input, kept }: AskedRun): Promise<FaceRun> {
-    const { name, agency, context } = this.#hosted(served.name)
-    const userId = await this.callerOf(request, served)
-    const asked = { agency, agencyName: name, input: asUser(request, input, userId), userId, approvals: false } as const
-    if (kept) {
-      const { runId, log } = await context.runs.keep(request, asked)
-      return keptRun(runId, log)
+  async begin(request: FastifyRequest, { served, input, kept, decisions }: AskedRun): Promise<FaceRun> {
+    const hosted = this.#hosted(served.name)
+    const { runs } = hosted.context
+    const mayDecide = decisions !== undefined
+    const begin = async (start: StartAsked): Promise<FaceRun> => {
+      const asked = { ...start, approvals: mayDecide && start.approvals }
+      if (kept) {
+        const { runId, log } = await runs.keep(request, asked)
+        return keptRun(runId, log, mayDecide)
+      }
+      const run = await runs.follow(request, asked)
+      return { runId: run.runId, after: 0, mayDecide, read: () => run.events, leave: () => runs.abandon(run) }
     }
-    const run = await context.runs.follow(request, asked)
-    return { runId: run.runId, read: () => run.events, leave: () => context.runs.abandon(run) }
+    const asked = { input, answers: answersOf(input, decisions), kept: 'messages' } as const
+    try {
+      return await startAsked(hosted, asked, { request, userId: await this.callerOf(request, served), begin })
+    } catch (error) {
+      throw error instanceof ApprovalRefused ? refusedDecision(error) : error
+    }
   }
 
   async find(request: FastifyRequest, key: FaceRunKey): Promise<FaceRun | undefined> {
     const log = await this.#hosted(key.served.name).context.runs.find(await this.#owned(request, key))
-    return log && keptRun(key.runId, log)
+    return log && keptRun(key.runId, log, true)
   }
 
   async cancel(request: FastifyRequest, key: FaceRunKey): Promise<boolean> {
@@ -67,6 +80,19 @@ export class ServerHost implements FaceHost {
 type HostedAgency = ServedAgency & { readonly createdAt: number; readonly signsIn: boolean }
 
 /** Whoever reads it may leave and come back. */
-function keptRun(runId: string, log: RunLogReader): FaceRun {
-  return { runId, read: (after, signal) => log.read(after, signal), leave: () => {} }
+function keptRun(runId: string, log: RunLogReader, mayDecide: boolean): FaceRun {
+  return { runId, after: 0, mayDecide, read: (after, signal) => log.read(after, signal), leave: () => {} }
+}
+
+/** A message of the user leaves nothing to wait for. */
+function answersOf({ message }: RunInput, decisions: AskedRun['decisions'] = []): Answers {
+  const list = decisions.map(({ token = '', ...decision }) => ({ token, ...decision }))
+  return { list, others: message.length > 0 ? 'reject' : 'wait', lenient: false }
+}
+
+/** The protocols name what was sent in their own words. */
+function refusedDecision(error: ApprovalRefused): ServiceError {
+  const codes = { approval_expired: 'approval_expired', approval_used: 'approval_decided' } as const
+  const code = error.code in codes ? codes[error.code as keyof typeof codes] : 'invalid_request'
+  return new ServiceError(code, { message: error.entries[0]!.msg, cause: error })
 }

@@ -28,8 +28,9 @@ export function openAiRoutes(served: readonly ServedAgency[], options: ServerOpt
   if (keepResponsesMs > 0 && resumeMsOf(options) === 0) {
     throw new ConfigError('openai.keepResponsesMs: runs in the background need resumeMs above 0.')
   }
-  const store = keepResponsesMs > 0 ? new MemoryResponseStore(keepResponsesMs) : undefined
-  return openAiFaces(new ServerHost(served), { sideRequests, store, isStrict: strictResponses })
+  const host = new ServerHost(served)
+  const store = keepResponsesMs > 0 ? new MemoryResponseStore(host, { keepMs: keepResponsesMs }) : undefined
+  return openAiFaces(host, { sideRequests, store, isStrict: strictResponses })
 }
 
 /** Protocols that describe themselves, so that the API description leaves them out. */

@@ -1,7 +1,7 @@
 import type { RunInput } from '@bureau/framework'
 import type { FastifyRequest } from 'fastify'
 import type { StartRun } from '@bureau/runtime'
-import type { Answers } from '../approvals/approvals.ts'
+import type { Answers, KeptByClient } from '../approvals/approvals.ts'
 import { asUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
 
@@ -10,8 +10,8 @@ export type AskedRun = {
   readonly input: RunInput
   /** What was decided about calls that wait. */
   readonly answers: Answers
-  /** True: the histories of this protocol's clients have what agents say to each other. */
-  readonly keepsNested: boolean
+  /** What of a run this protocol's clients have in their histories. */
+  readonly kept: KeptByClient
 }
 
 /** What a run is started with. */
@@ -30,11 +30,11 @@ type Beginning<Run> = {
  */
 export async function startAsked<Run>(
   { name, agency, context: { approvals } }: ServedAgency,
-  { input, answers, keepsNested }: AskedRun,
+  { input, answers, kept }: AskedRun,
   { request, userId, begin }: Beginning<Run>,
 ): Promise<Run> {
   const owner = { agency: name, userId }
-  const hold = { agency, agencyName: name, userId, approvals: approvals.holdingOf(owner, keepsNested) }
+  const hold = { agency, agencyName: name, userId, approvals: approvals.holdingOf(owner, kept) }
   const { history } = input
   const continued = answers.list.length > 0 && (await approvals.goOn(owner, { agency, answers, history }))
   if (!continued) return begin({ ...hold, input: asUser(request, input, userId) })

@@ -27,23 +27,17 @@ export function Chat() {
           })}
         </article>
       ))}
-      {approvals.map(({ call_id: id, tool, arguments: input }) => (
-        <p key={id}>
-          {tool} {input}
-          <button onClick={() => agency.approve(id)}>Approve</button>
-          <button onClick={() => agency.reject(id)}>Reject</button>
-        </p>
+      {approvals.map(({ call_id: id, tool, arguments: input, edit }) => (
+        <form key={id} action={(form) => void agency.approve(id, edit ? { arguments: form.get('arguments') } : {})}>
+          {tool} <input name="arguments" aria-label="Arguments" defaultValue={input} readOnly={!edit} />
+          <button>Approve</button>
+          <button formAction={() => void agency.reject(id, 'The user said no.')}>Reject</button>
+        </form>
       ))}
       {error && <p role="alert">{error.message}</p>}
       {status === 'error' && <button onClick={agency.retry}>Try again</button>}
       {status === 'running' && <button onClick={() => agency.cancel()}>Stop</button>}
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          void agency.send(String(new FormData(event.currentTarget).get('message')))
-          event.currentTarget.reset()
-        }}
-      >
+      <form action={(form) => void agency.send(String(form.get('message')))}>
         <input name="message" aria-label="Message" placeholder="Where is order 7?" />
       </form>
     </main>

@@ -1,4 +1,5 @@
 import { type ApprovalRequest, type RunApproval, ServiceError } from '@bureau/protocol'
+import { appendAudit } from '../../audit/audit.repo.ts'
 import { tenantOperation, type Tx } from '../../db/operation.ts'
 import { appendOutbox, type OutboxTopic } from '../../outbox/outbox.repo.ts'
 import {
@@ -7,18 +8,14 @@ import {
   approvalRequest,
   approvalView,
   selectApprovals,
+  selectConsumerTools,
   updateApproval,
   updateToReleased,
 } from '../../run-records/approvals.repo.ts'
 import { type HeldRun, holdRun } from '../../run-records/hold-run.ts'
+import { isSeen, type Reach } from '../../run-records/read-runs.ts'
 import { findRun, type RunKey, type RunRow } from '../../run-records/runs.repo.ts'
 import { WAITING_EVENTS } from './record-waiting.ts'
-
-/** What a restricted API key may see; null: every integration. A run of another one does not exist. */
-type Reach = { readonly integrationIds: readonly string[] | null }
-
-const isSeen = (run: RunRow, { integrationIds }: Reach): boolean =>
-  !integrationIds || integrationIds.includes(run.integrationId)
 
 /** What a person has to decide about, and the agency that asks. @throws ServiceError `run_not_found` */
 export const listApprovals = tenantOperation(
@@ -26,7 +23,7 @@ export const listApprovals = tenantOperation(
   async (tx, args: RunKey & Reach): Promise<{ approvals: RunApproval[]; agencyId: string }> => {
     const run = await findRun(tx, args)
     if (!run || !isSeen(run, args)) throw new ServiceError('run_not_found')
-    return { approvals: (await selectApprovals(tx, args)).map(approvalView), agencyId: run.input.settings.agencyId }
+    return { approvals: await viewsOf(tx, run), agencyId: run.input.settings.agencyId }
   },
 )
 
@@ -43,23 +40,39 @@ type Decide = RunKey & Reach & { readonly decisions: readonly (ApprovalDecision 
 type Decided = { readonly approvals: RunApproval[]; readonly isReleased: boolean }
 
 /**
- * Records decisions. The same one again changes nothing; of two different ones about a call the first counts.
+ * Records decisions. The same one again changes nothing; of two different ones about a call the first counts. A consumer
+ * decides about the tools that the integration names now, and about its own runs.
  *
- * @throws ServiceError `run_not_found`, `approval_not_found`, `approval_decided`, `approval_expired`, `run_not_waiting`
+ * @throws ServiceError `run_not_found`, `insufficient_scope`, `approval_not_found`, `approval_decided`, `approval_expired`,
+ *   `run_not_waiting`
  */
 export const decideApprovals = tenantOperation(
   { source: import.meta.url, name: 'decideApprovals', lane: 'interactive' },
   async (tx, { decisions, ...args }: Decide): Promise<Decided> => {
     const held = await holdRun(tx, args)
     if (!held || !isSeen(held.run, args)) throw new ServiceError('run_not_found')
+    const consumerTools = await selectConsumerTools(tx, held.run)
     for (const { callId, ...decision } of decisions) {
       const row = await requireOpen(tx, held, { callId, decision })
-      if (row) await record(tx, row, { decision, topic: 'run.approval_decided' })
+      if (!row) continue
+      if (args.consumerId !== undefined && !consumerTools.has(row.tool)) throw ownerDecides(row)
+      await recordDecision(tx, row, { decision, topic: 'run.approval_decided' })
     }
     const isReleased = await releaseIfDecided(tx, held)
-    return { approvals: (await selectApprovals(tx, args)).map(approvalView), isReleased }
+    return { approvals: await viewsOf(tx, held.run), isReleased }
   },
 )
+
+async function viewsOf(tx: Tx, run: RunRow): Promise<RunApproval[]> {
+  const consumerTools = await selectConsumerTools(tx, run)
+  const rows = await selectApprovals(tx, { ownerId: run.ownerId, runId: run.id })
+  return rows.map((row) => approvalView(row, consumerTools))
+}
+
+function ownerDecides({ tool }: ApprovalRow): ServiceError {
+  const message = `A consumer may not decide about calls of ${tool}: consumerApprovals of the integration does not name it.`
+  return new ServiceError('insufficient_scope', { message })
+}
 
 /** The call that is decided about; undefined when this very decision is known. */
 async function requireOpen(
@@ -90,11 +103,15 @@ type Recorded = {
   readonly topic: Extract<OutboxTopic, 'run.approval_decided' | 'run.approval_expired'>
 }
 
-async function record(tx: Tx, row: ApprovalRow, { decision, topic }: Recorded): Promise<void> {
+/** With its webhook; what a person has decided is in the audit list too. The run is locked. */
+export async function recordDecision(tx: Tx, row: ApprovalRow, { decision, topic }: Recorded): Promise<void> {
   await updateApproval(tx, row, decision)
   const { runId, ownerId, callId, tool, agent } = row
   const { approve, decidedBy } = decision
   await appendOutbox(tx, ownerId, topic, { runId, callId, tool, agent, approve, decidedBy })
+  if (topic === 'run.approval_expired') return
+  const details = { callId, tool, approve, changed: decision.arguments !== null }
+  await appendAudit(tx, ownerId, { actor: decidedBy, action: 'approval.decided', target: runId, details })
 }
 
 /** False: it waits for more, or for nothing. */
@@ -122,7 +139,8 @@ export const expireApprovals = tenantOperation(
     for (const row of await selectApprovals(tx, key)) {
       if (row.approve !== null || row.expiresAt > held.now) continue
       // Of a run that has ended nobody wants to know.
-      if (held.run.state === 'waiting') await record(tx, row, { decision: EXPIRED, topic: 'run.approval_expired' })
+      if (held.run.state === 'waiting')
+        await recordDecision(tx, row, { decision: EXPIRED, topic: 'run.approval_expired' })
       else await updateApproval(tx, row, EXPIRED)
     }
     return releaseIfDecided(tx, held)

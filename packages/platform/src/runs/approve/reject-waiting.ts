@@ -1,8 +1,9 @@
 import { tenantOperation } from '../../db/operation.ts'
-import { selectApprovals, updateApproval, updateToReleased } from '../../run-records/approvals.repo.ts'
+import { selectApprovals, updateToReleased } from '../../run-records/approvals.repo.ts'
 import { holdRun } from '../../run-records/hold-run.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
 import { EVENTS_OF_ATTEMPT } from '../recover/take-up-policy.ts'
+import { recordDecision } from './decide-approvals.ts'
 import { writeOutcome } from '../settle/write-outcome.ts'
 
 const REASON = 'The user has sent another message instead.'
@@ -15,7 +16,8 @@ export const rejectWaiting = tenantOperation(
     if (waiting?.run.state !== 'waiting') return
     for (const row of await selectApprovals(tx, key)) {
       if (row.approve !== null) continue
-      await updateApproval(tx, row, { approve: false, reason: REASON, arguments: null, decidedBy })
+      const decision = { approve: false, reason: REASON, arguments: null, decidedBy }
+      await recordDecision(tx, row, { decision, topic: 'run.approval_decided' })
     }
     await updateToReleased(tx, waiting.run, waiting.run.lastEventSeq)
     const held = await holdRun(tx, key)

@@ -77,7 +77,7 @@ describe('a call that needs an approval', () => {
     const agent = aguiAgent({ server })
     const [interrupt] = interruptsOf((await say(agent, 'Refund it.')).events)
 
-    const { types, events, messages, warnings } = await say(agent, null, [yes(interrupt)])
+    const { types, events, messages, warnings } = await say(agent, null, { resume: [yes(interrupt)] })
 
     expect(types.filter((type) => type.startsWith('TOOL_CALL'))).toEqual(['TOOL_CALL_RESULT'])
     expect(events.find(({ type }) => type === 'TOOL_CALL_RESULT')).toMatchObject({
@@ -89,6 +89,32 @@ describe('a call that needs an approval', () => {
     expect([calls, warnings]).toEqual([[{ amount: 250 }], []])
     expect(server.provider.rejected).toEqual([])
   })
+
+  test.each([
+    ['approved', { status: 'resolved' as const, payload: { approved: true } }, '{"approved":true}', 'paid 250 back'],
+    [
+      'cancelled',
+      { status: 'cancelled' as const },
+      '{"status":"cancelled"}',
+      expect.stringMatching(/^Not carried out/),
+    ],
+  ])(
+    '%s, and CopilotKit has written the decision into the thread as a result: the result takes its place',
+    async (...given) => {
+      const [, answer, written, content] = given
+      const { refund } = refunds()
+      const server = await open(soloAgency({ tools: [refund] }), [call(250), text('Done.')])
+      const agent = aguiAgent({ server })
+      const [{ id: interruptId }] = interruptsOf((await say(agent, 'Refund it.')).events)
+
+      agent.addMessage({ id: 'decision', role: 'tool', toolCallId: 'call_r', content: written })
+      const { messages } = await say(agent, null, { resume: [{ interruptId, ...answer }] })
+
+      expect(messages.filter(({ role }) => role === 'tool')).toMatchObject([{ id: 'call_r', content }])
+      expect(messages.at(-1)).toMatchObject({ content: 'Done.' })
+      expect(server.provider.rejected).toEqual([])
+    },
+  )
 
   test('changed arguments, a refusal in the payload, and a cancelled interrupt', async () => {
     const { refund, calls } = refunds()
@@ -102,7 +128,7 @@ describe('a call that needs an approval', () => {
       server.provider.script([call(250), text('Done.')])
       const agent = aguiAgent({ server })
       const [interrupt] = interruptsOf((await say(agent, 'Refund it.')).events)
-      const { messages } = await say(agent, null, [answer(interrupt)])
+      const { messages } = await say(agent, null, { resume: [answer(interrupt)] })
       outputs.push(messages.find(({ role }) => role === 'tool')?.content)
     }
 
@@ -125,11 +151,7 @@ describe('a call that needs an approval', () => {
       '/solo/get_response_stream',
       aguiBody({ messages: agent.messages, resume: [yes(interrupts[0])] }),
     )
-    const { events } = await say(
-      agent,
-      null,
-      interrupts.map((each) => yes(each)),
-    )
+    const { events } = await say(agent, null, { resume: interrupts.map((each) => yes(each)) })
 
     expect((await some.all()).text).toMatch(/"type":"RUN_ERROR".*"code":"approval_missing"/)
     expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'success' } })
@@ -143,7 +165,7 @@ describe('a call that needs an approval', () => {
     const agent = aguiAgent({ server })
     const [interrupt] = interruptsOf((await say(agent, 'Refund it.')).events)
     const before = [...agent.messages]
-    await say(agent, null, [yes(interrupt)])
+    await say(agent, null, { resume: [yes(interrupt)] })
     const answered = agent.messages.slice(0, 3)
 
     const repeat = (messages: readonly unknown[]) =>
@@ -179,7 +201,7 @@ describe('a call that needs an approval', () => {
     const body = aguiBody({ messages: agent.messages, resume: [madeUp] })
     const alone = await (await server.stream('/solo/get_response_stream', body)).all()
     expect(calls).toEqual([])
-    const { events } = await say(agent, null, [yes(interrupt), madeUp])
+    const { events } = await say(agent, null, { resume: [yes(interrupt), madeUp] })
 
     expect(alone.text).toMatch(/"type":"RUN_ERROR".*"code":"approval_invalid"/)
     expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED' })
@@ -238,7 +260,7 @@ test('a call of an agent that was asked by another: the subagent is suspended, a
   expect(interrupt).toMatchObject({ toolCallId: 'call_r', subagentRunId: suspended.subagentRunId })
   expect(suspended.outcome).toEqual({ type: 'suspended', interruptIds: [interrupt.id] })
 
-  const { events, warnings } = await say(agent, null, [yes(interrupt)])
+  const { events, warnings } = await say(agent, null, { resume: [yes(interrupt)] })
 
   expect(events.filter(({ type }) => type === 'TOOL_CALL_RESULT').map(({ toolCallId }) => toolCallId)).toEqual([
     'call_r',

@@ -15,7 +15,7 @@ import { streamRun } from '../stream-run.ts'
 import { UnusableInput } from './content-parts.ts'
 import { aguiEncoder, refusedRun } from './encode.ts'
 import { AguiRequest, readAguiRequest } from './read-request.ts'
-import { answersOf, selectInput } from './select-input.ts'
+import { answersOf, callerOptionsOf, selectInput } from './select-input.ts'
 
 /** The AG-UI protocol at `/<agency>/<route>`. */
 export function aguiFace(route: string): Face {
@@ -33,12 +33,12 @@ async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Pr
   const { models } = context.environment
   const body = readAguiRequest(call.request.body)
   checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
-  const asked = readInput(body, context, call.request)
+  const asked = readInput(body, served, call.request)
   if (asked instanceof UnusableInput) return refuse(reply, body, { code: 'invalid_input', message: asked.message })
   const { input, fileSources } = asked
   logSkippedOverrides(agency, input.clientConfig, { models, log: call.request.log as ServerContext['log'] })
   const encode = aguiEncoder({ ...body, fileSources, reasoning: context.aguiReasoning })
-  const run = { input, answers: answersOf(body), keepsNested: false }
+  const run = { input, answers: answersOf(body), kept: 'conversation' as const }
   try {
     return await streamRun(call, reply, served, { ...run, contentType: CONTENT_TYPE, encode })
   } catch (error) {
@@ -58,10 +58,17 @@ function refuse(reply: FastifyReply, body: AguiRequest, refusal: Refusal): Promi
 type Asked = { readonly input: RunInput; readonly fileSources: () => WireItem | undefined }
 
 /** What is wrong with an input is part of the stream, as AG-UI clients expect it. */
-function readInput(body: AguiRequest, { files }: ServerContext, { log }: FastifyRequest): Asked | UnusableInput {
+function readInput(
+  body: AguiRequest,
+  { agency, context }: ServedAgency,
+  { log }: FastifyRequest,
+): Asked | UnusableInput {
   try {
-    const request = selectInput(body)
-    return watchFiles(withFiles(toRunInput(request), request, { ...files, log: log as ServerContext['log'] }))
+    const request = selectInput(body, agency)
+    const callerOptions = callerOptionsOf(body)
+    const sharedState = body.state ?? {}
+    const input = { ...toRunInput(request), sharedState, ...(callerOptions && { callerOptions }) }
+    return watchFiles(withFiles(input, request, { ...context.files, log: log as ServerContext['log'] }))
   } catch (error) {
     if (error instanceof UnusableInput) return error
     throw error

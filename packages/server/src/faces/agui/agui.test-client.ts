@@ -1,4 +1,4 @@
-import { type AGUIEvent, HttpAgent, type Message, type ResumeEntry } from '@ag-ui/client'
+import { type AGUIEvent, HttpAgent, type Message, type RunAgentParameters } from '@ag-ui/client'
 import { type Json, startTestServer, type TestServer } from '../../../../../tests/support/test-server.ts'
 
 type AguiEvents = readonly Json[]
@@ -38,19 +38,15 @@ export function aguiAgent({
   return new HttpAgent({ url, headers, threadId: 'thread-1', initialMessages: [...messages] })
 }
 
-/** Sends a message as the official client does. @throws what the client finds illegal in the stream */
-export async function say(
-  agent: HttpAgent,
-  text: string | null,
-  resume?: readonly ResumeEntry[],
-): Promise<AguiOutcome> {
+/** Sends a message as the official client does, or goes on without one. @throws what the client finds illegal in the stream */
+export async function say(agent: HttpAgent, text: string | null, more: RunAgentParameters = {}): Promise<AguiOutcome> {
   const events: AGUIEvent[] = []
   const warnings: string[] = []
   const original = console.warn
   console.warn = (...parts: unknown[]) => void warnings.push(parts.map(String).join(' '))
   try {
     if (text !== null) agent.addMessage({ id: crypto.randomUUID(), role: 'user', content: text })
-    const { result, newMessages } = await agent.runAgent(resume ? { resume: [...resume] } : {}, {
+    const { result, newMessages } = await agent.runAgent(more, {
       onEvent: ({ event }) => void events.push(event as never),
     })
     const types = events.map(({ type }) => type as string)

@@ -4,27 +4,35 @@ import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByMode
 import { type AguiRun, knowsAll } from './read-request.ts'
 import { frame } from './frame.ts'
 import { ItemEvents } from './item-events.ts'
+import { StateEvents } from './state-events.ts'
 
 /** AG-UI 1.0 events, legal for the protocol's own client. */
 export function aguiEncoder(run: AguiRun): EncodeEvent {
   const items = new ItemEvents(run)
+  const state = new StateEvents(run.state)
   const interrupts: Interrupt[] = []
   return (event) => {
+    if (event.type === 'state.changed') return state.changed(event.state)
     if (event.type === 'approval.requested') interrupts.push(items.onApprovalRequested(event))
-    if (event.type === 'run.ended' && event.status === 'waiting') return interrupted(event, { items, run, interrupts })
+    if (event.type === 'run.ended' && event.status === 'waiting')
+      return interrupted(event, { items, state, run, interrupts })
     return framesOf(event, items, run)
   }
 }
 
-type Interrupted = { readonly items: ItemEvents; readonly run: AguiRun; readonly interrupts: Interrupt[] }
+type Interrupted = {
+  readonly items: ItemEvents
+  readonly state: StateEvents
+  readonly run: AguiRun
+  readonly interrupts: Interrupt[]
+}
 
 /** The run has stopped until somebody decides. Snapshots come first, so that a page that is opened then has them. */
-function interrupted(ended: RunEnded, { items, run, interrupts }: Interrupted): string {
-  const { threadId, runId, state: snapshot = {} } = run
-  const state = frame({ type: EventType.STATE_SNAPSHOT, snapshot })
+function interrupted(ended: RunEnded, { items, state, run, interrupts }: Interrupted): string {
+  const { threadId, runId } = run
   const outcome = { type: 'interrupt', interrupts } as const
   const finished = frame({ type: EventType.RUN_FINISHED, threadId, runId, outcome, ...usageOf(ended) })
-  return items.suspend(interrupts) + state + finished
+  return items.suspend(interrupts) + state.snapshot() + finished
 }
 
 /** The whole stream of a request that cannot become a run. */
@@ -55,14 +63,20 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
     case 'run.error':
       return rawFrame(event)
     case 'run.ended':
-      return items.settle(event.status) + runEnded(event, run)
+      return items.settle(event.status) + runEnded(event, run, items.clientIdsOf(event.caller_calls))
     default:
       return NO_FRAME[event.type]
   }
 }
 
 /** What waits is part of the last event; the others belong to logs that are kept, and to runs that outlive their process. */
-const NO_FRAME = { 'approval.requested': '', 'run.resumed': '', 'log.ended': '', 'log.reset': '' } as const
+const NO_FRAME = {
+  'approval.requested': '',
+  'state.changed': '',
+  'run.resumed': '',
+  'log.ended': '',
+  'log.reset': '',
+} as const
 
 function rawFrame(event: RunEvent): string {
   const text = eventEnvelope(event)
@@ -86,7 +100,7 @@ function runStarted({ threadId, runId, parentRunId }: AguiRun): string {
  * The last event: a failed run has no `RUN_FINISHED`, nor has a cancelled one for clients that do not know this outcome. For
  * them it would be a success, or not legal.
  */
-function runEnded(ended: RunEnded, run: AguiRun): string {
+function runEnded(ended: RunEnded, run: AguiRun, pendingToolCallIds: readonly string[]): string {
   const { threadId, runId } = run
   const usage = usageOf(ended)
   if (ended.status === 'failed') {
@@ -96,8 +110,11 @@ function runEnded(ended: RunEnded, run: AguiRun): string {
   if (ended.status === 'cancelled' && !knowsAll(run)) {
     return frame({ type: EventType.RUN_ERROR, message: 'The run was cancelled.', code: 'cancelled', ...usage })
   }
+  if (ended.status === 'cancelled')
+    return frame({ type: EventType.RUN_FINISHED, threadId, runId, outcome: { type: 'cancelled' }, ...usage })
   const result = ended.output === null || ended.output === undefined ? {} : { result: ended.output }
-  const outcome = { type: ended.status === 'cancelled' ? 'cancelled' : 'success' } as const
+  const pending = knowsAll(run) && pendingToolCallIds.length > 0 ? { pendingToolCallIds: [...pendingToolCallIds] } : {}
+  const outcome = { type: 'success' as const, ...pending }
   return frame({ type: EventType.RUN_FINISHED, threadId, runId, ...result, outcome, ...usage })
 }
 

@@ -118,6 +118,11 @@ export class ItemEvents {
     }
   }
 
+  /** Calls that the agent who talks with the user has made, by the ids under which the client knows them. */
+  clientIdsOf(callIds: readonly string[] = []): string[] {
+    return callIds.flatMap((callId) => this.#calls.idOf(callId, {}) ?? [])
+  }
+
   /** Closes everything, and shows the conversation as it stands: calls that wait are part of it. */
   suspend(interrupts: readonly Interrupt[]): string {
     const closed = this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { omitOptionalNulls } from '@ag-ui/core'
 import {
   ActivityMessageSchema,
@@ -9,9 +10,12 @@ import {
   ToolMessageSchema,
   UserMessageSchema,
 } from '@ag-ui/core/schemas'
+import { FunctionName, MAX_FUNCTIONS, Parameters } from '@bureau/faces'
+import { sharedStateProblem } from '@bureau/framework'
 import { RunRequest, type WireItem } from '@bureau/protocol'
 import { z } from 'zod'
 import { parseBody } from '../../http/invalid-body.ts'
+import { isHostedTool } from './hosted-calls.ts'
 
 /** A part of a message. Its kind is checked where it is converted, because older clients have kinds of their own. */
 export const AguiPart = z.looseObject({ type: z.string() })
@@ -44,6 +48,42 @@ const ResumeEntry = z.discriminatedUnion('status', [
   z.looseObject({ interruptId: z.string(), status: z.literal('cancelled') }),
 ])
 
+/** A tool of the page: its calls end the run, and the page carries them out. */
+const PageTool = z.looseObject({
+  name: FunctionName.refine((name) => !isHostedTool(name), 'is the name of a tool of the model provider'),
+  description: z.string(),
+  parameters: Parameters.optional(),
+})
+
+const PageTools = z
+  .array(PageTool)
+  .max(MAX_FUNCTIONS)
+  .superRefine((tools, context) => {
+    const names = new Set<string>()
+    for (const [index, { name }] of tools.entries()) {
+      if (names.has(name)) {
+        const message = `there are two tools named "${name}"`
+        context.addIssue({ code: 'custom', path: [index, 'name'], message })
+      }
+      names.add(name)
+    }
+  })
+
+const MAX_CONTEXT_CHARACTERS = 262_144
+
+/** What the page wants the agent to know. */
+const PageContext = z
+  .array(z.looseObject({ description: z.string(), value: z.string() }))
+  .max(256)
+  .refine((context) => JSON.stringify(context).length <= MAX_CONTEXT_CHARACTERS, {
+    error: `has more than ${MAX_CONTEXT_CHARACTERS} characters as JSON`,
+  })
+
+const SharedStateOfPage = z.unknown().superRefine((state, context) => {
+  const problem = state === undefined ? undefined : sharedStateProblem(state)
+  if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+})
+
 /** Repeated in the events of the run. */
 const Identifier = z.string().max(1_024)
 
@@ -60,8 +100,7 @@ const BUREAU_FIELDS = {
 /**
  * Body of `get_response_stream` in AG-UI mode: the protocol's run input plus fields of ours.
  *
- * `tools`, `context` and `forwardedProps` are accepted and not used, `state` is only repeated. As AG-UI 1.0 has it, only `threadId`,
- * `runId` and `messages` must be there.
+ * `forwardedProps` is accepted and not used. As AG-UI 1.0 has it, only `threadId`, `runId` and `messages` must be there.
  */
 export const AguiRequest = RunAgentInputSchema.extend({
   threadId: Identifier,
@@ -69,6 +108,9 @@ export const AguiRequest = RunAgentInputSchema.extend({
   resume: z.array(ResumeEntry).max(128).optional(),
   parentRunId: Identifier.optional(),
   messages: z.array(AguiMessage).max(MAX_MESSAGES),
+  tools: PageTools.optional(),
+  context: PageContext.optional(),
+  state: SharedStateOfPage.optional(),
   ...RunRequest.pick(BUREAU_FIELDS).shape,
 })
 export type AguiRequest = z.infer<typeof AguiRequest>
@@ -98,7 +140,29 @@ export function knowsAll({ protocolVersion }: AguiRun): boolean {
  * @throws InvalidBody the keys of the protocol are named in camelCase.
  */
 export function readAguiRequest(body: unknown): AguiRequest {
-  return parseBody(AguiRequest, isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body)
+  const given = isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body
+  return withoutRepeatedDecisions(parseBody(AguiRequest, given))
+}
+
+/**
+ * CopilotKit ends the thread with each decision of `resume`, as if it were the result of the call that waits for it. The call
+ * has no result yet.
+ */
+function withoutRepeatedDecisions(request: AguiRequest): AguiRequest {
+  const { messages, resume = [] } = request
+  const decisions = resume.map((each) => (each.status === 'resolved' ? each.payload : { status: 'cancelled' }))
+  const isRepeated = ({ role, content }: AguiMessage): boolean =>
+    role === 'tool' && decisions.some((decision) => isDeepStrictEqual(decision, parsedJson(content)))
+  const last = messages.findLastIndex(({ role }) => role !== 'tool')
+  return { ...request, messages: messages.filter((message, at) => at <= last || !isRepeated(message)) }
+}
+
+function parsedJson(content: unknown): unknown {
+  try {
+    return JSON.parse(String(content))
+  } catch {
+    return undefined
+  }
 }
 
 type Fields = Readonly<Record<string, unknown>>

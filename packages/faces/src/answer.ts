@@ -1,0 +1,23 @@
+import type { RunEnded } from '@bureau/protocol'
+import type { FaceAgency } from './face-host.ts'
+import { textOf } from './openai/model-event.ts'
+
+/**
+ * What a completed run has answered: text, or an object where the agent has a structured output. A server that records its runs
+ * has the answer among their messages only.
+ */
+export function answerOf({ output, new_messages: messages }: RunEnded, { agency }: FaceAgency): unknown {
+  if (output !== null) return output
+  const last = messages.findLast(({ role, callerAgent }) => role === 'assistant' && callerAgent == null)
+  const text = last ? textOf(last) : ''
+  const isText = (agency.agents.get(last?.agent ?? '')?.outputType ?? 'text') === 'text'
+  return isText ? text : parsed(text)
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}

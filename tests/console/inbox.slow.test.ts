@@ -1,0 +1,175 @@
+import { Agency, Agent, tool } from '@bureau/framework'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import type { TestClient } from '../platform/support/test-client.ts'
+import { type Served, startPlatform } from '../platform/support/test-platform.ts'
+import { text, toolCall, type Turn } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import { canBrowse, consoleBrowser } from './support/console-page.ts'
+
+/** The CEO refunds little by herself and messages the Clerk, who refunds too. */
+function refundShop(): { shop: Agency; paid: number[] } {
+  const paid: number[] = []
+  const refund = tool({
+    name: 'refund',
+    description: 'Pays money back.',
+    parameters: z.object({ euros: z.number() }),
+    needsApproval: { when: () => true, edit: true },
+    execute: ({ euros }) => {
+      paid.push(euros)
+      return `${euros} euros are paid back.`
+    },
+  })
+  const clerk = new Agent({
+    name: 'Clerk',
+    description: 'Pays.',
+    instructions: 'Help.',
+    model: 'gpt-test',
+    tools: [refund],
+  })
+  const ceo = new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund] })
+  return { shop: new Agency({ name: 'Shop', entryPoint: ceo, flows: [[ceo, clerk]] }), paid }
+}
+
+type Started = { platform: Served; client: TestClient; paid: readonly number[]; signedIn: Record<string, string> }
+
+async function start(): Promise<Started> {
+  const { shop, paid } = refundShop()
+  const platform = await startPlatform('pglite', { agencies: { shop } })
+  closeAfterTest(() => platform.provider.close())
+  closeAfterTest(() => platform.close())
+  const client = await platform.client()
+  return { platform, client, paid, signedIn: { platform: client.token } }
+}
+
+/** A run that waits. @returns Its id. */
+async function waiting({ platform, client }: Started, script: readonly Turn[], consumerId = 'ada'): Promise<string> {
+  platform.provider.script(script)
+  return (await client.completeWhole({ message: 'Refund it.', consumerId })).stream.runId
+}
+
+const refund = (euros: number, callId = 'call_1'): Turn => toolCall('refund', { euros }, { callId })
+
+const statusOf = async ({ client }: Started, run: string): Promise<string> =>
+  (await client.get(`/v1/runs/${run}`)).body.status
+
+describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () => {
+  const open = consoleBrowser()
+
+  test('are in the inbox over all chats, counted, and go on when they are decided on there', async () => {
+    const started = await start()
+    const first = await waiting(started, [refund(50)], 'ada')
+    const second = await waiting(started, [refund(70)], 'grace')
+    const { page, barriers, complaints } = await open(started.platform.url, {
+      signedIn: started.signedIn,
+      at: '/platform/chats',
+    })
+
+    await page.getByRole('link', { name: /^Inbox ?2 waiting$/ }).click()
+    const list = page.getByRole('list', { name: 'Runs of the platform that wait' })
+    const ofAda = list.getByRole('listitem').filter({ hasText: 'ada' })
+    const ofGrace = list.getByRole('listitem').filter({ hasText: 'grace' })
+    await ofAda.getByRole('button', { name: 'Approve' }).waitFor()
+    expect(await barriers()).toEqual([])
+    started.platform.provider.script([text('Paid.'), text('Not paid.')])
+    await ofAda.getByRole('button', { name: 'Approve' }).click()
+    await ofAda.waitFor({ state: 'detached' })
+    await ofGrace.getByLabel('Reason').fill('Too much.')
+    await ofGrace.getByRole('button', { name: 'Reject' }).click()
+    await page.getByText('Nothing waits for you').waitFor()
+
+    await expect.poll(() => statusOf(started, first)).toBe('completed')
+    await expect.poll(() => statusOf(started, second)).toBe('completed')
+    expect(started.paid).toEqual([50])
+    expect(await page.getByRole('link', { name: 'Inbox', exact: true }).count()).toBe(1)
+    expect(complaints).toEqual([])
+  })
+
+  test('are decided on at their page, with other arguments, and go on before the eyes', async () => {
+    const started = await start()
+    await waiting(started, [refund(50), text('All is settled.')])
+    const { page, barriers, complaints } = await open(started.platform.url, {
+      signedIn: started.signedIn,
+      at: '/platform/chats',
+    })
+
+    await page.getByRole('main').getByRole('row').nth(1).getByRole('link').click()
+    await page.getByText('This chat waits').click()
+    await page.getByRole('button', { name: 'Edit' }).click()
+    await page.getByLabel('Other arguments').fill('{"euros": 20}')
+    await page.getByRole('button', { name: 'Approve these' }).click()
+    await page.getByText('All is settled.').waitFor()
+    await page.getByRole('list', { name: 'Decisions' }).getByText('was approved with other arguments').waitFor()
+    await page.getByText('completed', { exact: true }).waitFor()
+
+    expect(started.paid).toEqual([20])
+    expect(await barriers()).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  test('in a nested agent are shown within its conversation, and decided on', async () => {
+    const started = await start()
+    const toClerk = toolCall('send_message', { recipient_agent: 'Clerk', message: 'Pay 50.' }, { callId: 'call_m' })
+    const run = await waiting(started, [toClerk, refund(50), text('Paid by the Clerk.'), text('All is settled.')])
+    const { page } = await open(started.platform.url, { signedIn: started.signedIn, at: `/platform/runs/${run}` })
+
+    const card = page.getByRole('region', { name: 'Approval of refund' })
+    await card.getByText('Clerk wants to use').waitFor()
+    await card.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('All is settled.').waitFor()
+
+    expect(started.paid).toEqual([50])
+  })
+
+  test('that somebody else decides on meanwhile are not decided on twice', async () => {
+    const started = await start()
+    const run = await waiting(started, [refund(50), text('All is settled.')])
+    const { page } = await open(started.platform.url, { signedIn: started.signedIn, at: '/inbox' })
+    const approve = page.getByRole('button', { name: 'Approve' })
+
+    await approve.waitFor()
+    await started.client.post(`/v1/runs/${run}/approvals`, [{ callId: 'call_1', approve: false }])
+    await approve.click()
+    await page.getByText('The call was decided about otherwise.').waitFor()
+    await page.getByText('Nothing waits for you').waitFor()
+
+    expect(started.paid).toEqual([])
+  })
+
+  test('a platform that cannot be reached is named, and the inbox comes back with it', async () => {
+    const started = await start()
+    await waiting(started, [refund(50)])
+    const { page } = await open(started.platform.url, { signedIn: started.signedIn, at: '/settings' })
+    await page.getByRole('link', { name: /Inbox/ }).waitFor()
+
+    await page.route('**/v1/runs?*', (route) => route.abort())
+    await page.getByRole('link', { name: /Inbox/ }).click()
+    await page.reload()
+    await page.getByText('The server cannot be reached.').waitFor({ timeout: 15_000 })
+    await page.unroute('**/v1/runs?*')
+    await page.getByRole('button', { name: 'Try again' }).click()
+
+    await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
+    expect(await page.getByText('The server cannot be reached.').count()).toBe(0)
+  })
+
+  test('are found by whoever signs in, on a phone too', async () => {
+    const started = await start()
+    await waiting(started, [refund(50)])
+    const { page, barriers } = await open(started.platform.url, {
+      at: '/inbox',
+      viewport: { width: 360, height: 720 },
+      colorScheme: 'dark',
+    })
+
+    await page.getByText('Sign in to the platform').click()
+    await page.getByLabel('API key').fill(started.client.token)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('heading', { name: 'Chats' }).waitFor()
+    await page.goto(`${started.platform.url}/console/#/inbox`)
+    await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
+
+    expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360)
+    expect(await barriers()).toEqual([])
+  })
+})
