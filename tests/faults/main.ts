@@ -73,6 +73,9 @@ for (const engine of engines) {
 console.log(`\n${tableOf(results)}`)
 if (left > 0) console.log(`\n${left} plans were left out: there was no time for them.`)
 const isBroken = results.some(({ violations }) => violations.length > 0)
+const random = values.random === undefined ? '' : ` --random ${values.random}`
 const again = engines.length === 1 ? `--engine ${engines[0]} --seed ${seed}` : `--seed ${seed}`
-console.log(isBroken ? `\nA promise was broken. Again: npm run faults -- ${again}` : '\nEvery promise was kept.')
+console.log(
+  isBroken ? `\nA promise was broken. Again: npm run faults -- ${again}${random}` : '\nEvery promise was kept.',
+)
 process.exitCode = isBroken ? 1 : 0

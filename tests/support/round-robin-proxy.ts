@@ -30,8 +30,13 @@ export class RoundRobinProxy {
     return this.#sentAt.get(target) ?? 0
   }
 
-  close(): void {
+  /** Breaks every connection; new ones are accepted. */
+  breakAll(): void {
     for (const client of this.#clients) client.destroy()
+  }
+
+  close(): void {
+    this.breakAll()
     this.#server.close()
   }
 
