@@ -297,3 +297,29 @@ test('a call of an agent to which the conversation was handed over: it goes on w
   ])
   expect(server.provider.rejected).toEqual([])
 })
+
+test('of a model server that counts its calls from one in every answer: the decision is about the call that waits', async () => {
+  const { refund, calls } = refunds()
+  const server = await open(soloAgency({ tools: [refund] }), [
+    call(50, 'call_1'),
+    text('Paid.'),
+    call(250, 'call_1'),
+    text('Paid too.'),
+    text('Fine.'),
+  ])
+  const agent = aguiAgent({ server })
+  await say(agent, 'Refund 50.')
+  const first = await say(agent, 'Refund 250.')
+  const [interrupt] = interruptsOf(first.events)
+
+  const { events, messages } = await say(agent, null, { resume: [yes(interrupt)] })
+  await say(agent, 'Thanks.')
+
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', result: 'Paid too.' })
+  expect(calls).toEqual([{ amount: 50 }, { amount: 250 }])
+  expect(messages.filter(({ role }) => role === 'tool')).toMatchObject([
+    { toolCallId: 'call_1', content: 'paid 50 back' },
+    { toolCallId: interrupt.toolCallId, content: 'paid 250 back' },
+  ])
+  expect(server.provider.rejected).toEqual([])
+})
