@@ -62,6 +62,7 @@ test('start says what is served, that the demo model answers, and a command that
   const bureau = await startBureau(['start', DEMO, '--log', 'pretty'])
 
   expect(bureau.output()).toContain('the built-in demo model')
+  expect(bureau.output()).toContain(`  Console    ${bureau.url}/console\n`)
   const curl = spawnSync('bash', ['-c', commandIn(bureau.output())], { encoding: 'utf8' })
 
   expect(curl.status).toBe(0)

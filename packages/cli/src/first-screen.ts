@@ -25,6 +25,7 @@ const MESSAGE = 'What is the weather in Paris?'
 export function readyRecord({ url, config, module, platform }: Served): Record<string, unknown> {
   return {
     url,
+    ...(config.console && { console: `${url}/console` }),
     ...(module && { agencies: Object.keys(module.agencies ?? {}), model: modelOf(config), documents: `${url}/docs` }),
     ...(platform && {
       platform: `${url}/v1/docs`,
@@ -45,6 +46,7 @@ export function firstScreen(served: Served, showsKey: boolean): string {
   const rows = table([
     ...(module ? [['Agencies', Object.keys(module.agencies ?? {}).join(', ') || 'none'] as const] : []),
     ['Model', modelOf(config)],
+    ...(config.console ? [['Console', `${url}/console`] as const] : []),
     ...(module ? [['Documents', `${url}/docs`] as const] : []),
     ...(platform
       ? ([
