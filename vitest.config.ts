@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig } from 'vitest/config'
 
 // Workspace packages resolve to their TypeScript sources, so that tests need no build.
-const conditions = ['@bureau/source', 'module', 'node', 'development|production']
+const conditions = ['@bureau/source', 'node', 'development|production']
 
 const everyTest = ['packages/*/{src,bin}/**/*.test.ts', 'scripts/**/*.test.ts', 'tests/**/*.test.ts']
 const slowTest = '**/*.slow.test.ts'

@@ -5,7 +5,7 @@ import { printsAsShown } from './expected-output.ts'
 import { type Block, blocksOf, fileOf, isCommand, PAGES, ROOT } from './page.ts'
 import { problemOfShown } from './shown-command.ts'
 
-const LANGUAGES = new Set(['ts', 'tsx', 'js', 'sh', 'json', 'html', 'text', ''])
+const LANGUAGES = new Set(['ts', 'tsx', 'js', 'jsx', 'sh', 'json', 'html', 'text', ''])
 const SHELL_WORDS = /^(?:shown|ci|(?:server)?(?:(?:^| )in=repository)?)$/
 
 /** What keeps a block from being true, or from being checked; empty when there is nothing. */
@@ -13,7 +13,7 @@ function problemsOf(block: Block, previous: Block | undefined): string[] {
   const { language, words, text } = block
   if (!LANGUAGES.has(language)) return [`no test knows ${language}`]
   if (words.includes('output')) return previous && isCommand(previous) ? [] : ['output belongs right after a command']
-  if (/^(?:tsx?|js)$/.test(language) && fileOf(block) === undefined) {
+  if (/^[jt]sx?$/.test(language) && fileOf(block) === undefined) {
     return ['code needs file=NAME: it is saved, type-checked and run from there']
   }
   if (language === 'json') return problemOf(() => JSON.parse(text))

@@ -37,6 +37,7 @@ const FORMS: readonly { readonly form: RegExp; readonly check: (match: readonly 
   { form: /^npm run ([\w:-]+)(?: -- .*)?$/, check: ([, name]) => unknownScript(name!) },
   { form: /^npm (test|start)$/, check: ([, name]) => unknownScript(name!) },
   { form: /^export ([A-Z][A-Z0-9_]*)=\S+$/, check: ([, name]) => unknownVariable(name!) },
+  { form: /^npx bureau ([\w-]+)(?: .*)?$/, check: ([, name]) => unknownCommand(name!) },
   { form: /^docker compose (?:up -d --wait|down)$/, check: () => undefined },
   { form: /^(?:cp|docker|install|kubectl|systemctl|journalctl) (.+)$/, check: ([, args]) => missingFile(args!) },
 ]
@@ -72,6 +73,10 @@ function missingFile(args: string): string | undefined {
 
 function unknownScript(name: string): string | undefined {
   return SCRIPTS.has(name) ? undefined : `package.json has no script "${name}"`
+}
+
+function unknownCommand(name: string): string | undefined {
+  return sources.includes(`new Command('${name}')`) ? undefined : `there is no command bureau ${name}`
 }
 
 function unknownVariable(name: string): string | undefined {

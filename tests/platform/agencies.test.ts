@@ -1,3 +1,4 @@
+import { Agency, Agent } from '@bureau/framework'
 import { ensureFirstOwner, type FirstCredentials } from '@bureau/platform'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { text } from '../support/fake-provider.ts'
@@ -45,6 +46,24 @@ describe.runIf(ENGINES.includes('postgres'))('agencies that come and go between 
     expect(await agenciesOf(client)).toEqual(['shop', 'travel'])
     const { apiIntegrationId } = (await listed(client)).find(({ agencyId }) => agencyId === 'travel')
     expect((await client.with({ integrationId: apiIntegrationId }).completeWhole()).stream.spoken).toBe('Hello.')
+  })
+
+  test('a run names the version of the agency that it ran with', async () => {
+    const run = async (agency: Agency): Promise<string> => {
+      const { client } = await startWith({ shop: agency })
+      const { stream } = await client.completeWhole()
+      const { agencyVersion } = (await client.get(`/v1/runs/${stream.runId}`)).body
+      expect((await client.get('/v1/runs?limit=1')).body.data[0]).toMatchObject({ agencyVersion })
+      expect((await client.get('/v1/agencies')).body.data[0]).toMatchObject({ version: agencyVersion })
+      return agencyVersion
+    }
+    const clerk = new Agent({ name: 'CEO', instructions: 'Be brief.', model: 'gpt-test' })
+
+    const versions = [await run(shop), await run(shopAgency()), await run(new Agency({ entryPoint: clerk }))]
+
+    expect(versions[0]).toMatch(/^[0-9a-f]{16}$/)
+    expect(versions[1]).toBe(versions[0])
+    expect(versions[2]).not.toBe(versions[0])
   })
 
   test('what its owner has deleted does not come back, and other owners get nothing', async () => {

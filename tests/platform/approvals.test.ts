@@ -31,9 +31,16 @@ const strict = tool({
   execute: () => 'deleted',
 })
 
+const look = tool({
+  name: 'look',
+  description: 'Looks an order up.',
+  parameters: z.object({}),
+  execute: () => 'order 7',
+})
+
 const shop = new Agency({
   name: 'Shop',
-  entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund, strict] }),
+  entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund, strict, look] }),
 })
 
 const namesOf = ({ frames }: CompletionStream): (string | null)[] => frames.map(({ event }) => event)
@@ -84,6 +91,24 @@ describe.each(ENGINES)('on %s', (engine) => {
       eventsUrl: expect.stringContaining(`/v1/runs/${runId}/events`),
     })
     expect(carriedOut).toEqual([])
+  })
+
+  test('what it has said so far is in its last frame and in its record, and is not said twice', async () => {
+    const turn = [text('Looking.'), toolCall('look', {}, { callId: 'call_l' }), call(250)].flat()
+    const { client, stream, runId } = await waiting([turn])
+
+    const record = (await client.get(`/v1/runs/${runId}?include=output`)).body
+    served.provider.script([text('Done.')])
+    await decide(client, runId, [{ callId: 'call_r', approve: true }])
+    const run = await untilEnded(client, runId)
+
+    const typesOf = (items: Json[]): string[] =>
+      items.map(({ type, call_id: id }) => [type, id].filter(Boolean).join(' '))
+    const soFar = ['message', 'function_call call_l', 'function_call call_r', 'function_call_output call_l']
+    expect(typesOf(stream.result!['new_messages'] as Json[])).toEqual(soFar)
+    expect(record.newMessages).toEqual(stream.result!['new_messages'])
+    expect(typesOf(run.newMessages)).toEqual([...soFar, 'function_call_output call_r', 'message'])
+    expect(run.newMessages.slice(0, 4)).toEqual(record.newMessages)
   })
 
   test('approved: the same run goes on, and its numbers too', async () => {

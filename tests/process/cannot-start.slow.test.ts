@@ -62,6 +62,16 @@ test.each(['start', 'platform'])('%s with a data folder that cannot be written t
   expect(status).toBe(1)
 })
 
+// `/proc` refuses new folders as if their place did not exist.
+test.runIf(process.platform === 'linux')('platform with a data folder that cannot be made says so in one line', () => {
+  const { status, lines } = runToEnd(['platform', DEMO], { BUREAU_DATA: '/proc/bureau' })
+
+  expect(lines).toEqual([
+    expect.stringContaining('The data folder /proc/bureau cannot be used: it cannot be made there'),
+  ])
+  expect(status).toBe(1)
+})
+
 test('a damaged data folder is told in one line, and what helps', async () => {
   const whole = newFolder()
   const { child, exited } = await startBureau(['platform', DEMO], { BUREAU_DATA: whole })

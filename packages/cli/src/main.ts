@@ -6,6 +6,7 @@ import { backupCommand, restoreCommand } from './commands/backup.ts'
 import { chatCommand } from './commands/chat.ts'
 import { devCommand } from './commands/dev.ts'
 import { doctorCommand } from './commands/doctor.ts'
+import { filesCommand } from './commands/files.ts'
 import { initCommand } from './commands/init.ts'
 import { keysCommand, ownersCommand } from './commands/owners.ts'
 import { platformCommand } from './commands/platform.ts'
@@ -29,6 +30,7 @@ const bureau = new Command('bureau')
   .addCommand(keysCommand)
   .addCommand(backupCommand)
   .addCommand(restoreCommand)
+  .addCommand(filesCommand)
   .addCommand(rotateMasterKeyCommand)
 
 // What is set already wins.

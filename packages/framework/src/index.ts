@@ -39,6 +39,7 @@ export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFai
 export { keyOfFolder } from './tokens/key-file.ts'
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
+export { makeFolder } from './make-folder.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'
 export { isLanguageModel, type LanguageModel, languageModelName, type ProviderTool } from './agency/language-model.ts'
 export type { ClientConfig } from './models/client-config.ts'
@@ -69,12 +70,14 @@ export {
   resumeInHistory,
   type WaitingCall,
   waitingCalls,
+  messagesWhileWaiting,
 } from './run/held-run.ts'
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'
 export type { CallerFunction, CallerOptions, RunInput } from './run/run-input.ts'
 export { type AgencyContext, createRunContext, type RunContext, type ToolContext } from './agency/run-context.ts'
+export { SharedState, sharedStateProblem } from './agency/shared-state.ts'
 export { limitedResult, limitedText, MAX_OUTPUT_CHARACTERS } from './loop/limited-output.ts'
 export { type FunctionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './agency/function-tool.ts'
 export {

@@ -7,8 +7,7 @@ import { runConversation } from './loop/run-conversation.ts'
 import { openUserConversation } from './loop/user-conversation.ts'
 import { newMessagesForClient, traceIdOf } from './history/history.ts'
 import { randomHex } from './random-hex.ts'
-import { type ApprovalOptions, requestApprovals } from './run/held-run.ts'
-import { openHalves } from './run/run-state.ts'
+import { type ApprovalOptions, messagesWhileWaiting, requestApprovals } from './run/held-run.ts'
 import { type OnToolFailure, Run, type RunEnvironment, type RunSink } from './run/run.ts'
 import type { RunJournal, RunResume } from './run/run-journal.ts'
 import type { RunControl } from './run/run-control.ts'
@@ -85,11 +84,10 @@ function beginning(agent: string, { runId, resume }: RunOptions): RunEvent {
 }
 
 /** What the run has produced. Calls that a person has to decide about, or that the caller carries out, are part of it. */
-function newMessagesOf({ state, messages, suspended, leftToCaller, input }: Run, { status }: Outcome): Message[] {
+function newMessagesOf({ state, messages, leftToCaller, input }: Run, { status }: Outcome): Message[] {
   const left = leftToCaller.map((call_id): Message => ({ type: 'function_call_output', call_id }))
-  if (status !== 'waiting') return newMessagesForClient(messages, input.history, left)
-  const held = Object.values(state.conversations).flatMap(openHalves)
-  return newMessagesForClient([...messages, ...suspended], input.history, [...held, ...left])
+  if (status === 'waiting') return messagesWhileWaiting(messages, state, { history: input.history, left })
+  return newMessagesForClient(messages, input.history, left)
 }
 
 type Outcome = Pick<RunEnded, 'status' | 'output' | 'error'> & {

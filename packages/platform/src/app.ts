@@ -35,6 +35,7 @@ import { fileRoutes } from './uploads/files.routes.ts'
 import { uploadRoutes } from './uploads/uploads.routes.ts'
 import { usageRoutes } from './usage/usage.routes.ts'
 import { webhookRoutes } from './webhooks/webhooks.routes.ts'
+import { VERSION } from './version.ts'
 
 /** Every route of the platform's own for owners and their consumers. The API description has those of the protocols, too. */
 export const ROUTES: readonly Route[] = [
@@ -55,7 +56,6 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const MINUTE_MS = 60_000
-const VERSION = '0.1.0'
 
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {

@@ -1,9 +1,12 @@
 import {
   connectRedis,
+  type FileStores,
+  localFileStores,
   type Logger,
   MemoryOAuthStateRegistry,
   MemoryRunLogs,
   type OAuthStateRegistry,
+  openS3FileStores,
   RedisOAuthStateRegistry,
   RedisRunLogs,
   type RunLogs,
@@ -19,6 +22,16 @@ type Backends = {
   /** Sign-ins under way. */
   readonly oauthStates: OAuthStateRegistry
   readonly close: () => Promise<void>
+}
+
+/**
+ * A bucket (`s3://…`) or a folder. A bucket that cannot be reached now does not keep a process from starting.
+ *
+ * @throws ConfigError the bucket refuses, or its client is not installed.
+ */
+export async function openFileStores(place: string, log: Pick<Logger, 'warn'>): Promise<FileStores> {
+  if (!place.startsWith('s3:')) return localFileStores(place)
+  return openS3FileStores(place, (error) => log.warn({ err: error }, 'the file store cannot be reached'))
 }
 
 /** Without Redis a process serves all the same, and need not wait long for it. */

@@ -7,6 +7,7 @@ const PRIVATE: Readonly<Record<string, number>> = {
   records: 0o700,
   blobs: 0o700,
   mounts: 0o700,
+  uploads: 0o700,
   staging: 0o700,
   backups: 0o700,
   FORMAT: 0o600,

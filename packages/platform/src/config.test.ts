@@ -58,6 +58,16 @@ describe('loadPlatformConfig', () => {
     [{ PLATFORM_NEW_MASTER_KEY: 'short' }, 'PLATFORM_NEW_MASTER_KEY: the master key must be 32 bytes'],
     [{ DATABASE_URL: 'mysql://db' }, 'DATABASE_URL'],
     [{ REDIS_URL: 'http://cache' }, 'REDIS_URL'],
+    [{ FILES_URL: 'https://bucket' }, 'FILES_URL: begins with s3://'],
+    [
+      { FILES_URL: 's3://key:secret@bucket' },
+      'FILES_URL: is s3://bucket/prefix. Credentials belong in AWS_ACCESS_KEY_ID',
+    ],
+    [{ FILES_URL: 's3://Bucket' }, 'FILES_URL: the name of the bucket has'],
+    [{ FILES_URL: 's3://bucket/a//b' }, 'FILES_URL: the prefix has'],
+    [{ FILES_URL: 's3://bucket?endpoint=ftp://x' }, 'FILES_URL: ✖ is an http:// or https:// address'],
+    [{ FILES_URL: 's3://bucket?endpoint=https://x/path' }, 'FILES_URL: ✖ has no path'],
+    [{ FILES_URL: 's3://bucket?style=path' }, 'FILES_URL: ✖ Unrecognized key: "style"'],
     [{ PLATFORM_REQUESTS_PER_MINUTE: 'many' }, 'PLATFORM_REQUESTS_PER_MINUTE'],
     [{ PLATFORM_ATTACHMENT_PORTS: '443,https' }, 'PLATFORM_ATTACHMENT_PORTS'],
   ])('%j is refused', (environment, named) => {

@@ -1,5 +1,5 @@
 import { ConfigError } from '@bureau/protocol'
-import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel } from '@bureau/runtime'
+import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel, parseS3Url } from '@bureau/runtime'
 import { z } from 'zod'
 import { parseMasterKey } from './security/master-key.ts'
 
@@ -29,6 +29,13 @@ export const PlatformEnvironment = z.object({
     .url({ protocol: /^rediss?$/ })
     .optional()
     .describe('Carries live events and wake-ups between processes. Not needed by one process, nor to start.'),
+  FILES_URL: z
+    .string()
+    .optional()
+    .describe(
+      'Bucket for uploads and inline images, of any S3 service: `s3://bucket/prefix?region=…&endpoint=…`. ' +
+        'Credentials are those of `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or of the machine. Default: BUREAU_DATA.',
+    ),
   PUBLIC_BASE_URL: address.optional().describe('Where clients reach the API. Default: the host that a request names.'),
   PUBLIC_STREAM_URL: address.optional().describe('Where clients reach streams. Default: PUBLIC_BASE_URL.'),
   PLATFORM_ID: z
@@ -109,6 +116,8 @@ export type PlatformConfig = {
   /** The database itself, past any pooler. Undefined: it is embedded, or only a pooler can be reached. */
   readonly directUrl: string | undefined
   readonly redisUrl: string | undefined
+  /** A bucket, `s3://…`. Undefined: files are in the data folder. */
+  readonly filesUrl: string | undefined
   /** Undefined: the host that a request names. */
   readonly publicBaseUrl: string | undefined
   readonly publicStreamUrl: string | undefined
@@ -162,6 +171,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     databaseConnections: env.DATABASE_CONNECTIONS,
     directUrl: directUrlOf(env, databaseUrl),
     redisUrl: env.REDIS_URL,
+    filesUrl: env.FILES_URL,
     publicBaseUrl: env.PUBLIC_BASE_URL,
     publicStreamUrl: env.PUBLIC_STREAM_URL ?? env.PUBLIC_BASE_URL,
     platformId: env.PLATFORM_ID,
@@ -249,6 +259,11 @@ function unusable(env: Environment): string[] {
   }
   if (env.DATABASE_DIRECT_URL !== undefined && !isPostgres(env.DATABASE_DIRECT_URL)) {
     problems.push('DATABASE_DIRECT_URL: begins with postgres://')
+  }
+  try {
+    if (env.FILES_URL !== undefined) parseS3Url(env.FILES_URL)
+  } catch (error) {
+    problems.push((error as Error).message)
   }
   return problems
 }

@@ -1,5 +1,5 @@
 import type { Agency, RunEnvironment } from '@bureau/framework'
-import type { GuessLimiter, Logger, RateLimiter, RunLogs } from '@bureau/runtime'
+import type { FileStores, GuessLimiter, Logger, RateLimiter, RunLogs } from '@bureau/runtime'
 import type { AttachmentAccess } from './attachments/attachment-access.ts'
 import type { BlobStore } from './attachments/blob-store.ts'
 import type { RunExecutor } from './runs/execute/run-executor.ts'
@@ -28,6 +28,8 @@ export type Platform = {
   readonly executor: RunExecutor
   /** How attachments are fetched, and which addresses they may have. */
   readonly attachmentAccess: AttachmentAccess
+  /** Where the platform keeps files. */
+  readonly files: FileStores
   /** Inline images. */
   readonly blobs: BlobStore
   /** The persistent files of the integrations. */

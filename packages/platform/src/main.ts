@@ -1,13 +1,19 @@
-import { mkdirSync } from 'node:fs'
 import path from 'node:path'
-import { type Agency, AnyFunction, type OptionChecks, readOptions, type RunEnvironment } from '@bureau/framework'
-import { createLogger, GuessLimiter, type Logger, openLocalFileStore, RateLimiter } from '@bureau/runtime'
+import {
+  type Agency,
+  AnyFunction,
+  makeFolder,
+  type OptionChecks,
+  readOptions,
+  type RunEnvironment,
+} from '@bureau/framework'
+import { createLogger, GuessLimiter, type Logger, RateLimiter } from '@bureau/runtime'
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { createApp } from './app.ts'
 import { type AttachmentAccess, createAttachmentAccess } from './attachments/attachment-access.ts'
 import { BlobStore } from './attachments/blob-store.ts'
-import { openBackends } from './backends.ts'
+import { openBackends, openFileStores } from './backends.ts'
 import { closeToOthers } from './close-to-others.ts'
 import { RunExecutor } from './runs/execute/run-executor.ts'
 import { executeRun } from './runs/execute/execute-run.ts'
@@ -27,6 +33,7 @@ import { startMaintenance } from './system/maintenance.ts'
 import { startError } from './start-error.ts'
 import { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 import { WebhookDeliverer } from './webhooks/webhook-deliverer.ts'
+import { VERSION } from './version.ts'
 
 type PlatformOptions = {
   /** The agencies that integrations can publish, by the id that they are named by. */
@@ -57,8 +64,6 @@ const PlatformChecks = z.strictObject({
 /** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
 export type OpenPlatform = { readonly platform: Platform; readonly app: FastifyInstance }
 
-const VERSION = '0.1.0'
-
 /**
  * Opens the records, ends what an earlier process left behind, and makes the app. It does not listen yet.
  *
@@ -70,7 +75,7 @@ export async function openPlatform(options: PlatformOptions): Promise<OpenPlatfo
   const config = options.config ?? loadPlatformConfig()
   const log = options.log ?? createLogger(config.logLevel)
   try {
-    mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
+    makeFolder(config.dataFolder)
     const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
     const { databaseUrl, databaseConnections: connections, platformId: issuer } = config
     const store = await openPlatformStore({ databaseUrl, connections, masterKey, issuer })
@@ -118,9 +123,7 @@ export async function equipPlatform(
   const listener: ControlListener = { store }
   const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
   const { logs, control } = backends
-  const blobs = await openBlobs(config)
-  const staged = new StagedUploads(path.join(config.dataFolder, 'staging'))
-  const mounts = new AgencyMounts({ dataFolder: config.dataFolder, openStore: openLocalFileStore })
+  const stored = await openFiles(config, log)
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
@@ -133,7 +136,7 @@ export async function equipPlatform(
     logs,
     log,
     execute: async (run) => {
-      await executeRun(run, { ...config, store, agencies, signIns, attachmentAccess, blobs, mounts, log })
+      await executeRun(run, { ...config, ...stored, store, agencies, signIns, attachmentAccess, log })
       webhooks.wake()
     },
   })
@@ -150,9 +153,7 @@ export async function equipPlatform(
     control,
     executor,
     attachmentAccess,
-    blobs,
-    mounts,
-    staged,
+    ...stored,
     webhooks,
     signIns,
     log,
@@ -168,8 +169,17 @@ export async function equipPlatform(
     await webhooks.close()
     await signIns.close()
     await backends.close()
+    stored.files.close()
   })
   return { platform, app }
+}
+
+type StoredFiles = Pick<Platform, 'files' | 'blobs' | 'staged' | 'mounts'>
+
+async function openFiles({ filesUrl, dataFolder }: PlatformConfig, log: Logger): Promise<StoredFiles> {
+  const files = await openFileStores(filesUrl ?? dataFolder, log)
+  const [blobs, uploads] = await Promise.all([files.open('blobs'), files.open('uploads')])
+  return { files, blobs: new BlobStore(blobs), staged: new StagedUploads(uploads), mounts: new AgencyMounts(files) }
 }
 
 type AmongOthers = Pick<Platform, 'store' | 'executor' | 'logs' | 'control' | 'webhooks' | 'log'>
@@ -213,12 +223,6 @@ function announceLostRuns(runs: readonly RunView[], { logs, log }: Pick<Platform
   log.warn({ runs: runs.map(({ runId }) => runId) }, 'runs of a lost process were ended: nobody goes on with them')
   // Whoever is not reached looks by itself a little later.
   for (const { runId } of runs) logs.nudge(runId).catch(() => {})
-}
-
-/** On the data folder: with several processes, a volume that they share. */
-async function openBlobs({ dataFolder }: PlatformConfig): Promise<BlobStore> {
-  const directory = path.join(dataFolder, 'blobs')
-  return new BlobStore(await openLocalFileStore({ directory, stagingDirectory: path.join(dataFolder, 'staging') }))
 }
 
 /** What another process, or this one, has to say. */

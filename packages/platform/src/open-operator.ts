@@ -1,5 +1,5 @@
-import { mkdirSync } from 'node:fs'
 import path from 'node:path'
+import { makeFolder } from '@bureau/framework'
 import { loadPlatformConfig, type PlatformConfig } from './config.ts'
 import { Operator } from './owners/operator.ts'
 import { openPlatformStore } from './platform-store.ts'
@@ -15,7 +15,7 @@ export async function openOperator(
   config: PlatformConfig = loadPlatformConfig(),
 ): Promise<{ readonly operator: Operator; readonly close: () => Promise<void> }> {
   try {
-    mkdirSync(config.dataFolder, { recursive: true, mode: 0o700 })
+    makeFolder(config.dataFolder)
     const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
     const store = await openPlatformStore({ databaseUrl: config.databaseUrl, masterKey, issuer: config.platformId })
     // The agencies are known to servers alone; the next one that starts publishes them.

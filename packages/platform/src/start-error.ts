@@ -13,7 +13,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EDQUOT: 'the disk quota is used up',
   ENOTDIR: 'a part of its path is a file',
   EEXIST: 'it is a file',
-  ENOENT: 'a part of its path does not exist',
+  ENOENT: 'it cannot be made there',
 }
 
 /** What to say of a data folder that the system keeps from this process; undefined when the error is about something else. */

@@ -103,11 +103,11 @@ export async function addTenant(
     },
     start: async (admission, boot = bootId) => {
       const dataKey = await store.dataKeys.of(ownerId)
-      return (await db.run(startRun, { ...writer(admission, boot), dataKey })).outcome
+      return (await db.run(startRun, { ...writer(admission, boot), agencyVersion: null, dataKey })).outcome
     },
     context: async (admission, boot) => {
       const dataKey = await store.dataKeys.of(ownerId)
-      const started = await db.run(startRun, { ...writer(admission, boot), dataKey })
+      const started = await db.run(startRun, { ...writer(admission, boot), agencyVersion: null, dataKey })
       if (started.outcome !== 'started') throw new Error(started.outcome)
       return started.context
     },

@@ -27,7 +27,7 @@ export { platformDocument } from './docs/openapi.ts'
 export type { Route } from './http/route.ts'
 export { equipPlatform } from './main.ts'
 export { equipStore } from './platform-store.ts'
-export { dropExpiredUploads } from './system/maintenance.ts'
+export { dropExpiredUploads, measureMounts, removeLeftovers } from './system/maintenance.ts'
 export { foldUsage } from './usage/fold-usage.ts'
 export { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 

@@ -17,6 +17,7 @@ export const ERRORS = {
   stream_unavailable: { status: 503, message: 'The stream of this run cannot be reached now.' },
   overloaded: { status: 503, message: 'The server is at its limit. Try again shortly.' },
   server_draining: { status: 503, message: 'The server is shutting down. Try again shortly.' },
+  files_unavailable: { status: 503, message: 'The stored files cannot be reached. Try again shortly.' },
   database_unavailable: { status: 503, message: 'The database cannot be reached. Try again shortly.' },
 
   // Self-hosted server
@@ -41,10 +42,12 @@ export const ERRORS = {
     message: 'There is no such thread. It may have been forgotten: begin a new one.',
   },
   run_failed: { status: 500, message: 'The run failed.' },
+  run_cancelled: { status: 500, message: 'The run was cancelled.' },
   package_missing: {
     status: 501,
     message: 'This protocol needs a package that the server does not have: npm install @modelcontextprotocol/server',
   },
+  tool_not_found: { status: 404, message: 'The agent has no such tool that this server carries out.' },
   tool_failed: { status: 500, message: 'The tool failed.' },
   attachment_rejected: { status: 400, message: 'An attachment could not be used.' },
 
@@ -110,6 +113,7 @@ export const ERRORS = {
   storage_quota_exceeded: { status: 507, message: 'The storage of the integration is full.' },
   invalid_upload_token: { status: 401, message: 'The upload token is missing or not valid.' },
   upload_offset_mismatch: { status: 409, message: 'The upload continues at another offset.' },
+  upload_too_many_parts: { status: 409, message: 'The upload has too many parts. Send larger ones, or all at once.' },
   upload_complete: { status: 409, message: 'The upload is complete. Create another one for other content.' },
   upload_expired: { status: 410, message: 'The upload has expired.' },
   checksum_mismatch: { status: 422, message: 'The content does not match its checksum.' },

@@ -39,6 +39,7 @@ const OWN_FRAMES = {
   'oauth.redirect': undefined,
   'oauth.status': undefined,
   'approval.requested': undefined,
+  'state.changed': undefined,
 } as const
 
 /** Tools make these; what a tool does wrong must not end the stream. */

@@ -102,6 +102,7 @@ export const AgencyList = z
       z.object({
         agencyId: z.string(),
         name: z.string(),
+        version: z.string().describe('Another one when its definition is: see `agencyVersion` of runs.'),
         agents: z.array(z.object({ name: z.string(), entryPoint: z.boolean() })),
       }),
     ),

@@ -28,6 +28,10 @@ export const PlatformRun = z
     chatId: z.string(),
     apiIntegrationId: z.string(),
     agent: z.string(),
+    agencyVersion: z
+      .string()
+      .nullable()
+      .describe('Of the agency, as the process had it that worked on the run last; null until one has begun.'),
     usageRequestId: z.string().nullable(),
     consumerId: z.string().nullable(),
     status: PlatformRunStatus,

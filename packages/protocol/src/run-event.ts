@@ -84,6 +84,8 @@ export type RunEvent =
   /** The run is about to end as `waiting`; there is one for each call that waits. */
   | ({ readonly type: 'approval.requested'; readonly source: EventSource } & ApprovalRequest)
   | { readonly type: 'custom'; readonly source: EventSource; readonly data: Readonly<Record<string, unknown>> }
+  /** The state that a page and the agents share, with which the request began, is now this; any JSON value. */
+  | { readonly type: 'state.changed'; readonly state: unknown }
   | { readonly type: 'run.error'; readonly source: EventSource | null; readonly error: RunError }
   | RunEnded
 

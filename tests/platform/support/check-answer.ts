@@ -22,6 +22,7 @@ const EVERYWHERE: readonly string[] = [
   'overloaded',
   'server_draining',
   'database_unavailable',
+  'files_unavailable',
   'idempotency_key_reused',
   'idempotency_in_progress',
 ]

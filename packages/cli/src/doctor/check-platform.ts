@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises'
-import { type PlatformConfig, probeDatabase } from '@bureau/platform'
+import { openFileStores, type PlatformConfig, probeDatabase } from '@bureau/platform'
 
 import { ConfigError } from '@bureau/protocol'
 import { connectRedis } from '@bureau/runtime'
@@ -34,6 +34,15 @@ export async function checkDisk({ dataFolder }: PlatformConfig): Promise<Finding
   const text = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free at ${dataFolder}`
   if (bavail >= blocks * MIN_FREE_SHARE) return { subject, state: 'ok', text }
   return { subject, state: 'fault', text: `${text}, less than 5 %: the platform would not report that it is ready.` }
+}
+
+/** Of a bucket; a folder is what `checkDisk` looks at. */
+export async function checkFiles({ filesUrl = '' }: PlatformConfig): Promise<Finding> {
+  let unreachable: unknown
+  const files = await openFileStores(filesUrl, { warn: ({ err }: { err: unknown }) => (unreachable = err) })
+  files.close()
+  if (unreachable) throw new Error('FILES_URL: the file store cannot be reached.', { cause: unreachable })
+  return { subject: 'Files', state: 'ok', text: `in the bucket ${new URL(filesUrl).hostname}` }
 }
 
 export async function checkRedis(redisUrl: string | undefined): Promise<Finding> {

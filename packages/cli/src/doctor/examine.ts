@@ -22,7 +22,7 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
     return `${host}:${port} is free`
   })
   if (!hasPlatform()) return yield* examineServer()
-  const { checkDatabase, checkDisk, checkRedis, loadPlatformConfig } = await withPlatform(
+  const { checkDatabase, checkDisk, checkFiles, checkRedis, loadPlatformConfig } = await withPlatform(
     () => import('./check-platform.ts'),
   )
   let settings: { readonly server: ServerConfig; readonly platform: PlatformConfig } | undefined
@@ -37,6 +37,7 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
   yield checked('Redis', () => checkRedis(server.redisUrl))
   yield checked('Database', () => checkDatabase(platform))
   yield checked('Disk', () => checkDisk(platform))
+  if (platform.filesUrl !== undefined) yield checked('Files', () => checkFiles(platform))
 }
 
 /** Without the platform there is no database. */

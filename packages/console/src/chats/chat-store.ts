@@ -3,7 +3,7 @@ import type { Chat } from './chat.ts'
 
 const STORE = 'chats'
 
-export type ChatHead = Pick<Chat, 'id' | 'agency' | 'title' | 'updatedAt'> & {
+export type ChatHead = Pick<Chat, 'id' | 'agency' | 'platform' | 'title' | 'updatedAt'> & {
   /** The last run waits until somebody has decided on its calls. */
   readonly waits: boolean
 }
@@ -37,8 +37,9 @@ export class ChatStore {
     const chats = (await this.#ask<Chat[]>('readonly', (store) => store.getAll())) ?? [...this.#unkept.values()]
     return chats
       .filter((chat) => (agency ?? chat.agency) === chat.agency)
-      .map(({ id, title, updatedAt, turns, ...chat }) => {
-        return { id, agency: chat.agency, title, updatedAt, waits: turns.at(-1)?.status === 'waiting' }
+      .map(({ id, agency: name, platform, title, updatedAt, turns }) => {
+        const waits = turns.at(-1)?.status === 'waiting'
+        return { id, agency: name, ...(platform && { platform }), title, updatedAt, waits }
       })
       .toSorted((a, b) => b.updatedAt - a.updatedAt)
   }

@@ -1,5 +1,7 @@
 import type { Integration } from '@bureau/protocol'
 import { queryOptions, useQuery } from '@tanstack/react-query'
+import { useCredentials } from '../server/credentials.ts'
+import { factsQuery } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { Select } from '../ui/field.tsx'
 
@@ -8,6 +10,13 @@ const integrationsQuery = queryOptions({
   queryKey: ['platform', 'integrations'],
   queryFn: async () => (await ask<{ data: Integration[] }>('platform', 'v1/integrations?limit=100')).data,
 })
+
+/** The integrations of whoever is signed in to the platform. */
+export function useIntegrations() {
+  const { data: facts } = useQuery(factsQuery)
+  const { platform } = useCredentials()
+  return useQuery({ ...integrationsQuery, enabled: facts?.platform === true && platform !== undefined })
+}
 
 /** The name of an integration, or its id as long as that is not known. */
 export function IntegrationName({ id }: { readonly id: string }) {

@@ -11,6 +11,7 @@ import { Icon } from '../ui/icons.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { useChange } from './change.ts'
+import { textOf } from './message-text.ts'
 import { IntegrationName } from '../parts/integrations.tsx'
 
 const route = getRouteApi('/platform/chats/$chat')
@@ -162,11 +163,4 @@ function RunOfChat({ run, messages }: { readonly run: string; readonly messages:
       </p>
     </article>
   )
-}
-
-type Content = readonly { readonly text?: string }[]
-
-function textOf(content: unknown): string {
-  if (typeof content === 'string') return content
-  return Array.isArray(content) ? (content as Content).map(({ text }) => text ?? '').join('') : ''
 }

@@ -14,8 +14,10 @@ import { dollars, duration, millisecondsBetween, moment, pretty, whole } from '.
 import { Icon } from '../ui/icons.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
+import { failedToast } from '../ui/toasts.tsx'
 import { useChange } from './change.ts'
 import { useFollowedParts } from './followed-run.ts'
+import { useReproduce } from './reproduce.ts'
 
 const route = getRouteApi('/platform/runs/$run')
 
@@ -138,6 +140,7 @@ function Facts({ run }: { readonly run: PlatformRun }) {
 }
 
 function Actions({ run }: { readonly run: PlatformRun }) {
+  const reproduce = useReproduce()
   const cancel = useChange(
     (mode: 'immediate' | 'after_turn') =>
       ask('platform', `v1/runs/${encodeURIComponent(run.runId)}/cancel`, {
@@ -160,6 +163,9 @@ function Actions({ run }: { readonly run: PlatformRun }) {
       )}
       <Button icon="download" onClick={() => saveFile(`run-${run.runId}.json`, pretty(run))}>
         Export
+      </Button>
+      <Button icon="chat" look="primary" onClick={() => void reproduce(run).catch(failedToast)}>
+        Open in playground
       </Button>
     </>
   )

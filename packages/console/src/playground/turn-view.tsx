@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { memo, useState } from 'react'
 import { recentRunQuery } from '../server/run-queries.ts'
-import { routesQuery, factsQuery } from '../server/queries.ts'
+import { factsQuery, useServerRoutes } from '../server/queries.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { bytes, dollars, duration, moment, pretty, whole } from '../ui/format.ts'
@@ -27,7 +27,7 @@ export const TurnView = memo(function TurnView({ turn, session, busy }: Props) {
         <PartTree parts={turn.parts} parent={null} times={turn.times} />
         {isLive && turn.parts.length === 0 && <p className="blink text-[13px] text-soft">Thinking …</p>}
         {turn.status === 'lost' && <Lost />}
-        {turn.error && <Problem turn={turn} />}
+        {turn.error && <Problem turn={turn} session={session} />}
         {!isLive && <Footer turn={turn} session={session} busy={busy} />}
       </div>
     </article>
@@ -67,24 +67,18 @@ function UserMessage({ turn, session, busy }: Props) {
   }
   return (
     <div className="group/message ml-auto flex max-w-[92%] items-start gap-1">
-      <IconButton
-        icon="edit"
-        label="Edit and send again"
-        disabled={busy}
-        onClick={() => setEdited(turn.text)}
-        className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
-      />
+      {/* The platform keeps its chats: what was said there stays. */}
+      {!session.view.chat.platform && (
+        <IconButton
+          icon="edit"
+          label="Edit and send again"
+          disabled={busy}
+          onClick={() => setEdited(turn.text)}
+          className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
+        />
+      )}
       <div className="flex min-w-0 flex-col items-end gap-1.5">
-        {turn.files.map((file) => (
-          <span
-            key={file.name}
-            className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
-          >
-            <Icon name="file" size={14} />
-            {file.name}
-            <span className="text-soft">{bytes(file.size)}</span>
-          </span>
-        ))}
+        <SentFiles files={turn.files} />
         {turn.text !== '' && (
           <div className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
             {turn.text}
@@ -93,6 +87,19 @@ function UserMessage({ turn, session, busy }: Props) {
       </div>
     </div>
   )
+}
+
+function SentFiles({ files }: Pick<Turn, 'files'>) {
+  return files.map((file) => (
+    <span
+      key={file.name}
+      className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
+    >
+      <Icon name="file" size={14} />
+      {file.name}
+      <span className="text-soft">{bytes(file.size)}</span>
+    </span>
+  ))
 }
 
 function Lost() {
@@ -104,9 +111,10 @@ function Lost() {
 }
 
 /** Why the run failed, what to do, and, where the server keeps it, what was thrown. */
-function Problem({ turn }: { readonly turn: Turn }) {
-  const { data: routes } = useQuery(routesQuery)
-  const run = useQuery({ ...recentRunQuery(turn.run ?? ''), enabled: turn.run !== null && routes?.hasRuns === true })
+function Problem({ turn, session }: Pick<Props, 'turn' | 'session'>) {
+  const { data: routes } = useServerRoutes()
+  const isKept = turn.run !== null && !session.view.chat.platform && routes?.hasRuns === true
+  const run = useQuery({ ...recentRunQuery(turn.run ?? ''), enabled: isKept })
   // A guardrail's frame has no code; the record of the run has one.
   const { code, message } = run.data?.error ?? turn.error!
   return (
@@ -126,7 +134,8 @@ function Problem({ turn }: { readonly turn: Turn }) {
 
 function Footer({ turn, session, busy }: Props) {
   const { usage, startedAt, endedAt, run, status } = turn
-  const { data: routes } = useQuery(routesQuery)
+  const { data: routes } = useServerRoutes()
+  const isOnPlatform = session.view.chat.platform !== undefined
   return (
     <div className="flex flex-wrap items-center gap-x-2.5 gap-y-1 text-xs text-soft tabular-nums [&_button]:size-7">
       {status !== 'completed' && <Status of={status} />}
@@ -141,7 +150,12 @@ function Footer({ turn, session, busy }: Props) {
           <span>{dollars(usage.total_cost)}</span>
         </>
       )}
-      {run !== null && routes?.hasRuns && (
+      {run !== null && isOnPlatform && (
+        <Link to="/platform/runs/$run" params={{ run }} className="underline underline-offset-2 hover:text-ink">
+          Run
+        </Link>
+      )}
+      {run !== null && !isOnPlatform && routes?.hasRuns && (
         <Link to="/runs/$run" params={{ run }} className="underline underline-offset-2 hover:text-ink">
           Timeline
         </Link>

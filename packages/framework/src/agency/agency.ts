@@ -4,6 +4,7 @@ import { adoptHandoff } from './agents-sdk/adopt-handoff.ts'
 import type { AgencyHandoff } from './handoff.ts'
 import type { AnyAgent, AnyHandoff } from './agent-options.ts'
 import { Milliseconds, type OptionChecks, readOptions } from '../options.ts'
+import { agencyVersion } from './agency-version.ts'
 import { Agent } from './agent.ts'
 import type { AnswersOf } from './answers.ts'
 import { type Flow, type FlowOption, readFlows } from './flow.ts'
@@ -63,6 +64,7 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
   readonly maxTurns: number
   readonly runTimeoutMs: number
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
+  #version: string | undefined
 
   /** @throws ConfigError an option is not valid, or two agents, or two tools of an agent, share a name. */
   constructor(options: AgencyOptions<Entry, Member, Path>) {
@@ -86,6 +88,14 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
       requireUsableToolNames(agent, added)
     }
     Object.freeze(this)
+  }
+
+  /**
+   * A hash of the definition, recorded with each run: the same after a restart, another one when something is changed that
+   * the behaviour depends on. Of functions it counts their source text, not what they call.
+   */
+  get version(): string {
+    return (this.#version ??= agencyVersion(this))
   }
 
   get entryPoint(): Agent {

@@ -1,4 +1,5 @@
 import type { Usage } from '@bureau/protocol'
+import type { SharedState } from './shared-state.ts'
 
 /** What tools, guardrails and dynamic instructions see as the context of their run (`runContext.context`). */
 export interface AgencyContext {
@@ -9,6 +10,8 @@ export interface AgencyContext {
    * The agency's context overlaid with the request's `user_context`. Belongs to this run alone; never part of the prompt.
    */
   readonly userContext: Record<string, unknown>
+  /** What the page that asks and the agents of the run both see and change. */
+  readonly sharedState: SharedState
   /** Aborts when the run is cancelled or its client leaves. */
   readonly signal: AbortSignal
   /** Sends an event of the agency's own to whoever follows the run. It must have a `type` and be JSON. */

@@ -37,6 +37,8 @@ export type ToolDefinition = {
   readonly approval: ReadPolicy | undefined
   readonly repeatable: boolean
   readonly lookup: Lookup | undefined
+  /** The text of the function or the class. */
+  readonly source: string
   readonly execute: (input: Record<string, unknown>, context: ToolContext) => unknown
 }
 
@@ -132,6 +134,7 @@ export function tool<Parameters extends z.ZodObject>(options: ToolOptions<Parame
       approval: readPolicy(options.needsApproval),
       repeatable: options.repeatable ?? false,
       lookup: options.lookup,
+      source: String(options.execute),
       // The definition is called with what `parameters` has parsed.
       execute: (input, context) => options.execute(input as z.output<Parameters>, context),
     },
@@ -161,6 +164,7 @@ function classTool(instance: Tool): FunctionTool {
     approval: readPolicy(needsApproval),
     repeatable: instance.repeatable,
     lookup: instance.lookup?.bind(instance),
+    source: String(instance.constructor),
     execute: (input, context) => instance.run(input, context),
   })
 }

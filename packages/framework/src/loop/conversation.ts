@@ -1,6 +1,7 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import type { Agent } from '../agency/agent.ts'
 import type { AgencyContext } from '../agency/run-context.ts'
+import type { SharedState } from '../agency/shared-state.ts'
 import { timestampMicros } from '../history/history.ts'
 import { randomHex } from '../random-hex.ts'
 import type { Run } from '../run/run.ts'
@@ -8,7 +9,7 @@ import type { CallBinding, ConversationEvent } from '../run/advance-run.ts'
 import { type ConversationState, isAsking, isRange } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import type { ToolFacts } from './item-events.ts'
-import { callIdOf, RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
+import { callIdOf, keyOf, RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
 
 type ConversationOptions = {
   /** The agent that receives the first message. */
@@ -40,6 +41,7 @@ type ConversationOptions = {
 export class Conversation implements AgencyContext {
   readonly run: Run
   readonly converse: ConversationOptions['converse']
+  readonly sharedState: SharedState
   readonly callerAgent: string | null
   readonly parentRunId: string | undefined
   /** Undefined when nobody watches the run. */
@@ -63,6 +65,7 @@ export class Conversation implements AgencyContext {
   constructor(run: Run, options: ConversationOptions) {
     const { agent, converse, sender, parentRunId, additionalInstructions, history, resume } = options
     this.run = run
+    this.sharedState = run.sharedState
     this.converse = converse
     this.callerAgent = sender?.agent ?? null
     this.parentRunId = parentRunId
@@ -293,8 +296,4 @@ export class Conversation implements AgencyContext {
       ...(this.parentRunId !== undefined && { parent_run_id: this.parentRunId }),
     })
   }
-}
-
-function keyOf({ type, call_id: callId, id }: WireItem): string {
-  return `${type ?? 'message'} ${callId ?? id ?? ''}`
 }

@@ -2,7 +2,7 @@ import type { EventSource, WireItem } from '@bureau/protocol'
 import { type AgencyHandoff, type HandoffFilter, HandoffInputError } from '../agency/handoff.ts'
 import { ModelError } from '../models/model-error.ts'
 import { RunFailed } from '../run/run-errors.ts'
-import { type InputPart, withRange } from '../run/run-state.ts'
+import { inCallOrder, type InputPart, withRange } from '../run/run-state.ts'
 import type { Conversation } from './conversation.ts'
 import { toolOutputCreated } from './item-events.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
@@ -84,7 +84,7 @@ async function filteredInput(
   filter: HandoffFilter,
 ): Promise<WireItem[]> {
   const { input } = conversation
-  const turn = conversation.turn.inOrder(conversation.state.calls).map(({ item }) => item)
+  const turn = inCallOrder(conversation.turn.items, conversation.state.calls).map(({ item }) => item)
   const produced = new Set(conversation.produced)
   const kept = await filter({
     inputHistory: input.filter((item) => !produced.has(item)),

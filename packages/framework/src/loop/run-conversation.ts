@@ -47,8 +47,8 @@ export async function runConversation(conversation: Conversation): Promise<unkno
 
 /** The turn is not over: what it has produced stays in the run's state until the run goes on. */
 function suspend(conversation: Conversation): void {
-  const { run, state, turn, trace } = conversation
-  run.suspended.push(...turn.take(state.calls).map((each) => run.stamped(each.item, each)))
+  const { state, turn, trace } = conversation
+  turn.take(state.calls)
   conversation.advance({ type: 'suspended' })
   trace?.leave(null)
 }

@@ -1,6 +1,5 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
-import type { ConversationState } from '../run/run-state.ts'
-import { isToolCall } from './item-events.ts'
+import { type ConversationState, inCallOrder } from '../run/run-state.ts'
 
 /** An item of the running turn, not stored yet. */
 export type TurnItem = {
@@ -27,30 +26,12 @@ export class RunningTurn {
     return this.#items.find(({ item }) => item.type === 'function_call_output' && item.call_id === callId)?.item
   }
 
-  /**
-   * Tools that run at the same time finish in any order; the history has the order in which they were called.
-   *
-   * @param calls - All of the turn: some may not be part of it, because the client has them in its history.
-   */
-  inOrder(calls: ConversationState['calls']): TurnItem[] {
-    const own = this.#items.filter(({ item }) => isToolCall(item)).map(({ item }) => item.call_id)
-    const order = [...own, ...calls.map(({ call_id: id }) => id)]
-    const outputs = this.#items
-      .filter(({ item }) => isOutput(item))
-      .toSorted((a, b) => order.indexOf(a.item.call_id) - order.indexOf(b.item.call_id))
-    return this.#items.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
-  }
-
   /** All of it, in order; the next turn begins. */
   take(calls: ConversationState['calls']): TurnItem[] {
-    const inOrder = this.inOrder(calls)
+    const inOrder = inCallOrder(this.#items, calls)
     this.#items = []
     return inOrder
   }
-}
-
-function isOutput(item: WireItem): boolean {
-  return item.type?.endsWith('_output') ?? false
 }
 
 /** As the run's state has it. */
@@ -71,4 +52,9 @@ export function systemNote(text: string): WireItem {
 /** The id of a call. A tool server of the provider names its calls by the id of their request. */
 export function callIdOf({ call_id: callId, id }: WireItem): string {
   return callId ?? id ?? ''
+}
+
+/** Tells an item of a conversation apart from the others. */
+export function keyOf({ type, call_id: callId, id }: WireItem): string {
+  return `${type ?? 'message'} ${callId ?? id ?? ''}`
 }

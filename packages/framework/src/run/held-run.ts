@@ -1,8 +1,9 @@
 import type { ApprovalRequest, Message } from '@bureau/protocol'
 import { advance, type CallDecision } from './advance-run.ts'
 import type { Agency } from '../agency/agency.ts'
+import { newMessagesForClient, stamp } from '../history/history.ts'
 import type { Run } from './run.ts'
-import type { CallState, ConversationState, RunState } from './run-state.ts'
+import { type CallState, type ConversationState, inCallOrder, openHalves, type RunState } from './run-state.ts'
 
 /** A run that waits, as whoever keeps no runs gets it back. */
 export type HeldRun = {
@@ -40,16 +41,41 @@ export async function requestApprovals(
   return requests
 }
 
+/**
+ * What a run that waits has produced, as its client gets it: with the turns that wait, which are stored only when they end.
+ *
+ * @param messages - What is stored.
+ * @param request - What the client has already, and the calls that it carries out.
+ */
+export function messagesWhileWaiting(
+  messages: readonly Message[],
+  state: RunState,
+  { history = [], left = [] }: { readonly history?: readonly Message[]; readonly left?: readonly Message[] } = {},
+): Message[] {
+  const held = Object.values(state.conversations).flatMap(openHalves)
+  return newMessagesForClient([...messages, ...openTurns(state)], history, [...held, ...left])
+}
+
+/** The items of turns that are not over, as they will be stored. */
+function openTurns({ conversations, trace_id: run_trace_id }: RunState): Message[] {
+  return Object.values(conversations).flatMap(({ turn, calls, agent, caller, agent_run_id, call_id: parent }) => {
+    const source = { agent, callerAgent: caller, agent_run_id, ...(parent !== null && { parent_run_id: parent }) }
+    return inCallOrder(turn, calls).map(({ item, timestamp, origin }) =>
+      stamp(item, { ...source, run_trace_id, timestamp, ...(origin !== undefined && { message_origin: origin }) }),
+    )
+  })
+}
+
 /** What was said in conversations that wait, besides that with the user. */
-function nestedMessages({ state, input, messages, suspended }: Run): Message[] {
+function nestedMessages({ state, input, messages }: Run): Message[] {
   const waiting = new Set(Object.values(state.conversations).flatMap(({ call_id: id }) => id ?? []))
   const isNested = ({ callerAgent, parent_run_id: id }: Message): boolean =>
     callerAgent != null && id !== undefined && waiting.has(id)
-  return [...input.history, ...messages, ...suspended].filter(isNested)
+  return [...input.history, ...messages, ...openTurns(state)].filter(isNested)
 }
 
-function stepsOf({ messages, suspended }: Run): Message[] {
-  return [...messages, ...suspended].filter(({ role, callerAgent }) => role === undefined && callerAgent == null)
+function stepsOf({ messages, state }: Run): Message[] {
+  return [...messages, ...openTurns(state)].filter(({ role, callerAgent }) => role === undefined && callerAgent == null)
 }
 
 /** What a person has decided about a call. */

@@ -68,6 +68,8 @@ export type RunInput = {
   /** The authenticated user, whose tokens protected tool servers get. */
   readonly userId?: string
   readonly userContext?: Readonly<Record<string, unknown>>
+  /** The state that the page and the agents share, any JSON value, checked. Absent: the protocol of the request has none. */
+  readonly sharedState?: unknown
   readonly clientConfig?: ClientConfig
   readonly callerOptions?: CallerOptions
   /** Reads the files that the request names. What it returns takes the place of the members below. */
@@ -96,4 +98,10 @@ export function inputItems(input: RunInput): WireItem[] {
     items[items.length - 1] = { ...last, content: [...parts, ...input.attachments] }
   }
   return items
+}
+
+/** Whether a message came with the request: the user's, where its files come from, or who is addressed now. */
+export function isGiven({ callerAgent, role, message_origin: origin }: Message): boolean {
+  if (callerAgent != null) return false
+  return role === 'user' || (role === 'system' && (origin === undefined || origin === 'recipient_reminder'))
 }

@@ -1,4 +1,4 @@
-import type { Message } from '@bureau/protocol'
+import type { Message, WireItem } from '@bureau/protocol'
 import { z } from 'zod'
 
 /** Version of the schema below. A process takes up only states of versions that it knows. */
@@ -151,6 +151,27 @@ export function withRange<Part extends InputPart>(parts: readonly Part[], from: 
   const last = parts.at(-1)
   if (last !== undefined && isRange(last) && last[1] === from) return [...parts.slice(0, -1), [last[0], to]]
   return [...parts, [from, to]]
+}
+
+/**
+ * Tools that run at the same time finish in any order; the history has the order in which they were called.
+ *
+ * @param calls - All of the turn: some may not be part of it, because the client has them in its history.
+ */
+export function inCallOrder<Entry extends { readonly item: WireItem }>(
+  turn: readonly Entry[],
+  calls: readonly CallState[],
+): Entry[] {
+  const own = turn.filter(({ item }) => !isOutput(item)).map(({ item }) => item.call_id)
+  const order = [...own, ...calls.map(({ call_id: id }) => id)]
+  const outputs = turn
+    .filter(({ item }) => isOutput(item))
+    .toSorted((a, b) => order.indexOf(a.item.call_id) - order.indexOf(b.item.call_id))
+  return turn.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
+}
+
+function isOutput({ type }: WireItem): boolean {
+  return type?.endsWith('_output') ?? false
 }
 
 /** What will answer the calls of a turn that is not over: without it they would look as if they had been left. */

@@ -10,6 +10,7 @@ import {
   withoutMetadata,
 } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
+import { SharedState } from '../agency/shared-state.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { stamp, timestampMicros } from '../history/history.ts'
 import type { McpConnections } from '../mcp/connections.ts'
@@ -21,7 +22,7 @@ import type { HeldCall } from './held-call.ts'
 import type { RunControl } from './run-control.ts'
 import type { RunJournal, RunResume } from './run-journal.ts'
 import { RunFailed } from './run-errors.ts'
-import type { RunInput } from './run-input.ts'
+import { isGiven, type RunInput } from './run-input.ts'
 import { advance, type ConversationEvent } from './advance-run.ts'
 import { type ConversationState, interrupted, isAtRest, newRunState, type RunState, withGiven } from './run-state.ts'
 import type { RunTrace } from '../trace/run-trace.ts'
@@ -75,6 +76,7 @@ export class Run {
   readonly control: RunControl
   readonly environment: RunEnvironment
   readonly userContext: Record<string, unknown>
+  readonly sharedState: SharedState
   readonly traceId: string
   /** Undefined when nobody watches. */
   readonly trace: RunTrace | undefined
@@ -92,8 +94,6 @@ export class Run {
   readonly onToolFailure: OnToolFailure | undefined
   /** The calls about which a person must decide, in the order in which they were held. */
   readonly held: HeldCall[] = []
-  /** What turns that wait have produced: part of what is shown, but stored only when the turns end. */
-  readonly suspended: Message[] = []
   /** True: it goes on with what another run has left, whose messages are in the history of its request. */
   readonly continuesAnother: boolean
   /** True: the process that has worked on it before has died. */
@@ -131,6 +131,11 @@ export class Run {
     this.traceId = options.traceId
     this.trace = options.trace
     this.toolServers = new RunToolServers(options.environment.mcp.protected)
+    // A protocol without it brings none, and its readers know no such event.
+    const showsState = options.input.sharedState !== undefined
+    this.sharedState = new SharedState(options.input.sharedState, (state) => {
+      if (showsState) this.emit({ type: 'state.changed', state })
+    })
     this.userContext = { ...options.agency.userContext, ...options.input.userContext }
     this.maxTurns = options.maxTurns ?? options.agency.maxTurns
     this.tools = options.tools
@@ -288,10 +293,4 @@ export class Run {
   get usage(): Usage {
     return this.usageByModel.reduce((sum, entry) => addUsage(sum, entry.usage), NO_USAGE)
   }
-}
-
-/** Whether a message came with the request: the user's, where its files come from, or who is addressed now. */
-function isGiven({ callerAgent, role, message_origin: origin }: Message): boolean {
-  if (callerAgent != null) return false
-  return role === 'user' || (role === 'system' && (origin === undefined || origin === 'recipient_reminder'))
 }

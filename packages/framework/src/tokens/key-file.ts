@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, open, readFile, rm, stat } from 'node:fs/promises'
+import { link, open, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeFolder } from '../make-folder.ts'
 import { newSealKey } from './seal-file.ts'
 
 /**
@@ -8,7 +9,7 @@ import { newSealKey } from './seal-file.ts'
  * mode 0700. Of several processes that come first together, one makes the key for all.
  */
 export async function keyOfFolder(directory: string): Promise<string> {
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  makeFolder(directory)
   const path = join(directory, 'key')
   await createOnce(path, newSealKey())
   return readFile(path, 'utf8')

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readFile, realpath, rename, rm } from 'node:fs/promises'
+import { readFile, realpath, rename, rm } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 import type { StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
 import { ConfigError } from '@bureau/protocol'
+import { makeFolder } from '../make-folder.ts'
 import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
 import { z } from 'zod'
 import { lockFile } from './file-lock.ts'
@@ -110,7 +111,7 @@ export class FileTokenStore implements TokenStore {
   /** Makes the folder. A link planted in the way leads nowhere else: the real path must be the expected one. */
   async #folderOf(key: CredentialsKey): Promise<string> {
     const folder = this.#pathOf(key)
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder)
     const [base, real] = await Promise.all([realpath(this.#directory), realpath(folder)])
     if (real !== base + folder.slice(this.#directory.length) || !real.startsWith(base + sep)) {
       throw new Error(`${folder} leads out of the token folder`)

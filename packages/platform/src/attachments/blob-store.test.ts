@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openLocalFileStore } from '@bureau/runtime'
+import { localFileStores } from '@bureau/runtime'
 import { expect, onTestFinished, test } from 'vitest'
 import { BlobStore } from './blob-store.ts'
 
 test('keeps the blobs of each owner by their content', async () => {
   const root = await mkdtemp(join(tmpdir(), 'bureau-blobs-'))
   onTestFinished(() => rm(root, { recursive: true }))
-  const files = await openLocalFileStore({ directory: join(root, 'blobs'), stagingDirectory: join(root, 'staging') })
+  const files = await localFileStores(root).open('blobs')
   const blobs = new BlobStore(files)
   const bytes = Buffer.from('an image')
   const sha256 = await blobs.put('own_1', bytes)

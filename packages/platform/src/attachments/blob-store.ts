@@ -28,8 +28,8 @@ export class BlobStore {
     return Buffer.concat(chunks)
   }
 
-  async delete(ownerId: string, sha256: Uint8Array): Promise<void> {
-    await this.#files.delete(nameOf(ownerId, sha256))
+  async delete(ownerId: string, ...hashes: readonly Uint8Array[]): Promise<void> {
+    await this.#files.delete(...hashes.map((sha256) => nameOf(ownerId, sha256)))
   }
 
   /** The blobs of all owners and when each was written, in milliseconds since the epoch. */

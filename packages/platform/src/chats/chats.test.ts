@@ -183,7 +183,13 @@ describe.each(ENGINES)('chats on %s', (engine) => {
     const startAndRead = async (runId: string): Promise<readonly HistoryMessage[]> => {
       const { ownerId } = tenant
       const dataKey = await platform.store.dataKeys.of(ownerId)
-      const begun = await platform.db.run(startRun, { ownerId, runId, bootId: platform.bootId, dataKey })
+      const begun = await platform.db.run(startRun, {
+        ownerId,
+        runId,
+        bootId: platform.bootId,
+        agencyVersion: null,
+        dataKey,
+      })
       return begun.outcome === 'started' ? begun.context.history : []
     }
     test('a model gets the latest whole turns of a long chat, and the message to answer however long it is', async () => {

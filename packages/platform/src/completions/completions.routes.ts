@@ -64,6 +64,7 @@ export const completionRoutes: readonly Route[] = [
         'attachment_too_large',
         'invalid_sandbox_file',
         'sandbox_file_not_found',
+        'files_unavailable',
         'unknown_agency',
         'invalid_agent',
         'chat_alias_conflict',

@@ -9,7 +9,7 @@ import { wakeProcesses } from '../runs/approve/wake-processes.ts'
 type Decided = { readonly runId: string; readonly decisions: DecideApprovals }
 
 /**
- * Decides about calls of a run that waits. With the last of them the run goes on.
+ * Decides about calls of a run that waits, in the name of a caller who may. With the last of them the run goes on.
  *
  * @throws ServiceError `invalid_request`, and what `decideApprovals` throws.
  */
@@ -18,8 +18,8 @@ export async function decideRun(
   caller: Caller,
   { runId, decisions: given }: Decided,
 ): Promise<readonly RunApproval[]> {
-  const { keyId: decidedBy } = caller
   const run = { ...reachOf(caller), runId }
+  const { keyId: decidedBy } = caller
   const { db } = platform.store
   await requireUsable(platform, given, await db.run(listApprovals, run))
   const decisions = given.map(({ callId, approve, reason, arguments: changed }) => ({

@@ -214,9 +214,8 @@ async function whileConnected<Result>(
 
 const ALONE = 'The run that waits takes no message with the decision. Send the message when it has ended.'
 
-/** As on the route of approvals. About which tools a consumer may decide, the integration says. */
-const mayDecide = ({ scopes, consumerScopes }: Caller): boolean =>
-  consumerScopes?.includes('approve') ?? (scopes.includes('*') || scopes.includes('runs:approve'))
+/** As on the route of approvals; about which calls a consumer may decide, the integration says. */
+const mayDecide = ({ scopes }: Caller): boolean => scopes.includes('*') || scopes.includes('runs:approve')
 
 /** The number of the last request for an approval that these decisions are about, and of those that came with it. */
 async function lastAsked(log: RunLogReader, callIds: ReadonlySet<string>): Promise<number> {

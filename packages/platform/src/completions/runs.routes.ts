@@ -23,7 +23,7 @@ import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
-import { findRunStream, publicOutput } from '../runs/follow-run.ts'
+import { findRunStream } from '../runs/follow-run.ts'
 import { getRun, listRuns } from '../run-records/read-runs.ts'
 
 export const runRoutes: readonly Route[] = [
@@ -119,8 +119,7 @@ async function list(call: Call<z.output<typeof RunListQuery>>): Promise<Answered
 
 async function read(call: Call, output: boolean): Promise<PlatformRun> {
   const { platform, caller } = call
-  const run = await platform.store.db.run(getRun, { ...reachOf(caller), runId: param(call, 'runId'), output })
-  return publicOutput(run)
+  return platform.store.db.run(getRun, { ...reachOf(caller), runId: param(call, 'runId'), output })
 }
 
 async function cancel(

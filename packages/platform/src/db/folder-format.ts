@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeFolder } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 
@@ -17,7 +18,7 @@ export const recordsFolder = (folder: string): string => join(folder, 'records')
  * @throws ConfigError the folder was made by another engine version, or holds something else.
  */
 export function checkFolderFormat(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder)
   const file = join(folder, 'FORMAT')
   if (!existsSync(file)) {
     if (existsSync(recordsFolder(folder))) throw new ConfigError(`${file} is missing; the data cannot be identified.`)

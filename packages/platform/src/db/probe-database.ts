@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { access, mkdir } from 'node:fs/promises'
+import { access } from 'node:fs/promises'
 import { Client } from 'pg'
 import { checkFolderFormat } from './folder-format.ts'
 import { lockFolder } from './lock-folder.ts'
@@ -22,9 +22,8 @@ export async function probeDatabase(url: string): Promise<DatabaseProbe> {
   if (/^postgres(ql)?:\/\//.test(url)) return probePostgres(url)
   const folder = url.slice('pglite:'.length)
   if (folder === '') return {}
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  await access(folder, constants.W_OK)
   checkFolderFormat(folder)
+  await access(folder, constants.W_OK)
   lockFolder(folder)()
   return {}
 }

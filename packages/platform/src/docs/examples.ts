@@ -12,6 +12,7 @@ const run = {
   createdAt: '2026-11-20T22:10:11.120Z',
   startedAt: '2026-11-20T22:10:11.131Z',
   finishedAt: '2026-11-20T22:10:14.002Z',
+  agencyVersion: '0f6d2c41b7a98e35',
   deadlineAt: '2026-11-20T22:40:11.120Z',
   cancel: null,
   error: null,

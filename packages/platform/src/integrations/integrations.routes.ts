@@ -115,7 +115,7 @@ async function listAgencies({ platform }: Call): Promise<Answered<200, z.output<
   const data = [...platform.agencies].map(([agencyId, agency]) => {
     const entries = new Set(entryAgentNames(agency))
     const agents = [...agency.agents.keys()].map((name) => ({ name, entryPoint: entries.has(name) }))
-    return { agencyId, name: agency.name, agents }
+    return { agencyId, name: agency.name, version: agency.version, agents }
   })
   return ok({ object: 'list', data })
 }

@@ -154,9 +154,6 @@ describe('AgencyMounts', () => {
     const other = await mounts.of({ ...OWNER, integrationId: 'int_01jother' })
     expect(await pathsIn(other)).toEqual([])
     expect(await mounts.of(OWNER)).toBe(mount)
-    const known = []
-    for await (const owner of mounts.list()) known.push(owner.integrationId)
-    expect(known.toSorted()).toEqual(['int_01jother', 'int_01jtest'])
   })
 
   test('nothing but ids of ours leads to a mount', async () => {

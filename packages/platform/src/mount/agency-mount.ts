@@ -24,15 +24,9 @@ export type OpenedMountFile = MountFile & { readonly stream: Readable }
  */
 export class AgencyMount {
   readonly #files: FileStore
-  #puts = 0
 
   constructor(files: FileStore) {
     this.#files = files
-  }
-
-  /** How many files were put here by this object. */
-  get puts(): number {
-    return this.#puts
   }
 
   async stat(path: string): Promise<MountFile | undefined> {
@@ -45,11 +39,11 @@ export class AgencyMount {
     return file && { ...view(file), stream: file.stream }
   }
 
-  /** Yields the files below a folder, or whose paths begin like this, sorted by path. Default: all. */
-  async *list(prefix = pathOf('')): AsyncGenerator<MountFile, void> {
+  /** Yields the files below a folder, or whose paths begin like this, sorted by path, from behind one of them. Default: all. */
+  async *list(prefix = pathOf(''), after?: string): AsyncGenerator<MountFile, void> {
     const name = prefixInMount(prefix)
     if (name === undefined) throw new ServiceError('invalid_sandbox_file')
-    for await (const file of this.#files.list(name)) yield view(file)
+    for await (const file of this.#files.list(name, after && nameInMount(after))) yield view(file)
   }
 
   /**
@@ -65,7 +59,6 @@ export class AgencyMount {
   ): Promise<MountFile & { readonly sha256: string }> {
     try {
       const stored = await this.#files.put(requireName(path), body, options)
-      this.#puts++
       return { ...view(stored), sha256: stored.sha256 }
     } catch (error) {
       throw asUploadError(error)

@@ -1,6 +1,5 @@
-import { mkdir, symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { localFileStores } from '@bureau/runtime'
 import { expect, test } from 'vitest'
 import { StagedUploads } from './staged-uploads.ts'
 import { chunks, openTestMount } from './test-mount.contract.ts'
@@ -9,26 +8,31 @@ const ID = 'upl_01jtest'
 
 async function open() {
   const { dataFolder, mount } = await openTestMount()
-  return { folder: join(dataFolder, 'staging'), uploads: new StagedUploads(join(dataFolder, 'staging')), mount }
+  const files = await localFileStores(dataFolder).open('uploads')
+  const kept = async (): Promise<string[]> => {
+    const names: string[] = []
+    for await (const { name } of files.list()) names.push(name)
+    return names
+  }
+  return { uploads: new StagedUploads(files), mount, kept }
 }
 
-const contentOf = (uploads: StagedUploads, size: number) => text(uploads.read(ID, size))
-
 test('an upload in several requests becomes one file', async () => {
-  const { uploads, mount } = await open()
-  expect(await uploads.append(ID, chunks('one ', 'two'), { offset: 0, maxBytes: 20 })).toEqual({
-    bytes: 7,
-    brokenOff: null,
-  })
-  expect(await uploads.append(ID, chunks(), { offset: 7, maxBytes: 20 })).toEqual({ bytes: 0, brokenOff: null })
-  expect(await uploads.append(ID, chunks(' three'), { offset: 7, maxBytes: 20 })).toEqual({ bytes: 6, brokenOff: null })
+  const { uploads, mount, kept } = await open()
+  const first = await uploads.append(ID, chunks('one ', 'two'), 20)
+  const second = await uploads.append(ID, chunks(' three'), 13)
+  expect([first, second]).toMatchObject([
+    { bytes: 7, brokenOff: null },
+    { bytes: 6, brokenOff: null },
+  ])
+  const parts = [first.part!, second.part!]
   const path = '/app/mnt/uploads/01jtest/a.txt'
-  await mount.put(path, uploads.read(ID, 13), { maxBytes: 13 })
-  await uploads.discard(ID)
-  await uploads.discard(ID)
+  await mount.put(path, uploads.read(ID, parts), { maxBytes: 13 })
+  for (const _ of ['once', 'again']) await uploads.discard(ID, parts)
   const file = await mount.open(path)
   expect(file && (await text(file.stream))).toBe('one two three')
-  await expect(contentOf(uploads, 13)).rejects.toThrow('ENOENT')
+  expect(await kept()).toEqual([])
+  await expect(text(uploads.read(ID, parts))).rejects.toMatchObject({ code: 'upload_expired' })
 })
 
 test('what came before a body broke off is kept', async () => {
@@ -37,37 +41,29 @@ test('what came before a body broke off is kept', async () => {
     yield Buffer.from('some')
     throw new Error('the client has gone')
   }
-  expect(await uploads.append(ID, broken(), { offset: 0, maxBytes: 20 })).toMatchObject({
-    bytes: 4,
-    brokenOff: { message: 'the client has gone' },
-  })
-  await uploads.append(ID, chunks('thing'), { offset: 4, maxBytes: 20 })
-  expect(await contentOf(uploads, 9)).toBe('something')
+  const first = await uploads.append(ID, broken(), 20)
+  expect(first).toMatchObject({ bytes: 4, brokenOff: { message: 'the client has gone' } })
+  const second = await uploads.append(ID, chunks('thing'), 16)
+  expect(await text(uploads.read(ID, [first.part!, second.part!]))).toBe('something')
 })
 
-test('an upload goes on where its record says, or not at all', async () => {
+test('bytes that the record did not get to know of do not count', async () => {
   const { uploads } = await open()
-  await uploads.append(ID, chunks('one two'), { offset: 0, maxBytes: 20 })
-  const mismatch = { code: 'upload_offset_mismatch' }
-  await expect(uploads.append(ID, chunks('x'), { offset: 8, maxBytes: 20 })).rejects.toMatchObject(mismatch)
-  // The record did not get to know of the last bytes.
-  await uploads.append(ID, chunks('2'), { offset: 4, maxBytes: 20 })
-  expect(await contentOf(uploads, 5)).toBe('one 2')
-  await expect(contentOf(uploads, 6)).rejects.toMatchObject(mismatch)
+  const lost = await uploads.append(ID, chunks('lost'), 20)
+  const counted = await uploads.append(ID, chunks('kept'), 20)
+  expect(lost.part).not.toBe(counted.part)
+  expect(await text(uploads.read(ID, [counted.part!]))).toBe('kept')
 })
 
 test('of two requests at the same moment one adds', async () => {
   const { uploads } = await open()
-  const add = (part: string) =>
-    uploads.exclusively(ID, () => uploads.append(ID, chunks(part), { offset: 0, maxBytes: 20 }))
+  const add = (part: string) => uploads.exclusively(ID, () => uploads.append(ID, chunks(part), 20))
   const results = await Promise.allSettled(['aaaa', 'bbbb'].map(add))
   expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
-  expect(['aaaa', 'bbbb']).toContain(await contentOf(uploads, 4))
 })
 
-test('more than declared is refused, and does not count', async () => {
-  const { uploads } = await open()
-  await uploads.append(ID, chunks('123'), { offset: 0, maxBytes: 5 })
+test('more than declared is refused, and nothing is kept of it', async () => {
+  const { uploads, kept } = await open()
   let isClosed = false
   const endless = async function* (): AsyncGenerator<Uint8Array> {
     try {
@@ -76,24 +72,27 @@ test('more than declared is refused, and does not count', async () => {
       isClosed = true
     }
   }
-  const attempt = uploads.append(ID, endless(), { offset: 3, maxBytes: 5 })
-  await expect(attempt).rejects.toMatchObject({ code: 'upload_too_large' })
+  await expect(uploads.append(ID, endless(), 5)).rejects.toMatchObject({ code: 'upload_too_large' })
   expect(isClosed).toBe(true)
-  await uploads.append(ID, chunks('45'), { offset: 3, maxBytes: 5 })
-  expect(await contentOf(uploads, 5)).toBe('12345')
+  expect(await kept()).toEqual([])
 })
 
-test('an empty file is a file', async () => {
+test('a request without content adds no part, and an empty file is a file', async () => {
   const { uploads, mount } = await open()
-  await uploads.append(ID, chunks(), { offset: 0, maxBytes: 0 })
-  expect(await mount.put('/app/mnt/empty', uploads.read(ID, 0), { maxBytes: 0 })).toMatchObject({ sizeBytes: 0 })
+  expect(await uploads.append(ID, chunks(), 0)).toEqual({ part: null, bytes: 0, brokenOff: null })
+  expect(await mount.put('/app/mnt/empty', uploads.read(ID, []), { maxBytes: 0 })).toMatchObject({ sizeBytes: 0 })
 })
 
-test('no id leads elsewhere and no link is followed', async () => {
-  const { uploads, folder } = await open()
-  await expect(uploads.discard('../x')).rejects.toThrow('id of ours')
-  await mkdir(folder, { recursive: true })
-  await writeFile(join(folder, 'target'), 'kept')
-  await symlink('target', join(folder, `${ID}.upload`))
-  await expect(uploads.append(ID, chunks('x'), { offset: 0, maxBytes: 1 })).rejects.toThrow('ELOOP')
+test('what nobody has removed goes when it is older than any upload', async () => {
+  const { uploads, kept } = await open()
+  await uploads.append(ID, chunks('x'), 1)
+  await uploads.removeLeftovers(Date.now() - 60_000)
+  expect(await kept()).toHaveLength(1)
+  await uploads.removeLeftovers(Date.now() + 60_000)
+  expect(await kept()).toEqual([])
+})
+
+test('no id leads elsewhere', async () => {
+  const { uploads } = await open()
+  await expect(uploads.discard('../x', ['a'])).rejects.toThrow('id of ours')
 })

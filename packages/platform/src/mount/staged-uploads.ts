@@ -1,30 +1,28 @@
-import { constants, type ReadStream } from 'node:fs'
-import { type FileHandle, mkdir, open, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { randomUUID } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
+import type { FileStore } from '@bureau/runtime'
 import { asUploadError } from './agency-mount.ts'
 
 /** What one request added to an upload. */
 type Appended = {
+  /** Names these bytes in the record of the upload; null when there were none. */
+  readonly part: string | null
   readonly bytes: number
   /** Why the body ended early; what came before is kept. Null when it came whole. */
   readonly brokenOff: Error | null
 }
 
-const FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0)
-
 /**
- * Uploads that come in several requests, while they are not complete. They lie outside of every mount.
+ * Uploads that come in several requests, while they are not complete: what each request brings is a file of its own.
  *
- * How much of an upload counts is what its record says: bytes behind that offset are overwritten.
+ * Which of these count is what the record of the upload says. The others are removed after a day.
  */
 export class StagedUploads {
-  readonly #folder: string
+  readonly #files: FileStore
   readonly #busy = new Set<string>()
 
-  /** @param folder - On the file system of the mounts; made when missing. */
-  constructor(folder: string) {
-    this.#folder = folder
+  constructor(files: FileStore) {
+    this.#files = files
   }
 
   /**
@@ -43,71 +41,51 @@ export class StagedUploads {
   }
 
   /**
-   * Adds to an upload, from the offset that its record has. To be called `exclusively`.
+   * Keeps what one request brings.
    *
-   * @throws ServiceError `upload_offset_mismatch` when less than that was kept; `upload_too_large`, nothing is kept of
-   *   that request; `storage_quota_exceeded` when the disk is full.
+   * @throws ServiceError `upload_too_large`, and nothing is kept; `storage_quota_exceeded` when the disk is full.
    */
-  async append(
-    uploadId: string,
-    body: AsyncIterable<Uint8Array>,
-    { offset, maxBytes }: { readonly offset: number; readonly maxBytes: number },
-  ): Promise<Appended> {
-    const path = this.#pathOf(uploadId)
+  async append(uploadId: string, body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Appended> {
+    const part = randomUUID()
+    let brokenOff: Error | null = null
+    const asFarAsItComes = async function* (): AsyncGenerator<Uint8Array, void> {
+      try {
+        yield* body
+      } catch (error) {
+        brokenOff = error as Error
+      }
+    }
     try {
-      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-      await using file = await open(path, FLAGS, 0o600)
-      if ((await file.stat()).size < offset) throw new ServiceError('upload_offset_mismatch')
-      return await write(file, body, { offset, maxBytes })
+      const { sizeBytes: bytes } = await this.#files.put(nameOf(uploadId, part), asFarAsItComes(), { maxBytes })
+      return { part: bytes > 0 ? part : null, bytes, brokenOff }
     } catch (error) {
       throw asUploadError(error)
     }
   }
 
-  /** The content of an upload that has come whole; `sizeBytes` of it. */
-  async *read(uploadId: string, sizeBytes: number): AsyncGenerator<Uint8Array, void> {
-    if (sizeBytes === 0) return
-    const path = this.#pathOf(uploadId)
-    if ((await stat(path)).size < sizeBytes) throw new ServiceError('upload_offset_mismatch')
-    const file = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))
-    const stream: ReadStream = file.createReadStream({ end: sizeBytes - 1 })
-    yield* stream as AsyncIterable<Uint8Array>
+  /** The content of these parts, one after the other. */
+  async *read(uploadId: string, parts: readonly string[]): AsyncGenerator<Uint8Array, void> {
+    for (const part of parts) {
+      const file = await this.#files.open(nameOf(uploadId, part))
+      if (!file) throw new ServiceError('upload_expired')
+      yield* file.stream as AsyncIterable<Uint8Array>
+    }
   }
 
-  /** Removes what there is of an upload: it is complete, or nobody wants it any more. */
-  async discard(uploadId: string): Promise<void> {
-    await rm(this.#pathOf(uploadId), { force: true })
+  /** Removes parts: the upload is complete, or they were not recorded. */
+  async discard(uploadId: string, parts: readonly string[]): Promise<void> {
+    await this.#files.delete(...parts.map((part) => nameOf(uploadId, part)))
   }
 
-  #pathOf(uploadId: string): string {
-    if (!/^upl_[0-9a-z]+$/.test(uploadId)) throw new Error('an upload has an id of ours')
-    return join(this.#folder, `${uploadId}.upload`)
+  /** Removes what nobody has removed and is older than any upload may be (milliseconds since the epoch). */
+  async removeLeftovers(before: number): Promise<void> {
+    const old: string[] = []
+    for await (const { name, modifiedAt } of this.#files.list()) if (modifiedAt < before) old.push(name)
+    await this.#files.delete(...old)
   }
 }
 
-async function write(
-  file: FileHandle,
-  body: AsyncIterable<Uint8Array>,
-  { offset, maxBytes }: { readonly offset: number; readonly maxBytes: number },
-): Promise<Appended> {
-  let end = offset
-  let brokenOff: Error | null = null
-  const chunks = body[Symbol.asyncIterator]()
-  for (;;) {
-    const next = await chunks.next().catch((error: unknown) => error as Error)
-    if (next instanceof Error) brokenOff = next
-    if (next instanceof Error || next.done) break
-    if (end + next.value.byteLength > maxBytes) {
-      await chunks.return?.()
-      throw new ServiceError('upload_too_large')
-    }
-    for (let rest = next.value; rest.byteLength > 0;) {
-      const { bytesWritten } = await file.write(rest, 0, rest.byteLength, end)
-      rest = rest.subarray(bytesWritten)
-      end += bytesWritten
-    }
-  }
-  await file.truncate(end)
-  await file.sync()
-  return { bytes: end - offset, brokenOff }
+function nameOf(uploadId: string, part: string): string {
+  if (!/^upl_[0-9a-z]+$/.test(uploadId)) throw new Error('an upload has an id of ours')
+  return `${uploadId}/${part}`
 }

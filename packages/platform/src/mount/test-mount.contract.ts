@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { openLocalFileStore } from '@bureau/runtime'
+import { localFileStores } from '@bureau/runtime'
 import { onTestFinished } from 'vitest'
 import type { AgencyMount } from './agency-mount.ts'
 import { AgencyMounts } from './agency-mounts.ts'
@@ -22,7 +22,7 @@ type TestMount = {
 export async function openTestMount(): Promise<TestMount> {
   const dataFolder = await realpath(await mkdtemp(join(tmpdir(), 'bureau-mount-')))
   onTestFinished(() => rm(dataFolder, { recursive: true, force: true }))
-  const mounts = new AgencyMounts({ dataFolder, openStore: openLocalFileStore })
+  const mounts = new AgencyMounts(localFileStores(dataFolder))
   const mount = await mounts.of(OWNER)
   const sandbox = join(dataFolder, 'mounts', OWNER.ownerId, OWNER.integrationId)
   const write = async (path: string, content: string | Uint8Array): Promise<void> => {

@@ -1,8 +1,9 @@
+import { RunState } from '@bureau/framework'
 import { ServiceError } from '@bureau/protocol'
 import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, ne, type SQL, sql } from 'drizzle-orm'
-import { tenantOperation } from '../db/operation.ts'
+import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
-import { runs } from '../db/schema.ts'
+import { runs, runStates } from '../db/schema.ts'
 import { findRun, listAskedTexts, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
@@ -22,9 +23,20 @@ export const getRun = tenantOperation(
     if (!run || !isSeen(run, args)) throw new ServiceError('run_not_found')
     const [view] = await runViews(tx, args.ownerId, [run])
     if (!view) throw new Error('a run has a view')
-    return args.output ? { ...view, ...runOutput(await listRunItems(tx, args)) } : view
+    if (!args.output) return view
+    const waiting = run.state === 'waiting' ? await readState(tx, args) : undefined
+    return { ...view, ...runOutput(await listRunItems(tx, args), { status: view.status, waiting }) }
   },
 )
+
+/** Undefined too for a state of another version of the server. */
+async function readState(tx: Tx, { ownerId, runId }: RunKey): Promise<RunState | undefined> {
+  const [kept] = await tx
+    .select({ state: runStates.state })
+    .from(runStates)
+    .where(and(eq(runStates.runId, runId), eq(runStates.ownerId, ownerId)))
+  return kept && RunState.safeParse(JSON.parse(kept.state)).data
+}
 
 type RunFilter = {
   readonly integrationId?: string

@@ -1,3 +1,4 @@
+import { messagesWhileWaiting, newMessagesForClient, type RunState } from '@bureau/framework'
 import {
   isRetryable,
   type Message,
@@ -29,6 +30,7 @@ export function runView(run: RunRow, spent: Usage | undefined): RunView {
     chatId: run.chatId,
     apiIntegrationId: run.integrationId,
     agent: run.agent,
+    agencyVersion: run.agencyVersion,
     usageRequestId: run.usageRequestId,
     consumerId: run.consumerId,
     status: statusOf(run),
@@ -74,12 +76,32 @@ export function runErrorView({ code, message }: RunError): PlatformRunError {
   return { code, message, class: errorClass, retryable: isRetryable(code, errorClass) }
 }
 
-/** `items` are the run's messages in order, without the user's. */
-export function runOutput(items: Message[]): RunOutput {
+/**
+ * What its client gets of a run.
+ *
+ * @param items - The run's messages in order, without the user's.
+ * @param run.waiting - How far a run that waits for a person has come: its turn is not among the messages yet.
+ */
+export function runOutput(
+  items: readonly Message[],
+  { status, waiting }: { readonly status: RunView['status']; readonly waiting?: RunState | undefined },
+): RunOutput {
   const isAnswer = (item: Message): boolean => item.type === 'message' && item.role === 'assistant' && !item.callerAgent
   const answer = items.findLast(isAnswer)
-  return { outputText: answer ? textOf(answer) : null, newMessages: items }
+  const left = status === 'completed' ? openCalls(items).map(outputOf) : []
+  const newMessages = waiting ? messagesWhileWaiting(items, waiting) : newMessagesForClient(items, [], left)
+  return { outputText: answer ? textOf(answer) : null, newMessages }
 }
+
+/** Calls without an output. A run completes only with those that its caller carries out. */
+export function openCalls(items: readonly Message[]): string[] {
+  const answered = new Set(items.flatMap(({ type, call_id: id }) => (type === 'function_call_output' ? [id] : [])))
+  return items.flatMap(({ type, callerAgent, call_id: id }) =>
+    type === 'function_call' && callerAgent == null && id !== undefined && !answered.has(id) ? [id] : [],
+  )
+}
+
+const outputOf = (call_id: string): Message => ({ type: 'function_call_output', call_id })
 
 function textOf(item: Message): string {
   const { content } = item

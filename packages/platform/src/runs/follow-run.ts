@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newMessagesForClient } from '@bureau/framework'
-import { type Message, type RunErrorCode, ServiceError } from '@bureau/protocol'
+import { type RunErrorCode, ServiceError } from '@bureau/protocol'
 import {
   type EventBatch,
   lastSeqOf,
@@ -12,7 +11,7 @@ import {
 import type { Platform } from '../context.ts'
 import { readEventChunks } from '../run-records/event-chunks.ts'
 import { getRun } from '../run-records/read-runs.ts'
-import type { RunView } from '../run-records/run-view.ts'
+import { openCalls, type RunView } from '../run-records/run-view.ts'
 import { readWaitingCalls } from './approve/decide-approvals.ts'
 import { endingOf } from './settle/ending-events.ts'
 
@@ -137,8 +136,8 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   // It may have gone on since; then it is looked for again.
   if (!isAtRest(status)) throw new StreamBroken('log_unreachable')
   const approvals = status === 'waiting' ? await store.db.run(readWaitingCalls, { ownerId, runId }) : undefined
-  const callerCalls = status === 'completed' ? openCalls(run.newMessages ?? []) : []
-  const produced = publicOutput(run).newMessages ?? []
+  const produced = run.newMessages ?? []
+  const callerCalls = status === 'completed' ? openCalls(produced) : []
   const reader = new StoredRunLog({
     chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
     lastSeq: Number(run.lastEventId),
@@ -166,21 +165,3 @@ export function isAtRest(status: RunView['status']): status is Ended | 'waiting'
 export function isEnded(status: RunView['status']): status is Ended {
   return status === 'completed' || status === 'failed' || status === 'cancelled'
 }
-
-/** What a run produced, as its `messages` frame has it. */
-export function publicOutput(run: RunView): RunView {
-  const { newMessages: items, status } = run
-  if (!items) return run
-  const left = status === 'completed' ? openCalls(items).map(outputOf) : []
-  return { ...run, newMessages: newMessagesForClient(items, [], left) }
-}
-
-/** Calls without an output. A run completes only with those that its caller carries out. */
-function openCalls(items: readonly Message[]): string[] {
-  const answered = new Set(items.flatMap(({ type, call_id: id }) => (type === 'function_call_output' ? [id] : [])))
-  return items.flatMap(({ type, callerAgent, call_id: id }) =>
-    type === 'function_call' && callerAgent == null && id !== undefined && !answered.has(id) ? [id] : [],
-  )
-}
-
-const outputOf = (call_id: string): Message => ({ type: 'function_call_output', call_id })

@@ -7,8 +7,8 @@ import { sweepAllExpired } from '../db/sweep-expired.ts'
 import { vacuumDatabase } from '../db/vacuum.ts'
 import { repairDrift } from '../members/repair-drift.ts'
 import { releaseOverdueRuns } from '../runs/approve/wake-processes.ts'
-import { expireUploads } from '../uploads/manage-uploads.ts'
-import { setMountUsage } from '../uploads/mount-usage.ts'
+import { expireUploads, listOverdueUploads } from '../uploads/manage-uploads.ts'
+import { listMountOwners, setMountUsage } from '../uploads/mount-usage.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
 import { declareTasks, setTaskPosition, takeDueTasks } from './maintenance-tasks.ts'
 
@@ -17,6 +17,7 @@ const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 const KEPT_BACKUPS = 24
 const STRETCHES_PER_CHECK = 10
+const MOUNTS_PER_MEASURING = 100
 
 /** What each process does for itself. */
 type OwnTask = { readonly name: string; readonly everyMs: number; readonly work: (platform: Platform) => Promise<void> }
@@ -41,7 +42,7 @@ const SHARED_TASKS: readonly SharedTask[] = [
   { name: 'check counters', everyMs: MINUTE_MS, work: checkCounters },
   { name: 'vacuum', everyMs: MINUTE_MS, work: vacuumRecords },
   { name: 'measure mounts', everyMs: 5 * MINUTE_MS, work: measureMounts },
-  { name: 'remove blobs', everyMs: HOUR_MS, work: removeBlobs },
+  { name: 'remove leftovers', everyMs: HOUR_MS, work: removeLeftovers },
   { name: 'backup', everyMs: HOUR_MS, work: backUp },
 ]
 
@@ -95,16 +96,31 @@ async function foldAllUsage({ store }: Platform): Promise<void> {
   }
 }
 
-export async function dropExpiredUploads({ store, staged }: Platform): Promise<void> {
-  for (const { uploadId } of await store.db.run(expireUploads, undefined)) await staged.discard(uploadId)
+/** Their files first: a process may have died after a file got its name, and before its record did. */
+export async function dropExpiredUploads({ store, mounts }: Platform): Promise<void> {
+  const overdue = await store.db.run(listOverdueUploads, undefined)
+  for (const upload of overdue) await (await mounts.of(upload)).delete(upload.path)
+  const uploadIds = overdue.map(({ uploadId }) => uploadId)
+  if (uploadIds.length > 0) await store.db.run(expireUploads, uploadIds)
 }
 
-/** Agents write into their mounts without asking: the counters follow. */
-async function measureMounts({ store, mounts }: Platform): Promise<void> {
-  for await (const owner of mounts.list()) {
+/** Sandboxes write into mounts on a disk without asking: the counters follow, those of some mounts each time. */
+export async function measureMounts({ store, mounts }: Platform, position: string | null): Promise<string | null> {
+  const owners = await store.db.run(listMountOwners, { after: position, limit: MOUNTS_PER_MEASURING })
+  for (const owner of owners) {
     const mount = await mounts.of(owner)
     await store.db.run(setMountUsage, { ...owner, ...(await mount.measure()) })
   }
+  return owners.length < MOUNTS_PER_MEASURING ? null : (owners.at(-1)?.integrationId ?? null)
+}
+
+/** What processes have left behind that died, and inline images that no message refers to, after a day. */
+export async function removeLeftovers(platform: Platform): Promise<void> {
+  const { files, staged } = platform
+  const before = Date.now() - DAY_MS
+  await files.removeLeftovers(before)
+  await staged.removeLeftovers(before)
+  await removeBlobs(platform, before)
 }
 
 async function vacuumRecords({ store, log }: Platform): Promise<void> {
@@ -124,15 +140,14 @@ async function checkCounters({ store, log }: Platform, position: string | null):
   return after
 }
 
-/** Inline images that no message refers to, a day after they were sent. */
-async function removeBlobs({ store, blobs }: Platform): Promise<void> {
+async function removeBlobs({ store, blobs }: Platform, before: number): Promise<void> {
   const old = new Map<string, Uint8Array[]>()
   for await (const { ownerId, sha256, writtenAt } of blobs.list()) {
-    if (writtenAt < Date.now() - DAY_MS) old.set(ownerId, [...(old.get(ownerId) ?? []), sha256])
+    if (writtenAt < before) old.set(ownerId, [...(old.get(ownerId) ?? []), sha256])
   }
   for (const [ownerId, hashes] of old) {
     const kept = new Set((await store.db.run(findReferencedBlobs, { ownerId, blobs: hashes })).map(hex))
-    for (const sha256 of hashes) if (!kept.has(hex(sha256))) await blobs.delete(ownerId, sha256)
+    await blobs.delete(ownerId, ...hashes.filter((sha256) => !kept.has(hex(sha256))))
   }
 }
 

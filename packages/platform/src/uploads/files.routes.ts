@@ -19,7 +19,7 @@ export const fileRoutes: readonly Route[] = [
       scope: 'files:read',
       query: FileListQuery,
       success: { 200: listOf(MountFile) },
-      errors: ['integration_not_found', 'invalid_sandbox_file', 'invalid_cursor'],
+      errors: ['integration_not_found', 'invalid_sandbox_file', 'invalid_cursor', 'files_unavailable'],
     },
     list,
   ),
@@ -33,7 +33,7 @@ export const fileRoutes: readonly Route[] = [
       scope: 'files:read',
       query: FileQuery,
       success: { 200: { contentType: 'application/octet-stream', description: 'The content.' } },
-      errors: ['integration_not_found', 'invalid_sandbox_file', 'file_not_found'],
+      errors: ['integration_not_found', 'invalid_sandbox_file', 'file_not_found', 'files_unavailable'],
     },
     download,
   ),
@@ -47,7 +47,7 @@ export const fileRoutes: readonly Route[] = [
       scope: 'files:write',
       query: FileQuery,
       success: { 204: null },
-      errors: ['integration_not_found', 'invalid_sandbox_file'],
+      errors: ['integration_not_found', 'invalid_sandbox_file', 'files_unavailable'],
     },
     async (call) => {
       await deleteMountFile(mountOf(call), call.query.path)

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
-import { and, eq, sql } from 'drizzle-orm'
+import { and, eq, inArray, sql } from 'drizzle-orm'
 import { systemOperation, tenantOperation, type Tx } from '../db/operation.ts'
 import { mountUsage, uploads } from '../db/schema.ts'
 import { requireIntegration } from '../members/members.repo.ts'
@@ -114,19 +114,20 @@ export const openUpload = systemOperation(
 )
 
 /**
- * Notes that bytes arrived, from `offset` on.
+ * Notes that bytes arrived, from `offset` on. Of several requests with the same offset one counts.
  *
  * @throws ServiceError `upload_offset_mismatch`, `upload_too_large`, `upload_expired`
  */
 export const advanceUpload = tenantOperation(
   { source: import.meta.url, name: 'advanceUpload', lane: 'interactive' },
-  async (tx, args: UploadKey & { offset: number; bytes: number }): Promise<UploadView> => {
+  async (tx, args: UploadKey & { offset: number; bytes: number; part: string | null }): Promise<UploadView> => {
     const row = await requirePending(tx, args)
     if (row.receivedBytes !== args.offset) throw new ServiceError('upload_offset_mismatch')
     const receivedBytes = args.offset + args.bytes
     if (receivedBytes > row.declaredBytes) throw new ServiceError('upload_too_large')
-    await tx.update(uploads).set({ receivedBytes }).where(isUpload(args))
-    return uploadView({ ...row, receivedBytes })
+    const parts = args.part === null ? row.parts : [...row.parts, args.part]
+    await tx.update(uploads).set({ receivedBytes, parts }).where(isUpload(args))
+    return uploadView({ ...row, receivedBytes, parts })
   },
 )
 
@@ -160,18 +161,26 @@ async function requirePending(tx: Tx, key: UploadKey): Promise<UploadRow> {
   return row
 }
 
-/** Gives back the room of pending uploads whose hour is over, at most 500. The paths are those to clean up. */
+/** Pending uploads whose hour is over, at most 500: whatever there is of them can be removed. */
+export const listOverdueUploads = systemOperation(
+  { source: import.meta.url, name: 'listOverdueUploads', lane: 'maintenance' },
+  async (tx): Promise<UploadView[]> => {
+    const rows = await tx.select().from(uploads).where(isOverdue).orderBy(uploads.expiresAt).limit(500)
+    return rows.map(uploadView)
+  },
+)
+
+/** Gives back the room of overdue uploads. */
 export const expireUploads = systemOperation(
   { source: import.meta.url, name: 'expireUploads', lane: 'maintenance' },
-  async (tx): Promise<UploadView[]> => {
-    const due = sql`SELECT id FROM uploads WHERE state = 'pending' AND expires_at <= now()
-      ORDER BY expires_at LIMIT 500 FOR UPDATE SKIP LOCKED`
+  async (tx, uploadIds: readonly string[]): Promise<void> => {
     const expired = await tx
       .update(uploads)
       .set({ state: 'expired' })
-      .where(sql`${uploads.id} IN (${due})`)
+      .where(and(inArray(uploads.id, [...uploadIds]), isOverdue))
       .returning()
     for (const row of expired) await moveMountUsage(tx, row, { reserved: 0 - row.declaredBytes })
-    return expired.map(uploadView)
   },
 )
+
+const isOverdue = sql`${uploads.state} = 'pending' AND ${uploads.expiresAt} <= now()`

@@ -21,8 +21,7 @@ export async function listMountFiles(
 ): Promise<Page<MountFile>> {
   const mount = await openMount(mounted)
   const items: MountFile[] = []
-  for await (const file of mount.list(prefix)) {
-    if (after && file.path <= after[1]) continue
+  for await (const file of mount.list(prefix, after?.[1])) {
     if (items.length === limit) return { items, next: ['', items.at(-1)?.path ?? ''] }
     items.push(fileView(file))
   }

@@ -1,6 +1,6 @@
-import { and, eq, sql } from 'drizzle-orm'
-import { tenantOperation } from '../db/operation.ts'
-import { mountUsage, uploads } from '../db/schema.ts'
+import { and, eq, gt, sql } from 'drizzle-orm'
+import { systemOperation, tenantOperation } from '../db/operation.ts'
+import { integrations, mountUsage, uploads } from '../db/schema.ts'
 import { moveMountUsage } from './uploads.repo.ts'
 
 type Mount = { readonly ownerId: string; readonly integrationId: string }
@@ -16,6 +16,18 @@ export const getMountUsage = tenantOperation(
       .where(and(eq(mountUsage.integrationId, integrationId), eq(mountUsage.ownerId, ownerId)))
     return { usedBytes: row?.usedBytes ?? 0, reservedBytes: row?.reservedBytes ?? 0, fileCount: row?.fileCount ?? 0 }
   },
+)
+
+/** So many integrations, by their ids, from behind one of them: each may have a mount. */
+export const listMountOwners = systemOperation(
+  { source: import.meta.url, name: 'listMountOwners', lane: 'maintenance' },
+  async (tx, { after, limit }: { readonly after: string | null; readonly limit: number }): Promise<Mount[]> =>
+    tx
+      .select({ ownerId: integrations.ownerId, integrationId: integrations.id })
+      .from(integrations)
+      .where(gt(integrations.id, after ?? ''))
+      .orderBy(integrations.id)
+      .limit(limit),
 )
 
 /** Corrects the counters after the mount was measured: agents write there as well. */

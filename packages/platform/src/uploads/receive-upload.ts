@@ -9,6 +9,9 @@ export type Content = AsyncIterable<Uint8Array>
 /** What the address of an upload says. */
 export type UploadAddress = { readonly uploadId: string; readonly token: string | undefined }
 
+/** Each is a file of its own until the upload is complete. */
+const MAX_PARTS = 1_000
+
 /**
  * The upload that an address names, if the token is the right one.
  *
@@ -33,7 +36,7 @@ export function receiveWhole(platform: Platform, address: UploadAddress, content
  * Takes a part of the content, from where the last one ended. The last part makes the upload complete.
  *
  * @returns The bytes that are there now.
- * @throws ServiceError `upload_offset_mismatch` and what `receiveWhole` throws; the error of `content` when it broke off:
+ * @throws ServiceError `upload_offset_mismatch`, `upload_too_many_parts` and what `receiveWhole` throws; the error of `content` when it broke off:
  *   what came before is kept.
  */
 export function receivePart(
@@ -42,15 +45,16 @@ export function receivePart(
   { offset, content }: { readonly offset: number; readonly content: Content },
 ): Promise<number> {
   return whilePending(platform, address, async (upload) => {
-    const { uploadId, ownerId, declaredBytes, receivedBytes } = upload
-    if (offset !== receivedBytes) throw new ServiceError('upload_offset_mismatch')
+    const { uploadId, ownerId, declaredBytes } = upload
+    if (offset !== upload.receivedBytes) throw new ServiceError('upload_offset_mismatch')
+    if (upload.parts.length >= MAX_PARTS) throw new ServiceError('upload_too_many_parts')
     const { staged, store } = platform
-    const { bytes, brokenOff } = await staged.append(uploadId, content, { offset, maxBytes: declaredBytes })
-    await store.db.run(advanceUpload, { ownerId, uploadId, offset, bytes })
+    const { part, bytes, brokenOff } = await staged.append(uploadId, content, declaredBytes - offset)
+    const advanced = await store.db.run(advanceUpload, { ownerId, uploadId, offset, bytes, part })
     if (brokenOff) throw brokenOff
-    const received = offset + bytes
-    if (received === declaredBytes) await complete(platform, upload, staged.read(uploadId, received))
-    return received
+    const { receivedBytes, parts } = advanced
+    if (receivedBytes === declaredBytes) await complete(platform, advanced, staged.read(uploadId, parts))
+    return receivedBytes
   })
 }
 
@@ -80,7 +84,7 @@ async function complete(
   const hash = new Uint8Array(Buffer.from(stored.sha256, 'hex'))
   try {
     const ready = await store.db.run(completeUpload, { ownerId, uploadId, bytes, sha256: hash })
-    await staged.discard(uploadId)
+    await staged.discard(uploadId, ready.parts)
     return storedView(ready)
   } catch (error) {
     if (error instanceof ServiceError && error.status < 500) await mount.delete(path)

@@ -15,6 +15,8 @@ export type UploadView = {
   readonly path: string
   readonly declaredBytes: number
   readonly receivedBytes: number
+  /** What it was received in; empty when the content came at once. */
+  readonly parts: readonly string[]
   /** Lower-case hexadecimal; what was announced, then what was stored. */
   readonly sha256: string | null
   readonly contentType: string | null
@@ -51,6 +53,7 @@ export function uploadView(row: UploadRow): UploadView {
     path: row.path,
     declaredBytes: row.declaredBytes,
     receivedBytes: row.receivedBytes,
+    parts: row.parts,
     sha256: row.sha256 ? Buffer.from(row.sha256).toString('hex') : null,
     contentType: row.contentType,
     status: row.state,

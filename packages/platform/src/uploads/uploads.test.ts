@@ -3,7 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { newId } from '../ids.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
-import { advanceUpload, completeUpload, expireUploads, openUpload, reserveUpload } from './manage-uploads.ts'
+import {
+  advanceUpload,
+  completeUpload,
+  expireUploads,
+  listOverdueUploads,
+  openUpload,
+  reserveUpload,
+} from './manage-uploads.ts'
 import { getMountUsage, noteFileDeleted, setMountUsage } from './mount-usage.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
@@ -44,9 +51,13 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
 
     const { ownerId, uploadId } = await platform.db.run(openUpload, { uploadId: upload.uploadId, tokenHash })
     const key = { ownerId, uploadId }
-    expect(await platform.db.run(advanceUpload, { ...key, offset: 0, bytes: 6 })).toMatchObject({ receivedBytes: 6 })
-    expect(await codeOf(platform.db.run(advanceUpload, { ...key, offset: 0, bytes: 1 }))).toBe('upload_offset_mismatch')
-    expect(await codeOf(platform.db.run(advanceUpload, { ...key, offset: 6, bytes: 5 }))).toBe('upload_too_large')
+    const advance = (offset: number, bytes: number, part: string | null) =>
+      platform.db.run(advanceUpload, { ...key, offset, bytes, part })
+    expect(await advance(0, 6, 'a')).toMatchObject({ receivedBytes: 6, parts: ['a'] })
+    expect(await codeOf(advance(0, 1, 'b'))).toBe('upload_offset_mismatch')
+    expect(await codeOf(advance(6, 5, 'b'))).toBe('upload_too_large')
+    expect(await advance(6, 0, null)).toMatchObject({ receivedBytes: 6, parts: ['a'] })
+    expect(await advance(6, 2, 'c')).toMatchObject({ receivedBytes: 8, parts: ['a', 'c'] })
     const complete = () => platform.db.run(completeUpload, { ...key, bytes: 8, sha256: tokenHash })
     expect(await complete()).toMatchObject({ status: 'ready', receivedBytes: 8 })
     expect(await complete()).toMatchObject({ status: 'ready' })
@@ -75,6 +86,18 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     const stranger = await platform.addTenant()
     const foreign = { ownerId: stranger.ownerId, uploadId, bytes: 1, sha256: tokenHash }
     expect(await codeOf(platform.db.run(completeUpload, foreign))).toBe('upload_expired')
+  })
+
+  test('of two requests that go on from the same offset one counts', async () => {
+    const tenant = await platform.addTenant()
+    const { uploadId } = await reserve(tenant, 10)
+    const advance = (part: string) =>
+      platform.db.run(advanceUpload, { ownerId: tenant.ownerId, uploadId, offset: 0, bytes: 4, part })
+    expect((await Promise.all([codeOf(advance('a')), codeOf(advance('b'))])).toSorted()).toEqual([
+      'fine',
+      'upload_offset_mismatch',
+    ])
+    expect((await platform.db.run(openUpload, { uploadId, tokenHash })).parts).toHaveLength(1)
   })
 
   test('of 20 that want the room of 5, five get it', async () => {
@@ -108,8 +131,10 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     const fresh = await reserve(tenant, 5)
     await platform.rows(`UPDATE uploads SET expires_at = now() - interval '1 second' WHERE id = '${uploadId}'`)
     expect(await codeOf(platform.db.run(openUpload, { uploadId, tokenHash }))).toBe('upload_expired')
-    expect((await platform.db.run(expireUploads, undefined)).map((upload) => upload.uploadId)).toEqual([uploadId])
-    expect(await platform.db.run(expireUploads, undefined)).toEqual([])
+    const overdue = async () => (await platform.db.run(listOverdueUploads, undefined)).map((upload) => upload.uploadId)
+    expect(await overdue()).toEqual([uploadId])
+    for (const _ of ['once', 'again']) await platform.db.run(expireUploads, [uploadId, fresh.uploadId])
+    expect(await overdue()).toEqual([])
     expect(await usage(tenant)).toMatchObject({ reservedBytes: 5 })
     const late = { ownerId: tenant.ownerId, uploadId, bytes: 1, sha256: tokenHash }
     expect(await codeOf(platform.db.run(completeUpload, late))).toBe('upload_expired')

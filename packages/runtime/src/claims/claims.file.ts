@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { link, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { link, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeFolder } from '@bureau/framework'
 import { claimDigest, type Claims } from './claims.ts'
 
 /** Expired files are looked for after so many claims. */
@@ -22,7 +23,7 @@ export class FileClaims implements Claims {
   }
 
   async claim(id: string, until: number): Promise<boolean> {
-    await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+    makeFolder(this.#directory)
     if (++this.#sinceSweep > CLAIMS_PER_SWEEP) await this.#sweep()
     const temporary = join(this.#directory, randomUUID())
     try {

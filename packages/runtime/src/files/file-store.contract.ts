@@ -12,9 +12,9 @@ async function contentOf(store: FileStore, name: string): Promise<string | undef
   return opened && text(opened.stream)
 }
 
-async function namesIn(store: FileStore, prefix?: string): Promise<string[]> {
+async function namesIn(store: FileStore, prefix?: string, after?: string): Promise<string[]> {
   const files: StoredFile[] = []
-  for await (const file of store.list(prefix)) files.push(file)
+  for await (const file of store.list(prefix, after)) files.push(file)
   return files.map(({ name }) => name)
 }
 
@@ -96,6 +96,10 @@ function describeContents(open: () => Promise<FileStore>): void {
     await store.delete('a')
     expect(await store.stat('a/b')).toBeUndefined()
     expect(await namesIn(store)).toEqual(['a/c'])
+    await store.put('a/d', chunks('y'), LIMIT)
+    await store.delete('a/c', 'never/there', 'a/d')
+    await store.delete()
+    expect(await namesIn(store)).toEqual([])
   })
 
   test('lists files by prefix, sorted by name', async () => {
@@ -107,6 +111,8 @@ function describeContents(open: () => Promise<FileStore>): void {
     expect(await namesIn(store, 'uploads/x')).toEqual(['uploads/x/1'])
     expect(await namesIn(store, 'uplo')).toEqual(['uploads/x/1', 'uploads/y/2'])
     expect(await namesIn(store, 'none')).toEqual([])
+    expect(await namesIn(store, '', 'a/1')).toEqual(['a/b/2', 'b', 'uploads/x/1', 'uploads/y/2', 'é'])
+    expect(await namesIn(store, 'uploads/', 'uploads/x/1')).toEqual(['uploads/y/2'])
     for await (const file of store.list('é')) expect(file).toMatchObject({ sizeBytes: 2 })
   })
 

@@ -18,7 +18,7 @@ import { text } from 'node:stream/consumers'
 import { ConfigError } from '@bureau/protocol'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { describeFileStore } from './file-store.contract.ts'
-import { openLocalFileStore, type LocalFileStore } from './file-store.local.ts'
+import { localFileStores, openLocalFileStore, type LocalFileStore } from './file-store.local.ts'
 
 let root: string
 let mount: string
@@ -66,12 +66,12 @@ describe('LocalFileStore', () => {
     expect(await readdir(staging)).toEqual([])
   })
 
-  test('removes what a crash left there more than a day ago', async () => {
+  test('removes what a crash left there before a moment', async () => {
     await mkdir(staging, { recursive: true })
     for (const name of ['old.part', 'new.part', 'old.txt']) await writeFile(join(staging, name), 'x')
     const twoDaysAgo = new Date(Date.now() - 2 * 24 * 60 * 60 * 1000)
     for (const name of ['old.part', 'old.txt']) await utimes(join(staging, name), twoDaysAgo, twoDaysAgo)
-    await openStore()
+    await localFileStores(root).removeLeftovers(Date.now() - 24 * 60 * 60 * 1000)
     expect((await readdir(staging)).toSorted()).toEqual(['new.part', 'old.txt'])
   })
 

@@ -1,13 +1,15 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { Dirent } from 'node:fs'
-import { lstat, mkdir, open, readdir, realpath, rename, rm, stat, unlink } from 'node:fs/promises'
+import { lstat, open, readdir, realpath, rename, rm, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, join, sep } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { makeFolder } from '@bureau/framework'
 import { ConfigError, ServiceError } from '@bureau/protocol'
-import { abortable } from './abortable.ts'
+import { CheckedBody } from './checked-body.ts'
 import { isFileName, requireFileName } from './file-name.ts'
 import type { FileStore, OpenedFile, PutOptions, StoredFile } from './file-store.ts'
+import type { FileStores } from './file-stores.ts'
 import { HeldDirectory, ignore } from './held-directory.ts'
 import { openRegularFile, UnsafeFileError } from './open-regular-file.ts'
 
@@ -20,16 +22,24 @@ type LocalFileStoreOptions = {
   readonly descriptors?: string | null
 }
 
-const STAGED_FILE_LIFETIME_MS = 24 * 60 * 60 * 1000
+/** The stores of a folder: each area is a folder in it, beside `staging`. */
+export function localFileStores(folder: string): FileStores {
+  const stagingDirectory = join(folder, 'staging')
+  return {
+    open: (area) => openLocalFileStore({ directory: join(folder, area), stagingDirectory }),
+    removeLeftovers: (before) => removeStagedFiles(stagingDirectory, before),
+    close: () => {},
+  }
+}
 
 /**
- * Opens a store on a local disk and removes what a crash left in the staging directory more than a day ago.
+ * Opens a store on a local disk.
  *
  * @throws ConfigError when the two directories do not fit together.
  */
 export async function openLocalFileStore(options: LocalFileStoreOptions): Promise<LocalFileStore> {
-  await mkdir(options.directory, { recursive: true, mode: 0o700 })
-  await mkdir(options.stagingDirectory, { recursive: true, mode: 0o700 })
+  makeFolder(options.directory)
+  makeFolder(options.stagingDirectory)
   const directory = await realpath(options.directory)
   const stagingDirectory = await realpath(options.stagingDirectory)
   if (`${stagingDirectory}${sep}`.startsWith(`${directory}${sep}`)) {
@@ -38,7 +48,6 @@ export async function openLocalFileStore(options: LocalFileStoreOptions): Promis
   if ((await stat(directory)).dev !== (await stat(stagingDirectory)).dev) {
     throw new ConfigError(`The staging directory ${stagingDirectory} must be on the file system of ${directory}.`)
   }
-  await removeLeftovers(stagingDirectory, Date.now() - STAGED_FILE_LIFETIME_MS)
   return new LocalFileStore({ ...options, directory, stagingDirectory })
 }
 
@@ -63,13 +72,12 @@ export class LocalFileStore implements FileStore {
     requireFileName(name)
     const path = join(this.#options.stagingDirectory, `${randomUUID()}.part`)
     try {
-      const { sizeBytes, sha256 } = await stage(path, body, options)
-      if (options.sha256 !== undefined && options.sha256.toLowerCase() !== sha256) {
-        throw new ServiceError('checksum_mismatch')
-      }
+      const checked = new CheckedBody(body, options)
+      const file = await open(path, 'wx', 0o600)
+      await pipeline(checked, file.createWriteStream({ flush: true }))
       const { mtimeMs } = await stat(path)
       await this.#publish(path, name)
-      return { name, sizeBytes, sha256, modifiedAt: Math.trunc(mtimeMs) }
+      return { name, sizeBytes: checked.sizeBytes, sha256: checked.sha256, modifiedAt: Math.trunc(mtimeMs) }
     } catch (error) {
       await rm(path, { force: true })
       throw error
@@ -91,16 +99,24 @@ export class LocalFileStore implements FileStore {
     return opened?.file
   }
 
-  async delete(name: string): Promise<void> {
-    requireFileName(name)
+  async delete(...names: readonly string[]): Promise<void> {
+    names.forEach(requireFileName)
+    for (const name of names) await this.#delete(name)
+  }
+
+  async #delete(name: string): Promise<void> {
     await using parent = await this.#openDirectory(parentsOf(name))
     if (!parent || (await parent.isDirectory(basename(name)))) return
     await unlink(parent.at(basename(name))).catch(ignore('ENOENT'))
   }
 
-  async *list(prefix = ''): AsyncGenerator<StoredFile> {
+  async *list(prefix = '', after = ''): AsyncGenerator<StoredFile> {
     await using root = await this.#openDirectory([])
-    if (root) yield* listDirectory(root, '', prefix)
+    if (!root) return
+    const last = Buffer.from(after)
+    for await (const file of listDirectory(root, '', prefix)) {
+      if (Buffer.compare(Buffer.from(file.name), last) > 0) yield file
+    }
   }
 
   async #openFile(name: string) {
@@ -143,27 +159,6 @@ function parentsOf(name: string): string[] {
   return dirname(name) === '.' ? [] : dirname(name).split('/')
 }
 
-/** Writes the body to a new file and through to the disk. */
-async function stage(
-  path: string,
-  body: AsyncIterable<Uint8Array>,
-  { maxBytes, signal }: PutOptions,
-): Promise<{ sizeBytes: number; sha256: string }> {
-  const hash = createHash('sha256')
-  let sizeBytes = 0
-  const counted = async function* (): AsyncGenerator<Uint8Array> {
-    for await (const chunk of abortable(body, signal)) {
-      sizeBytes += chunk.byteLength
-      if (sizeBytes > maxBytes) throw new ServiceError('file_too_large')
-      hash.update(chunk)
-      yield chunk
-    }
-  }
-  const file = await open(path, 'wx', 0o600)
-  await pipeline(counted, file.createWriteStream({ flush: true }))
-  return { sizeBytes, sha256: hash.digest('hex') }
-}
-
 async function* listDirectory(directory: HeldDirectory, path: string, prefix: string): AsyncGenerator<StoredFile> {
   const entries = await readdir(directory.at('.'), { withFileTypes: true })
   for (const entry of entries.toSorted(byStoredName)) {
@@ -186,8 +181,8 @@ function byStoredName(a: Dirent, b: Dirent): number {
   return Buffer.compare(Buffer.from(left ?? ''), Buffer.from(right ?? ''))
 }
 
-async function removeLeftovers(directory: string, before: number): Promise<void> {
-  for (const entry of await readdir(directory)) {
+async function removeStagedFiles(directory: string, before: number): Promise<void> {
+  for (const entry of (await readdir(directory).catch(ignore('ENOENT'))) ?? []) {
     const path = join(directory, entry)
     const stats = entry.endsWith('.part') ? await lstat(path).catch(ignore('ENOENT')) : undefined
     if (stats && stats.mtimeMs < before) await rm(path, { force: true })

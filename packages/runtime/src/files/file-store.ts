@@ -26,6 +26,7 @@ export type PutOptions = {
 /**
  * Files by name, e.g. the mount of an agency.
  *
+ * A store that cannot be reached throws ServiceError `files_unavailable`, from every method and from streams.
  * Every method throws `ServiceError` `invalid_file_name` for names that `isFileName` refuses, so no name can leave the
  * store. Contents are streams and are never held in memory as a whole.
  */
@@ -36,7 +37,7 @@ export interface FileStore {
    * Resolves when the content is safely stored. Reads no more of `body` than is needed to know that it is too large.
    *
    * @throws ServiceError `file_too_large`, `checksum_mismatch`, or `invalid_file_name` where something that is not a file
-   * is in the way; the error of `body`; the reason of `signal`.
+   * is in the way, or the name is too long for the store; the error of `body`; the reason of `signal`.
    */
   put(name: string, body: AsyncIterable<Uint8Array>, options: PutOptions): Promise<StoredFile & { sha256: string }>
 
@@ -45,9 +46,13 @@ export interface FileStore {
 
   stat(name: string): Promise<StoredFile | undefined>
 
-  /** Deletes a file. Deleting a file that does not exist succeeds. */
-  delete(name: string): Promise<void>
+  /** Deletes files. Deleting a file that does not exist succeeds. */
+  delete(...names: readonly string[]): Promise<void>
 
-  /** Yields the files whose names begin with `prefix` (every file when omitted), sorted by name. */
-  list(prefix?: string): AsyncIterable<StoredFile>
+  /**
+   * Yields the files whose names begin with `prefix` (every file when omitted), sorted by the bytes of their names.
+   *
+   * @param after - Only files behind this name.
+   */
+  list(prefix?: string, after?: string): AsyncIterable<StoredFile>
 }

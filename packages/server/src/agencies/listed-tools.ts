@@ -7,6 +7,7 @@ import {
   createRunContext,
   type McpConnections,
   serverTools,
+  SharedState,
 } from '@bureau/framework'
 import { NO_USAGE } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
@@ -30,7 +31,8 @@ export async function listedTools(agency: Agency, servers: ToolServers): Promise
 async function toolsOf(agency: Agency, agent: Agent, { mcp, log }: ToolServers): Promise<AgentTool[]> {
   const { signal } = new AbortController()
   const userContext = { ...agency.userContext }
-  const context: AgencyContext = { runId: '', agent: agent.name, userContext, signal, emit: () => {} }
+  const sharedState = new SharedState()
+  const context: AgencyContext = { runId: '', agent: agent.name, userContext, sharedState, signal, emit: () => {} }
   const runContext = createRunContext(context, () => NO_USAGE)
   const listed = agent.mcpServers.map(async (server) => {
     const list = async (): Promise<AgentTool[]> => {

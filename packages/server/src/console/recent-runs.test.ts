@@ -22,7 +22,8 @@ function pairAgency(): { pair: Agency } {
 
 describe('GET /console/runs', () => {
   test('200 lists what runs have done, newest first, whichever route began them', async () => {
-    const server = await startTestServer({ agencies: soloAgency() })
+    const agencies = soloAgency()
+    const server = await startTestServer({ agencies })
     server.provider.script([text('One.'), text('Two.')])
     await server.post('/solo/get_response', { message: 'first' })
     await (await server.stream('/solo/get_response_stream', { message: 'second' })).all()
@@ -32,7 +33,13 @@ describe('GET /console/runs', () => {
     expect([status, headers.get('cache-control')]).toEqual([200, 'no-store'])
     expect(body.runs).toMatchObject([
       { message: 'second', agency: 'solo', agent: 'Solo', status: 'completed', model_calls: 1, tool_calls: 0 },
-      { message: 'first', error: null, failure: null, usage: { request_count: 1 } },
+      {
+        message: 'first',
+        agency_version: agencies.solo.version,
+        error: null,
+        failure: null,
+        usage: { request_count: 1 },
+      },
     ])
   })
 

@@ -32,7 +32,7 @@ export class RecentRuns {
   }
 
   /** Records the run that is about to begin. */
-  record(asked: Pick<StartRun, 'agencyName' | 'input' | 'userId'>): Recording {
+  record(asked: Pick<StartRun, 'agency' | 'agencyName' | 'input' | 'userId'>): Recording {
     let recorded: RecordedRun | undefined
     const observer = (step: Parameters<RunObserver>[0]): RunSpan => {
       recorded = new RecordedRun(step, asked, { showsPrompts: this.#showsPrompts, onGrown: (by) => this.#grow(by) })

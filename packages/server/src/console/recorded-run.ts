@@ -9,7 +9,7 @@ const MAX_LENGTH = 524_288
 const MAX_TEXT_LENGTH = 16_384
 const PREVIEW_LENGTH = 200
 
-type Asked = Pick<StartRun, 'agencyName' | 'input' | 'userId'>
+type Asked = Pick<StartRun, 'agency' | 'agencyName' | 'input' | 'userId'>
 type Root = Parameters<RunObserver>[0]
 type PartOfRun = Exclude<RunStep, { kind: 'run' }>
 type Step = { -readonly [Member in keyof RecentRunStep]: RecentRunStep[Member] }
@@ -30,12 +30,13 @@ export class RecordedRun {
   #stopped = false
 
   constructor(root: Root, asked: Asked, options: RecordedRunOptions) {
-    const { input, agencyName, userId = null } = asked
+    const { input, agency, agencyName, userId = null } = asked
     this.#options = options
     this.#request = this.#requestOf(input)
     this.#summary = {
       run_id: root.runId,
       agency: agencyName,
+      agency_version: agency.version,
       agent: root.agent,
       user_id: userId,
       status: 'running',

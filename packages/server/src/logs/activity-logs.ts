@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { lstat, open, readdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { makeFolder } from '@bureau/framework'
 
 const FLUSH_MS = 100
 const MAX_PENDING_BYTES = 8_388_608
@@ -48,7 +49,7 @@ export class ActivityLogs {
     onError: (error: unknown) => void,
     limits: ActivityLogLimits = LIMITS,
   ): Promise<ActivityLogs> {
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    makeFolder(directory)
     return new ActivityLogs({ directory, onError, limits, files: await filesIn(directory) })
   }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Agency, AgencyContext, RunEnvironment } from '@bureau/framework'
+import { type Agency, type AgencyContext, type RunEnvironment, SharedState } from '@bureau/framework'
 import type { RealtimeSession, RealtimeSessionConfig } from '@openai/agents-realtime'
 import { WebSocket } from 'ws'
 import type { RealtimeSdk } from './load-realtime-sdk.ts'
@@ -40,7 +40,9 @@ export class VoiceSession {
     const agent = realtimeEntryAgent(agency, { sdk, environment, signal })
     const transport = createTransport(sdk, settings, (headers) => this.#openSocket(headers))
     // The SDK copies the members of the context, so they must be the object's own.
-    const context = { runId: randomUUID(), agent: agent.name, userContext: { ...agency.userContext }, signal, ...told }
+    const userContext = { ...agency.userContext }
+    const sharedState = new SharedState()
+    const context = { runId: randomUUID(), agent: agent.name, userContext, sharedState, signal, ...told }
     this.session = new sdk.RealtimeSession<AgencyContext>(agent, {
       transport,
       apiKey: settings.apiKey ?? '',

@@ -6,6 +6,7 @@ import {
   createRunContext,
   limitedText,
   MAX_OUTPUT_CHARACTERS,
+  SharedState,
   TOOL_FAILURE,
   ToolInputError,
 } from '@bureau/framework'
@@ -39,7 +40,8 @@ export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
       } catch (error) {
         if (error instanceof InvalidBody) throw error
         request.log.warn({ err: error, tool: tool.name }, 'tool failed')
-        return reply.code(500).send({ Error: failureOf(tool, error), error: failureOf(tool, error) })
+        const sentence = failureOf(tool, error)
+        return reply.code(500).send({ Error: sentence, error: sentence, code: 'tool_failed' })
       }
     })
   })
@@ -74,8 +76,14 @@ function failureOf({ name }: FunctionTool, error: unknown): string {
   return error instanceof ToolFailure ? error.message : `The tool "${name}" failed.`
 }
 
-/** @throws InvalidBody @throws ToolFailure @throws What the tool throws. */
-function servedCall(tool: FunctionTool): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
+/**
+ * What calls a tool outside any run, with the members of a request's body as its input.
+ *
+ * @throws InvalidBody @throws ToolFailure @throws What the tool throws.
+ */
+export function servedCall(
+  tool: FunctionTool,
+): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
   const call = callOf(tool)
   return (body, userContext) => {
     const input = lenientInput(toolInputOf(body), tool.parameters)
@@ -105,7 +113,7 @@ function sdkCallOf(tool: FunctionTool): ToolCall {
     check(input)
     return requireSuccess(
       await tool.invoke(
-        createRunContext(OUTSIDE_A_RUN, () => NO_USAGE),
+        createRunContext(outsideARun(), () => NO_USAGE),
         JSON.stringify(input),
       ),
     )
@@ -125,12 +133,9 @@ async function withinTime(call: () => Promise<unknown>, { name, timeoutMs }: Fun
 }
 
 /** What a tool sees as its run when it is called on its own. */
-const OUTSIDE_A_RUN: AgencyContext = {
-  runId: '',
-  agent: '',
-  userContext: {},
-  signal: new AbortController().signal,
-  emit: () => {},
+function outsideARun(): AgencyContext {
+  const { signal } = new AbortController()
+  return { runId: '', agent: '', userContext: {}, sharedState: new SharedState(), signal, emit: () => {} }
 }
 
 /** Why a tool has failed, in a message that is fit for the caller. */

@@ -49,6 +49,7 @@ async function reserve(inserting: Promise<Inserted>, reservation: NewReservation
 /** What a run has before anything has happened to it. */
 const UNTOUCHED = {
   state: 'reserved',
+  agencyVersion: null,
   cancelMode: null,
   cancelRequestedAt: null,
   errorCode: null,

@@ -75,13 +75,14 @@ export async function executeRun(run: ActiveRun, options: ExecuteOptions): Promi
 /** Says that the run is running, however often the database has to be asked. */
 async function begin(
   run: ActiveRun,
-  { store, log }: ExecuteOptions,
+  { store, agencies, log }: ExecuteOptions,
 ): Promise<StartOutcome | { readonly outcome: 'broken' }> {
-  const { ownerId, runId, bootId } = run.reserved
+  const { ownerId, runId, bootId, settings } = run.reserved
+  const agencyVersion = agencies.get(settings.agencyId)?.version ?? null
   while (!run.fenced) {
     try {
       const dataKey = await store.dataKeys.of(ownerId)
-      return await store.db.run(startRun, { ownerId, runId, bootId, dataKey })
+      return await store.db.run(startRun, { ownerId, runId, bootId, agencyVersion, dataKey })
     } catch (error) {
       if (!isPassing(error)) {
         log.error({ err: error, runId }, 'a run could not be started')
@@ -184,7 +185,7 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     control: run.control,
     approvals: { lifeMs: options.approvalMs },
     // Agents of an integration without files need no tools for them.
-    tools: (await options.mounts.isEmpty({ ownerId, integrationId: context.integrationId })) ? [] : mountTools(mount),
+    tools: context.hasFiles || context.input.sandboxFiles.length > 0 ? mountTools(mount) : [],
     maxTurns: settings.maxTurns,
     timeoutMs: resume ? Math.max(1, context.remainingMs) : settings.runTimeoutSeconds * 1_000,
     onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),

@@ -24,6 +24,8 @@ export type RunContext = {
   /** Whose tokens protected tool servers get. */
   readonly userId: string
   readonly input: RunInputRecord
+  /** Whether there was anything in the mount of the integration, by its counters. */
+  readonly hasFiles: boolean
   readonly userContext: Readonly<Record<string, unknown>> | null
   /** What the request brought besides a message. */
   readonly given: GivenInput | undefined
@@ -73,11 +75,16 @@ export const contextColumns = {
       SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
       ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest) measured
     WHERE bytes <= ${sql.raw(String(HISTORY_BYTES))} OR run_id = runs.id)`,
+  hasFiles: sql<boolean>`EXISTS (SELECT 1 FROM mount_usage u WHERE u.integration_id = runs.integration_id AND u.file_count > 0)`,
   hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
 }
 
-type ContextRow = Pick<RunRow, Exclude<keyof typeof contextColumns, 'messages' | 'hasAttachments' | 'remainingMs'>> & {
+type ContextRow = Pick<
+  RunRow,
+  Exclude<keyof typeof contextColumns, 'messages' | 'hasFiles' | 'hasAttachments' | 'remainingMs'>
+> & {
   readonly messages: readonly StoredMessage[]
+  readonly hasFiles: boolean
   readonly hasAttachments: boolean
   readonly remainingMs: number
 }
@@ -98,11 +105,12 @@ export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Arra
     ...message,
     attachments: (bySeq.get(message.seq) ?? []).map((row) => contextAttachment(row, dataKey)),
   }))
-  const { id: runId, chatId, integrationId, agent, input, remainingMs } = run
+  const { id: runId, chatId, integrationId, agent, input, hasFiles, remainingMs } = run
   const userId = signInUserOf(run)
   const { userContext, given } = openContext(run, dataKey)
   const recorded = run.attempt > 1 ? await readRecordedRun(tx, { ownerId: run.ownerId, runId }) : null
-  return { runId, chatId, integrationId, agent, userId, input, userContext, given, history, remainingMs, recorded }
+  const known = { runId, chatId, integrationId, agent, userId, input, hasFiles, remainingMs }
+  return { ...known, userContext, given, history, recorded }
 }
 
 /** The messages from the first one of a user: what is left of a turn whose beginning is missing may be an output without its call. */

@@ -15,6 +15,12 @@ export type StartOutcome =
   | { readonly outcome: 'started'; readonly context: RunContext }
   | { readonly outcome: 'cancel_requested' | 'fenced' }
 
+type StartRun = RunWriter & {
+  /** Null: this process does not have the agency. */
+  readonly agencyVersion: string | null
+  readonly dataKey: Uint8Array
+}
+
 /**
  * Marks a reserved run as running and reads what its runner needs to know.
  *
@@ -22,19 +28,19 @@ export type StartOutcome =
  */
 export const startRun = tenantOperation(
   { source: import.meta.url, name: 'startRun', lane: 'run' },
-  async (tx, { ownerId, runId, bootId, dataKey }: RunWriter & { dataKey: Uint8Array }): Promise<StartOutcome> => {
-    const [started] = await updateStarted(tx, { ownerId, runId, bootId })
+  async (tx, { ownerId, runId, bootId, agencyVersion, dataKey }: StartRun): Promise<StartOutcome> => {
+    const [started] = await updateStarted(tx, { ownerId, runId, bootId, agencyVersion })
     if (started) return { outcome: 'started', context: await readRunContext(tx, started, dataKey) }
     const run = await findRun(tx, { ownerId, runId })
     return { outcome: run?.bootId === bootId && isActive(run) ? 'cancel_requested' : 'fenced' }
   },
 )
 
-const updateStarted = prepared((tx, { ownerId, runId, bootId }: RunWriter) => {
+const updateStarted = prepared((tx, { ownerId, runId, bootId, agencyVersion }: Omit<StartRun, 'dataKey'>) => {
   const isStartable = sql`${runs.state} IN ('reserved','running') AND ${runs.cancelRequestedAt} IS NULL`
   return tx
     .update(runs)
-    .set({ state: 'running', startedAt: sql`coalesce(${runs.startedAt}, now())` })
+    .set({ state: 'running', agencyVersion, startedAt: sql`coalesce(${runs.startedAt}, now())` })
     .where(and(isRun({ ownerId, runId }), eq(runs.bootId, bootId), isStartable))
     .returning(contextColumns)
 })

@@ -90,6 +90,32 @@ describe('a call that needs an approval', () => {
     expect(server.provider.rejected).toEqual([])
   })
 
+  test.each([
+    ['approved', { status: 'resolved' as const, payload: { approved: true } }, '{"approved":true}', 'paid 250 back'],
+    [
+      'cancelled',
+      { status: 'cancelled' as const },
+      '{"status":"cancelled"}',
+      expect.stringMatching(/^Not carried out/),
+    ],
+  ])(
+    '%s, and CopilotKit has written the decision into the thread as a result: the result takes its place',
+    async (...given) => {
+      const [, answer, written, content] = given
+      const { refund } = refunds()
+      const server = await open(soloAgency({ tools: [refund] }), [call(250), text('Done.')])
+      const agent = aguiAgent({ server })
+      const [{ id: interruptId }] = interruptsOf((await say(agent, 'Refund it.')).events)
+
+      agent.addMessage({ id: 'decision', role: 'tool', toolCallId: 'call_r', content: written })
+      const { messages } = await say(agent, null, { resume: [{ interruptId, ...answer }] })
+
+      expect(messages.filter(({ role }) => role === 'tool')).toMatchObject([{ id: 'call_r', content }])
+      expect(messages.at(-1)).toMatchObject({ content: 'Done.' })
+      expect(server.provider.rejected).toEqual([])
+    },
+  )
+
   test('changed arguments, a refusal in the payload, and a cancelled interrupt', async () => {
     const { refund, calls } = refunds()
     const server = await open(soloAgency({ tools: [refund] }), [])

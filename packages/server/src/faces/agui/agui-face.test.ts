@@ -240,7 +240,7 @@ describe('what the agent is asked', () => {
     expect(input.map(({ type, role }) => type ?? role)).toEqual(['message', 'function_call', 'function_call_output'])
   })
 
-  test('instructions, user context and client config reach the run; state and context do not', async () => {
+  test('instructions, user context and client config reach the run', async () => {
     const seen: unknown[] = []
     const peek = tool({
       name: 'peek',
@@ -259,8 +259,6 @@ describe('what the agent is asked', () => {
           userContext: { plan: 'gold' },
           client_config: { model: 'gpt-other' },
           state: { secretState: 1 },
-          tools: [{ name: 'frontend', description: 'In the page.', parameters: {} }],
-          context: [{ description: 'page', value: 'secretContext' }],
         }),
       )
     ).all()
@@ -269,13 +267,14 @@ describe('what the agent is asked', () => {
     expect(seen).toEqual(['gold'])
     expect(body['instructions']).toContain('Answer in French.')
     expect(body['model']).toBe('gpt-other')
-    expect(JSON.stringify(body)).not.toMatch(/secretState|secretContext/)
+    expect(JSON.stringify(body)).not.toContain('secretState')
   })
 
   test.each([
+    { name: 'a part without its source', fields: { messages: [user('u1', [{ type: 'image' }])] } },
     { name: 'neither messages nor history', fields: { messages: [] } },
     { name: 'an empty message', fields: { messages: [user('u1', '')] } },
-    { name: 'a part that cannot be used', fields: { messages: [user('u1', [{ type: 'hologram' }])] } },
+    { name: 'nothing but a part that cannot be used', fields: { messages: [user('u1', [{ type: 'hologram' }])] } },
     {
       name: 'a binary part with nothing in it',
       fields: { messages: [user('u1', [{ type: 'binary', mimeType: 'image/png' }])] },
@@ -507,6 +506,24 @@ describe('what the official client sees', () => {
     expect(events.filter(({ event }) => event?.name === 'handoff_occured')).toHaveLength(1)
     expect(messages.at(-1)).toMatchObject({ role: 'assistant', content: 'Billing here.' })
     await say(agent, 'hello?')
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('after a handoff, the agent who has answered goes on with the next message, until it hands over itself', async () => {
+    const agents = ['Desk', 'Billing', 'Refunds'].map(
+      (name) => new Agent({ name, instructions: name, model: 'gpt-test' }),
+    )
+    const [desk, billing, refunds] = agents as [Agent, Agent, Agent]
+    const flows = [[desk, billing, 'handoff'] as const, [billing, refunds, 'handoff'] as const]
+    const server = await startAguiServer({ agencies: { solo: new Agency({ entryPoint: desk, flows }) } })
+    server.provider.script([text('Hello.'), toolCall('transfer_to_Billing'), text('Hello.'), text('Hello.')])
+    server.provider.script([toolCall('transfer_to_Refunds'), text('Hello.'), text('Hello.')])
+    const agent = aguiAgent({ server })
+
+    for (const message of ['hi', 'my bill', 'hi', 'a refund', 'hi']) await say(agent, message)
+
+    const asked = server.provider.modelRequests.map(({ body }) => body['instructions'])
+    expect(asked).toEqual(['Desk', 'Desk', 'Billing', 'Billing', 'Billing', 'Refunds', 'Refunds'])
     expect(server.provider.rejected).toEqual([])
   })
 

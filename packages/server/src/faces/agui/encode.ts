@@ -4,27 +4,35 @@ import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByMode
 import { type AguiRun, knowsAll } from './read-request.ts'
 import { frame } from './frame.ts'
 import { ItemEvents } from './item-events.ts'
+import { StateEvents } from './state-events.ts'
 
 /** AG-UI 1.0 events, legal for the protocol's own client. */
 export function aguiEncoder(run: AguiRun): EncodeEvent {
   const items = new ItemEvents(run)
+  const state = new StateEvents(run.state)
   const interrupts: Interrupt[] = []
   return (event) => {
+    if (event.type === 'state.changed') return state.changed(event.state)
     if (event.type === 'approval.requested') interrupts.push(items.onApprovalRequested(event))
-    if (event.type === 'run.ended' && event.status === 'waiting') return interrupted(event, { items, run, interrupts })
+    if (event.type === 'run.ended' && event.status === 'waiting')
+      return interrupted(event, { items, state, run, interrupts })
     return framesOf(event, items, run)
   }
 }
 
-type Interrupted = { readonly items: ItemEvents; readonly run: AguiRun; readonly interrupts: Interrupt[] }
+type Interrupted = {
+  readonly items: ItemEvents
+  readonly state: StateEvents
+  readonly run: AguiRun
+  readonly interrupts: Interrupt[]
+}
 
 /** The run has stopped until somebody decides. Snapshots come first, so that a page that is opened then has them. */
-function interrupted(ended: RunEnded, { items, run, interrupts }: Interrupted): string {
-  const { threadId, runId, state: snapshot = {} } = run
-  const state = frame({ type: EventType.STATE_SNAPSHOT, snapshot })
+function interrupted(ended: RunEnded, { items, state, run, interrupts }: Interrupted): string {
+  const { threadId, runId } = run
   const outcome = { type: 'interrupt', interrupts } as const
   const finished = frame({ type: EventType.RUN_FINISHED, threadId, runId, outcome, ...usageOf(ended) })
-  return items.suspend(interrupts) + state + finished
+  return items.suspend(interrupts) + state.snapshot() + finished
 }
 
 /** The whole stream of a request that cannot become a run. */
@@ -62,7 +70,13 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
 }
 
 /** What waits is part of the last event; the others belong to logs that are kept, and to runs that outlive their process. */
-const NO_FRAME = { 'approval.requested': '', 'run.resumed': '', 'log.ended': '', 'log.reset': '' } as const
+const NO_FRAME = {
+  'approval.requested': '',
+  'state.changed': '',
+  'run.resumed': '',
+  'log.ended': '',
+  'log.reset': '',
+} as const
 
 function rawFrame(event: RunEvent): string {
   const text = eventEnvelope(event)

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { omitOptionalNulls } from '@ag-ui/core'
 import {
   ActivityMessageSchema,
@@ -10,6 +11,7 @@ import {
   UserMessageSchema,
 } from '@ag-ui/core/schemas'
 import { FunctionName, MAX_FUNCTIONS, Parameters } from '@bureau/faces'
+import { sharedStateProblem } from '@bureau/framework'
 import { RunRequest, type WireItem } from '@bureau/protocol'
 import { z } from 'zod'
 import { parseBody } from '../../http/invalid-body.ts'
@@ -67,6 +69,21 @@ const PageTools = z
     }
   })
 
+const MAX_CONTEXT_CHARACTERS = 262_144
+
+/** What the page wants the agent to know. */
+const PageContext = z
+  .array(z.looseObject({ description: z.string(), value: z.string() }))
+  .max(256)
+  .refine((context) => JSON.stringify(context).length <= MAX_CONTEXT_CHARACTERS, {
+    error: `has more than ${MAX_CONTEXT_CHARACTERS} characters as JSON`,
+  })
+
+const SharedStateOfPage = z.unknown().superRefine((state, context) => {
+  const problem = state === undefined ? undefined : sharedStateProblem(state)
+  if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+})
+
 /** Repeated in the events of the run. */
 const Identifier = z.string().max(1_024)
 
@@ -83,8 +100,7 @@ const BUREAU_FIELDS = {
 /**
  * Body of `get_response_stream` in AG-UI mode: the protocol's run input plus fields of ours.
  *
- * `context` and `forwardedProps` are accepted and not used, `state` is only repeated. As AG-UI 1.0 has it, only `threadId`,
- * `runId` and `messages` must be there.
+ * `forwardedProps` is accepted and not used. As AG-UI 1.0 has it, only `threadId`, `runId` and `messages` must be there.
  */
 export const AguiRequest = RunAgentInputSchema.extend({
   threadId: Identifier,
@@ -93,6 +109,8 @@ export const AguiRequest = RunAgentInputSchema.extend({
   parentRunId: Identifier.optional(),
   messages: z.array(AguiMessage).max(MAX_MESSAGES),
   tools: PageTools.optional(),
+  context: PageContext.optional(),
+  state: SharedStateOfPage.optional(),
   ...RunRequest.pick(BUREAU_FIELDS).shape,
 })
 export type AguiRequest = z.infer<typeof AguiRequest>
@@ -104,6 +122,8 @@ export type AguiRun = Pick<
 > & {
   /** False: reasoning is left out. Default true. */
   readonly reasoning?: boolean
+  /** Called when a result of a tool has parts that the client is too old for, and gets its texts alone. */
+  readonly onPartsLost?: () => void
   /** The system item that says where this turn's files came from, once the run has read them. */
   readonly fileSources?: () => WireItem | undefined
 }
@@ -122,7 +142,29 @@ export function knowsAll({ protocolVersion }: AguiRun): boolean {
  * @throws InvalidBody the keys of the protocol are named in camelCase.
  */
 export function readAguiRequest(body: unknown): AguiRequest {
-  return parseBody(AguiRequest, isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body)
+  const given = isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body
+  return withoutRepeatedDecisions(parseBody(AguiRequest, given))
+}
+
+/**
+ * CopilotKit ends the thread with each decision of `resume`, as if it were the result of the call that waits for it. The call
+ * has no result yet.
+ */
+function withoutRepeatedDecisions(request: AguiRequest): AguiRequest {
+  const { messages, resume = [] } = request
+  const decisions = resume.map((each) => (each.status === 'resolved' ? each.payload : { status: 'cancelled' }))
+  const isRepeated = ({ role, content }: AguiMessage): boolean =>
+    role === 'tool' && decisions.some((decision) => isDeepStrictEqual(decision, parsedJson(content)))
+  const last = messages.findLastIndex(({ role }) => role !== 'tool')
+  return { ...request, messages: messages.filter((message, at) => at <= last || !isRepeated(message)) }
+}
+
+function parsedJson(content: unknown): unknown {
+  try {
+    return JSON.parse(String(content))
+  } catch {
+    return undefined
+  }
 }
 
 type Fields = Readonly<Record<string, unknown>>
