@@ -49,8 +49,8 @@ function agentDefinition(agent: Agent, handoffs: readonly AgencyHandoff[]): obje
     tools: agent.tools.map(toolDefinition),
     mcpServers: agent.mcpServers.map(serverDefinition),
     protectedServers: [...protectedServers.values()].map(({ server: { name, url, options } }) => {
-      const { scopes, toolFilter, requireApproval } = options
-      return { name, url, scopes, toolFilter, requireApproval }
+      const { scopes, toolFilter, requireApproval, trusted } = options
+      return { name, url, scopes, toolFilter, requireApproval, trusted }
     }),
     inputGuardrails: agent.inputGuardrails.map(guardrailDefinition),
     outputGuardrails: agent.outputGuardrails.map(guardrailDefinition),
@@ -83,8 +83,8 @@ function toolDefinition(tool: AgentTool): object {
   return { name, description, parameters, strict, timeoutMs, repeatable, approval, oneAtATime, source }
 }
 
-function serverDefinition({ name, toolFilter, requireApproval, useStructuredContent }: ToolServer): object {
-  return { name, toolFilter, requireApproval, useStructuredContent }
+function serverDefinition({ name, toolFilter, requireApproval, trusted, useStructuredContent }: ToolServer): object {
+  return { name, toolFilter, requireApproval, trusted, useStructuredContent }
 }
 
 function flowDefinition(flow: Flow): object {
