@@ -31,6 +31,9 @@ async function start(): Promise<{ platform: Served; client: TestClient; signedIn
   return { platform, client, signedIn: { platform: client.token } }
 }
 
+/** One pixel. */
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
 async function say(page: Page, words: string): Promise<void> {
   await page.getByRole('textbox', { name: 'Message' }).fill(words)
   await page.keyboard.press('Enter')
@@ -127,6 +130,31 @@ describe.skipIf(!canBrowse)('the playground with an integration of the platform'
       { agent: 'Clerk', consumerId: 'ada' },
       { agent: 'Clerk', consumerId: 'ada' },
     ])
+  })
+
+  test('takes pictures with a message and says where other files go, also for two chats', async () => {
+    const { platform, signedIn } = await start()
+    platform.provider.respond(() => text('Seen.'))
+    const { page } = await open(platform.url, { signedIn, at: '/play' })
+    const notes = { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('x') }
+    const dot = { name: 'dot.png', mimeType: 'image/png', buffer: Buffer.from(PNG, 'base64') }
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await page.getByLabel('Files', { exact: true }).setInputFiles(notes)
+    const refusal = page.getByText('The platform takes pictures with a message.')
+    await refusal.waitFor()
+    await page.getByLabel('Files', { exact: true }).setInputFiles(dot)
+    await page.getByText('dot.png').waitFor()
+    await say(page, 'What is it?')
+    await answered(page, 'Seen.')
+    await page.getByRole('button', { name: 'More about this chat' }).click()
+    await page.getByRole('menuitem', { name: 'Compare with another' }).click()
+    await page.getByRole('textbox', { name: 'Message to both' }).waitFor()
+    await refusal.waitFor({ state: 'detached' })
+    await page.getByLabel('Files', { exact: true }).setInputFiles(notes)
+    await refusal.waitFor()
+
+    expect(JSON.stringify(platform.provider.modelRequests.at(-1)!.body)).toContain(PNG)
   })
 
   test('hands the request out as curl, which works as it is', async () => {

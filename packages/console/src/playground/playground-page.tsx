@@ -92,7 +92,13 @@ function Comparison({ sessions: [first, second] }: { readonly sessions: readonly
         {beside && <Pane session={second} side={beside} change={toBeside} />}
       </div>
       <div className="border-t border-line px-3 pt-2 pb-3">
-        <Composer busy={busy} send={send} stop={stop} label="Message to both" />
+        <Composer
+          busy={busy}
+          send={send}
+          stop={stop}
+          picturesOnly={views.some(({ chat }) => chat.platform !== undefined)}
+          label="Message to both"
+        />
       </div>
     </div>
   )
