@@ -11,7 +11,7 @@ import type { Call } from './send.ts'
 /** A message, and what goes with it. */
 export type Input<Body = GetCompletionV2Request | RunRequest, Name extends string = string> = {
   readonly message: Body extends { message: infer Message } ? Message : never
-  /** A name of your own for the chat. On the platform it is the `aliasChatId`. Default: a new chat. */
+  /** A name of your own for the chat: on the platform the `aliasChatId`, or the id of a chat. Default: a new chat. */
   readonly chat?: string
   /** The agent to address. Default: the entry point. */
   readonly agent?: Name
@@ -90,11 +90,15 @@ export const get = (path: string): Call => ({ method: 'GET', path })
 
 const HISTORY_PAGE = 100
 
+/** Whether a chat is named by the platform's own id: pages of consumers cannot give names. */
+const isChatId = (chat: string): boolean => /^chat_[0-9a-z]{26}$/.test(chat)
+
 /** An integration of the hosted platform. */
 export function platformServer(integration: string): Server {
   const query = `apiIntegrationId=${encodeURIComponent(integration)}`
-  const chatOf = async (alias: string, ask: Ask): Promise<PlatformChat | undefined> => {
-    const lookUp = get(`/v1/chats?${query}&aliasChatId=${encodeURIComponent(alias)}`)
+  const chatOf = async (chat: string, ask: Ask): Promise<PlatformChat | undefined> => {
+    if (isChatId(chat)) return ask<PlatformChat>(get(`/v1/chats/${chat}`))
+    const lookUp = get(`/v1/chats?${query}&aliasChatId=${encodeURIComponent(chat)}`)
     return (await ask<{ data: PlatformChat[] }>(lookUp)).data[0]
   }
   return {
@@ -103,7 +107,7 @@ export function platformServer(integration: string): Server {
     resumes: true,
     start: ({ message, chat, agent, context, body }, request) =>
       post('/get_completion_v2', {
-        aliasChatId: chat,
+        ...(chat !== undefined && { [isChatId(chat) ? 'chatId' : 'aliasChatId']: chat }),
         agent,
         user_context: context,
         ...body,
