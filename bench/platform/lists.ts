@@ -39,6 +39,7 @@ const requestsOf = (integration: string, other: string): Readonly<Record<string,
   'summary of a month by integration': `/v1/usage/summary?groupBy=integration&${month}`,
   'summary of a month by model': `/v1/usage/summary?groupBy=model&${month}`,
   'summary of a month by consumer': `/v1/usage/summary?groupBy=consumer&${month}`,
+  'summary of a month by consumer, the 100 that cost most': `/v1/usage/summary?groupBy=consumer&limit=100&${month}`,
   'summary of 199 days by day': `/v1/usage/summary?groupBy=day&${year}`,
 })
 

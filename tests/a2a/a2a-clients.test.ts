@@ -15,10 +15,10 @@ import {
   JsonRpcTransportFactory,
   RestTransportFactory,
 } from '@a2a-js/sdk/client'
-import { Agency, Agent, type InputGuardrail } from '@bureau/framework'
+import { Agency, Agent, type InputGuardrail, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { hold, status, text, textDeltas } from '../support/fake-provider.ts'
+import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
 const BINDINGS = ['JSONRPC', 'HTTP+JSON'] as const
@@ -262,6 +262,97 @@ describe.each(BINDINGS)('a client that speaks %s', (binding) => {
     const end = shown(await client.getTask(GetTaskRequest.fromJSON({ id: task!.id })))
     expect(end.status.state).toBe('TASK_STATE_COMPLETED')
     expect(done.length).toBeGreaterThanOrEqual(0)
+  })
+})
+
+describe.each(BINDINGS)('a call that a person must approve, over %s', (binding) => {
+  const open = async () => {
+    const paid: number[] = []
+    const pay = tool({
+      name: 'pay',
+      description: 'Pays.',
+      parameters: z.object({ euros: z.number() }),
+      needsApproval: { when: true, edit: true },
+      execute: ({ euros }) => {
+        paid.push(euros)
+        return `paid ${euros}`
+      },
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [pay] }) })
+    server.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' }), text('Done.'), text('Bye.')])
+    return { server, paid, client: await connect(server, binding) }
+  }
+  const decide = (more: object = {}): object[] => [
+    { data: { approvals: [{ call_id: 'call_p', approve: true, ...more }] } },
+  ]
+
+  test('the task needs input, says which, and goes on with the decision', async () => {
+    const { paid, client } = await open()
+
+    const waiting = await send(client, 'Pay.')
+    const { id: taskId, contextId } = waiting
+    const done = await send(client, decide({ arguments: { euros: 3 } }), { taskId, contextId })
+    const next = await send(client, 'Thanks.', { contextId })
+
+    expect(waiting.status).toMatchObject({
+      state: 'TASK_STATE_INPUT_REQUIRED',
+      message: {
+        parts: [
+          { text: 'A person must approve the call pay({"euros":5}) first.' },
+          {
+            data: {
+              approvals: [{ call_id: 'call_p', tool: 'pay', arguments: '{"euros":5}', agent: 'Solo', edit: true }],
+            },
+          },
+        ],
+      },
+    })
+    expect(JSON.stringify(waiting)).not.toContain('token')
+    expect(done).toMatchObject({
+      id: taskId,
+      status: { state: 'TASK_STATE_COMPLETED' },
+      artifacts: [{ parts: [{ text: 'Done.' }] }],
+    })
+    expect(paid).toEqual([3])
+    expect(next).toMatchObject({ contextId, artifacts: [{ parts: [{ text: 'Bye.' }] }] })
+  })
+
+  test('the stream ends with it, and another one shows what follows', async () => {
+    const { client } = await open()
+
+    const asked = await updates(client.sendMessageStream(say('Pay.')))
+    const [{ task }] = asked
+    const rest = await updates(client.sendMessageStream(say(decide({ approve: false }), { taskId: task.id })))
+
+    expect(asked.at(-1).statusUpdate.status.state).toBe('TASK_STATE_INPUT_REQUIRED')
+    expect(rest[0].task).toMatchObject({ id: task.id, status: { state: 'TASK_STATE_WORKING' } })
+    expect(rest.at(-1).statusUpdate.status.state).toBe('TASK_STATE_COMPLETED')
+  })
+
+  test.each([
+    ['words', [{ text: 'Yes.' }], /data part/],
+    ['a decision without its call', [{ data: { approvals: [{ approve: true }] } }], /call_id/],
+    ['arguments that do not fit', decide({ arguments: { euros: 'x' } }), /pay/],
+    ['a call that does not wait', decide({ call_id: 'call_x' }), /token/],
+  ] as const)('%s instead of a decision are refused, and carry nothing out', async (_, parts, words) => {
+    const { client, paid } = await open()
+    const { id: taskId } = await send(client, 'Pay.')
+
+    await expect(send(client, [...parts], { taskId })).rejects.toThrow(words)
+
+    const again = shown(await client.getTask(GetTaskRequest.fromJSON({ id: taskId })))
+    expect([again.status.state, paid]).toEqual(['TASK_STATE_INPUT_REQUIRED', []])
+  })
+
+  test('is cancelled with its task', async () => {
+    const { client, paid } = await open()
+    const { id } = await send(client, 'Pay.')
+
+    const cancelled = shown(await client.cancelTask(CancelTaskRequest.fromJSON({ id })))
+
+    expect(cancelled.status.state).toBe('TASK_STATE_CANCELED')
+    await expect(send(client, decide(), { taskId: id })).rejects.toThrow(/has ended/)
+    expect(paid).toEqual([])
   })
 })
 

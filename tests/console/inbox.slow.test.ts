@@ -153,6 +153,19 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
     expect(await page.getByText('The server cannot be reached.').count()).toBe(0)
   })
 
+  test('are not shown to a key that may not see runs, and the inbox says so', async () => {
+    const started = await start()
+    await waiting(started, [refund(50)])
+    const { token } = (await started.client.post('/v1/api_keys', { name: 'files', scopes: ['files:read'] })).body
+    const { page, barriers } = await open(started.platform.url, { signedIn: { platform: token }, at: '/inbox' })
+
+    await page.getByText('runs:approve').waitFor()
+
+    expect(await page.getByRole('alert').innerText()).toContain('This API key may not do that.')
+    expect(await page.getByRole('region', { name: 'Approval of refund' }).count()).toBe(0)
+    expect(await barriers()).toEqual([])
+  })
+
   test('are found by whoever signs in, on a phone too', async () => {
     const started = await start()
     await waiting(started, [refund(50)])

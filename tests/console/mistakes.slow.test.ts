@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { stall, status, text, toolCall, type Turn } from '../support/fake-provider.ts'
 import { startTestServer } from '../support/test-server.ts'
+import { startOAuthSetUp } from '../oauth/support/oauth-set-up.ts'
 import { canBrowse, consoleBrowser } from './support/console-page.ts'
 
 const findOrder = tool({
@@ -155,6 +156,24 @@ describe.skipIf(!canBrowse)('mistakes are shown with their cause', () => {
     await page.locator('summary', { hasText: 'find_order' }).click()
 
     expect(await page.getByRole('group', { name: 'Result' }).innerText()).toMatch(/number/)
+  })
+
+  test('a sign-in that is refused', async () => {
+    const { server } = await startOAuthSetUp({ oauthUserId: () => 'ada' })
+    const { page } = await open(server.url)
+    await page.getByRole('textbox', { name: 'Message' }).fill('Read my notes')
+    await page.keyboard.press('Enter')
+    const opened = page.waitForEvent('popup')
+    await page.getByRole('link', { name: 'Sign in' }).click()
+    const provider = await opened
+    await provider.click('text=Cancel')
+    await provider.waitForSelector('text=Not signed in')
+
+    await page.getByText('The sign-in to notes did not succeed.').waitFor()
+    await page.getByRole('link', { name: 'Timeline' }).click()
+
+    await page.getByRole('main').getByText('access_denied').first().waitFor()
+    expect(await page.getByRole('main').innerText()).not.toContain('its-secret')
   })
 
   test('a server that is gone', async () => {

@@ -11,6 +11,10 @@ export type Ask = {
   readonly behaviour: Behaviour
   readonly consumerId: string | null
   readonly withImage: boolean
+  /** Sent instead of a decision about what the chat waits for. */
+  readonly rejectPending?: true
+  /** The code of the only failure that is right. */
+  readonly mayFailWith?: string
 }
 
 /** How an attempt ended for its client. `left`: the client went away on purpose. `refused`: an answer other than 200. */

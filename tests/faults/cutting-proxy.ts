@@ -12,6 +12,7 @@ export class CuttingProxy {
   readonly #target: { readonly host: string; readonly port: number }
   readonly #pairs = new Set<readonly [Socket, Socket]>()
   #isOpen = true
+  #swallows = false
   #cut: Cut | undefined
   #shutAfterCut = false
   #onCut: () => void = () => {}
@@ -53,9 +54,22 @@ export class CuttingProxy {
     this.breakAll()
   }
 
+  /** Nothing arrives any more at either end, and nobody learns of it: a cable was pulled. */
+  swallow(): void {
+    this.#swallows = true
+    for (const pair of this.#pairs) for (const socket of pair) socket.pause()
+  }
+
+  /** What the server notices of a lost machine by its keepalives: it ends these sessions. */
+  breakUpstream(): void {
+    for (const [, upstream] of this.#pairs) upstream.destroy()
+  }
+
   open(): void {
     this.#isOpen = true
     this.#cut = undefined
+    if (this.#swallows) this.breakAll()
+    this.#swallows = false
   }
 
   close(): void {
@@ -66,12 +80,14 @@ export class CuttingProxy {
   #connect(client: Socket): void {
     client.on('error', () => {})
     if (!this.#isOpen) return void client.destroy()
+    if (this.#swallows) return void this.#pairs.add([client.pause(), client])
     const upstream = connect(this.#target.port, this.#target.host).on('error', () => {})
     const pair = [client, upstream] as const
     this.#pairs.add(pair)
     for (const socket of pair) {
       socket.setNoDelay(true)
       socket.once('close', () => {
+        if (this.#swallows) return
         this.#pairs.delete(pair)
         for (const each of pair) each.destroy()
       })

@@ -10,6 +10,9 @@ export type Fault = {
   readonly action: 'kill' | 'stop' | 'mark'
 }
 
+/** What the agency of a server has: the usual tools, one more, or not the one that a person has to approve. */
+export type AgencyVersion = 'usual' | 'larger' | 'smaller'
+
 /** In the data folder: a line for each call of a tool that was made. */
 export const TOOL_CALLS = 'tool-calls.log'
 
@@ -23,7 +26,7 @@ export function describeFault({ operation, point, nth, action }: Fault): string 
 
 export type ToServer =
   | { readonly type: 'arm'; readonly fault: Fault | null }
-  | { readonly type: 'violations' | 'active' | 'bootId'; readonly id: number }
+  | { readonly type: 'violations' | 'bootId' | 'heap'; readonly id: number }
   | { readonly type: 'rows'; readonly id: number; readonly query: string }
 
 export type FromServer =

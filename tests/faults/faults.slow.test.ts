@@ -1,8 +1,12 @@
 import { ENGINES } from '@bureau/platform/testing'
 import { afterAll, describe, expect, test } from 'vitest'
+import { randomNumbers } from '../../bench/soak/plans.ts'
 import type { Occurring } from './operations.ts'
+import { APPROVALS } from './plans/approvals.ts'
 import { cutPlans } from './plans/cuts.ts'
+import { DEPLOYS } from './plans/deploys.ts'
 import { killPlans } from './plans/kills.ts'
+import { randomKill } from './plans/random.ts'
 import { STEP_KILLS } from './plans/steps.ts'
 import { STORMS } from './plans/storms.ts'
 import { FaultRunner } from './run-faults.ts'
@@ -22,16 +26,29 @@ const SAMPLE: readonly RegExp[] = [
   /^kill -9 after recordOutcome/,
   /^kill -9 inside takeUpRun/,
   /^a run of ten steps is killed (before|inside|after) step (1|2|13)$/,
+  /lost (at the request|at the decision|as the call has ended): kill -9 inside/,
+  /decision comes to another one$/,
+  /^two persons decide differently/,
+  /^nobody decides in time/,
+  /^(a process is|both of two processes are) asked to end .*of ten steps/,
+  /tool is gone/,
+  /^kill -9 .*of 24 runs$/,
   /^the connection of admitRun breaks after COMMIT was sent, before its answer$/,
 ]
 
 describe.each(ENGINES)('every promise of the platform on %s is kept', (name) => {
   const engine = name === 'pglite' ? 'embedded' : name
-  const random = (): number => 0.5
+  const random = randomNumbers(4)
   const runner = new FaultRunner(engine, random)
   afterAll(() => runner.close())
 
-  const all = [...STORMS, ...STEP_KILLS, ...killPlans(engine, HARMED, random), ...cutPlans(HARMED)]
+  const kills = ([2, 1, 1] as const).map((processes) =>
+    randomKill({ engine, random, processes: engine === 'postgres' ? processes : 1 }),
+  )
+  const harm = [...killPlans(engine, HARMED, random), ...cutPlans(HARMED), ...kills]
+  const all = [...STORMS, ...STEP_KILLS, ...APPROVALS, ...DEPLOYS, ...harm].toSorted(
+    (a, b) => b.scale.processes - a.scale.processes,
+  )
   const plans = all.filter(({ engines, title }) => engines.includes(engine) && SAMPLE.some((form) => form.test(title)))
 
   test.each(plans)('$title', async (plan) => {

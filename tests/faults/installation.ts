@@ -12,7 +12,20 @@ import { ServerProcess } from './server-process.ts'
 
 export type Engine = 'embedded' | 'postgres'
 
-export type Scale = { readonly engine: Engine; readonly processes: 1 | 2; readonly redis: boolean }
+export type Scale = { readonly engine: Engine; readonly processes: 1 | 2 | 3; readonly redis: boolean }
+
+export type InstallationOptions = {
+  /** Ends the first start of the first process. */
+  readonly firstFault?: Fault | undefined
+  /** Of every process. */
+  readonly environment?: Readonly<Record<string, string>>
+  /** An empty database that is this installation's alone. Default: a schema on the server of the tests. */
+  readonly postgresUrl?: string
+  /** In front of that database, for everything but the locks. */
+  readonly poolerUrl?: string
+  /** Default: the server of the tests. */
+  readonly redisUrl?: string
+}
 
 const open = new Set<Installation>()
 let isInterrupted = false
@@ -37,7 +50,7 @@ export class Installation {
   apiKey = ''
   readonly #environment: Readonly<Record<string, string>>
   readonly #folder: string
-  readonly #records: Schema | undefined
+  readonly #records: Records | undefined
 
   private constructor(scale: Scale, parts: Parts) {
     this.scale = scale
@@ -50,18 +63,20 @@ export class Installation {
     open.add(this)
   }
 
-  /** Starts the first process, which makes the first owner, and then the others. @param firstFault Ends its first start. */
-  static async open(scale: Scale, firstFault: Fault | null = null): Promise<Installation> {
+  /** Starts the first process, which makes the first owner, and then the others. */
+  static async open(scale: Scale, options: InstallationOptions = {}): Promise<Installation> {
+    const { firstFault, postgresUrl, redisUrl = REDIS_URL } = options
     if (isInterrupted) throw new Error('interrupted')
     const folder = mkdtempSync(path.join(tmpdir(), 'bureau-faults-'))
-    const records = scale.engine === 'postgres' ? await Schema.create() : undefined
+    const records = scale.engine === 'postgres' ? await openRecords(postgresUrl) : undefined
     if (!records) await restoreDatabase(await preparedDump(), folder)
     const installation = new Installation(scale, {
       folder,
       records,
       model: await Model.start(),
-      database: records && (await proxyTo(SERVER, 5432)),
-      redis: scale.redis ? await proxyTo(REDIS_URL, 6379) : undefined,
+      database: records && (await proxyTo(postgresUrl ?? SERVER, 5432)),
+      redis: scale.redis ? await proxyTo(redisUrl, 6379) : undefined,
+      options,
     })
     if (firstFault && (await installation.start(0, firstFault))) throw new Error('the fault was never reached')
     for (let index = 0; index < scale.processes; index++) await installation.restart(index)
@@ -97,8 +112,23 @@ export class Installation {
       await old.exited
       this.pastOutput += old.output
     }
-    await this.#records?.declareDead(await this.#liveBoots())
+    await this.declareDeaths()
     return this.start(index, fault, environment)
+  }
+
+  /** The database by way of another proxy, for one process of several. Only on PostgreSQL. */
+  databaseThrough(proxy: CuttingProxy): string {
+    return through(proxy, this.#records!.url)
+  }
+
+  /** Of a query on PostgreSQL, past every proxy and process. */
+  rows(query: string): Promise<Record<string, unknown>[]> {
+    return this.#records!.rows(query)
+  }
+
+  /** Says at once who is dead, on PostgreSQL. */
+  async declareDeaths(): Promise<void> {
+    await this.#records?.declareDead(await this.#liveBoots())
   }
 
   /** What tools were called with, each time. */
@@ -136,16 +166,16 @@ export class Installation {
 
 type Parts = {
   readonly folder: string
-  readonly records: Schema | undefined
+  readonly records: Records | undefined
   readonly model: Model
   readonly database: CuttingProxy | undefined
   readonly redis: CuttingProxy | undefined
+  readonly options: InstallationOptions
 }
 
-function environmentOf({ folder, records, model, database, redis }: Parts): Record<string, string> {
-  const databaseUrl = new URL(records?.url ?? SERVER)
-  databaseUrl.hostname = '127.0.0.1'
-  databaseUrl.port = String(database?.port ?? '')
+function environmentOf({ folder, records, model, database, redis, options }: Parts): Record<string, string> {
+  const { poolerUrl, environment } = options
+  const databaseUrl = records && database && through(database, records.url)
   return {
     BUREAU_DATA: folder,
     PLATFORM_MASTER_KEY: randomBytes(32).toString('hex'),
@@ -156,9 +186,20 @@ function environmentOf({ folder, records, model, database, redis }: Parts): Reco
     LOG_LEVEL: 'info',
     OPENAI_API_KEY: 'sk-fault-runner',
     OPENAI_BASE_URL: model.baseUrl,
-    ...(records && { DATABASE_URL: databaseUrl.href }),
+    ...(databaseUrl !== undefined && { DATABASE_URL: databaseUrl }),
+    ...(poolerUrl !== undefined &&
+      databaseUrl !== undefined && {
+        DATABASE_URL: `${poolerUrl}?pgbouncer=true`,
+        DATABASE_DIRECT_URL: databaseUrl,
+      }),
     ...(redis && { REDIS_URL: `redis://127.0.0.1:${redis.port}` }),
+    ...environment,
   }
+}
+
+/** The address of a server by way of a proxy. */
+function through({ port }: CuttingProxy, url: string): string {
+  return Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href
 }
 
 async function proxyTo(url: string, usualPort: number): Promise<CuttingProxy> {
@@ -166,27 +207,26 @@ async function proxyTo(url: string, usualPort: number): Promise<CuttingProxy> {
   return CuttingProxy.start({ host: hostname, port: Number(port || usualPort) })
 }
 
-/** A schema of its own on the PostgreSQL server of the tests, and a direct connection to it. */
-class Schema {
+/** The database of an installation, past every proxy. */
+class Records {
   readonly url: string
-  readonly #client: Client
-  readonly #name: string
+  readonly #drop: string | undefined
 
-  private constructor(name: string, url: string, client: Client) {
-    this.#name = name
+  /** @param drop - What removes everything. */
+  constructor(url: string, drop?: string) {
     this.url = url
-    this.#client = client
+    this.#drop = drop
   }
 
-  static async create(): Promise<Schema> {
-    const name = `faults_${randomBytes(8).toString('hex')}`
-    const url = new URL(SERVER)
-    url.searchParams.set('options', `-c search_path=${name}`)
-    const client = new Client({ connectionString: url.href })
+  async rows(query: string, parameters: unknown[] = []): Promise<Record<string, unknown>[]> {
+    const client = new Client({ connectionString: this.url })
     client.on('error', () => {})
     await client.connect()
-    await client.query(`CREATE SCHEMA ${name}`)
-    return new Schema(name, url.href, client)
+    try {
+      return (await client.query<Record<string, unknown>>(query, parameters)).rows
+    } finally {
+      await client.end()
+    }
   }
 
   /**
@@ -194,17 +234,27 @@ class Schema {
    * A database without tables yet has no processes.
    */
   async declareDead(live: readonly string[]): Promise<void> {
-    const found = await this.#client.query("SELECT to_regclass('replicas') AS name")
-    if (found.rows[0].name === null) return
+    const [found] = await this.rows("SELECT to_regclass('replicas') AS name")
+    if (found?.['name'] === null) return
     const dead = "state IN ('live','draining') AND boot_id <> ALL($1)"
     const counted = `UPDATE runs SET stalled = stalled + 1 WHERE NOT released AND state = 'running'
       AND boot_id IN (SELECT boot_id FROM replicas WHERE ${dead})`
-    await this.#client.query(counted, [live])
-    await this.#client.query(`UPDATE replicas SET state = 'dead' WHERE ${dead}`, [live])
+    await this.rows(counted, [live])
+    await this.rows(`UPDATE replicas SET state = 'dead' WHERE ${dead}`, [live])
   }
 
   async drop(): Promise<void> {
-    await this.#client.query(`DROP SCHEMA ${this.#name} CASCADE`)
-    await this.#client.end()
+    if (this.#drop !== undefined) await this.rows(this.#drop)
   }
+}
+
+/** By default a schema of its own on the PostgreSQL server of the tests. */
+async function openRecords(postgresUrl: string | undefined): Promise<Records> {
+  if (postgresUrl !== undefined) return new Records(postgresUrl)
+  const name = `faults_${randomBytes(8).toString('hex')}`
+  const url = new URL(SERVER)
+  url.searchParams.set('options', `-c search_path=${name}`)
+  const records = new Records(url.href, `DROP SCHEMA ${name} CASCADE`)
+  await records.rows(`CREATE SCHEMA ${name}`)
+  return records
 }

@@ -20,17 +20,22 @@ import { ProviderError } from '../support/provider/provider-error.ts'
 import { responsesAnswer } from '../support/provider/responses-wire.ts'
 import { sendJson, sendStream } from '../support/provider/send-answer.ts'
 
-/** How the model answers a message: at once, after a tool call or ten, half until `release`, or half after a tool call. */
-export type Behaviour = 'answer' | 'tool' | 'steps' | 'hold' | 'tool-hold'
+/**
+ * How the model answers a message: at once, after a tool call or ten, after one or ten of which a person has to approve
+ * one, half until `release`, or half after a tool call.
+ */
+export type Behaviour = 'answer' | 'tool' | 'steps' | 'pay' | 'pay-steps' | 'hold' | 'tool-hold'
 
 export const STEPS = 10
+/** Of the calls of `pay-steps`, the one that a person decides about. */
+export const APPROVED_STEP = 5
 
 /** How often a run asks the model. */
 export const turnsOf = (behaviour: Behaviour): number => toolCallsOf(behaviour) + 1
 
 function toolCallsOf(behaviour: string | undefined): number {
-  if (behaviour === 'steps') return STEPS
-  return behaviour?.startsWith('tool') ? 1 : 0
+  if (behaviour?.endsWith('steps')) return STEPS
+  return behaviour === 'pay' || behaviour?.startsWith('tool') ? 1 : 0
 }
 
 /** One request to the model. */
@@ -56,7 +61,10 @@ export function imageOf(ask: number): string {
 
 /** What a message has to say to the model: its number, how it wants to be answered, and its chat. */
 export const messageOf = (ask: number, behaviour: Behaviour, chat: string): string => `#${ask} ${behaviour} in ${chat}`
-const MESSAGE = /#(\d+) (answer|tool|steps|hold|tool-hold) in (\S+)$/
+const MESSAGE = /#(\d+) (answer|tool|steps|pay|pay-steps|hold|tool-hold) in (\S+)$/
+
+/** What the tool is called with at a step. */
+export const callOf = (ask: number, step: number): string => `#${ask}.${step}`
 
 export const answerTo = (ask: number): string => `This is the answer to ${ask}.`
 
@@ -152,7 +160,10 @@ export class Model {
   #turnOf(request: RecordedRequest, { ask }: ModelCall): Turn {
     const [, , behaviour] = MESSAGE.exec(request.lastUserText) ?? []
     const done = request.toolOutputs.length
-    if (done < toolCallsOf(behaviour)) return toolCall('look_up', { what: `#${ask}.${done + 1}` })
+    if (done < toolCallsOf(behaviour)) {
+      const isPaid = behaviour === 'pay' || (behaviour === 'pay-steps' && done + 1 === APPROVED_STEP)
+      return toolCall(isPaid ? 'pay' : 'look_up', { what: callOf(ask, done + 1) })
+    }
     if (behaviour?.endsWith('hold')) return textDeltas(['This is ', 'the ', hold(this.#gate), `answer to ${ask}.`])
     return text(answerTo(ask))
   }

@@ -12,13 +12,14 @@ type Occurrence = 'first start' | 'start' | 'serving'
 export type Occurring = { readonly operation: string; readonly when: Occurrence; readonly times: number }
 
 const SOURCES = fileURLToPath(new URL('../../packages/platform/src', import.meta.url))
-const TIMED = ['beatReplica', 'listLostRuns', 'listOwnRuns', 'settleDelivery']
+const TIMED = ['beatReplica', 'listLostRuns', 'listOwnRuns', 'listOverdueRuns', 'settleDelivery']
 const TIMERS_MS = 30_000
 
 /** Operations of running runs and admissions that a round of traffic on one process cannot show, and why. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   declareDead: 'the plans that stop a process for longer than its lease, and that kill one of two',
   endSession: 'the plan that stops a process for longer than its lease',
+  expireApprovals: 'the plan in which nobody decides in time',
   releaseRun: 'the plan that stops a process in order',
   setReplicaState: 'the plan that stops a process in order',
   takeLease: 'tool servers that ask users to sign in: tests/oauth',

@@ -47,7 +47,7 @@ export class FaultRunner {
   async #installationFor({ scale, firstFault }: Plan): Promise<Installation> {
     const current = this.#installation?.scale
     if (current?.processes !== scale.processes || current.redis !== scale.redis || firstFault) await this.close()
-    this.#installation ??= await Installation.open({ engine: this.#engine, ...scale }, firstFault ?? null)
+    this.#installation ??= await Installation.open({ engine: this.#engine, ...scale }, { firstFault })
     return this.#installation
   }
 

@@ -26,7 +26,7 @@ export class ServerProcess {
   #lastId = 0
 
   constructor(environment: Readonly<Record<string, string>>) {
-    this.child = spawn(process.execPath, ['--conditions=@bureau/source', PROGRAM], {
+    this.child = spawn(process.execPath, ['--conditions=@bureau/source', '--expose-gc', PROGRAM], {
       env: { PATH: process.env['PATH'], ...environment },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     })
@@ -58,6 +58,11 @@ export class ServerProcess {
 
   rows(query: string): Promise<Record<string, unknown>[]> {
     return this.#ask({ type: 'rows', id: ++this.#lastId, query }) as Promise<Record<string, unknown>[]>
+  }
+
+  /** Bytes after garbage collection. */
+  heap(): Promise<number> {
+    return this.#ask({ type: 'heap', id: ++this.#lastId }) as Promise<number>
   }
 
   bootId(): Promise<string> {

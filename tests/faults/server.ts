@@ -6,33 +6,42 @@ import { appendFileSync } from 'node:fs'
 import path from 'node:path'
 import { Agency, Agent, McpConnections, tool } from '@bureau/framework'
 import { ensureFirstOwner, loadPlatformConfig, openDatabase } from '@bureau/platform'
-import { checkInvariants, equipPlatform, equipStore, queryRows } from '@bureau/platform/testing'
+import { checkInvariants, type Database, equipPlatform, equipStore, queryRows } from '@bureau/platform/testing'
 import { createLogger, listen } from '@bureau/runtime'
 import { loadConfig, modelAccess } from '@bureau/server'
 import { z } from 'zod'
-import { type Fault, type FromServer, TOOL_CALLS, type ToServer } from './fault.ts'
+import { type AgencyVersion, type Fault, type FromServer, TOOL_CALLS, type ToServer } from './fault.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 
 const config = loadPlatformConfig()
 const send = (message: FromServer): void => void process.send?.(message)
 process.once('disconnect', () => process.exit(0))
 
-const lookUp = tool({
-  name: 'look_up',
-  description: 'Looks something up.',
-  parameters: z.object({ what: z.string() }),
-  execute: ({ what }) => {
-    // Written before anything can happen to this process: the call was made.
-    appendFileSync(path.join(config.dataFolder, TOOL_CALLS), `${what}\n`)
-    return `${what} is there.`
-  },
-})
-const ceo = new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [lookUp] })
+const toolNamed = (name: string, settings: { needsApproval?: true } = {}) =>
+  tool({
+    name,
+    description: 'Looks something up, or pays it.',
+    parameters: z.object({ what: z.string() }),
+    ...settings,
+    execute: ({ what }) => {
+      // Written before anything can happen to this process: the call was made.
+      appendFileSync(path.join(config.dataFolder, TOOL_CALLS), `${what}\n`)
+      return `${what} is there.`
+    },
+  })
+const TOOLS: Readonly<Record<AgencyVersion, ReturnType<typeof toolNamed>[]>> = {
+  usual: [toolNamed('look_up'), toolNamed('pay', { needsApproval: true })],
+  larger: [toolNamed('look_up'), toolNamed('pay', { needsApproval: true }), toolNamed('refund')],
+  smaller: [toolNamed('look_up')],
+}
+const tools = TOOLS[(process.env['AGENCY_VERSION'] ?? 'usual') as AgencyVersion]
+const ceo = new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools })
 const agencies = new Map([['shop', new Agency({ name: 'Shop', entryPoint: ceo })]])
 
 const log = createLogger(config.logLevel)
 const fault = JSON.parse(process.env['FAULT'] ?? 'null') as Fault | null
-const db = new FaultyDatabase(await openDatabase(config.databaseUrl), fault, (name) =>
+const opened = await openDatabase(config.databaseUrl)
+const db = new FaultyDatabase(ofVersion(opened, process.env['STATE_VERSION']), fault, (name) =>
   send({ type: 'operation', name }),
 )
 const masterKey = config.masterKey ?? new Uint8Array(32)
@@ -53,6 +62,14 @@ const url = await listen(app, { host: '127.0.0.1', port: 0, closeMs: config.clos
 send({ type: 'ready', url })
 process.channel?.unref() // asked to end, it ends, whether or not its parent is there
 
+/** A server that knows another version of the state of runs than this one does. */
+function ofVersion(database: Database, version: string | undefined): Database {
+  if (version === undefined) return database
+  const run: Database['run'] = (operation, args, options) =>
+    database.run(operation, operation.name === 'takeUpRun' ? { ...args, version: Number(version) } : args, options)
+  return { engine: database.engine, failed: database.failed, close: () => database.close(), run }
+}
+
 async function carryOut(message: ToServer): Promise<void> {
   if (message.type === 'arm') return db.arm(message.fault)
   const value = await answer(message).catch((error: unknown) => ({ failed: String(error) }))
@@ -60,7 +77,10 @@ async function carryOut(message: ToServer): Promise<void> {
 }
 
 async function answer(message: Exclude<ToServer, { type: 'arm' }>): Promise<unknown> {
-  if (message.type === 'active') return platform.executor.size
+  if (message.type === 'heap') {
+    globalThis.gc?.()
+    return process.memoryUsage().heapUsed
+  }
   if (message.type === 'bootId') return platform.replica.bootId
   if (message.type === 'rows') return db.run(queryRows, message.query)
   return db.run(checkInvariants, { settled: true })

@@ -3,9 +3,12 @@ import { randomNumbers } from '../../bench/soak/plans.ts'
 import type { Engine } from './installation.ts'
 import { ONE, type Plan, type PlanResult } from './plan.ts'
 import { type Occurring, operationsOfRuns, watchOperations } from './operations.ts'
+import { APPROVALS } from './plans/approvals.ts'
 import { cutPlans, OUTAGES } from './plans/cuts.ts'
+import { DEPLOYS } from './plans/deploys.ts'
 import { FREEZES } from './plans/freezes.ts'
-import { killPlans, randomKill } from './plans/kills.ts'
+import { killPlans } from './plans/kills.ts'
+import { randomKill } from './plans/random.ts'
 import { STEP_KILLS } from './plans/steps.ts'
 import { STORMS } from './plans/storms.ts'
 import { FaultRunner } from './run-faults.ts'
@@ -17,6 +20,8 @@ type SessionOptions = {
   readonly isWanted?: (plan: Plan) => boolean
   /** No plan is begun after this moment of `performance.now()`; after every plan had its turn, random ones go on until then. */
   readonly until?: number
+  /** So many random plans, and no others. */
+  readonly randomKills?: number
   readonly onResult: (result: PlanResult) => void
 }
 
@@ -28,7 +33,7 @@ type Session = {
 
 /** Carries out every plan of an engine once, in an order and with choices that the seed decides, and then random ones. */
 export async function runSession(options: SessionOptions): Promise<Session> {
-  const { engine, seed, isWanted = () => true, until = Infinity, onResult } = options
+  const { engine, seed, isWanted = () => true, until = Infinity, randomKills, onResult } = options
   const random = randomNumbers(seed)
   const runner = new FaultRunner(engine, random)
   const results: PlanResult[] = []
@@ -38,14 +43,21 @@ export async function runSession(options: SessionOptions): Promise<Session> {
     results.push(result)
     onResult(result)
   }
+  const killAtRandom = (share: number): Promise<void> =>
+    carryOut(randomKill({ engine, random, processes: engine === 'postgres' && share < 0.5 ? 2 : 1 }))
   try {
+    if (randomKills !== undefined) {
+      let done = 0
+      for (; done < randomKills && isTime(); done++) await killAtRandom(done / randomKills)
+      return { results, left: randomKills - done }
+    }
     const { occurring, watched } = await watch(engine, random)
     results.push(watched)
     onResult(watched)
     const plans = plansOf(engine, occurring, random).filter(isWanted)
     let done = 0
     for (; done < plans.length && isTime(); done++) await carryOut(plans[done]!)
-    if (until !== Infinity) while (isTime()) await carryOut(randomKill(engine, random))
+    if (until !== Infinity) while (isTime()) await killAtRandom(1)
     return { results, left: plans.length - done }
   } finally {
     await runner.close()
@@ -85,6 +97,8 @@ function plansOf(engine: Engine, occurring: readonly Occurring[], random: () => 
     ...FREEZES,
     ...OUTAGES,
     ...STEP_KILLS,
+    ...APPROVALS,
+    ...DEPLOYS,
     ...shuffled(harmful(ofRuns), random),
     ...shuffled(harmful(others), random),
   ]

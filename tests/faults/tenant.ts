@@ -71,6 +71,7 @@ export class Tenant {
         usageRequestId: ask.usageRequestId,
         consumerId: ask.consumerId,
         user_context: { note: CANARY },
+        ...(ask.rejectPending && { rejectPending: true }),
         ...(ask.withImage && { attachments: [{ type: 'input_image', image_url: imageOf(ask.number) }] }),
       }
       return this.#fetch('POST', '/get_completion_v2', { body, signal, processIndex })
@@ -105,6 +106,14 @@ export class Tenant {
   /** Once, and of a process that may die meanwhile. */
   async tryCall(method: string, path: string, body?: unknown, sent: Sent = {}): Promise<Answer | undefined> {
     return this.#callOnce(method, path, { body, ...sent }).catch(() => undefined)
+  }
+
+  /** Approves all that a run has ever asked for, or not, like a person who may have done it before. */
+  async decide(runId: string, approve: boolean, processIndex = 0): Promise<Answer | undefined> {
+    const path = `/v1/runs/${runId}/approvals`
+    const asked = await this.tryCall('GET', path, undefined, { processIndex })
+    const decisions = asked?.body?.approvals?.map(({ callId }: Json) => ({ callId, approve }))
+    return decisions && this.tryCall('POST', path, decisions, { processIndex })
   }
 
   /** All items of a list. */

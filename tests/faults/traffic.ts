@@ -18,6 +18,8 @@ export async function oneRound(scene: Scene, consumerId: string): Promise<void> 
   await Promise.all([
     talk(),
     holdAndCancel(scene, consumerId, process),
+    decide(scene, consumerId),
+    leaveWaiting(scene, consumerId),
     sendTwice(scene, consumerId),
     manage(scene, consumerId),
     upload(scene),
@@ -42,6 +44,23 @@ async function holdAndCancel(
   const second = held.runId === null ? held : tenant.follow(held.ask, held.runId, held.lastId)
   installation.model.release()
   await Promise.all([held.over, unwanted.over, second.over])
+}
+
+/** A run that waits for a person, and goes on with the decision. */
+async function decide({ tenant }: Scene, consumerId: string): Promise<void> {
+  const attempt = tenant.send(tenant.ask({ consumerId, behaviour: 'pay' }))
+  await attempt.over
+  if (attempt.runId === null || attempt.outcome !== 'ended') return
+  await tenant.decide(attempt.runId, true)
+  await tenant.follow(attempt.ask, attempt.runId, attempt.lastId).over
+}
+
+/** Two runs that wait and about which nobody decides: one is cancelled, and in the chat of the other another message is sent. */
+async function leaveWaiting({ tenant }: Scene, consumerId: string): Promise<void> {
+  const [unwanted, replaced] = [1, 2].map(() => tenant.send(tenant.ask({ consumerId, behaviour: 'pay' })))
+  await Promise.all([unwanted!.over, replaced!.over])
+  await tenant.tryCall('POST', `/v1/runs/${unwanted!.runId}/cancel`, { cancel_mode: 'immediate' })
+  await tenant.send(tenant.ask({ consumerId, chat: replaced!.ask.chat, rejectPending: true })).over
 }
 
 async function sendTwice({ tenant }: Scene, consumerId: string): Promise<void> {

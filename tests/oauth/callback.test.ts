@@ -41,7 +41,7 @@ test("denial: 400 with the provider's words; the run goes on without them and en
   const answer = await new Browser().deny(authUrl)
   expect(answer.status).toBe(400)
   const detail = 'OAuth error: access_denied: End-User aborted interaction'
-  expect(await answer.json()).toEqual({ detail, error: detail })
+  expect(await answer.json()).toEqual({ detail, error: detail, code: 'oauth_callback_rejected' })
   await stream.all()
 
   expect(statuses(stream)).toEqual(['pending', 'error:access_denied: End-User aborted interaction'])
@@ -91,7 +91,11 @@ test.each([
   const pending = await pendingRun()
   const answer = await callBack(pending, { state: 'nobody', ...parameters })
   expect(answer.status).toBe(400)
-  expect(answer.body).toEqual({ detail: 'Unknown OAuth state: nobody', error: 'Unknown OAuth state: nobody' })
+  expect(answer.body).toEqual({
+    detail: 'Unknown OAuth state: nobody',
+    error: 'Unknown OAuth state: nobody',
+    code: 'oauth_callback_rejected',
+  })
   await pending.stream.hangUp()
 })
 

@@ -1,4 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { createClient } from '@bureau/client'
 import { type Route, ROUTES } from '@bureau/platform/testing'
 import { decodeJwt, SignJWT } from 'jose'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -282,6 +283,38 @@ describe.each(ENGINES)('consumer tokens on %s', (engine) => {
       ).get(`/v1/runs/${response.headers.get('x-agent-run-id')}/events?starting_after=${last}`)
       expect(rest.text).toContain('there.')
       expect(rest.text).toContain('event: end')
+    })
+
+    test('and the client of a page goes on with another one, mid-stream and when it attaches', async () => {
+      const gate = platform.provider.gate()
+      platform.provider.respond(() => textDeltas(['Hello ', hold(gate), 'there.']))
+      const refused: string[] = []
+      let kept: string | undefined
+      const asking = createClient({
+        url: platform.url,
+        integration: client.integrationId,
+        retryDelaysMs: [0, 0, 0],
+        token: async (stale) => {
+          if (stale !== undefined) refused.push(stale)
+          return (kept = stale === undefined && kept ? kept : (await page('ada-7')).token)
+        },
+      })
+      const revoke = (): Promise<Answer> =>
+        client.post('/v1/consumer_tokens/revoke', { apiIntegrationId: client.integrationId, consumerId: 'ada-7' })
+      const run = asking.stream('Hi')
+      for await (const _piece of run.text()) break
+      const first = kept
+
+      await revoke()
+      await expect.poll(() => refused, { timeout: 10_000 }).toEqual([first])
+      gate.release()
+      expect((await run.result).text).toBe('Hello there.')
+
+      const second = kept
+      await revoke()
+      const attached = await asking.attach({ run: (await run.started).run })
+      expect((await attached!.result).text).toBe('Hello there.')
+      expect(refused).toEqual([first, second])
     })
 
     test('that were forged, changed, or are of another kind', async () => {

@@ -1,17 +1,24 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openDatabase } from '@bureau/platform'
 import { checkInvariants } from '@bureau/platform/testing'
+import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node'
+import { McpServer } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
 import { type BureauProcess, startBureau } from '../support/bureau-process.ts'
-import { type FakeProvider, hold, startFakeProvider, text, textDeltas } from '../support/fake-provider.ts'
+import { type FakeProvider, hold, startFakeProvider, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { CompletionStream, TestClient } from './support/test-client.ts'
 
 const SHOP = fileURLToPath(new URL('support/shop-agency.ts', import.meta.url))
+const HINTS = fileURLToPath(new URL('support/hints-agency.ts', import.meta.url))
 
 type Installation = {
   readonly provider: FakeProvider
@@ -20,7 +27,7 @@ type Installation = {
   client(url: string): TestClient
 }
 
-async function install(): Promise<Installation> {
+async function install(agency = SHOP): Promise<Installation> {
   const provider = await startFakeProvider()
   closeAfterTest(() => provider.close())
   const folder = mkdtempSync(path.join(tmpdir(), 'bureau-killed-'))
@@ -29,7 +36,7 @@ async function install(): Promise<Installation> {
   return {
     provider,
     folder,
-    start: (more = {}) => startBureau(['start', SHOP], { ...env, ...more }),
+    start: (more = {}) => startBureau(['start', agency], { ...env, ...more }),
     client: (url) => {
       const { apiKey, ownerId, apiIntegrationId } = JSON.parse(
         readFileSync(path.join(folder, 'credentials.json'), 'utf8'),
@@ -151,6 +158,83 @@ test('a run whose integration wants it fails with the process that was killed, a
   expect(await restarted.exited).toBe(0)
   await expectNoViolations(folder)
 })
+
+/** A tool server whose tools never answer their first call. `calls` counts, by name. */
+async function startDeafToolServer() {
+  const calls = new Map<string, number>()
+  const kinds = { read: { readOnlyHint: true }, put: { idempotentHint: true }, pay: {} }
+  const serve = (): McpServer => {
+    const server = new McpServer({ name: 'deaf', version: '1.0.0' })
+    for (const [name, annotations] of Object.entries(kinds)) {
+      server.registerTool(name, { inputSchema: z.object({ by: z.string() }), annotations }, async ({ by }) => {
+        const key = `${by} ${name}`
+        const count = (calls.get(key) ?? 0) + 1
+        calls.set(key, count)
+        if (count === 1) await new Promise(() => {})
+        return { content: [{ type: 'text', text: `done at call ${count}` }] }
+      })
+    }
+    return server
+  }
+  const http = createServer((request, response) => {
+    const transport = new NodeStreamableHTTPServerTransport({})
+    void serve()
+      .connect(transport)
+      .then(() => transport.handleRequest(request, response))
+  }).listen(0, '127.0.0.1')
+  await once(http, 'listening')
+  closeAfterTest(async () => {
+    http.closeAllConnections()
+    http.close()
+  })
+  return { url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`, calls }
+}
+
+test('after a kill -9 calls of tool servers are made again where a trusted server says that it does no harm', async () => {
+  const tools = await startDeafToolServer()
+  const installation = await install(HINTS)
+  const { provider, folder } = installation
+  const killed = await installation.start({ TOOLS_URL: tools.url })
+  const asked = ['own', 'other'].flatMap((by) =>
+    ['read', 'put', 'pay'].map((name) => toolCall(`mcp_${by}__${name}`, { by }, { callId: `${by}_${name}` })),
+  )
+  provider.script([asked, text('Done.')])
+  const stream = await installation.client(killed.url).complete()
+  await expect.poll(() => tools.calls.size, { timeout: 20_000 }).toBe(6)
+
+  killed.child.kill('SIGKILL')
+  await stream.all().catch(() => {})
+  const restarted = await installation.start({ TOOLS_URL: tools.url })
+  const resumed = await (await installation.client(restarted.url).follow(stream.runId)).all()
+
+  const outputs = (resumed.result.new_messages as { type: string; call_id: string; output: unknown }[]).flatMap(
+    ({ type, call_id: id, output }) => (type === 'function_call_output' ? [[id, JSON.stringify(output)] as const] : []),
+  )
+  const isKnown = ([id, output]: readonly [string, string]): [string, boolean] => [
+    id,
+    output.includes('done at call 2'),
+  ]
+  expect(Object.fromEntries(outputs.map(isKnown))).toEqual({
+    own_read: true,
+    own_put: true,
+    own_pay: false,
+    other_read: false,
+    other_put: false,
+    other_pay: false,
+  })
+  expect(outputs.filter(([, output]) => output.includes('The result is unknown'))).toHaveLength(4)
+  expect(Object.fromEntries(tools.calls)).toEqual({
+    'own read': 2,
+    'own put': 2,
+    'own pay': 1,
+    'other read': 1,
+    'other put': 1,
+    'other pay': 1,
+  })
+  restarted.child.kill('SIGTERM')
+  expect(await restarted.exited).toBe(0)
+  await expectNoViolations(folder)
+}, 120_000)
 
 test('with onDisconnect=cancel a run that nobody has followed for ten seconds is cancelled', async () => {
   const installation = await install()

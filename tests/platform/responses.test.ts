@@ -235,8 +235,9 @@ describe.each(ENGINES)('on %s', (engine) => {
 
 describe.skipIf(!ENGINES.includes('postgres'))('at another process', () => {
   test('responses are read, followed, continued and cancelled alike', async () => {
-    const first = await startPlatform('postgres', { agencies: { shop } })
-    const second: Served = await startPlatform('postgres', { agencies: { shop }, beside: first.shared })
+    const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
+    const first = await startPlatform('postgres', { agencies: { shop }, config })
+    const second: Served = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
     closeAfterTest(async () => {
       await second.close()
       await first.close()

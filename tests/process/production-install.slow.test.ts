@@ -272,7 +272,7 @@ describe('a production install of @bureau/server', () => {
   test('stops with the command to type when an option needs a package that is not there', async () => {
     const needs: [Wanted, string][] = [
       [{ options: { enableRealtime: true } }, 'npm install @openai/agents-realtime'],
-      [{ options: { tracing: true } }, 'npm install @opentelemetry/sdk-trace@3.1.0'],
+      [{ options: { tracing: true } }, 'npm install @opentelemetry/sdk-trace@3'],
       [{ env: { REDIS_URL: 'redis://127.0.0.1:6379' } }, 'npm install @redis/client@6'],
     ]
     for (const [wanted, command] of needs) await expect(start(wanted)).rejects.toThrow(command)
@@ -332,5 +332,48 @@ describe('an application that installs the agents SDK too', () => {
   test('keeps its programs that take everything from the framework', async () => {
     expect(await typeErrors('ours.ts')).toBe('')
     expect(JSON.parse(await node('ours.ts'))).toMatchObject({ seen: true })
+  })
+})
+
+describe('beside what its user has', () => {
+  type Peers = { readonly peerDependencies?: Readonly<Record<string, string>> }
+
+  /** The optional packages at the oldest versions that ours allow. */
+  function oldestPeers(): Record<string, string> {
+    const files = [...PACKAGES, 'react'].map((name) => path.resolve(import.meta.dirname, `../../packages/${name}`))
+    const ranges = files.flatMap((file) => {
+      const { peerDependencies = {} } = JSON.parse(readFileSync(path.join(file, 'package.json'), 'utf8')) as Peers
+      return Object.entries(peerDependencies)
+    })
+    return Object.fromEntries(ranges.map(([name, range]) => [name, oldestOf(range)]))
+  }
+
+  const oldestOf = (range: string): string => {
+    const [major = '', minor = '0', patch = '0'] = /\d+(?:\.\d+)*/.exec(range)![0].split('.')
+    return `${major}.${minor}.${patch}`
+  }
+
+  const PREVIOUS_AI = ((): string => {
+    const { version } = JSON.parse(readFileSync(path.join(MODULES, 'ai/package.json'), 'utf8')) as { version: string }
+    return version.replace(/\d+$/, (patch) => String(Number(patch) - 1))
+  })()
+
+  test.each([
+    ['the oldest packages that it allows', oldestPeers()],
+    ['the AI SDK of the patch before', { ai: PREVIOUS_AI }],
+  ])('npm takes %s', { timeout: 240_000 }, async (_title, theirs) => {
+    const project = mkdtempSync(path.join(folder, 'beside-'))
+    const packed = compileAndPack(path.join(folder, 'all'), { packages: [...PACKAGES, 'client', 'react'] })
+    const ours = packed.map(({ name, filename }) => [name, `file:${filename}`])
+    const dependencies = { ...Object.fromEntries(ours), react: '^19.0.0', ...theirs }
+    writeFileSync(path.join(project, 'package.json'), JSON.stringify({ private: true, dependencies }))
+    // The versions are chosen as in an install; nothing is downloaded but the lists of them.
+    await run('npm', ['install', '--package-lock-only', '--prefer-offline', '--no-audit'], { cwd: project })
+
+    const { packages } = JSON.parse(readFileSync(path.join(project, 'package-lock.json'), 'utf8')) as {
+      packages: Readonly<Record<string, { readonly version?: string }>>
+    }
+    const chosen = Object.keys(theirs).map((name) => [name, packages[`node_modules/${name}`]?.version])
+    expect(Object.fromEntries(chosen)).toEqual(theirs)
   })
 })

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
@@ -18,15 +19,23 @@ function sourcesOf(name: string): string[] {
     .map(({ text }) => text)
 }
 
+/** The page of the Next.js template, for an agency that is served where the page is. */
+export const TEMPLATE = readFileSync(
+  path.join(ROOT, 'packages/create-bureau/templates/nextjs/app/chat.tsx'),
+  'utf8',
+).replaceAll('/agents/support', '/support')
+
+type FrontEnd = { readonly file?: string; readonly source?: string; readonly client: string }
+
 /** What the page of a reader is, who has the files of docs/react.md in one folder. */
-async function bundle(file: string, client: string): Promise<string> {
+async function bundle({ file, source, client }: Required<FrontEnd>): Promise<string> {
   const entry = `import { createElement, StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Chat } from './${file}'
 createRoot(document.getElementById('root')!).render(createElement(StrictMode, null, createElement(Chat)))`
   const files: Readonly<Record<string, string>> = {
     'entry.ts': entry,
-    [file]: sourcesOf(file)[0]!,
+    [file]: source,
     'client.ts': client,
   }
   const folder = path.join(ROOT, 'tests/react/reader')
@@ -57,13 +66,9 @@ createRoot(document.getElementById('root')!).render(createElement(StrictMode, nu
  */
 export async function serveFrontEnd(
   target: string,
-  {
-    file = 'chat.tsx',
-    client,
-    token = '',
-  }: { readonly file?: string; readonly client: string; readonly token?: string },
+  { file = 'chat.tsx', source = sourcesOf(file)[0]!, client, token = '' }: FrontEnd & { readonly token?: string },
 ): Promise<string> {
-  const script = await bundle(file, client)
+  const script = await bundle({ file, source, client })
   const own: Readonly<Record<string, readonly [type: string, body: string]>> = {
     '/': [
       'text/html',

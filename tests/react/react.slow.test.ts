@@ -6,7 +6,7 @@ import { hasChromium, launchChromium } from '../oauth/support/chat-window.ts'
 import { startPlatform } from '../platform/support/test-platform.ts'
 import { type FakeProvider, hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, startTestServer } from '../support/test-server.ts'
-import { CLIENTS, FRONT_END, serveFrontEnd } from './front-end.ts'
+import { CLIENTS, FRONT_END, serveFrontEnd, TEMPLATE } from './front-end.ts'
 
 const parameters = z.object({ order: z.number() })
 
@@ -173,6 +173,21 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
       expect(complaints).toEqual([])
     },
   )
+
+  test('the page of the Next.js template answers, asks for an approval, and has its messages after a reload', async () => {
+    const { provider, url, ...front } = await BACKENDS['self-hosted server']!()
+    const { page, complaints } = await open(await serveFrontEnd(url, { ...front, source: TEMPLATE }))
+    provider.script([[toolCall('ship', { order: 7 })], text('It is on its way.')])
+
+    await ask(page, 'Ship order 7')
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('It is on its way.').waitFor()
+    await page.reload()
+    await page.getByText('It is on its way.').waitFor()
+
+    expect(await messages(page)).toEqual(['Ship order 7', expect.stringMatching(/^ship: done\s+It is on its way\.$/)])
+    expect(complaints).toEqual([])
+  })
 
   test('the front end of the page is at most 40 lines of a user', () => {
     expect(FRONT_END.trimEnd().split('\n').length).toBeLessThanOrEqual(40)

@@ -154,14 +154,14 @@ describe('a client of a self-hosted server', () => {
     expect(histories.get('a')).toEqual([])
   })
 
-  test('files that cannot be used reject with attachment_rejected', async () => {
+  test('files that cannot be used reject with the code that says why', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const run = createClient({ url: `${server.url}/solo` }).stream({
       message: 'Read this',
       body: { file_urls: { 'a.txt': 'http://127.0.0.1:1/a.txt' } },
     })
 
-    await expect(run.result).rejects.toMatchObject({ code: 'attachment_rejected' })
+    await expect(run.result).rejects.toMatchObject({ code: 'attachment_blocked' })
   })
 
   test('401, 404 and 422 are errors with their status', async () => {
@@ -170,7 +170,7 @@ describe('a client of a self-hosted server', () => {
       createClient({ url: `${server.url}/${url}`, token }).stream(message).result
 
     await expect(refused('solo', 'wrong', 'Hi')).rejects.toMatchObject({ code: 'unauthorized', status: 401 })
-    await expect(refused('none', 'right', 'Hi')).rejects.toMatchObject({ code: 'not_found', status: 404 })
+    await expect(refused('none', 'right', 'Hi')).rejects.toMatchObject({ code: 'route_not_found', status: 404 })
     await expect(refused('solo', 'right', '')).rejects.toMatchObject({ code: 'invalid_request', status: 422 })
   })
 

@@ -347,7 +347,10 @@ test('get_response says that its answer may be an error about files with status 
 
   const answer = await send('/solo/get_response', post({ ...MESSAGE, file_urls: ['s3://bucket/key.txt'] }))
 
-  expect([answer.status, JSON.parse(await answer.text())]).toEqual([200, { error: expect.any(String) }])
+  expect([answer.status, JSON.parse(await answer.text())]).toEqual([
+    200,
+    { error: expect.any(String), code: 'attachment_fetch_failed' },
+  ])
   const { oneOf } = responsesOf(document, 'POST /solo/get_response')[200].content['application/json'].schema
   expect(oneOf).toEqual([{ $ref: '#/components/schemas/RunResponse' }, { $ref: '#/components/schemas/FileUrlsError' }])
 })

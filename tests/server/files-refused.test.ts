@@ -28,7 +28,7 @@ async function reasonOf(server: TestServer, file_urls: unknown): Promise<string>
   await stream.all()
 
   expect(answer.status).toBe(200)
-  expect(Object.keys(answer.body)).toEqual(['error'])
+  expect(answer.body).toEqual({ error: expect.any(String), code: expect.stringMatching(/^attachment_/) })
   expect(answer.body.error.startsWith(PREFIX)).toBe(true)
   expect(stream.response.status).toBe(200)
   expect(stream.outline).toEqual(['error', 'end'])
@@ -320,7 +320,10 @@ describe('an upload that fails', () => {
       file_urls: [`${files.url}/a.pdf`],
     })
 
-    expect([status, body]).toEqual([200, { error: `${PREFIX}File processing failed: file-1` }])
+    expect([status, body]).toEqual([
+      200,
+      { error: `${PREFIX}File processing failed: file-1`, code: 'attachment_fetch_failed' },
+    ])
     expect(calls).toEqual(['POST /v1/files', 'GET /v1/files/file-1', 'DELETE /v1/files/file-1'])
   })
 
@@ -357,7 +360,7 @@ describe('an unsupported extension', () => {
 
     expect(status).toBe(500)
     expect(body.error).toBe(`Unsupported file extension: ${words}`)
-    expect(stream.events).toEqual([{ error: body.error }])
+    expect(stream.events).toEqual([{ error: body.error, code: 'attachment_type_mismatch' }])
     expect(stream.outline.at(-1)).toBe('end')
     expect(server.provider.modelRequests).toEqual([])
   })
@@ -370,6 +373,8 @@ describe('an unknown file id in a stream', () => {
     const stream = await server.stream('/solo/get_response_stream', { message: 'x', file_ids: ['file-unknown'] })
 
     expect((await stream.all()).outline).toEqual(['meta', 'error', 'messages', 'end'])
-    expect(stream.events).toEqual([{ error: 'The model provider knows no file file-unknown.' }])
+    expect(stream.events).toEqual([
+      { error: 'The model provider knows no file file-unknown.', code: 'upstream_invalid_request' },
+    ])
   })
 })

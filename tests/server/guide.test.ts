@@ -85,5 +85,5 @@ test.each([
   const { status, body } = await getRaw(server.url, path)
 
   expect(status).toBe(404)
-  expect(JSON.parse(body)).toEqual({ error: expect.any(String), detail: expect.any(String) })
+  expect(JSON.parse(body)).toEqual({ error: expect.any(String), detail: expect.any(String), code: 'route_not_found' })
 })

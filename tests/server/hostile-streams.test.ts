@@ -88,7 +88,7 @@ describe('events of a tool of the agency', () => {
     const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
 
     expect(stream.events.filter(({ error }) => error)).toEqual([
-      { error: 'An event of the agency was left out: it is not JSON.' },
+      { error: 'An event of the agency was left out: it is not JSON.', code: 'internal_error' },
     ])
     expect(stream.outline.slice(-2)).toEqual(['messages', 'end'])
     expect(stream.result.new_messages.at(-1).content[0].text).toBe('done')

@@ -307,7 +307,11 @@ describe('GET and POST /get_logs', () => {
     const answer = await server.post('/get_logs', { log_id: 'folder' })
 
     expect(answer.status).toBe(500)
-    expect(answer.body).toEqual({ detail: 'Internal server error', error: 'Internal server error' })
+    expect(answer.body).toEqual({
+      detail: 'Internal server error',
+      error: 'Internal server error',
+      code: 'internal_error',
+    })
   })
 
   test('401 without the token', async () => {

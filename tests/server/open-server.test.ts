@@ -38,6 +38,7 @@ describe('without a token', () => {
       expect(body).toEqual({
         detail: expect.stringContaining(`"${origin}"`),
         error: expect.stringContaining('corsOrigins'),
+        code: 'origin_not_allowed',
       })
       expect(headers.get('access-control-allow-origin')).toBeNull()
 

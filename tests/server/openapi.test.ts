@@ -89,7 +89,7 @@ const OPENAI = [
 const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
 const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
-const CONSOLE = ['/console/runs', '/console/runs/{run_id}']
+const CONSOLE = ['/console/runs', '/console/runs/{run_id}', '/console/settings', '/console/tools']
 
 const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: readonly string[] }[] = [
   {
@@ -138,7 +138,7 @@ describe.each(KINDS)('the description of a server with $name', ({ options, paths
 
     expect(await problemsOf(body)).toEqual([])
     expect(danglingRefs(body)).toEqual([])
-    expect(Object.keys(body.paths)).toEqual([...paths, ...(options.agencies ? CONSOLE : [])])
+    expect(Object.keys(body.paths)).toEqual([...paths, ...(options.agencies ? CONSOLE : ['/console/settings'])])
     const ids = operationsOf(body).map(({ operation }) => operation.operationId)
     expect(new Set(ids).size).toBe(ids.length)
   })

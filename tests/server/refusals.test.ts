@@ -69,6 +69,7 @@ describe.each(BOTH)('POST %s', (path) => {
     expect(answer.status).toBe(422)
     expect(answer.body.detail).toMatchObject(entries)
     expect(answer.body.error).toEqual(expect.any(String))
+    expect(['invalid_json', 'invalid_request']).toContain(answer.body.code)
     expect(server.provider.requests).toEqual([])
   })
 
@@ -94,18 +95,18 @@ describe.each(BOTH)('POST %s', (path) => {
   })
 
   test.each([
-    ['no token', {}, 'Not authenticated'],
-    ['another scheme', { authorization: 'Basic abc' }, 'Not authenticated'],
-    ['an empty token', { authorization: 'Bearer ' }, 'Not authenticated'],
-    ['a wrong token', { authorization: 'Bearer wrong' }, 'Unauthorized'],
-  ])('401 before anything else is looked at: %s', async (_, headers, detail) => {
+    ['no token', {}, 'Not authenticated', 'not_authenticated'],
+    ['another scheme', { authorization: 'Basic abc' }, 'Not authenticated', 'not_authenticated'],
+    ['an empty token', { authorization: 'Bearer ' }, 'Not authenticated', 'not_authenticated'],
+    ['a wrong token', { authorization: 'Bearer wrong' }, 'Unauthorized', 'unauthorized'],
+  ])('401 before anything else is looked at: %s', async (_, headers, detail, code) => {
     const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
 
     const answer = await server.post(path, '{broken', headers)
 
     expect(answer.status).toBe(401)
     expect(answer.headers.get('www-authenticate')).toBe('Bearer')
-    expect(answer.body).toEqual({ detail, error: detail })
+    expect(answer.body).toEqual({ detail, error: detail, code })
   })
 
   test('200 with the token, whatever the case of the scheme and the spaces', async () => {
@@ -167,8 +168,9 @@ describe('unknown paths and methods', () => {
 
     const answer = await fetch(server.url + path, { method })
 
+    const code = status === 404 ? 'route_not_found' : 'method_not_allowed'
     expect(answer.status).toBe(status)
-    expect(await answer.json()).toEqual({ detail, error: detail })
+    expect(await answer.json()).toEqual({ detail, error: detail, code })
   })
 })
 
@@ -179,7 +181,11 @@ describe('addresses that cannot be read', () => {
     const answer = await server.get(path)
 
     expect(answer.status).toBe(400)
-    expect(answer.body).toEqual({ detail: 'The request is not valid.', error: 'The request is not valid.' })
+    expect(answer.body).toEqual({
+      detail: 'The request is not valid.',
+      error: 'The request is not valid.',
+      code: 'invalid_request',
+    })
   })
 })
 
@@ -201,7 +207,7 @@ describe('what is no HTTP request', () => {
     const [head, body] = (await readText(socket)).split('\r\n\r\n')
 
     expect(head).toContain(`HTTP/1.1 ${status} ${reason}`)
-    expect(JSON.parse(body!)).toEqual({ detail: reason, error: reason })
+    expect(JSON.parse(body!)).toEqual({ detail: reason, error: reason, code: 'invalid_request' })
     expect((await server.get('/healthz')).status).toBe(200)
   })
 })

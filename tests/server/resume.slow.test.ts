@@ -1,8 +1,10 @@
 import { fileURLToPath } from 'node:url'
+import { createClient } from '@bureau/client'
 import { expect, test } from 'vitest'
 import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
 import { startBureau } from '../support/bureau-process.ts'
-import { hold, startFakeProvider, textDeltas } from '../support/fake-provider.ts'
+import { hold, startFakeProvider, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { RoundRobinProxy } from '../support/round-robin-proxy.ts'
 import { closeAfterTest, TestStream } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
@@ -35,5 +37,46 @@ test.runIf(await testRedisReachable())(
     expect(follower.outline.slice(-3)).toEqual(['error', 'messages', 'end'])
     expect(follower.events.at(-1)).toEqual({ error: 'The server running this response stopped.' })
     expect(late.frames).toEqual([late.frames[0], ...follower.frames.slice(1)])
+  },
+)
+
+test.runIf(await testRedisReachable())(
+  'a page reads a run of ten steps to its end over a broken connection and the end of the process that it read at',
+  { timeout: 90_000 },
+  async () => {
+    const provider = await startFakeProvider()
+    closeAfterTest(() => provider.close())
+    const gates = [provider.gate(), provider.gate()] as const
+    const steps = Array.from({ length: 10 }, (_, index) => toolCall('ConvertCurrency', { amount: index + 1 }))
+    const answer = textDeltas(['One ', hold(gates[0]), 'two ', hold(gates[1]), 'three.'])
+    provider.script([...steps, answer])
+    const env = { REDIS_URL: TEST_REDIS_URL, OPENAI_API_KEY: 'sk-server', OPENAI_BASE_URL: provider.baseUrl }
+    const processes = await Promise.all([1, 2].map(() => startBureau(['serve', DEMO], env)))
+    const proxy = await RoundRobinProxy.start(() => processes.map(({ url }) => url))
+    closeAfterTest(async () => proxy.close())
+    const run = createClient({ url: `${proxy.url}/demo`, resume: true, storage: false }).stream('Convert.')
+    const deltas: string[] = []
+    const reading = (async () => {
+      for await (const event of run) {
+        if (event.type === 'raw_response_event' && event.data.type === 'response.output_text.delta')
+          deltas.push(event.data.delta ?? '')
+      }
+    })()
+
+    await expect.poll(() => deltas).toEqual(['One '])
+    const other = processes.find(({ url }) => proxy.lastSentAt(url) === 0)!
+    proxy.breakAll()
+    gates[0].release()
+    await expect.poll(() => [deltas.length, proxy.lastSentAt(other.url) > 0], { timeout: 20_000 }).toEqual([2, true])
+    other.child.kill('SIGTERM')
+    const exit = await other.exited
+    gates[1].release()
+    const [result] = await Promise.all([run.result, reading])
+
+    expect(exit).toBe(0)
+    expect(deltas).toEqual(['One ', 'two ', 'three.'])
+    expect(result.text).toBe('One two three.')
+    expect(result.messages.filter(({ type }) => type === 'function_call_output')).toHaveLength(10)
+    expect(run.parts.filter(({ type }) => type === 'tool')).toHaveLength(10)
   },
 )

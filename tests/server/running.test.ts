@@ -213,7 +213,10 @@ describe('guardrails', () => {
 
     expect(stream.outline.slice(-3)).toEqual(['error', 'messages', 'end'])
     expect(answer.status).toBe(500)
-    expect(answer.body.error).toBe('Guardrail InputGuardrail triggered tripwire')
+    expect(answer.body).toMatchObject({
+      error: 'Guardrail InputGuardrail triggered tripwire',
+      code: 'guardrail_tripped',
+    })
   })
 
   const polite: OutputGuardrail = {
@@ -248,6 +251,7 @@ describe('guardrails', () => {
 
     expect(JSON.parse(stream.frames.at(-3)!.data)).toEqual({
       error: 'Guardrail OutputGuardrail triggered tripwire: Say please.',
+      code: 'guardrail_tripped',
     })
     expect(stream.result.usage.request_count).toBe(2)
   })

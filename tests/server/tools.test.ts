@@ -343,7 +343,7 @@ describe('POST /tool/<name>', () => {
     for (const name of ['ours', 'FailingTool', 'sdk', 'throwing']) {
       const { status, body } = await server.post(`/tool/${name}`, {})
       const message = `The tool "${name}" failed.`
-      expect([status, body]).toEqual([500, { Error: message, error: message }])
+      expect([status, body]).toEqual([500, { Error: message, error: message, code: 'tool_failed' }])
     }
   })
 
@@ -386,7 +386,7 @@ describe('POST /tool/<name>', () => {
       ['sdk_slow', 'The tool "sdk_slow" took longer than 20 ms.'],
     ]) {
       const { status, body } = await server.post(`/tool/${name}`, {})
-      expect([status, body]).toEqual([500, { Error: message, error: message }])
+      expect([status, body]).toEqual([500, { Error: message, error: message, code: 'tool_failed' }])
     }
   })
 
@@ -521,7 +521,7 @@ describe('POST /tool/<name>', () => {
     const answer = await server.post('/tool/odd', {})
 
     expect(answer.status).toBe(500)
-    expect(answer.body).toEqual({ Error: expect.any(String), error: answer.body.Error })
+    expect(answer.body).toEqual({ Error: expect.any(String), error: answer.body.Error, code: 'tool_failed' })
     expect(answer.text).not.toMatch(/\/srv|node_modules/)
     expect((await server.post('/tool/add', { a: 1 })).body.response).toBe(11)
   })

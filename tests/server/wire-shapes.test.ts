@@ -229,8 +229,16 @@ describe('guardrails', () => {
 
     const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
 
-    expect(stream.events.at(-2)).toMatchObject({ type: 'error', content: guidance, agent: 'Solo' })
-    expect(stream.events.at(-1)).toEqual({ error: 'Guardrail InputGuardrail triggered tripwire' })
+    expect(stream.events.at(-2)).toMatchObject({
+      type: 'error',
+      content: guidance,
+      code: 'guardrail_tripped',
+      agent: 'Solo',
+    })
+    expect(stream.events.at(-1)).toEqual({
+      error: 'Guardrail InputGuardrail triggered tripwire',
+      code: 'guardrail_tripped',
+    })
     expect(stream.result.new_messages.at(-1)).toMatchObject({
       role: 'system',
       type: 'message',

@@ -22,7 +22,10 @@ test('wrong server tokens are slowed after twenty a minute; the right one from t
     Array.from({ length: 20 }, () => 401),
   )
   const refused = await server.post('/solo/get_response', { message: 'hi' }, WRONG)
-  expect([refused.status, refused.body]).toEqual([429, { detail: 'Too many requests.', error: 'Too many requests.' }])
+  expect([refused.status, refused.body]).toEqual([
+    429,
+    { detail: 'Too many requests.', error: 'Too many requests.', code: 'rate_limited' },
+  ])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
 
   expect((await server.get('/solo/get_metadata')).status).toBe(401)

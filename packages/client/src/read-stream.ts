@@ -1,4 +1,4 @@
-import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { type SseFrame, SseParser } from '@bureau/protocol/sse'
 import { BureauError } from './error.ts'
 import { connectionLost } from './send.ts'
 import { onWake } from './wake.ts'
@@ -12,19 +12,13 @@ const MAX_FRAME_LENGTH = 2 ** 26
  *
  * @throws BureauError `connection_lost`, `not_a_stream`
  */
-export async function* readStream(response: Response, heard: () => void): AsyncGenerator<EventSourceMessage, void> {
+export async function* readStream(response: Response, heard: () => void): AsyncGenerator<SseFrame, void> {
   if (!response.headers.get('content-type')?.startsWith('text/event-stream') || !response.body) {
     throw new BureauError('not_a_stream', 'The server did not answer with a stream of events.', {
       status: response.status,
     })
   }
-  const frames: EventSourceMessage[] = []
-  let tooLong = false
-  const parser = createParser({
-    onEvent: (frame) => frames.push(frame),
-    onError: ({ type }) => (tooLong ||= type === 'max-buffer-size-exceeded'),
-    maxBufferSize: MAX_FRAME_LENGTH,
-  })
+  const parser = new SseParser()
   const reader = response.body.getReader()
   const decoder = new TextDecoder()
   for (;;) {
@@ -33,9 +27,10 @@ export async function* readStream(response: Response, heard: () => void): AsyncG
     })
     if (done) return
     heard()
-    parser.feed(decoder.decode(value, { stream: true }))
-    if (tooLong) throw new BureauError('not_a_stream', 'A single event of the stream is too large.')
-    yield* frames.splice(0)
+    yield* parser.push(decoder.decode(value, { stream: true }))
+    if (parser.pending > MAX_FRAME_LENGTH) {
+      throw new BureauError('not_a_stream', 'A single event of the stream is too large.')
+    }
   }
 }
 

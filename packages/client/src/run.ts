@@ -225,13 +225,13 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   }
 
   /** False: the frame was there before, or is no event. */
-  #take(name: string | undefined, data: string, id: string | undefined): boolean {
+  #take(name: string | null, data: string, id: string | null): boolean {
     if (name === 'meta') {
       this.#start(JSON.parse(data) as MetaFrame)
       return false
     }
     const number = Number(id ?? 0)
-    if (id !== undefined && number <= this.#lastNumber) return false
+    if (id !== null && number <= this.#lastNumber) return false
     this.#lastNumber = number
     if (name === 'messages') this.#end = JSON.parse(data) as MessagesFrame
     const event = readEvent(name, data)

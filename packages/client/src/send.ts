@@ -11,8 +11,11 @@ export type Call = {
 export type Connection = {
   /** Where the server is, without a slash at the end. */
   readonly url: string
-  /** Goes out as a bearer token; asked for again with every attempt. */
-  readonly token?: string | (() => string | Promise<string>) | undefined
+  /**
+   * Goes out as a bearer token. A function is asked with every attempt; and once more when the server refuses a token with
+   * 401, which is then `refused`: a token that was kept has to be renewed.
+   */
+  readonly token?: string | ((refused?: string) => string | Promise<string>) | undefined
   /** Sent with every request; asked for again with every attempt. */
   readonly headers?: HeadersLike | (() => HeadersLike | Promise<HeadersLike>) | undefined
   readonly fetch?: typeof fetch | undefined
@@ -21,13 +24,18 @@ export type Connection = {
 type HeadersLike = Readonly<Record<string, string>>
 
 /**
- * Sends a request once.
+ * Sends a request once, or again with another token when one was `refused`.
  *
  * @throws BureauError `connection_lost`, or the refusal; whatever `token` or `headers` throw.
  */
-export async function send(connection: Connection, call: Call, signal?: AbortSignal): Promise<Response> {
+export async function send(
+  connection: Connection,
+  call: Call,
+  signal?: AbortSignal,
+  refused?: string,
+): Promise<Response> {
   const { url, token, headers, fetch: fetchIt = fetch } = connection
-  const bearer = typeof token === 'function' ? await token() : token
+  const bearer = typeof token === 'function' ? await token(refused) : token
   const own = typeof headers === 'function' ? await headers() : headers
   const request: RequestInit = {
     method: call.method,
@@ -49,6 +57,8 @@ export async function send(connection: Connection, call: Call, signal?: AbortSig
   } catch (cause) {
     throw connectionLost(cause)
   }
+  const isStale = response.status === 401 && typeof token === 'function' && refused === undefined
+  if (isStale) return send(connection, call, signal, bearer ?? '')
   throw refusal(response, text)
 }
 

@@ -11,13 +11,14 @@ import {
 } from '@tanstack/react-router'
 import type { ComponentType } from 'react'
 import { Sessions, SessionsContext } from './chats/sessions.ts'
-import { type PlaySearch, PlaygroundPage } from './playground/playground-page.tsx'
+import { readPlace } from './playground/place.ts'
 import { readSearch } from './platform/search.ts'
 import type { RunsSearch } from './runs/runs-page.tsx'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
 import { RequestFailed } from './server/request.ts'
-import { PlatformDoor, ServerDoor } from './shell/doors.tsx'
+import { FirstDoor, GuideDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
+import { FirstPartner } from './shell/first-partner.tsx'
 import { Shell } from './shell/shell.tsx'
 import { Empty } from './ui/page.tsx'
 
@@ -48,11 +49,12 @@ const home = createRoute({
 
 const server = createRoute({ getParentRoute: () => root, id: 'server', component: ServerDoor })
 const platform = createRoute({ getParentRoute: () => root, path: '/platform', component: PlatformDoor })
+const guide = createRoute({ getParentRoute: () => root, path: '/guide', component: GuideDoor })
 
 /** The first agency, where none is named. Nothing is known of the agencies before somebody has signed in. */
 const toFirst = (to: '/play/$agency' | '/graph/$agency') => async (): Promise<void> => {
   const { agencies } = await queries.fetchQuery(factsQuery)
-  if (agencies === 'token' && credentials.current.server === undefined) return
+  if (agencies === 'none' || (agencies === 'token' && credentials.current.server === undefined)) return
   const routes = await queries.fetchQuery(routesQuery).catch(() => undefined)
   const agency = routes?.agencies[0]
   if (agency !== undefined) redirect({ to, params: { agency }, throw: true })
@@ -61,25 +63,22 @@ const toFirst = (to: '/play/$agency' | '/graph/$agency') => async (): Promise<vo
 const text = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
 
 const play = createRoute({
-  getParentRoute: () => server,
+  getParentRoute: () => root,
   path: '/play',
   beforeLoad: toFirst('/play/$agency'),
-  component: lazyRouteComponent(() => import('./shell/first-agency.tsx'), 'FirstAgency'),
+  component: FirstDoor,
 })
 const playAgency = createRoute({
-  getParentRoute: () => server,
+  getParentRoute: () => root,
   path: '/play/$agency',
-  validateSearch: ({ chat, panel }: Record<string, unknown>): PlaySearch => {
-    const id = text(chat) ?? (typeof chat === 'number' ? String(chat) : undefined)
-    return { ...(id !== undefined && { chat: id }), ...((panel === 'events' || panel === 'graph') && { panel }) }
-  },
-  component: PlaygroundPage,
+  validateSearch: readPlace,
+  component: PlayDoor,
 })
 const graph = createRoute({
   getParentRoute: () => server,
   path: '/graph',
   beforeLoad: toFirst('/graph/$agency'),
-  component: lazyRouteComponent(() => import('./shell/first-agency.tsx'), 'FirstAgency'),
+  component: FirstPartner,
 })
 const graphAgency = createRoute({
   getParentRoute: () => server,
@@ -100,6 +99,12 @@ const run = createRoute({
   path: '/runs/$run',
   component: lazyRouteComponent(() => import('./runs/run-page.tsx'), 'RunPage'),
 })
+const compare = createRoute({
+  getParentRoute: () => server,
+  path: '/runs/$run/compare/$other',
+  component: lazyRouteComponent(() => import('./runs/compare-page.tsx'), 'ComparePage'),
+})
+
 /** A page of the platform; what it is about is in its search. */
 const platformPage = <const Path extends string>(
   path: Path,
@@ -138,6 +143,20 @@ const inbox = createRoute({
   path: '/inbox',
   component: lazyRouteComponent(() => import('./inbox/inbox-page.tsx'), 'InboxPage'),
 })
+const guideHome = createRoute({
+  getParentRoute: () => guide,
+  path: '/',
+  component: lazyRouteComponent(() => import('./guide/guide-page.tsx'), 'GuideHome'),
+})
+const guidePage = createRoute({
+  getParentRoute: () => guide,
+  path: '/$',
+  validateSearch: ({ at }: Record<string, unknown>): { readonly at?: string } => {
+    const anchor = text(at)
+    return anchor === undefined ? {} : { at: anchor }
+  },
+  component: lazyRouteComponent(() => import('./guide/guide-page.tsx'), 'GuidePage'),
+})
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
@@ -147,9 +166,12 @@ const settings = createRoute({
 const router = createRouter({
   routeTree: root.addChildren([
     home,
-    server.addChildren([play, playAgency, graph, graphAgency, runs, run]),
+    play,
+    playAgency,
+    server.addChildren([graph, graphAgency, runs, run, compare]),
     platform.addChildren(platformPages),
     inbox,
+    guide.addChildren([guideHome, guidePage]),
     settings,
   ]),
   // Behind the #, so that one page serves all addresses, whatever a proxy puts before it.

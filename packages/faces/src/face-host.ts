@@ -63,8 +63,10 @@ export type FaceRun = {
   readonly approvalsUrl?: string
   /** Whether the caller may decide about them, by `AskedRun.decisions`. */
   readonly mayDecide: boolean
-  /** While it works, the number of its newest event when it was found. Absent: its events come to an end. */
-  readonly head?: number
+  /** The number of its newest event when it was begun or found. */
+  readonly head: number
+  /** Whether it had ended then, or waited: its events come to an end. */
+  readonly isAtRest: boolean
   /** When it ended, in seconds since the epoch, where that is known. */
   readonly endedAt?: number
   /** The client has left: what is not kept is stopped. */

@@ -1,4 +1,8 @@
 export { a2aRoutes } from './a2a/a2a-face.ts'
+export { MemoryTasks } from './a2a/tasks.memory.ts'
+export { type RecordedTask, RunTasks, type TaskRecords } from './a2a/tasks.runs.ts'
+export type { Asked as AskedTask } from './a2a/tasks.ts'
+export type { ListTasks } from './a2a/protocol.ts'
 export { SIDE_REQUESTS, type SideRequests } from './chat-completions/side-request.ts'
 export {
   type AskedRun,

@@ -13,6 +13,7 @@ import type { RunJournal, RunResume } from './run/run-journal.ts'
 import type { RunControl } from './run/run-control.ts'
 import { RunFailed, RunStopped } from './run/run-errors.ts'
 import { describeFailure } from './run/run-failure.ts'
+import { summarizeHistory } from './run/summarize-history.ts'
 import type { RunInput } from './run/run-input.ts'
 import { RunTrace } from './trace/run-trace.ts'
 import { type AnyTool, toAgentTools } from './agency/tool.ts'
@@ -101,11 +102,12 @@ async function work(
   agent: string,
   { failure, options }: Pick<LoadedInput, 'failure'> & { readonly options: RunOptions },
 ): Promise<Outcome> {
-  const { control, input } = run
+  const { control } = run
   const { onFailure } = options
   let output: unknown = null
   try {
     if (failure) throw failure.thrown
+    await summarizeHistory(run, agent)
     const answered = await answerUser(run, agent)
     if (!answered.isAnswered) {
       if (options.approvals === false) throw new RunFailed('approval_required')
@@ -113,7 +115,7 @@ async function work(
     }
     ;({ output } = answered)
     if (control.stopAfterTurn) return { status: 'cancelled', output, error: null }
-    const chatName = input.generateChatName ? await nameChat(run, agent) : undefined
+    const chatName = run.input.generateChatName ? await nameChat(run, agent) : undefined
     return { status: 'completed', output, error: null, chatName }
   } catch (thrown) {
     if (thrown instanceof RunStopped && thrown.reason !== 'timeout') {

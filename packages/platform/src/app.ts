@@ -35,8 +35,9 @@ import { fileRoutes } from './uploads/files.routes.ts'
 import { uploadRoutes } from './uploads/uploads.routes.ts'
 import { usageRoutes } from './usage/usage.routes.ts'
 import { webhookRoutes } from './webhooks/webhooks.routes.ts'
+import { VERSION } from './version.ts'
 
-/** Every route of the platform for owners and their consumers. The API description is made from them. */
+/** Every route of the platform's own for owners and their consumers. The API description has those of the protocols, too. */
 export const ROUTES: readonly Route[] = [
   ...completionRoutes,
   ...chatRoutes,
@@ -55,7 +56,6 @@ export const ROUTES: readonly Route[] = [
 ]
 
 const MINUTE_MS = 60_000
-const VERSION = '0.1.0'
 
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {
@@ -90,21 +90,22 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   readStrictBodies(app)
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
-  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocolRoutes(platform, VERSION)], routeSettings(platform))
-  serveDocs(app, platform)
+  const protocols = protocolRoutes(platform, VERSION)
+  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocols], routeSettings(platform))
+  serveDocs(app, platform, [...ROUTES, ...protocols])
   if (platform.config.console)
     consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
   return app
 }
 
 /** The API description is below `/v1`, beside that of a server on the same port, which then serves the guide. */
-function serveDocs(app: FastifyInstance, { config }: Platform): void {
+function serveDocs(app: FastifyInstance, { config }: Platform, routes: readonly Route[]): void {
   apiDocsRoutes(app, {
     prefix: '/v1',
     routeConfig: { open: true },
     document: ({ protocol, host }) => {
       const baseUrl = config.publicBaseUrl ?? `${protocol}://${host}`
-      return platformDocument({ baseUrl, streamUrl: config.publicStreamUrl ?? baseUrl, routes: ROUTES })
+      return platformDocument({ baseUrl, streamUrl: config.publicStreamUrl ?? baseUrl, routes })
     },
   })
   guideRoutes(app, { routeConfig: { open: true } })

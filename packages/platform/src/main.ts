@@ -33,6 +33,7 @@ import { startMaintenance } from './system/maintenance.ts'
 import { startError } from './start-error.ts'
 import { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 import { WebhookDeliverer } from './webhooks/webhook-deliverer.ts'
+import { VERSION } from './version.ts'
 
 type PlatformOptions = {
   /** The agencies that integrations can publish, by the id that they are named by. */
@@ -62,8 +63,6 @@ const PlatformChecks = z.strictObject({
 
 /** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
 export type OpenPlatform = { readonly platform: Platform; readonly app: FastifyInstance }
-
-const VERSION = '0.1.0'
 
 /**
  * Opens the records, ends what an earlier process left behind, and makes the app. It does not listen yet.

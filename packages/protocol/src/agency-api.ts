@@ -102,7 +102,7 @@ export type RunResponse = z.infer<typeof RunResponse>
 
 /** Body of a non-streaming answer, with status 200, when `file_urls` cannot be used: existing clients look for it. */
 export const FileUrlsError = z
-  .object({ error: z.string().describe('Why file_urls cannot be used.') })
+  .object({ error: z.string().describe('Why file_urls cannot be used.'), code: z.string() })
   .meta({ id: 'FileUrlsError' })
 export type FileUrlsError = z.infer<typeof FileUrlsError>
 
@@ -143,12 +143,12 @@ export const ValidationEntry = z
 export type ValidationEntry = z.infer<typeof ValidationEntry>
 
 export const ValidationErrorBody = z
-  .object({ detail: z.array(ValidationEntry), error: z.string() })
+  .object({ detail: z.array(ValidationEntry), error: z.string(), code: z.string() })
   .meta({ id: 'HTTPValidationError' })
 export type ValidationErrorBody = z.infer<typeof ValidationErrorBody>
 
 /** Body of any other refusal. `detail` says the same as `error`; some clients read that. */
-export const Refusal = z.object({ detail: z.string().optional(), error: z.string() })
+export const Refusal = z.object({ detail: z.string().optional(), error: z.string(), code: z.string() })
 
 const Position = z.object({ x: z.number(), y: z.number() })
 

@@ -42,10 +42,12 @@ export const ERRORS = {
     message: 'There is no such thread. It may have been forgotten: begin a new one.',
   },
   run_failed: { status: 500, message: 'The run failed.' },
+  run_cancelled: { status: 500, message: 'The run was cancelled.' },
   package_missing: {
     status: 501,
     message: 'This protocol needs a package that the server does not have: npm install @modelcontextprotocol/server',
   },
+  tool_not_found: { status: 404, message: 'The agent has no such tool that this server carries out.' },
   tool_failed: { status: 500, message: 'The tool failed.' },
   attachment_rejected: { status: 400, message: 'An attachment could not be used.' },
 

@@ -25,7 +25,22 @@ export type {
   RunEvent,
   RunItemName,
 } from './run-event.ts'
-export { RecentRun, RecentRunDetail, RecentRunList, RecentRunsQuery, RecentRunStep } from './recent-runs-api.ts'
+export {
+  RecentRun,
+  RecentRunDetail,
+  RecentRunList,
+  RecentRunsQuery,
+  RecentRunStep,
+  RunToolAnswer,
+  RunToolRequest,
+} from './recent-runs-api.ts'
+export {
+  type PlatformReplica,
+  PlatformSettings,
+  ServerSettings,
+  type SettingsFeature,
+  type SettingsLimit,
+} from './settings-api.ts'
 export { isRetryable, RUN_ERRORS, type RunErrorClass, type RunErrorCode } from './run-errors.ts'
 export { SSE_END, type SseFrame, sseFrame, sseKeepalive, SseParser } from './sse.ts'
 export { addUsage, NO_USAGE, Usage, UsageByModel } from './usage.ts'

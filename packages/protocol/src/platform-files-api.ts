@@ -96,6 +96,13 @@ export const UsageSummaryQuery = z.object({
   groupBy: z.enum(['day', 'integration', 'consumer', 'model']),
   apiIntegrationId: Id.optional(),
   timeZone: z.string().max(64).optional().describe('IANA name, for groupBy=day. Default UTC.'),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(10_000)
+    .optional()
+    .describe('Only so many keys: those that cost most, first. Default: up to 10,000, in the order of the keys.'),
   ...range,
 })
 

@@ -47,6 +47,12 @@ const settings = {
   chatBinding: z.enum(['none', 'consumer']).optional().describe('consumer: chats belong to who opened them.'),
   runTimeoutSeconds: z.int().min(30).max(7200).optional(),
   maxTurns: z.int().min(1).max(200).optional(),
+  historyTokens: z
+    .int()
+    .min(1_000)
+    .max(1_000_000)
+    .optional()
+    .describe('How much of a chat its model gets, in tokens of four bytes: the latest whole turns. Default 100,000.'),
   retentionDays: z.int().min(1).max(3650).nullable().optional(),
   status: z.enum(['active', 'disabled']).optional(),
 }
@@ -81,6 +87,7 @@ export const Integration = z
     chatBinding: z.enum(['none', 'consumer']),
     runTimeoutSeconds: z.int(),
     maxTurns: z.int(),
+    historyTokens: z.int(),
     storage: z.object({ quotaBytes: z.int(), usedBytes: z.int(), fileCount: z.int() }),
     retentionDays: z.int().nullable(),
     status: z.enum(['active', 'disabled']),

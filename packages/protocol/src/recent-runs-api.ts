@@ -74,3 +74,23 @@ export const RecentRunsQuery = z.object({
 export const RecentRunList = z
   .object({ runs: z.array(RecentRun).describe('Newest first.') })
   .meta({ id: 'RecentRunList' })
+
+/** One tool of an agent, called by the operator and outside any run. */
+export const RunToolRequest = z
+  .object({
+    agency: z.string().describe('Its name in the routes.'),
+    agent: z.string(),
+    tool: z.string(),
+    arguments: z.record(z.string(), z.unknown()).default({}),
+    user_context: z.record(z.string(), z.unknown()).default({}).describe('Added to what the agency gives its tools.'),
+  })
+  .meta({ id: 'RunToolRequest' })
+
+export const RunToolAnswer = z
+  .object({
+    output: z.unknown().describe('What the tool returned; null when it has thrown.'),
+    failure: z.string().nullable().describe('What was thrown, for the operator.'),
+    duration_ms: z.number(),
+  })
+  .meta({ id: 'RunToolAnswer' })
+export type RunToolAnswer = z.output<typeof RunToolAnswer>

@@ -5,7 +5,9 @@ import { z } from 'zod'
 import type { ServerConfig } from './config.ts'
 import type { RecentRuns } from './console/recent-runs.ts'
 import { recentRunsRoutes } from './console/recent-runs.routes.ts'
-import { serveConsole } from './console/serve-console.ts'
+import { runToolRoutes } from './console/run-tool.routes.ts'
+import { serveConsole, servesOperators } from './console/serve-console.ts'
+import { settingsRoutes } from './console/settings.routes.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
@@ -42,6 +44,10 @@ export async function addRoutes(app: FastifyInstance, parts: AppParts): Promise<
     ...rowsOf(logs, logsRoutes),
     ...rowsOf(signIns, oauthRoutes),
     ...rowsOf(recent, recentRunsRoutes),
+    ...(servesOperators(options, config)
+      ? settingsRoutes({ options, config, keepsRecentRuns: recent !== undefined, version })
+      : []),
+    ...(recent ? runToolRoutes({ agencies, toolServers: context.metadataOptions.toolServers }) : []),
   ]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
   serveRoutes(app, protocolRoutes({ served, tools, callers, options, version, log }), ROUTE_SETTINGS)

@@ -33,7 +33,15 @@ import { Observability } from './observability/observability.ts'
 import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
 import { addRoutes } from './app-routes.ts'
 import { checkServerOptions } from './check-options.ts'
-import { drainMsOf, readAgencies, resumeMsOf, readVendors, type ServerOptions } from './options.ts'
+import {
+  bodyLimitOf,
+  drainMsOf,
+  maxRunsOf,
+  readAgencies,
+  readVendors,
+  resumeMsOf,
+  type ServerOptions,
+} from './options.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
 import { readTools } from './tools/read-tools.ts'
@@ -66,7 +74,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const watched = { now: Date.now, observer: observability.observer() }
   const environment = { models, mcp: new McpConnections(), ...watched, ...(signIns && { oauth: signIns.access }) }
   const recent = recentRunsOf(options, config)
-  const slots = new RunSlots(options.maxConcurrentRuns)
+  const slots = new RunSlots(maxRunsOf(options))
   const context: ServerContext = {
     environment,
     takeSlot: () => slots.take(),
@@ -108,7 +116,7 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
   return fastify({
     loggerInstance,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: REQUEST_ID_LABEL }),
-    bodyLimit: options.bodyLimitBytes ?? 33_554_432,
+    bodyLimit: bodyLimitOf(options),
     exposeHeadRoutes: false,
     trustProxy: [...config.trustedProxies],
     // Five minutes for a whole request; what is too slow long before that is cut by whoever receives its body.

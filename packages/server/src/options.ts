@@ -108,7 +108,7 @@ export type ServerOptions = OAuthOptions & {
   readonly console?: boolean
   /**
    * True: what the latest 200 runs of this process have done is kept in memory, and `/console/runs` shows it to whoever has
-   * the server token. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
+   * the server token, who may carry out single tools at `/console/tools` too. Default: as BUREAU_KEEP_RECENT_RUNS says; without that, unless NODE_ENV is `production`.
    */
   readonly keepRecentRuns?: boolean
   /** Default `info`. */
@@ -200,3 +200,12 @@ export const resumeMsOf = ({ resumeMs = 60_000 }: ServerOptions): number => resu
 
 /** How long runs may go on after a stop signal, in milliseconds. */
 export const drainMsOf = ({ drainMs = 30_000 }: ServerOptions): number => drainMs
+
+/** Largest request body, in bytes. */
+export const bodyLimitOf = ({ bodyLimitBytes = 33_554_432 }: ServerOptions): number => bodyLimitBytes
+
+/** Runs and voice sessions that the server works on at once. */
+export const maxRunsOf = ({ maxConcurrentRuns = 10_000 }: ServerOptions): number => maxConcurrentRuns
+
+/** How long a person may take to decide about a call, in milliseconds. */
+export const approvalMsOf = ({ approvalMs = 604_800_000 }: ServerOptions): number => approvalMs

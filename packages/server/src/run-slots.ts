@@ -6,7 +6,7 @@ export class RunSlots {
   readonly #limit: number
   #taken = 0
 
-  constructor(limit = 10_000) {
+  constructor(limit: number) {
     this.#limit = limit
   }
 

@@ -13,7 +13,7 @@ export async function checkChats(scene: Scene, runs: readonly RunRecord[]): Prom
   await Promise.all(
     chats.map(async (chat, at) => {
       const ask = tenant.ask({ chat, consumerId })
-      const attempt = tenant.send(ask, places[at % places.length])
+      const attempt = await tenant.sendUntilDecided(ask, places[at % places.length])
       await attempt.over
       const said = attempt.result?.status
       if (said !== 'completed')

@@ -57,6 +57,9 @@ async function endedRuns({ tenant, object }: Scene): Promise<RunRecord[]> {
   let runs: RunRecord[] = []
   const isQuiet = async (): Promise<boolean> => {
     runs = await tenant.list(`/v1/runs?apiIntegrationId=${tenant.integrationId}`)
+    // A person decides in the end.
+    const waiting = runs.filter(({ status }) => status === 'waiting')
+    await Promise.all(waiting.map(({ runId }) => tenant.decide(runId, true)))
     return runs.every(isEnded)
   }
   if (!(await eventually(isQuiet, RECOVERY_MS))) {

@@ -12,7 +12,13 @@ export async function checkStreams(scene: Scene, runs: readonly RunRecord[]): Pr
       const run = runs.find(({ runId }) => runId === attempt.runId)
       if (!run) return
       const frames = [...attempt.frames]
-      if (attempt.outcome === 'broken' || attempt.outcome === 'left')
+      const isWaiting = attempt.result?.status === 'waiting'
+      if (isWaiting)
+        frames.splice(
+          frames.findLastIndex(({ event }) => event === 'end'),
+          1,
+        )
+      if (isWaiting || attempt.outcome === 'broken' || attempt.outcome === 'left')
         frames.push(...(await framesAfter(scene, attempt)))
       for (const problem of problemsOf(frames, run, attempt)) {
         object(`I7: the client of ${run.runId} (${attempt.outcome}): ${problem}`)

@@ -1,7 +1,7 @@
-import type { Cut } from '../cutting-proxy.ts'
+import { type Cut, CuttingProxy } from '../cutting-proxy.ts'
 import type { Fault } from '../fault.ts'
 import { addWebhook, type Occurring } from '../operations.ts'
-import { ONE, pause, type Plan, type Scene, TWO, within } from '../plan.ts'
+import { eventually, ONE, pause, type Plan, type Scene, TWO, within } from '../plan.ts'
 import { oneRound } from '../traffic.ts'
 
 const CUTS: readonly { readonly cut: Cut; readonly shut: boolean; readonly says: string }[] = [
@@ -16,6 +16,10 @@ const CUTS: readonly { readonly cut: Cut; readonly shut: boolean; readonly says:
 /** A lost answer to COMMIT is asked for during two seconds. */
 const AWAY_MS = 3_000
 const REACH_MS = 30_000
+/** Keepalives of PostgreSQL give a lost machine up after that. */
+const NOTICED_MS = 9_000
+/** Only who has watched for so long judges others. */
+const WARM_UP_MS = 11_000
 
 /** Connections to PostgreSQL that break at the COMMIT of each operation. */
 export function cutPlans(occurring: readonly Occurring[]): Plan[] {
@@ -57,6 +61,13 @@ async function cutAtCommit(scene: Scene, operation: string, how: { cut: Cut; shu
 /** Outages of what the processes need, in the middle of everything. */
 export const OUTAGES: readonly Plan[] = [
   {
+    group: 'cut cable',
+    title: 'one of two processes is cut off from PostgreSQL without a word',
+    scale: TWO,
+    engines: ['postgres'],
+    play: pullCable,
+  },
+  {
     group: 'database away',
     title: 'all connections to PostgreSQL break, 10 times under load',
     scale: ONE,
@@ -85,6 +96,39 @@ export const OUTAGES: readonly Plan[] = [
     play: (scene) => underLoad(scene, () => away(scene.installation.redis!, 5_000)),
   },
 ]
+
+/** The server ends the sessions of a lost machine after nine seconds; by then its process has fenced itself. */
+async function pullCable(scene: Scene): Promise<void> {
+  const { installation, tenant, object } = scene
+  const cable = await CuttingProxy.start({ host: '127.0.0.1', port: installation.database!.port })
+  try {
+    await installation.restart(0, null, { DATABASE_URL: installation.databaseThrough(cable) })
+    const consumerId = await tenant.addConsumer()
+    await pause(WARM_UP_MS)
+    const lasting = Array.from({ length: 6 }, () => tenant.send(tenant.ask({ consumerId, behaviour: 'tool-hold' })))
+    await Promise.all(lasting.map((attempt) => attempt.speaking))
+    const bootId = await installation.processes[0]!.bootId()
+    installation.model.expectOverlaps(true)
+    cable.swallow()
+    const isFenced = within(Promise.all(lasting.map((attempt) => attempt.over)), NOTICED_MS)
+    await pause(NOTICED_MS)
+    if (!(await isFenced)) object('a process that was cut off does not let go of its clients before others act')
+    cable.breakUpstream()
+    const ids = lasting.map(({ runId }) => `'${runId}'`).join()
+    const taken = `SELECT count(*)::int AS n FROM runs WHERE id IN (${ids}) AND boot_id <> '${bootId}'`
+    const areTaken = async (): Promise<boolean> => (await installation.rows(taken))[0]?.['n'] === lasting.length
+    if (!(await eventually(areTaken, REACH_MS))) object('I6: nobody goes on with the runs of a lost machine')
+    cable.open()
+    const isBack = async (): Promise<boolean> => (await installation.processes[0]!.bootId()) !== bootId
+    if (!(await eventually(isBack, REACH_MS))) object('a process that was cut off goes on with its old life')
+    installation.model.release()
+    await eventually(async () => installation.model.calls.every(({ state }) => state !== 'active'), 10_000)
+    installation.model.expectOverlaps(false)
+    await installation.restart(0)
+  } finally {
+    cable.close()
+  }
+}
 
 async function breakTenTimes({ random }: Scene, proxy: { breakAll(): void }): Promise<void> {
   for (let time = 0; time < 10; time++) {

@@ -2,7 +2,7 @@ import { describeFault, type Fault } from '../fault.ts'
 import type { Engine } from '../installation.ts'
 import type { Occurring } from '../operations.ts'
 import { addWebhook } from '../operations.ts'
-import { ONE, pick, type Plan, type Scene } from '../plan.ts'
+import { ONE, type Plan, type Scene } from '../plan.ts'
 import { oneRound } from '../traffic.ts'
 
 const POINTS = ['before', 'inside', 'after'] as const
@@ -28,20 +28,8 @@ export function killPlans(engine: Engine, occurring: readonly Occurring[], rando
   )
 }
 
-/** A kill -9 at a random operation of the load, whatever it is. */
-export function randomKill(engine: Engine, random: () => number): Plan {
-  const point = pick(['before', 'after'] as const, random)
-  const fault: Fault = { operation: '*', point, nth: 1 + Math.floor(random() * 60), action: 'kill' }
-  return {
-    group: 'kill -9 at random',
-    title: `kill -9 ${point} database operation ${fault.nth}`,
-    scale: ONE,
-    engines: [engine],
-    play: (scene) => killServing(scene, fault),
-  }
-}
-
-async function killServing(scene: Scene, fault: Fault): Promise<void> {
+/** While a process serves. */
+export async function killServing(scene: Scene, fault: Fault): Promise<void> {
   const { installation, tenant, object } = scene
   const consumerId = await tenant.addConsumer()
   await addWebhook(tenant)

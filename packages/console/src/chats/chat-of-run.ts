@@ -22,7 +22,7 @@ export function chatOfRun(run: RecentRunDetail): Chat {
     times: {},
   }
   return {
-    ...newChat(run.agency),
+    ...newChat(run),
     title: titleOf(run.message),
     agent: run.agent,
     earlier: request?.chat_history ?? [],

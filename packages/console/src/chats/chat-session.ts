@@ -1,7 +1,7 @@
 import { BureauError, type Client, type Part, partsOf, type Run, type StreamEvent } from '@bureau/client'
-import type { CancelMode, Message, RunRequest } from '@bureau/protocol'
+import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
-import { addUsage, bodyOf, type Chat, type ChatFile, historyOf, messageOf, titleOf, type Turn } from './chat.ts'
+import { addUsage, bodyOf, type Chat, type Draft, historyOf, inputOf, titleOf, type Turn } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 import { timed } from './call-times.ts'
 
@@ -9,9 +9,6 @@ import { timed } from './call-times.ts'
 const COMMIT_MS = 100
 
 export type LoggedEvent = { readonly at: number; readonly turn: string; readonly event: StreamEvent }
-
-/** A message as somebody has written it. */
-type Draft = { readonly text: string; readonly files: readonly ChatFile[] }
 
 /** What a view shows: another object after every change. */
 export type SessionView = {
@@ -26,7 +23,7 @@ export type SessionView = {
 
 /** A chat that is open in this page. It goes on whatever page is shown. */
 export class ChatSession {
-  readonly #client: Client<RunRequest>
+  readonly #client: Client
   readonly #store: ChatStore
   readonly #listeners = new Set<() => void>()
   #view: SessionView
@@ -37,7 +34,7 @@ export class ChatSession {
   #decided: readonly object[] = []
   #times: Turn['times'] = {}
 
-  constructor(chat: Chat, client: Client<RunRequest>, store: ChatStore) {
+  constructor(chat: Chat, client: Client, store: ChatStore) {
     this.#client = client
     this.#store = store
     this.#view = { chat, busy: false, connection: null, queued: null, eventCount: 0 }
@@ -65,16 +62,12 @@ export class ChatSession {
   /** Sends a message; while a run goes on, it waits for its end. */
   send(draft: Draft): void {
     if (this.#view.busy) return this.#change({ queued: draft })
-    const { chat } = this.#view
+    const { draft: _, ...chat } = this.#view.chat
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
     this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn] }, busy: true })
     this.#save()
-    const run = this.#client.stream({
-      chat: chat.id,
-      message: messageOf(draft),
-      body: { ...bodyOf(chat.options), recipient_agent: chat.agent },
-    })
+    const run = this.#client.stream(inputOf(chat, draft))
     void this.#follow(run, turn.id, { live: true })
   }
 
@@ -82,10 +75,11 @@ export class ChatSession {
     this.#change({ queued: null })
   }
 
-  /** Sends a message anew, changed or not; what came after it is gone. */
+  /** Sends a message anew, changed or not; what came after it is gone, except on the platform, which keeps its chats. */
   resend(turnId: string, draft: Draft): void {
     const { chat, busy } = this.#view
     if (busy) return
+    if (chat.platform) return this.send(draft)
     const at = chat.turns.findIndex(({ id }) => id === turnId)
     this.#change({ chat: { ...chat, turns: chat.turns.slice(0, at) } })
     this.send(draft)
@@ -154,7 +148,8 @@ export class ChatSession {
     if (turn?.status !== 'running' && turn?.status !== 'waiting') return
     this.#change({ busy: true })
     try {
-      const run = await this.#client.attach({ chat: chat.id })
+      const isKnown = chat.platform && turn.run !== null
+      const run = await this.#client.attach(isKnown ? { run: turn.run } : { chat: chat.id })
       // It is replayed from its start.
       if (run) this.#changeTurn(turn.id, { status: 'running', messages: [], usage: null })
       if (run) return await this.#follow(run, turn.id, { live: false })
@@ -228,14 +223,18 @@ export class ChatSession {
   #commit(run: Run, turnId: string, before: readonly Part[]): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#changeTurn(turnId, { parts: [...before, ...run.parts], times: this.#times })
-    this.#change({ connection: run.connection, eventCount: this.#events.length })
+    const parts = before.length === 0 ? run.parts : [...before, ...run.parts]
+    const chat = this.#withTurn(turnId, { parts, times: this.#times })
+    this.#change({ chat, connection: run.connection, eventCount: this.#events.length })
   }
 
   #changeTurn(turnId: string, changes: Partial<Turn>): void {
+    this.#change({ chat: this.#withTurn(turnId, changes) })
+  }
+
+  #withTurn(turnId: string, changes: Partial<Turn>): Chat {
     const { chat } = this.#view
-    const turns = chat.turns.map((turn) => (turn.id === turnId ? { ...turn, ...changes } : turn))
-    this.#change({ chat: { ...chat, turns } })
+    return { ...chat, turns: chat.turns.map((turn) => (turn.id === turnId ? { ...turn, ...changes } : turn)) }
   }
 
   #change(changes: Partial<SessionView>): void {

@@ -1,9 +1,13 @@
 import { SERVER } from '../server/address.ts'
-import type { Chat } from './chat.ts'
+import type { Chat, Turn } from './chat.ts'
 
-const STORE = 'chats'
+const CHATS = 'chats'
+const TURNS = 'turns'
 
-export type ChatHead = Pick<Chat, 'id' | 'agency' | 'title' | 'updatedAt'> & {
+type KeptChat = Omit<Chat, 'turns'> & Pick<ChatHead, 'waits'>
+type KeptTurn = { readonly chat: string; readonly at: number; readonly turn: Turn }
+
+export type ChatHead = Pick<Chat, 'id' | 'agency' | 'platform' | 'title' | 'updatedAt'> & {
   /** The last run waits until somebody has decided on its calls. */
   readonly waits: boolean
 }
@@ -14,6 +18,8 @@ export type ChatHead = Pick<Chat, 'id' | 'agency' | 'title' | 'updatedAt'> & {
 export class ChatStore {
   readonly #opening = openDatabase(`bureau:${SERVER}`).catch(() => undefined)
   readonly #unkept = new Map<string, Chat>()
+  /** Where turns are kept as they are: a turn never changes, another one takes its place. */
+  readonly #kept = new WeakMap<Turn, string>()
   readonly #others = new BroadcastChannel(`bureau:chats:${SERVER}`)
   readonly #listeners = new Set<() => void>()
 
@@ -34,28 +40,59 @@ export class ChatStore {
 
   /** Those of an agency, or of all, latest first. */
   async list(agency?: string): Promise<ChatHead[]> {
-    const chats = (await this.#ask<Chat[]>('readonly', (store) => store.getAll())) ?? [...this.#unkept.values()]
-    return chats
+    const database = await this.#opening
+    const heads = database
+      ? await settled<KeptChat[]>(database.transaction(CHATS).objectStore(CHATS).getAll())
+      : [...this.#unkept.values()].map(keptOf)
+    return heads
       .filter((chat) => (agency ?? chat.agency) === chat.agency)
-      .map(({ id, title, updatedAt, turns, ...chat }) => {
-        return { id, agency: chat.agency, title, updatedAt, waits: turns.at(-1)?.status === 'waiting' }
+      .map(({ id, agency: name, platform, title, updatedAt, waits }) => {
+        return { id, agency: name, ...(platform && { platform }), title, updatedAt, waits }
       })
       .toSorted((a, b) => b.updatedAt - a.updatedAt)
   }
 
   async find(id: string): Promise<Chat | undefined> {
-    return (await this.#ask<Chat | undefined>('readonly', (store) => store.get(id))) ?? this.#unkept.get(id)
+    const database = await this.#opening
+    if (!database || this.#unkept.has(id)) return this.#unkept.get(id)
+    const transaction = database.transaction([CHATS, TURNS])
+    const [chat, turns] = await Promise.all([
+      settled<KeptChat | undefined>(transaction.objectStore(CHATS).get(id)),
+      settled<KeptTurn[]>(transaction.objectStore(TURNS).getAll(turnsFrom(id, 0))),
+    ])
+    if (!chat) return undefined
+    for (const kept of turns) this.#kept.set(kept.turn, keyOf(kept))
+    const { waits: _, ...rest } = chat
+    return { ...rest, turns: turns.map(({ turn }) => turn) }
   }
 
+  /** Writes the turns that have changed: copying a chat of thousands would hold the page up. */
   async save(chat: Chat): Promise<void> {
-    const saved = await this.#ask('readwrite', (store) => store.put(chat)).catch(() => undefined)
-    if (saved === undefined) this.#unkept.set(chat.id, chat)
+    const database = await this.#opening
+    try {
+      if (!database) throw new Error('chats cannot be kept')
+      const transaction = database.transaction([CHATS, TURNS], 'readwrite')
+      transaction.objectStore(CHATS).put(keptOf(chat))
+      const turns = transaction.objectStore(TURNS)
+      const changed = chat.turns
+        .map((turn, at): KeptTurn => ({ chat: chat.id, at, turn }))
+        .filter((kept) => this.#kept.get(kept.turn) !== keyOf(kept))
+      for (const kept of changed) turns.put(kept)
+      turns.delete(turnsFrom(chat.id, chat.turns.length))
+      await completed(transaction)
+      for (const kept of changed) this.#kept.set(kept.turn, keyOf(kept))
+    } catch {
+      this.#unkept.set(chat.id, chat)
+    }
     this.#changed(chat.id)
   }
 
   async remove(id: string): Promise<void> {
     this.#unkept.delete(id)
-    await this.#ask('readwrite', (store) => store.delete(id))
+    const transaction = (await this.#opening)?.transaction([CHATS, TURNS], 'readwrite')
+    transaction?.objectStore(CHATS).delete(id)
+    transaction?.objectStore(TURNS).delete(turnsFrom(id, 0))
+    if (transaction) await completed(transaction)
     this.#changed(id)
   }
 
@@ -67,20 +104,32 @@ export class ChatStore {
   #notify(): void {
     for (const listener of this.#listeners) listener()
   }
-
-  async #ask<Answer>(
-    mode: IDBTransactionMode,
-    request: (store: IDBObjectStore) => IDBRequest<Answer> | IDBRequest,
-  ): Promise<Answer | undefined> {
-    const database = await this.#opening
-    return database && (settled(request(database.transaction(STORE, mode).objectStore(STORE))) as Promise<Answer>)
-  }
 }
 
+function keptOf({ turns, ...chat }: Chat): KeptChat {
+  return { ...chat, waits: turns.at(-1)?.status === 'waiting' }
+}
+
+const keyOf = ({ chat, at }: KeptTurn): string => `${chat} ${at}`
+
+const turnsFrom = (chat: string, at: number): IDBKeyRange => IDBKeyRange.bound([chat, at], [chat, Infinity])
+
 function openDatabase(name: string): Promise<IDBDatabase> {
-  const opening = indexedDB.open(name, 1)
-  opening.addEventListener('upgradeneeded', () => opening.result.createObjectStore(STORE, { keyPath: 'id' }))
+  const opening = indexedDB.open(name, 2)
+  opening.addEventListener('upgradeneeded', () => {
+    const { result: database } = opening
+    if (database.objectStoreNames.contains(CHATS)) database.deleteObjectStore(CHATS)
+    database.createObjectStore(CHATS, { keyPath: 'id' })
+    database.createObjectStore(TURNS, { keyPath: ['chat', 'at'] })
+  })
   return settled(opening)
+}
+
+function completed(transaction: IDBTransaction): Promise<void> {
+  return new Promise((resolve, reject) => {
+    transaction.addEventListener('complete', () => resolve())
+    transaction.addEventListener('abort', () => reject(transaction.error ?? new Error('IndexedDB failed')))
+  })
 }
 
 function settled<Result>(request: IDBRequest<Result>): Promise<Result> {

@@ -1,4 +1,4 @@
-import type { Part } from '@bureau/client'
+import type { Input, Part } from '@bureau/client'
 import type { Message, Usage } from '@bureau/protocol'
 
 /** What goes to the agency with every message of a chat. */
@@ -33,10 +33,24 @@ export type Turn = {
   readonly times: Readonly<Record<string, readonly [began: number, ended: number | null]>>
 }
 
-/** A conversation of this browser with an agency of a self-hosted server, which keeps none itself. */
-export type Chat = {
-  readonly id: string
+/** Whom one talks to. */
+export type Partner = {
+  /** The name of an agency of the self-hosted server; with `platform` the id of an integration. */
   readonly agency: string
+  /** Set: it is an integration of the platform, which keeps the chat itself. */
+  readonly platform?: {
+    /** In whose name messages are sent. */
+    readonly consumer?: string
+  }
+}
+
+/** A message as somebody has written it. */
+export type Draft = { readonly text: string; readonly files: readonly ChatFile[] }
+
+/** A conversation of this browser. A self-hosted server keeps none itself. */
+export type Chat = Partner & {
+  /** On the platform also its alias there. */
+  readonly id: string
   readonly title: string
   /** The agent that is addressed; null: the entry point. */
   readonly agent: string | null
@@ -44,16 +58,22 @@ export type Chat = {
   /** What went before the first turn: of a chat that continues a run. */
   readonly earlier: readonly Message[]
   readonly turns: readonly Turn[]
+  /** What is to be sent next, of a chat that was made to send it. */
+  readonly draft?: string
   readonly updatedAt: number
 }
 
 const TITLE_LENGTH = 60
 
-export function newChat(agency: string): Chat {
+/** A letter first, so that it is not taken for a number in an address. */
+export const newChatId = (): string =>
+  `c${Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')}`
+
+export function newChat({ agency, platform }: Partner, id = newChatId()): Chat {
   return {
-    // A letter first, so that it is not taken for a number in an address.
-    id: `c${Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')}`,
+    id,
     agency,
+    ...(platform && { platform }),
     title: 'New chat',
     agent: null,
     options: {},
@@ -72,8 +92,37 @@ export const historyOf = ({ earlier, turns }: Chat): Message[] => [
   ...turns.flatMap(({ messages }) => messages),
 ]
 
-/** The message of a turn as the route takes it. */
-export function messageOf({ text, files }: Pick<Turn, 'text' | 'files'>): string | Record<string, unknown>[] {
+/** What is sent of a message, as its server takes it. */
+export function inputOf(chat: Chat, draft: Draft): Input {
+  const { id, agent, options, platform } = chat
+  if (!platform) return { chat: id, message: messageOf(draft), body: { ...bodyOf(options), recipient_agent: agent } }
+  return {
+    chat: id,
+    message: draft.text,
+    ...(agent !== null && { agent }),
+    ...(options.context && { context: options.context }),
+    body: completionOf(platform, draft),
+  }
+}
+
+/** Of a completion, what is neither the message nor where it goes. */
+export function completionOf({ consumer }: NonNullable<Partner['platform']>, { files }: Pick<Draft, 'files'>) {
+  const attachments = files.map(({ data }) => ({
+    type: 'input_image' as const,
+    image_url: data,
+    detail: 'auto' as const,
+  }))
+  return { ...(consumer && { consumerId: consumer }), ...(attachments.length > 0 && { attachments }) }
+}
+
+/** Where a chat is shown. */
+export const placeOf = ({ id, agency, platform }: Pick<Chat, 'id' | 'agency' | 'platform'>) => ({
+  params: { agency },
+  search: { chat: id, ...(platform && { on: 'platform' as const, ...platform }) },
+})
+
+/** The message of a turn as a self-hosted server takes it. */
+export function messageOf({ text, files }: Draft): string | Record<string, unknown>[] {
   if (files.length === 0) return text
   const content = [
     ...(text === '' ? [] : [{ type: 'input_text', text }]),

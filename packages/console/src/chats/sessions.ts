@@ -1,8 +1,8 @@
-import { createClient } from '@bureau/client'
+import { type Client, createClient } from '@bureau/client'
 import { createContext, useContext, useSyncExternalStore } from 'react'
-import { addressOf } from '../server/address.ts'
+import { addressOf, SERVER } from '../server/address.ts'
 import { credentials } from '../server/credentials.ts'
-import { type Chat, newChat } from './chat.ts'
+import { type Chat, newChat, type Partner } from './chat.ts'
 import { ChatSession, type SessionView } from './chat-session.ts'
 import { ChatStore } from './chat-store.ts'
 
@@ -17,10 +17,10 @@ export class Sessions {
   }
 
   /** The chat of this id, which is a new one when there is none. */
-  open(agency: string, id: string): Promise<ChatSession> {
+  open(partner: Partner, id: string): Promise<ChatSession> {
     const known = this.#open.get(id)
     if (known) return known
-    const opening = this.store.find(id).then((chat) => this.#begin(chat ?? { ...newChat(agency), id }))
+    const opening = this.store.find(id).then((chat) => this.#begin(chat ?? newChat(partner, id)))
     this.#open.set(id, opening)
     return opening
   }
@@ -50,17 +50,23 @@ export class Sessions {
   }
 
   #begin(chat: Chat): ChatSession {
-    const client = createClient({
-      url: addressOf(encodeURIComponent(chat.agency)),
-      headers: () => authorization(),
-      resume: true,
-      histories: { get: () => session.history, set: () => undefined },
-    })
+    const client = clientOf(chat, () => session.history)
     const session: ChatSession = new ChatSession(chat, client, this.store)
     this.#live.set(chat.id, session)
     void session.comeBack()
     return session
   }
+}
+
+function clientOf({ agency, platform }: Partner, history: () => ChatSession['history']): Client {
+  if (platform)
+    return createClient({ url: SERVER, integration: agency, token: () => credentials.current.platform ?? '' })
+  return createClient({
+    url: addressOf(encodeURIComponent(agency)),
+    headers: () => authorization(),
+    resume: true,
+    histories: { get: history, set: () => undefined },
+  })
 }
 
 function authorization(): Record<string, string> {

@@ -2,11 +2,13 @@ import type { RecentRun } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { placeOf } from '../chats/chat.ts'
 import type { ChatHead } from '../chats/chat-store.ts'
 import { useChats } from '../chats/use-chats.ts'
 import { useWaitingRuns } from '../server/approvals.ts'
 import { useCredentials } from '../server/credentials.ts'
-import { factsQuery, routesQuery, useServerAccess } from '../server/queries.ts'
+import { factsQuery, useServerAccess, useServerRoutes } from '../server/queries.ts'
+import { isRefusal } from '../server/request.ts'
 import { recentRunsQuery } from '../server/run-queries.ts'
 import { moment } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
@@ -16,8 +18,8 @@ import { PlatformRuns } from './platform-runs.tsx'
 /** Everything that waits for a person, over all chats. */
 export function InboxPage() {
   const access = useServerAccess()
-  const { data: routes } = useQuery({ ...routesQuery, enabled: access === 'open' })
-  const chats = useChats().filter(({ waits }) => waits)
+  const { data: routes } = useServerRoutes()
+  const chats = useChats().filter(({ waits, platform }) => waits && !platform)
   const { data: runs = [] } = useQuery({ ...recentRunsQuery({ status: 'waiting' }), enabled: routes?.hasRuns === true })
   const waiting = useWaitingRuns()
   const platform = waiting.data?.runs ?? []
@@ -25,7 +27,7 @@ export function InboxPage() {
   return (
     <Page title="Inbox" about="Calls of tools that wait until somebody has decided on them.">
       {waiting.isLoading && <Loading />}
-      {waiting.error && <Failure error={waiting.error} retry={() => void waiting.refetch()} />}
+      {waiting.error && <Problem error={waiting.error} retry={() => void waiting.refetch()} />}
       {isEmpty && !waiting.isLoading && (
         <Empty icon="inbox" title="Nothing waits for you">
           A tool with <code>needsApproval</code> waits until somebody has approved or rejected its call.
@@ -41,6 +43,21 @@ export function InboxPage() {
   )
 }
 
+/** Why it is not known what waits on the platform. */
+function Problem({ error, retry }: { readonly error: Error; readonly retry: () => void }) {
+  return (
+    <>
+      <Failure error={error} retry={retry} />
+      {isRefusal(error, 403) && (
+        <p className="mt-2 text-[13px] text-soft">
+          Runs of the platform are shown to API keys with the scope <code>runs</code>; to decide takes{' '}
+          <code>runs:approve</code>.
+        </p>
+      )}
+    </>
+  )
+}
+
 function Chats({ chats }: { readonly chats: readonly ChatHead[] }) {
   return (
     <Group title="Your chats that wait">
@@ -48,8 +65,7 @@ function Chats({ chats }: { readonly chats: readonly ChatHead[] }) {
         <li key={id}>
           <Link
             to="/play/$agency"
-            params={{ agency }}
-            search={{ chat: id }}
+            {...placeOf({ id, agency })}
             className="card flex min-h-12 items-center gap-3 px-4 py-2 hover:bg-hover"
           >
             <Icon name="clock" className="text-warn" />

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react'
 import { IconButton } from '../ui/button.tsx'
 import { copy } from '../ui/toasts.tsx'
-import type { ColouredLine } from './highlight.ts'
+import type { CodeToColour, ColouredLine } from './highlight.ts'
 
 type Props = { readonly text: string; readonly language: string; readonly settled: boolean }
 
@@ -39,13 +39,27 @@ function useColours(text: string, language: string, settled: boolean): readonly 
   useEffect(() => {
     if (!settled || language === '') return undefined
     let wanted = true
-    void import('./highlight.ts')
-      .then(({ highlight }) => highlight(text, language))
-      .then((lines) => wanted && lines && setColoured({ text, lines }))
-      .catch(() => {}) // Without colours it is the same text.
+    void coloursOf({ text, language }).then((lines) => wanted && lines && setColoured({ text, lines }))
     return () => {
       wanted = false
     }
   }, [text, language, settled])
   return coloured?.text === text ? coloured.lines : undefined
+}
+
+let worker: Worker | undefined
+
+/** Without an answer, e.g. because the worker could not be loaded, the text stays as it is. */
+function coloursOf(code: CodeToColour): Promise<readonly ColouredLine[] | undefined> {
+  worker ??= new Worker(new URL('./highlight.ts', import.meta.url), { type: 'module' })
+  const { port1, port2 } = new MessageChannel()
+  const answered = new Promise<readonly ColouredLine[] | undefined>((resolve) => {
+    port1.addEventListener('message', ({ data }) => {
+      port1.close()
+      resolve(data)
+    })
+  })
+  port1.start()
+  worker.postMessage(code, [port2])
+  return answered
 }

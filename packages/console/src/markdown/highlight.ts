@@ -9,15 +9,23 @@ import yaml from 'shiki/langs/yaml.mjs'
 import dark from 'shiki/themes/github-dark-default.mjs'
 import light from 'shiki/themes/github-light-high-contrast.mjs'
 
+/** This module is a worker: grammars take a tenth of a second to load, in which the page would not move. */
+addEventListener('message', ({ data, ports: [answer] }: MessageEvent<CodeToColour>) => {
+  void highlight(data).then((lines) => answer?.postMessage(lines))
+})
+
 export type ColouredLine = readonly { readonly content: string; readonly color: string }[]
 
-/** Longer code stays in one colour: nobody reads it here, and colouring it would hold up the page. */
-const MAX_LENGTH = 50_000
+/** What a page asks this worker. */
+export type CodeToColour = { readonly text: string; readonly language: string }
+
+/** Longer code stays in one colour: nobody reads it here, and so many coloured words would hold up the page. */
+const MAX_LENGTH = 20_000
 
 let opening: Promise<HighlighterCore> | undefined
 
 /** Undefined: the language is not known. */
-export async function highlight(text: string, language: string): Promise<readonly ColouredLine[] | undefined> {
+async function highlight({ text, language }: CodeToColour): Promise<readonly ColouredLine[] | undefined> {
   if (text.length > MAX_LENGTH) return undefined
   opening ??= createHighlighterCore({
     themes: [light, dark],

@@ -1,7 +1,8 @@
 import type { Token, Tokens } from 'marked'
-import { Fragment, memo, type ReactNode, useRef } from 'react'
+import { Fragment, memo, type ReactNode, useContext, useRef } from 'react'
 import { GrowingBlocks } from './blocks.ts'
 import { CodeBlock } from './code-block.tsx'
+import { GuideContext } from './guide-context.ts'
 
 type Props = { readonly text: string; readonly streaming?: boolean }
 
@@ -27,11 +28,8 @@ type BlockProps = { readonly token: Token; readonly settled: boolean }
 
 const Block = memo(function Block({ token, settled }: BlockProps): ReactNode {
   switch (token.type) {
-    case 'heading': {
-      // The page has headings of its own above these.
-      const Heading = `h${Math.min(6, (token as Tokens.Heading).depth + 2)}` as 'h3'
-      return <Heading>{inline(token)}</Heading>
-    }
+    case 'heading':
+      return <Heading heading={token as Tokens.Heading} />
     case 'paragraph':
       return <p>{inline(token)}</p>
     case 'text':
@@ -58,6 +56,13 @@ const Block = memo(function Block({ token, settled }: BlockProps): ReactNode {
 
 const children = (token: Token, settled: boolean): ReactNode =>
   ((token as { tokens?: Token[] }).tokens ?? []).map((each, at) => <Block key={at} token={each} settled={settled} />)
+
+function Heading({ heading }: { readonly heading: Tokens.Heading }) {
+  const guide = useContext(GuideContext)
+  // The page has headings of its own above these: of a document its title, in a chat one more.
+  const Level = `h${Math.min(6, heading.depth + (guide ? 0 : 2))}` as 'h3'
+  return <Level id={guide?.anchorOf(heading.text)}>{inline(heading)}</Level>
+}
 
 function List({ list, settled }: { readonly list: Tokens.List; readonly settled: boolean }) {
   const items = list.items.map((item, at) => (
@@ -135,6 +140,8 @@ function span(token: Token): ReactNode {
 
 function Link({ link }: { readonly link: Tokens.Link }) {
   const text = inline(link)
+  const inside = useContext(GuideContext)?.addressOf(link.href)
+  if (inside !== undefined) return <a href={inside}>{text}</a>
   if (!/^(?:https?:|mailto:)/i.test(link.href)) return <>{text}</>
   return (
     <a href={link.href} target="_blank" rel="noreferrer noopener" title={link.href}>

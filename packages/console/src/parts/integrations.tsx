@@ -1,13 +1,23 @@
 import type { Integration } from '@bureau/protocol'
 import { queryOptions, useQuery } from '@tanstack/react-query'
+import { useCredentials } from '../server/credentials.ts'
+import { factsQuery } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { Select } from '../ui/field.tsx'
+import { Empty, Failure, Loading } from '../ui/page.tsx'
 
 /** The first hundred integrations of the owner. */
 const integrationsQuery = queryOptions({
   queryKey: ['platform', 'integrations'],
   queryFn: async () => (await ask<{ data: Integration[] }>('platform', 'v1/integrations?limit=100')).data,
 })
+
+/** The integrations of whoever is signed in to the platform. */
+export function useIntegrations() {
+  const { data: facts } = useQuery(factsQuery)
+  const { platform } = useCredentials()
+  return useQuery({ ...integrationsQuery, enabled: facts?.platform === true && platform !== undefined })
+}
 
 /** The name of an integration, or its id as long as that is not known. */
 export function IntegrationName({ id }: { readonly id: string }) {
@@ -39,4 +49,11 @@ export function IntegrationSelect({ value, onPick, all }: Props) {
 export function useIntegration(given: string | undefined): string | undefined {
   const { data } = useQuery(integrationsQuery)
   return given ?? data?.[0]?.apiIntegrationId
+}
+
+/** What stands where a page is about an integration that is not known: why there is none. */
+export function NoIntegration() {
+  const { data, error, refetch } = useQuery(integrationsQuery)
+  if (data) return <Empty icon="plug" title="No integrations yet" />
+  return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading />
 }

@@ -2,7 +2,7 @@ import type { Part } from '@bureau/client'
 import { memo } from 'react'
 import { Markdown } from '../markdown/markdown.tsx'
 import { buttonClass } from '../ui/button.tsx'
-import { parsed } from '../ui/format.ts'
+import { parsed, pretty } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
 import type { Turn } from '../chats/chat.ts'
@@ -16,24 +16,57 @@ type TreeProps = {
   readonly times: Turn['times']
 }
 
-/** What one conversation of a run shows, nested conversations inside. Who speaks is named whenever that changes. */
-export function PartTree({ parts, parent, times }: TreeProps) {
+/** What one conversation of a run shows, nested conversations inside. */
+function PartTree({ parts, parent, times }: TreeProps) {
+  return partRows(parts, parent).map((row) => <PartRow key={row.part.id} {...row} parts={parts} times={times} />)
+}
+
+/** A part of a conversation; who speaks is named whenever that changes. */
+export type PartOfConversation = { readonly part: Part; readonly speaks: boolean }
+
+/** @param parent - The `agent` part whose conversation it is; null: the conversation with the user. */
+export function partRows(parts: readonly Part[], parent: string | null): PartOfConversation[] {
   const own = parts.filter((part) => part.parent === parent)
-  return own.map((part, at) => {
-    const speaks = part.agent !== '' && part.agent !== own[at - 1]?.agent
-    return (
-      <div key={part.id} className="flex flex-col gap-2">
-        {speaks && <Speaker name={part.agent} />}
-        {part.type === 'agent' ? (
-          <NestedCard part={part} times={times}>
-            <PartTree parts={parts} parent={part.id} times={times} />
-          </NestedCard>
-        ) : (
-          <PartView part={part} times={times} />
-        )}
-      </div>
-    )
-  })
+  return own.map((part, at) => ({ part, speaks: part.agent !== '' && part.agent !== own[at - 1]?.agent }))
+}
+
+type RowProps = PartOfConversation & Pick<TreeProps, 'parts' | 'times'>
+
+/** @param parts - All of the run: those of nested conversations are shown inside. */
+export function PartRow({ part, speaks, parts, times }: RowProps) {
+  return (
+    <div className="flex flex-col gap-2">
+      {speaks && <Speaker name={part.agent} />}
+      {part.type === 'agent' ? (
+        <NestedCard part={part} times={times}>
+          <PartTree parts={parts} parent={part.id} times={times} />
+        </NestedCard>
+      ) : (
+        <PartView part={part} times={times} />
+      )}
+    </div>
+  )
+}
+
+/** What can be found in a part, and in the conversation inside it. */
+export function textOfPart(part: Part, parts: readonly Part[]): string {
+  switch (part.type) {
+    case 'text':
+    case 'reasoning':
+      return part.text
+    case 'tool':
+      return [part.name, pretty(part.input), pretty(part.output)].join(' ')
+    case 'agent': {
+      const inside = parts.filter(({ parent }) => parent === part.id)
+      return [part.name, pretty(part.input), ...inside.map((each) => textOfPart(each, parts))].join(' ')
+    }
+    case 'sign-in':
+      return part.server
+    case 'custom':
+      return `${part.name} ${pretty(part.data)}`
+    case 'file':
+      return ''
+  }
 }
 
 function Speaker({ name }: { readonly name: string }) {

@@ -1,5 +1,6 @@
 import type { Part } from '@bureau/client'
-import type { ReactNode } from 'react'
+import { createContext, type ReactNode, useContext } from 'react'
+import { Button } from '../ui/button.tsx'
 import { brief, duration, parsed, pretty } from '../ui/format.ts'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
@@ -8,6 +9,12 @@ import type { Turn } from '../chats/chat.ts'
 type ToolPart = Extract<Part, { type: 'tool' }>
 type AgentPart = Extract<Part, { type: 'agent' }>
 
+/** A call of a tool, as it was made. */
+export type ToolCall = { readonly agent: string; readonly name: string; readonly input: unknown }
+
+/** Opens a call to be made again by hand; undefined: here nobody can. */
+export const CallAgainContext = createContext<((call: ToolCall) => void) | undefined>(undefined)
+
 /** How tools say that they have failed: the model reads it too. */
 const FAILED = /^(?:An error occurred while running the tool\.|Error: |Tool '.+' not found\.)/
 
@@ -15,7 +22,8 @@ const isFailed = (output: unknown): boolean => typeof output === 'string' && FAI
 
 /** One call of a tool: its name and how it went; opened, its arguments and its result. */
 export function ToolCard({ part, times }: { readonly part: ToolPart; readonly times: Turn['times'] }) {
-  const { name, input, output, state } = part
+  const { agent, name, input, output, state } = part
+  const callAgain = useContext(CallAgainContext)
   const failed = isFailed(output)
   return (
     <CallCard icon="tool" name={name} tone={failed ? 'failed' : state} summary={summaryOf(input)} time={times[part.id]}>
@@ -31,6 +39,11 @@ export function ToolCard({ part, times }: { readonly part: ToolPart; readonly ti
         <p className="text-xs text-soft">
           The agent got this text and goes on. What the tool has thrown is in the timeline of the run.
         </p>
+      )}
+      {callAgain && state !== 'input' && (
+        <Button icon="retry" className="self-start" onClick={() => callAgain({ agent, name, input })}>
+          Run by hand
+        </Button>
       )}
     </CallCard>
   )

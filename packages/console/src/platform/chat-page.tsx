@@ -1,24 +1,27 @@
-import { partsOf } from '@bureau/client'
+import { type Part, partsOf } from '@bureau/client'
 import type { ChatMessage, PlatformChat } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { PartTree } from '../parts/part-view.tsx'
+import { useMemo } from 'react'
+import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
 import { ask } from '../server/request.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { moment, pretty } from '../ui/format.ts'
+import { moment, pretty, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
+import { LongList } from '../ui/long-list.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { useChange } from './change.ts'
+import { textOf } from './message-text.ts'
 import { IntegrationName } from '../parts/integrations.tsx'
 
 const route = getRouteApi('/platform/chats/$chat')
 
 const FOLLOW_MS = 2_000
 const PAGE_SIZE = 100
-/** Longer chats show their beginning. */
-const MAX_PAGES = 20
+/** Longer chats show their beginning, and say so. */
+const MAX_PAGES = 100
 
 /** A chat as its user saw it, failed responses included. */
 export function ChatPage() {
@@ -48,12 +51,15 @@ export function ChatPage() {
       about={<About chat={chat.data} />}
       actions={<Actions chat={chat.data} messages={messages.data} />}
     >
-      <div className="mx-auto flex max-w-3xl flex-col gap-6">
+      <div className="mx-auto flex max-w-3xl flex-col gap-3">
         {chat.data.lastRunStatus === 'waiting' && <Waits run={chat.data.lastRunId ?? ''} />}
-        {runsOf(messages.data).map(([run, own]) => (
-          <RunOfChat key={run} run={run} messages={own} />
-        ))}
+        <Conversation messages={messages.data} />
         {messages.data.length === 0 && <p className="text-center text-soft">Nothing was said yet.</p>}
+        {messages.data.length >= MAX_PAGES * PAGE_SIZE && (
+          <p className="text-center text-[13px] text-soft">
+            Only the first {whole(messages.data.length)} messages are shown.
+          </p>
+        )}
       </div>
     </Page>
   )
@@ -85,10 +91,6 @@ async function allMessages(chat: string): Promise<readonly ChatMessage[]> {
   }
   return all
 }
-
-const runsOf = (messages: readonly ChatMessage[]): [string, ChatMessage[]][] => [
-  ...Map.groupBy(messages, ({ runId }) => runId),
-]
 
 function About({ chat }: { readonly chat: PlatformChat }) {
   return (
@@ -125,48 +127,89 @@ function Actions({ chat, messages }: { readonly chat: PlatformChat; readonly mes
   )
 }
 
-function RunOfChat({ run, messages }: { readonly run: string; readonly messages: readonly ChatMessage[] }) {
-  const asked = messages.filter(({ role, item }) => role === 'user' && item.callerAgent == null)
-  const failed = messages.find(({ error }) => error !== null)
-  const unusual = messages.find(({ status }) => status !== 'ok')
+/** A run is shown as rows: what was asked, what came of it part by part, and how it ended. */
+type ChatRow = { readonly key: string; readonly messages: readonly ChatMessage[] } & (
+  | { readonly shows: 'end' }
+  | { readonly shows: 'message'; readonly message: ChatMessage }
+  | ({ readonly shows: 'part'; readonly parts: readonly Part[] } & PartOfConversation)
+)
+
+function rowsOf(messages: readonly ChatMessage[]): ChatRow[] {
+  return [...Map.groupBy(messages, ({ runId }) => runId)].flatMap(([run, own]): ChatRow[] => {
+    const asked = own.filter(({ role, item }) => role === 'user' && item.callerAgent == null)
+    const parts = partsOf(own.map(({ item }) => item))
+    return [
+      ...asked.map((message) => ({ key: message.id, messages: own, shows: 'message' as const, message })),
+      ...partRows(parts, null).map((row) => ({
+        key: `${run} ${row.part.id}`,
+        messages: own,
+        shows: 'part' as const,
+        parts,
+        ...row,
+      })),
+      { key: `${run} end`, messages: own, shows: 'end' },
+    ]
+  })
+}
+
+function textOfRow(row: ChatRow): string {
+  if (row.shows === 'part') return textOfPart(row.part, row.parts)
+  return row.shows === 'message' ? textOf(row.message.item['content']) : (problemOf(row.messages) ?? '')
+}
+
+const problemOf = (messages: readonly ChatMessage[]): string | undefined =>
+  messages.find(({ error }) => error !== null)?.error?.message
+
+const keyOf = ({ key }: ChatRow): string => key
+
+function Conversation({ messages }: { readonly messages: readonly ChatMessage[] }) {
+  const rows = useMemo(() => rowsOf(messages), [messages])
   return (
-    <article className="turn flex flex-col gap-3">
-      {asked.map(({ id, item, attachments }) => (
-        <div key={id} className="ml-auto flex max-w-[85%] flex-col items-end gap-1">
-          {attachments.map((file) => (
-            <span
-              key={file.id}
-              className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
-            >
-              <Icon name="file" size={14} />
-              {file.filename ?? file.type}
-            </span>
-          ))}
-          <p className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
-            {textOf(item['content'])}
-          </p>
+    <LongList rows={rows} keyOf={keyOf} textOf={textOfRow}>
+      {(row) => (
+        <div className={row.shows === 'end' ? 'pb-6' : 'pb-2.5'}>
+          {row.shows === 'message' && <Asked message={row.message} />}
+          {row.shows === 'part' && <PartRow part={row.part} speaks={row.speaks} parts={row.parts} times={{}} />}
+          {row.shows === 'end' && <End messages={row.messages} />}
         </div>
+      )}
+    </LongList>
+  )
+}
+
+function Asked({ message: { item, attachments } }: { readonly message: ChatMessage }) {
+  return (
+    <div className="ml-auto flex max-w-[85%] flex-col items-end gap-1">
+      {attachments.map((file) => (
+        <span
+          key={file.id}
+          className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
+        >
+          <Icon name="file" size={14} />
+          {file.filename ?? file.type}
+        </span>
       ))}
-      <div className="flex min-w-0 flex-col gap-2.5">
-        <PartTree parts={partsOf(messages.map(({ item }) => item))} parent={null} times={{}} />
-        {failed?.error && (
-          <p className="rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">{failed.error.message}</p>
-        )}
-      </div>
+      <p className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
+        {textOf(item['content'])}
+      </p>
+    </div>
+  )
+}
+
+function End({ messages }: { readonly messages: readonly ChatMessage[] }) {
+  const problem = problemOf(messages)
+  const unusual = messages.find(({ status }) => status !== 'ok')
+  const { runId: run, createdAt } = messages[0]!
+  return (
+    <div className="flex flex-col gap-2.5">
+      {problem !== undefined && <p className="rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">{problem}</p>}
       <p className="flex items-center gap-2 text-xs text-soft">
         {unusual && <Status of={unusual.status} />}
-        {moment(messages[0]!.createdAt)}
+        {moment(createdAt)}
         <Link to="/platform/runs/$run" params={{ run }} className="underline underline-offset-2">
           Run
         </Link>
       </p>
-    </article>
+    </div>
   )
-}
-
-type Content = readonly { readonly text?: string }[]
-
-function textOf(content: unknown): string {
-  if (typeof content === 'string') return content
-  return Array.isArray(content) ? (content as Content).map(({ text }) => text ?? '').join('') : ''
 }

@@ -63,7 +63,11 @@ const COLUMNS: readonly Column<PlatformChat>[] = [
   {
     name: 'Latest run',
     cell: ({ chatState, lastRunStatus }) =>
-      chatState === 'busy' ? <Badge tone="live">busy</Badge> : lastRunStatus && <Status of={lastRunStatus} />,
+      chatState === 'busy' && lastRunStatus !== 'waiting' ? (
+        <Badge tone="live">busy</Badge>
+      ) : (
+        lastRunStatus && <Status of={lastRunStatus} />
+      ),
   },
   {
     name: 'Updated',

@@ -10,7 +10,7 @@ import { Empty, Page } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
 import { once, useChange } from './change.ts'
-import { IntegrationSelect, useIntegration } from '../parts/integrations.tsx'
+import { IntegrationSelect, NoIntegration, useIntegration } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 
@@ -46,7 +46,9 @@ export function FilesPage() {
         </>
       }
     >
-      {integration !== undefined && (
+      {integration === undefined ? (
+        <NoIntegration />
+      ) : (
         <PagedTable
           label="Files"
           path={path}

@@ -110,6 +110,16 @@ function More({ integration, edit }: { readonly integration: Integration; readon
   const remove = useChange(() => ask('platform', path, { method: 'DELETE' }), 'The integration is gone')
   return (
     <span className="flex items-center justify-end">
+      {isActive && (
+        <Link
+          to="/play/$agency"
+          params={{ agency: id }}
+          search={{ on: 'platform' }}
+          className="mr-2 text-xs underline underline-offset-2"
+        >
+          Try it
+        </Link>
+      )}
       <Link to="/platform/members" search={{ integration: id }} className="text-xs underline underline-offset-2">
         Members
       </Link>

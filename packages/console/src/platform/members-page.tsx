@@ -10,7 +10,7 @@ import { TextField } from '../ui/field.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { AllowanceBars } from './allowance-bars.tsx'
 import { once, useChange } from './change.ts'
-import { IntegrationSelect, useIntegration } from '../parts/integrations.tsx'
+import { IntegrationSelect, NoIntegration, useIntegration } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 
@@ -32,7 +32,9 @@ export function MembersPage() {
         </>
       }
     >
-      {integration !== undefined && (
+      {integration === undefined ? (
+        <NoIntegration />
+      ) : (
         <PagedTable
           label="Members"
           path={`v1/integrations/${encodeURIComponent(integration)}/members`}

@@ -9,7 +9,7 @@ type PageOf<Item> = { readonly data: readonly Item[]; readonly nextCursor: strin
 
 type Query = Readonly<Record<string, string | undefined>>
 
-const PAGE_SIZE = 50
+const PAGE_SIZE = 100
 const REFRESH_MS = 10_000
 
 type Props<Item> = {
@@ -24,7 +24,7 @@ type Props<Item> = {
   readonly height?: string
 }
 
-/** A list of the platform, page by page; the first ones are read again every ten seconds. */
+/** A list of the platform, page by page. As long as it has one page, that is read again every ten seconds. */
 export function PagedTable<Item>({ label, path, query = {}, columns, keyOf, empty, height = '70dvh' }: Props<Item>) {
   const pages = useInfiniteQuery({
     queryKey: ['platform', path, query],
@@ -32,14 +32,17 @@ export function PagedTable<Item>({ label, path, query = {}, columns, keyOf, empt
       ask<PageOf<Item>>('platform', path + queryOf({ ...query, limit: PAGE_SIZE, cursor: pageParam })),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
-    refetchInterval: REFRESH_MS,
+    // All pages are read again, one after the other: whoever has loaded many looks at the past.
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : REFRESH_MS),
+    refetchOnWindowFocus: ({ state }) => (state.data?.pages.length ?? 0) <= 1,
   })
-  if (pages.error) return <Failure error={pages.error} retry={() => void pages.refetch()} />
-  if (!pages.data) return <Loading />
+  const failure = pages.error && <Failure error={pages.error} retry={() => void pages.refetch()} />
+  if (!pages.data) return failure ?? <Loading />
   const rows = pages.data.pages.flatMap(({ data }) => data)
   if (rows.length === 0) return empty
   return (
     <div className="flex flex-col gap-3">
+      {failure}
       <DataTable label={label} rows={rows} keyOf={keyOf} columns={columns} height={height} />
       {pages.hasNextPage && (
         <Button className="self-center" disabled={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>

@@ -1,10 +1,10 @@
 import type { PlatformRun, RunApproval } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { type ReactNode, useMemo } from 'react'
 import { DecideContext } from '../parts/approval-card.tsx'
 import { IntegrationName } from '../parts/integrations.tsx'
-import { PartTree } from '../parts/part-view.tsx'
+import { PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
 import { approvalsQuery, useDecide } from '../server/approvals.ts'
 import { HINTS } from '../server/hints.ts'
 import { ask } from '../server/request.ts'
@@ -12,10 +12,13 @@ import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { dollars, duration, millisecondsBetween, moment, pretty, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
+import { LongList } from '../ui/long-list.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
+import { failedToast } from '../ui/toasts.tsx'
 import { useChange } from './change.ts'
 import { useFollowedParts } from './followed-run.ts'
+import { useReproduce } from './reproduce.ts'
 
 const route = getRouteApi('/platform/runs/$run')
 
@@ -67,12 +70,19 @@ function Conversation({ run }: { readonly run: PlatformRun }) {
   const decided = approvals.filter(({ decision }) => decision !== null)
   const { parts, failure } = useFollowedParts(run.apiIntegrationId, run.runId, `${run.status} ${decided.length}`)
   const decide = useDecide(run.runId)
+  const rows = useMemo(() => partRows(parts, null), [parts])
   return (
     <>
       {decided.length > 0 && <Decisions approvals={decided} />}
-      <section aria-label="Conversation" className="mx-auto mt-6 flex max-w-3xl flex-col gap-2.5">
+      <section aria-label="Conversation" className="mx-auto mt-6 max-w-3xl">
         <DecideContext value={run.status === 'waiting' ? decide : undefined}>
-          <PartTree parts={parts} parent={null} times={{}} />
+          <LongList rows={rows} keyOf={({ part }) => part.id} textOf={({ part }) => textOfPart(part, parts)}>
+            {(row) => (
+              <div className="pb-2.5">
+                <PartRow {...row} parts={parts} times={{}} />
+              </div>
+            )}
+          </LongList>
         </DecideContext>
         {failure && parts.length === 0 && <p className="text-center text-[13px] text-soft">{failure}</p>}
       </section>
@@ -138,6 +148,7 @@ function Facts({ run }: { readonly run: PlatformRun }) {
 }
 
 function Actions({ run }: { readonly run: PlatformRun }) {
+  const reproduce = useReproduce()
   const cancel = useChange(
     (mode: 'immediate' | 'after_turn') =>
       ask('platform', `v1/runs/${encodeURIComponent(run.runId)}/cancel`, {
@@ -160,6 +171,9 @@ function Actions({ run }: { readonly run: PlatformRun }) {
       )}
       <Button icon="download" onClick={() => saveFile(`run-${run.runId}.json`, pretty(run))}>
         Export
+      </Button>
+      <Button icon="chat" look="primary" onClick={() => void reproduce(run).catch(failedToast)}>
+        Open in playground
       </Button>
     </>
   )

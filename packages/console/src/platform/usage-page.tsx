@@ -1,5 +1,5 @@
 import type { UsageSummary } from '@bureau/protocol'
-import { useQuery } from '@tanstack/react-query'
+import { queryOptions, useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useState } from 'react'
 import { ask, queryOf, send } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
@@ -26,17 +26,25 @@ const GROUPS = [
 const RANGES = ['7', '30', '90', '365'].map((value) => ({ value, label: `${value} days` }))
 const DAY_MS = 86_400_000
 
+/** Consumers that are listed: those that cost most. */
+const MOST = 100
+
+const summaryQuery = (query: Parameters<typeof queryOf>[0]) =>
+  queryOptions({
+    queryKey: ['platform', 'usage', query],
+    queryFn: async () => (await ask<UsageSummary>('platform', `v1/usage/summary${queryOf(query)}`)).data,
+  })
+
 /** What runs have spent. */
 export function UsagePage() {
   const [{ integration, group = 'day', days = '30' }, set] = usePlatformSearch()
   const [now] = useState(Date.now)
-  const range = { from: new Date(now - Number(days) * DAY_MS).toISOString(), to: new Date(now).toISOString() }
+  const range = { from: new Date(new Date(now - Number(days) * DAY_MS).setHours(0, 0, 0, 0)).toISOString() }
   const timeZone = Intl.DateTimeFormat().resolvedOptions().timeZone
-  const query = { groupBy: group, apiIntegrationId: integration, timeZone, ...range }
-  const usage = useQuery({
-    queryKey: ['platform', 'usage', query],
-    queryFn: async () => (await ask<UsageSummary>('platform', `v1/usage/summary${queryOf(query)}`)).data,
-  })
+  const query = { apiIntegrationId: integration, timeZone, ...range }
+  const usage = useQuery(summaryQuery({ ...query, groupBy: group, limit: group === 'consumer' ? MOST : undefined }))
+  // A run that asked two models counts for both, and not all consumers are listed.
+  const totals = useQuery(summaryQuery({ ...query, groupBy: 'integration' }))
   const download = async (): Promise<void> => {
     const path = `v1/usage/export${queryOf({ format: 'csv', apiIntegrationId: integration, ...range })}`
     saveBlob('usage.csv', await (await send('platform', path)).blob())
@@ -59,7 +67,10 @@ export function UsagePage() {
       {usage.error && <Failure error={usage.error} retry={() => void usage.refetch()} />}
       {!usage.data && !usage.error && <Loading />}
       {usage.data?.length === 0 && <Empty icon="chart" title="Nothing was spent in this time" />}
-      {usage.data && usage.data.length > 0 && <Spent rows={usage.data} group={group as Group} range={range} />}
+      {totals.data && totals.data.length > 0 && <Totals rows={totals.data} />}
+      {usage.data && usage.data.length > 0 && (
+        <Spent rows={usage.data} group={group as Group} range={{ ...range, to: new Date(now).toISOString() }} />
+      )}
     </Page>
   )
 }
@@ -72,12 +83,14 @@ type SpentProps = {
 
 function Spent({ rows, group, range }: SpentProps) {
   return (
-    <div className="flex flex-col gap-4">
-      <Totals rows={rows} />
+    <div className="mt-4 flex flex-col gap-4">
       {group === 'day' && (
         <Suspense fallback={<Loading />}>
           <UsageChart rows={rows} from={range.from} to={range.to} />
         </Suspense>
+      )}
+      {group === 'consumer' && rows.length === MOST && (
+        <p className="text-[13px] text-soft">The {MOST} consumers that cost most. The CSV has the runs of all.</p>
       )}
       <DataTable
         label={`Usage by ${group}`}

@@ -1,13 +1,13 @@
-import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { Button, IconButton } from '../ui/button.tsx'
 import { moment } from '../ui/format.ts'
 import { Dialog } from '../ui/dialog.tsx'
-import { newChat } from '../chats/chat.ts'
+import { placeOf } from '../chats/chat.ts'
 import { useSessions } from '../chats/sessions.ts'
 import { useChats } from '../chats/use-chats.ts'
+import { renewed, type Side } from './place.ts'
 
-type Props = { readonly agency: string; readonly open: string }
+type Props = { readonly side: Side; readonly change: (side: Side) => void }
 
 /** The chats of an agency in this browser, newest first; a dialog where there is little room. */
 export function ChatList(props: Props) {
@@ -33,33 +33,32 @@ export function ChatList(props: Props) {
   )
 }
 
-function Chats({ agency, open, onPicked }: Props & { readonly onPicked: () => void }) {
+function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => void }) {
   const sessions = useSessions()
-  const navigate = useNavigate()
-  const chats = useChats(agency)
-  const go = (chat: string): void => {
+  const chats = useChats(side.agency)
+  const go = (to: Side): void => {
     onPicked()
-    void navigate({ to: '/play/$agency', params: { agency }, search: (before) => ({ ...before, chat }) })
+    change(to)
   }
   const remove = async (id: string): Promise<void> => {
     await sessions.remove(id)
-    if (id === open) go(newChat(agency).id)
+    if (id === side.chat) go(renewed(side))
   }
   return (
     <div className="flex flex-col gap-1">
-      <Button icon="plus" className="mb-1" onClick={() => go(newChat(agency).id)}>
+      <Button icon="plus" className="mb-1" onClick={() => go(renewed(side))}>
         New chat
       </Button>
-      {chats.map(({ id, title, updatedAt, waits }) => (
+      {chats.map(({ id, agency, platform, title, updatedAt, waits }) => (
         <div
           key={id}
-          className={`group/chat flex items-center rounded-lg ${id === open ? 'bg-hover' : 'hover:bg-hover'}`}
+          className={`group/chat flex items-center rounded-lg ${id === side.chat ? 'bg-hover' : 'hover:bg-hover'}`}
         >
           <button
             type="button"
-            aria-current={id === open}
+            aria-current={id === side.chat}
             className="min-w-0 flex-1 rounded-lg px-2 py-1.5 text-left"
-            onClick={() => go(id)}
+            onClick={() => go({ agency, ...placeOf({ id, agency, ...(platform && { platform }) }).search })}
           >
             <span className="block truncate text-[13px]">{title}</span>
             <span className={`block text-xs ${waits ? 'text-warn' : 'text-soft'}`}>
@@ -68,13 +67,19 @@ function Chats({ agency, open, onPicked }: Props & { readonly onPicked: () => vo
           </button>
           <IconButton
             icon="trash"
-            label={`Delete ${title}`}
+            label={platform ? `Take ${title} off this list` : `Delete ${title}`}
             className="opacity-0 group-hover/chat:opacity-100 focus-visible:opacity-100"
             onClick={() => void remove(id)}
           />
         </div>
       ))}
-      {chats.length === 0 && <p className="px-2 text-xs text-soft">Chats stay in this browser.</p>}
+      {chats.length === 0 && (
+        <p className="px-2 text-xs text-soft">
+          {side.on === 'platform'
+            ? 'What begins here is listed here. The platform keeps the chats.'
+            : 'Chats stay in this browser.'}
+        </p>
+      )}
     </div>
   )
 }

@@ -4,27 +4,47 @@ import { bytes } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { failedToast } from '../ui/toasts.tsx'
-import type { ChatFile } from '../chats/chat.ts'
-import type { ChatSession, SessionView } from '../chats/chat-session.ts'
+import type { CancelMode } from '@bureau/protocol'
+import type { ChatFile, Draft } from '../chats/chat.ts'
 import { readFiles } from '../chats/read-files.ts'
 
-type Props = { readonly session: ChatSession; readonly view: SessionView; readonly onOptions: () => void }
+type Stop = (mode: CancelMode) => Promise<void>
+
+type Props = {
+  /** A run goes on. */
+  readonly busy: boolean
+  readonly send: (draft: Draft) => void
+  readonly stop: Stop
+  readonly showOptions?: () => void
+  /** Other files than pictures cannot be sent. */
+  readonly picturesOnly?: boolean
+  /** What is to be sent, as long as nobody changes it. */
+  readonly draft?: string | undefined
+  readonly label?: string
+}
+
+const NO_FILES = 'The platform takes pictures with a message. Upload other files on the page Files.'
 
 /** Where messages are written. Enter sends, Shift+Enter begins a new line, Escape stops the run. */
-export function Composer({ session, view, onOptions }: Props) {
-  const [text, setText] = useState('')
+export function Composer(props: Props) {
+  const { busy, stop, showOptions, picturesOnly = false, label = 'Message' } = props
+  const [text, setText] = useState(props.draft ?? '')
   const [files, setFiles] = useState<readonly ChatFile[]>([])
   const isEmpty = text.trim() === '' && files.length === 0
 
   const send = (): void => {
     if (isEmpty) return
-    session.send({ text, files })
+    props.send({ text, files })
     setText('')
     setFiles([])
   }
-  const add = (list: Iterable<File>): void => void readFiles(list, files).then(setFiles, failedToast)
+  const add = (list: Iterable<File>): void => {
+    const added = [...list]
+    if (picturesOnly && added.some(({ type }) => !type.startsWith('image/'))) return failedToast(NO_FILES)
+    void readFiles(added, files).then(setFiles, failedToast)
+  }
   const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === 'Escape' && view.busy) void session.cancel('immediate').catch(failedToast)
+    if (event.key === 'Escape' && busy) void stop('immediate').catch(failedToast)
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
     send()
@@ -36,12 +56,10 @@ export function Composer({ session, view, onOptions }: Props) {
     <DropZone add={add}>
       <Files files={files} remove={(name) => setFiles(files.filter((file) => file.name !== name))} />
       <textarea
-        aria-label="Message"
+        aria-label={label}
         rows={1}
         placeholder={
-          view.busy
-            ? 'Write the next message; it is sent when the run has ended'
-            : 'Write a message, or drop files here'
+          busy ? 'Write the next message; it is sent when the run has ended' : 'Write a message, or drop files here'
         }
         className="field-sizing-content max-h-60 min-h-9 w-full resize-none bg-transparent px-2 py-1.5 outline-none placeholder:text-soft"
         value={text}
@@ -51,11 +69,11 @@ export function Composer({ session, view, onOptions }: Props) {
       />
       <div className="flex items-center gap-1">
         <AttachButton add={add} />
-        <IconButton icon="settings" label="Options of this chat" onClick={onOptions} />
+        {showOptions && <IconButton icon="settings" label="Options of this chat" onClick={showOptions} />}
         <span className="flex-1" />
-        {view.busy && <StopButtons session={session} />}
+        {busy && <StopButtons stop={stop} />}
         <Button look="primary" icon="send" disabled={isEmpty} onClick={send}>
-          {view.busy ? 'Queue' : 'Send'}
+          {busy ? 'Queue' : 'Send'}
         </Button>
       </div>
     </DropZone>
@@ -84,14 +102,14 @@ function DropZone({ add, children }: { readonly add: (files: Iterable<File>) => 
   )
 }
 
-function StopButtons({ session }: { readonly session: ChatSession }) {
+function StopButtons({ stop }: { readonly stop: Stop }) {
   return (
     <div className="flex items-center">
       <Button
         icon="stop"
         look="danger"
         className="rounded-r-none"
-        onClick={() => void session.cancel('immediate').catch(failedToast)}
+        onClick={() => void stop('immediate').catch(failedToast)}
       >
         Stop
       </Button>
@@ -99,11 +117,11 @@ function StopButtons({ session }: { readonly session: ChatSession }) {
         label="Other ways to stop"
         className="mr-1 inline-flex min-h-8 items-center rounded-r-lg border border-l-0 border-bad/40 bg-panel px-1.5 text-bad hover:bg-bad-soft"
         items={[
-          { label: 'Stop now', icon: 'stop', act: () => void session.cancel('immediate').catch(failedToast) },
+          { label: 'Stop now', icon: 'stop', act: () => void stop('immediate').catch(failedToast) },
           {
             label: 'Stop after this turn',
             icon: 'clock',
-            act: () => void session.cancel('after_turn').catch(failedToast),
+            act: () => void stop('after_turn').catch(failedToast),
           },
         ]}
       >

@@ -1,45 +1,51 @@
 import type { StreamEvent } from '@bureau/client'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { lazy, Suspense, useRef, useState } from 'react'
-import { useNavigate } from '@tanstack/react-router'
 import { IconButton } from '../ui/button.tsx'
 import { Loading } from '../ui/page.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
 import type { ChatSession, LoggedEvent } from '../chats/chat-session.ts'
 import { useSession } from '../chats/sessions.ts'
+import type { ToolCall } from '../parts/tool-card.tsx'
+import { type Panel, type Side, usePlace } from './place.ts'
 
+const ToolPanel = lazy(() => import('./tool-panel.tsx').then(({ ToolPanel }) => ({ default: ToolPanel })))
 const AgencyGraph = lazy(() =>
   import('../graph/agency-graph.tsx').then(({ AgencyGraph }) => ({ default: AgencyGraph })),
 )
 
-type Props = { readonly panel: 'events' | 'graph'; readonly agency: string; readonly session: ChatSession }
+type Props = {
+  readonly panel: Panel
+  readonly side: Side
+  readonly session: ChatSession
+  /** The call that is to be made again. */
+  readonly again: ToolCall | undefined
+}
+
+const TITLES: Readonly<Record<Panel, string>> = { events: 'Events', graph: 'Graph', tools: 'Tools' }
 
 /** What lies behind a chat: the events of its runs, or where in the agency they are. */
-export function Inspector({ panel, agency, session }: Props) {
-  const navigate = useNavigate()
-  const close = (): void =>
-    void navigate({
-      to: '/play/$agency',
-      params: { agency },
-      search: ({ chat }) => (chat === undefined ? {} : { chat }),
-    })
+export function Inspector({ panel, side, session, again }: Props) {
+  const { options } = useSession(session).chat
+  const { toggle } = usePlace()
+  const title = TITLES[panel]
   return (
     <aside
-      aria-label={panel === 'events' ? 'Events' : 'Graph'}
+      aria-label={title}
       className="fixed inset-0 z-30 flex flex-col bg-page md:static md:z-auto md:w-[42%] md:max-w-2xl md:shrink-0 md:border-l md:border-line"
     >
       <div className="flex min-h-12 items-center justify-between border-b border-line px-3">
-        <h2 className="text-[13px] font-semibold">{panel === 'events' ? 'Events' : 'Graph'}</h2>
-        <IconButton icon="close" label="Close" onClick={close} />
+        <h2 className="text-[13px] font-semibold">{title}</h2>
+        <IconButton icon="close" label="Close" onClick={() => toggle(panel)} />
       </div>
       <div className="min-h-0 flex-1">
-        {panel === 'events' ? (
-          <Events session={session} />
-        ) : (
-          <Suspense fallback={<Loading />}>
-            <AgencyGraph agency={agency} session={session} />
-          </Suspense>
-        )}
+        <Suspense fallback={<Loading />}>
+          {panel === 'events' && <Events session={session} />}
+          {panel === 'graph' && <AgencyGraph agency={side.agency} session={session} />}
+          {panel === 'tools' && (
+            <ToolPanel key={JSON.stringify(again)} agency={side.agency} context={options.context} again={again} />
+          )}
+        </Suspense>
       </div>
     </aside>
   )

@@ -9,7 +9,7 @@ type Props = { readonly session: ChatSession; readonly model: string; readonly o
 
 /** What goes with every message of a chat. */
 export function OptionsDialog({ session, model: usual, onClose }: Props) {
-  const { options } = session.view.chat
+  const { options, platform } = session.view.chat
   const [context, setContext] = useState(options.context ? JSON.stringify(options.context, null, 2) : '')
   const [instructions, setInstructions] = useState(options.instructions ?? '')
   const [model, setModel] = useState(options.model ?? '')
@@ -32,20 +32,24 @@ export function OptionsDialog({ session, model: usual, onClose }: Props) {
           if (read.problem === undefined) save()
         }}
       >
-        <TextField
-          label="Model"
-          placeholder={usual}
-          value={model}
-          onChange={(event) => setModel(event.target.value)}
-          hint="In place of the agents' own, as client_config.model."
-        />
-        <TextArea
-          label="Additional instructions"
-          rows={3}
-          value={instructions}
-          onChange={(event) => setInstructions(event.target.value)}
-          hint="Added to the instructions of the agent that is addressed."
-        />
+        {!platform && (
+          <>
+            <TextField
+              label="Model"
+              placeholder={usual}
+              value={model}
+              onChange={(event) => setModel(event.target.value)}
+              hint="In place of the agents' own, as client_config.model."
+            />
+            <TextArea
+              label="Additional instructions"
+              rows={3}
+              value={instructions}
+              onChange={(event) => setInstructions(event.target.value)}
+              hint="Added to the instructions of the agent that is addressed."
+            />
+          </>
+        )}
         <TextArea
           label="Context"
           rows={6}

@@ -1,179 +1,99 @@
 import { useQuery } from '@tanstack/react-query'
-import { getRouteApi } from '@tanstack/react-router'
-import { Suspense, lazy, useEffect, useState } from 'react'
-import type { AgencyMetadata } from '@bureau/protocol'
-import { type AgentNode, agentsOf, metadataQuery, routesQuery } from '../server/queries.ts'
-import { IconButton } from '../ui/button.tsx'
-import { Select } from '../ui/field.tsx'
-import { Empty, Failure, Loading } from '../ui/page.tsx'
-import { DecideContext } from '../parts/approval-card.tsx'
-import type { Decide } from '../server/approvals.ts'
-import { ChatList } from './chat-list.tsx'
-import type { ChatSession, SessionView } from '../chats/chat-session.ts'
-import { Composer } from './composer.tsx'
-import { OptionsDialog } from './options-dialog.tsx'
-import { newChat } from '../chats/chat.ts'
+import { lazy, Suspense, useEffect, useState } from 'react'
+import type { ChatSession } from '../chats/chat-session.ts'
+import type { Draft } from '../chats/chat.ts'
 import { useSession, useSessions } from '../chats/sessions.ts'
-import { Transcript } from './transcript.tsx'
-import { Suggestions } from './turn-view.tsx'
+import { CallAgainContext, type ToolCall } from '../parts/tool-card.tsx'
+import { routesQuery } from '../server/queries.ts'
+import { Empty, Loading } from '../ui/page.tsx'
+import { ChatList } from './chat-list.tsx'
+import { Composer } from './composer.tsx'
+import { Pane } from './pane.tsx'
+import { partnerOf, renewed, type Side, usePlace } from './place.ts'
 
 const Inspector = lazy(() => import('./inspector.tsx').then(({ Inspector }) => ({ default: Inspector })))
 
-const route = getRouteApi('/server/play/$agency')
-
-export type PlaySearch = {
-  readonly chat?: string
-  /** What is open beside the chat. */
-  readonly panel?: 'events' | 'graph'
-}
-
-/** One agency to talk to. Which chat and which panel are open is in the address. */
+/** An agency or an integration to talk to, or two beside each other. Which, and in which chats, is in the address. */
 export function PlaygroundPage() {
-  const { agency } = route.useParams()
-  const { chat } = route.useSearch()
-  const navigate = route.useNavigate()
-  const { data: routes } = useQuery(routesQuery)
-  const session = useOpenSession(agency, chat)
-  useEffect(() => {
-    if (chat === undefined)
-      void navigate({ search: (before) => ({ ...before, chat: newChat(agency).id }), replace: true })
-  }, [agency, chat, navigate])
-  if (routes?.onlyAgui.has(agency)) {
-    return (
-      <Empty icon="chat" title="This agency speaks AG-UI at get_response_stream">
-        The server was started with enableAgui, and the playground speaks the agency protocol. Start it without.
-      </Empty>
-    )
-  }
-  if (!session) return <Loading />
-  return <OpenPlayground key={session.view.chat.id} agency={agency} session={session} />
+  const { main, beside, toMain, toBeside } = usePlace()
+  const first = useOpenSession(main, toMain)
+  const second = useOpenSession(beside, toBeside)
+  const onlyAgui = useOnlyAgui(main) ?? useOnlyAgui(beside)
+  if (onlyAgui) return onlyAgui
+  if (!first || (beside && !second)) return <Loading />
+  if (beside && second) return <Comparison key={first.view.chat.id + second.view.chat.id} sessions={[first, second]} />
+  return <Single key={first.view.chat.id} session={first} />
 }
 
-function useOpenSession(agency: string, chat: string | undefined): ChatSession | undefined {
+/** The chat of a side; a side without one gets a new one. */
+function useOpenSession(side: Side | undefined, change: (side: Side) => void): ChatSession | undefined {
   const sessions = useSessions()
   const [session, setSession] = useState<ChatSession>()
+  const key = JSON.stringify(side)
   useEffect(() => {
     let wanted = true
     setSession(undefined)
-    if (chat !== undefined) void sessions.open(agency, chat).then((opened) => wanted && setSession(opened))
+    if (side?.chat !== undefined) {
+      void sessions.open(partnerOf(side), side.chat).then((opened) => wanted && setSession(opened))
+    } else if (side) change(renewed(side))
     return () => {
       wanted = false
     }
-  }, [sessions, agency, chat])
+  }, [sessions, key])
   return session
 }
 
-function OpenPlayground({ agency, session }: { readonly agency: string; readonly session: ChatSession }) {
-  const view = useSession(session)
-  const { panel } = route.useSearch()
-  const [options, setOptions] = useState(false)
-  const metadata = useQuery(metadataQuery(agency))
-  const last = view.chat.turns.at(-1)
-  const addressed = addressedAgent(metadata.data, view.chat.agent)
-  const replies = last?.status === 'completed' ? (addressed?.quickReplies ?? []) : []
-  const decide: Decide = (callId, decision) => session.decide(callId, decision)
-  const say = (text: string): void => session.send({ text, files: [] })
+function useOnlyAgui(side: Side | undefined) {
+  const isOwn = side !== undefined && side.on === undefined
+  const { data: routes } = useQuery({ ...routesQuery, enabled: isOwn })
+  if (!isOwn || !routes?.onlyAgui.has(side.agency)) return undefined
+  return (
+    <Empty icon="chat" title="This agency speaks AG-UI at get_response_stream">
+      The server was started with enableAgui, and the playground speaks the agency protocol. Start it without.
+    </Empty>
+  )
+}
+
+function Single({ session }: { readonly session: ChatSession }) {
+  const { main, panel, toMain, toggle } = usePlace()
+  const [again, setAgain] = useState<ToolCall>()
+  const callAgain = (call: ToolCall): void => {
+    setAgain(call)
+    if (panel !== 'tools') toggle('tools')
+  }
   return (
     <div className="flex h-full min-h-0">
-      <ChatList agency={agency} open={view.chat.id} />
-      <section aria-label="Chat" className="flex min-w-0 flex-1 flex-col">
-        <Header agency={agency} session={session} view={view} />
-        {metadata.error && (
-          <div className="p-4">
-            <Failure error={metadata.error} retry={() => void metadata.refetch()} />
-          </div>
-        )}
-        <DecideContext value={view.busy ? undefined : decide}>
-          <Transcript
-            session={session}
-            view={view}
-            opening={addressed && <Opening agent={addressed} say={say} />}
-            closing={<Suggestions texts={replies} pick={say} />}
-          />
-        </DecideContext>
-        <div className="px-3 pt-1 pb-3">
-          <Composer session={session} view={view} onOptions={() => setOptions(true)} />
-        </div>
-      </section>
+      <ChatList side={main} change={toMain} />
+      <CallAgainContext value={main.on === undefined ? callAgain : undefined}>
+        <Pane session={session} side={main} change={toMain} writable />
+      </CallAgainContext>
       {panel && (
         <Suspense fallback={null}>
-          <Inspector panel={panel} agency={agency} session={session} />
+          <Inspector panel={panel} side={main} session={session} again={again} />
         </Suspense>
       )}
-      {options && <OptionsDialog session={session} model={addressed?.model ?? ''} onClose={() => setOptions(false)} />}
     </div>
   )
 }
 
-function addressedAgent(metadata: AgencyMetadata | undefined, agent: string | null): AgentNode['data'] | undefined {
-  const name = agent ?? metadata?.metadata.entryPoints[0]
-  return agentsOf(metadata).find(({ id }) => id === name)?.data
-}
-
-/** What is there before the first message. */
-function Opening({ agent, say }: { readonly agent: AgentNode['data']; readonly say: (text: string) => void }) {
+/** Two chats, to which the same is sent. */
+function Comparison({ sessions: [first, second] }: { readonly sessions: readonly [ChatSession, ChatSession] }) {
+  const { main, beside, toMain, toBeside } = usePlace()
+  const views = [useSession(first), useSession(second)]
+  const busy = views.some((view) => view.busy)
+  const send = (draft: Draft): void => [first, second].forEach((session) => session.send(draft))
+  const stop = async (mode: 'immediate' | 'after_turn'): Promise<void> => {
+    await Promise.all([first, second].map((session) => session.cancel(mode)))
+  }
   return (
-    <div className="flex flex-col gap-3 pt-8">
-      <h2 className="text-xl font-semibold">{agent.label}</h2>
-      {agent.description && <p className="text-soft">{agent.description}</p>}
-      <Suggestions texts={agent.conversationStarters ?? []} pick={say} />
+    <div className="flex h-full min-h-0 flex-col">
+      <div className="flex min-h-0 flex-1 flex-col divide-y divide-line md:flex-row md:divide-x md:divide-y-0">
+        <Pane session={first} side={main} change={toMain} />
+        {beside && <Pane session={second} side={beside} change={toBeside} />}
+      </div>
+      <div className="border-t border-line px-3 pt-2 pb-3">
+        <Composer busy={busy} send={send} stop={stop} label="Message to both" />
+      </div>
     </div>
   )
-}
-
-type HeaderProps = { readonly agency: string; readonly session: ChatSession; readonly view: SessionView }
-
-function Header({ agency, session, view }: HeaderProps) {
-  const { panel } = route.useSearch()
-  const navigate = route.useNavigate()
-  const { data: routes } = useQuery(routesQuery)
-  const { data: metadata } = useQuery(metadataQuery(agency))
-  const agencies = routes?.agencies ?? [agency]
-  const show = (next: PlaySearch['panel']): void =>
-    void navigate({ search: ({ chat }) => ({ ...(chat && { chat }), ...(next && next !== panel && { panel: next }) }) })
-  return (
-    <header className="flex min-h-12 items-center gap-2 border-b border-line px-3 py-1.5 [&_select]:min-w-0 [&_select]:shrink">
-      <h1 className="sr-only">Playground</h1>
-      <Select
-        label="Agency"
-        value={agency}
-        choices={agencies.map((name) => ({ value: name, label: name }))}
-        onPick={(name) => void navigate({ to: '/play/$agency', params: { agency: name }, search: {} })}
-      />
-      <Select
-        label="Agent"
-        value={view.chat.agent ?? ''}
-        disabled={view.busy}
-        choices={agentChoices(agentsOf(metadata), metadata?.metadata.entryPoints[0])}
-        onPick={(agent) => session.configure({ agent: agent === '' ? null : agent })}
-      />
-      {view.connection === 'reconnecting' && (
-        <span role="status" className="rounded-md bg-warn-soft px-2 py-0.5 text-xs text-warn">
-          Reconnecting …
-        </span>
-      )}
-      <span className="flex-1" />
-      <IconButton
-        icon="graph"
-        label="Graph"
-        aria-pressed={panel === 'graph'}
-        onClick={() => show('graph')}
-        className={panel === 'graph' ? 'bg-hover text-ink' : ''}
-      />
-      <IconButton
-        icon="events"
-        label="Events"
-        aria-pressed={panel === 'events'}
-        onClick={() => show('events')}
-        className={panel === 'events' ? 'bg-hover text-ink' : ''}
-      />
-    </header>
-  )
-}
-
-function agentChoices(agents: ReturnType<typeof agentsOf>, entry: string | undefined) {
-  return [
-    { value: '', label: entry === undefined ? 'Entry point' : `${entry} (entry point)` },
-    ...agents.filter(({ id }) => id !== entry).map(({ id, data }) => ({ value: id, label: data.label })),
-  ]
 }

@@ -1,7 +1,10 @@
-import { type ReactNode, useCallback, useEffect, useRef, useState } from 'react'
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { Button } from '../ui/button.tsx'
+import { LongList } from '../ui/long-list.tsx'
 import type { ChatSession, SessionView } from '../chats/chat-session.ts'
-import { TurnView } from './turn-view.tsx'
+import { rowsOfTurn, textOfRow, type TurnRow, TurnRowView } from './turn-view.tsx'
+
+const keyOf = ({ key }: TurnRow): string => key
 
 /** Whoever is this close to the end, in pixels, wants to see what comes. */
 const NEAR_END = 80
@@ -45,11 +48,13 @@ function useEnd(chat: string, turns: number) {
 /** One chat, oldest turn first. */
 export function Transcript({ session, view, opening, closing }: Props) {
   const { turns } = view.chat
+  const rows = useMemo(() => turns.flatMap(rowsOfTurn), [turns])
   const { scroller, content, atEnd, toEnd, onScroll } = useEnd(view.chat.id, turns.length)
   return (
     <div className="relative min-h-0 flex-1">
       <div
         ref={scroller}
+        data-scroller
         onScroll={onScroll}
         tabIndex={0}
         role="log"
@@ -57,11 +62,11 @@ export function Transcript({ session, view, opening, closing }: Props) {
         aria-label="Conversation"
         className="h-full overflow-y-auto"
       >
-        <div ref={content} className="mx-auto flex max-w-3xl flex-col gap-6 px-4 py-5">
+        <div ref={content} className="mx-auto flex max-w-3xl flex-col gap-3 px-4 py-3">
           {turns.length === 0 && opening}
-          {turns.map((turn) => (
-            <TurnView key={turn.id} turn={turn} session={session} busy={view.busy} />
-          ))}
+          <LongList rows={rows} keyOf={keyOf} textOf={textOfRow}>
+            {(row) => <TurnRowView row={row} session={session} busy={view.busy} />}
+          </LongList>
           {view.queued && <Queued text={view.queued.text} takeBack={() => session.unqueue()} />}
           {turns.length > 0 && closing}
         </div>

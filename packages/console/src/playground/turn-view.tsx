@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { memo, useState } from 'react'
 import { recentRunQuery } from '../server/run-queries.ts'
-import { routesQuery, factsQuery } from '../server/queries.ts'
+import { factsQuery, useServerRoutes } from '../server/queries.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { bytes, dollars, duration, moment, pretty, whole } from '../ui/format.ts'
@@ -13,26 +13,74 @@ import type { Chat, Turn } from '../chats/chat.ts'
 import type { ChatSession } from '../chats/chat-session.ts'
 import { asClientCode, asCurl, requestOf } from './copy-request.ts'
 import { HINTS } from '../server/hints.ts'
-import { PartTree } from '../parts/part-view.tsx'
+import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
+
+/** A turn is shown as rows: the message of the user, what came of it part by part, and how it ended. */
+export type TurnRow = { readonly key: string; readonly turn: Turn } & (
+  | { readonly shows: 'message' }
+  | { readonly shows: 'end' }
+  | ({ readonly shows: 'part' } & PartOfConversation)
+)
+
+const known = new WeakMap<Turn, readonly TurnRow[]>()
+
+/** The same objects for the same turn: of a long chat only the last one changes. */
+export function rowsOfTurn(turn: Turn): readonly TurnRow[] {
+  const rows = known.get(turn) ?? [
+    { key: turn.id, turn, shows: 'message' },
+    ...partRows(turn.parts, null).map((row) => ({
+      key: `${turn.id} ${row.part.id}`,
+      turn,
+      shows: 'part' as const,
+      ...row,
+    })),
+    { key: `${turn.id} end`, turn, shows: 'end' },
+  ]
+  known.set(turn, rows)
+  return rows
+}
+
+export function textOfRow(row: TurnRow): string {
+  if (row.shows === 'part') return textOfPart(row.part, row.turn.parts)
+  return row.shows === 'message' ? row.turn.text : (row.turn.error?.message ?? '')
+}
 
 type Props = { readonly turn: Turn; readonly session: ChatSession; readonly busy: boolean }
 
-/** A message of the user, and what came of it. */
-export const TurnView = memo(function TurnView({ turn, session, busy }: Props) {
-  const isLive = turn.status === 'running'
-  return (
-    <article className="turn flex flex-col gap-3" aria-label={`Message of ${moment(turn.startedAt)}`}>
-      <UserMessage turn={turn} session={session} busy={busy} />
-      <div className="flex min-w-0 flex-col gap-2.5" aria-live={isLive ? 'off' : 'polite'} aria-busy={isLive}>
-        <PartTree parts={turn.parts} parent={null} times={turn.times} />
-        {isLive && turn.parts.length === 0 && <p className="blink text-[13px] text-soft">Thinking …</p>}
-        {turn.status === 'lost' && <Lost />}
-        {turn.error && <Problem turn={turn} />}
-        {!isLive && <Footer turn={turn} session={session} busy={busy} />}
+export const TurnRowView = memo(function TurnRowView({
+  row,
+  ...rest
+}: { readonly row: TurnRow } & Omit<Props, 'turn'>) {
+  const { turn } = row
+  if (row.shows === 'message') {
+    return (
+      <div role="group" aria-label={`Message of ${moment(turn.startedAt)}`} className="flex flex-col pt-3 pb-3">
+        <UserMessage turn={turn} {...rest} />
       </div>
-    </article>
+    )
+  }
+  return (
+    <div className="min-w-0 pb-2.5">
+      {row.shows === 'end' ? (
+        <End turn={turn} {...rest} />
+      ) : (
+        <PartRow part={row.part} speaks={row.speaks} parts={turn.parts} times={turn.times} />
+      )}
+    </div>
   )
 })
+
+function End({ turn, ...rest }: Props) {
+  const isLive = turn.status === 'running'
+  return (
+    <div className="flex flex-col gap-2.5" aria-live={isLive ? 'off' : 'polite'} aria-busy={isLive}>
+      {isLive && turn.parts.length === 0 && <p className="blink text-[13px] text-soft">Thinking …</p>}
+      {turn.status === 'lost' && <Lost />}
+      {turn.error && <Problem turn={turn} session={rest.session} />}
+      {!isLive && <Footer turn={turn} {...rest} />}
+    </div>
+  )
+}
 
 function UserMessage({ turn, session, busy }: Props) {
   const [edited, setEdited] = useState<string>()
@@ -67,24 +115,18 @@ function UserMessage({ turn, session, busy }: Props) {
   }
   return (
     <div className="group/message ml-auto flex max-w-[92%] items-start gap-1">
-      <IconButton
-        icon="edit"
-        label="Edit and send again"
-        disabled={busy}
-        onClick={() => setEdited(turn.text)}
-        className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
-      />
+      {/* The platform keeps its chats: what was said there stays. */}
+      {!session.view.chat.platform && (
+        <IconButton
+          icon="edit"
+          label="Edit and send again"
+          disabled={busy}
+          onClick={() => setEdited(turn.text)}
+          className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
+        />
+      )}
       <div className="flex min-w-0 flex-col items-end gap-1.5">
-        {turn.files.map((file) => (
-          <span
-            key={file.name}
-            className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
-          >
-            <Icon name="file" size={14} />
-            {file.name}
-            <span className="text-soft">{bytes(file.size)}</span>
-          </span>
-        ))}
+        <SentFiles files={turn.files} />
         {turn.text !== '' && (
           <div className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
             {turn.text}
@@ -93,6 +135,19 @@ function UserMessage({ turn, session, busy }: Props) {
       </div>
     </div>
   )
+}
+
+function SentFiles({ files }: Pick<Turn, 'files'>) {
+  return files.map((file) => (
+    <span
+      key={file.name}
+      className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
+    >
+      <Icon name="file" size={14} />
+      {file.name}
+      <span className="text-soft">{bytes(file.size)}</span>
+    </span>
+  ))
 }
 
 function Lost() {
@@ -104,9 +159,10 @@ function Lost() {
 }
 
 /** Why the run failed, what to do, and, where the server keeps it, what was thrown. */
-function Problem({ turn }: { readonly turn: Turn }) {
-  const { data: routes } = useQuery(routesQuery)
-  const run = useQuery({ ...recentRunQuery(turn.run ?? ''), enabled: turn.run !== null && routes?.hasRuns === true })
+function Problem({ turn, session }: Pick<Props, 'turn' | 'session'>) {
+  const { data: routes } = useServerRoutes()
+  const isKept = turn.run !== null && !session.view.chat.platform && routes?.hasRuns === true
+  const run = useQuery({ ...recentRunQuery(turn.run ?? ''), enabled: isKept })
   // A guardrail's frame has no code; the record of the run has one.
   const { code, message } = run.data?.error ?? turn.error!
   return (
@@ -126,7 +182,8 @@ function Problem({ turn }: { readonly turn: Turn }) {
 
 function Footer({ turn, session, busy }: Props) {
   const { usage, startedAt, endedAt, run, status } = turn
-  const { data: routes } = useQuery(routesQuery)
+  const { data: routes } = useServerRoutes()
+  const isOnPlatform = session.view.chat.platform !== undefined
   return (
     <div className="flex flex-wrap items-center gap-x-2.5 gap-y-1 text-xs text-soft tabular-nums [&_button]:size-7">
       {status !== 'completed' && <Status of={status} />}
@@ -141,7 +198,12 @@ function Footer({ turn, session, busy }: Props) {
           <span>{dollars(usage.total_cost)}</span>
         </>
       )}
-      {run !== null && routes?.hasRuns && (
+      {run !== null && isOnPlatform && (
+        <Link to="/platform/runs/$run" params={{ run }} className="underline underline-offset-2 hover:text-ink">
+          Run
+        </Link>
+      )}
+      {run !== null && !isOnPlatform && routes?.hasRuns && (
         <Link to="/runs/$run" params={{ run }} className="underline underline-offset-2 hover:text-ink">
           Timeline
         </Link>

@@ -7,12 +7,13 @@ import { useSessions } from '../chats/sessions.ts'
 import { ask } from '../server/request.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { dollars, duration, moment, whole } from '../ui/format.ts'
+import { Select } from '../ui/field.tsx'
+import { brief, dollars, duration, moment, whole } from '../ui/format.ts'
 import { JsonBlock } from '../ui/json-view.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { failedToast } from '../ui/toasts.tsx'
 import { chatOfRun } from '../chats/chat-of-run.ts'
-import { recentRunQuery } from '../server/run-queries.ts'
+import { recentRunQuery, recentRunsQuery } from '../server/run-queries.ts'
 import { saveFile } from '../ui/save-file.ts'
 import { StepDetail } from './step-detail.tsx'
 import { Timeline } from './timeline.tsx'
@@ -116,6 +117,7 @@ function Actions({ run }: { readonly run: RecentRunDetail }) {
           Cancel
         </Button>
       )}
+      <CompareWith run={run} />
       <Button icon="download" onClick={() => saveFile(`run-${run.run_id}.json`, JSON.stringify(run, null, 2))}>
         Export
       </Button>
@@ -129,6 +131,26 @@ function Actions({ run }: { readonly run: RecentRunDetail }) {
         Open in playground
       </Button>
     </>
+  )
+}
+
+/** The other runs of the agency, to be seen beside this one. */
+function CompareWith({ run }: { readonly run: RecentRunDetail }) {
+  const navigate = useNavigate()
+  const { data: runs = [] } = useQuery(recentRunsQuery({ agency: run.agency }))
+  const others = runs.filter(({ run_id: id }) => id !== run.run_id)
+  if (others.length === 0) return null
+  const choices = others.map(({ run_id: id, message, started_at: at }) => {
+    return { value: id, label: `${brief(message || '(files)', 40)}, ${moment(at)}` }
+  })
+  return (
+    <Select
+      label="Compare with"
+      className="max-w-44"
+      value=""
+      choices={[{ value: '', label: 'Compare with …' }, ...choices]}
+      onPick={(other) => void navigate({ to: '/runs/$run/compare/$other', params: { run: run.run_id, other } })}
+    />
   )
 }
 

@@ -2,7 +2,7 @@ import type { PlatformRun, RunApproval } from '@bureau/protocol'
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCredentials } from './credentials.ts'
 import { factsQuery } from './queries.ts'
-import { ask } from './request.ts'
+import { ask, isRefusal } from './request.ts'
 
 /** What a person says to a call that waits. */
 export type CallDecision = {
@@ -34,7 +34,8 @@ const waitingRunsQuery = queryOptions({
     )
     return { runs: page.data, isCut: page.nextCursor !== null }
   },
-  refetchInterval: REFRESH_MS,
+  // A key that may not see runs is not asked for again.
+  refetchInterval: ({ state }) => (isRefusal(state.error, 403) ? false : REFRESH_MS),
 })
 
 /** They are asked for by whoever is signed in to the platform. */

@@ -71,6 +71,9 @@ export function useServerAccess(): Access {
   return routes.data ? 'open' : 'loading'
 }
 
+/** The routes of the self-hosted server, where there is one that lets us in. */
+export const useServerRoutes = () => useQuery({ ...routesQuery, enabled: useServerAccess() === 'open' })
+
 const isRefused = (error: unknown): boolean => error instanceof RequestFailed && error.status === 401
 
 /** Everything was read with the credentials of before. */

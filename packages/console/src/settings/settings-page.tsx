@@ -5,6 +5,7 @@ import { factsQuery, forgetEverything } from '../server/queries.ts'
 import { Button } from '../ui/button.tsx'
 import { Page } from '../ui/page.tsx'
 import { Doctor } from './doctor.tsx'
+import { PlatformLimits, ServerLimits } from './limits.tsx'
 
 /** Where the console is, as whom, and whether everything works. */
 export function SettingsPage() {
@@ -13,6 +14,8 @@ export function SettingsPage() {
     <Page title="Settings" about={`Bureau ${facts?.version ?? ''} at ${SERVER}`}>
       <div className="flex flex-col gap-4">
         <Doctor />
+        <ServerLimits />
+        <PlatformLimits />
         <section className="card p-4">
           <h2 className="mb-2 font-semibold">Signed in</h2>
           <div className="flex flex-col gap-2">

@@ -1,12 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
-import { Outlet } from '@tanstack/react-router'
+import { Outlet, useSearch } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { PlaygroundPage } from '../playground/playground-page.tsx'
 import { useCredentials } from '../server/credentials.ts'
 import { factsQuery, useServerAccess } from '../server/queries.ts'
 import { Empty, Failure, Loading } from '../ui/page.tsx'
+import { FirstPartner } from './first-partner.tsx'
 import { SignIn } from './sign-in.tsx'
 
+type Props = { readonly children?: ReactNode }
+
 /** Pages of the self-hosted server, for those who may see them. */
-export function ServerDoor() {
+export function ServerDoor({ children = <Outlet /> }: Props) {
   const access = useServerAccess()
   const facts = useQuery(factsQuery)
   switch (access) {
@@ -23,15 +28,43 @@ export function ServerDoor() {
         </div>
       )
     case 'open':
-      return <Outlet />
+      return children
   }
 }
 
 /** Pages of the platform, for those who have an API key. */
-export function PlatformDoor() {
+export function PlatformDoor({ children = <Outlet /> }: Props) {
   const { platform } = useCredentials()
   const { data: facts } = useQuery(factsQuery)
   if (facts && !facts.platform)
     return <Empty icon="plug" title="There is no platform here: start it with bureau start." />
-  return platform === undefined ? <SignIn door="platform" /> : <Outlet />
+  return platform === undefined ? <SignIn door="platform" /> : children
+}
+
+/** The playground, behind the door of whom one talks to. */
+export function PlayDoor() {
+  const { on } = useSearch({ from: '/play/$agency' })
+  const Door = on === 'platform' ? PlatformDoor : ServerDoor
+  return (
+    <Door>
+      <PlaygroundPage />
+    </Door>
+  )
+}
+
+/** The playground before it is known whom one talks to. */
+export function FirstDoor() {
+  const { data: facts } = useQuery(factsQuery)
+  const Door = facts?.agencies === 'none' ? PlatformDoor : ServerDoor
+  return (
+    <Door>
+      <FirstPartner />
+    </Door>
+  )
+}
+
+/** The guide: a self-hosted server shows it to those who have its token, the platform to everybody. */
+export function GuideDoor() {
+  const { data: facts } = useQuery(factsQuery)
+  return facts?.agencies === 'none' ? <Outlet /> : <ServerDoor />
 }

@@ -6,8 +6,9 @@ type Destination = { readonly to: string; readonly label: string; readonly icon:
 
 type Section = { readonly label: string | null; readonly items: readonly Destination[] }
 
+const PLAYGROUND: Destination = { to: '/play', label: 'Playground', icon: 'chat' }
+
 const AGENCIES: readonly Destination[] = [
-  { to: '/play', label: 'Playground', icon: 'chat' },
   { to: '/graph', label: 'Graph', icon: 'graph' },
   { to: '/runs', label: 'Runs', icon: 'runs' },
 ]
@@ -29,11 +30,17 @@ const PLATFORM: Section = {
   ],
 }
 
-const OTHERS: Section = { label: null, items: [{ to: '/settings', label: 'Settings', icon: 'settings' }] }
+const OTHERS: Section = {
+  label: null,
+  items: [
+    { to: '/guide', label: 'Guide', icon: 'file' },
+    { to: '/settings', label: 'Settings', icon: 'settings' },
+  ],
+}
 
 /** What this server has pages for. */
 export function useSections(): readonly Section[] {
   const { data: facts } = useQuery(factsQuery)
   const pages = facts && facts.agencies !== 'none' ? AGENCIES : []
-  return [{ label: null, items: [...pages, INBOX] }, ...(facts?.platform ? [PLATFORM] : []), OTHERS]
+  return [{ label: null, items: [PLAYGROUND, ...pages, INBOX] }, ...(facts?.platform ? [PLATFORM] : []), OTHERS]
 }

@@ -1,8 +1,9 @@
-import { useQueries, useQuery } from '@tanstack/react-query'
+import { useQueries } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type KeyboardEvent, useState } from 'react'
+import { placeOf } from '../chats/chat.ts'
 import { useChats } from '../chats/use-chats.ts'
-import { agentsOf, metadataQuery, routesQuery } from '../server/queries.ts'
+import { agentsOf, metadataQuery, useServerRoutes } from '../server/queries.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { useSections } from './navigation.ts'
@@ -80,12 +81,11 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
 function useEntries(): readonly Entry[] {
   const navigate = useNavigate()
   const sections = useSections()
-  const { data: routes } = useQuery(routesQuery)
+  const { data: routes } = useServerRoutes()
   const agencies = routes?.agencies ?? []
   const metadata = useQueries({ queries: agencies.map((agency) => metadataQuery(agency)) })
   const chats = useChats()
-  const play = (agency: string, chat?: string) => (): void =>
-    void navigate({ to: '/play/$agency', params: { agency }, search: chat === undefined ? {} : { chat } })
+  const play = (agency: string) => (): void => void navigate({ to: '/play/$agency', params: { agency } })
   const graph = (agency: string) => (): void => void navigate({ to: '/graph/$agency', params: { agency } })
   return [
     ...sections.flatMap(({ label, items }) =>
@@ -122,12 +122,12 @@ function useEntries(): readonly Entry[] {
         })),
       ]),
     ),
-    ...chats.map(({ id, agency, title }) => ({
-      key: `chat ${id}`,
-      label: title,
-      kind: `Chat with ${agency}`,
+    ...chats.map((chat) => ({
+      key: `chat ${chat.id}`,
+      label: chat.title,
+      kind: `Chat with ${chat.agency}`,
       icon: 'inbox' as const,
-      go: play(agency, id),
+      go: () => void navigate({ to: '/play/$agency', ...placeOf(chat) }),
     })),
   ]
 }

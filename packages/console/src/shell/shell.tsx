@@ -124,7 +124,7 @@ function Sidebar({ search, onPicked }: { readonly search: () => void; readonly o
 /** How much waits for a person, in this browser's chats and on the platform. */
 function WaitingCount() {
   const { data } = useWaitingRuns()
-  const count = useChats().filter(({ waits }) => waits).length + (data?.runs.length ?? 0)
+  const count = useChats().filter(({ waits, platform }) => waits && !platform).length + (data?.runs.length ?? 0)
   if (count === 0) return null
   return (
     <span className="rounded-full bg-warn-soft px-1.5 text-xs font-medium text-warn tabular-nums">

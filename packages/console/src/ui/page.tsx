@@ -14,7 +14,7 @@ type PageProps = {
 /** A page that scrolls as a whole. */
 export function Page({ title, about, actions, children }: PageProps) {
   return (
-    <div className="h-full overflow-y-auto">
+    <div data-scroller className="h-full overflow-y-auto">
       <div className="mx-auto max-w-6xl px-4 py-5 sm:px-6">
         <header className="mb-4 flex flex-wrap items-start justify-between gap-x-4 gap-y-2">
           <div className="min-w-0">

@@ -1,4 +1,5 @@
 export default {
-  output: 'standalone',
   serverExternalPackages: ['@bureau/framework', '@bureau/server'],
+  // Without it, a lock file in a folder above would make that folder the project.
+  turbopack: { root: import.meta.dirname },
 }

@@ -1,7 +1,7 @@
 import { ERRORS, ServiceError } from '@bureau/protocol'
 import { InvalidJson } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
-import type { z } from 'zod'
+import { z } from 'zod'
 
 /** Errors of the protocol (specification 5.4) and of JSON-RPC: the code there, the status over HTTP, and its name in gRPC. */
 const A2A_ERRORS = {
@@ -27,6 +27,22 @@ type A2aErrorOptions = {
   readonly http?: number
   readonly headers?: Readonly<Record<string, string>>
 }
+
+const Details = z.array(z.looseObject({ '@type': z.string() }))
+
+/** How the HTTP+JSON binding has it: `google.rpc.Status` (specification 11.6). */
+export const HttpErrorBody = z
+  .object({ error: z.object({ code: z.int(), status: z.string(), message: z.string(), details: Details }) })
+  .meta({ id: 'A2aError' })
+
+/** How JSON-RPC has it (specification 9.5). */
+export const RpcErrorBody = z
+  .object({
+    jsonrpc: z.literal('2.0'),
+    id: z.union([z.string(), z.number()]).nullable(),
+    error: z.object({ code: z.int(), message: z.string(), data: Details }),
+  })
+  .meta({ id: 'A2aRpcError' })
 
 /** A refusal in the words of the protocol. `message` and `details` are public. */
 export class A2aError extends Error {

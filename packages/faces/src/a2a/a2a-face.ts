@@ -1,20 +1,20 @@
-import { type Call, errorGate, type Logger, param, type Route, type RouteSpec, routesOf } from '@bureau/runtime'
+import { type Call, errorGate, param, type Route, type RouteSpec, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { baseUrlOf } from '../base-url.ts'
 import type { FaceAgency, FaceHost } from '../face-host.ts'
-import type { Threads } from '../threads.ts'
-import { A2aError, toA2aError } from './a2a-error.ts'
+import { A2aError, HttpErrorBody, RpcErrorBody, toA2aError } from './a2a-error.ts'
 import { agentCard, cardTag } from './agent-card.ts'
 import { HTTP_ROWS, sendHttpError } from './http-json.ts'
-import { answerRpc, rpcError } from './json-rpc.ts'
+import { answerRpc, rpcError, RpcRequest } from './json-rpc.ts'
 import { A2aOperations } from './operations.ts'
 import { PROTOCOL_VERSION } from './protocol.ts'
-import { Tasks } from './tasks.ts'
+import type { TaskStore } from './tasks.ts'
 
 type A2aOptions = {
   readonly host: FaceHost
-  readonly threads: Threads
+  readonly tasks: TaskStore
   /** Of the server, which cards name. */
   readonly version: string
   /** The address under which callers know the server. Default: the one that they have used. */
@@ -25,7 +25,6 @@ type A2aOptions = {
   readonly openCards: boolean
   /** @throws ServiceError the request comes from a page that may not call. */
   readonly requireOrigin: (request: FastifyRequest) => void
-  readonly log: Logger
 }
 
 /** What a row of the server says besides. */
@@ -41,15 +40,30 @@ const CARD_PATH = '/.well-known/agent-card.json'
  * is that of its first agency.
  */
 export function a2aRoutes(options: A2aOptions): Route<object, Rules>[] {
-  const operations = new A2aOperations({ ...options, tasks: new Tasks() })
-  const rpc = row('POST', '/a2a/:agency', answerRpcError)
+  const operations = new A2aOperations(options.tasks)
+  const rpc = row({
+    method: 'POST',
+    url: '/a2a/:agency',
+    summary: 'Agent2Agent by JSON-RPC',
+    body: RpcRequest,
+    isStream: true,
+    errorBody: RpcErrorBody,
+    errorHandler: answerRpcError,
+  })
   const cards = ['/a2a/:agency', ''].map((path) => {
-    const spec = { ...row('GET', path + CARD_PATH, sendHttpError), ...(options.openCards && { open: true as const }) }
+    const spec = {
+      ...row({ ...OVER_HTTP, method: 'GET', url: path + CARD_PATH, summary: 'The card of an agent' }),
+      headers: {},
+      ...(options.openCards && { open: true as const }),
+    }
     return rawRoute(spec, async (call, reply) => sendCard(options, await agencyOf(options, call), call.request, reply))
   })
-  const http = HTTP_ROWS.map(({ method, path, ignoresBody, answer }) =>
+  const http = HTTP_ROWS.map(({ path, ignoresBody, answer, ...spec }) =>
     rawRoute(
-      { ...row(method, `/a2a/:agency${path}`, sendHttpError), ...(ignoresBody && { rawBody: true as const }) },
+      {
+        ...row({ ...OVER_HTTP, ...spec, url: `/a2a/:agency${path}` }),
+        ...(ignoresBody && { rawBody: true as const, bodyOptional: true as const }),
+      },
       async (call, reply) => answer({ operations, served: await checked(options, call), call, reply }),
     ),
   )
@@ -63,13 +77,38 @@ export function a2aRoutes(options: A2aOptions): Route<object, Rules>[] {
   ]
 }
 
+const OVER_HTTP = { errorBody: HttpErrorBody, errorHandler: sendHttpError } as const
+
 type ErrorHandler = ReturnType<typeof errorGate>
 
-function row(method: 'GET' | 'POST' | 'DELETE', url: string, errorHandler: ErrorHandler): RouteSpec {
-  const id = `a2a_${method}_${url}`
-  const success = { 200: { contentType: 'application/json', description: 'An answer of the protocol.' } }
+type Row = {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly url: string
+  readonly summary: string
+  /** What is sent; read by rules of the protocol's own. */
+  readonly body?: z.ZodType
+  readonly isStream?: true
+  readonly errorBody: z.ZodType
+  readonly errorHandler: ErrorHandler
+}
+
+function row({ method, url, summary, body, isStream, errorBody, errorHandler }: Row): RouteSpec {
   const fastify = { errorHandler }
-  return { method, url, id, tag: 'a2a', summary: 'Agent2Agent', success, errors: [], fastify }
+  const answer = { contentType: 'application/json', json: z.looseObject({}), description: 'An answer of the protocol.' }
+  return {
+    method,
+    url,
+    id: `a2a_${method.toLowerCase()}${url.replaceAll(/[^A-Za-z]+/g, '_')}`,
+    tag: 'a2a',
+    summary,
+    ...(body && { ownBody: body }),
+    success: { 200: { ...answer, ...(isStream && { otherContentType: 'text/event-stream' }) } },
+    errors: [],
+    errorBody,
+    otherResponses: { '4XX': { description: 'The request cannot be used.', body: errorBody } },
+    headers: { 'A2A-Version': 'Required.' },
+    fastify,
+  }
 }
 
 /** Of what is wrong before a request was read. Its status is that of HTTP, for who looks at nothing else. */

@@ -1,10 +1,13 @@
 import { Readable } from 'node:stream'
 import { type Call, errorGate, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
+import type { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { leftSignal, sendUpdates } from './json-rpc.ts'
-import { type A2aOperations, type Asked, noExtendedCard, noPushNotifications } from './operations.ts'
+import { type A2aOperations, noExtendedCard, noPushNotifications } from './operations.ts'
+import { SendMessage } from './protocol.ts'
+import type { Asked } from './tasks.ts'
 
 const MEDIA_TYPE = 'application/a2a+json'
 
@@ -20,6 +23,9 @@ type HttpCall = {
 export const HTTP_ROWS: readonly {
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly path: string
+  readonly summary: string
+  readonly body?: z.ZodType
+  readonly isStream?: true
   /** True: a body means nothing, and may be empty whatever its content type. */
   readonly ignoresBody?: true
   readonly answer: (call: HttpCall) => Promise<unknown>
@@ -27,27 +33,52 @@ export const HTTP_ROWS: readonly {
   {
     method: 'POST',
     path: '/message::send',
+    summary: 'Send a message and wait for its task',
+    body: SendMessage,
     answer: ({ operations, ...at }) => json(at, () => operations.send(bodyOf(at), leftSignal(at.reply))),
   },
   {
     method: 'POST',
     path: '/message::stream',
+    summary: 'Send a message and follow its task',
+    body: SendMessage,
+    isStream: true,
     answer: ({ operations, ...at }) => stream(at, () => operations.stream(bodyOf(at))),
   },
-  { method: 'GET', path: '/tasks', answer: ({ operations, ...at }) => json(at, () => operations.list(queryOf(at))) },
-  { method: 'GET', path: '/tasks/:task', answer: (call) => onTask(call) },
-  { method: 'POST', path: '/tasks/:task', ignoresBody: true, answer: (call) => onTask(call) },
+  {
+    method: 'GET',
+    path: '/tasks',
+    summary: 'List tasks',
+    answer: ({ operations, ...at }) => json(at, () => operations.list(queryOf(at))),
+  },
+  {
+    method: 'GET',
+    path: '/tasks/:task',
+    summary: 'Get a task, or with `:subscribe` behind its id follow it',
+    isStream: true,
+    answer: (call) => onTask(call),
+  },
+  {
+    method: 'POST',
+    path: '/tasks/:task',
+    summary: 'With `:cancel` behind its id, cancel a task; with `:subscribe`, follow it',
+    isStream: true,
+    ignoresBody: true,
+    answer: (call) => onTask(call),
+  },
   ...(['GET', 'POST'] as const).map((method) => ({
     method,
     path: '/tasks/:task/pushNotificationConfigs',
+    summary: 'Not supported',
     answer: refuse(noPushNotifications),
   })),
   ...(['GET', 'DELETE'] as const).map((method) => ({
     method,
     path: '/tasks/:task/pushNotificationConfigs/:config',
+    summary: 'Not supported',
     answer: refuse(noPushNotifications),
   })),
-  { method: 'GET', path: '/extendedAgentCard', answer: refuse(noExtendedCard) },
+  { method: 'GET', path: '/extendedAgentCard', summary: 'Not supported', answer: refuse(noExtendedCard) },
 ]
 
 type At = Omit<HttpCall, 'operations'>

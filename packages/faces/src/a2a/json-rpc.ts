@@ -3,11 +3,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
-import { type A2aOperations, type Asked, noExtendedCard, noPushNotifications, type Updates } from './operations.ts'
+import { type A2aOperations, noExtendedCard, noPushNotifications, type Updates } from './operations.ts'
+import type { Asked } from './tasks.ts'
 
 type RpcId = string | number | null
 
-const RpcRequest = z.looseObject({
+/** A request of JSON-RPC 2.0. */
+export const RpcRequest = z.looseObject({
   jsonrpc: z.literal('2.0'),
   id: z.union([z.string(), z.number()]).nullish(),
   method: z.string(),

@@ -1,10 +1,59 @@
 import type { WireItem } from '@bureau/protocol'
+import { z } from 'zod'
+import type { FaceDecision } from '../face-host.ts'
 import { A2aError, invalidParam } from './a2a-error.ts'
 import type { Message, Part } from './protocol.ts'
 
 const IMAGE = /^image\/(?:png|jpeg|gif|webp)$/
 const TEXT = /^(?:text\/[\w.+-]+|application\/(?:[\w.-]+\+)?(?:json|xml))$/
 const PDF = 'application/pdf'
+
+const Decisions = z.object({
+  approvals: z
+    .array(
+      z.object({
+        call_id: z.string().max(256),
+        approve: z.boolean(),
+        reason: z.string().max(10_000).nullish(),
+        arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).nullish(),
+      }),
+    )
+    .min(1)
+    .max(128),
+})
+
+/**
+ * What a person has decided about the calls for which a task waits: a data part `{ approvals: [{ call_id, approve, … }] }`.
+ *
+ * @throws A2aError the message is anything else.
+ */
+export function decisionsOf({ parts }: Message): FaceDecision[] {
+  const [part] = parts
+  if (parts.length > 1 || part?.data == null) throw invalidParam('message.parts', DECIDE)
+  const parsed = Decisions.safeParse(part.data)
+  if (!parsed.success) {
+    const { path, message } = parsed.error.issues[0]!
+    throw invalidParam(['message.parts.0.data', ...path].join('.'), message)
+  }
+  return parsed.data.approvals.map(({ call_id: callId, approve, reason, arguments: given }) => ({
+    callId,
+    approve,
+    ...(reason != null && { reason }),
+    ...(given != null && { arguments: typeof given === 'string' ? parsedText(given) : given }),
+  }))
+}
+
+const DECIDE =
+  'the task waits for a decision: send one data part {"approvals":[{"call_id":"…","approve":true}]} and nothing else'
+
+/** What is not JSON does not fit any tool, which is checked later. */
+function parsedText(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
 
 /** What may be sent, for the card. */
 export const INPUT_MODES = ['text/plain', 'application/json', 'image/png', 'image/jpeg', 'image/gif', 'image/webp', PDF]

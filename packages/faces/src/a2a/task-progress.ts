@@ -1,6 +1,9 @@
-import type { ModelEvent, RunEnded } from '@bureau/protocol'
+import type { ApprovalRequest, ModelEvent, RunEnded } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
 import { deltaLiteral, isWithUser } from '../openai/model-event.ts'
+import { answerOf } from '../answer.ts'
+import type { FaceAgency } from '../face-host.ts'
+import { approvalText } from '../openai/approval-text.ts'
 import { stepOf } from '../steps.ts'
 import type { TaskState } from './protocol.ts'
 
@@ -10,18 +13,14 @@ type Status = { readonly state: TaskState; readonly message?: object; readonly t
 
 const ARTIFACT_ID = 'answer'
 
-/** Of a run that waits for a person's decision. */
-const NO_APPROVALS = {
-  code: 'approval_required',
-  message: 'A person has to approve what the agency wants to do, which is not possible through this protocol.',
-}
-
 /**
  * How far a task is, as a function of the events of its run. The answer is its one artifact: it grows by the text of the
  * message that is being written, and is replaced when another message begins.
  */
 export class TaskProgress {
   readonly #ids: TaskIds
+  readonly #served: FaceAgency
+  readonly #now: () => string
   #status: Status
   #messages = 0
   /** The text of the answer as pieces of a JSON literal: they are joined, and never decoded. */
@@ -30,15 +29,12 @@ export class TaskProgress {
   /** The answer of an agent with a structured output. */
   #data: unknown
 
-  constructor(ids: TaskIds, from?: TaskProgress) {
+  /** @param now - The time of an event, in ISO 8601. Default: when it is seen. */
+  constructor(ids: TaskIds, served: FaceAgency, now: () => string = () => new Date().toISOString()) {
     this.#ids = ids
-    this.#status = { state: 'TASK_STATE_SUBMITTED', timestamp: new Date().toISOString() }
-    if (!from) return
-    this.#status = from.#status
-    this.#messages = from.#messages
-    this.#text = [...from.#text]
-    this.#item = from.#item
-    this.#data = from.#data
+    this.#served = served
+    this.#now = now
+    this.#status = { state: 'TASK_STATE_SUBMITTED', timestamp: now() }
   }
 
   get status(): Status {
@@ -53,7 +49,23 @@ export class TaskProgress {
 
   /** The same state, which goes on by itself. */
   copy(): TaskProgress {
-    return new TaskProgress(this.#ids, this)
+    const copy = new TaskProgress(this.#ids, this.#served, this.#now)
+    copy.#status = this.#status
+    copy.#messages = this.#messages
+    copy.#text = [...this.#text]
+    copy.#item = this.#item
+    copy.#data = this.#data
+    return copy
+  }
+
+  /** A person has decided. */
+  goOn(): void {
+    this.#to('TASK_STATE_WORKING')
+  }
+
+  /** It was cancelled while it waited. */
+  cancel(): void {
+    this.#to('TASK_STATE_CANCELED')
   }
 
   /** Takes the next event. Returns what its readers are sent, each a `StreamResponse` as JSON. */
@@ -85,7 +97,7 @@ export class TaskProgress {
   #to(state: TaskState, parts?: readonly object[]): string[] {
     const ids = this.#ids
     const message = parts && { messageId: `${ids.taskId}-${++this.#messages}`, role: 'ROLE_AGENT', parts, ...ids }
-    this.#status = { state, ...(message && { message }), timestamp: new Date().toISOString() }
+    this.#status = { state, ...(message && { message }), timestamp: this.#now() }
     return [JSON.stringify({ statusUpdate: { ...ids, status: this.#status } })]
   }
 
@@ -107,8 +119,9 @@ export class TaskProgress {
   }
 
   /** The answer is complete: the artifact becomes it, unless it is already. */
-  #lastChunk({ status, output }: RunEnded): string[] {
-    if (status !== 'completed') return []
+  #lastChunk(ended: RunEnded): string[] {
+    if (ended.status !== 'completed') return []
+    const output = answerOf(ended, this.#served)
     if (typeof output !== 'string') {
       this.#data = output ?? null
       return [this.#update(JSON.stringify({ data: this.#data }), { lastChunk: true })]
@@ -119,11 +132,17 @@ export class TaskProgress {
     return [this.#update(JSON.stringify({ text: output }), { lastChunk: true })]
   }
 
-  #end({ status, error }: RunEnded): string[] {
+  #end({ status, error, approvals = [] }: RunEnded): string[] {
     if (status === 'completed') return this.#to('TASK_STATE_COMPLETED')
     if (status === 'cancelled') return this.#to('TASK_STATE_CANCELED')
     const state = error?.code === 'guardrail_tripped' ? 'TASK_STATE_REJECTED' : 'TASK_STATE_FAILED'
-    const { code, message } = error ?? NO_APPROVALS
-    return this.#to(state, [{ text: message }, { data: { code } }])
+    if (error) return this.#to(state, [{ text: error.message }, { data: { code: error.code } }])
+    const asked = approvals.map((approval) => approvalText(approval, undefined)).join('\n')
+    return this.#to('TASK_STATE_INPUT_REQUIRED', [{ text: asked }, { data: { approvals: approvals.map(shown) } }])
   }
+}
+
+/** What the client is shown of a call that waits; the server keeps its token. */
+function shown({ call_id, tool, arguments: args, agent, expires_at, edit }: ApprovalRequest): object {
+  return { call_id, tool, arguments: args, agent, expires_at, edit }
 }

@@ -1,12 +1,21 @@
 import { type Call, type Route, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { challengeOf, metadataRoutes } from './resource-metadata.ts'
 import type { McpSdk } from './ask-person.ts'
 import { type McpOptions, mcpServer } from './mcp-server.ts'
 import { METHOD_NOT_FOUND, rpcErrorHandler } from '../json-rpc/rpc-errors.ts'
 
 const MIB = 1_048_576
+
+const McpRequest = z
+  .looseObject({ jsonrpc: z.literal('2.0'), method: z.string(), params: z.looseObject({}).optional() })
+  .meta({ id: 'McpRequest' })
+
+const McpErrorBody = z
+  .looseObject({ jsonrpc: z.literal('2.0'), error: z.looseObject({ code: z.int(), message: z.string() }) })
+  .meta({ id: 'McpError' })
 const { rawRoute } = routesOf<object, { readonly open?: true }>()
 
 /**
@@ -25,11 +34,14 @@ export function mcpRoutes(options: McpOptions): Route<object, { readonly open?: 
     success: {
       200: {
         contentType: 'application/json',
+        json: z.looseObject({}),
         otherContentType: 'text/event-stream',
         description: 'A JSON-RPC response.',
       },
     },
     errors: [],
+    ownBody: McpRequest,
+    errorBody: McpErrorBody,
     maxBodyBytes: 4 * MIB,
     fastify: { errorHandler: rpcErrorHandler((request) => challengeOf(options, request)) },
   } as const

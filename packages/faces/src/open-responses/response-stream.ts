@@ -44,11 +44,10 @@ export async function responseNow(
   run: FaceRun | undefined,
 ): Promise<ResponseResource> {
   const events = new ResponseEvents(streamOf(record, { served, run: run ?? {}, isStrict: false }))
-  const { head = Infinity } = run ?? {}
-  if (!run || head <= record.after) return events.resource
+  if (!run || (!run.isAtRest && run.head <= record.after)) return events.resource
   for await (const batch of ownEvents(record, run, new AbortController().signal)) {
     for (const event of batch.events) events.encode(event)
-    if (batch.first + batch.events.length > head) break
+    if (!run.isAtRest && batch.first + batch.events.length > run.head) break
   }
   return events.resource
 }

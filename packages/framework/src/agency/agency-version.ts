@@ -18,6 +18,7 @@ type Definition = {
   readonly sharedInstructions: string
   readonly maxTurns: number
   readonly runTimeoutMs: number
+  readonly summarizeHistory: unknown
   handoffsFrom(agent: string): readonly AgencyHandoff[]
 }
 
@@ -26,11 +27,12 @@ type Definition = {
  * text, not what they call; credentials, names for people and the agency's context are left out.
  */
 export function agencyVersion(agency: Definition): string {
-  const { agents, entryPoints, flows, sharedInstructions, maxTurns, runTimeoutMs } = agency
+  const { agents, entryPoints, flows, sharedInstructions, maxTurns, runTimeoutMs, summarizeHistory } = agency
   const definition = {
     sharedInstructions,
     maxTurns,
     runTimeoutMs,
+    summarizeHistory,
     entryPoints: entryPoints.map(({ name }) => name),
     agents: [...agents.values()].map((agent) => agentDefinition(agent, agency.handoffsFrom(agent.name))),
     flows: flows.map(flowDefinition),
@@ -49,8 +51,8 @@ function agentDefinition(agent: Agent, handoffs: readonly AgencyHandoff[]): obje
     tools: agent.tools.map(toolDefinition),
     mcpServers: agent.mcpServers.map(serverDefinition),
     protectedServers: [...protectedServers.values()].map(({ server: { name, url, options } }) => {
-      const { scopes, toolFilter, requireApproval } = options
-      return { name, url, scopes, toolFilter, requireApproval }
+      const { scopes, toolFilter, requireApproval, trusted } = options
+      return { name, url, scopes, toolFilter, requireApproval, trusted }
     }),
     inputGuardrails: agent.inputGuardrails.map(guardrailDefinition),
     outputGuardrails: agent.outputGuardrails.map(guardrailDefinition),
@@ -83,8 +85,8 @@ function toolDefinition(tool: AgentTool): object {
   return { name, description, parameters, strict, timeoutMs, repeatable, approval, oneAtATime, source }
 }
 
-function serverDefinition({ name, toolFilter, requireApproval, useStructuredContent }: ToolServer): object {
-  return { name, toolFilter, requireApproval, useStructuredContent }
+function serverDefinition({ name, toolFilter, requireApproval, trusted, useStructuredContent }: ToolServer): object {
+  return { name, toolFilter, requireApproval, trusted, useStructuredContent }
 }
 
 function flowDefinition(flow: Flow): object {

@@ -1,9 +1,9 @@
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, type Message } from '@bureau/protocol'
 import { z } from 'zod'
 import { adoptHandoff } from './agents-sdk/adopt-handoff.ts'
 import type { AgencyHandoff } from './handoff.ts'
 import type { AnyAgent, AnyHandoff } from './agent-options.ts'
-import { Milliseconds, type OptionChecks, readOptions } from '../options.ts'
+import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { agencyVersion } from './agency-version.ts'
 import { Agent } from './agent.ts'
 import type { AnswersOf } from './answers.ts'
@@ -11,6 +11,18 @@ import { type Flow, type FlowOption, readFlows } from './flow.ts'
 import type { MessageTool } from './message-tool.ts'
 import { Handoff } from './handoff.ts'
 import { requireUsableToolNames } from './tool-names.ts'
+
+/** What of a long chat is not sent to a model any more, and is to be summed up. */
+export type LeftOutHistory = {
+  /** What was said before it, summed up earlier; null: nothing was. */
+  readonly summary: string | null
+  /** What was said since, oldest first: whole turns. */
+  readonly messages: readonly Message[]
+  /** Asks the model of the addressed agent. Its tokens are part of the run's usage. */
+  readonly ask: (instructions: string, text: string) => Promise<string>
+  /** Aborts when the run is cancelled, and after a minute. */
+  readonly signal: AbortSignal
+}
 
 /** `Entry`, `Member` and `Path` are what the compiler finds out: which agents there are. */
 export type AgencyOptions<
@@ -33,6 +45,11 @@ export type AgencyOptions<
   readonly maxTurns?: number
   /** Longest time one run may take, in milliseconds. Default 1_800_000 (30 minutes). */
   readonly runTimeoutMs?: number
+  /**
+   * Sums up what leaves the history of a long chat of the hosted platform: true asks the model of the addressed agent; a function
+   * returns the new summary of all that was said before. If it fails, the run goes on without. Default: nothing is summed up.
+   */
+  readonly summarizeHistory?: true | ((leftOut: LeftOutHistory) => string | Promise<string>)
 }
 
 const AnAgent = z.custom<Agent>((value) => value instanceof Agent, { error: 'must be an Agent: new Agent({ … })' })
@@ -46,6 +63,7 @@ const AgencyChecks = z.strictObject({
   userContext: z.record(z.string(), z.unknown()).optional(),
   maxTurns: z.int().positive().optional(),
   runTimeoutMs: Milliseconds.optional(),
+  summarizeHistory: z.union([z.literal(true), AnyFunction], { error: 'must be true or a function' }).optional(),
 } satisfies OptionChecks<AgencyOptions>)
 
 /**
@@ -63,6 +81,7 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
   readonly userContext: Readonly<Record<string, unknown>>
   readonly maxTurns: number
   readonly runTimeoutMs: number
+  readonly summarizeHistory: AgencyOptions['summarizeHistory']
   readonly #handoffs: ReadonlyMap<string, readonly AgencyHandoff[]>
   #version: string | undefined
 
@@ -82,6 +101,7 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
     this.userContext = Object.freeze({ ...options.userContext })
     this.maxTurns = options.maxTurns ?? 50
     this.runTimeoutMs = options.runTimeoutMs ?? 1_800_000
+    this.summarizeHistory = options.summarizeHistory
     this.#handoffs = new Map([...this.agents.values()].map((agent) => [agent.name, handoffsOf(agent, this.flows)]))
     for (const agent of this.agents.values()) {
       const added = { messageTools: this.messageToolsOf(agent.name), handoffs: this.handoffsFrom(agent.name) }

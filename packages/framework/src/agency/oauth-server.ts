@@ -43,6 +43,8 @@ export type MCPServerOAuthOptions = {
   readonly toolFilter?: ToolFilter
   /** About which tools a person must decide before each call. Default `never`. */
   readonly requireApproval?: RequireApproval
+  /** True: what the server says of its tools counts, as with the other servers. Default false. */
+  readonly trusted?: boolean
   /** Longest time one tool call may take, in milliseconds. Default 120_000. */
   readonly toolTimeoutMs?: number
 }
@@ -66,6 +68,7 @@ const MCPServerOAuthChecks = z.strictObject({
   callbackHandler: AnyFunction.optional(),
   toolFilter: ToolFilterChecks.optional(),
   requireApproval: RequireApprovalChecks.optional(),
+  trusted: z.boolean().optional(),
   toolTimeoutMs: Milliseconds.optional(),
 } satisfies OptionChecks<MCPServerOAuthOptions>)
 

@@ -10,7 +10,11 @@ export type ListedTool = {
   readonly description?: string | undefined
   /** JSON Schema of an object. */
   readonly inputSchema: Readonly<Record<string, unknown>>
+  /** What the server says of it. Anybody can say anything, so it counts for trusted servers alone. */
+  readonly annotations?: ToolHints | undefined
 }
+
+type ToolHints = { readonly readOnlyHint?: boolean | undefined; readonly idempotentHint?: boolean | undefined }
 
 /** Which of a server's tools an agent gets. */
 export type ToolFilter =
@@ -46,6 +50,8 @@ export interface ToolServer {
   readonly toolFilter?: ToolFilter | undefined
   /** Default `never`. */
   readonly requireApproval?: RequireApproval | undefined
+  /** True: what the server says of its tools counts. Default false. */
+  readonly trusted?: boolean | undefined
   readonly toolInputGuardrails?: readonly ToolGuardrail[] | undefined
   readonly toolOutputGuardrails?: readonly ToolGuardrail[] | undefined
   /** What the model gets when a call fails. Null: the run fails. */

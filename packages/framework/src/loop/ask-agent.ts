@@ -55,7 +55,8 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
     if (error instanceof CallSuspended) throw error
     const failure = describeFailure(error)
     nested.toolFailed(request.tool, error)
-    nested.run.emit({ type: 'custom', source: nested.source, data: { type: 'error', content: failure.message } })
+    const { message: content, code } = failure
+    nested.run.emit({ type: 'custom', source: nested.source, data: { type: 'error', content, code } })
     return failureText(recipient, failure.message)
   } finally {
     nested.endTurn()

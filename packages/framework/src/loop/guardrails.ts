@@ -70,7 +70,7 @@ export function answerWithGuidance(conversation: Conversation, tripped: Guardrai
   const { guidance } = tripped
   if (conversation.agentInControl.raiseInputGuardrailError) {
     conversation.receive([{ role: 'system', content: guidance }], 'input_guardrail_error')
-    conversation.emit({ type: 'error', content: guidance })
+    conversation.emit({ type: 'error', content: guidance, code: 'guardrail_tripped' })
     throw tripped
   }
   const item: WireItem = {

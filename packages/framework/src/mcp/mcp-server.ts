@@ -25,6 +25,11 @@ export type ServerOptions = {
   readonly toolFilter?: ToolFilter
   /** About which tools, by the server's own names, a person must decide before each call. Default `never`. */
   readonly requireApproval?: RequireApproval
+  /**
+   * True: a call of a tool that the server marks with `readOnlyHint` or `idempotentHint` is made again when a process has died during
+   * it, as with `repeatable: true`. Default false: hints are anybody's claim.
+   */
+  readonly trusted?: boolean
   /** What the model gets when a call fails. Null: the run fails. */
   readonly errorFunction?: ToolServerErrorFunction | null
   /** True: the model gets the structured content of answers that have one. Default false. */
@@ -39,6 +44,7 @@ export const SERVER_CHECKS = {
   cacheToolsList: z.boolean().optional(),
   toolFilter: ToolFilterChecks.optional(),
   requireApproval: RequireApprovalChecks.optional(),
+  trusted: z.boolean().optional(),
   errorFunction: AnyFunction.nullable().optional(),
   useStructuredContent: z.boolean().optional(),
   timeout: Milliseconds.optional(),
@@ -49,6 +55,7 @@ export abstract class McpServer implements ToolServer {
   readonly name: string
   readonly toolFilter: ToolFilter | undefined
   readonly requireApproval: RequireApproval | undefined
+  readonly trusted: boolean
   readonly errorFunction: ToolServerErrorFunction | null | undefined
   readonly useStructuredContent: boolean
   readonly #timeout: number
@@ -60,6 +67,7 @@ export abstract class McpServer implements ToolServer {
     this.name = options.name ?? defaultName
     this.toolFilter = options.toolFilter
     this.requireApproval = options.requireApproval
+    this.trusted = options.trusted ?? false
     this.errorFunction = options.errorFunction
     this.useStructuredContent = options.useStructuredContent ?? false
     this.#timeout = options.timeout ?? CALL_TIMEOUT_MS

@@ -20,6 +20,7 @@ export class ProtectedConnection implements ToolServer {
   readonly name: string
   readonly toolFilter?: ToolFilter
   readonly requireApproval?: RequireApproval
+  readonly trusted: boolean
   readonly session: OAuthSession
   readonly #server: MCPServerStreamableHttp
   readonly #checks = new OneAtATime()
@@ -34,6 +35,7 @@ export class ProtectedConnection implements ToolServer {
     this.name = name
     if (declared.toolFilter) this.toolFilter = declared.toolFilter
     if (declared.requireApproval) this.requireApproval = declared.requireApproval
+    this.trusted = declared.trusted ?? false
     this.session = new OAuthSession(options)
     this.#server = new MCPServerStreamableHttp({
       url,

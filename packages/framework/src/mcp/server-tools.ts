@@ -85,12 +85,18 @@ function asFunction(
     description,
     parameters: strict ?? { additionalProperties: true, ...parameters },
     strict: strict !== undefined,
+    repeatable: isRepeatable(server, listed),
     whenFailed,
     execute: (input, _runContext, { signal }) => call(shared, listed.name, { input: { ...fieldsOf(input) }, signal }),
   })
   const { toolInputGuardrails: inputGuardrails, toolOutputGuardrails: outputGuardrails } = server
   const asks = requiresApproval(server, listed.name) && { needsApproval: async () => true }
   return { ...made, ...asks, inputGuardrails, outputGuardrails }
+}
+
+/** Whether a call may be made again when nobody knows what became of it. */
+function isRepeatable({ trusted = false }: ToolServer, { annotations }: ListedTool): boolean {
+  return trusted && (annotations?.readOnlyHint === true || annotations?.idempotentHint === true)
 }
 
 function requiresApproval({ requireApproval = 'never' }: ToolServer, name: string): boolean {

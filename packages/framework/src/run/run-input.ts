@@ -56,8 +56,22 @@ export type CallerOptions = {
   readonly modelOnly?: boolean
 }
 
+/** The part of a conversation that its history leaves out, or that is to be left out from now on. */
+export type Overflow = {
+  /** What was said before it, summed up; null: nothing was. */
+  readonly summary: string | null
+  readonly messages: readonly Message[]
+  /** So many of the last of them are sent when there is no summary of them. */
+  readonly spare: number
+  /** Keeps the summary of all of it. */
+  readonly keep: (summary: string) => Promise<void>
+  readonly failed: (error: unknown) => void
+}
+
 /** A request to an agency, checked. */
 export type RunInput = {
+  /** What comes before `history`. */
+  readonly overflow?: Overflow
   /** The user's message: text, or Responses API input items. */
   readonly message: string | readonly WireItem[]
   readonly history: readonly Message[]

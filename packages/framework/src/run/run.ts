@@ -72,7 +72,8 @@ export interface OpenRequest {
 export class Run {
   readonly runId: string
   readonly agency: Agency
-  readonly input: RunInput
+  /** Its history changes once, before the agents begin: when a part of it was summed up. */
+  input: RunInput
   readonly control: RunControl
   readonly environment: RunEnvironment
   readonly userContext: Record<string, unknown>

@@ -127,7 +127,7 @@ export const deleteChat = tenantOperation(
     }
     await tx
       .update(chats)
-      .set({ deletedAt: sql`now()`, title: null })
+      .set({ deletedAt: sql`now()`, title: null, summary: null })
       .where(isChat(args))
     await appendAudit(tx, args.ownerId, { actor: args.actor, action: 'chat.deleted', target: chat.id })
   },

@@ -189,7 +189,8 @@ export class PlatformHost implements FaceHost {
       read: (after, signal) => reader.read(after, signal),
       approvalsUrl: `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`,
       mayDecide: mayDecide(caller),
-      ...(!isAtRest(status) && { head: reader.head }),
+      head: isAtRest(status) ? Number(run.lastEventId) : reader.head,
+      isAtRest: isAtRest(status),
       ...(finishedAt !== null && { endedAt: Math.floor(Date.parse(finishedAt) / 1_000) }),
       leave,
     }

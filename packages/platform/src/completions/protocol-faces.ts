@@ -1,10 +1,11 @@
-import { mcpRoutes, openAiFaces } from '@bureau/faces'
+import { a2aRoutes, mcpRoutes, openAiFaces, RunTasks } from '@bureau/faces'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
 import type { Route } from '../http/route.ts'
 import { PlatformHost } from './face-host.ts'
 import { PlatformResponses } from './platform-responses.ts'
+import { PlatformTasks } from './platform-tasks.ts'
 
 const MIB = 1_048_576
 
@@ -16,14 +17,29 @@ export function protocolRoutes(platform: Platform, version: string): readonly Ro
   const openAi = openAiFaces(host, { sideRequests: 'agency', store, isStrict: false })
   const requireOrigin = (request: FastifyRequest): void => requireConfigured(request, config.corsOrigins)
   const mcp = mcpRoutes({ host, tools: [], version, serverUrl: config.publicBaseUrl, requireOrigin, log })
+  const a2a = a2aRoutes({
+    host,
+    tasks: new RunTasks(host, new PlatformTasks(platform)),
+    version,
+    serverUrl: config.publicBaseUrl,
+    needsToken: true,
+    openCards: false,
+    requireOrigin,
+  })
   return [
-    ...openAi.map((row) => ({
+    ...openAi.map((row) => ({ ...row, ...limitsOf(row), scope: 'runs' as const })),
+    ...[...mcp, ...a2a].map((row) => ({
       ...row,
+      ...limitsOf(row),
       scope: 'runs' as const,
-      ...(row.method === 'POST' && { admits: true as const, maxBodyBytes: 32 * MIB }),
+      consumer: 'chat' as const,
     })),
-    ...mcp.map((row) => ({ ...row, scope: 'runs' as const, consumer: 'chat' as const, admits: true as const })),
   ]
+}
+
+/** Of rows that start runs; those of runs that have begun are served by a process that takes no new ones, too. */
+function limitsOf({ method, url, maxBodyBytes = 32 * MIB }: Pick<Route, 'method' | 'url' | 'maxBodyBytes'>) {
+  return method === 'POST' && !/\/(?:tasks|responses)\/:/.test(url) ? { admits: true as const, maxBodyBytes } : {}
 }
 
 /** A consumer's page was checked with its token. @throws ServiceError `origin_not_allowed` */

@@ -14,6 +14,8 @@ export type IntegrationSettings = {
   readonly consumerApprovals?: readonly string[]
   readonly runTimeoutSeconds: number
   readonly maxTurns: number
+  /** Of a chat's history, as models get it. Absent in older records: 100,000. */
+  readonly historyTokens?: number
   readonly retentionDays: number | null
   readonly disabled: boolean
   /** 0: the integration has no storage. */
@@ -28,6 +30,8 @@ export type RunSettings = {
   readonly whenRunnerLost?: WhenRunnerLost
   readonly runTimeoutSeconds: number
   readonly maxTurns: number
+  /** Absent in older records: 100,000. */
+  readonly historyTokens?: number
 }
 
 /** Whether another process goes on with a run whose process has died, or the run fails. */

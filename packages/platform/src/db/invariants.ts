@@ -27,6 +27,8 @@ export const checkInvariants = systemOperation(
 
 type Check = { readonly invariant: string; readonly says: string; readonly query: SQL }
 
+const QUARTER = sql.raw(`date_bin('6 hours', begins_at, 'epoch')`)
+
 /** Announcements are kept for seven days after their delivery. */
 const RECENT = sql`r.finished_at > now() - interval '6 days'`
 
@@ -117,6 +119,16 @@ const ALWAYS: readonly Check[] = [
       sql`SELECT owner_id, begins_at, integration_id, model, ${SUMMED} FROM usage_half_hours
         UNION ALL SELECT owner_id, begins_at, integration_id, model, ${SUMMED} FROM usage_deltas`,
       sql`SELECT owner_id, begins_at, integration_id, model, ${SUMMED} FROM v_usage_of_runs`,
+    ),
+  },
+  {
+    invariant: 'I4',
+    says: 'the sums of usage, by quarter of a day and model, are those of the ended runs',
+    query: unequal(
+      sql`owner_id, begins_at, integration_id, model`,
+      sql`SELECT owner_id, begins_at, integration_id, model, ${SUMMED} FROM usage_quarter_days
+        UNION ALL SELECT owner_id, ${QUARTER}, integration_id, model, ${SUMMED} FROM usage_deltas`,
+      sql`SELECT owner_id, ${QUARTER} AS begins_at, integration_id, model, ${SUMMED} FROM v_usage_of_runs`,
     ),
   },
   {

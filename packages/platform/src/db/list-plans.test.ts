@@ -110,6 +110,16 @@ describe('lists of an owner with many runs read no more than what they show', { 
     },
   )
 
+  test.each(['day', 'integration', 'model'] as const)(
+    'a summary of half a year by %s reads quarters of days',
+    async (groupBy) => {
+      const { ownerId } = tenant
+      const request = { ownerId, integrationIds: null, groupBy, from: ago(195), timeZone: 'UTC' }
+      // Four integrations, with a row for all models and one for each.
+      expect(await readsOf(summarizeUsage, request)).toBeLessThan(195 * 4 * 4 * 3 * 1.2)
+    },
+  )
+
   test.each(['UTC', 'Asia/Kolkata', 'Asia/Kathmandu'])(
     'a summary has all runs, with the days of %s',
     async (timeZone) => {

@@ -127,6 +127,8 @@ export const chats = pgTable('chats', {
   createdByConsumer: text(),
   nextSeq: count().notNull().default(1),
   lastRunId: text(),
+  summary: text(),
+  summarizedSeq: count().notNull().default(0),
   deletedAt: time(),
   createdAt: time().notNull().defaultNow(),
   updatedAt: time().notNull().defaultNow(),
@@ -297,6 +299,16 @@ const usageSums = {
 
 /** Written by `foldUsage` alone. */
 export const usageHalfHours = pgTable('usage_half_hours', {
+  ownerId: text().notNull(),
+  beginsAt: time().notNull(),
+  integrationId: text().notNull(),
+  /** Empty: all models of a run. */
+  model: text().notNull(),
+  ...usageSums,
+})
+
+/** Written by a trigger on `usage_half_hours` alone. */
+export const usageQuarterDays = pgTable('usage_quarter_days', {
   ownerId: text().notNull(),
   beginsAt: time().notNull(),
   integrationId: text().notNull(),

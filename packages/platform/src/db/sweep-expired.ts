@@ -25,7 +25,7 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
       AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
   emptyChats: sql`UPDATE chats SET deleted_at = now() WHERE id IN (SELECT id FROM chats WHERE last_run_id IS NULL
     AND deleted_at IS NULL AND created_at < now() - interval '30 days' LIMIT ${BATCH})`,
-  expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL WHERE id IN (SELECT c.id FROM chats c
+  expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL, summary = NULL WHERE id IN (SELECT c.id FROM chats c
     JOIN integrations i ON i.id = c.integration_id WHERE c.deleted_at IS NULL
       AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)
       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running','waiting')) LIMIT ${BATCH})`,
@@ -39,6 +39,8 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
     JOIN usage_entries u ON u.run_id = r.id WHERE r.finished_at < now() - interval '400 days' LIMIT ${BATCH})`,
   oldSums: sql`DELETE FROM usage_half_hours WHERE ctid IN (SELECT ctid FROM usage_half_hours
     WHERE begins_at < now() - interval '401 days' LIMIT ${BATCH})`,
+  oldQuarterDays: sql`DELETE FROM usage_quarter_days WHERE ctid IN (SELECT ctid FROM usage_quarter_days
+    WHERE begins_at < now() - interval '402 days' LIMIT ${BATCH})`,
   oldConsumerSums: sql`DELETE FROM usage_consumer_days WHERE ctid IN (SELECT ctid FROM usage_consumer_days
     WHERE day < (now() - interval '402 days')::date LIMIT ${BATCH})`,
   oldRuns: sql`DELETE FROM runs WHERE id IN (SELECT id FROM runs r WHERE r.finished_at < now() - interval '400 days'

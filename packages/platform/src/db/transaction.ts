@@ -25,6 +25,7 @@ export const SETTINGS: Readonly<Record<string, string>> = {
   statement_timeout: '5s',
   idle_in_transaction_session_timeout: '10s',
   TimeZone: 'UTC',
+  max_parallel_workers_per_gather: '0', // starting a worker, too
   jit: 'off', // compiling takes longer than any query of ours
 }
 

@@ -118,6 +118,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     membersRequired = false,
     allowedOrigins = [],
     consumerApprovals = [],
+    historyTokens = 100_000,
     whenRunnerLost = 'resume',
     ...settings
   } = integration.settings
@@ -135,6 +136,7 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     membersRequired,
     allowedOrigins: [...allowedOrigins],
     consumerApprovals: [...consumerApprovals],
+    historyTokens,
     storage: {
       quotaBytes: storageQuotaBytes,
       usedBytes: storage?.usedBytes ?? 0,

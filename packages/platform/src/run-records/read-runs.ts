@@ -1,10 +1,10 @@
 import { RunState } from '@bureau/framework'
 import { ServiceError } from '@bureau/protocol'
-import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, type SQL } from 'drizzle-orm'
+import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, ne, type SQL, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { runs, runStates } from '../db/schema.ts'
-import { findRun, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
+import { findRun, listAskedTexts, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
 
@@ -47,24 +47,46 @@ type RunFilter = {
   readonly createdAfter?: string
   /** RFC 3339, excluded. */
   readonly createdBefore?: string
+  /** When it came to be as it is: RFC 3339, included. */
+  readonly changedAfter?: string
+  /** Of those that have failed, only such as a guardrail has stopped, or only the others. */
+  readonly isRefused?: boolean
 }
+
+type RunsOfOwner = Reach & RunFilter & { readonly ownerId: string }
+
+const isListed = (args: RunsOfOwner): SQL | undefined =>
+  and(
+    eq(runs.ownerId, args.ownerId),
+    args.integrationIds ? inArray(runs.integrationId, [...args.integrationIds]) : undefined,
+    ...filtersOf(args),
+  )
+
+/** What users have said with which these runs began, as their chats keep it. */
+export const readAskedTexts = tenantOperation(
+  { source: import.meta.url, name: 'readAskedTexts', lane: 'interactive' },
+  async (tx, { ownerId, runIds }: { ownerId: string; runIds: readonly string[] }): Promise<Map<string, string>> =>
+    runIds.length === 0 ? new Map() : listAskedTexts(tx, ownerId, runIds),
+)
+
+const MOST_COUNTED = 10_000
+
+/** How many there are, up to 10,000. */
+export const countRuns = tenantOperation(
+  { source: import.meta.url, name: 'countRuns', lane: 'interactive' },
+  async (tx, args: RunsOfOwner): Promise<number> =>
+    tx.$count(tx.select({ id: runs.id }).from(runs).where(isListed(args)).limit(MOST_COUNTED).as('counted')),
+)
 
 /** Newest first. */
 export const listRuns = tenantOperation(
   { source: import.meta.url, name: 'listRuns', lane: 'interactive' },
-  async (tx, args: PageRequest & Reach & RunFilter & { ownerId: string }): Promise<Page<RunView>> => {
-    const { ownerId, limit, after, integrationIds } = args
+  async (tx, args: PageRequest & RunsOfOwner): Promise<Page<RunView>> => {
+    const { ownerId, limit, after } = args
     const rows = await tx
       .select()
       .from(runs)
-      .where(
-        and(
-          eq(runs.ownerId, ownerId),
-          integrationIds ? inArray(runs.integrationId, [...integrationIds]) : undefined,
-          ...filtersOf(args),
-          olderThan(runs.createdAt, runs.id, after),
-        ),
-      )
+      .where(and(isListed(args), olderThan(runs.createdAt, runs.id, after)))
       .orderBy(desc(runs.createdAt), desc(runs.id))
       .limit(limit + 1)
     const page = toPage(
@@ -78,7 +100,7 @@ export const listRuns = tenantOperation(
 )
 
 function filtersOf(filter: RunFilter): (SQL | undefined)[] {
-  const { integrationId, chatId, consumerId, status, createdAfter, createdBefore } = filter
+  const { integrationId, chatId, consumerId, status, createdAfter, createdBefore, changedAfter, isRefused } = filter
   return [
     integrationId === undefined ? undefined : eq(runs.integrationId, integrationId),
     chatId === undefined ? undefined : eq(runs.chatId, chatId),
@@ -86,8 +108,12 @@ function filtersOf(filter: RunFilter): (SQL | undefined)[] {
     status === undefined ? undefined : hasStatus(status),
     createdAfter === undefined ? undefined : gte(runs.createdAt, new Date(createdAfter)),
     createdBefore === undefined ? undefined : lt(runs.createdAt, new Date(createdBefore)),
+    changedAfter === undefined ? undefined : gte(changedAt, new Date(changedAfter).toISOString()),
+    isRefused === undefined ? undefined : (isRefused ? eq : ne)(runs.errorCode, 'guardrail_tripped'),
   ]
 }
+
+const changedAt = sql`coalesce(${runs.finishedAt}, ${runs.waitingSince}, ${runs.startedAt}, ${runs.createdAt})`
 
 function hasStatus(status: RunView['status']): SQL | undefined {
   switch (status) {

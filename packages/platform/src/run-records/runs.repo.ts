@@ -1,5 +1,5 @@
 import { addUsage, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
-import { and, asc, eq, inArray, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, not, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { messages, runs, usageEntries } from '../db/schema.ts'
@@ -58,7 +58,7 @@ export const USAGE_SUMS = {
   estimated: sql<boolean>`coalesce(bool_or(${usageEntries.estimated}), false)`,
 }
 
-export type UsageSums = { readonly [name in Exclude<keyof typeof USAGE_SUMS, 'estimated'>]: number } & {
+type UsageSums = { readonly [name in Exclude<keyof typeof USAGE_SUMS, 'estimated'>]: number } & {
   readonly estimated: boolean
 }
 
@@ -78,6 +78,20 @@ export function toUsage(sums: UsageSums): Usage {
 
 /** What agents tell each other has the role of a user too. */
 export const isNotFromUser = sql`(${messages.role} <> 'user' OR ${messages.item}->>'callerAgent' IS NOT NULL)`
+
+/** What users have said with which runs began: the text that their chats keep, by run. */
+export async function listAskedTexts(tx: Tx, ownerId: string, runIds: readonly string[]): Promise<Map<string, string>> {
+  const rows = await tx
+    .select({ runId: messages.runId, item: messages.item })
+    .from(messages)
+    .where(and(eq(messages.ownerId, ownerId), inArray(messages.runId, [...runIds]), not(isNotFromUser)))
+  return new Map(rows.map(({ runId, item }) => [runId, userText(item)]))
+}
+
+function userText({ content }: Message): string {
+  if (!Array.isArray(content)) return typeof content === 'string' ? content : ''
+  return content.map(({ text }: { text?: unknown }) => (typeof text === 'string' ? text : '')).join('')
+}
 
 /** What the run added to its chat after the user's message, in order. */
 export async function listRunItems(tx: Tx, { ownerId, runId }: RunKey): Promise<Message[]> {

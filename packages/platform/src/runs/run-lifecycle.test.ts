@@ -6,6 +6,7 @@ import type { Admission } from './admit/admit-run.ts'
 import { releaseRun } from './execute/hand-over-run.ts'
 import { declareDead, listPulses } from './recover/replicas.repo.ts'
 import { EVENTS_OF_ATTEMPT } from './recover/take-up-policy.ts'
+import { listOwnRuns } from './recover/list-own-runs.ts'
 import { type TakeUp, takeUpRun } from './recover/take-up-run.ts'
 import { recordStep } from '../run-records/record-step.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
@@ -32,8 +33,11 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
     const step = { items, calls, version: 1, state: '{"at":"step"}' }
     return platform.db.run(recordStep, { ownerId: tenant.ownerId, runId: run.runId, bootId, ...step })
   }
-  const takeUp = ({ run }: Admission, tenant: TestTenant, bootId: string, version = 1): Promise<TakeUp> =>
-    platform.db.run(takeUpRun, { ownerId: tenant.ownerId, runId: run.runId, bootId, version })
+  const takeUp = async ({ run }: Admission, tenant: TestTenant, bootId: string, version = 1): Promise<TakeUp> => {
+    const [seen] = await platform.rows(`SELECT attempt FROM runs WHERE id = '${run.runId}'`)
+    const attempt = Number(seen?.['attempt'])
+    return platform.db.run(takeUpRun, { ownerId: tenant.ownerId, runId: run.runId, bootId, attempt, version })
+  }
   const killReplica = async (bootId: string): Promise<void> => {
     const pulse = (await platform.db.run(listPulses, { of: 'all' })).find((one) => one.bootId === bootId)
     expect(await platform.db.run(declareDead, pulse!)).toBe(true)
@@ -341,6 +345,26 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
 
       expect(taken).toMatchObject({ outcome: 'taken', run: { before: { attempt: 2, stalled: 0, lost: false } } })
       expect(await platform.db.run(releaseRun, { ...writer, calls: [] })).toBe('fenced')
+      await tenant.finish(admission)
+    })
+
+    // A process looks after lost runs and after its own at the same time, and both see a run that it has given up itself.
+    test('a run that is given up is taken once, also by the process that had it, which sees it twice', async () => {
+      const tenant = await platform.addTenant()
+      const admission = await tenant.admit()
+      await start(tenant, admission, platform.bootId)
+      const { runId } = admission.run
+      const writer = { ownerId: tenant.ownerId, runId, bootId: platform.bootId }
+      await platform.db.run(releaseRun, { ...writer, calls: [] })
+      await platform.rows(`UPDATE runs SET created_at = now() - interval '1 minute' WHERE id = '${runId}'`)
+
+      const own = await platform.db.run(listOwnRuns, platform.bootId)
+      const seen = { ...writer, attempt: 1, version: 1 }
+      const attempts = [await platform.db.run(takeUpRun, seen), await platform.db.run(takeUpRun, seen)]
+
+      expect(own).toEqual([])
+      expect(attempts.map(({ outcome }) => outcome)).toEqual(['taken', 'left'])
+      expect((await platform.db.run(listOwnRuns, platform.bootId)).map((run) => run.attempt)).toEqual([2])
       await tenant.finish(admission)
     })
   })

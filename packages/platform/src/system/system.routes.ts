@@ -1,9 +1,11 @@
-import { AuditEntry, listOf, PageQuery } from '@bureau/protocol'
+import { AuditEntry, listOf, PageQuery, PlatformSettings } from '@bureau/protocol'
 import { ok } from '@bureau/runtime'
 import { z } from 'zod'
 import { answerPage } from '../http/pages.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { listAudit } from './list-audit.ts'
+import { VERSION } from '../version.ts'
+import { readSettings } from './settings.ts'
 import { checkReadiness, listDegraded } from './readiness.ts'
 
 const Health = z.object({ status: z.string() })
@@ -59,5 +61,19 @@ export const systemRoutes: readonly Route[] = [
     },
     (call: Call<z.output<typeof PageQuery>>) =>
       answerPage(call, (page) => call.platform.store.db.run(listAudit, { ownerId: call.caller.ownerId, ...page })),
+  ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/settings',
+      id: 'getSettings',
+      tag: 'System',
+      summary: 'Get the limits in force, what is switched on, and the processes of the platform',
+      scope: 'keys',
+      everyIntegration: true,
+      success: { 200: PlatformSettings },
+      errors: [],
+    },
+    async ({ platform }) => ok(await readSettings(platform, VERSION)),
   ),
 ]

@@ -1,10 +1,10 @@
-import { addUsage, ServiceError, type UsageSummary } from '@bureau/protocol'
-import { and, asc, type Column, eq, gte, inArray, isNull, lt, ne, sql, type SQL } from 'drizzle-orm'
+import { ServiceError, type UsageSummary } from '@bureau/protocol'
+import { and, type Column, eq, inArray, isNull, ne, sql, type SQL } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import { runs, usageConsumerDays, usageDeltas, usageEntries, usageHalfHours } from '../db/schema.ts'
+import { runs, usageConsumerDays, usageDeltas, usageEntries, usageHalfHours, usageQuarterDays } from '../db/schema.ts'
 import { isTimeZone } from '../members/allowance-policy.ts'
-import { toUsage, USAGE_SUMS, type UsageSums } from '../run-records/runs.repo.ts'
+import { toUsage } from '../run-records/runs.repo.ts'
 
 /** By `key`: the day (`2026-11-20`), integration id, consumer id (empty: none was named) or model. */
 type KeyedUsage = UsageSummary['data'][number]
@@ -13,17 +13,18 @@ export type SummaryRequest = {
   readonly ownerId: string
   readonly integrationIds: readonly string[] | null
   readonly groupBy: 'day' | 'integration' | 'consumer' | 'model'
-  /** RFC 3339; `from` is included, `to` is not. */
+  /** RFC 3339; `from` is included, `to` is not; without `to`, until now. */
   readonly from: string
-  readonly to: string
+  readonly to?: string | undefined
   /** IANA name; says where days begin. */
   readonly timeZone: string
+  /** Only so many keys: those that cost most, the most expensive first. Without it all of them, in their own order. */
+  readonly limit?: number | undefined
 }
 
 const MAX_DAYS = 400
 const MAX_KEYS = 10_000
 const DAY_MS = 86_400_000
-const HALF_HOUR_MS = 1_800_000
 
 /**
  * Usage of the runs that were admitted in a stretch of time, by key, at most 10,000 keys.
@@ -35,8 +36,9 @@ const HALF_HOUR_MS = 1_800_000
 export const summarizeUsage = tenantOperation(
   { source: import.meta.url, name: 'summarizeUsage', lane: 'interactive' },
   async (tx, request: SummaryRequest): Promise<KeyedUsage[]> => {
-    const lengthMs = Date.parse(request.to) - Date.parse(request.from)
-    if (!(lengthMs > 0 && lengthMs <= MAX_DAYS * DAY_MS) || !isTimeZone(request.timeZone))
+    const { from, to = new Date().toISOString(), timeZone } = request
+    const lengthMs = Date.parse(to) - Date.parse(from)
+    if (!(lengthMs > 0 && lengthMs <= MAX_DAYS * DAY_MS) || !isTimeZone(timeZone))
       throw new ServiceError('invalid_time_range')
     try {
       return await summarize(tx, request)
@@ -46,147 +48,196 @@ export const summarizeUsage = tenantOperation(
   },
 )
 
-/** Sums by key, of ended runs or of runs one by one. */
-type Summed = UsageSums & { readonly key: string; readonly runs: number; readonly failedRuns: number }
+/** Kept sums of stretches of one length, which begin at its multiples since the epoch. */
+type Kept = { readonly table: SumTable; readonly begins: Column; readonly type: SQL; readonly unitMs: number }
+type SumTable = typeof usageConsumerDays | typeof usageQuarterDays | typeof usageHalfHours | typeof usageDeltas
+
+const TIME = sql.raw('timestamptz')
+const CONSUMER_DAYS: Kept = {
+  table: usageConsumerDays,
+  begins: usageConsumerDays.day,
+  type: sql.raw('date'),
+  unitMs: DAY_MS,
+}
+const QUARTER_DAYS: Kept = {
+  table: usageQuarterDays,
+  begins: usageQuarterDays.beginsAt,
+  type: TIME,
+  unitMs: DAY_MS / 4,
+}
+const HALF_HOURS: Kept = { table: usageHalfHours, begins: usageHalfHours.beginsAt, type: TIME, unitMs: DAY_MS / 48 }
+
+/** What a summary adds up, and what the numbers are called in kept sums. */
+const NUMBERS = [
+  'runs',
+  'failed_runs',
+  'requests',
+  'input_tokens',
+  'cached_tokens',
+  'cache_write_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'cost_usd',
+] as const
+const KEPT = sql.raw([...NUMBERS, 'estimated'].join(', '))
+const SUMS = sql.raw(`${NUMBERS.map((name) => `sum(${name}) AS ${name}`).join(', ')}, bool_or(estimated) AS estimated`)
+/** The same numbers of runs and their model calls. */
+const COUNTED = sql.join(
+  [
+    sql`count(DISTINCT ${runs.id})`,
+    sql`count(DISTINCT ${runs.id}) FILTER (WHERE ${runs.state} = 'failed')`,
+    sql`count(${usageEntries.runId})`,
+    ...(['inputTokens', 'cachedTokens', 'cacheWriteTokens', 'outputTokens', 'reasoningTokens'] as const).map(
+      (name) => sql`coalesce(sum(${usageEntries[name]}), 0)::bigint`,
+    ),
+    sql`coalesce(sum(${usageEntries.costUsd}), 0)`,
+    sql`coalesce(bool_or(${usageEntries.estimated}), false)`,
+  ],
+  sql`, `,
+)
+
+type SumRow = { readonly key: string; readonly estimated: boolean } & {
+  readonly [name in (typeof NUMBERS)[number]]: string
+}
 
 /**
- * Whole stretches of time are read from kept sums; what is left at both ends, and runs that have not ended, run by run. All as of one
- * moment: a run that ends meanwhile would be missing or counted twice.
+ * Sums of long stretches are read where no key and no end of the time asked for lies within them, shorter ones where one
+ * does, and single runs where even these are cut, or have not ended. It is one statement, and so one moment: a run that ends
+ * meanwhile would be missing or counted twice.
  */
 async function summarize(tx: Tx, request: SummaryRequest): Promise<KeyedUsage[]> {
-  await tx.execute(sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
-  const kept = keptStretch(request, await hasHalfHourDays(tx, request))
-  const parts = [...(kept ? await readSums(tx, request, kept) : []), ...(await sumRuns(tx, request, kept))]
-  return [...Map.groupBy(parts, ({ key }) => key)]
-    .toSorted(([one], [other]) => (one < other ? -1 : 1))
-    .slice(0, MAX_KEYS)
-    .map(([key, ofKey]) => toKeyed(key, ofKey))
+  // A plan for any stretch of time would be one for half of the table; sums of 10,000 keys take 10 MB.
+  await tx.execute(sql`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
+    set_config('work_mem', '16MB', true)`)
+  const cuts = await cutsOf(tx, request)
+  const isByConsumer = request.groupBy === 'consumer'
+  const finest = isByConsumer ? CONSUMER_DAYS : HALF_HOURS
+  const parts = [
+    ...(isByConsumer ? [] : [keptSums(request, QUARTER_DAYS, cuts)]),
+    keptSums(request, finest, cuts, isByConsumer ? undefined : QUARTER_DAYS),
+    recentSums(request, finest, cuts),
+    cutRuns(request, finest, cuts),
+    openRuns(request, finest, cuts),
+  ]
+  const { limit = MAX_KEYS } = request
+  const order = request.limit === undefined ? sql`1` : sql`sum(cost_usd) DESC, sum(runs) DESC, 1`
+  const { rows } = await tx.execute<SumRow>(sql`SELECT key::text AS key, ${SUMS}
+    FROM (${sql.join(parts, sql` UNION ALL `)}) AS parts (key, ${KEPT}) GROUP BY parts.key ORDER BY ${order} LIMIT ${limit}`)
+  return rows.map(toKeyed)
 }
 
-function toKeyed(key: string, parts: readonly Summed[]): KeyedUsage {
-  const usage = parts.map(toUsage).reduce((sum, part) => addUsage(sum, part))
-  return { key, usage, runs: total(parts, 'runs'), failedRuns: total(parts, 'failedRuns') }
+function toKeyed(row: SumRow): KeyedUsage {
+  const usage = toUsage({
+    requests: Number(row.requests),
+    input: Number(row.input_tokens),
+    cached: Number(row.cached_tokens),
+    cacheWrite: Number(row.cache_write_tokens),
+    output: Number(row.output_tokens),
+    reasoning: Number(row.reasoning_tokens),
+    cost: Number(row.cost_usd),
+    estimated: row.estimated,
+  })
+  return { key: row.key, usage, runs: Number(row.runs), failedRuns: Number(row.failed_runs) }
 }
 
-const total = (parts: readonly Summed[], name: 'runs' | 'failedRuns'): number =>
-  parts.reduce((sum, part) => sum + part[name], 0)
+/** Where one key or the time asked for ends: no sum may reach across. In milliseconds since the epoch. */
+type Cuts = readonly number[]
 
-/** RFC 3339; `from` is included, `to` is not. */
-type Stretch = { readonly from: string; readonly to: string }
-
-/** What of the time asked for kept sums answer; undefined: nothing. */
-function keptStretch({ from, to, groupBy }: SummaryRequest, halfHourDays: boolean): Stretch | undefined {
-  if (groupBy === 'day' && !halfHourDays) return undefined
-  const unitMs = groupBy === 'consumer' ? DAY_MS : HALF_HOUR_MS
-  const begin = Math.ceil(Date.parse(from) / unitMs) * unitMs
-  const end = Math.floor(Date.parse(to) / unitMs) * unitMs
-  return begin < end ? { from: new Date(begin).toISOString(), to: new Date(end).toISOString() } : undefined
+async function cutsOf(tx: Tx, { groupBy, from, to, timeZone }: SummaryRequest): Promise<Cuts> {
+  const ends = to === undefined ? [Date.parse(from)] : [Date.parse(from), Date.parse(to)]
+  if (groupBy !== 'day') return ends
+  const { rows } = await tx.execute<{ at: number }>(sql`
+    SELECT extract(epoch FROM day AT TIME ZONE ${timeZone}::text)::float8 * 1000 AS at FROM generate_series(
+      date_trunc('day', ${from}::timestamptz AT TIME ZONE ${timeZone}::text) + interval '1 day',
+      coalesce(${to ?? null}::timestamptz, now()) AT TIME ZONE ${timeZone}::text, interval '1 day') AS day`)
+  return [...ends, ...rows.map(({ at }) => at)]
 }
 
-/** Whether days of the time zone begin and end at half hours: nearly everywhere, but not in Kathmandu. */
-async function hasHalfHourDays(tx: Tx, { groupBy, timeZone, from, to }: SummaryRequest): Promise<boolean> {
-  if (groupBy !== 'day') return true
-  const isWhole = (at: string) =>
-    sql`extract(minute FROM (${at}::timestamptz AT TIME ZONE ${timeZone}::text) - (${at}::timestamptz AT TIME ZONE 'UTC'))::int % 30 = 0`
-  const { rows } = await tx.execute<{ whole: boolean }>(sql`SELECT ${isWhole(from)} AND ${isWhole(to)} AS whole`)
-  return rows[0]?.whole === true
-}
+/** The beginnings of the stretches that are cut. */
+const cutUnits = ({ unitMs }: Kept, cuts: Cuts): number[] => [
+  ...new Set(cuts.filter((at) => at % unitMs !== 0).map((at) => Math.floor(at / unitMs) * unitMs)),
+]
 
-type SumTable = typeof usageHalfHours | typeof usageConsumerDays | typeof usageDeltas
+const times = (list: readonly number[], type = TIME): SQL =>
+  sql`${`{${list.map((at) => new Date(at).toISOString()).join(',')}}`}::${type}[]`
 
-/** The kept sums, and what ended since they were last added to. */
-async function readSums(tx: Tx, request: SummaryRequest, { from, to }: Stretch): Promise<Summed[]> {
-  const { groupBy } = request
-  const between = (beginsAt: Column) => and(gte(beginsAt, new Date(from)), lt(beginsAt, new Date(to)))
-  const ofModel = (model: Column) => (groupBy === 'model' ? ne(model, '') : eq(model, ''))
-  const { day } = usageConsumerDays
-  const kept =
-    groupBy === 'consumer'
-      ? await sumRows(tx, request, usageConsumerDays, and(gte(day, from.slice(0, 10)), lt(day, to.slice(0, 10))))
-      : await sumRows(tx, request, usageHalfHours, and(between(usageHalfHours.beginsAt), ofModel(usageHalfHours.model)))
-  const recent = and(between(usageDeltas.beginsAt), ofModel(usageDeltas.model))
-  return [...kept, ...(await sumRows(tx, request, usageDeltas, recent))]
-}
+const millis = (count: number): SQL => sql`${count}::int * interval '1 millisecond'`
 
-function sumRows(tx: Tx, request: SummaryRequest, table: SumTable, stretch: SQL | undefined): Promise<Summed[]> {
-  return tx
-    .select({ key: sql<string>`${keyOf(request, table)} AS key`, ...sumsOf(table) })
-    .from(table)
-    .where(and(isReached(table, request), stretch))
-    .groupBy(sql`key`)
-    .orderBy(asc(sql`key`))
-    .limit(MAX_KEYS)
-    .execute()
-}
-
-const isReached = (table: SumTable | typeof runs, { ownerId, integrationIds }: SummaryRequest): SQL | undefined =>
+const isReached = ({ ownerId, integrationIds }: SummaryRequest, table: SumTable | typeof runs): SQL | undefined =>
   and(eq(table.ownerId, ownerId), integrationIds ? inArray(table.integrationId, [...integrationIds]) : undefined)
 
-/** The runs that kept sums do not have. */
-async function sumRuns(tx: Tx, request: SummaryRequest, kept: Stretch | undefined): Promise<Summed[]> {
-  const { groupBy, from, to } = request
-  const between = (begin: string, end: string) =>
-    and(gte(runs.createdAt, new Date(begin)), lt(runs.createdAt, new Date(end)))
-  const missing = kept
-    ? [between(from, kept.from), between(kept.to, to), and(between(kept.from, kept.to), isNull(runs.finishedAt))]
-    : [between(from, to)]
-  const parts: Summed[] = []
-  for (const stretch of missing) {
-    const rows = await tx
-      .select({
-        key: sql<string>`${keyOf(request, RUN_COLUMNS)} AS key`,
-        runs: sql<number>`count(DISTINCT ${runs.id})`.mapWith(Number),
-        failedRuns: sql<number>`count(DISTINCT ${runs.id}) FILTER (WHERE ${runs.state} = 'failed')`.mapWith(Number),
-        ...USAGE_SUMS,
-        requests: sql<number>`count(${usageEntries.runId})`.mapWith(Number),
-      })
-      .from(runs)
-      .leftJoin(usageEntries, eq(usageEntries.runId, runs.id))
-      .where(
-        and(
-          isReached(runs, request),
-          stretch,
-          groupBy === 'model' ? sql`${usageEntries.model} IS NOT NULL` : undefined,
-        ),
-      )
-      .groupBy(sql`key`)
-      .orderBy(asc(sql`key`))
-      .limit(MAX_KEYS)
-    parts.push(...rows)
-  }
-  return parts
+const isWithin = ({ from, to = 'infinity' }: SummaryRequest, time: Column, type = TIME): SQL =>
+  sql`${time} >= ${from}::${type} AND ${time} < ${to}::${type}`
+
+/** Sums of whole runs have no model. */
+const isOf = ({ groupBy }: SummaryRequest, table: SumTable): SQL | undefined =>
+  'model' in table ? (groupBy === 'model' ? ne(table.model, '') : eq(table.model, '')) : undefined
+
+/** Those of stretches that nothing cuts; with `cutIn`, only in stretches of theirs that are cut. */
+function keptSums(request: SummaryRequest, level: Kept, cuts: Cuts, cutIn?: Kept): SQL {
+  const { table, begins, type } = level
+  const rows = cutIn ? inCut(request, { table, begins, in: cutIn }, cuts) : sql`${table}`
+  const isUncut = sql`${begins} <> ALL (${times(cutUnits(level, cuts), type)})`
+  return sql`SELECT ${keyOf(request, begins, table)}, ${KEPT} FROM ${rows}
+    WHERE ${and(isReached(request, table), cutIn ? undefined : isWithin(request, begins, type), isUncut, isOf(request, table))}`
 }
 
-const { createdAt: beginsAt, integrationId, consumerId } = runs
-const RUN_COLUMNS: Keyed = { beginsAt, integrationId, consumerId, model: usageEntries.model }
+/** What ended since sums were last added to. */
+function recentSums(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
+  const { beginsAt } = usageDeltas
+  const which = and(isWithin(request, beginsAt), isUncut(beginsAt, finest, cuts), isOf(request, usageDeltas))
+  return sql`SELECT ${keyOf(request, beginsAt, usageDeltas)}, ${KEPT} FROM ${usageDeltas}
+    WHERE ${and(isReached(request, usageDeltas), which)}`
+}
 
-type Keyed = { readonly integrationId: Column } & { readonly [name in 'beginsAt' | 'consumerId' | 'model']?: Column }
+/** All runs of the shortest stretches that are cut. */
+function cutRuns(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
+  return countRuns(request, inCut(request, { table: runs, begins: runs.createdAt, in: finest }, cuts))
+}
 
-function keyOf({ groupBy, timeZone }: SummaryRequest, { beginsAt, integrationId, consumerId, model }: Keyed): SQL {
+type InCut = { readonly table: SumTable | typeof runs; readonly begins: Column; readonly in: Kept }
+
+/**
+ * The rows of a table in stretches that are cut, as far as they are asked for. Both ends of each are given: where rows are
+ * filtered by their owner, nothing that has yet to be computed is looked up in an index.
+ */
+function inCut({ from, to }: SummaryRequest, { table, begins, in: longer }: InCut, cuts: Cuts): SQL {
+  const units = cutUnits(longer, cuts)
+  const since = units.map((at) => Math.max(at, Date.parse(from)))
+  const until = units.map((at) => Math.min(at + longer.unitMs, to === undefined ? Infinity : Date.parse(to)))
+  return sql`unnest(${times(since)}, ${times(until)}) AS cut (since, until)
+    JOIN ${table} ON ${begins} >= cut.since AND ${begins} < cut.until`
+}
+
+/** In all others, those that have not ended. */
+function openRuns(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
+  return countRuns(request, sql`${runs}`, and(isNull(runs.finishedAt), isUncut(runs.createdAt, finest, cuts)))
+}
+
+function countRuns(request: SummaryRequest, rows: SQL, which?: SQL): SQL {
+  const { createdAt, integrationId, consumerId } = runs
+  const key = keyOf(request, createdAt, { integrationId, consumerId, model: usageEntries.model })
+  const join = sql.raw(request.groupBy === 'model' ? 'JOIN' : 'LEFT JOIN')
+  // How few runs these are is not known to a planner: each is to look up its own calls.
+  return sql`SELECT ${key}, ${COUNTED} FROM ${rows} ${join} LATERAL
+      (SELECT * FROM ${usageEntries} WHERE ${usageEntries.runId} = ${runs.id} OFFSET 0) AS ${usageEntries} ON true
+    WHERE ${and(isReached(request, runs), isWithin(request, runs.createdAt), which)} GROUP BY 1`
+}
+
+const isUncut = (time: Column, finest: Kept, cuts: Cuts): SQL =>
+  sql`date_bin(${millis(finest.unitMs)}, ${time}, 'epoch') <> ALL (${times(cutUnits(finest, cuts))})`
+
+type Keyed = { readonly integrationId: Column; readonly consumerId?: Column; readonly model?: Column }
+
+function keyOf({ groupBy, timeZone }: SummaryRequest, at: Column, { integrationId, consumerId, model }: Keyed): SQL {
   switch (groupBy) {
     case 'day':
-      return sql`to_char(${beginsAt} AT TIME ZONE ${timeZone}::text, 'YYYY-MM-DD')`
+      return sql`(${at} AT TIME ZONE ${timeZone}::text)::date`
     case 'integration':
       return sql`${integrationId}`
     case 'consumer':
       return sql`coalesce(${consumerId}, '')`
     case 'model':
       return sql`${model}`
-  }
-}
-
-function sumsOf(table: SumTable) {
-  const sum = (column: Column) => sql<number>`sum(${column})`.mapWith(Number)
-  return {
-    runs: sum(table.runs),
-    failedRuns: sum(table.failedRuns),
-    requests: sum(table.requests),
-    input: sum(table.inputTokens),
-    cached: sum(table.cachedTokens),
-    cacheWrite: sum(table.cacheWriteTokens),
-    output: sum(table.outputTokens),
-    reasoning: sum(table.reasoningTokens),
-    cost: sum(table.costUsd),
-    estimated: sql<boolean>`bool_or(${table.estimated})`,
   }
 }

@@ -103,10 +103,10 @@ async function list(call: Call<z.output<typeof UsageRecordsQuery>>): Promise<Ans
 async function summarize(call: Call<z.output<typeof UsageSummaryQuery>>): Promise<Answered<200, UsageSummary>> {
   const { platform, caller, query } = call
   const { ownerId, integrationIds } = caller
-  const { groupBy, apiIntegrationId, timeZone = 'UTC' } = query
+  const { groupBy, apiIntegrationId, timeZone = 'UTC', to, limit } = query
   if (apiIntegrationId !== undefined) requireScope(caller, 'usage:read', apiIntegrationId)
-  const to = query.to ?? new Date().toISOString()
-  const from = query.from ?? new Date(Date.parse(to) - DEFAULT_DAYS * DAY_MS).toISOString()
+  const end = to === undefined ? Date.now() : Date.parse(to)
+  const from = query.from ?? new Date(end - DEFAULT_DAYS * DAY_MS).toISOString()
   const only = apiIntegrationId === undefined ? integrationIds : [apiIntegrationId]
   const data = await platform.store.db.run(summarizeUsage, {
     ownerId,
@@ -115,6 +115,7 @@ async function summarize(call: Call<z.output<typeof UsageSummaryQuery>>): Promis
     from,
     to,
     timeZone,
+    limit,
   })
   return ok({ object: 'usage_summary', data })
 }

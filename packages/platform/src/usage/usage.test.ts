@@ -95,6 +95,19 @@ describe.each(ENGINES)('usage on %s', (engine) => {
     expect(days.map((day) => day.key)).toContain(there.format(new Date()))
   })
 
+  test('with a limit, the keys that cost most come first, and no others', async () => {
+    expect(await ask({ groupBy: 'consumer', limit: 1 })).toMatchObject([{ key: 'bob', runs: 2 }])
+    expect(await ask({ groupBy: 'model', limit: 10 })).toMatchObject([{ key: 'gpt' }, { key: 'local' }])
+  })
+
+  test('without an end, everything until now', async () => {
+    const from = new Date(Date.now() - 3_600_000).toISOString()
+    for (const groupBy of ['day', 'integration', 'consumer'] as const) {
+      const summary = await ask({ groupBy, from, to: undefined })
+      expect([groupBy, summary.reduce((sum, { runs }) => sum + runs, 0)]).toEqual([groupBy, 3])
+    }
+  })
+
   test('sums up on a connection whose statements are planned anew', async () => {
     for (let times = 0; times < 150; times++) expect(await ask({ groupBy: 'integration' })).toHaveLength(1)
   })

@@ -40,7 +40,7 @@ export function apiDocument<Row extends RouteSpec>(
   const writer = new OperationWriter(style)
   const paths: Record<string, Json> = {}
   for (const route of routes) {
-    const path = route.url.replaceAll(/:(\w+)/g, '{$1}')
+    const path = route.url.replaceAll(PARAMETER, (_, name?: string) => (name === undefined ? ':' : `{${name}}`))
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: writer.operation(route) }
   }
   const [name, scheme] = style.security
@@ -68,7 +68,7 @@ class OperationWriter<Row extends RouteSpec> {
     const style = this.#style
     const description = style.description ? style.description(route) : route.description
     const parameters = [...pathParameters(route), ...this.#queryParameters(route), ...this.#headerParameters(route)]
-    const body = route.rawBody ? RAW_BODY : this.#requestBody(route)
+    const body = route.rawBody && !route.bodyOptional ? RAW_BODY : this.#requestBody(route)
     const servers = style.servers?.(route)
     return {
       operationId: route.id,
@@ -141,9 +141,9 @@ class OperationWriter<Row extends RouteSpec> {
 
   #textContent({ contentType, otherContentType, json: schema, example }: TextBody): Json {
     return {
-      ...(schema && json(this.schemas.of(schema))),
       [contentType]: { schema: text, ...(example !== undefined && { example }) },
       ...(otherContentType !== undefined && { [otherContentType]: { schema: text } }),
+      ...(schema && json(this.schemas.of(schema))),
     }
   }
 
@@ -182,8 +182,12 @@ const RAW_BODY = {
   ),
 }
 
+/** Two colons stand for one. */
+const PARAMETER = /::|:(\w+)/g
+
 function pathParameters({ url }: RouteSpec): Json[] {
-  return [...url.matchAll(/:(\w+)/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: text }))
+  const names = [...url.matchAll(PARAMETER)].flatMap(([, name]) => name ?? [])
+  return names.map((name) => ({ name, in: 'path', required: true, schema: text }))
 }
 
 function descriptionOf(status: string, body: SuccessBody): string {

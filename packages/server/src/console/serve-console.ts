@@ -12,6 +12,10 @@ type ConsoleParts = {
   readonly version: string
 }
 
+/** Whether operators look at this server: whoever authenticates with `authenticate` is one of the users. */
+export const servesOperators = (options: ServerOptions, config: ServerConfig): boolean =>
+  isServed(options, config) && !options.authenticate
+
 const isServed = (options: ServerOptions, config: ServerConfig): boolean => options.console ?? config.console
 
 /** Serves the console, unless that is switched off. */
@@ -23,9 +27,8 @@ export function serveConsole(app: FastifyInstance, { options, config, callers, v
 
 /** What records runs for the console; undefined where nobody could look at them, or nobody wants to. */
 export function recentRunsOf(options: ServerOptions, config: ServerConfig): RecentRuns | undefined {
-  // They are for the operator, and whoever authenticates is one of the users.
-  if (options.authenticate) return undefined
+  if (!servesOperators(options, config)) return undefined
   if (options.agencies === undefined || Object.keys(options.agencies).length === 0) return undefined
-  if (!isServed(options, config) || !(options.keepRecentRuns ?? config.keepRecentRuns)) return undefined
+  if (!(options.keepRecentRuns ?? config.keepRecentRuns)) return undefined
   return new RecentRuns({ showsPrompts: options.exposeInstructions ?? false })
 }

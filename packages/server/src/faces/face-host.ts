@@ -45,7 +45,16 @@ export class ServerHost implements FaceHost {
         return keptRun(runId, log, mayDecide)
       }
       const run = await runs.follow(request, asked)
-      return { runId: run.runId, after: 0, mayDecide, read: () => run.events, leave: () => runs.abandon(run) }
+      const { runId, events } = run
+      return {
+        runId,
+        after: 0,
+        head: 0,
+        isAtRest: false,
+        mayDecide,
+        read: () => events,
+        leave: () => runs.abandon(run),
+      }
     }
     const asked = { input, answers: answersOf(input, decisions), kept: 'messages' } as const
     try {
@@ -81,7 +90,16 @@ type HostedAgency = ServedAgency & { readonly createdAt: number; readonly signsI
 
 /** Whoever reads it may leave and come back. */
 function keptRun(runId: string, log: RunLogReader, mayDecide: boolean): FaceRun {
-  return { runId, after: 0, mayDecide, read: (after, signal) => log.read(after, signal), leave: () => {} }
+  const { head, ended: isAtRest } = log
+  return {
+    runId,
+    after: 0,
+    head,
+    isAtRest,
+    mayDecide,
+    read: (after, signal) => log.read(after, signal),
+    leave: () => {},
+  }
 }
 
 /** A message of the user leaves nothing to wait for. */

@@ -1,4 +1,4 @@
-import { a2aRoutes, mcpRoutes, MemoryResponseStore, openAiFaces, Threads } from '@bureau/faces'
+import { a2aRoutes, mcpRoutes, MemoryResponseStore, MemoryTasks, openAiFaces, Threads } from '@bureau/faces'
 import type { FunctionTool } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
@@ -39,12 +39,22 @@ export function protocolRoutes({ served, tools, callers, options, version, log }
   const host = new ServerHost(served)
   const threads = new Threads()
   const requirePage = (request: FastifyRequest): void => requireOrigin(request, callers.origins)
-  const shared = { host, threads, version, serverUrl, requireOrigin: requirePage, log }
+  const shared = { host, version, serverUrl, requireOrigin: requirePage }
   const issuer = options.authenticate && issuerOf(options.authenticate)
   const needsToken = callers.areKnown
   const keepsRuns = served.some(({ context }) => context.keepsRuns)
   return [
-    ...(mcp ? mcpRoutes({ ...shared, tools: mcpTools(tools, log), authorizationServers: issuer ? [issuer] : [] }) : []),
-    ...(a2a && keepsRuns ? a2aRoutes({ ...shared, needsToken, openCards: publicDocs }) : []),
+    ...(mcp
+      ? mcpRoutes({
+          ...shared,
+          threads,
+          log,
+          tools: mcpTools(tools, log),
+          authorizationServers: issuer ? [issuer] : [],
+        })
+      : []),
+    ...(a2a && keepsRuns
+      ? a2aRoutes({ ...shared, tasks: new MemoryTasks({ host, threads, log }), needsToken, openCards: publicDocs })
+      : []),
   ]
 }

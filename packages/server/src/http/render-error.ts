@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify'
-import { ERRORS, ServiceError } from '@bureau/protocol'
+import { type ErrorCode, ServiceError } from '@bureau/protocol'
 import { errorGate, InvalidJson, JsonLimitExceeded, refuseMalformed, type Refused } from '@bureau/runtime'
 import { InvalidBody, notAnObject } from './invalid-body.ts'
 
-/** Every body has `error`, a sentence; framework errors also `detail`. What was not meant for the caller goes to the log. */
+/** Every body has `error`, a sentence, and its `code`; framework errors also `detail`. What was not meant for the caller goes to the log. */
 export const renderError = errorGate(refusedOf)
 
 export function refusedOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): Refused {
@@ -14,27 +14,32 @@ export function refusedOf(error: Error & { readonly statusCode?: number }, reque
   }
   if (error instanceof InvalidJson) {
     const loc = error.offset === undefined ? ['body'] : ['body', error.offset]
-    return invalid([{ type: 'json_invalid', loc, msg: error.message, input: {} }], error.message)
+    const entry = { type: 'json_invalid', loc, msg: error.message, input: {} }
+    return invalid([entry], error.message, 'invalid_json')
   }
-  if (error instanceof ServiceError) return refused(error.status, error.message, error.headers)
+  if (error instanceof ServiceError) return refused(error)
   const { statusCode: status = 500 } = error
   // A content type that is none was not read, like any other that is not JSON.
   if (status === 415) return refusedOf(notAnObject(null), request)
-  if (status === 413) return refused(status, ERRORS.body_too_large.message)
-  if (status >= 400 && status < 500) return refused(status, ERRORS.invalid_request.message)
+  if (status === 413) return refused(new ServiceError('body_too_large'))
+  if (status >= 400 && status < 500) return refused(new ServiceError('invalid_request'), status)
   request.log.error({ err: error }, 'request failed')
-  return refused(500, ERRORS.internal_error.message)
+  return refused(new ServiceError('internal_error'))
 }
 
-function invalid(detail: readonly object[], problem: string): Refused {
-  return { status: 422, headers: {}, body: { detail, error: `The request is not valid. ${problem}` } }
+function invalid(detail: readonly object[], problem: string, code: ErrorCode = 'invalid_request'): Refused {
+  return { status: 422, headers: {}, body: { detail, error: `The request is not valid. ${problem}`, code } }
 }
 
-function refused(status: number, message: string, headers: Refused['headers'] = {}): Refused {
-  return { status, headers, body: { detail: message, error: message } }
+function refused(error: ServiceError, status = error.status): Refused {
+  const { code, message, headers, body } = error
+  return { status, headers, body: { detail: message, error: message, code, ...body } }
 }
 
 /** In the words that clients of the Python system know. */
 export const NOT_FOUND_WORDS = { route_not_found: 'Not Found', method_not_allowed: 'Method Not Allowed' }
 
-export const refuseUnreadable = refuseMalformed((reason) => ({ body: { detail: reason, error: reason }, headers: [] }))
+export const refuseUnreadable = refuseMalformed((reason) => ({
+  body: { detail: reason, error: reason, code: 'invalid_request' },
+  headers: [],
+}))

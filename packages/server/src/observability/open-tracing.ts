@@ -16,11 +16,7 @@ export type TracingOptions = {
 export type OpenTracing = { readonly tracer: Tracer; readonly close: () => Promise<void> }
 
 const NAME = '@bureau/server'
-const PACKAGES = [
-  '@opentelemetry/sdk-trace@3.1.0',
-  '@opentelemetry/resources@3.1.0',
-  '@opentelemetry/exporter-trace-otlp-http@0.301.0',
-]
+const PACKAGES = ['@opentelemetry/sdk-trace@3', '@opentelemetry/resources@3', '@opentelemetry/exporter-trace-otlp-http']
 
 /**
  * Opens the tracer of one server. Nothing is registered globally.

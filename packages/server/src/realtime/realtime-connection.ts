@@ -106,7 +106,7 @@ function listen({ socket, log }: RealtimeConnectionOptions, session: Session): v
     applyClientMessage(message, voice, approvals).then(
       (ignored) => {
         if (ignored === undefined) return
-        send({ type: 'error', error: `The message is ignored: ${ignored}.` })
+        send({ type: 'error', error: `The message is ignored: ${ignored}.`, code: 'invalid_request' })
         if (++mistakes <= MAX_LOGGED_MISTAKES) log.warn({ reason: ignored }, 'realtime message ignored')
       },
       (error: unknown) => {

@@ -1,4 +1,5 @@
 import type { AgencyContext } from '@bureau/framework'
+import type { ErrorCode, RunErrorCode } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { RealtimeSession } from '@openai/agents-realtime'
 import { historyItem, publicEvent } from './public-events.ts'
@@ -59,7 +60,7 @@ export function relayEvents({ session, send, log, approvals }: Relay): void {
   let errors = 0
   session.on('error', ({ error }) => {
     if (++errors <= MAX_LOGGED_ERRORS) log.warn({ err: error }, 'realtime session reported an error')
-    send({ type: 'error', error: errorText(error) })
+    send({ type: 'error', ...describeError(error) })
   })
 }
 
@@ -81,12 +82,15 @@ function messageOf(event: { readonly type: string; readonly [key: string]: unkno
 }
 
 /** What the provider says of a client's own event is the client's business; what went wrong in here is not. */
-function errorText(error: unknown): string {
+function describeError(error: unknown): { readonly error: string; readonly code: ErrorCode | RunErrorCode } {
   const { type, error: told } = (error ?? {}) as {
     readonly type?: unknown
     readonly error?: { readonly message?: unknown }
   }
-  if (type === 'error' && typeof told?.message === 'string') return told.message
+  if (type === 'error' && typeof told?.message === 'string') {
+    return { error: told.message, code: 'upstream_invalid_request' }
+  }
   const isOfTheModel = error instanceof Error && error.constructor.name === 'ModelBehaviorError'
-  return isOfTheModel ? error.message : 'Something failed in the session.'
+  if (isOfTheModel) return { error: error.message, code: 'upstream_invalid_response' }
+  return { error: 'Something failed in the session.', code: 'internal_error' }
 }

@@ -40,7 +40,8 @@ export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
       } catch (error) {
         if (error instanceof InvalidBody) throw error
         request.log.warn({ err: error, tool: tool.name }, 'tool failed')
-        return reply.code(500).send({ Error: failureOf(tool, error), error: failureOf(tool, error) })
+        const sentence = failureOf(tool, error)
+        return reply.code(500).send({ Error: sentence, error: sentence, code: 'tool_failed' })
       }
     })
   })
@@ -75,8 +76,14 @@ function failureOf({ name }: FunctionTool, error: unknown): string {
   return error instanceof ToolFailure ? error.message : `The tool "${name}" failed.`
 }
 
-/** @throws InvalidBody @throws ToolFailure @throws What the tool throws. */
-function servedCall(tool: FunctionTool): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
+/**
+ * What calls a tool outside any run, with the members of a request's body as its input.
+ *
+ * @throws InvalidBody @throws ToolFailure @throws What the tool throws.
+ */
+export function servedCall(
+  tool: FunctionTool,
+): (body: unknown, userContext: Record<string, unknown>) => Promise<unknown> {
   const call = callOf(tool)
   return (body, userContext) => {
     const input = lenientInput(toolInputOf(body), tool.parameters)

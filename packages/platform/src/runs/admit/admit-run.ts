@@ -227,7 +227,7 @@ async function insertRun(
 ): Promise<Reservation> {
   const id = newId('run')
   const { agencyId } = integration
-  const { onDisconnect, whenRunnerLost = 'resume', runTimeoutSeconds, maxTurns } = integration.settings
+  const { onDisconnect, whenRunnerLost = 'resume', runTimeoutSeconds, maxTurns, historyTokens } = integration.settings
   const { userContext, given } = request
   const context = userContext === null && !given ? null : JSON.stringify({ userContext, given } satisfies SealedContext)
   const reserved = await (chat ? reserveInChat : reserveWithChat)(tx, {
@@ -244,7 +244,14 @@ async function insertRun(
     usageRequestId: request.usageRequestId,
     textOnly: integration.textOnly,
     input: {
-      settings: { agencyId, onDisconnect, whenRunnerLost, runTimeoutSeconds, maxTurns },
+      settings: {
+        agencyId,
+        onDisconnect,
+        whenRunnerLost,
+        runTimeoutSeconds,
+        maxTurns,
+        ...(historyTokens !== undefined && { historyTokens }),
+      },
       sandboxFiles: request.sandboxFiles,
     },
     contextEnc: context === null ? null : seal(dataKey, contextPlace(ownerId, id), context),

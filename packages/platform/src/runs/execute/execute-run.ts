@@ -17,7 +17,8 @@ import type { RunContext } from './read-run-context.ts'
 import { handOverRun } from './hand-over-run.ts'
 import { startRun, type StartOutcome } from './start-run.ts'
 import type { ActiveRun } from './active-run.ts'
-import { type AttachmentParts, composeInput } from './compose-input.ts'
+import { type AttachmentParts, composeInput, type ToSummarize } from './compose-input.ts'
+import { findLeftOut, keepSummary, readLeftOut } from './left-out.ts'
 import { withdrawnOf } from './shown-items.ts'
 import { type Outcome, settleRun } from './settle-run.ts'
 import { suspendRun } from './suspend-run.ts'
@@ -173,10 +174,31 @@ function resumeOf({ reserved, progress, log }: ActiveRun, { recorded }: RunConte
   return { state, messages, usage: recorded.usage, attempt, lost, withdrawn: withdrawnOf(shown, { messages, state }) }
 }
 
+/** What the run is to sum up before it begins; undefined while its chat fits into the budget. */
+async function toSummarize(
+  { reserved }: ActiveRun,
+  context: RunContext,
+  { store: { db }, log }: ExecuteOptions,
+): Promise<ToSummarize | undefined> {
+  const { ownerId, runId, bootId } = reserved
+  const { chatId, given, summarized } = context
+  if (given?.history) return undefined
+  const found = await findLeftOut((range) => db.run(readLeftOut, { ownerId, chatId, ...range }), context)
+  return (
+    found && {
+      ...found,
+      summary: summarized.summary,
+      keep: (summary) => db.run(keepSummary, { ownerId, runId, bootId, summary, upTo: found.upTo }),
+      failed: (error) => log.warn({ err: error, runId }, 'a chat could not be summed up; the next run tries again'),
+    }
+  )
+}
+
 async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Promise<Outcome> {
   const { context, parts, agency, mount, resume } = work
   const { ownerId, runId, settings } = run.reserved
-  const ended = await runAgency(agency, composeInput(context, parts), {
+  const leftOut = agency.summarizeHistory && !resume ? await toSummarize(run, context, options) : undefined
+  const ended = await runAgency(agency, composeInput(context, parts, leftOut), {
     runId,
     environment: options.signIns.environmentOf(agency, ownerId),
     sink: run.recorder,

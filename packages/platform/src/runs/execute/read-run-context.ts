@@ -35,6 +35,8 @@ export type RunContext = {
   readonly recorded: RecordedRun | null
   /** The chat so far, oldest first; the last message with this run's id is the one to answer. */
   readonly history: readonly HistoryMessage[]
+  /** What was said before that, or some of it. */
+  readonly summarized: Summarized
 }
 
 export type HistoryMessage = {
@@ -47,14 +49,19 @@ export type HistoryMessage = {
 }
 
 /**
- * What of a chat a model gets: its latest turns, of about 100,000 tokens. A longer chat costs no more, and leaves the model room to
- * answer; what was said before is still in the chat.
+ * What of a chat a model gets: its latest turns, of so many tokens, unless the integration says otherwise. A longer chat costs no more, and
+ * leaves the model room to answer; what was said before is still in the chat.
  */
-const HISTORY_BYTES = 400_000
+const HISTORY_TOKENS = 100_000
+/** Of JSON. Models count about as many. */
+const BYTES_PER_TOKEN = 4
 /** So many messages are looked at. */
 const HISTORY_LIMIT = 2_000
 
-type StoredMessage = Omit<HistoryMessage, 'attachments'>
+export type StoredMessage = Omit<HistoryMessage, 'attachments'>
+
+/** What was said in a chat up to a message, summed up; null: nothing was yet. */
+type Summarized = { readonly summary: string | null; readonly upTo: number }
 
 /** Of a run: what its context is made of, with the messages of its chat as one value. */
 export const contextColumns = {
@@ -73,17 +80,21 @@ export const contextColumns = {
       'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
     FROM (SELECT *, sum(pg_column_size(item)) OVER (ORDER BY seq DESC) AS bytes FROM (
       SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
+        AND m.seq > (SELECT summarized_seq FROM chats c WHERE c.id = runs.chat_id)
       ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest) measured
-    WHERE bytes <= ${sql.raw(String(HISTORY_BYTES))} OR run_id = runs.id)`,
+    WHERE bytes <= coalesce((runs.input->'settings'->>'historyTokens')::int, ${sql.raw(String(HISTORY_TOKENS))}) * ${sql.raw(String(BYTES_PER_TOKEN))}
+      OR run_id = runs.id)`,
+  summarized: sql<Summarized>`(SELECT json_build_object('summary', summary, 'upTo', summarized_seq) FROM chats c WHERE c.id = runs.chat_id)`,
   hasFiles: sql<boolean>`EXISTS (SELECT 1 FROM mount_usage u WHERE u.integration_id = runs.integration_id AND u.file_count > 0)`,
   hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
 }
 
 type ContextRow = Pick<
   RunRow,
-  Exclude<keyof typeof contextColumns, 'messages' | 'hasFiles' | 'hasAttachments' | 'remainingMs'>
+  Exclude<keyof typeof contextColumns, 'messages' | 'summarized' | 'hasFiles' | 'hasAttachments' | 'remainingMs'>
 > & {
   readonly messages: readonly StoredMessage[]
+  readonly summarized: Summarized
   readonly hasFiles: boolean
   readonly hasAttachments: boolean
   readonly remainingMs: number
@@ -101,22 +112,37 @@ export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Arra
   const chat: ChatKey = { ownerId: run.ownerId, chatId: run.chatId }
   const attachments = run.hasAttachments ? await selectAttachments(tx, chat) : []
   const bySeq = Map.groupBy(attachments, (row) => row.messageSeq)
-  const history = fromWholeTurn(run.messages).map((message) => ({
+  const history = fromWholeTurn(run.messages, run.summarized).map((message) => ({
     ...message,
     attachments: (bySeq.get(message.seq) ?? []).map((row) => contextAttachment(row, dataKey)),
   }))
-  const { id: runId, chatId, integrationId, agent, input, hasFiles, remainingMs } = run
+  const { id: runId, chatId, integrationId, agent, input, hasFiles, remainingMs, summarized } = run
   const userId = signInUserOf(run)
   const { userContext, given } = openContext(run, dataKey)
   const recorded = run.attempt > 1 ? await readRecordedRun(tx, { ownerId: run.ownerId, runId }) : null
   const known = { runId, chatId, integrationId, agent, userId, input, hasFiles, remainingMs }
-  return { ...known, userContext, given, history, recorded }
+  return { ...known, userContext, given, history, summarized, recorded }
 }
 
 /** The messages from the first one of a user: what is left of a turn whose beginning is missing may be an output without its call. */
-function fromWholeTurn(messages: readonly StoredMessage[]): readonly StoredMessage[] {
-  if (messages[0]?.seq === 1) return messages
-  return messages.slice(messages.findIndex(({ role, item }) => role === 'user' && !item.callerAgent))
+function fromWholeTurn(messages: readonly StoredMessage[], { upTo }: Summarized): readonly StoredMessage[] {
+  if (messages[0]?.seq === upTo + 1) return messages
+  return messages.slice(messages.findIndex(beginsTurn))
+}
+
+/** What a user says begins a turn. */
+export function beginsTurn({ role, item }: StoredMessage): boolean {
+  return role === 'user' && !item.callerAgent
+}
+
+/** How long a message is, as budgets count it. */
+export function bytesOf({ item }: StoredMessage): number {
+  return Buffer.byteLength(JSON.stringify(item))
+}
+
+/** In bytes of JSON. */
+export function historyBudget({ settings }: RunInputRecord): number {
+  return (settings.historyTokens ?? HISTORY_TOKENS) * BYTES_PER_TOKEN
 }
 
 function openContext(run: ContextRow, dataKey: Uint8Array): SealedContext {

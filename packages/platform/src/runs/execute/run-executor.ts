@@ -38,7 +38,7 @@ export class RunExecutor {
   readonly #runs = new Map<string, ActiveRun>()
   readonly #coalesce = new FlushTimer(COALESCE_MS)
   readonly #storing: NodeJS.Timeout
-  readonly #taking = new Set<string>()
+  readonly #taking = new Map<string, Promise<void>>()
   #draining = false
   #nextToStore = 0
 
@@ -74,12 +74,12 @@ export class RunExecutor {
   async adopt(bootId: string): Promise<void> {
     const { store, log } = this.#options
     for (const run of await store.db.run(listOwnRuns, bootId)) {
-      const { ownerId, runId, state } = run
+      const { ownerId, runId, state, attempt } = run
       if (this.#runs.has(runId) || this.#taking.has(runId)) continue
       log.warn({ runId, state }, 'a run of this process was not known to it')
       if (state === 'reserved') this.start({ ...run, bootId })
       else {
-        const taken = await store.db.run(takeUpRun, { ownerId, runId, bootId, version: RUN_STATE_VERSION })
+        const taken = await store.db.run(takeUpRun, { ownerId, runId, bootId, attempt, version: RUN_STATE_VERSION })
         if (taken.outcome === 'taken') this.takeUp(taken.run)
       }
     }
@@ -88,16 +88,18 @@ export class RunExecutor {
   /** Goes on with a run that was given to this process. */
   takeUp({ before, ...reserved }: TakenRun): void {
     const { runId } = reserved
-    this.#taking.add(runId)
+    const earlier = this.#taking.get(runId)
     const begin = async (): Promise<void> => {
-      // After an earlier loss of this process it may still be at work on it.
+      // After an earlier loss of this process it may still be at work on it, or about to be.
+      await earlier
       await this.#runs.get(runId)?.ended
       const takenUp = before && { ...before, ...(await this.#earlierLog(reserved, before)) }
       this.start({ ...reserved, ...(takenUp && { takenUp }) })
     }
-    void begin()
+    const taking = begin()
       .catch((error: unknown) => this.#options.log.error({ err: error, runId }, 'a run could not be taken up'))
-      .finally(() => this.#taking.delete(runId))
+      .finally(() => this.#taking.get(runId) === taking && this.#taking.delete(runId))
+    this.#taking.set(runId, taking)
   }
 
   /** True: it works on a run that other processes have died over, and that has made no step yet. */

@@ -11,12 +11,13 @@ type OwnRun = {
   readonly agent: string
   readonly settings: RunSettings
   readonly state: 'reserved' | 'running'
+  readonly attempt: number
 }
 
 /** Long after every admission has had its answer. */
 const AGE = sql`interval '10 seconds'`
 
-/** The runs that a process has had for a while and that have not ended, at most 1,000. */
+/** The runs that a process has had for a while and that have not ended, at most 1,000. Those that are anybody's are nobody's own. */
 export const listOwnRuns = systemOperation(
   { source: import.meta.url, name: 'listOwnRuns', lane: 'run' },
   async (tx, bootId: string): Promise<OwnRun[]> => {
@@ -28,12 +29,14 @@ export const listOwnRuns = systemOperation(
         agent: runs.agent,
         input: runs.input,
         state: runs.state,
+        attempt: runs.attempt,
       })
       .from(runs)
       .where(
         and(
           eq(runs.bootId, bootId),
           inArray(runs.state, ['reserved', 'running']),
+          eq(runs.released, false),
           lt(runs.createdAt, sql`now() - ${AGE}`),
         ),
       )

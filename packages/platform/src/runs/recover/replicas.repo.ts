@@ -144,7 +144,7 @@ export const declareOthersDead = systemOperation(
   },
 )
 
-export type LostRun = RunKey & { readonly stalled: number }
+export type LostRun = RunKey & { readonly stalled: number; readonly attempt: number }
 
 /** Active runs that no process works on, at most 500, oldest first, and the processes that could, in order. */
 export const listLostRuns = systemOperation(
@@ -152,7 +152,7 @@ export const listLostRuns = systemOperation(
   async (tx): Promise<{ lost: LostRun[]; live: string[] }> => {
     const isGone = sql`(${replicas.state} IS NULL OR ${replicas.state} IN ('dead','gone'))`
     const lost = await tx
-      .select({ ownerId: runs.ownerId, runId: runs.id, stalled: runs.stalled })
+      .select({ ownerId: runs.ownerId, runId: runs.id, stalled: runs.stalled, attempt: runs.attempt })
       .from(runs)
       .leftJoin(replicas, eq(replicas.bootId, runs.bootId))
       .where(and(inArray(runs.state, ['reserved', 'running']), or(runs.released, isGone)))

@@ -44,9 +44,9 @@ export class LostRuns {
     if (views.length > 0) this.#options.onEnded(views)
   }
 
-  async #takeUp({ ownerId, runId }: LostRun, bootId: string): Promise<RunView | undefined> {
+  async #takeUp({ ownerId, runId, attempt }: LostRun, bootId: string): Promise<RunView | undefined> {
     const { db, onTaken } = this.#options
-    const result = await db.run(takeUpRun, { ownerId, runId, bootId, version: RUN_STATE_VERSION })
+    const result = await db.run(takeUpRun, { ownerId, runId, bootId, attempt, version: RUN_STATE_VERSION })
     if (result.outcome === 'taken') onTaken(result.run)
     return result.outcome === 'ended' ? result.run : undefined
   }

@@ -41,6 +41,8 @@ export type TakeUp =
   | { readonly outcome: 'left' }
 
 type TakeUpRun = RunWriter & {
+  /** Of the run as it was seen. Whoever comes later than another one, also in the same process, takes nothing. */
+  readonly attempt: number
   /** Of the states that this process knows. */
   readonly version: number
 }
@@ -56,7 +58,7 @@ export const takeUpRun = tenantOperation(
   { source: import.meta.url, name: 'takeUpRun', lane: 'run' },
   async (tx, writer: TakeUpRun): Promise<TakeUp> => {
     const held = await holdRun(tx, writer)
-    if (!held || !(await isFree(tx, held.run, writer.bootId))) return { outcome: 'left' }
+    if (held?.run.attempt !== writer.attempt || !(await isFree(tx, held.run, writer.bootId))) return { outcome: 'left' }
     const ending = endingOf(held.run)
     if (ending) return { outcome: 'ended', run: await writeOutcome(tx, held, ending) }
     if (!(await isKnown(tx, held, writer.version))) return { outcome: 'left' }

@@ -1,5 +1,6 @@
 import type { RunInput } from '@bureau/framework'
 import {
+  type FileUrlsError,
   CancelRequestBody,
   type CancelResponse,
   type RunEnded,
@@ -22,7 +23,7 @@ import type { Face, ServedAgency } from '../face.ts'
 import { type StartAsked, startAsked } from '../start-asked.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
-import { agencyEncoder } from './encode.ts'
+import { agencyEncoder, errorOf } from './encode.ts'
 import { EVENT_STREAM, followKeptRun, streamKeptRun } from './kept-run.ts'
 import { answersOf, readRunRequest, toRunInput } from './read-request.ts'
 
@@ -83,13 +84,12 @@ function readInput({ agency, context }: ServedAgency, request: FastifyRequest, b
   return withFiles(input, body, { ...context.files, log })
 }
 
-/** @throws ServiceError `run_failed` with the run's own sentence */
-function answer(ended: RunEnded): RunResponse | { readonly error: string } {
-  if (ended.error && isFileUrlsFailure(ended.error)) return { error: ended.error.message }
-  const { status, approvals } = ended
-  if (status !== 'completed' && status !== 'waiting') {
-    throw new ServiceError('run_failed', { message: ended.error?.message ?? 'The run was cancelled.' })
-  }
+/** @throws ServiceError `run_failed` with the run's own sentence and code, `run_cancelled` */
+function answer(ended: RunEnded): RunResponse | FileUrlsError {
+  const { status, approvals, error } = ended
+  if (error && isFileUrlsFailure(error)) return errorOf(error)
+  if (error) throw new ServiceError('run_failed', { message: error.message, body: { code: error.code } })
+  if (status === 'cancelled') throw new ServiceError('run_cancelled')
   return {
     response: ended.output,
     new_messages: [...ended.new_messages],

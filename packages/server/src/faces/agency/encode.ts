@@ -1,5 +1,5 @@
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
-import { eventEnvelope, type RunEnded, SSE_END, sseFrame } from '@bureau/protocol'
+import { eventEnvelope, type RunEnded, type RunError, SSE_END, sseFrame } from '@bureau/protocol'
 import { isFileUrlsFailure } from '../../agencies/attachment-failure.ts'
 
 /**
@@ -18,9 +18,9 @@ export function agencyEncoder(): EncodeEvent {
     if (event.type === 'run.error' && isFileUrlsFailure(event.error)) {
       isRefused = true
       meta = ''
-      return ''
+      return sseFrame(JSON.stringify(errorOf(event.error)))
     }
-    if (event.type === 'run.ended' && isRefused) return refusalOf(event)
+    if (event.type === 'run.ended' && isRefused) return ''
     const text = meta + frameOf(event)
     meta = ''
     return text
@@ -44,11 +44,6 @@ const RETRY_MS = 2_000
 
 /** The frames of such a stream after `meta`: the same, each with the number of its event. */
 export const encodeKept: EncodeEvent = (event, seq) => `id: ${seq}\n${frameOf(event)}`
-
-/** All but the end of the stream of a run whose `file_urls` cannot be used. */
-function refusalOf({ error }: RunEnded): string {
-  return sseFrame(JSON.stringify({ error: error?.message ?? 'The files cannot be used.' }))
-}
 
 function frameOf(event: LogEvent): string {
   switch (event.type) {
@@ -81,13 +76,17 @@ function frameOf(event: LogEvent): string {
     default: {
       const envelope = eventEnvelope(event)
       if (envelope !== undefined) return `data: {"data":${envelope}}\n\n`
-      const error = event.type === 'run.error' ? event.error.message : NOT_JSON
-      return sseFrame(JSON.stringify({ error }))
+      return sseFrame(JSON.stringify(event.type === 'run.error' ? errorOf(event.error) : NOT_JSON))
     }
   }
 }
 
-const NOT_JSON = 'An event of the agency was left out: it is not JSON.'
+const NOT_JSON = { error: 'An event of the agency was left out: it is not JSON.', code: 'internal_error' }
+
+/** A failure of a run, with its code in docs/errors.md. */
+export function errorOf({ code, message }: RunError): { readonly error: string; readonly code: string } {
+  return { error: message, code }
+}
 
 /** The payload of the `messages` frame, the last but one of every stream. */
 function messagesPayload(ended: RunEnded): Record<string, unknown> {

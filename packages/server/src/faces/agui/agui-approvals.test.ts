@@ -270,3 +270,56 @@ test('a call of an agent that was asked by another: the subagent is suspended, a
   expect([calls, warnings]).toEqual([[{ amount: 250 }], []])
   expect(server.provider.rejected).toEqual([])
 })
+
+test('a call of an agent to which the conversation was handed over: it goes on with the result, and with the next message', async () => {
+  const { refund, calls } = refunds()
+  const billing = new Agent({ name: 'Billing', instructions: 'Billing.', model: 'gpt-test', tools: [refund] })
+  const desk = new Agent({ name: 'Desk', instructions: 'Desk.', model: 'gpt-test' })
+  const server = await open({ solo: new Agency({ entryPoint: desk, flows: [[desk, billing, 'handoff']] }) }, [
+    toolCall('transfer_to_Billing'),
+    call(250),
+    text('Paid.'),
+    text('Anything else?'),
+  ])
+  const agent = aguiAgent({ server })
+  const [interrupt] = interruptsOf((await say(agent, 'Refund it.')).events)
+
+  const { events } = await say(agent, null, { resume: [yes(interrupt)] })
+  await say(agent, 'Thanks.')
+
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', result: 'Paid.' })
+  expect(calls).toEqual([{ amount: 250 }])
+  expect(server.provider.modelRequests.map(({ body }) => body['instructions'])).toEqual([
+    'Desk.',
+    'Billing.',
+    'Billing.',
+    'Billing.',
+  ])
+  expect(server.provider.rejected).toEqual([])
+})
+
+test('of a model server that counts its calls from one in every answer: the decision is about the call that waits', async () => {
+  const { refund, calls } = refunds()
+  const server = await open(soloAgency({ tools: [refund] }), [
+    call(50, 'call_1'),
+    text('Paid.'),
+    call(250, 'call_1'),
+    text('Paid too.'),
+    text('Fine.'),
+  ])
+  const agent = aguiAgent({ server })
+  await say(agent, 'Refund 50.')
+  const first = await say(agent, 'Refund 250.')
+  const [interrupt] = interruptsOf(first.events)
+
+  const { events, messages } = await say(agent, null, { resume: [yes(interrupt)] })
+  await say(agent, 'Thanks.')
+
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', result: 'Paid too.' })
+  expect(calls).toEqual([{ amount: 50 }, { amount: 250 }])
+  expect(messages.filter(({ role }) => role === 'tool')).toMatchObject([
+    { toolCallId: 'call_1', content: 'paid 50 back' },
+    { toolCallId: interrupt.toolCallId, content: 'paid 250 back' },
+  ])
+  expect(server.provider.rejected).toEqual([])
+})

@@ -17,6 +17,7 @@ import {
   textDeltas,
   toolCall,
 } from '../../../../../tests/support/fake-provider.ts'
+import { temporaryFolder } from '../../../../../tests/support/temporary-folder.ts'
 import {
   closeAfterTest,
   type Json,
@@ -31,6 +32,7 @@ import { aguiEncoder } from './encode.ts'
 /** What the clients of all versions have in common. */
 type Client = {
   messages: Json[]
+  state: Json
   addMessage(message: Json): void
   runAgent(input: object, subscriber: { onEvent: (seen: { event: Json }) => void }): Promise<unknown>
 }
@@ -51,11 +53,22 @@ const add = tool({
   execute: ({ a, b }) => a + b,
 })
 
+const paint = { name: 'paint', description: 'Paints the page.', parameters: { type: 'object', properties: {} } }
+
+const result = (toolCallId: string, content: string): Json => ({
+  id: `r_${toolCallId}`,
+  role: 'tool',
+  toolCallId,
+  content,
+})
+
+type Seen = { readonly events: Json[]; readonly types: string[]; readonly messages: Json[] }
+
 /** One run of a client: every event that it took, and the conversation that it ended with. */
-async function run(agent: Client, content: string): Promise<{ events: Json[]; types: string[]; messages: Json[] }> {
+async function run(agent: Client, content: string | null, more: object = {}): Promise<Seen> {
   const events: Json[] = []
-  agent.addMessage({ id: crypto.randomUUID(), role: 'user', content })
-  await agent.runAgent({}, { onEvent: ({ event }) => void events.push(event) })
+  if (content !== null) agent.addMessage({ id: crypto.randomUUID(), role: 'user', content })
+  await agent.runAgent(more, { onEvent: ({ event }) => void events.push(event) })
   return { events, types: events.map(({ type }) => type), messages: agent.messages }
 }
 
@@ -154,7 +167,7 @@ describe.each(CLIENTS)('@ag-ui/client $version', ({ knowsAll, version, Agent: Cl
       { type: 'url', value: 'https://example.com/dot.png' },
     ]
     const parts = [{ type: 'text', text: 'Two dots:' }, ...sources.map((source) => ({ type: 'image', source }))]
-    expect(content).toEqual(knowsAll ? parts : 'Two dots:\n[image]\n[image: https://example.com/dot.png]')
+    expect(content).toEqual(knowsAll ? parts : 'Two dots:')
   })
 
   test('agents that another agent asks', async () => {
@@ -170,6 +183,129 @@ describe.each(CLIENTS)('@ag-ui/client $version', ({ knowsAll, version, Agent: Cl
     expect(types.at(-1)).toBe('RUN_FINISHED')
     expect(types.includes('SUBAGENT_STARTED')).toBe(knowsAll)
     expect(messages.at(-1).content).toBe('All done.')
+  })
+
+  test('a tool of the page, whose result the next run goes on with', async () => {
+    const server = await startAguiServer({ agencies: soloAgency() })
+    const agent = clientOf(server)
+    server.provider.script([toolCall('paint', {}, { callId: 'call_p' }), text('It is red.')])
+
+    const first = await run(agent, 'Paint it.', { tools: [paint] })
+    agent.addMessage(result('call_p', 'red'))
+    const second = await run(agent, null, { tools: [paint] })
+
+    const pending = knowsAll ? { pendingToolCallIds: ['call_p'] } : {}
+    expect(first.events.at(-1)).toMatchObject({ type: 'RUN_FINISHED' })
+    expect(first.types).not.toContain('TOOL_CALL_RESULT')
+    expect(first.events.at(-1).outcome).toEqual({ type: 'success', ...pending })
+    expect(second.messages.map(({ role, content }) => [role, content || undefined])).toEqual([
+      ['user', 'Paint it.'],
+      ['assistant', undefined],
+      ['tool', 'red'],
+      ['assistant', 'It is red.'],
+    ])
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('tools of the agent and of the page in one turn', async () => {
+    const server = await startAguiServer({ agencies: soloAgency({ tools: [add] }) })
+    const agent = clientOf(server)
+    const calls = [
+      toolCall('add', { a: 1, b: 2 }, { callId: 'c_own' }),
+      toolCall('add', { a: 2, b: 2 }, { callId: 'c_too' }),
+    ]
+    server.provider.script([[...calls, toolCall('paint', {}, { callId: 'c_page' })], text('Done.')])
+
+    const first = await run(agent, 'Go.', { tools: [paint] })
+    agent.addMessage(result('c_page', 'red'))
+    const { messages } = await run(agent, null, { tools: [paint] })
+
+    const results = first.events.filter(({ type }) => type === 'TOOL_CALL_RESULT')
+    expect(Object.fromEntries(results.map(({ toolCallId, content }) => [toolCallId, content]))).toEqual({
+      c_own: '3',
+      c_too: '4',
+    })
+    expect(messages.at(-1)).toMatchObject({ content: 'Done.' })
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('a handoff, after which the next agent goes on', async () => {
+    const [desk, billing] = ['Desk', 'Billing'].map(
+      (name) => new Agent({ name, instructions: name, model: 'gpt-test' }),
+    ) as [Agent, Agent]
+    const agency = new Agency({ entryPoint: desk, flows: [[desk, billing, 'handoff']] })
+    const server = await startAguiServer({ agencies: { solo: agency } })
+    const agent = clientOf(server)
+    server.provider.script([toolCall('transfer_to_Billing'), text('Billing here.'), text('Yes?')])
+
+    await run(agent, 'My bill.')
+    const { types, messages } = await run(agent, 'Hello?')
+
+    expect(types.at(-1)).toBe('RUN_FINISHED')
+    expect(messages.at(-1)).toMatchObject({ content: 'Yes?' })
+    expect(server.provider.modelRequests.at(-1)!.body['instructions']).toBe('Billing')
+    expect(server.provider.rejected).toEqual([])
+  })
+
+  test('a shared state, by patches and as a whole', async () => {
+    const count = tool({
+      name: 'count',
+      description: 'Counts.',
+      parameters: z.object({}),
+      execute: (_, { run }) => {
+        const { sharedState } = run!
+        const state = sharedState.value as { count: number }
+        sharedState.set({ ...state, count: state.count + 1 })
+        if (state.count > 0) sharedState.set({ count: 0 })
+      },
+    })
+    const server = await startAguiServer({ agencies: soloAgency({ tools: [count] }) })
+    const agent = clientOf(server)
+    agent.state = { count: 0, note: 'a note that makes the whole longer than what has changed of it' }
+    server.provider.script([toolCall('count'), text('Done.'), toolCall('count'), text('Done.')])
+
+    const first = await run(agent, 'Count.')
+    const between = agent.state
+    const second = await run(agent, 'Count.')
+
+    const kinds = [first, second].map(({ types }) => types.filter((type) => type.startsWith('STATE_')))
+    expect(kinds).toEqual([['STATE_DELTA'], ['STATE_DELTA', 'STATE_SNAPSHOT']])
+    expect(between.count).toBe(1)
+    expect(agent.state).toEqual({ count: 0 })
+  })
+
+  test('a call that waits for a person: answered by resume, or by none where the client has no such thing', async () => {
+    const made: number[] = []
+    const pay = tool({
+      name: 'pay',
+      description: 'Pays.',
+      parameters: z.object({}),
+      needsApproval: true,
+      execute: () => void made.push(1),
+    })
+    const env = {
+      BUREAU_SECRET: 'a secret of this test that is long enough',
+      BUREAU_APPROVALS_PATH: await temporaryFolder(),
+    }
+    const server = await startAguiServer({ agencies: soloAgency({ tools: [pay] }), env })
+    const agent = clientOf(server)
+    server.provider.script([toolCall('pay', {}, { callId: 'call_r' }), text('Done.')])
+
+    const first = await run(agent, 'Pay.')
+    expect(first.types.slice(-2)).toEqual(['STATE_SNAPSHOT', 'RUN_FINISHED'])
+    expect(first.messages.at(-1).toolCalls).toMatchObject([{ id: 'call_r' }])
+    const { interrupts } = first.events.at(-1).outcome
+    const resume = interrupts.map(({ id }: Json) => ({
+      interruptId: id,
+      status: 'resolved',
+      payload: { approved: true },
+    }))
+    const resumes = version !== '0.0.44'
+    const { messages } = resumes ? await run(agent, null, { resume }) : await run(agent, 'And?')
+
+    expect(made).toHaveLength(resumes ? 1 : 0)
+    expect(messages.at(-1)).toMatchObject({ content: 'Done.' })
+    expect(server.provider.rejected).toEqual([])
   })
 
   test('reasoning, which the oldest must not get', async () => {
@@ -220,6 +356,7 @@ describe.each(CLIENTS)('@ag-ui/client $version', ({ knowsAll, version, Agent: Cl
     const { events, messages } = await running
 
     expect(body.cancelled).toBe(true)
+    expect(events.at(-1)).not.toHaveProperty('result')
     if (knowsAll) expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'cancelled' } })
     else
       expect(events.at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'cancelled', message: 'The run was cancelled.' })

@@ -271,9 +271,10 @@ describe('what the agent is asked', () => {
   })
 
   test.each([
+    { name: 'a part without its source', fields: { messages: [user('u1', [{ type: 'image' }])] } },
     { name: 'neither messages nor history', fields: { messages: [] } },
     { name: 'an empty message', fields: { messages: [user('u1', '')] } },
-    { name: 'a part that cannot be used', fields: { messages: [user('u1', [{ type: 'hologram' }])] } },
+    { name: 'nothing but a part that cannot be used', fields: { messages: [user('u1', [{ type: 'hologram' }])] } },
     {
       name: 'a binary part with nothing in it',
       fields: { messages: [user('u1', [{ type: 'binary', mimeType: 'image/png' }])] },

@@ -15,6 +15,7 @@ import { streamRun } from '../stream-run.ts'
 import { UnusableInput } from './content-parts.ts'
 import { aguiEncoder, refusedRun } from './encode.ts'
 import { AguiRequest, readAguiRequest } from './read-request.ts'
+import { unusableKinds } from './wire-messages.ts'
 import { answersOf, callerOptionsOf, selectInput } from './select-input.ts'
 
 /** The AG-UI protocol at `/<agency>/<route>`. */
@@ -37,7 +38,11 @@ async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Pr
   if (asked instanceof UnusableInput) return refuse(reply, body, { code: 'invalid_input', message: asked.message })
   const { input, fileSources } = asked
   logSkippedOverrides(agency, input.clientConfig, { models, log: call.request.log as ServerContext['log'] })
-  const encode = aguiEncoder({ ...body, fileSources, reasoning: context.aguiReasoning })
+  const { log } = call.request
+  const skipped = unusableKinds(body.messages)
+  if (skipped.length > 0) log.warn({ kinds: skipped.slice(0, 20) }, 'AG-UI: parts that no model can take are left out')
+  const onPartsLost = (): void => log.warn({ agency: served.name }, PARTS_LOST)
+  const encode = aguiEncoder({ ...body, fileSources, reasoning: context.aguiReasoning, onPartsLost })
   const run = { input, answers: answersOf(body), kept: 'conversation' as const }
   try {
     return await streamRun(call, reply, served, { ...run, contentType: CONTENT_TYPE, encode })
@@ -46,6 +51,9 @@ async function stream(call: Call, reply: FastifyReply, served: ServedAgency): Pr
     return refuse(reply, body, { code: error.code, message: error.entries[0]!.msg })
   }
 }
+
+const PARTS_LOST =
+  'AG-UI: a client from before 1.0 gets the text of a tool result without its images and files; @ag-ui/client 1.0 gets them'
 
 type Refusal = Parameters<typeof refusedRun>[1]
 

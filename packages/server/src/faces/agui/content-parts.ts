@@ -7,10 +7,24 @@ export class UnusableInput extends Error {
   override readonly name = 'UnusableInput'
 }
 
+const KINDS = new Set(['text', 'image', 'document', 'audio', 'video', 'binary'])
+
 /**
- * One part of an AG-UI message as a content part of the Responses API.
+ * Whether a model can take a part. The protocol wants others left out: kinds and sources that are newer than this server, and
+ * files of another model provider.
+ */
+export function isUsable({ type, source }: AguiPart): boolean {
+  const { type: kind, provider } = (source ?? {}) as Readonly<Record<string, unknown>>
+  if (!KINDS.has(type) || (kind !== undefined && !SOURCES.has(kind))) return false
+  return kind !== 'file' || provider === undefined || provider === 'openai'
+}
+
+const SOURCES = new Set<unknown>(['url', 'data', 'file'])
+
+/**
+ * One usable part of an AG-UI message as a content part of the Responses API.
  *
- * @throws UnusableInput for kinds and sources that have no such part.
+ * @throws UnusableInput it lacks what its kind must have.
  */
 export function toInputPart(part: AguiPart): WireItem {
   switch (part.type) {
@@ -26,7 +40,7 @@ export function toInputPart(part: AguiPart): WireItem {
     case 'binary':
       return binaryPart(part)
     default:
-      throw new UnusableInput(`A content part of type "${part.type.slice(0, 50)}" cannot be used.`)
+      throw new Error(`no model can take a part of type ${part.type}`)
   }
 }
 
@@ -34,14 +48,13 @@ export function toInputPart(part: AguiPart): WireItem {
 type Source = { readonly kind: 'url' | 'data' | 'file'; readonly value: string; readonly mimeType: string | undefined }
 
 function sourceOf(part: AguiPart): Source {
-  const { type, value, mimeType, provider } = (part['source'] ?? {}) as Readonly<Record<string, unknown>>
+  const { type, value, mimeType } = (part['source'] ?? {}) as Readonly<Record<string, unknown>>
   if (typeof value !== 'string' || value === '') throw new UnusableInput(`A part of type "${part.type}" has no source.`)
   const media = typeof mimeType === 'string' ? mimeType : undefined
   if (type === 'url') return { kind: 'url', value, mimeType: media }
   if (type === 'data' && media !== undefined) return { kind: 'data', value, mimeType: media }
-  if (type === 'file' && (provider === undefined || provider === 'openai'))
-    return { kind: 'file', value, mimeType: media }
-  throw new UnusableInput(`A part of type "${part.type}" has a source that cannot be used.`)
+  if (type === 'file') return { kind: 'file', value, mimeType: media }
+  throw new UnusableInput(`A part of type "${part.type}" has data without a mimeType.`)
 }
 
 function imagePart({ kind, value, mimeType }: Source): WireItem {
@@ -92,15 +105,18 @@ export function toAguiContent(output: unknown): string | ContentPart[] {
   return parts as ContentPart[]
 }
 
-/** A tool's output as text, for clients that know no parts in results: an image or a file is named by what it is. */
-export function toAguiText(output: unknown): string {
+/**
+ * A tool's output as text, for clients that know no parts in results: the texts of its parts. The protocol allows nothing in
+ * place of images and files.
+ *
+ * @param onLoss - Called when there were others.
+ */
+export function toAguiText(output: unknown, onLoss: () => void): string {
   const content = toAguiContent(output)
-  return typeof content === 'string' ? content : content.map(textOf).join('\n')
-}
-
-function textOf(part: ContentPart): string {
-  if (part.type === 'text') return part.text
-  return part.source.type === 'url' ? `[${part.type}: ${part.source.value}]` : `[${part.type}]`
+  if (typeof content === 'string') return content
+  const texts = content.flatMap((part) => (part.type === 'text' ? part.text : []))
+  if (texts.length < content.length) onLoss()
+  return texts.join('')
 }
 
 function toAguiPart(part: WireItem | null): ContentPart | undefined {

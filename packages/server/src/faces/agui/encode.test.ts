@@ -131,12 +131,20 @@ test('without usage tracking no usage is told', async () => {
   expect((await encoded([started, ended('completed')])).at(-1)).not.toHaveProperty('usage')
 })
 
-test('events of the agency itself pass as RAW with who sent them', async () => {
-  const custom: RunEvent = { type: 'custom', source: SOLO, data: { type: 'progress', percent: 40 } }
-  expect((await encoded([started, custom]))[1]).toEqual({
-    type: 'RAW',
-    event: { type: 'progress', percent: 40, ...SOLO },
-  })
+test('events of the agency itself are CUSTOM under their type, and RAW with who sent them', async () => {
+  const custom = (data: Json): RunEvent => ({ type: 'custom', source: SOLO, data })
+  const progress = { type: 'progress', percent: 40 }
+  const predicted = { type: 'PredictState', value: [{ state_key: 'text', tool: 'write', tool_argument: 'text' }] }
+  const events = [started, custom(progress), custom(predicted), custom({ type: 'big', size: 1n }), ended('completed')]
+
+  const { seen } = await seenByClient(events)
+
+  expect(seen.slice(1, -1)).toEqual([
+    { type: 'CUSTOM', name: 'progress', value: progress },
+    { type: 'RAW', event: { ...progress, ...SOLO } },
+    { type: 'CUSTOM', name: 'PredictState', value: predicted.value },
+    { type: 'RAW', event: { ...predicted, ...SOLO } },
+  ])
 })
 
 test('a snapshot while another message is being written keeps that message', async () => {

@@ -51,7 +51,7 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
     case 'item.created':
       return items.onItemCreated(event) ?? rawFrame(event)
     case 'custom':
-      return items.onCustom(event.source, event.data) + rawFrame(event)
+      return items.onCustom(event.source, event.data) + ownFrame(event) + rawFrame(event)
     case 'oauth.redirect': {
       const { state, server, auth_url } = event
       return namedFrame('oauth_redirect', { state, server, auth_url })
@@ -81,6 +81,13 @@ const NO_FRAME = {
 function rawFrame(event: RunEvent): string {
   const text = eventEnvelope(event)
   return text === undefined ? '' : `data: {"type":"RAW","event":${text}}\n\n`
+}
+
+/** An event of the agency's own under its type, with its value, or with all of it. What is not JSON is left out. */
+function ownFrame(event: RunEvent & { readonly type: 'custom' }): string {
+  const { type: name, value = event.data } = event.data
+  if (typeof name !== 'string' || name === 'error' || eventEnvelope(event) === undefined) return ''
+  return frame({ type: EventType.CUSTOM, name, value })
 }
 
 /**

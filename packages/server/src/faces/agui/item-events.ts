@@ -46,9 +46,11 @@ export class ItemEvents {
 
   constructor(run: AguiRun) {
     const ids = new UniqueIds(run.messages.flatMap((message) => [message.id, ...callIdsOf(message)]))
+    const { onPartsLost = () => {} } = run
+    const contentOf = knowsAll(run) ? toAguiContent : (output: unknown) => toAguiText(output, onPartsLost)
     this.#transcript = new Transcript(() => withFileSources(run.messages, run.fileSources?.()))
     this.#texts = new TextEvents(this.#transcript, ids)
-    this.#calls = new CallEvents(this.#transcript, ids, knowsAll(run) ? toAguiContent : toAguiText)
+    this.#calls = new CallEvents(this.#transcript, ids, contentOf)
     this.#calls.remember(run.messages)
     this.#reasoning = run.reasoning === false ? undefined : new ReasoningEvents(this.#transcript, ids)
     this.#subagents = new Subagents(ids, { announces: knowsAll(run) })

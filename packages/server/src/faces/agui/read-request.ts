@@ -122,6 +122,8 @@ export type AguiRun = Pick<
 > & {
   /** False: reasoning is left out. Default true. */
   readonly reasoning?: boolean
+  /** Called when a result of a tool has parts that the client is too old for, and gets its texts alone. */
+  readonly onPartsLost?: () => void
   /** The system item that says where this turn's files came from, once the run has read them. */
   readonly fileSources?: () => WireItem | undefined
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { AguiMessage, AguiPart } from './read-request.ts'
 import { toAguiContent, toInputPart, UnusableInput } from './content-parts.ts'
-import { toWireItems } from './wire-messages.ts'
+import { toWireItems, unusableKinds } from './wire-messages.ts'
 
 const call = (name: string, args: string, id = 'call_1'): AguiMessage => ({
   id: `message_of_${id}`,
@@ -125,14 +125,28 @@ describe('content parts', () => {
   })
 
   test.each<AguiPart>([
-    { type: 'hologram' },
     { type: 'text' },
     { type: 'image' },
     { type: 'image', source: { type: 'data', value: 'QUJD' } },
-    { type: 'image', source: { type: 'file', value: 'gemini-1', provider: 'google' } },
     { type: 'binary', mimeType: 'image/png' },
   ])('refuses %j', (part) => {
     expect(() => toInputPart(part)).toThrow(UnusableInput)
+  })
+
+  test.each<AguiPart>([
+    { type: 'hologram' },
+    { type: 'image', source: { type: 'ipfs', value: 'Qm1' } },
+    { type: 'image', source: { type: 'file', value: 'gemini-1', provider: 'google' } },
+  ])('%j is left out, and what else was said is not', (part) => {
+    const said = [{ type: 'text', text: 'Look.' }, part]
+    const user = { id: 'u1', role: 'user' as const, content: said }
+    const result = { id: 't1', role: 'tool' as const, toolCallId: 'c1', content: [part] }
+
+    expect(toWireItems([user, { ...user, content: [part] }, result])).toEqual([
+      { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Look.' }] },
+      { type: 'function_call_output', call_id: 'c1', output: '' },
+    ])
+    expect(unusableKinds([user])).toEqual([part.type])
   })
 
   test.each([

@@ -1,6 +1,6 @@
 import type { WireItem } from '@bureau/protocol'
-import type { AguiMessage } from './read-request.ts'
-import { toInputPart } from './content-parts.ts'
+import type { AguiMessage, AguiPart } from './read-request.ts'
+import { isUsable, toInputPart } from './content-parts.ts'
 import { hostedItem, isHostedTool } from './hosted-calls.ts'
 
 type Content = Extract<AguiMessage, { role: 'user' }>['content']
@@ -11,9 +11,9 @@ type ToolMessage = Extract<AguiMessage, { role: 'tool' }>
  * AG-UI messages as Responses API items, without ids: the provider takes an item with an id for the one it stored, with
  * everything that belonged to it.
  *
- * What only a client shows (activities, reasoning) and what agents said to each other is left out.
+ * What only a client shows (activities, reasoning), what agents said to each other and parts that no model can take are left out.
  *
- * @throws UnusableInput a content part has no counterpart.
+ * @throws UnusableInput a content part lacks what its kind must have.
  */
 export function toWireItems(messages: readonly AguiMessage[]): WireItem[] {
   const hosted = new Set(messages.flatMap((message) => hostedCallIds(message)))
@@ -37,11 +37,21 @@ export function toWireItems(messages: readonly AguiMessage[]): WireItem[] {
 }
 
 function hasContent(content: Content): boolean {
-  return content.length > 0
+  return typeof content === 'string' ? content !== '' : content.some(isUsable)
 }
 
 function inputMessage(role: 'user' | 'system', content: Content): WireItem {
-  return { type: 'message', role, content: typeof content === 'string' ? content : content.map(toInputPart) }
+  return { type: 'message', role, content: typeof content === 'string' ? content : inputParts(content) }
+}
+
+function inputParts(content: readonly AguiPart[]): WireItem[] {
+  return content.filter(isUsable).map(toInputPart)
+}
+
+/** The kinds of parts that no model can take. */
+export function unusableKinds(messages: readonly AguiMessage[]): string[] {
+  const parts = messages.flatMap(({ content }) => (Array.isArray(content) ? (content as AguiPart[]) : []))
+  return parts.filter((part) => !isUsable(part)).map(({ type }) => type.slice(0, 50))
 }
 
 function hostedCallIds(message: AguiMessage): string[] {
@@ -59,6 +69,6 @@ function assistantItems(message: AssistantMessage): WireItem[] {
 }
 
 function outputItem({ toolCallId, content, error }: ToolMessage): WireItem {
-  const output = typeof content === 'string' ? content : content.map(toInputPart)
-  return { type: 'function_call_output', call_id: toolCallId, output: output.length === 0 && error ? error : output }
+  const output = typeof content === 'string' ? content : inputParts(content)
+  return { type: 'function_call_output', call_id: toolCallId, output: output.length > 0 ? output : (error ?? '') }
 }

@@ -1,0 +1,75 @@
+import { useState } from 'react'
+import type { ChatSession } from '../chats/chat-session.ts'
+import { useSession } from '../chats/sessions.ts'
+import { DecideContext } from '../parts/approval-card.tsx'
+import type { Decide } from '../server/approvals.ts'
+import { Failure } from '../ui/page.tsx'
+import { Composer } from './composer.tsx'
+import { OptionsDialog } from './options-dialog.tsx'
+import { PaneHeader } from './pane-header.tsx'
+import { type PartnerAgent, usePartner } from './partner.ts'
+import type { Side } from './place.ts'
+import { Transcript } from './transcript.tsx'
+import { Suggestions } from './turn-view.tsx'
+
+type Props = {
+  readonly session: ChatSession
+  readonly side: Side
+  readonly change: (side: Side) => void
+  /** It has a composer of its own. */
+  readonly writable?: boolean
+}
+
+/** One chat: whom it is with, what was said, and where the next message is written. */
+export function Pane({ session, side, change, writable = false }: Props) {
+  const view = useSession(session)
+  const { agents, entry, error, retry } = usePartner(side)
+  const [options, setOptions] = useState(false)
+  const addressed = agents.find(({ id }) => id === (view.chat.agent ?? entry))
+  const replies = view.chat.turns.at(-1)?.status === 'completed' ? (addressed?.quickReplies ?? []) : []
+  const decide: Decide = (callId, decision) => session.decide(callId, decision)
+  const say = (text: string): void => session.send({ text, files: [] })
+  const showOptions = (): void => setOptions(true)
+  return (
+    <section aria-label={`Chat with ${side.agency}`} className="flex min-h-0 min-w-0 flex-1 flex-col">
+      <PaneHeader {...{ session, view, side, change, agents, entry, showOptions }} isSingle={writable} />
+      {error != null && (
+        <div className="p-4">
+          <Failure error={error} retry={retry} />
+        </div>
+      )}
+      <DecideContext value={view.busy ? undefined : decide}>
+        <Transcript
+          session={session}
+          view={view}
+          opening={addressed && <Opening agent={addressed} say={say} />}
+          closing={<Suggestions texts={replies} pick={say} />}
+        />
+      </DecideContext>
+      {writable && (
+        <div className="px-3 pt-1 pb-3">
+          <Composer
+            busy={view.busy}
+            send={(draft) => session.send(draft)}
+            stop={(mode) => session.cancel(mode)}
+            showOptions={showOptions}
+            picturesOnly={view.chat.platform !== undefined}
+            draft={view.chat.draft}
+          />
+        </div>
+      )}
+      {options && <OptionsDialog session={session} model={addressed?.model ?? ''} onClose={() => setOptions(false)} />}
+    </section>
+  )
+}
+
+/** What is there before the first message. */
+function Opening({ agent, say }: { readonly agent: PartnerAgent; readonly say: (text: string) => void }) {
+  return (
+    <div className="flex flex-col gap-3 pt-8">
+      <h2 className="text-xl font-semibold">{agent.label}</h2>
+      {agent.description && <p className="text-soft">{agent.description}</p>}
+      <Suggestions texts={agent.conversationStarters ?? []} pick={say} />
+    </div>
+  )
+}

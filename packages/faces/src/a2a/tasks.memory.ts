@@ -1,0 +1,218 @@
+import { randomUUID } from 'node:crypto'
+import { type ApprovalRequest, ServiceError } from '@bureau/protocol'
+import type { Logger } from '@bureau/runtime'
+import { endOf, type FaceDecision, type FaceHost, type FaceRun } from '../face-host.ts'
+import type { OpenThread, Threads } from '../threads.ts'
+import { invalidParam } from './a2a-error.ts'
+import { isSettled, type ListTasks, type Message } from './protocol.ts'
+import { toInput } from './read-message.ts'
+import { TaskProgress } from './task-progress.ts'
+import { type Asked, isOver, isWaiting, type Task, type TaskPage, type TaskStore } from './tasks.ts'
+
+const MIB = 1_048_576
+
+type KeptTask = { -readonly [member in keyof Task]: Task[member] } & {
+  /** Who may ask for it. */
+  readonly owner: string
+  /** The calls that wait, with the tokens that their decisions need. */
+  approvals: readonly ApprovalRequest[]
+  /** Resolves when the state has changed next. */
+  changed: PromiseWithResolvers<void>
+}
+
+type TasksOptions = {
+  readonly host: FaceHost
+  readonly threads: Threads
+  readonly log: Logger
+  /** Default 10,000. */
+  readonly maxTasks?: number
+  /** Of all their messages and answers, about. Default 67,108,864 (64 MiB). */
+  readonly maxBytes?: number
+}
+
+/**
+ * The tasks of this process. When there are too many, those that ended first are forgotten first, and those that wait with
+ * them. Tasks that are being worked on never are: the server's limit of runs holds for them.
+ */
+export class MemoryTasks implements TaskStore {
+  readonly #options: Required<TasksOptions>
+  readonly #tasks = new Map<string, KeptTask>()
+  /** In the order in which they ended or began to wait, with what they take. */
+  readonly #resting = new Map<string, number>()
+  #bytes = 0
+
+  constructor(options: TasksOptions) {
+    this.#options = { maxTasks: 10_000, maxBytes: 64 * MIB, ...options }
+  }
+
+  async begin(asked: Asked, message: Message): Promise<Task> {
+    const owner = await this.#ownerOf(asked)
+    const input = toInput(message)
+    const thread = this.#openThread(owner, message.contextId)
+    const run = await this.#start(asked, thread, { input, decisions: [] })
+    const id = randomUUID()
+    const contextId = thread.id
+    const progress = new TaskProgress({ taskId: id, contextId }, asked.served)
+    const added = {
+      id,
+      contextId,
+      owner,
+      run,
+      progress,
+      message,
+      seq: 0,
+      approvals: [],
+      changed: Promise.withResolvers<void>(),
+    }
+    this.#tasks.set(id, added)
+    void this.#watch(added, thread)
+    return added
+  }
+
+  async decide(asked: Asked, { id, contextId }: Task, decisions: readonly FaceDecision[]): Promise<Task> {
+    const task = this.#tasks.get(id)!
+    const thread = this.#openThread(task.owner, contextId)
+    const sealed = decisions.map((decision) => {
+      const token = task.approvals.find(({ call_id: callId }) => callId === decision.callId)?.token
+      return { ...decision, ...(token !== undefined && { token }) }
+    })
+    task.run = await this.#start(asked, thread, { input: [], decisions: sealed })
+    task.seq = 0
+    task.progress.goOn()
+    this.#wake(id)
+    void this.#watch(task, thread)
+    return task
+  }
+
+  async find(asked: Asked, id: string): Promise<Task | undefined> {
+    const task = this.#tasks.get(id)
+    return task?.owner === (await this.#ownerOf(asked)) ? task : undefined
+  }
+
+  async settled({ id }: Task, signal: AbortSignal): Promise<Task> {
+    const task = this.#tasks.get(id)!
+    const left = aborted(signal)
+    while (!isSettled(task.progress.status.state) && !signal.aborted) await Promise.race([task.changed.promise, left])
+    return task
+  }
+
+  async cancel({ request, served }: Asked, { id }: Task): Promise<Task> {
+    const task = this.#tasks.get(id)!
+    const isWorking = await this.#options.host.cancel(request, { served, runId: task.run.runId })
+    // Nobody works on a task that waits.
+    if (!isWorking && isWaiting(task)) task.progress.cancel()
+    while (!isOver(task)) await task.changed.promise
+    return task
+  }
+
+  async list(asked: Asked, query: ListTasks): Promise<TaskPage> {
+    const { contextId, status, statusTimestampAfter, pageSize, pageToken } = query
+    const owner = await this.#ownerOf(asked)
+    const size = pageSize ?? 50
+    const after = statusTimestampAfter ? new Date(statusTimestampAfter).toISOString() : ''
+    const all = [...this.#tasks.values()]
+      .filter((task) => task.owner === owner)
+      .filter((task) => contextId === undefined || task.contextId === contextId)
+      .filter(({ progress }) => status === undefined || progress.status.state === status)
+      .filter(({ progress }) => progress.status.timestamp >= after)
+      .map((task) => ({ task, key: `${task.progress.status.timestamp} ${task.id}` }))
+      .toSorted((a, b) => (a.key < b.key ? 1 : -1))
+    const start = pageToken ? readToken(pageToken) : undefined
+    const rest = start === undefined ? all : all.filter(({ key }) => key < start)
+    const page = rest.slice(0, size)
+    return {
+      tasks: page.map(({ task }) => task),
+      nextPageToken: rest.length > size ? Buffer.from(page.at(-1)!.key).toString('base64url') : '',
+      totalSize: all.length,
+    }
+  }
+
+  async #start(
+    { request, served }: Asked,
+    thread: OpenThread,
+    { input, decisions }: { readonly input: ReturnType<typeof toInput>; readonly decisions: readonly FaceDecision[] },
+  ): Promise<FaceRun> {
+    try {
+      const asked = { served, input: { message: input, history: thread.history }, kept: true, decisions }
+      return await this.#options.host.begin(request, asked)
+    } catch (error) {
+      thread.close()
+      throw error
+    }
+  }
+
+  #openThread(owner: string, contextId: string | undefined): OpenThread {
+    try {
+      return this.#options.threads.open(owner, contextId)
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'thread_not_found') throw error
+      throw invalidParam(
+        'message.contextId',
+        'there is no such context, or it was forgotten; leave it out to begin one',
+      )
+    }
+  }
+
+  /** Reads the run of a task to its end, for those who ask where it is. */
+  async #watch(task: KeptTask, thread: OpenThread): Promise<void> {
+    const { run, progress } = task
+    const { log } = this.#options
+    try {
+      const ended = await endOf(run, NEVER, (event, seq) => {
+        const before = progress.status
+        progress.apply(event)
+        task.seq = seq
+        if (progress.status === before) return
+        if (event.type === 'run.ended') {
+          task.approvals = event.approvals ?? []
+          if (event.status === 'completed' || event.status === 'waiting') thread.add(event.new_messages)
+        }
+        task.changed.resolve()
+        task.changed = Promise.withResolvers()
+      })
+      log.debug({ taskId: task.id, runId: run.runId, status: ended.status }, 'task ended')
+    } catch (error) {
+      log.error({ err: error, taskId: task.id }, 'the run of a task cannot be read')
+    }
+    thread.close()
+    this.#rest(task)
+  }
+
+  /** Nobody works on the task any more: it is kept while there is room. */
+  #rest({ id, message, progress }: Task): void {
+    const { maxTasks, maxBytes } = this.#options
+    const bytes = JSON.stringify([message, progress.artifact]).length
+    this.#resting.set(id, bytes)
+    this.#bytes += bytes
+    for (const oldest of this.#resting.keys()) {
+      if (this.#tasks.size <= maxTasks && this.#bytes <= maxBytes) return
+      this.#tasks.delete(oldest)
+      this.#wake(oldest)
+    }
+  }
+
+  #wake(id: string): void {
+    this.#bytes -= this.#resting.get(id) ?? 0
+    this.#resting.delete(id)
+  }
+
+  async #ownerOf({ served, request }: Asked): Promise<string> {
+    return JSON.stringify([served.name, await this.#options.host.callerOf(request, served)])
+  }
+}
+
+const NEVER = new AbortController().signal
+
+function aborted(signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  if (signal.aborted) resolve()
+  else signal.addEventListener('abort', () => resolve(), { once: true })
+  return promise
+}
+
+/** Where a page ends: the time and the id of its last task. */
+function readToken(token: string): string {
+  const key = Buffer.from(token, 'base64url').toString()
+  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [\da-f-]{36}$/.test(key)) return key
+  throw invalidParam('pageToken', 'is not one of this list')
+}

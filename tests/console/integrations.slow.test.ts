@@ -1,0 +1,173 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { Agency, Agent, tool } from '@bureau/framework'
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import type { TestClient } from '../platform/support/test-client.ts'
+import { type Served, startPlatform } from '../platform/support/test-platform.ts'
+import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import { canBrowse, consoleBrowser } from './support/console-page.ts'
+
+const refund = tool({
+  name: 'refund',
+  description: 'Pays money back.',
+  parameters: z.object({ euros: z.number() }),
+  needsApproval: true,
+  execute: ({ euros }) => `${euros} euros are paid back.`,
+})
+
+function shopAgency(): Agency {
+  const make = (name: string): Agent => new Agent({ name, instructions: 'Help.', model: 'gpt-test', tools: [refund] })
+  return new Agency({ name: 'Shop', entryPoint: [make('CEO'), make('Clerk')] })
+}
+
+async function start(): Promise<{ platform: Served; client: TestClient; signedIn: Record<string, string> }> {
+  const platform = await startPlatform('pglite', { agencies: { shop: shopAgency() } })
+  closeAfterTest(() => platform.provider.close())
+  closeAfterTest(() => platform.close())
+  const client = await platform.client()
+  return { platform, client, signedIn: { platform: client.token } }
+}
+
+async function say(page: Page, words: string): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill(words)
+  await page.keyboard.press('Enter')
+}
+
+const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
+
+describe.skipIf(!canBrowse)('the playground with an integration of the platform', () => {
+  const open = consoleBrowser()
+
+  test('is opened at the integration, streams, and keeps the chat at the platform in the name of the consumer', async () => {
+    const { platform, client, signedIn } = await start()
+    platform.provider.script([text('Hello Ada.'), text('You said hello.')])
+    const { page, barriers, complaints } = await open(platform.url, { signedIn, at: '/platform/integrations' })
+
+    await page.getByRole('link', { name: 'Try it' }).click()
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await page.getByLabel('Consumer').fill('ada')
+    await page.getByLabel('Consumer').press('Enter')
+    await expect.poll(() => page.url()).toContain('consumer=ada')
+    await page.getByLabel('Agent', { exact: true }).selectOption('Clerk')
+    await say(page, 'Hello')
+    await answered(page, 'Hello Ada.')
+    await say(page, 'What did I say?')
+    await answered(page, 'You said hello.')
+    expect(await barriers()).toEqual([])
+    await page.getByRole('link', { name: 'Run', exact: true }).last().click()
+    await page.getByRole('heading', { name: 'Run of Clerk' }).waitFor()
+
+    const { data } = (await client.get('/v1/chats')).body
+    expect(data).toMatchObject([{ createdByConsumerId: 'ada', lastRunStatus: 'completed', messageCount: 4 }])
+    expect(JSON.stringify(platform.provider.modelRequests.at(-1)!.body)).toContain('Hello Ada.')
+    expect(complaints).toEqual([])
+  })
+
+  test('comes back to its run after a reload, and stops it', async () => {
+    const { platform, client, signedIn } = await start()
+    const gate = platform.provider.gate()
+    platform.provider.script([textDeltas(['So far', hold(gate), ' and on'])])
+    const { page } = await open(platform.url, { signedIn, at: '/play' })
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'Begin')
+    await answered(page, 'So far')
+    await page.reload()
+    await answered(page, 'So far')
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
+    await page.getByText('cancelled', { exact: true }).waitFor()
+
+    expect((await client.get('/v1/runs?status=cancelled')).body.data).toHaveLength(1)
+  })
+
+  test('asks for approvals in the chat, also after a reload', async () => {
+    const { platform, signedIn } = await start()
+    platform.provider.script([toolCall('refund', { euros: 50 }), text('All is settled.')])
+    const { page } = await open(platform.url, { signedIn, at: '/play' })
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'My money')
+    await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
+    await page.reload()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await answered(page, 'All is settled.')
+
+    expect(platform.provider.modelRequests.at(-1)!.toolOutputs.map(({ output }) => output)).toEqual([
+      '50 euros are paid back.',
+    ])
+  })
+
+  test('says why a completion was refused', async () => {
+    const { platform, client, signedIn } = await start()
+    await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { membersRequired: true })
+    const { page } = await open(platform.url, { signedIn, at: '/play' })
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'Hello')
+
+    expect(await page.getByRole('alert').innerText()).toContain('consumerId')
+  })
+
+  test('a run is reproduced in one click: same message, agent and consumer', async () => {
+    const { platform, client, signedIn } = await start()
+    platform.provider.script([text('First.'), text('Second.')])
+    const { stream } = await client.completeWhole({ message: 'Where is order 7?', agent: 'Clerk', consumerId: 'ada' })
+    const { page } = await open(platform.url, { signedIn, at: `/platform/runs/${stream.runId}` })
+
+    await page.getByRole('button', { name: 'Open in playground' }).click()
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('Where is order 7?')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await answered(page, 'Second.')
+
+    const { data } = (await client.get('/v1/runs')).body
+    expect(data).toMatchObject([
+      { agent: 'Clerk', consumerId: 'ada' },
+      { agent: 'Clerk', consumerId: 'ada' },
+    ])
+  })
+
+  test('hands the request out as curl, which works as it is', async () => {
+    const { platform, signedIn } = await start()
+    platform.provider.script([text('One.'), text('Two, to curl.')])
+    const { page } = await open(platform.url, {
+      signedIn,
+      at: '/play',
+      permissions: ['clipboard-read', 'clipboard-write'],
+    })
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'Hello')
+    await answered(page, 'One.')
+    await page.getByRole('button', { name: 'More about this message' }).click()
+    await page.getByRole('menuitem', { name: 'Copy as curl' }).click()
+    const curl = await page.evaluate<string>('navigator.clipboard.readText()')
+
+    const env = { ...process.env, BUREAU_API_KEY: signedIn['platform'] }
+    const { stdout } = await promisify(execFile)('sh', ['-c', curl], { env })
+
+    expect(stdout).toContain('Two, to curl.')
+    expect(curl).not.toContain(signedIn['platform'])
+  })
+
+  test('works on a phone, in the dark, without barriers', async () => {
+    const { platform, signedIn } = await start()
+    platform.provider.script([text('Small.')])
+    const { page, barriers, complaints } = await open(platform.url, {
+      signedIn,
+      at: '/play',
+      viewport: { width: 360, height: 720 },
+      colorScheme: 'dark',
+    })
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'Hello')
+    await answered(page, 'Small.')
+
+    expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360)
+    expect(await barriers()).toEqual([])
+    expect(complaints).toEqual([])
+  })
+})

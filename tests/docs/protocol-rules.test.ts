@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { ROOT } from './page.ts'
+
+const FOLDER = 'packages/server/src/faces/agui'
+
+/** Rows of three cells: the rule, the file of the test, and its title. */
+function rowsOf(page: string): { readonly file: string; readonly title: string }[] {
+  const lines = readFileSync(path.join(ROOT, page), 'utf8').split('\n')
+  return lines.flatMap((line) => {
+    const [, file, title] = /^\| .* \| `([^`]+\.test\.ts)` \| (.+) \|$/.exec(line) ?? []
+    return file !== undefined && title !== undefined ? [{ file, title }] : []
+  })
+}
+
+const rows = rowsOf('docs/protocol-rules/ag-ui.md')
+
+test('the page of rules has rows', () => {
+  expect(rows.length).toBeGreaterThan(30)
+})
+
+test.each(rows)('$file has the test: $title', ({ file, title }) => {
+  const source = readFileSync(path.join(ROOT, FOLDER, file), 'utf8')
+  const calls = source.matchAll(/\(\s*(['"`])((?:(?!\1).)*)\1,/g)
+  expect([...calls].map(([, , found]) => found)).toContain(title)
+})
