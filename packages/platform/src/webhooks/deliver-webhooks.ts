@@ -11,7 +11,7 @@ type Sender = Pick<Platform, 'store' | 'attachmentAccess' | 'log'>
  */
 export async function deliverWebhooks(sender: Sender): Promise<number | null> {
   const { db } = sender.store
-  while ((await db.run(fanOutAnnouncements, undefined)) > 0) {
+  while (await db.run(fanOutAnnouncements, undefined)) {
     // There may be more.
   }
   for (;;) {

@@ -19,10 +19,10 @@ const TAKE = 20
 /** An endpoint that has failed for this long is switched off, a delivery given up. */
 const PATIENCE = sql`interval '3 days'`
 
-/** Makes deliveries of announcements, for the endpoints that want them. @returns How many announcements. */
+/** Makes deliveries of announcements, for the endpoints that want them. @returns Whether there may be more. */
 export const fanOutAnnouncements = systemOperation(
   { source: import.meta.url, name: 'fanOutAnnouncements', lane: 'maintenance' },
-  async (tx): Promise<number> => {
+  async (tx): Promise<boolean> => {
     const { rows } = await tx.execute<{ n: number }>(sql`
       WITH due AS (SELECT * FROM outbox WHERE done_at IS NULL ORDER BY id LIMIT ${FAN_OUT} FOR UPDATE SKIP LOCKED),
       fanned AS (INSERT INTO webhook_deliveries (endpoint_id, event_id, owner_id, topic, payload, announced_at)
@@ -31,7 +31,7 @@ export const fanOutAnnouncements = systemOperation(
         ON CONFLICT DO NOTHING),
       done AS (UPDATE outbox SET done_at = now() WHERE id IN (SELECT id FROM due) RETURNING 1)
       SELECT count(*)::int AS n FROM done`)
-    return rows[0]?.n ?? 0
+    return rows[0]?.n === FAN_OUT
   },
 )
 
