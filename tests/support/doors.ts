@@ -8,7 +8,7 @@ import { type FakeProvider, text, toolCall, type Turn } from './fake-provider.ts
 type Json = any
 
 /** A server, as a caller knows it. */
-type Place = {
+export type Place = {
   readonly url: string
   readonly provider: FakeProvider
   readonly headers?: Readonly<Record<string, string>>

@@ -1,4 +1,4 @@
-import { cancelAndWait } from './cancel-and-wait.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { EndedRuns, type EndedRunsOptions } from './ended-runs.ts'
 import { type CancelOutcome, type CancelRequest, isOwner, type LiveRun, type OwnedRun } from './run-registry.ts'
 
@@ -65,4 +65,18 @@ export class ProcessRuns {
     this.#stopped.clear()
     this.#ended.clear()
   }
+}
+
+/** Cancels a run of this process and waits for its end. */
+async function cancelAndWait(
+  run: LiveRun,
+  { mode, timeoutMs }: Pick<CancelRequest, 'mode' | 'timeoutMs'>,
+): Promise<CancelOutcome> {
+  run.control.cancel(mode)
+  const waiting = new AbortController()
+  const timeout = sleep(timeoutMs, null, { signal: waiting.signal, ref: false })
+  timeout.catch(() => {}) // Stopped below, once the run has ended.
+  const ended = await Promise.race([run.ended, timeout])
+  waiting.abort()
+  return ended || !run.soFar ? { ended } : { ended, soFar: run.soFar() }
 }
