@@ -1,13 +1,15 @@
 /**
  * Three processes of the platform behind a round-robin proxy, and pages that talk to them without a pause: how soon the runs of
  * a process that is killed go on elsewhere, and what the pages see of kills and of a rolling restart.
- * Run: npm run bench:replicas, or with -- --kills 20 --clients 60 --seed 1. PostgreSQL: TEST_DATABASE_URL; Redis: TEST_REDIS_URL.
+ * Run: npm run bench:replicas, or with -- --kills 20 --clients 60 --seed 1. PostgreSQL and Redis are started for it, so that nobody
+ * else uses them.
  * Exits with 1 when a page saw a failure, or a promise about runs was broken.
  */
 import { loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { Fleet } from '../../tests/faults/fleet.ts'
 import { closeInstallations } from '../../tests/faults/installation.ts'
+import { startPostgres, startRedis } from '../../tests/faults/own-servers.ts'
 
 const { values } = parseArgs({
   options: {
@@ -20,8 +22,14 @@ const [kills, clients, seed] = [values.kills, values.clients, values.seed].map(N
 if (![kills, clients, seed].every((value) => Number.isInteger(value) && value > 0))
   throw new Error('--kills, --clients and --seed are whole numbers above 0')
 
+const [postgres, redis] = [await startPostgres(), await startRedis()]
+const removeServers = (): Promise<unknown> => Promise.all([postgres.remove(), redis.remove()])
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void closeInstallations().finally(() => process.exit(1)))
+  process.once(signal, () => {
+    void closeInstallations()
+      .then(removeServers)
+      .finally(() => process.exit(1))
+  })
 }
 
 function quantiles(milliseconds: readonly number[]): string {
@@ -31,7 +39,7 @@ function quantiles(milliseconds: readonly number[]): string {
   return `${at(0.5)} | ${at(0.99)} | ${at(1)} | ${sorted.length}`
 }
 
-const fleet = await Fleet.open({ clients, seed })
+const fleet = await Fleet.open({ clients, seed }, { postgresUrl: postgres.url, redisUrl: redis.url })
 try {
   await fleet.load.start()
   const takenUpMs: number[] = []
@@ -58,4 +66,5 @@ ${fleet.load.finished} answers, ${fleet.load.failures.length} failures that a pa
   if (problems.length > 0) process.exitCode = 1
 } finally {
   await fleet.close()
+  await removeServers()
 }
