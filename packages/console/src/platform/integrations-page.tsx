@@ -30,7 +30,7 @@ export function IntegrationsPage() {
         </Button>
       }
     >
-      {agencies.error && <Failure error={agencies.error} />}
+      {agencies.error && <Failure error={agencies.error} retry={() => void agencies.refetch()} />}
       <PagedTable
         label="Integrations"
         path="v1/integrations"
