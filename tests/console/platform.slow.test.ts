@@ -188,6 +188,9 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     await page.getByRole('button', { name: 'More about Shop for partners' }).click()
     await page.getByRole('menuitem', { name: 'Settings' }).click()
     await page.getByLabel('Members alone may send messages').check()
+    await page.getByLabel('Tokens of a chat').fill('20000')
+    await page.getByLabel('Tools about whose calls').fill('refund\nsend_letter\n')
+    await page.getByLabel('Origins of pages').fill('https://app.example.com')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('members only').waitFor()
     await page.getByRole('button', { name: 'More about Shop for partners' }).click()
@@ -196,7 +199,14 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
 
     const { data } = (await client.get('/v1/integrations')).body
     const made = data.find(({ name }: { name: string }) => name === 'Shop for partners')
-    expect(made).toMatchObject({ membersRequired: true, status: 'disabled', agencyId: 'shop' })
+    expect(made).toMatchObject({
+      membersRequired: true,
+      historyTokens: 20_000,
+      consumerApprovals: ['refund', 'send_letter'],
+      allowedOrigins: ['https://app.example.com'],
+      status: 'disabled',
+      agencyId: 'shop',
+    })
   })
 
   test('a file is uploaded, downloaded and deleted', async () => {

@@ -159,6 +159,7 @@ describe.each(ENGINES)('management on %s', (engine) => {
         {
           agencyId: 'shop',
           name: 'Shop',
+          version: expect.stringMatching(/^[\da-f]{16}$/),
           agents: [
             { name: 'CEO', entryPoint: true },
             { name: 'Clerk', entryPoint: true },

@@ -72,7 +72,7 @@ test('each gets the callbacks of its own sign-ins, and the self-hosted server th
   const unknown = await fetch(`${url}/auth/callback?state=nobody&code=c`)
   expect([unknown.status, await unknown.json()]).toEqual([
     400,
-    { detail: expect.any(String), error: expect.any(String) },
+    { code: 'oauth_callback_rejected', detail: expect.any(String), error: expect.any(String) },
   ])
   expect((await fetch(`${url}/auth/callback?code=c`)).status).toBe(422)
   expect((await fetch(`${url}/auth/status/nobody`, { headers: asUser('ada') })).status).toBe(404)

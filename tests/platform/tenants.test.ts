@@ -10,6 +10,30 @@ const cases = ROUTES.flatMap((route) =>
   namesIn(route).map((name) => [`${route.method} ${route.url}`, name, route] as const),
 )
 
+/** What the protocols of others call a tenant's things in their paths: an operation under one of these is not in `ROUTES`. */
+const PROTOCOLS = /^\w+ \/(?:openai|a2a|mcp|\.well-known)(?:\/|$)/
+const IN_PROTOCOLS: Readonly<Record<string, (ids: Ids) => string>> = {
+  agency: ({ integrationId }) => integrationId,
+  model: ({ integrationId }) => integrationId,
+  id: ({ runId }) => `resp_${runId}`,
+  task: ({ runId }) => runId,
+  config: () => 'config_1',
+}
+/** A valid body of each that takes one. */
+const PROTOCOL_BODIES: Readonly<Record<string, (ids: Ids) => unknown>> = {
+  'POST /openai/v1/responses': ({ integrationId, runId }) => ({
+    model: integrationId,
+    input: 'Hi',
+    previous_response_id: `resp_${runId}`,
+  }),
+  'POST /openai/v1/chat/completions': ({ integrationId }) => ({
+    model: integrationId,
+    messages: [{ role: 'user', content: 'Hi' }],
+  }),
+  'POST /a2a/:agency': ({ runId }) => ({ jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: runId } }),
+}
+const A2A_MESSAGE = { message: { role: 'ROLE_USER', messageId: 'm', parts: [{ text: 'Hi' }] } }
+
 /** A name that may be new in these: nothing is looked for. */
 const isNew = ({ id }: Route, name: keyof Ids): boolean =>
   (id === 'getCompletionV2' && name === 'aliasChatId') ||
@@ -38,13 +62,17 @@ describe.each(ENGINES)('what belongs to somebody else on %s', (engine) => {
     return { status, body: rest, text: body === undefined ? raw : '' }
   }
 
-  test('the description names every operation that is walked here, and no other', async () => {
+  async function describedOperations(): Promise<string[]> {
     const { paths } = (await (await fetch(`${platform.url}/v1/openapi.json`)).json()) as {
       paths: Record<string, object>
     }
-    const described = Object.entries(paths).flatMap(([path, operations]) =>
+    return Object.entries(paths).flatMap(([path, operations]) =>
       Object.keys(operations).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`),
     )
+  }
+
+  test('the description names every operation that is walked here, and no other', async () => {
+    const described = (await describedOperations()).filter((operation) => !PROTOCOLS.test(operation))
 
     expect(described.toSorted()).toEqual(ROUTES.map(({ method, url }) => `${method} ${url}`).toSorted())
     expect(ROUTES.filter(({ id, body, rawBody }) => (body ?? rawBody) && !BODIES[id]).map(({ id }) => id)).toEqual([])
@@ -73,6 +101,30 @@ describe.each(ENGINES)('what belongs to somebody else on %s', (engine) => {
     const open = route.scope === null ? { token: own.token } : {} // an upload's own token opens it to everybody
 
     expect(await ask(route, { ...foreign, ...open })).toEqual(await ask(route, { ...MISSING, ...open }))
+  })
+
+  test('the protocols of others answer about foreign names as if there were none', async () => {
+    const protocols = (await describedOperations()).filter((operation) => PROTOCOLS.test(operation))
+    expect(protocols.length).toBeGreaterThan(20)
+    for (const operation of protocols) {
+      const [method = '', url = ''] = operation.split(' ')
+      const answerAbout = async (ids: Ids): Promise<unknown> => {
+        const path = url.replaceAll(/:(\w+)/g, (verb, name: string) => IN_PROTOCOLS[name]?.(ids) ?? verb)
+        const body = method === 'POST' ? (PROTOCOL_BODIES[operation]?.(ids) ?? A2A_MESSAGE) : undefined
+        const response = await mine.fetch(method, path, body, { headers: { 'a2a-version': '1.0' } }) // each protocol has refusals of its own form
+        const { status } = response
+        const answer = await response.text()
+        return {
+          operation,
+          status,
+          answer: Object.values(ids).reduce((told, each) => told.replaceAll(each, '…'), answer),
+        }
+      }
+      const answers = [await answerAbout(foreign), await answerAbout(MISSING)]
+      const namesSomething = url.includes(':') || operation in PROTOCOL_BODIES
+      if (namesSomething) expect(answers[0]).toMatchObject({ answer: expect.stringContaining('"error"') })
+      expect(answers[0]).toEqual(answers[1])
+    }
   })
 
   test('nothing of it has changed', async () => {

@@ -550,12 +550,15 @@ describe('a server of tools alone', () => {
 
     const { body } = await server.get('/openapi.json')
 
-    expect(Object.keys(body.paths)).toEqual(['/tool/Greeting', '/tool/add'])
+    expect(Object.keys(body.paths)).toEqual(['/tool/Greeting', '/tool/add', '/console/settings'])
     expect(Object.keys(body.components.schemas)).toEqual([
       'HTTPValidationError',
       'ValidationError',
       'Greeting',
       'addRequest',
+      'ServerSettings',
+      'SettingsLimit',
+      'SettingsFeature',
     ])
     expect((await new Validator().validate(body)).valid).toBe(true)
     expect((await server.get('/docs')).status).toBe(200)

@@ -190,11 +190,10 @@ const isOpen = ({ method, url, routeOptions: { config } }: FastifyRequest): bool
 
 function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log: Logger): void {
   const name = appTokenEnv ?? 'APP_TOKEN'
-  const listens = host === undefined ? ', so runServer listens on 127.0.0.1 only (`host` changes that)' : ''
   const answers = corsOrigins === undefined ? '; pages of other machines may not call (`corsOrigins` changes that)' : ''
   // Who names a variable wants a token: in a network this is a mistake, and on one machine it may be a trial.
   const isMistake = appTokenEnv !== undefined && host !== undefined && !LOOPBACK_HOST.test(host)
-  log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${listens}${answers}`)
+  log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${answers}`)
 }
 
 async function keepActivity(app: FastifyInstance, options: ServerOptions): Promise<ActivityLogs | undefined> {

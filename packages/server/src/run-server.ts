@@ -20,11 +20,16 @@ export type RunningServer = {
 export async function runServer(options: ServerOptions): Promise<RunningServer> {
   const config = loadConfig()
   const app = await createApp(options, config)
+  const { areKnown, host } = callersOf(options, config)
+  if (!areKnown && options.host === undefined) app.log.warn(LISTENS_HERE)
   const url = await listen(app, {
-    host: callersOf(options, config).host,
+    host,
     port: options.port ?? 8000,
     closeMs: drainMsOf(options) + CLOSE_MARGIN_MS,
     log: app.log as Logger,
   })
   return { url, close: () => app.close() }
 }
+
+const LISTENS_HERE =
+  'without authentication only this machine is answered: the server listens on 127.0.0.1 (`host` changes that)'

@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { ask } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { SelectField, TextField } from '../ui/field.tsx'
+import { SelectField, TextArea, TextField } from '../ui/field.tsx'
 import { once, useChange } from './change.ts'
 
 export type AgencyChoice = { readonly agencyId: string; readonly name: string }
@@ -17,6 +17,9 @@ type Settings = Pick<
   | 'membersRequired'
   | 'runTimeoutSeconds'
   | 'maxTurns'
+  | 'historyTokens'
+  | 'allowedOrigins'
+  | 'consumerApprovals'
 >
 
 const NEW: Omit<Settings, 'agencyId'> = {
@@ -26,12 +29,41 @@ const NEW: Omit<Settings, 'agencyId'> = {
   membersRequired: false,
   runTimeoutSeconds: 600,
   maxTurns: 25,
+  historyTokens: 100_000,
+  allowedOrigins: [],
+  consumerApprovals: [],
 }
+
+/** What the form changes, and nothing else of an integration. */
+function settingsOf({
+  name,
+  agencyId,
+  textOnlyMode,
+  memberAllowancesEnabled,
+  membersRequired,
+  ...more
+}: Settings): Settings {
+  const { runTimeoutSeconds, maxTurns, historyTokens, allowedOrigins, consumerApprovals } = more
+  const limits = { runTimeoutSeconds, maxTurns, historyTokens }
+  const lists = { allowedOrigins: filled(allowedOrigins), consumerApprovals: filled(consumerApprovals) }
+  return { name, agencyId, textOnlyMode, memberAllowancesEnabled, membersRequired, ...limits, ...lists }
+}
+
+const filled = (lines: readonly string[]): string[] => lines.map((line) => line.trim()).filter((line) => line !== '')
 
 const SWITCHES = [
   ['memberAllowancesEnabled', 'Completions are charged to the allowance of a member'],
   ['membersRequired', 'Members alone may send messages'],
   ['textOnlyMode', 'Completions answer in plain text'],
+] as const
+
+const LISTS = [
+  [
+    'consumerApprovals',
+    'Tools about whose calls consumers may decide',
+    'One name in each line. About others, API keys decide alone.',
+  ],
+  ['allowedOrigins', 'Origins of pages with consumer tokens', 'One in each line, such as https://app.example.com.'],
 ] as const
 
 type Props = {
@@ -54,10 +86,7 @@ export function IntegrationForm({ integration, agencies, onClose }: Props) {
     })
   }, 'The integration is saved')
   const submit = (): void => {
-    const { name, agencyId, textOnlyMode, memberAllowancesEnabled, membersRequired, runTimeoutSeconds, maxTurns } =
-      settings
-    const body = { name, agencyId, textOnlyMode, memberAllowancesEnabled, membersRequired, runTimeoutSeconds, maxTurns }
-    save.mutate(body, { onSuccess: onClose })
+    save.mutate(settingsOf(settings), { onSuccess: onClose })
   }
   return (
     <Dialog open onClose={onClose} title={integration ? `Settings of ${integration.name}` : 'New integration'}>
@@ -117,6 +146,25 @@ function Fields({ settings, set, agencies }: FieldsProps) {
           onChange={(event) => set({ maxTurns: Number(event.target.value) })}
         />
       </div>
+      <TextField
+        label="Tokens of a chat that its model gets"
+        hint="The latest whole turns. The chat itself keeps everything."
+        type="number"
+        min={1_000}
+        max={1_000_000}
+        value={settings.historyTokens}
+        onChange={(event) => set({ historyTokens: Number(event.target.value) })}
+      />
+      {LISTS.map(([name, label, hint]) => (
+        <TextArea
+          key={name}
+          label={label}
+          hint={hint}
+          rows={2}
+          value={settings[name].join('\n')}
+          onChange={(event) => set({ [name]: event.target.value.split('\n') })}
+        />
+      ))}
       {SWITCHES.map(([name, label]) => (
         <label key={name} className="flex min-h-6 items-center gap-2 text-[13px]">
           <input
