@@ -35,7 +35,10 @@ test.runIf(await testRedisReachable())(
     await Promise.all([follower.all(), late.all()])
 
     expect(follower.outline.slice(-3)).toEqual(['error', 'messages', 'end'])
-    expect(follower.events.at(-1)).toEqual({ error: 'The server running this response stopped.' })
+    expect(follower.events.at(-1)).toEqual({
+      error: 'The server running this response stopped.',
+      code: 'runner_lost',
+    })
     expect(late.frames).toEqual([late.frames[0], ...follower.frames.slice(1)])
   },
 )
