@@ -128,6 +128,36 @@ function Fields({ settings, set, agencies }: FieldsProps) {
         choices={agencies.map(({ agencyId, name }) => ({ value: agencyId, label: `${name} (${agencyId})` }))}
         onPick={(agencyId) => set({ agencyId })}
       />
+      <Limits settings={settings} set={set} />
+      {LISTS.map(([name, label, hint]) => (
+        <TextArea
+          key={name}
+          label={label}
+          hint={hint}
+          rows={2}
+          value={settings[name].join('\n')}
+          onChange={(event) => set({ [name]: event.target.value.split('\n') })}
+        />
+      ))}
+      {SWITCHES.map(([name, label]) => (
+        <label key={name} className="flex min-h-6 items-center gap-2 text-[13px]">
+          <input
+            type="checkbox"
+            className="size-4"
+            checked={settings[name]}
+            onChange={(event) => set({ [name]: event.target.checked })}
+          />
+          {label}
+        </label>
+      ))}
+    </>
+  )
+}
+
+/** How much a run may take. */
+function Limits({ settings, set }: Omit<FieldsProps, 'agencies'>) {
+  return (
+    <>
       <div className="grid grid-cols-2 gap-4">
         <TextField
           label="Seconds a run may take"
@@ -155,27 +185,6 @@ function Fields({ settings, set, agencies }: FieldsProps) {
         value={settings.historyTokens}
         onChange={(event) => set({ historyTokens: Number(event.target.value) })}
       />
-      {LISTS.map(([name, label, hint]) => (
-        <TextArea
-          key={name}
-          label={label}
-          hint={hint}
-          rows={2}
-          value={settings[name].join('\n')}
-          onChange={(event) => set({ [name]: event.target.value.split('\n') })}
-        />
-      ))}
-      {SWITCHES.map(([name, label]) => (
-        <label key={name} className="flex min-h-6 items-center gap-2 text-[13px]">
-          <input
-            type="checkbox"
-            className="size-4"
-            checked={settings[name]}
-            onChange={(event) => set({ [name]: event.target.checked })}
-          />
-          {label}
-        </label>
-      ))}
     </>
   )
 }
