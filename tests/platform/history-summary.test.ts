@@ -57,6 +57,15 @@ describe.each(ENGINES)('the summary of a long chat on %s', (engine) => {
   const allMessages = async (client: TestClient, chatId: string): Promise<number[]> =>
     numbersIn((await client.get(`/v1/chats/${chatId}/messages?limit=100`)).body.data)
 
+  test('text that repeats itself, which a database stores compressed, counts as long as it is', async () => {
+    const { client, chatId } = await newChat('plain')
+    for (let n = 1; n <= 4; n++) {
+      await client.completeWhole({ chatId, message: `Message ${n}. ${'word '.repeat(700)}` })
+    }
+
+    expect(numbersIn(served.provider.modelRequests.at(-1)!.items)).toEqual([4])
+  })
+
   test('what leaves the budget is summed up once, kept, and sent in place of it', async () => {
     const { client, chatId, say } = await newChat('shop')
 

@@ -116,3 +116,24 @@ test('a PostgreSQL server that does not answer is told in one line, without its 
   expect(lines[0]).not.toContain('secret-word')
   expect(status).toBe(1)
 })
+
+test('a backup of a folder without a database is refused, and makes none', () => {
+  const BUREAU_DATA = newFolder()
+
+  const { status, lines } = runToEnd(['backup', path.join(BUREAU_DATA, 'copy.tar')], { BUREAU_DATA })
+
+  expect(lines).toEqual([
+    `There is no database in ${BUREAU_DATA}. BUREAU_DATA must name the data folder of the platform.`,
+  ])
+  expect([status, readdirSync(BUREAU_DATA)]).toEqual([78, []])
+})
+
+test.each([
+  [['restore', 'nowhere.tar'], 78, 'There is no file nowhere.tar.'],
+  [['files', 'copy', '.', 'ftp://host'], 1, 'ftp://host is neither a folder nor the address of a bucket (s3://…).'],
+  [['owners', 'list', '--url', 'host:8000'], 1, '--url: host:8000 must begin with http:// or https://.'],
+])('bureau %j ends with %i: %s', (args, code, line) => {
+  const { status, lines } = runToEnd(args, { BUREAU_DATA: newFolder(), PLATFORM_OPERATOR_KEY: 'k'.repeat(32) })
+
+  expect({ status, lines }).toEqual({ status: code, lines: [line] })
+})

@@ -148,6 +148,7 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
       await page.reload()
       const waiting = page.locator('form', { has: page.getByRole('button', { name: 'Approve' }) })
       await waiting.nth(2).waitFor()
+      expect([await page.getByText('Clear the table').count(), await page.getByText('stopped').count()]).toEqual([1, 0])
       const given = waiting.getByLabel('Arguments')
       expect(await given.evaluateAll((boxes) => boxes.map((box) => (box as { readOnly?: boolean }).readOnly))).toEqual([
         false,

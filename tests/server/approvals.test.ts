@@ -338,6 +338,17 @@ describe('changed arguments', () => {
     expect(sent.arguments).toBe('{"order":7,"amount":250}')
   })
 
+  test('that are the ones of the call are no change', async () => {
+    const { refund } = refunds({ edit: true })
+    const server = await open([refund], [call(250), text('Done.')])
+    const { chat_history, approvals } = await ask(server)
+    const same = decision(approvals[0], { approve: true, arguments: { amount: 250, order: 7 } })
+
+    const { body } = await server.post(ROUTE, { chat_history, approvals: [same] })
+
+    expect(outputsOf(body.new_messages)).toEqual(['paid 250 back'])
+  })
+
   test('may be JSON text', async () => {
     const { refund, calls } = refunds({ edit: true })
     const server = await open([refund], [call(250), text('Done.')])

@@ -48,6 +48,7 @@ function isRefusal(error: unknown): error is Error {
 
 function remoteOperator(url: string, key: string | undefined): Operating {
   if (key === undefined) throw new CommandError('PLATFORM_OPERATOR_KEY: set the key that the server has.')
+  if (!/^https?:\/\//.test(url)) throw new CommandError(`--url: ${url} must begin with http:// or https://.`)
   const call = async <Answer>(method: string, path: string, body?: object): Promise<Answer> => {
     const response = await fetch(`${url}/v1/admin/owners${path}`, {
       method,
@@ -57,6 +58,7 @@ function remoteOperator(url: string, key: string | undefined): Operating {
       throw new CommandError(`No server answers at ${url}.`, { cause })
     })
     const answer = (await response.json().catch(() => ({}))) as Answer & { readonly error?: string }
+    if (response.status === 401) throw new CommandError('PLATFORM_OPERATOR_KEY: the server does not take this key.')
     if (!response.ok) throw new CommandError(answer.error ?? `The server answered with ${response.status}.`)
     return answer
   }

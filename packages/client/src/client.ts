@@ -128,7 +128,10 @@ class AgencyClient implements Client {
   async history(chat: string, cursor?: string): Promise<HistoryPage> {
     const { server } = this.#ways
     if (server.history) return server.history(chat, cursor, this.#ask)
-    return { entries: this.#historyOf(chat).map((item) => ({ item, run: null, error: null })), cursor: null }
+    // What a run that waits has said is in the history already, and comes again when the run is attached to.
+    const { run = null, before = Infinity } = this.#store.get(chat)
+    const entries = this.#historyOf(chat).map((item, at) => ({ item, run: at < before ? null : run, error: null }))
+    return { entries, cursor: null }
   }
 
   /** Remembers the run of a chat before its first byte is sent, until it is over. */
@@ -153,7 +156,8 @@ class AgencyClient implements Client {
       goOn: (run, result, after, decisions) => {
         const history = [...before.history, ...result.messages]
         const next = this.#ways.server.goOn({ run: result.run, after, input, history }, decisions)
-        return this.#open({ request: randomId(), ...next }, input, { parts: run.parts, history })
+        const { message: _answered, ...rest } = input
+        return this.#open({ request: randomId(), ...next }, rest, { parts: run.parts, history })
       },
     })
   }

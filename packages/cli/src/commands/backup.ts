@@ -7,10 +7,12 @@ export const backupCommand = new Command('backup')
   .argument('<file>', 'the file to write')
   .addHelpText('after', '\nThe copy does not hold the master key: keep master.key of the data folder too.')
   .action(async (file: string) => {
-    const { backupDatabase, loadPlatformConfig, openDatabase } = await withPlatform(() => import('@bureau/platform'))
-    const db = await openDatabase(loadPlatformConfig().databaseUrl)
+    const platform = await withPlatform(() => import('@bureau/platform'))
+    const { databaseUrl } = platform.loadPlatformConfig()
+    platform.requireRecords(databaseUrl)
+    const db = await platform.openDatabase(databaseUrl)
     try {
-      await backupDatabase(db, file)
+      await platform.backupDatabase(db, file)
     } finally {
       await db.close()
     }

@@ -26,6 +26,10 @@ export const filesCommand = new Command('files')
 
 async function copy(from: string, to: string): Promise<void> {
   const { copyFiles, openFileStores } = await withPlatform(() => import('@bureau/platform'))
+  for (const place of [from, to]) {
+    const isBucketOrFolder = place.startsWith('s3:') || !/^[a-z][a-z\d+.-]*:\/\//i.test(place)
+    if (!isBucketOrFolder) throw new CommandError(`${place} is neither a folder nor the address of a bucket (s3://…).`)
+  }
   if (!from.startsWith('s3:') && !existsSync(from)) throw new CommandError(`There is no folder ${from}.`)
   const warn = { warn: () => {} } // What cannot be reached fails at its first file.
   const [source, target] = [await openFileStores(from, warn), await openFileStores(to, warn)]

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { WireItem } from '@bureau/protocol'
 import type { FunctionTool } from '../agency/function-tool.ts'
 import type { HeldCall } from '../run/held-call.ts'
@@ -73,6 +74,18 @@ function requestOf({ agent, source }: Conversation, { call, tool }: HoldableCall
 /** What the model reads in place of the output of a call that a person has rejected. */
 export function rejectionText({ reason }: CallDecision): string {
   return `Not carried out: a person rejected this call.${reason ? ` Reason: ${reason}` : ''}`
+}
+
+/** What a person has put in place of the model's arguments. A form sends them also when nobody has changed them. */
+export function changedArguments(call: WireItem, decision: CallDecision | null | undefined): string | undefined {
+  const given = decision?.arguments ?? undefined
+  try {
+    return given !== undefined && isDeepStrictEqual(JSON.parse(given), JSON.parse(argumentsOf(call)))
+      ? undefined
+      : given
+  } catch {
+    return given // The model's own were not JSON.
+  }
 }
 
 /** The output of a call with other arguments than the model's begins with them. */

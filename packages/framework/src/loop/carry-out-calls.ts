@@ -6,7 +6,7 @@ import type { RunContext } from '../agency/run-context.ts'
 import { definitionOf } from '../agency/tool.ts'
 import { toolServerOf } from '../mcp/server-tools.ts'
 import { RunFailed } from '../run/run-errors.ts'
-import { holdCalls, hostedDecision, rejectionText, withChangedArguments } from './approvals.ts'
+import { changedArguments, holdCalls, hostedDecision, rejectionText, withChangedArguments } from './approvals.ts'
 import type { Conversation } from './conversation.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 import { limitedOutput, limitedText } from './limited-output.ts'
@@ -127,7 +127,7 @@ async function carryOut(
     await returned(conversation, call, functionOutput(call, reason))
     return undefined
   }
-  return use(conversation, turn, { call, tool, signal, changed: state?.decision?.arguments ?? undefined })
+  return use(conversation, turn, { call, tool, signal, changed: changedArguments(call, state?.decision) })
 }
 
 type Use = {

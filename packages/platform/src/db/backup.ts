@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { ConfigError } from '@bureau/protocol'
 import { PgliteDatabase } from './database.pglite.ts'
 import type { Database } from './database.ts'
@@ -17,6 +18,7 @@ export async function backupDatabase(db: Database, file: string): Promise<void> 
 
 /** Fills a new data folder from a file that `backupDatabase` wrote. @throws ConfigError the folder holds a database. */
 export async function restoreDatabase(file: string, folder: string): Promise<void> {
+  if (!existsSync(file)) throw new ConfigError(`There is no file ${file}.`)
   const db = await PgliteDatabase.open({ folder, restoreFrom: file })
   await db.close()
 }

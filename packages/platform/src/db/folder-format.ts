@@ -13,6 +13,17 @@ const FolderFormat = z.object({ engine: z.literal('pglite'), postgres: z.number(
 export const recordsFolder = (folder: string): string => join(folder, 'records')
 
 /**
+ * For commands that have nothing to do where no platform has been: opening an embedded database would make a new one.
+ *
+ * @throws ConfigError the folder of the address holds no database.
+ */
+export function requireRecords(databaseUrl: string): void {
+  const [, folder] = /^pglite:(.+)$/.exec(databaseUrl) ?? []
+  if (folder === undefined || existsSync(recordsFolder(folder))) return
+  throw new ConfigError(`There is no database in ${folder}. BUREAU_DATA must name the data folder of the platform.`)
+}
+
+/**
  * Creates the data folder, or checks that this version can open what lies in it.
  *
  * @throws ConfigError the folder was made by another engine version, or holds something else.

@@ -27,7 +27,11 @@ export async function selectApprovals(tx: Tx, key: RunKey): Promise<ApprovalRow[
 }
 
 /** The tools about whose calls the consumer who has asked may decide, as the integration says now. */
-export async function selectConsumerTools(tx: Tx, { ownerId, integrationId }: RunRow): Promise<ReadonlySet<string>> {
+export async function selectConsumerTools(
+  tx: Tx,
+  { ownerId, integrationId, consumerId }: RunRow,
+): Promise<ReadonlySet<string>> {
+  if (consumerId === null) return new Set()
   const [found] = await tx
     .select({ settings: integrations.settings })
     .from(integrations)

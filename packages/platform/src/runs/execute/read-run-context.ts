@@ -63,6 +63,11 @@ export type StoredMessage = Omit<HistoryMessage, 'attachments'>
 /** What was said in a chat up to a message, summed up; null: nothing was yet. */
 type Summarized = { readonly summary: string | null; readonly upTo: number }
 
+/** In bytes. PostgreSQL stores long items compressed, which says nothing of what a model gets; only those are looked into. */
+const LENGTH = sql.raw(
+  'CASE WHEN pg_column_compression(item) IS NULL THEN pg_column_size(item) ELSE octet_length(item::text) END',
+)
+
 /** Of a run: what its context is made of, with the messages of its chat as one value. */
 export const contextColumns = {
   id: runs.id,
@@ -78,7 +83,7 @@ export const contextColumns = {
   messages: sql<StoredMessage[]>`(
     SELECT coalesce(json_agg(json_build_object(
       'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
-    FROM (SELECT *, sum(pg_column_size(item)) OVER (ORDER BY seq DESC) AS bytes FROM (
+    FROM (SELECT *, sum(${LENGTH}) OVER (ORDER BY seq DESC) AS bytes FROM (
       SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
         AND m.seq > (SELECT summarized_seq FROM chats c WHERE c.id = runs.chat_id)
       ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest) measured
