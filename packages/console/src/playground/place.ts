@@ -60,7 +60,7 @@ type Place = {
   readonly toBeside: (side: Side) => void
   /** Goes on with one of two chats alone. */
   readonly keep: (side: Side) => void
-  /** Opens a panel; the one that is open is closed. */
+  /** Opens a panel and closes the one that was open. */
   readonly toggle: (panel: Panel) => void
 }
 

@@ -79,7 +79,7 @@ export class RecordedRun {
     this.#summary.failure = describeThrown(error)
   }
 
-  /** Of two calls of one tool that run side by side, the first is taken to be the one that has failed. */
+  /** When two calls of one tool run side by side, the failure is attributed to the first. */
   toolFailed(error: unknown, { agent, tool }: { readonly agent: string; readonly tool: string }): void {
     const step = this.#steps.find(
       (each) => each.kind === 'tool' && each.name === tool && each.agent === agent && each.duration_ms === null,

@@ -31,7 +31,7 @@ const asked = (more: object = {}): object => ({
 })
 
 describe('POST /console/tools', () => {
-  test('200 carries out a tool of an agent, with the context of the agency and the one that was given', async () => {
+  test('200 carries out a tool of an agent, with the context of the agency and of the request', async () => {
     const server = await start()
 
     const plain = await server.post('/console/tools', asked())

@@ -95,7 +95,7 @@ export function jwtAuthenticate(options: JwtOptions): Authenticate {
 
 const issuers = new WeakMap<Authenticate, string>()
 
-/** Whose tokens a check takes; undefined for one that is not made here. */
+/** Whose tokens a check accepts; undefined when the check is not made by `jwtAuthenticate`. */
 export const issuerOf = (authenticate: Authenticate): string | undefined => issuers.get(authenticate)
 
 /** Null: the token is not valid. @throws ServiceError `issuer_unavailable` */

@@ -53,7 +53,7 @@ describe('ReplicaMonitor', () => {
 })
 
 describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
-  test('a process whose session ends is dead within two seconds, and one that is only silent is not', async () => {
+  test('a process whose session ends is dead within two seconds, and a process that is only silent is not', async () => {
     const platform = await openTestStore('postgres')
     const deaths = Promise.withResolvers<void>()
     const start = (onDeaths?: () => void): Promise<Replica> =>

@@ -119,7 +119,7 @@ describe('422 for a request body that is no run input', () => {
     expect(server.provider.modelRequests).toHaveLength(0)
   })
 
-  test('a body that is no object', async () => {
+  test('a body that is not an object', async () => {
     const server = await startAguiServer({ agencies: soloAgency() })
     const answer = await server.post(STREAM, '[]')
     expect(answer.status).toBe(422)
