@@ -1,18 +1,15 @@
 import { describe, expect, test } from 'vitest'
+import { agencies, CONVERSATIONS, plain, PNG } from '../support/conversations.ts'
 import {
   a2aDoor,
-  agencies,
   chatCompletions,
-  CONVERSATIONS,
   dataUrl,
   type Door,
   hangUp,
   mcp,
   overHttp,
   overRpc,
-  plain,
   type Place,
-  PNG,
   responses,
 } from '../support/doors.ts'
 import { hold, status, text, textDeltas, toolCall, type Turn } from '../support/fake-provider.ts'

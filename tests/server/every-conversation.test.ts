@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import { agencies, CONVERSATIONS, plain, PNG } from '../support/conversations.ts'
 import {
   a2aDoor,
-  agencies,
   agUi,
   chatCompletions,
-  CONVERSATIONS,
   dataUrl,
   type Door,
   getResponse,
@@ -12,8 +11,6 @@ import {
   mcp,
   overHttp,
   overRpc,
-  plain,
-  PNG,
   responses,
   stream,
 } from '../support/doors.ts'
