@@ -5,9 +5,9 @@ import { configDefaults, defineConfig } from 'vitest/config'
 const conditions = ['@bureau/source', 'node', 'development|production']
 
 const everyTest = ['packages/*/{src,bin}/**/*.test.ts', 'scripts/**/*.test.ts', 'tests/**/*.test.ts']
-const slowTest = '**/*.slow.test.ts'
+const setApart = ['**/*.slow.test.ts', '**/*.measured.test.ts']
 const databaseTests = ['packages/platform/**', 'tests/platform/**']
-const slowOnly = (pattern: string): string => pattern.replace('*.test.ts', '*.slow.test.ts')
+const only = (kind: string): string[] => everyTest.map((pattern) => pattern.replace('*.test.ts', `*.${kind}.test.ts`))
 
 export default defineConfig({
   resolve: { conditions },
@@ -29,7 +29,7 @@ export default defineConfig({
         test: {
           name: 'fast',
           include: everyTest,
-          exclude: [...configDefaults.exclude, slowTest, ...databaseTests],
+          exclude: [...configDefaults.exclude, ...setApart, ...databaseTests],
           // The files of a worker share their modules, which hold no state: loading them anew was half of all the work.
           isolate: false,
         },
@@ -40,7 +40,7 @@ export default defineConfig({
         test: {
           name: 'database',
           include: everyTest.filter((pattern) => !pattern.startsWith('scripts')),
-          exclude: [...configDefaults.exclude, slowTest, 'packages/!(platform)/**', 'tests/!(platform)/**'],
+          exclude: [...configDefaults.exclude, ...setApart, 'packages/!(platform)/**', 'tests/!(platform)/**'],
           testTimeout: 60_000,
           // As above; and the embedded databases of a worker go from test to test.
           isolate: false,
@@ -49,7 +49,18 @@ export default defineConfig({
       {
         extends: true,
         // Whole processes and browsers: after the fast tests, so that neither makes the other miss its time limit.
-        test: { name: 'slow', include: everyTest.map(slowOnly), testTimeout: 120_000, sequence: { groupOrder: 1 } },
+        test: { name: 'slow', include: only('slow'), testTimeout: 120_000, sequence: { groupOrder: 1 } },
+      },
+      {
+        extends: true,
+        // They limit the time or the memory that something takes: last and one by one, so that no other test takes either.
+        test: {
+          name: 'measured',
+          include: only('measured'),
+          testTimeout: 120_000,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
+        },
       },
     ],
   },
