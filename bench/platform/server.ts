@@ -32,11 +32,15 @@ const { platform, app } = await openPlatform({
   environment: { models, mcp: new McpConnections(), now: Date.now },
   config: loadPlatformConfig(),
 })
-const port = Number(process.env['PORT'] ?? 8000)
-const credentials = await ensureFirstOwner(platform, `http://127.0.0.1:${port}`)
+const credentials = await ensureFirstOwner(platform)
 process.on('message', (message) => {
   if (message === 'credentials') process.send?.(credentials)
 })
 followParent()
 process.channel?.unref() // after its last run the process ends, whether or not the benchmark is there
-await listen(app, { port, host: '127.0.0.1', closeMs: 5_000, log: app.log as Logger })
+await listen(app, {
+  port: Number(process.env['PORT'] ?? 8000),
+  host: '127.0.0.1',
+  closeMs: 5_000,
+  log: app.log as Logger,
+})

@@ -51,6 +51,9 @@ try {
     readOnMs.push(...death.readOnMs)
     console.error(`kill ${kill + 1} of ${kills}: ${death.takenUpMs.length} runs were lost`)
   }
+  await fleet.warmUp()
+  const watcher = await fleet.watcher()
+  const together = await fleet.kill(watcher, (watcher + 1) % fleet.installation.processes.length)
   const stops = await fleet.roll()
   const overdue = stops.map(({ overdueMs }) => overdueMs)
   const problems = await fleet.problems()
@@ -61,6 +64,7 @@ ${fleet.load.finished} answers, ${fleet.load.failures.length} failures that a pa
 |---|---|---|---|---|
 | a run of a killed process is another one's after | ${quantiles(takenUpMs)} |
 | its page reads on after | ${quantiles(readOnMs)} |
+| a run of two that are killed at once, the one that watches among them | ${quantiles(together.takenUpMs)} |
 | a process that was asked to end is there after its last byte for | ${quantiles(overdue)} |`)
   for (const problem of problems) console.log(`\nPROBLEM ${problem}`)
   if (problems.length > 0) process.exitCode = 1

@@ -2,10 +2,11 @@
  * Three processes of the platform behind a round-robin proxy, with a PostgreSQL and a Redis of their own, under load while all of
  * them are killed, stopped and started again; then the promises about runs are checked, and what it cost to be there.
  * Run: npm run soak:platform (an hour), or with -- --minutes 10 --clients 24 --seed 1. Linux, PostgreSQL and Redis programs.
- * Exits with 1 when a page saw a failure, a promise was broken, or memory was not given back.
+ * Exits with 1 when a page saw a failure, a promise was broken, or memory was not given back; what the processes have logged is kept then.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { loadavg } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { loadavg, tmpdir } from 'node:os'
+import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { Fleet } from '../../tests/faults/fleet.ts'
 import { closeInstallations } from '../../tests/faults/installation.ts'
@@ -154,7 +155,12 @@ try {
     const problems = await soak(fleet, servers)
     for (const problem of problems) console.log(`\nPROBLEM ${problem}`)
     if (problems.length === 0) console.log('\nEvery promise was kept, and everything was given back.')
-    else process.exitCode = 1
+    else {
+      const file = path.join(tmpdir(), `bureau-soak-${process.pid}.log`)
+      writeFileSync(file, fleet.installation.output)
+      console.log(`\nWhat the processes have logged: ${file}`)
+      process.exitCode = 1
+    }
   } finally {
     await fleet.close()
   }

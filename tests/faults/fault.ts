@@ -1,6 +1,6 @@
 /** What a server does to itself, or what is done to its connection, at one moment of one database operation. */
 export type Fault = {
-  /** An operation's name; `*`: any. */
+  /** An operation's name, or that of the agency's tools (`TOOL`); `*`: any. */
   readonly operation: string
   /** `before`: nothing was sent. `inside`: all is written, COMMIT is not sent. `after`: committed, nobody knows it yet. */
   readonly point: 'before' | 'inside' | 'after'
@@ -12,6 +12,9 @@ export type Fault = {
 
 /** What the agency of a server has: the usual tools, one more, or not the one that a person has to approve. */
 export type AgencyVersion = 'usual' | 'larger' | 'smaller'
+
+/** The tools of the agency, when they are called: with `inside`, once the call is made and before it has an output. */
+export const TOOL = 'a tool'
 
 /** In the data folder: a line for each call of a tool that was made. */
 export const TOOL_CALLS = 'tool-calls.log'

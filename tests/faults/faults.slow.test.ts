@@ -6,6 +6,7 @@ import { APPROVALS } from './plans/approvals.ts'
 import { cutPlans } from './plans/cuts.ts'
 import { DEPLOYS } from './plans/deploys.ts'
 import { killPlans } from './plans/kills.ts'
+import { MIXED_KILLS } from './plans/mixed.ts'
 import { randomKill } from './plans/random.ts'
 import { STEP_KILLS } from './plans/steps.ts'
 import { STORMS } from './plans/storms.ts'
@@ -27,6 +28,7 @@ const SAMPLE: readonly RegExp[] = [
   /^kill -9 inside takeUpRun/,
   /^a run of ten steps is killed (before|inside|after) step (1|2|13)$/,
   /lost (at the request|at the decision|as the call has ended): kill -9 inside/,
+  /^a mixed run: kill -9 (inside a tool|inside recordStep) \(time (3|13)\)$/,
   /decision comes to another one$/,
   /^two persons decide differently/,
   /^nobody decides in time/,
@@ -46,7 +48,7 @@ describe.each(ENGINES)('every promise of the platform on %s is kept', (name) => 
     randomKill({ engine, random, processes: engine === 'postgres' ? processes : 1 }),
   )
   const harm = [...killPlans(engine, HARMED, random), ...cutPlans(HARMED), ...kills]
-  const all = [...STORMS, ...STEP_KILLS, ...APPROVALS, ...DEPLOYS, ...harm].toSorted(
+  const all = [...STORMS, ...STEP_KILLS, ...APPROVALS, ...MIXED_KILLS, ...DEPLOYS, ...harm].toSorted(
     (a, b) => b.scale.processes - a.scale.processes,
   )
   const plans = all.filter(({ engines, title }) => engines.includes(engine) && SAMPLE.some((form) => form.test(title)))

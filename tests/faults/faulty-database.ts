@@ -27,9 +27,9 @@ export class FaultyDatabase implements Database {
 
   async run<Args, Result>(operation: Operation<Args, Result>, args: Args, options?: RunOptions): Promise<Result> {
     this.#report(operation.name)
-    this.#pass('before', operation.name)
+    this.pass('before', operation.name)
     const result = await this.#db.run(this.#withFaultInside(operation), args, options)
-    this.#pass('after', operation.name)
+    this.pass('after', operation.name)
     return result
   }
 
@@ -41,7 +41,8 @@ export class FaultyDatabase implements Database {
     return this.#fault?.point === point && ['*', operation].includes(this.#fault.operation)
   }
 
-  #pass(point: Fault['point'], operation: string): void {
+  /** The fault strikes here, if this is its moment. */
+  pass(point: Fault['point'], operation: string): void {
     if (this.#isMeant(point, operation) && --this.#left === 0) strike(this.#fault?.action)
   }
 

@@ -60,15 +60,24 @@ export class Fleet {
     await pause(Math.max(0, youngest + WARM_UP_MS - performance.now()))
   }
 
-  /** Kills the process at this place, waits until its runs go on elsewhere, and starts it again. */
-  async kill(index: number): Promise<Death> {
+  /** The place of the process that watches all others. */
+  async watcher(): Promise<number> {
+    const [found] = await this.installation.rows(`SELECT boot_id FROM replicas
+      JOIN pg_locks own ON own.locktype = 'advisory' AND own.objsubid = 2 AND own.objid = lock_id::oid
+      JOIN pg_locks w ON w.pid = own.pid AND w.locktype = 'advisory' AND w.objsubid = 2 AND w.objid = 0 AND w.granted`)
+    const bootIds = await Promise.all(this.installation.processes.map((process) => process.bootId()))
+    return bootIds.indexOf(String(found?.['boot_id']))
+  }
+
+  /** Kills the processes at these places at once, waits until their runs go on elsewhere, and starts them again. */
+  async kill(...indexes: readonly number[]): Promise<Death> {
     const { installation, load } = this
-    const victim = installation.processes[index]!
-    const bootId = await victim.bootId()
+    const victims = indexes.map((index) => installation.processes[index]!)
+    const bootIds = await Promise.all(victims.map((victim) => victim.bootId()))
     const diedAt = performance.now()
-    victim.kill()
-    await victim.exited
-    const own = `FROM runs WHERE boot_id = '${bootId}' AND state IN ('reserved','running')`
+    for (const victim of victims) victim.kill()
+    await Promise.all(victims.map((victim) => victim.exited))
+    const own = `FROM runs WHERE boot_id IN ('${bootIds.join("','")}') AND state IN ('reserved','running')`
     // What the process had sent right before its death may still arrive in the records.
     const lost = new Map<string, number | null>()
     const isLost = async (): Promise<boolean> => {
@@ -83,7 +92,7 @@ export class Fleet {
     if (left > 0) load.failures.push(`nobody goes on with ${left} runs of a killed process`)
     await pause(2_000)
     const readOnMs = load.resumedAt.filter((at) => at > diedAt).map((at) => at - diedAt)
-    await this.#restart(index)
+    for (const index of indexes) await this.#restart(index)
     return { takenUpMs, readOnMs }
   }
 

@@ -22,20 +22,40 @@ import { sendJson, sendStream } from '../support/provider/send-answer.ts'
 
 /**
  * How the model answers a message: at once, after a tool call or ten, after one or ten of which a person has to approve
- * one, half until `release`, or half after a tool call.
+ * one, half until `release`, half after a tool call, or after a bit of everything (`MIXED`).
  */
-export type Behaviour = 'answer' | 'tool' | 'steps' | 'pay' | 'pay-steps' | 'hold' | 'tool-hold'
+export type Behaviour =
+  | 'answer'
+  | 'tool'
+  | 'steps'
+  | 'pay'
+  | 'pay-steps'
+  | 'hold'
+  | 'tool-hold'
+  | 'mixed'
+  | 'mixed-hold'
+  | 'errand'
 
 export const STEPS = 10
 /** Of the calls of `pay-steps`, the one that a person decides about. */
 export const APPROVED_STEP = 5
 
-/** How often a run asks the model. */
-export const turnsOf = (behaviour: Behaviour): number => toolCallsOf(behaviour) + 1
+/** What the agents of a mixed run do before they answer: the tools of a call each; the message has another agent do an errand. */
+const MIXED = ['look_up', 'look_up', 'send_message', 'pay', 'transfer_to_Closer', 'look_up', 'look_up']
 
-function toolCallsOf(behaviour: string | undefined): number {
-  if (behaviour?.endsWith('steps')) return STEPS
-  return behaviour === 'pay' || behaviour?.startsWith('tool') ? 1 : 0
+/** How often a run asks the model. */
+export const turnsOf = (behaviour: Behaviour): number =>
+  toolsOf(behaviour).length + 1 + (behaviour.startsWith('mixed') ? turnsOf('errand') : 0)
+
+/** The tools that a run calls, one after the other. */
+function toolsOf(behaviour: string | undefined = ''): readonly string[] {
+  if (behaviour.startsWith('mixed')) return MIXED
+  if (behaviour.endsWith('steps')) {
+    const paid = behaviour === 'pay-steps' ? APPROVED_STEP - 1 : -1
+    return Array.from({ length: STEPS }, (_, index) => (index === paid ? 'pay' : 'look_up'))
+  }
+  if (behaviour === 'pay') return ['pay']
+  return behaviour.startsWith('tool') || behaviour === 'errand' ? ['look_up'] : []
 }
 
 /** One request to the model. */
@@ -61,10 +81,10 @@ export function imageOf(ask: number): string {
 
 /** What a message has to say to the model: its number, how it wants to be answered, and its chat. */
 export const messageOf = (ask: number, behaviour: Behaviour, chat: string): string => `#${ask} ${behaviour} in ${chat}`
-const MESSAGE = /#(\d+) (answer|tool|steps|pay|pay-steps|hold|tool-hold) in (\S+)$/
+const MESSAGE = /#(\d+) (answer|tool|steps|pay|pay-steps|hold|tool-hold|mixed|mixed-hold|errand) in (\S+)$/
 
 /** What the tool is called with at a step. */
-export const callOf = (ask: number, step: number): string => `#${ask}.${step}`
+export const callOf = (ask: number, step: number | 'errand'): string => `#${ask}.${step}`
 
 export const answerTo = (ask: number): string => `This is the answer to ${ask}.`
 
@@ -157,13 +177,17 @@ export class Model {
     return call
   }
 
-  #turnOf(request: RecordedRequest, { ask }: ModelCall): Turn {
+  #turnOf(request: RecordedRequest, { ask, chat }: ModelCall): Turn {
     const [, , behaviour] = MESSAGE.exec(request.lastUserText) ?? []
     const done = request.toolOutputs.length
-    if (done < toolCallsOf(behaviour)) {
-      const isPaid = behaviour === 'pay' || (behaviour === 'pay-steps' && done + 1 === APPROVED_STEP)
-      return toolCall(isPaid ? 'pay' : 'look_up', { what: callOf(ask, done + 1) })
+    const tool = toolsOf(behaviour)[done]
+    if (tool === 'send_message') {
+      const message = messageOf(ask, 'errand', chat)
+      return toolCall(tool, { recipient_agent: 'Clerk', message, additional_instructions: '' })
     }
+    if (tool?.startsWith('transfer')) return toolCall(tool)
+    if (tool !== undefined) return toolCall(tool, { what: callOf(ask, behaviour === 'errand' ? 'errand' : done + 1) })
+    if (behaviour === 'errand') return text('It is done.')
     if (behaviour?.endsWith('hold')) return textDeltas(['This is ', 'the ', hold(this.#gate), `answer to ${ask}.`])
     return text(answerTo(ask))
   }

@@ -22,6 +22,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   expireApprovals: 'the plan in which nobody decides in time',
   releaseRun: 'the plan that stops a process in order',
   setReplicaState: 'the plan that stops a process in order',
+  readLeftOut: 'agencies that sum long chats up: tests/platform/history-summary.test.ts',
+  keepSummary: 'the same',
   takeLease: 'tool servers that ask users to sign in: tests/oauth',
   renewLease: 'the same',
   releaseLease: 'the same',

@@ -4,6 +4,7 @@ import { chownSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync }
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { endWithUs } from './guard.ts'
 import { eventually } from './plan.ts'
 
 const START_MS = 30_000
@@ -40,11 +41,18 @@ export async function startPostgres(): Promise<OwnServer> {
   await postgres('initdb', ['-D', data, '--username=root', '--auth=trust', '--encoding=UTF8', '--no-sync'])
   const settings = `-p ${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off`
   const control = (...args: readonly string[]): Promise<void> => postgres('pg_ctl', ['-D', data, '-w', ...args])
+  let hasEnded = (): void => {}
   const server: OwnServer = {
     url: `postgres://root@127.0.0.1:${port}/postgres`,
     pid: () => Number(readFileSync(path.join(data, 'postmaster.pid'), 'utf8').split('\n', 1)[0]),
-    start: () => control('-l', path.join(folder, 'log'), '-o', settings, 'start'),
-    stop: (how = 'orderly') => control('-m', how === 'crash' ? 'immediate' : 'fast', 'stop'),
+    start: async () => {
+      await control('-l', path.join(folder, 'log'), '-o', settings, 'start')
+      hasEnded = endWithUs(server.pid())
+    },
+    stop: async (how = 'orderly') => {
+      await control('-m', how === 'crash' ? 'immediate' : 'fast', 'stop')
+      hasEnded()
+    },
     remove: async () => {
       await server.stop('crash').catch(() => {}) // it may have been stopped already
       rmSync(folder, { recursive: true, force: true })
@@ -119,6 +127,7 @@ async function startProgram(programOf: (port: number, folder: string) => Program
   }
   const start = async (): Promise<void> => {
     child = spawn(command, args, { cwd: folder, stdio: 'ignore', ...user })
+    child.once('exit', endWithUs(child.pid!))
     if (!(await eventually(() => accepts(port), START_MS))) throw new Error(`${command} does not listen`)
   }
   await start()

@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Violation } from '@bureau/platform/testing'
 import type { Fault, FromServer, ToServer } from './fault.ts'
+import { endWithUs } from './guard.ts'
 
 const PROGRAM = fileURLToPath(new URL('server.ts', import.meta.url))
-const START_MS = 60_000
+const START_MS = 180_000
 const ANSWER_MS = 30_000
 
 /** One life of one server process. */
@@ -30,11 +31,13 @@ export class ServerProcess {
       env: { PATH: process.env['PATH'], ...environment },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     })
+    const hasEnded = endWithUs(this.child.pid!)
     this.child.stdout?.on('data', (chunk: Buffer) => (this.output += chunk.toString()))
     this.child.stderr?.on('data', (chunk: Buffer) => (this.output += chunk.toString()))
     this.child.on('message', (message: FromServer) => this.#hear(message))
     this.exited = once(this.child, 'exit').then(([code, signal]) => {
       this.isOver = true
+      hasEnded()
       for (const look of this.#waiting) look()
       return (signal ?? code) as NodeJS.Signals | number | null
     })

@@ -10,7 +10,7 @@ import { checkInvariants, type Database, equipPlatform, equipStore, queryRows } 
 import { createLogger, listen } from '@bureau/runtime'
 import { loadConfig, modelAccess } from '@bureau/server'
 import { z } from 'zod'
-import { type AgencyVersion, type Fault, type FromServer, TOOL_CALLS, type ToServer } from './fault.ts'
+import { type AgencyVersion, type Fault, type FromServer, TOOL, TOOL_CALLS, type ToServer } from './fault.ts'
 import { FaultyDatabase } from './faulty-database.ts'
 
 const config = loadPlatformConfig()
@@ -26,6 +26,7 @@ const toolNamed = (name: string, settings: { needsApproval?: true } = {}) =>
     execute: ({ what }) => {
       // Written before anything can happen to this process: the call was made.
       appendFileSync(path.join(config.dataFolder, TOOL_CALLS), `${what}\n`)
+      db.pass('inside', TOOL)
       return `${what} is there.`
     },
   })
@@ -36,7 +37,22 @@ const TOOLS: Readonly<Record<AgencyVersion, ReturnType<typeof toolNamed>[]>> = {
 }
 const tools = TOOLS[(process.env['AGENCY_VERSION'] ?? 'usual') as AgencyVersion]
 const ceo = new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools })
-const agencies = new Map([['shop', new Agency({ name: 'Shop', entryPoint: ceo })]])
+const [clerk, closer] = ['Clerk', 'Closer'].map(
+  (name) => new Agent({ name, instructions: 'Help.', model: 'gpt-test', tools: [toolNamed('look_up')] }),
+) as [Agent, Agent]
+const agencies = new Map([
+  [
+    'shop',
+    new Agency({
+      name: 'Shop',
+      entryPoint: ceo,
+      flows: [
+        [ceo, clerk],
+        [ceo, closer, 'handoff'],
+      ],
+    }),
+  ],
+])
 
 const log = createLogger(config.logLevel)
 const fault = JSON.parse(process.env['FAULT'] ?? 'null') as Fault | null
@@ -55,7 +71,7 @@ void db.failed.then((error) => {
   log.fatal({ err: error }, 'the database stopped')
   process.exit(1)
 })
-await ensureFirstOwner(platform, 'http://127.0.0.1')
+await ensureFirstOwner(platform)
 
 process.on('message', (message: ToServer) => void carryOut(message))
 const url = await listen(app, { host: '127.0.0.1', port: 0, closeMs: config.closeMs, log })

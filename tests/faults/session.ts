@@ -8,6 +8,7 @@ import { cutPlans, OUTAGES } from './plans/cuts.ts'
 import { DEPLOYS } from './plans/deploys.ts'
 import { FREEZES } from './plans/freezes.ts'
 import { killPlans } from './plans/kills.ts'
+import { MIXED_KILLS } from './plans/mixed.ts'
 import { randomKill } from './plans/random.ts'
 import { STEP_KILLS } from './plans/steps.ts'
 import { STORMS } from './plans/storms.ts'
@@ -98,6 +99,7 @@ function plansOf(engine: Engine, occurring: readonly Occurring[], random: () => 
     ...OUTAGES,
     ...STEP_KILLS,
     ...APPROVALS,
+    ...MIXED_KILLS,
     ...DEPLOYS,
     ...shuffled(harmful(ofRuns), random),
     ...shuffled(harmful(others), random),

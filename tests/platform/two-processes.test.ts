@@ -10,7 +10,7 @@ const REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
 
 async function hasRedis(): Promise<boolean> {
   try {
-    await (await connectRedis({ url: REDIS, onError: () => {}, firstConnectMs: 2_000 })).close()
+    await (await connectRedis({ url: REDIS, firstConnectMs: 2_000 })).close()
     return true
   } catch (error) {
     if (process.env['CI']) throw error

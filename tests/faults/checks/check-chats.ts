@@ -48,7 +48,7 @@ async function checkHistories({ tenant, object }: Scene, runs: readonly RunRecor
     for (const run of ofChat) {
       const own = messages.filter(({ runId }) => runId === run.runId)
       const number = asks.get(run.usageRequestId ?? '')?.number ?? 0
-      if (own.filter(({ role }) => role === 'user').length !== 1)
+      if (own.filter(({ role, item }) => role === 'user' && !item.callerAgent).length !== 1)
         object(`I3: ${run.runId} has not one message of a user`)
       const answers = own.filter(({ role }) => role !== 'user')
       const isThere = answers.some(({ item }) => JSON.stringify(item).includes(answerTo(number)))

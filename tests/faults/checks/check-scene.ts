@@ -8,7 +8,7 @@ import { checkRuns } from './check-runs.ts'
 import { checkStreams } from './check-streams.ts'
 import { isEnded, type RunRecord } from './run-record.ts'
 
-/** Beyond the 30 seconds of a self-fence and the 15 after which a process looks after forgotten runs. */
+/** Beyond the 30 seconds of a self-fence and the 20 after which a process looks after forgotten runs. */
 const RECOVERY_MS = 60_000
 const CLIENT_MS = 30_000
 const RELEASE_MS = 100

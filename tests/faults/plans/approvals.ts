@@ -1,6 +1,6 @@
 import type { Attempt } from '../attempt.ts'
 import { describeFault, type Fault } from '../fault.ts'
-import { APPROVED_STEP, callOf } from '../model.ts'
+import { APPROVED_STEP, type Behaviour, callOf } from '../model.ts'
 import { BOTH, eventually, ONE, pause, type Plan, type Scene, TWO, within } from '../plan.ts'
 
 const POINTS = ['before', 'inside', 'after'] as const
@@ -30,7 +30,7 @@ export const APPROVALS: readonly Plan[] = [
         title: `a run that a person decides about is lost ${says}: ${describeFault(fault)}`,
         scale: ONE,
         engines: BOTH,
-        play: (scene) => killAround(scene, fault),
+        play: (scene) => killAround(scene, fault, 'pay-steps'),
       }
     }),
   ),
@@ -79,11 +79,11 @@ async function startWaiting({ tenant, object }: Scene): Promise<Attempt> {
 }
 
 /** The decision that was lost on its way comes again, and is as good as the first time. */
-async function killAround(scene: Scene, fault: Fault): Promise<void> {
+export async function killAround(scene: Scene, fault: Fault, behaviour: Behaviour): Promise<void> {
   const { installation, tenant, object } = scene
   const [process] = installation.processes
   process!.arm(fault)
-  const attempt = tenant.send(tenant.ask({ consumerId: await tenant.addConsumer(), behaviour: 'pay-steps' }))
+  const attempt = tenant.send(tenant.ask({ consumerId: await tenant.addConsumer(), behaviour }))
   await attempt.over
   if (!process!.isOver && attempt.runId !== null) await tenant.decide(attempt.runId, true)
   if (!(await within(process!.exited, REACH_MS))) object(`never reached: ${describeFault(fault)}`)

@@ -6,8 +6,8 @@ import { ONE, type Plan, type Scene } from '../plan.ts'
 import { oneRound } from '../traffic.ts'
 
 const POINTS = ['before', 'inside', 'after'] as const
-/** Timers of the server come every five seconds, of its deliveries every second. */
-const REACH_MS = 30_000
+/** Timers of the server come every ten seconds or sooner, of its deliveries every second. */
+const REACH_MS = 60_000
 
 /** A kill -9 at each point of each operation, and the restart. */
 export function killPlans(engine: Engine, occurring: readonly Occurring[], random: () => number): Plan[] {

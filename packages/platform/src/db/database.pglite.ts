@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { makeFolder } from '@bureau/framework'
 import { ConfigError, ServiceError, StartError } from '@bureau/protocol'
 import { folderError } from '../start-error.ts'
 import { unavailable } from './database-error.ts'
@@ -134,6 +135,7 @@ export class PgliteDatabase implements Database {
 }
 
 function prepareFolder(folder: string, restoreFrom: string | undefined): () => void {
+  makeFolder(folder)
   checkFolderFormat(folder)
   const unlock = lockFolder(folder)
   try {

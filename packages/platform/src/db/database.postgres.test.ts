@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
@@ -7,7 +8,7 @@ import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import { AGENTS, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { PostgresDatabase } from './database.postgres.ts'
 import { admitUnderLock, countThings, insertThing, urgentCount } from './database.test-operations.ts'
-import { ENGINES, openTestDatabase, queryRows } from './engines.contract.ts'
+import { ENGINES, openTestDatabase, queryRows, SERVER } from './engines.contract.ts'
 import { openDatabase } from './open-database.ts'
 
 type Fault = 'none' | 'lose COMMIT' | 'lose its answer' | 'lose its answer and stay away'
@@ -209,3 +210,22 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL', () => {
     await drop()
   })
 })
+
+test.runIf(ENGINES.includes('postgres'))(
+  'a database that must exist and does not is refused, and gets no table',
+  async () => {
+    const schema = `test_${randomUUID().replaceAll('-', '')}`
+    const url = new URL(SERVER)
+    url.searchParams.set('options', `-c search_path=${schema}`)
+    const client = new Client({ connectionString: SERVER })
+    await client.connect()
+    await client.query(`CREATE SCHEMA ${schema}`)
+
+    await expect(openDatabase(url.href, { mustExist: true })).rejects.toThrow('DATABASE_URL: this database is empty.')
+
+    const { rows } = await client.query(`SELECT tablename FROM pg_tables WHERE schemaname = '${schema}'`)
+    await client.query(`DROP SCHEMA ${schema} CASCADE`)
+    await client.end()
+    expect(rows).toEqual([])
+  },
+)

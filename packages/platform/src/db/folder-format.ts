@@ -1,6 +1,5 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { makeFolder } from '@bureau/framework'
+import { dirname, join, resolve } from 'node:path'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 
@@ -12,24 +11,17 @@ const FolderFormat = z.object({ engine: z.literal('pglite'), postgres: z.number(
 /** Where the embedded database keeps its files below the data folder. */
 export const recordsFolder = (folder: string): string => join(folder, 'records')
 
-/**
- * For commands that have nothing to do where no platform has been: opening an embedded database would make a new one.
- *
- * @throws ConfigError the folder of the address holds no database.
- */
-export function requireRecords(databaseUrl: string): void {
-  const [, folder] = /^pglite:(.+)$/.exec(databaseUrl) ?? []
-  if (folder === undefined || existsSync(recordsFolder(folder))) return
-  throw new ConfigError(`There is no database in ${folder}. BUREAU_DATA must name the data folder of the platform.`)
+/** The folder itself, or the one above in which it would be made. */
+export function nearestFolder(folder: string): string {
+  return existsSync(folder) ? folder : nearestFolder(dirname(resolve(folder)))
 }
 
 /**
- * Creates the data folder, or checks that this version can open what lies in it.
+ * Checks that this version can open what lies in a data folder.
  *
  * @throws ConfigError the folder was made by another engine version, or holds something else.
  */
 export function checkFolderFormat(folder: string): void {
-  makeFolder(folder)
   const file = join(folder, 'FORMAT')
   if (!existsSync(file)) {
     if (existsSync(recordsFolder(folder))) throw new ConfigError(`${file} is missing; the data cannot be identified.`)

@@ -63,14 +63,15 @@ const ALWAYS: readonly Check[] = [
     invariant: 'I3',
     says: 'every failed run is in the history of its chat',
     query: sql`SELECT r.id FROM runs r JOIN chats c ON c.id = r.chat_id AND c.deleted_at IS NULL
-      WHERE r.state = 'failed' AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.run_id = r.id AND m.status = 'failed')`,
+      WHERE r.state = 'failed' AND NOT EXISTS (SELECT 1 FROM messages m
+        WHERE m.run_id = r.id AND m.chat_id = r.chat_id AND m.status = 'failed')`,
   },
   {
     invariant: 'I3',
     says: 'every run answers exactly one message of a user',
     query: sql`SELECT r.id, count(m.id)::int AS messages FROM runs r
       JOIN chats c ON c.id = r.chat_id AND c.deleted_at IS NULL
-      LEFT JOIN messages m ON m.run_id = r.id AND m.role = 'user' AND m.item->>'callerAgent' IS NULL
+      LEFT JOIN messages m ON m.run_id = r.id AND m.chat_id = r.chat_id AND m.role = 'user' AND m.item->>'callerAgent' IS NULL
       WHERE ${RECENT} GROUP BY 1 HAVING count(m.id) <> 1`,
   },
   {

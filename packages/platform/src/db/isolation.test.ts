@@ -5,10 +5,12 @@ import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { newId } from '../ids.ts'
 import { oncePerKey } from '../idempotency/once-per-key.ts'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
+import { pushSecretPlace, putPushConfig } from '../webhooks/push-configs.ts'
 import { putResponse } from '../run-records/response-records.ts'
 import { recordStep } from '../run-records/record-step.ts'
 import { appendEventChunk } from '../run-records/event-chunks.ts'
 import { findSecret, putSecret } from '../security/secrets.ts'
+import { seal } from '../security/seal.ts'
 import { takeLease } from '../oauth/leases.ts'
 import { reserveUpload } from '../uploads/manage-uploads.ts'
 import { equipStore } from '../platform-store.ts'
@@ -43,7 +45,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       AND p.schemaname = current_schema() AND p.policyname = 'tenant' AND p.roles = '{platform_tenant}'
       WHERE c.relnamespace = current_schema()::regnamespace AND c.relrowsecurity AND c.relforcerowsecurity ORDER BY 1`)
     expect(guarded.map((row) => row['name'])).toEqual(tables)
-    expect(tables).toHaveLength(28)
+    expect(tables).toHaveLength(29)
   })
 
   test('an owner sees the own rows and no others, in every table', async () => {
@@ -108,6 +110,7 @@ describe.each(ENGINES)('isolation of owners on %s', (engine) => {
       `INSERT INTO usage_entries (run_id, call_seq, owner_id, agent, model, priced, input_tokens, output_tokens)
         VALUES (${run}, 99, ${own}, 'a', 'm', true, 0, 0)`,
       `INSERT INTO run_states SELECT id, ${own}, 1, '{}' FROM runs WHERE state = 'completed'`,
+      `INSERT INTO push_configs (run_id, id, owner_id, url, secret_enc) VALUES (${run}, 'x', ${own}, 'x', 'x')`,
       `INSERT INTO run_event_chunks (run_id, first_seq, last_seq, owner_id, body) VALUES (${run}, 99, 99, ${own}, 'x')`,
       `INSERT INTO consumer_token_cutoffs (owner_id, integration_id, consumer_id, not_before)
         VALUES (${own}, ${integration}, 'x', now())`,
@@ -173,6 +176,9 @@ async function fill(platform: TestStore): Promise<TestTenant> {
   })
   const response = { ownerId, runId: working.run.runId, afterSeq: 0, record: {} }
   await db.run(putResponse, response)
+  const pushKey = { ownerId, runId: working.run.runId, id: 'p' }
+  const secretEnc = seal(await store.dataKeys.of(ownerId), pushSecretPlace(pushKey), 'token-canary')
+  await db.run(putPushConfig, { ...pushKey, url: 'https://a.example.com/', scheme: null, secretEnc })
   const upload = {
     ownerId,
     integrationId,

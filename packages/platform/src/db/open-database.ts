@@ -1,11 +1,15 @@
+import { existsSync } from 'node:fs'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { Client } from 'pg'
 import { PgliteDatabase } from './database.pglite.ts'
 import { PostgresDatabase } from './database.postgres.ts'
 import type { Database } from './database.ts'
+import { recordsFolder } from './folder-format.ts'
 import { migrate } from './migrate.ts'
 import { DRIZZLE } from './transaction.ts'
+
+type OpenOptions = { readonly connections?: number | undefined; readonly mustExist?: boolean }
 
 /**
  * Opens the records of the platform and brings their schema up to date.
@@ -14,25 +18,29 @@ import { DRIZZLE } from './transaction.ts'
  *   process), `postgres://...` for several processes. `?pgbouncer=true` says that a pooler in between hands connections
  *   on after each transaction.
  * @param options.connections Of this process to a PostgreSQL server. Default 10, behind a pooler 5.
- * @throws ConfigError the URL is of another kind, the folder is in use, or the database is newer than this program.
+ * @param options.mustExist For commands that have nothing to do where no platform has been: makes neither a folder nor tables.
+ * @throws ConfigError the URL is of another kind, the folder is in use, the database is newer than this program, or holds no
+ *   records although it must.
  * @throws StartError the folder or the server cannot be used.
  */
 export async function openDatabase(
   url: string,
-  { connections }: { readonly connections?: number | undefined } = {},
+  { connections, mustExist = false }: OpenOptions = {},
 ): Promise<Database> {
   if (/^postgres(ql)?:\/\//.test(url)) {
-    await migratePostgres(url)
+    await migratePostgres(url, mustExist)
     const keepStatements = new URL(url).searchParams.get('pgbouncer') !== 'true'
     return new PostgresDatabase({ url, keepStatements, ...(connections !== undefined && { poolSize: connections }) })
   }
   if (!url.startsWith('pglite:')) throw new ConfigError('The database URL must begin with pglite: or postgres://')
   const folder = url.slice('pglite:'.length)
+  if (mustExist && folder !== '' && !existsSync(recordsFolder(folder)))
+    throw new ConfigError(`There is no database in ${folder}. BUREAU_DATA must name the data folder of the platform.`)
   return PgliteDatabase.open(folder === '' ? {} : { folder })
 }
 
 /** On a connection of its own: a migration may take longer than any request. */
-async function migratePostgres(url: string): Promise<void> {
+async function migratePostgres(url: string, mustExist: boolean): Promise<void> {
   const client = new Client({ connectionString: url })
   client.on('error', () => {}) // the query in progress fails by itself
   await client.connect().catch((error: unknown) => {
@@ -41,11 +49,20 @@ async function migratePostgres(url: string): Promise<void> {
     })
   })
   try {
+    if (mustExist && !(await hasRecords(client)))
+      throw new ConfigError('DATABASE_URL: this database is empty. It must name the database of the platform.')
     const exec = async (statements: string): Promise<string> => (await client.query(statements)).command
     await migrate({ tx: drizzle(client, DRIZZLE), exec })
   } finally {
     await client.end()
   }
+}
+
+async function hasRecords(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ found: boolean }>(
+    "SELECT to_regclass('schema_migrations') IS NOT NULL AS found",
+  )
+  return rows[0]!.found
 }
 
 /** A name with several addresses fails once for each, and the whole then has no message. */

@@ -1,7 +1,8 @@
-import { constants } from 'node:fs'
+import { constants, existsSync, statSync } from 'node:fs'
 import { access } from 'node:fs/promises'
+import { ConfigError } from '@bureau/protocol'
 import { Client } from 'pg'
-import { checkFolderFormat } from './folder-format.ts'
+import { checkFolderFormat, nearestFolder, recordsFolder } from './folder-format.ts'
 import { lockFolder } from './lock-folder.ts'
 
 /** What a database server says of itself; nothing for the embedded database. */
@@ -22,9 +23,11 @@ export async function probeDatabase(url: string): Promise<DatabaseProbe> {
   if (/^postgres(ql)?:\/\//.test(url)) return probePostgres(url)
   const folder = url.slice('pglite:'.length)
   if (folder === '') return {}
+  const nearest = nearestFolder(folder)
+  if (!statSync(nearest).isDirectory()) throw new ConfigError(`BUREAU_DATA: ${nearest} is a file, not a folder.`)
+  await access(nearest, constants.W_OK)
   checkFolderFormat(folder)
-  await access(folder, constants.W_OK)
-  lockFolder(folder)()
+  if (existsSync(recordsFolder(folder))) lockFolder(folder)()
   return {}
 }
 

@@ -414,6 +414,21 @@ export const webhookDeliveries = pgTable('webhook_deliveries', {
   doneAt: time(),
 })
 
+export const pushConfigs = pgTable('push_configs', {
+  runId: text().notNull(),
+  id: text().notNull(),
+  ownerId: text().notNull(),
+  url: text().notNull(),
+  scheme: text(),
+  secretEnc: bytea().notNull(),
+  notifiedAt: time(),
+  attempts: integer().notNull().default(0),
+  nextAt: time().notNull().defaultNow(),
+  failingSince: time(),
+  closedAt: time(),
+  createdAt: time().notNull().defaultNow(),
+})
+
 export const outbox = pgTable('outbox', {
   id: count().generatedAlwaysAsIdentity(),
   ownerId: text().notNull(),

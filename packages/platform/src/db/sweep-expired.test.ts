@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { branchChat } from '../chats/branch-chat.ts'
 import { createChat, listChats } from '../chats/manage-chats.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { appendEventChunk, readEventChunks } from '../run-records/event-chunks.ts'
@@ -60,14 +61,20 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
     expect(await read(0)).toEqual({ chunks: [], ended: true })
   })
 
-  test('a chat without a run goes after 30 days, a busy or used one stays', async () => {
+  test('an empty chat goes after 30 days; a busy one, a used one and a branch with messages stay', async () => {
     const { ownerId, integrationId } = tenant
     const { chatId: empty } = await platform.db.run(createChat, { ownerId, integrationId })
     const used = await tenant.admit()
+    await tenant.finish(used, { items: [answer('x')] })
+    const busy = await tenant.admit({ chatId: used.run.chatId })
+    const dataKey = await platform.store.dataKeys.of(ownerId)
+    const source = { ownerId, chatId: used.run.chatId, integrationIds: null }
+    const copied = { beforeRunId: busy.run.runId, aliasChatId: null, dataKey }
+    const branch = await platform.db.run(branchChat, { ...source, ...copied })
     await age('chats', 'created_at', '31 days', 'true')
     await sweep()
     const left = await chatIds()
-    expect(left).toContain(used.run.chatId)
+    expect(left).toEqual(expect.arrayContaining([used.run.chatId, branch.chatId]))
     expect(left).not.toContain(empty)
   })
 

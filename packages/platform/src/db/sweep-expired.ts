@@ -18,13 +18,15 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
     WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
   deliveries: sql`DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (SELECT endpoint_id, event_id
     FROM webhook_deliveries WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
+  pushConfigs: sql`DELETE FROM push_configs WHERE (run_id, id) IN (SELECT run_id, id FROM push_configs
+    WHERE closed_at < now() - interval '7 days' LIMIT ${BATCH})`,
   leases: sql`DELETE FROM leases WHERE (owner_id, name) IN (SELECT owner_id, name FROM leases
     WHERE expires_at < now() - interval '1 hour' LIMIT ${BATCH})`,
   replicas: sql`DELETE FROM replicas WHERE boot_id IN (SELECT boot_id FROM replicas x WHERE state IN ('gone','dead')
     AND heartbeat_at < now() - interval '7 days' AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.boot_id = x.boot_id
       AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
   emptyChats: sql`UPDATE chats SET deleted_at = now() WHERE id IN (SELECT id FROM chats WHERE last_run_id IS NULL
-    AND deleted_at IS NULL AND created_at < now() - interval '30 days' LIMIT ${BATCH})`,
+    AND next_seq = 1 AND deleted_at IS NULL AND created_at < now() - interval '30 days' LIMIT ${BATCH})`,
   expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL, summary = NULL WHERE id IN (SELECT c.id FROM chats c
     JOIN integrations i ON i.id = c.integration_id WHERE c.deleted_at IS NULL
       AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)

@@ -21,13 +21,22 @@ export const getRun = tenantOperation(
   async (tx, args: RunKey & Reach & { output: boolean }): Promise<RunView> => {
     const run = await findRun(tx, args)
     if (!run || !isSeen(run, args)) throw new ServiceError('run_not_found')
-    const [view] = await runViews(tx, args.ownerId, [run])
+    const [view] = await withMessages(tx, args.ownerId, await runViews(tx, args.ownerId, [run]))
     if (!view) throw new Error('a run has a view')
     if (!args.output) return view
     const waiting = run.state === 'waiting' ? await readState(tx, args) : undefined
     return { ...view, ...runOutput(await listRunItems(tx, args), { status: view.status, waiting }) }
   },
 )
+
+const MESSAGE_LENGTH = 200
+
+/** With the beginning of what the user said. */
+async function withMessages(tx: Tx, ownerId: string, views: readonly RunView[]): Promise<RunView[]> {
+  const runIds = views.map(({ runId }) => runId)
+  const texts = await listAskedTexts(tx, { ownerId, runIds, length: MESSAGE_LENGTH })
+  return views.map((view) => ({ ...view, message: texts.get(view.runId) ?? null }))
+}
 
 /** Undefined too for a state of another version of the server. */
 async function readState(tx: Tx, { ownerId, runId }: RunKey): Promise<RunState | undefined> {
@@ -66,7 +75,7 @@ const isListed = (args: RunsOfOwner): SQL | undefined =>
 export const readAskedTexts = tenantOperation(
   { source: import.meta.url, name: 'readAskedTexts', lane: 'interactive' },
   async (tx, { ownerId, runIds }: { ownerId: string; runIds: readonly string[] }): Promise<Map<string, string>> =>
-    runIds.length === 0 ? new Map() : listAskedTexts(tx, ownerId, runIds),
+    listAskedTexts(tx, { ownerId, runIds }),
 )
 
 const MOST_COUNTED = 10_000
@@ -95,7 +104,7 @@ export const listRuns = tenantOperation(
       (row) => row,
       (row) => [row.createdAt.toISOString(), row.id],
     )
-    return { items: await runViews(tx, ownerId, page.items), next: page.next }
+    return { items: await withMessages(tx, ownerId, await runViews(tx, ownerId, page.items)), next: page.next }
   },
 )
 

@@ -1,8 +1,8 @@
 import { addUsage, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
-import { and, asc, eq, inArray, not, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNull, not, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
-import { messages, runs, usageEntries } from '../db/schema.ts'
+import { chats, messages, runs, usageEntries } from '../db/schema.ts'
 
 export type RunRow = typeof runs.$inferSelect
 export type RunKey = { readonly ownerId: string; readonly runId: string }
@@ -79,18 +79,29 @@ export function toUsage(sums: UsageSums): Usage {
 /** What agents tell each other has the role of a user too. */
 export const isNotFromUser = sql`(${messages.role} <> 'user' OR ${messages.item}->>'callerAgent' IS NOT NULL)`
 
-/** What users have said with which runs began: the text that their chats keep, by run. */
-export async function listAskedTexts(tx: Tx, ownerId: string, runIds: readonly string[]): Promise<Map<string, string>> {
-  const rows = await tx
-    .select({ runId: messages.runId, item: messages.item })
-    .from(messages)
-    .where(and(eq(messages.ownerId, ownerId), inArray(messages.runId, [...runIds]), not(isNotFromUser)))
-  return new Map(rows.map(({ runId, item }) => [runId, userText(item)]))
-}
+/** Branches of the chat hold copies. */
+const isInItsChat = and(eq(runs.id, messages.runId), eq(runs.chatId, messages.chatId))
 
-function userText({ content }: Message): string {
-  if (!Array.isArray(content)) return typeof content === 'string' ? content : ''
-  return content.map(({ text }: { text?: unknown }) => (typeof text === 'string' ? text : '')).join('')
+const askedText = sql<string>`CASE jsonb_typeof(${messages.item}->'content')
+  WHEN 'array' THEN (SELECT coalesce(string_agg(part->>'text', ''), '') FROM jsonb_array_elements(${messages.item}->'content') part)
+  ELSE coalesce(${messages.item}->>'content', '') END`
+
+/** What users have said with which runs began: the text that their chats keep, or so many characters of it, by run. */
+export async function listAskedTexts(
+  tx: Tx,
+  { ownerId, runIds, length }: { ownerId: string; runIds: readonly string[]; length?: number },
+): Promise<Map<string, string>> {
+  if (runIds.length === 0) return new Map()
+  const rows = await tx
+    .select({
+      runId: messages.runId,
+      text: length === undefined ? askedText : sql<string>`left(${askedText}, ${length})`,
+    })
+    .from(messages)
+    .innerJoin(runs, isInItsChat)
+    .innerJoin(chats, and(eq(chats.id, messages.chatId), isNull(chats.deletedAt)))
+    .where(and(eq(messages.ownerId, ownerId), inArray(messages.runId, [...runIds]), not(isNotFromUser)))
+  return new Map(rows.map(({ runId, text }) => [runId, text]))
 }
 
 /** What the run added to its chat after the user's message, in order. */
@@ -98,6 +109,7 @@ export async function listRunItems(tx: Tx, { ownerId, runId }: RunKey): Promise<
   const rows = await tx
     .select({ item: messages.item })
     .from(messages)
+    .innerJoin(runs, isInItsChat)
     .where(and(eq(messages.runId, runId), eq(messages.ownerId, ownerId), isNotFromUser))
     .orderBy(asc(messages.seq))
   return rows.map((row) => row.item)

@@ -41,30 +41,30 @@ const PAUSE_MS = 50
  * @throws ServiceError `run_not_found`, `stream_unavailable`: another process executes it and cannot be reached.
  */
 export async function findRunStream(platform: Platform, wanted: Wanted): Promise<RunStream> {
-  const { store, logs } = platform
+  const { store } = platform
   for (const until = performance.now() + PATIENCE_MS; ;) {
     const run = await store.db.run(getRun, { ...wanted, output: false })
-    const reader = logs.isReachable ? await logs.find(run.runId) : await findWithoutOthers(platform, wanted, run)
+    const reader = await findLog(platform, wanted, run)
     const over = isAtRest(run.status)
-    if (reader && (reader.ended || !over || run.status === 'waiting')) {
+    if (reader && (reader.ended || !over)) {
       return { run, reader: endedByRecord(reader, platform, wanted), isNew: false, hasAllAfter: async () => true }
     }
     const late = performance.now() > until
-    // A log without an end, of a run that has ended: its process has died.
-    if (over && (!reader || late)) return storedStream(platform, wanted)
+    // A log without an end: its run waits, or its process has died.
+    if (over && (!reader || run.status === 'waiting' || late)) {
+      const stored = await storedStream(platform, wanted)
+      if (stored) return reader && run.status === 'waiting' ? waitingStream(reader, stored) : stored
+    }
     if (late) throw new ServiceError('stream_unavailable', { headers: { 'Retry-After': '2' } })
     await sleep(PAUSE_MS)
   }
 }
 
-/** A log of this process, or else what another one stores of the log of its run each second. */
-async function findWithoutOthers(
-  { store, logs }: Platform,
-  wanted: Wanted,
-  run: RunView,
-): Promise<RunLogReader | undefined> {
-  const own = await logs.find(run.runId).catch(() => undefined)
-  if (own || isAtRest(run.status)) return own
+/** The log of a run, or else what another process stores of it each second. What is at rest can be read without either. */
+async function findLog({ store, logs }: Platform, wanted: Wanted, run: RunView): Promise<RunLogReader | undefined> {
+  if (logs.isReachable && !isAtRest(run.status)) return logs.find(run.runId)
+  const found = await logs.find(run.runId).catch(() => undefined)
+  if (found || isAtRest(run.status)) return found
   const { ownerId, runId } = wanted
   const read = async (afterSeq: number) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks
   return new StoredRunFollower({ chunks: { read }, head: Number(run.lastEventId), isOver: () => logs.isReachable })
@@ -79,15 +79,16 @@ export function newRunStream(
   return { run, reader: endedByRecord(log, platform, wanted), isNew: true, hasAllAfter: async () => true }
 }
 
-/** A log whose process has died ends as the record of the run says. One whose process lives has an end of its own soon. */
+/** The log of a run that waits or whose process has died ends as its record says. Every other has an end of its own soon. */
 function endedByRecord(log: RunLogReader, platform: Platform, wanted: Wanted): RunLogReader {
   let endedAt: number | undefined
   const ending = async (isLogLost = false): Promise<RunLogReader | undefined> => {
     const { status, error } = await platform.store.db.run(getRun, { ...wanted, output: false })
     if (!isAtRest(status)) return undefined
     endedAt ??= performance.now()
-    const isLost = isLogLost || error?.code === 'runner_lost' || performance.now() - endedAt > PATIENCE_MS
-    return isLost ? (await storedStream(platform, wanted)).reader : undefined
+    const hasNoEnd = isLogLost || status === 'waiting' || error?.code === 'runner_lost'
+    const isLate = performance.now() - endedAt > PATIENCE_MS
+    return hasNoEnd || isLate ? (await storedStream(platform, wanted))?.reader : undefined
   }
   return {
     head: log.head,
@@ -129,12 +130,31 @@ function orUnreachable<T>(answer: Promise<T>): Promise<T> {
   })
 }
 
-async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStream> {
+/** What a log holds of a run that waits, and then its last events, which are in the record alone. */
+function waitingStream(log: RunLogReader, { reader: stored, ...stream }: RunStream): RunStream {
+  const read = async function* (after: number, signal: AbortSignal): AsyncGenerator<EventBatch, void> {
+    let position = after
+    try {
+      for await (const batch of position < log.head ? log.read(after, signal) : []) {
+        if (batch.events.length === 0) break
+        yield batch
+        position = lastSeqOf(batch)
+        if (position >= log.head) break
+      }
+    } catch (error) {
+      if (!(error instanceof StreamBroken)) throw error
+    }
+    yield* stored.read(position, signal)
+  }
+  return { ...stream, reader: { head: stored.head, ended: true, read }, hasAllAfter: async () => true }
+}
+
+/** By the records alone. Undefined: the run has gone on since it was found at rest. */
+async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStream | undefined> {
   const { ownerId, runId } = wanted
   const run = await store.db.run(getRun, { ...wanted, output: true })
   const { status } = run
-  // It may have gone on since; then it is looked for again.
-  if (!isAtRest(status)) throw new StreamBroken('log_unreachable')
+  if (!isAtRest(status)) return undefined
   const approvals = status === 'waiting' ? await store.db.run(readWaitingCalls, { ownerId, runId }) : undefined
   const produced = run.newMessages ?? []
   const callerCalls = status === 'completed' ? openCalls(produced) : []

@@ -1,5 +1,6 @@
 import type { createClient } from '@redis/client'
 import { ConfigError } from '@bureau/protocol'
+import type { Logger } from '../log.ts'
 
 type RedisClient = ReturnType<typeof createClient>
 
@@ -15,8 +16,8 @@ const COMMAND_TIMEOUT_MS = 5_000
 
 type ConnectRedisOptions = {
   readonly url: string
-  /** Told of every lost connection, for the log. */
-  readonly onError: (error: Error) => void
+  /** Says when Redis is away, and when it is there again: once each, however often the client tries. Default: nothing. */
+  readonly log?: Pick<Logger, 'warn' | 'info'>
   /** Longest wait for the first connection, in milliseconds. Default 10_000. */
   readonly firstConnectMs?: number
   /** True: when Redis is not there in that time, the connection is handed out all the same and comes about later. Default false. */
@@ -31,7 +32,7 @@ type ConnectRedisOptions = {
  */
 export async function connectRedis({
   url,
-  onError,
+  log,
   firstConnectMs = 10_000,
   mayBeAway = false,
 }: ConnectRedisOptions): Promise<RedisConnection> {
@@ -43,8 +44,8 @@ export async function connectRedis({
     socket: { connectTimeout: COMMAND_TIMEOUT_MS },
   }) as unknown as RedisClient
   const subscriber = commands.duplicate()
-  // Without a listener, a lost connection would end the process.
-  for (const client of [commands, subscriber]) client.on('error', onError)
+  const { host } = new URL(url)
+  reportLosses([commands, subscriber], host, log)
   const close = async (): Promise<void> => {
     for (const client of [commands, subscriber]) {
       if (client.isReady) await client.close().catch(() => client.destroy())
@@ -57,16 +58,30 @@ export async function connectRedis({
     else late.reject(new Error(`no connection within ${firstConnectMs} ms`))
   }, firstConnectMs)
   const connected = Promise.all([commands.connect(), subscriber.connect()])
-  connected.catch(onError) // also after nobody waits for it any more
+  connected.catch(() => {}) // also after nobody waits for it any more
   try {
     await Promise.race([connected, late.promise])
   } catch (cause) {
     await close()
-    throw new ConfigError('REDIS_URL: Redis cannot be reached.', { cause })
+    throw new ConfigError(`REDIS_URL: Redis at ${host} cannot be reached.`, { cause })
   } finally {
     clearTimeout(timer)
   }
   return { commands, subscriber, close }
+}
+
+/** Without a listener for its errors, a lost connection would end the process. */
+function reportLosses(clients: readonly RedisClient[], host: string, log: ConnectRedisOptions['log']): void {
+  const away = new Set<RedisClient>()
+  for (const client of clients) {
+    client.on('error', ({ message }: Error) => {
+      if (away.size === 0) log?.warn({ host, reason: message }, 'Redis cannot be reached: trying until it can')
+      away.add(client)
+    })
+    client.on('ready', () => {
+      if (away.delete(client) && away.size === 0) log?.info({ host }, 'Redis is there again')
+    })
+  }
 }
 
 /** Not installed with the server, because one process alone needs no Redis. */

@@ -21,5 +21,5 @@ export async function testRedisReachable(): Promise<boolean> {
 }
 
 export function connectTestRedis(): Promise<RedisConnection> {
-  return connectRedis({ url: TEST_REDIS_URL, onError: () => {} })
+  return connectRedis({ url: TEST_REDIS_URL })
 }

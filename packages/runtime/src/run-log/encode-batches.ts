@@ -49,3 +49,27 @@ function encodeBatch({ first, events }: EventBatch, encode: EncodeEvent): string
   for (const event of events) text += encode(event, seq++)
   return text
 }
+
+/** The pieces of a stream, and in place of what it fails with the words for that, if there are any. */
+export function endingWith(
+  chunks: AsyncIterableIterator<string, void>,
+  wordsFor: (error: unknown) => string | undefined,
+): AsyncIterableIterator<string, void> {
+  let isOver = false
+  const ending: AsyncIterableIterator<string, void> = {
+    next: async () => {
+      if (isOver) return { done: true, value: undefined }
+      try {
+        return await chunks.next()
+      } catch (error) {
+        const value = wordsFor(error)
+        if (value === undefined) throw error
+        isOver = true
+        return { done: false, value }
+      }
+    },
+    return: async () => chunks.return!(),
+    [Symbol.asyncIterator]: () => ending,
+  }
+  return ending
+}

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ChunkWriter } from './chunk-writer.ts'
 import type { FlushTimer } from './flush-timer.ts'
 import { LiveRunLog } from './live-run-log.ts'
@@ -13,6 +14,8 @@ import {
 } from './run-log.ts'
 import { StreamBroken } from './stream-broken.ts'
 
+/** A Redis that does not answer keeps nobody from going on for longer. */
+const LAST_WRITE_MS = 5_000
 /** So many bytes of events do not wait for others. */
 const BATCH_BYTES = 16 * 1024
 
@@ -100,6 +103,7 @@ export class RedisRunLog implements RunLog {
     await this.lastWrite()
     if (!this.#options.isReady()) await this.#writer?.storeAll().catch(() => {}) // readers then miss what was shown last
     this.abandon(new StreamBroken(reason))
+    this.#options.stream.nudge().catch(() => {}) // whoever is not reached looks by itself a little later
   }
 
   /** Nothing more is written to Redis. */
@@ -119,10 +123,10 @@ export class RedisRunLog implements RunLog {
     this.#writeSoon()
   }
 
-  /** Resolves when everything is written or cannot be. */
+  /** Resolves when everything is written or cannot be, or Redis does not say which. */
   async lastWrite(): Promise<void> {
     this.#write()
-    await this.#writing
+    await Promise.race([this.#writing, sleep(LAST_WRITE_MS, undefined, { ref: false })])
   }
 
   #writeSoon(): void {

@@ -37,7 +37,13 @@ export class RedisRunReader implements RunLogReader {
   async *read(after: number, signal: AbortSignal): AsyncGenerator<EventBatch, void> {
     const { leaving, lookMs } = this.#options
     const news = new News(AbortSignal.any([signal, leaving]))
-    const stop = await reach(this.#stream.watch(() => news.arrive()))
+    let isNudged = false
+    const onEntry = (): void => news.arrive()
+    const onNudge = (): void => {
+      isNudged = true
+      news.arrive()
+    }
+    const stop = await reach(this.#stream.watch({ onEntry, onNudge }))
     try {
       for (let position = after, silent = false; ;) {
         signal.throwIfAborted()
@@ -51,13 +57,14 @@ export class RedisRunReader implements RunLogReader {
           silent = false
           continue
         }
-        if (silent) yield batch
+        if (silent || isNudged) yield batch
         silent = true
+        isNudged = false
         await news.wait(lookMs)
       }
     } finally {
-      // Redis may be away; the subscription then means nothing any more.
-      await stop().catch(() => {})
+      // Redis may be away; the subscription then means nothing any more, and nobody waits for its end.
+      stop().catch(() => {})
     }
   }
 

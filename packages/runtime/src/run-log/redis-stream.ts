@@ -5,6 +5,11 @@ import { batchAfter, type EventBatch, isLastBatch, lastSeqOf, type LogEvent, siz
 /** The stream of a run that has not ended disappears when nobody renews it for this long: its process has died. */
 const LIFETIME_MS = 120_000
 
+/** Readers wait this long for an answer. */
+const ANSWER_MS = 5_000
+/** On the channel of a run, in place of the number of an entry. */
+const NUDGE = ''
+
 type RedisStreamOptions = {
   readonly prefix: string
   readonly runId: string
@@ -50,9 +55,9 @@ export class RedisStream {
     this.#bytes = anew ? written : this.#bytes + written
   }
 
-  /** Lets readers look, though nothing was written. */
+  /** Lets readers look at the record of the run, though nothing was written. */
   async nudge(): Promise<void> {
-    await this.#redis.commands.sPublish(this.#channel, '')
+    await this.#redis.commands.sPublish(this.#channel, NUDGE)
   }
 
   async renew(): Promise<void> {
@@ -61,23 +66,43 @@ export class RedisStream {
 
   /** The events of the next entries after `after`; undefined when there is no stream. */
   async read(after: number): Promise<EventBatch | undefined> {
-    const entries = (await this.#redis.commands.xRange(this.#key, `(${after}-0`, '+', { COUNT: 4 })) ?? []
-    if (entries.length === 0 && (await this.#redis.commands.exists(this.#key)) === 0) return undefined
+    const { commands } = this.#redis
+    const entries = (await inTime(commands.xRange(this.#key, `(${after}-0`, '+', { COUNT: 4 }))) ?? []
+    if (entries.length === 0 && (await inTime(commands.exists(this.#key))) === 0) return undefined
     return joined(entries, after)
   }
 
   /** Undefined when there is no stream. */
   async lastEvent(): Promise<{ readonly seq: number; readonly event: LogEvent } | undefined> {
-    const [last] = (await this.#redis.commands.xRevRange(this.#key, '+', '-', { COUNT: 1 })) ?? []
+    const [last] = (await inTime(this.#redis.commands.xRevRange(this.#key, '+', '-', { COUNT: 1 }))) ?? []
     return last && { seq: seqOf(last), event: eventsOf(last).at(-1)! }
   }
 
-  /** Calls `onEntry` for each new entry. @returns Ends that. */
-  async watch(onEntry: () => void): Promise<() => Promise<void>> {
+  /** Calls `onEntry` for each new entry, and `onNudge` for a look at the record. @returns Ends that. */
+  async watch({ onEntry, onNudge }: Watcher): Promise<() => Promise<void>> {
     const { subscriber } = this.#redis
-    const listener = (): void => onEntry()
-    await subscriber.sSubscribe(this.#channel, listener)
-    return () => subscriber.sUnsubscribe(this.#channel, listener)
+    const listener = (message: string): void => (message === NUDGE ? onNudge() : onEntry())
+    const stop = (): Promise<void> => subscriber.sUnsubscribe(this.#channel, listener)
+    try {
+      await inTime(subscriber.sSubscribe(this.#channel, listener))
+    } catch (error) {
+      stop().catch(() => {}) // it may still come about
+      throw error
+    }
+    return stop
+  }
+}
+
+type Watcher = { readonly onEntry: () => void; readonly onNudge: () => void }
+
+/** Rejects when Redis has not answered for so long: it may be there and silent. The command itself is not taken back. */
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`Redis did not answer within ${ANSWER_MS} ms`)), ANSWER_MS)
+  try {
+    return await Promise.race([answer, late.promise])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -13,7 +13,7 @@ const URL_OF_REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
 
 async function isReachable(): Promise<boolean> {
   try {
-    await (await connectRedis({ url: URL_OF_REDIS, onError: () => {}, firstConnectMs: 2_000 })).close()
+    await (await connectRedis({ url: URL_OF_REDIS, firstConnectMs: 2_000 })).close()
     return true
   } catch (cause) {
     if (process.env['CI']) throw new Error(`no Redis at ${URL_OF_REDIS}`, { cause })
@@ -23,7 +23,7 @@ async function isReachable(): Promise<boolean> {
 }
 
 async function connectTest(url = URL_OF_REDIS): Promise<RedisConnection> {
-  const redis = await connectRedis({ url, onError: () => {} })
+  const redis = await connectRedis({ url })
   onTestFinished(() => redis.close())
   return redis
 }
@@ -62,7 +62,7 @@ async function found(logs: RedisRunLogs, runId: string, head = 1): Promise<RunLo
 describe.runIf(await isReachable())('on Redis', () => {
   describeRunLogs('redis', async () => {
     const prefix = `test:${randomUUID()}:`
-    const connections = await Promise.all([0, 1].map(() => connectRedis({ url: URL_OF_REDIS, onError: () => {} })))
+    const connections = await Promise.all([0, 1].map(() => connectRedis({ url: URL_OF_REDIS })))
     const [logs, elsewhere] = await Promise.all(connections.map((redis) => RedisRunLogs.open(redis, { prefix })))
     return {
       logs: logs!,
@@ -211,6 +211,21 @@ describe.runIf(await isReachable())('on Redis', () => {
     const events = await eventsOf(late)
     expect(events.map(({ seq }) => seq)).toEqual([10, 11, 12])
     expect(JSON.stringify(events[0])).toContain('all of it')
+  })
+
+  test('a log that is handed over lets readers elsewhere look at the record at once', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const logs = await RedisRunLogs.open(await connectTest(), { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix, lookMs: 600_000 })
+    const run = newRun()
+    const log = logs.create(run)
+    log.append(event('a'))
+    const reading = (await found(elsewhere, run.runId)).read(0, new AbortController().signal)[Symbol.asyncIterator]()
+    await reading.next()
+    const next = reading.next()
+    await log.handOver('run_waits')
+    expect((await next).value).toEqual({ first: 2, events: [] })
+    await reading.return?.()
   })
 
   test('a reader is broken off when the log disappears with the process that wrote it', async () => {

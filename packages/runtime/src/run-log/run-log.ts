@@ -71,7 +71,7 @@ export interface RunLogReader {
    * stands for.
    *
    * A log that another process writes also yields empty batches, when it was looked at and nothing was new: the other
-   * process may have died, which its log does not say.
+   * process may have died, or left its run to a person, which its log does not say.
    *
    * @throws StreamBroken. @throws The reason of `signal` when it aborts.
    */

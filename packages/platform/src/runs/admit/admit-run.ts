@@ -1,6 +1,7 @@
 import { type Message, ServiceError } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import { insertAttachments, refreshAttachments } from '../../chats/store-attachments.ts'
+import { unknownEntryAgent } from '../../agencies.ts'
 import { type EarlierAttachment, listEarlierAttachments } from '../../chats/attachments.repo.ts'
 import { type ChatRow, findActiveRunId } from '../../chats/chats.repo.ts'
 import { openChat } from '../../chats/open-chat.ts'
@@ -179,7 +180,7 @@ function chooseAgent({ request, entryAgents }: AdmitRun, integration: Integratio
   const agent = request.agent ?? integration.defaultAgent
   const agents = entryAgents[integration.agencyId]
   if (!agents) throw new ServiceError('unknown_agency')
-  if (!agents.includes(agent)) throw new ServiceError('invalid_agent')
+  if (!agents.includes(agent)) throw unknownEntryAgent(agent, agents)
   return agent
 }
 

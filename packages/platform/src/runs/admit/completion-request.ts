@@ -5,7 +5,7 @@ import { attachmentUrlKey } from '../../chats/attachment-url.ts'
 import { fingerprint } from '../../security/fingerprint.ts'
 
 /** What protocols bring whose requests hold more than a message. */
-export type GivenInput = Pick<RunInput, 'additionalInstructions' | 'callerOptions'> & {
+export type GivenInput = Pick<RunInput, 'additionalInstructions' | 'callerOptions' | 'sharedState'> & {
   /** What the run answers. `message` of the request is what the chat keeps of it. */
   readonly message: readonly WireItem[]
   /** The conversation before. Null: that of the chat. */

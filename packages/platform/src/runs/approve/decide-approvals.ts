@@ -1,7 +1,7 @@
-import { type ApprovalRequest, type RunApproval, ServiceError } from '@bureau/protocol'
+import { type ApprovalRequest, type RunApproval, ServiceError, type WebhookEvent } from '@bureau/protocol'
 import { appendAudit } from '../../audit/audit.repo.ts'
 import { tenantOperation, type Tx } from '../../db/operation.ts'
-import { appendOutbox, type OutboxTopic } from '../../outbox/outbox.repo.ts'
+import { appendOutbox } from '../../outbox/outbox.repo.ts'
 import {
   type ApprovalDecision,
   type ApprovalRow,
@@ -100,7 +100,7 @@ function isSame(row: ApprovalRow, { approve, reason, arguments: changed }: Appro
 
 type Recorded = {
   readonly decision: ApprovalDecision
-  readonly topic: Extract<OutboxTopic, 'run.approval_decided' | 'run.approval_expired'>
+  readonly topic: Extract<WebhookEvent, 'run.approval_decided' | 'run.approval_expired'>
 }
 
 /** With its webhook; what a person has decided is in the audit list too. The run is locked. */

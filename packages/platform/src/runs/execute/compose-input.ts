@@ -1,8 +1,9 @@
 import { type Overflow, type RunInput, summaryMessage } from '@bureau/framework'
 import { type Message, type WireItem, withoutMetadata } from '@bureau/protocol'
 import { sandboxFilesHint } from '../../mount/sandbox-files.ts'
+import type { GivenInput } from '../admit/completion-request.ts'
 import type { LeftOut } from './left-out.ts'
-import type { HistoryMessage, RunContext } from './read-run-context.ts'
+import { beginsTurn, type HistoryMessage, type RunContext } from './read-run-context.ts'
 
 /** The content part of each attachment of the chat, by its id. */
 export type AttachmentParts = ReadonlyMap<string, WireItem>
@@ -13,7 +14,7 @@ export type ToSummarize = LeftOut & Pick<Overflow, 'summary' | 'keep' | 'failed'
 /** The chat as the agents see it: what was said before, and the message to answer. */
 export function composeInput(context: RunContext, parts: AttachmentParts, leftOut?: ToSummarize): RunInput {
   const { agent, runId, userId, userContext, given, history, input, summarized } = context
-  const asked = history.findLast((message) => message.runId === runId && message.role === 'user')
+  const asked = history.find((message) => message.runId === runId && beginsTurn(message))
   if (!asked) throw new Error('a run has a message to answer')
   const hint = sandboxFilesHint(input.sandboxFiles)
   const earlier = history.filter(({ seq, item }) => seq < asked.seq && !isEmptyAnswer(item))
@@ -25,13 +26,28 @@ export function composeInput(context: RunContext, parts: AttachmentParts, leftOu
   return {
     agent,
     userId,
-    message: message ?? [withoutMetadata(withAttachments(asked, parts))],
+    message: message
+      ? withoutKnownOutputs(message, before ? [] : earlier)
+      : [withoutMetadata(withAttachments(asked, parts))],
     history: before ?? [...known, ...inFull(later)],
     ...(leftOut && { overflow: overflowOf(leftOut, inFull(earlier.filter(({ seq }) => seq <= leftOut.upTo))) }),
     ...options,
     ...(userContext && { userContext }),
     ...(hint !== undefined && { attachmentHint: hint }),
   }
+}
+
+/** Protocols whose clients send a conversation again and again bring outputs that the chat has. */
+function withoutKnownOutputs(
+  message: GivenInput['message'],
+  earlier: readonly HistoryMessage[],
+): GivenInput['message'] {
+  const answered = new Set<string | undefined>()
+  for (const { item } of earlier) {
+    if (item.type === 'function_call') answered.delete(item.call_id) // some model servers use ids again
+    if (item.type === 'function_call_output') answered.add(item.call_id)
+  }
+  return message.filter(({ type, call_id: id }) => type !== 'function_call_output' || !answered.has(id))
 }
 
 /** @param spare - What would be sent as well, if there is no summary. */

@@ -25,7 +25,8 @@ export async function handOverRun(
   while (!run.fenced) {
     try {
       const outcome = await store.db.run(releaseRun, { ownerId, runId, bootId, calls })
-      log.info({ runId, outcome }, 'run handed over')
+      if (outcome === 'fenced') return run.fence()
+      log.info({ runId, steps: run.progress.steps }, 'run handed over: any process may go on with it')
       return await run.log.handOver('run_handed_over')
     } catch (error) {
       if (!isPassing(error)) throw error

@@ -35,9 +35,11 @@ export async function suspendRun(
         lastEventSeq,
       })
       if (outcome === 'cancelled') return false
-      log.info({ runId, outcome, approvals: approvals.length }, 'run waits')
       if (outcome === 'fenced') run.fence()
-      else await run.log.handOver('run_waits')
+      else {
+        log.info({ runId, approvals: approvals.length }, 'run waits')
+        await run.log.handOver('run_waits')
+      }
       return true
     } catch (error) {
       if (!isPassing(error)) throw error

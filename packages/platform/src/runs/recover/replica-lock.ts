@@ -14,8 +14,10 @@ type ReplicaLockOptions = {
   readonly onError: (error: unknown) => void
 }
 
-/** How often a process looks after its lock, and the one that watches after all others. */
-const CHECK_MS = 500
+/** How often the process that watches looks after the locks of all, */
+const WATCH_MS = 500
+/** and every other one after its own, and whether somebody watches. */
+const CHECK_MS = 1_000
 const RECONNECT_MS = 250
 const ANSWER_MS = 3_000
 /** After a restart of the database all locks are gone, and everybody needs a moment to take theirs again. */
@@ -25,9 +27,17 @@ const WARM_UP_MS = 10_000
 const SETTINGS =
   'SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 9000'
 
-const MISSING = `SELECT boot_id FROM replicas WHERE state IN ('live','draining') AND lock_id IS NOT NULL AND NOT EXISTS (
+/** Under their names the server plans them once for each connection. */
+const MISSING = {
+  name: 'missing_locks',
+  text: `SELECT boot_id FROM replicas WHERE state IN ('live','draining') AND lock_id IS NOT NULL AND NOT EXISTS (
   SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND objid = lock_id::oid
-    AND classid = ${LOCK_CLASS}::oid AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+    AND classid = ${LOCK_CLASS}::oid AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`,
+}
+const TRY_TO_WATCH = {
+  name: 'try_to_watch',
+  text: `SELECT pg_try_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK}) AS watches`,
+}
 
 /**
  * Shows the other processes that this one lives, by a lock that its session holds: the server frees it when the process
@@ -130,7 +140,7 @@ export class ReplicaLock {
       this.#isWatcher ||= await tryToWatch(client)
       if (this.#isWatcher) await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS })
       this.#aliveAt = now()
-      await sleep(CHECK_MS, undefined, { signal, ref: false })
+      await sleep(this.#isWatcher ? WATCH_MS : CHECK_MS, undefined, { signal, ref: false })
     }
   }
 
@@ -145,9 +155,7 @@ export class ReplicaLock {
 }
 
 async function tryToWatch(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ watches: boolean }>(
-    `SELECT pg_try_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK}) AS watches`,
-  )
+  const { rows } = await client.query<{ watches: boolean }>(TRY_TO_WATCH)
   return rows[0]?.watches === true
 }
 

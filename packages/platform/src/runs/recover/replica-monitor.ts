@@ -1,12 +1,12 @@
 import type { ReplicaPulse } from './replicas.repo.ts'
 
-/** How often a process says that it lives, and how long its counter may stand still. */
-export type Pace = { readonly beatMs: number; readonly deadAfterMs: number }
+/** How often a process says that it lives and looks whether others do, and how long a counter may stand still. */
+export type Pace = { readonly beatMs: number; readonly pollMs: number; readonly deadAfterMs: number }
 
 /** Of processes whose lock goes with them: their heartbeats show only that they are not stopped. */
-export const LOCKED: Pace = { beatMs: 5_000, deadAfterMs: 45_000 }
+export const LOCKED: Pace = { beatMs: 5_000, pollMs: 15_000, deadAfterMs: 45_000 }
 /** Of processes that have nothing else, because a pooler is between them and the database. */
-export const UNLOCKED: Pace = { beatMs: 2_000, deadAfterMs: 12_000 }
+export const UNLOCKED: Pace = { beatMs: 2_000, pollMs: 2_000, deadAfterMs: 12_000 }
 
 /** Timers fire a little early or late. */
 const TOLERANCE_MS = 250
@@ -27,9 +27,14 @@ export class ReplicaMonitor {
     this.#pollMs = pollMs
   }
 
+  /** @param now Monotonic milliseconds. */
+  isDue(now: number): boolean {
+    return now - this.#lastPollAt >= this.#pollMs - TOLERANCE_MS
+  }
+
   /** @param now Monotonic milliseconds. @returns Processes to declare dead, with the counter they stood still at. */
   observe(pulses: readonly ReplicaPulse[], now: number): ReplicaPulse[] {
-    if (now - this.#lastPollAt < this.#pollMs - TOLERANCE_MS) return []
+    if (!this.isDue(now)) return []
     this.#lastPollAt = now
     const present = new Set(pulses.map((pulse) => pulse.bootId))
     for (const bootId of this.#seen.keys()) if (!present.has(bootId)) this.#seen.delete(bootId)

@@ -32,8 +32,8 @@ type ReplicaOptions = {
   readonly onTaken?: (run: TakenRun) => void
   /** Runs of dead processes that nobody goes on with. */
   readonly onEnded?: (runs: readonly RunView[]) => void
-  /** Processes were declared dead: the others may want to look at once. */
-  readonly onDeaths?: () => void
+  /** These processes were declared dead, by their locks or their heartbeats: the others may want to look at once. */
+  readonly onDeaths?: (bootIds: readonly string[], by: 'lock' | 'heartbeat') => void
   /** As in `LostRuns`. */
   readonly hasSuspect?: () => boolean
   /** A step failed, most likely because the database is away; it is repeated. */
@@ -77,7 +77,7 @@ export class Replica {
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
     this.#aliveAt = this.#awakeAt = this.#checkedAt = this.#now()
-    this.#monitor = new ReplicaMonitor({ pollMs: this.#pace.beatMs })
+    this.#monitor = new ReplicaMonitor(this.#pace)
     const { db, onTaken = () => {}, onEnded = () => {}, hasSuspect = () => false } = options
     this.#lost = new LostRuns({ db, onTaken, onEnded, hasSuspect })
   }
@@ -152,12 +152,14 @@ export class Replica {
    */
   async watch(): Promise<void> {
     const { db } = this.#options
-    if (db.engine === 'pglite') return
+    if (db.engine === 'pglite' || !this.#monitor.isDue(this.#now())) return
     try {
       const pulses = await db.run(listPulses, { of: this.#lock?.isWatcher === false ? 'watcher' : 'all' })
       const others = pulses.filter((pulse) => pulse.bootId !== this.#bootId)
       for (const pulse of this.#monitor.observe(others, this.#now())) {
-        if (await db.run(declareDead, pulse)) await db.run(endSession, pulse.bootId)
+        if (!(await db.run(declareDead, pulse))) continue
+        await db.run(endSession, pulse.bootId)
+        this.#options.onDeaths?.([pulse.bootId], 'heartbeat')
       }
     } catch (error) {
       this.#monitor.pollFailed()
@@ -196,8 +198,9 @@ export class Replica {
     const { db, onDeaths } = this.#options
     const others = bootIds.filter((bootId) => bootId !== this.#bootId)
     const declared = await Promise.all(others.map((bootId) => db.run(declareDead, { bootId, hbSeq: null })))
-    if (!declared.includes(true)) return
-    onDeaths?.()
+    const dead = others.filter((_, index) => declared[index])
+    if (dead.length === 0) return
+    onDeaths?.(dead, 'lock')
     this.look()
   }
 

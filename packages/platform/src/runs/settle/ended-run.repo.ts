@@ -1,8 +1,9 @@
+import type { WebhookEvent } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import type { AttachmentState } from '../../db/column-types.ts'
 import { prepared } from '../../db/prepared.ts'
 import { members, messageAttachments, runEventChunks, runs, runStates } from '../../db/schema.ts'
-import { announcing, type OutboxTopic } from '../../outbox/outbox.repo.ts'
+import { announcing } from '../../outbox/outbox.repo.ts'
 import { outputParts, type OutputValues } from '../../run-records/run-output.repo.ts'
 import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
 
@@ -16,7 +17,7 @@ type EndedRun = OutputValues &
     readonly firstSeq: number | null
     readonly lastSeq: number | null
     readonly body: Uint8Array | null
-    readonly topic: OutboxTopic
+    readonly topic: WebhookEvent
     readonly eventId: string
     /** What the announcement says. */
     readonly payload: Readonly<Record<string, unknown>>
