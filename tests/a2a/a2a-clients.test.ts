@@ -376,7 +376,7 @@ describe('the card', () => {
         protocolBinding,
         protocolVersion: '1.0',
       })),
-      capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: false },
+      capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: false },
       skills: [{ id: 'shop', name: 'Helper', tags: ['shop'], examples: ['Where is my order?'] }],
     })
     expect(JSON.stringify(body)).not.toContain('secret')

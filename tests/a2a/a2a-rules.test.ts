@@ -4,7 +4,7 @@ import { type Json, soloAgency, startTestServer, type TestServer, TestStream } f
 
 /*
  * The rules that the protocol's compatibility kit lists as MUST, by the kit's names, over both bindings. What concerns gRPC, TLS,
- * signed cards, push notifications that are sent and clients is not here: docs/a2a.md says what there is not.
+ * signed cards and clients is not here: docs/a2a.md says what there is not.
  */
 
 const VERSION = { 'a2a-version': '1.0' }
@@ -146,14 +146,10 @@ describe.each(BINDINGS)('over %s', (binding, ask) => {
     'GetTaskPushNotificationConfig',
     'ListTaskPushNotificationConfigs',
     'DeleteTaskPushNotificationConfig',
-  ])('CORE-CAP-001: %s', async (method) => {
-    expect(reasonOf(await ask(await start(), method, { taskId: 't', id: 'c' }))).toBe('PUSH_NOTIFICATION_NOT_SUPPORTED')
-  })
+  ])('%s of a task that is not there', async (method) => {
+    const params = { taskId: 't', id: 'c', url: 'https://hooks.example.com/' }
 
-  test('CORE-CAP-001: a message that asks for push notifications', async () => {
-    const params = { ...message(), configuration: { taskPushNotificationConfig: { url: 'https://a.example' } } }
-
-    expect(reasonOf(await ask(await start(), 'SendMessage', params))).toBe('PUSH_NOTIFICATION_NOT_SUPPORTED')
+    expect(reasonOf(await ask(await start(), method, params))).toBe('TASK_NOT_FOUND')
   })
 
   test('CORE-CAP-003: the extended card', async () => {
@@ -190,14 +186,18 @@ describe.each(BINDINGS)('over %s', (binding, ask) => {
     expect(bare.artifacts[0]).toEqual({ artifactId: 'answer', parts: [{ text: 'Yes.' }] })
   })
 
-  test.each([{ pageSize: 0 }, { pageSize: 101 }, { pageToken: 'x' }, { status: 'done' }, { historyLength: -1 }])(
-    'CORE-ERR-002: a list of %j is refused',
-    async (params) => {
-      const { error } = await ask(await start(), 'ListTasks', params)
+  test.each([
+    { pageSize: 0 },
+    { pageSize: 101 },
+    { pageSize: 'many' },
+    { pageToken: 'x' },
+    { status: 'done' },
+    { historyLength: -1 },
+  ])('CORE-ERR-002: a list of %j is refused', async (params) => {
+    const { error } = await ask(await start(), 'ListTasks', params)
 
-      expect((error.data ?? error.details)[0].fieldViolations[0].field).toBe(Object.keys(params)[0])
-    },
-  )
+    expect((error.data ?? error.details)[0].fieldViolations[0].field).toBe(Object.keys(params)[0])
+  })
 
   test('JSONRPC-ERR, HTTP_JSON-ERR: a server that is full says so', async () => {
     const server = await startTestServer({ agencies: soloAgency(), maxConcurrentRuns: 1 })
@@ -277,7 +277,7 @@ describe('HTTP+JSON', () => {
       error: {
         code: 401,
         status: 'UNAUTHENTICATED',
-        message: 'Not authenticated',
+        message: 'Send a token in the header Authorization: Bearer <token>.',
         details: [
           { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'NOT_AUTHENTICATED', domain: 'bureau' },
         ],
@@ -296,7 +296,10 @@ describe('HTTP+JSON', () => {
   test('an agency that is not there is a 404', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
 
-    expect((await fetch(`${server.url}/a2a/nobody/tasks`, { headers: VERSION })).status).toBe(404)
+    const response = await fetch(`${server.url}/a2a/nobody/tasks`, { headers: VERSION })
+
+    expect(response.status).toBe(404)
+    expect(await response.json()).toMatchObject({ error: { code: 404, status: 'NOT_FOUND' } })
   })
 
   test('the version may be a parameter of the address', async () => {

@@ -1,24 +1,18 @@
-import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { readFile } from 'node:fs/promises'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { build } from 'vite'
-import { blocksOf, fileOf, ROOT } from '../docs/page.ts'
-
-const run = promisify(execFile)
+import { blocksOf, fileOf } from '../docs/page.ts'
+import { installOnce } from '../support/install-once.ts'
 
 /**
  * Its 947 packages take 504 MB, which is more than half of all that the repository installs, so they are no development
  * dependencies: they are installed once, when this test runs.
  */
 const COPILOTKIT = '1.74.0'
-
-const CACHE = path.join(ROOT, 'node_modules/.cache')
-const FOLDER = path.join(CACHE, `copilotkit-${COPILOTKIT}`)
 
 const ENTRY = `import { createRoot } from 'react-dom/client'
 import { App } from './app.jsx'
@@ -29,8 +23,8 @@ const HTML = `<!doctype html><meta charset="utf-8"><title>CopilotKit</title><lin
 
 /** The page of docs/ag-ui.md, which talks to the agency that its address names as `?agency=`. @returns The folder. */
 export async function buildPage(): Promise<string> {
-  await install()
-  const folder = mkdtempSync(path.join(FOLDER, 'page-'))
+  const packages = [`@copilotkit/react-core@${COPILOTKIT}`, 'react@19', 'react-dom@19', 'zod@4']
+  const folder = mkdtempSync(path.join(await installOnce(`copilotkit-${COPILOTKIT}`, packages), 'page-'))
   const app = blocksOf('docs/ag-ui.md').find((block) => fileOf(block) === 'app.jsx')!.text
   const address = "new URLSearchParams(location.search).get('agency')"
   writeFileSync(path.join(folder, 'app.jsx'), app.replace("'http://127.0.0.1:8000/desk/agui'", address))
@@ -39,17 +33,6 @@ export async function buildPage(): Promise<string> {
   const outDir = path.join(folder, 'dist')
   await build({ root: folder, configFile: false, logLevel: 'silent', build: { outDir, minify: false } })
   return folder
-}
-
-async function install(): Promise<void> {
-  if (existsSync(FOLDER)) return
-  mkdirSync(CACHE, { recursive: true })
-  const folder = mkdtempSync(path.join(CACHE, 'copilotkit-'))
-  writeFileSync(path.join(folder, 'package.json'), '{ "name": "page", "private": true }')
-  const options = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
-  const packages = [`@copilotkit/react-core@${COPILOTKIT}`, 'react@19', 'react-dom@19', 'zod@4']
-  await run('npm', ['install', ...options, ...packages], { cwd: folder })
-  renameSync(folder, FOLDER)
 }
 
 const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }

@@ -18,7 +18,8 @@ export type FaceAgency = {
 
 /** What a person has decided about a call that waits for that. */
 export type FaceDecision = {
-  readonly callId: string
+  /** Absent: the token says. */
+  readonly callId?: string
   /** Of the request for the approval; only where the server keeps no runs. */
   readonly token?: string
   readonly approve: boolean
@@ -39,11 +40,20 @@ export type AskedRun = {
   /** The run whose conversation this one goes on with, or the conversation, on a server that keeps them; `history` is empty then. */
   readonly continues?: string
   /**
+   * The caller's own name of the conversation, which begins when it is first used, on a server that keeps conversations. Of the
+   * outputs in the message those count there whose calls wait for them.
+   */
+  readonly thread?: string
+  /**
    * With decisions, a run that waits goes on: on a server that keeps runs it is the one that `continues` names, which takes no
    * message; on others, a new one with the history of the request. Absent: the protocol has no way to bring decisions, so that a
    * run fails that nobody else can go on with.
    */
   readonly decisions?: readonly FaceDecision[]
+  /** True: all calls that wait are decided about at once, and a decision about a call that has its output counts for nothing. */
+  readonly decidesAll?: true
+  /** What of a run the clients of the protocol have in their histories, where the server keeps no runs. Default: `messages`. */
+  readonly keptByClient?: 'conversation' | 'messages'
 }
 
 /** A run that a face follows. */
@@ -99,7 +109,7 @@ export interface FaceHost {
    * ended.
    *
    * @throws ServiceError `overloaded`, `user_not_resolved`, on the platform what admission refuses, and for decisions that cannot
-   *   be used `invalid_request`, `approval_not_found`, `approval_decided`, `approval_expired`, `run_not_waiting`.
+   *   be used `invalid_request`, `approval_missing`, `approval_not_found`, `approval_decided`, `approval_expired`, `run_not_waiting`.
    */
   begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun>
 

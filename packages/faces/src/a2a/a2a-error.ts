@@ -7,7 +7,6 @@ import { z } from 'zod'
 const A2A_ERRORS = {
   TASK_NOT_FOUND: { code: -32001, http: 404, grpc: 'NOT_FOUND' },
   TASK_NOT_CANCELABLE: { code: -32002, http: 400, grpc: 'FAILED_PRECONDITION' },
-  PUSH_NOTIFICATION_NOT_SUPPORTED: { code: -32003, http: 400, grpc: 'FAILED_PRECONDITION' },
   UNSUPPORTED_OPERATION: { code: -32004, http: 400, grpc: 'FAILED_PRECONDITION' },
   CONTENT_TYPE_NOT_SUPPORTED: { code: -32005, http: 400, grpc: 'INVALID_ARGUMENT' },
   VERSION_NOT_SUPPORTED: { code: -32009, http: 400, grpc: 'FAILED_PRECONDITION' },

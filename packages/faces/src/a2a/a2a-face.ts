@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { type Call, errorGate, param, type Route, type RouteSpec, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -10,11 +11,13 @@ import { HTTP_ROWS, sendHttpError } from './http-json.ts'
 import { answerRpc, rpcError, RpcRequest } from './json-rpc.ts'
 import { A2aOperations } from './operations.ts'
 import { PROTOCOL_VERSION } from './protocol.ts'
+import type { PushConfigs } from './push.ts'
 import type { TaskStore } from './tasks.ts'
 
 type A2aOptions = {
   readonly host: FaceHost
   readonly tasks: TaskStore
+  readonly pushes: PushConfigs
   /** Of the server, which cards name. */
   readonly version: string
   /** The address under which callers know the server. Default: the one that they have used. */
@@ -40,7 +43,7 @@ const CARD_PATH = '/.well-known/agent-card.json'
  * is that of its first agency.
  */
 export function a2aRoutes(options: A2aOptions): Route<object, Rules>[] {
-  const operations = new A2aOperations(options.tasks)
+  const operations = new A2aOperations(options.tasks, options.pushes)
   const rpc = row({
     method: 'POST',
     url: '/a2a/:agency',
@@ -64,7 +67,10 @@ export function a2aRoutes(options: A2aOptions): Route<object, Rules>[] {
         ...row({ ...OVER_HTTP, ...spec, url: `/a2a/:agency${path}` }),
         ...(ignoresBody && { rawBody: true as const, bodyOptional: true as const }),
       },
-      async (call, reply) => answer({ operations, served: await checked(options, call), call, reply }),
+      async (call, reply) => {
+        if (call.request.body instanceof Readable) call.request.body.resume()
+        return answer({ operations, served: await checked(options, call), call, reply })
+      },
     ),
   )
   return [

@@ -27,7 +27,7 @@ export function agentCard({ name, agency }: FaceAgency, { baseUrl, version, need
       protocolVersion: PROTOCOL_VERSION,
     })),
     version,
-    capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: false },
+    capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: false },
     ...(needsToken && {
       securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
       securityRequirements: [{ schemes: { bearer: { list: [] } } }],

@@ -1,12 +1,11 @@
-import { Readable } from 'node:stream'
 import { type Call, errorGate, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { leftSignal, sendUpdates } from './json-rpc.ts'
-import { type A2aOperations, noExtendedCard, noPushNotifications } from './operations.ts'
-import { SendMessage } from './protocol.ts'
+import { type A2aOperations, noExtendedCard } from './operations.ts'
+import { CreatePush, SendMessage } from './protocol.ts'
 import type { Asked } from './tasks.ts'
 
 const MEDIA_TYPE = 'application/a2a+json'
@@ -18,6 +17,8 @@ type HttpCall = {
   readonly call: Call
   readonly reply: FastifyReply
 }
+
+const PUSHES = '/tasks/:task/pushNotificationConfigs'
 
 /** What can be asked by HTTP+JSON: the method, the path below the agency's, and what answers. */
 export const HTTP_ROWS: readonly {
@@ -66,19 +67,40 @@ export const HTTP_ROWS: readonly {
     ignoresBody: true,
     answer: (call) => onTask(call),
   },
-  ...(['GET', 'POST'] as const).map((method) => ({
-    method,
-    path: '/tasks/:task/pushNotificationConfigs',
+  {
+    method: 'GET',
+    path: PUSHES,
+    summary: 'List who is notified of a task',
+    answer: ({ operations, ...at }) => json(at, () => operations.listPushes(pushOf(at))),
+  },
+  {
+    method: 'POST',
+    path: PUSHES,
+    summary: 'Be notified of a task',
+    body: CreatePush.omit({ taskId: true }),
+    answer: ({ operations, ...at }) => json(at, () => operations.createPush(pushOf(at, at.call.request.body))),
+  },
+  {
+    method: 'GET',
+    path: `${PUSHES}/:config`,
+    summary: 'Get who is notified of a task',
+    answer: ({ operations, ...at }) => json(at, () => operations.getPush(pushOf(at))),
+  },
+  {
+    method: 'DELETE',
+    path: `${PUSHES}/:config`,
+    summary: 'Be notified of a task no more',
+    ignoresBody: true,
+    answer: ({ operations, ...at }) => json(at, () => operations.deletePush(pushOf(at))),
+  },
+  {
+    method: 'GET',
+    path: '/extendedAgentCard',
     summary: 'Not supported',
-    answer: refuse(noPushNotifications),
-  })),
-  ...(['GET', 'DELETE'] as const).map((method) => ({
-    method,
-    path: '/tasks/:task/pushNotificationConfigs/:config',
-    summary: 'Not supported',
-    answer: refuse(noPushNotifications),
-  })),
-  { method: 'GET', path: '/extendedAgentCard', summary: 'Not supported', answer: refuse(noExtendedCard) },
+    answer: async () => {
+      throw noExtendedCard()
+    },
+  },
 ]
 
 type At = Omit<HttpCall, 'operations'>
@@ -86,7 +108,6 @@ type At = Omit<HttpCall, 'operations'>
 /** `{id}`, `{id}:cancel` or `{id}:subscribe`; the specification has the last one with POST in one place, with GET in another. */
 async function onTask({ operations, ...at }: HttpCall): Promise<unknown> {
   const { request } = at.call
-  if (request.body instanceof Readable) request.body.resume()
   const [, id, verb = ''] = /^(.*?)(?::([a-z]+))?$/.exec(param(at.call, 'task'))!
   const asked = { ...queryOf(at), params: { ...(request.query as object), id } }
   if (verb === 'subscribe') return stream(at, () => operations.subscribe(asked))
@@ -102,31 +123,41 @@ async function json({ reply, call }: At, work: () => Promise<object>): Promise<u
   return reply.type(MEDIA_TYPE).send(JSON.stringify(answer))
 }
 
-async function stream({ reply }: At, begin: () => ReturnType<A2aOperations['stream']>): Promise<unknown> {
-  return sendUpdates(reply, await begin(), (text) => `data: ${text}\n\n`)
-}
-
-function refuse(error: () => A2aError): () => Promise<never> {
-  return async () => {
-    throw error()
-  }
+async function stream({ reply, call }: At, begin: () => ReturnType<A2aOperations['stream']>): Promise<unknown> {
+  return sendUpdates(reply, await begin(), {
+    frame: (text) => `data: ${text}\n\n`,
+    failed: (error) => `data: ${JSON.stringify(httpErrorOf(toA2aError(error, call.request)))}\n\n`,
+  })
 }
 
 const bodyOf = ({ served, call: { request } }: At): Asked => ({ served, params: request.body, request })
 const queryOf = ({ served, call: { request } }: At): Asked => ({ served, params: request.query, request })
 
+/** The ids are those of the path, whatever the body says. */
+function pushOf({ served, call }: At, body?: unknown): Asked {
+  const { task: taskId, config: id } = call.params
+  const params = { ...(body as object | undefined), taskId, ...(id !== undefined && { id }) }
+  return { served, params, request: call.request }
+}
+
 /** An error as `google.rpc.Status` in JSON (specification 11.6). */
 export const sendHttpError: ReturnType<typeof errorGate> = errorGate((error, request) => {
-  const { status, grpc, message, details, headers } = toA2aError(error, request)
-  const body = { error: { code: status, status: grpcOf(status) ?? grpc, message, details } }
-  return { status, headers: { ...headers, 'content-type': MEDIA_TYPE }, body }
+  const refused = toA2aError(error, request)
+  const { status, headers } = refused
+  return { status, headers: { ...headers, 'content-type': MEDIA_TYPE }, body: httpErrorOf(refused) }
 })
+
+function httpErrorOf({ status, grpc, message, details }: A2aError): object {
+  return { error: { code: status, status: grpcOf(status) ?? grpc, message, details } }
+}
 
 /** What our own refusals are called there. */
 function grpcOf(status: number): string | undefined {
   const names: Readonly<Record<number, string>> = {
     401: 'UNAUTHENTICATED',
     403: 'PERMISSION_DENIED',
+    404: 'NOT_FOUND',
+    405: 'UNIMPLEMENTED',
     409: 'ABORTED',
     429: 'RESOURCE_EXHAUSTED',
     503: 'UNAVAILABLE',

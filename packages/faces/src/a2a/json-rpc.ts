@@ -1,9 +1,10 @@
-import { streamResponse } from '@bureau/runtime'
+import { ServiceError } from '@bureau/protocol'
+import { endingWith, streamResponse } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
-import { type A2aOperations, noExtendedCard, noPushNotifications, type Updates } from './operations.ts'
+import { type A2aOperations, noExtendedCard, type Updates } from './operations.ts'
 import type { Asked } from './tasks.ts'
 
 type RpcId = string | number | null
@@ -18,22 +19,18 @@ export const RpcRequest = z.looseObject({
 
 type Method = (operations: A2aOperations, asked: Asked, signal: AbortSignal) => Promise<object>
 
-const refuse = (error: () => A2aError): Method => {
-  return async () => {
-    throw error()
-  }
-}
-
 const METHODS: Readonly<Record<string, Method>> = {
   SendMessage: (operations, asked, signal) => operations.send(asked, signal),
   GetTask: (operations, asked) => operations.get(asked),
   ListTasks: (operations, asked) => operations.list(asked),
   CancelTask: (operations, asked) => operations.cancel(asked),
-  CreateTaskPushNotificationConfig: refuse(noPushNotifications),
-  GetTaskPushNotificationConfig: refuse(noPushNotifications),
-  ListTaskPushNotificationConfigs: refuse(noPushNotifications),
-  DeleteTaskPushNotificationConfig: refuse(noPushNotifications),
-  GetExtendedAgentCard: refuse(noExtendedCard),
+  CreateTaskPushNotificationConfig: (operations, asked) => operations.createPush(asked),
+  GetTaskPushNotificationConfig: (operations, asked) => operations.getPush(asked),
+  ListTaskPushNotificationConfigs: (operations, asked) => operations.listPushes(asked),
+  DeleteTaskPushNotificationConfig: (operations, asked) => operations.deletePush(asked),
+  GetExtendedAgentCard: async () => {
+    throw noExtendedCard()
+  },
 }
 
 const STREAMS: Readonly<Record<string, (operations: A2aOperations, asked: Asked) => Promise<Updates>>> = {
@@ -53,7 +50,11 @@ export async function answerRpc(
     const { method, params } = readRequest(request.body)
     const asked = { served, params, request }
     const stream = Object.hasOwn(STREAMS, method) ? STREAMS[method] : undefined
-    if (stream) return await sendUpdates(reply, await stream(operations, asked), frameOf(id))
+    if (stream) {
+      const failed = (error: ServiceError): string =>
+        `data: ${JSON.stringify(rpcError(toA2aError(error, request), id))}\n\n`
+      return await sendUpdates(reply, await stream(operations, asked), { frame: frameOf(id), failed })
+    }
     const carryOut = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined
     if (!carryOut) throw new A2aError('METHOD_NOT_FOUND', 'Method not found')
     return { jsonrpc: '2.0', id, result: await carryOut(operations, asked, leftSignal(reply)) }
@@ -84,17 +85,21 @@ function frameOf(id: RpcId): (json: string) => string {
   return (json) => `${head}${json}}\n\n`
 }
 
+type Frames = {
+  readonly frame: (json: string) => string
+  /** What a stream ends with whose client may read no longer. */
+  readonly failed: (error: ServiceError) => string
+}
+
 /** Streams what happens to a task. Whoever leaves ends nothing. */
-export async function sendUpdates(
-  reply: FastifyReply,
-  updates: Updates,
-  frame: (json: string) => string,
-): Promise<void> {
+export async function sendUpdates(reply: FastifyReply, updates: Updates, { frame, failed }: Frames): Promise<void> {
   const left = new AbortController()
   try {
     await streamResponse(reply, {
       contentType: 'text/event-stream; charset=utf-8',
-      chunks: updates(frame, left.signal),
+      chunks: endingWith(updates(frame, left.signal), (error) =>
+        error instanceof ServiceError ? failed(error) : undefined,
+      ),
       keepalive: true,
       onClientLost: () => left.abort(),
     })

@@ -1,6 +1,7 @@
-import { encodeBatches } from '@bureau/runtime'
+import { EgressError, encodeBatches } from '@bureau/runtime'
 import { A2aError, invalidParam, parseParams } from './a2a-error.ts'
-import { GetTask, ListTasks, type Message, SendMessage, TaskOf } from './protocol.ts'
+import { CreatePush, GetTask, ListPushes, ListTasks, PushOf, SendMessage, TaskOf } from './protocol.ts'
+import type { PushConfigs } from './push.ts'
 import { decisionsOf } from './read-message.ts'
 import { type Asked, isOver, isWaiting, type Task, type TaskStore, viewOf } from './tasks.ts'
 
@@ -10,9 +11,11 @@ export type Updates = (frame: (json: string) => string, signal: AbortSignal) => 
 /** The operations of the protocol (specification 3.1) over the tasks of a server. */
 export class A2aOperations {
   readonly #tasks: TaskStore
+  readonly #pushes: PushConfigs
 
-  constructor(tasks: TaskStore) {
+  constructor(tasks: TaskStore, pushes: PushConfigs) {
     this.#tasks = tasks
+    this.#pushes = pushes
   }
 
   /**
@@ -21,16 +24,17 @@ export class A2aOperations {
    * @throws A2aError @throws ServiceError
    */
   async send(asked: Asked, signal: AbortSignal): Promise<object> {
-    const { message, configuration } = readSend(asked)
-    const begun = await this.#begin(asked, message)
+    const sent = parseParams(SendMessage, asked.params)
+    const { configuration } = sent
+    const begun = await this.#begin(asked, sent)
     const task = configuration?.returnImmediately ? begun : await this.#tasks.settled(begun, signal)
     return { task: viewOf(task, { historyLength: configuration?.historyLength, withArtifacts: true }) }
   }
 
   /** Sends a message and follows its task to the end. @throws A2aError @throws ServiceError */
   async stream(asked: Asked): Promise<Updates> {
-    const { message, configuration } = readSend(asked)
-    return updatesOf(await this.#begin(asked, message), configuration?.historyLength)
+    const sent = parseParams(SendMessage, asked.params)
+    return updatesOf(await this.#begin(asked, sent), sent.configuration?.historyLength)
   }
 
   /** @throws A2aError */
@@ -67,10 +71,49 @@ export class A2aOperations {
     return updatesOf(task)
   }
 
-  /** A new task for a message, or one that goes on with what a person has decided. */
-  async #begin(asked: Asked, message: Message): Promise<Task> {
+  /** Notifies somebody of a task from now on. @throws A2aError @throws ServiceError */
+  async createPush(asked: Asked): Promise<object> {
+    const { taskId, ...push } = parseParams(CreatePush, asked.params)
+    const task = await this.#find(asked, taskId)
+    this.#checkReceiver(asked, push.url, 'url')
+    return this.#pushes.put(asked, task, push)
+  }
+
+  /** @throws A2aError @throws ServiceError */
+  async getPush(asked: Asked): Promise<object> {
+    const { taskId, id } = parseParams(PushOf, asked.params)
+    const pushes = await this.#pushes.of(asked, await this.#find(asked, taskId))
+    const push = pushes.find((each) => each.id === id)
+    if (!push) throw new A2aError('TASK_NOT_FOUND', 'The task has no such push notification configuration.')
+    return push
+  }
+
+  /** @throws A2aError @throws ServiceError */
+  async listPushes(asked: Asked): Promise<object> {
+    const { taskId } = parseParams(ListPushes, asked.params)
+    return { configs: await this.#pushes.of(asked, await this.#find(asked, taskId)), nextPageToken: '' }
+  }
+
+  /** @throws A2aError @throws ServiceError */
+  async deletePush(asked: Asked): Promise<object> {
+    const { taskId, id } = parseParams(PushOf, asked.params)
+    await this.#pushes.delete(asked, await this.#find(asked, taskId), id)
+    return {}
+  }
+
+  /** A new task for a message, or one that goes on with what a person has decided; with who is notified of it. */
+  async #begin(asked: Asked, { message, configuration }: SendMessage): Promise<Task> {
+    const push = configuration?.taskPushNotificationConfig
+    if (push) this.#checkReceiver(asked, push.url, 'configuration.taskPushNotificationConfig.url')
+    const { taskId } = message
+    const task =
+      taskId === undefined ? await this.#tasks.begin(asked, message) : await this.#goOn(asked, { ...message, taskId })
+    if (push) await this.#pushes.put(asked, task, push)
+    return task
+  }
+
+  async #goOn(asked: Asked, message: SendMessage['message'] & { readonly taskId: string }): Promise<Task> {
     const { taskId, contextId } = message
-    if (taskId === undefined) return this.#tasks.begin(asked, message)
     const task = await this.#find(asked, taskId)
     if (contextId !== undefined && contextId !== task.contextId) {
       throw invalidParam('message.contextId', 'is not the context of the task')
@@ -79,17 +122,19 @@ export class A2aOperations {
     throw new A2aError('UNSUPPORTED_OPERATION', whyNot(task))
   }
 
+  #checkReceiver(asked: Asked, url: string, field: string): void {
+    try {
+      this.#pushes.check(asked, url)
+    } catch (error) {
+      throw error instanceof EgressError ? invalidParam(field, error.message) : error
+    }
+  }
+
   async #find(asked: Asked, id: string): Promise<Task> {
     const task = await this.#tasks.find(asked, id)
     if (!task) throw noSuchTask()
     return task
   }
-}
-
-function readSend({ params }: Asked): SendMessage {
-  const send = parseParams(SendMessage, params)
-  if (send.configuration?.taskPushNotificationConfig != null) throw noPushNotifications()
-  return send
 }
 
 /** A task takes one message: the next message to the same agency is a task of its own in the same context. */
@@ -101,9 +146,6 @@ function whyNot(task: Task): string {
 
 /** What is not there and what belongs to somebody else look alike. */
 const noSuchTask = (): A2aError => new A2aError('TASK_NOT_FOUND', 'There is no such task, or it was forgotten.')
-
-export const noPushNotifications = (): A2aError =>
-  new A2aError('PUSH_NOTIFICATION_NOT_SUPPORTED', 'This agent sends no push notifications.')
 
 export const noExtendedCard = (): A2aError => new A2aError('UNSUPPORTED_OPERATION', 'This agent has no extended card.')
 

@@ -67,7 +67,33 @@ export const Message = z.looseObject({
 })
 export type Message = z.output<typeof Message>
 
-const HistoryLength = z.coerce.number().int().min(0).nullish()
+const NotNumber = { error: 'must be a whole number' }
+const HistoryLength = z.coerce.number(NotNumber).int().min(0).nullish()
+
+/** What goes into a header of a notification. Protocol buffers write an empty string for a member that is not there. */
+const HeaderText = z
+  .string()
+  .max(2_000)
+  .regex(/^[ -~]*$/, { error: 'must be printable ASCII' })
+
+const NewPush = z.looseObject({
+  id: OptionalId,
+  url: z.string().min(1).max(2_000),
+  token: HeaderText.nullish().transform((token) => token || undefined),
+  authentication: z
+    .looseObject({
+      scheme: z.string().regex(/^[\w!#$%&'*+.^`|~-]{1,64}$/, { error: 'must be a scheme of HTTP, such as Bearer' }),
+      credentials: HeaderText.min(1, { error: 'must be there: this server signs no tokens of its own' }),
+    })
+    .nullish()
+    .transform((authentication) => authentication ?? undefined),
+})
+/** Where a client wants to be notified of a task, and how the server shows who it is. */
+export type NewPush = z.output<typeof NewPush>
+
+export const CreatePush = NewPush.extend({ taskId: Id })
+export const PushOf = z.looseObject({ taskId: Id, id: Id })
+export const ListPushes = z.looseObject({ taskId: Id })
 
 export const SendMessage = z.looseObject({
   message: Message,
@@ -75,7 +101,7 @@ export const SendMessage = z.looseObject({
     .looseObject({
       returnImmediately: z.boolean().nullish(),
       historyLength: HistoryLength,
-      taskPushNotificationConfig: z.unknown().optional(),
+      taskPushNotificationConfig: NewPush.nullish(),
     })
     .nullish(),
 })
@@ -90,7 +116,7 @@ export const ListTasks = z.looseObject({
     .enum([...TASK_STATES, 'TASK_STATE_UNSPECIFIED'])
     .nullish()
     .transform((status) => (status === 'TASK_STATE_UNSPECIFIED' ? undefined : (status ?? undefined))),
-  pageSize: z.coerce.number().int().min(1).max(100).nullish(),
+  pageSize: z.coerce.number(NotNumber).int().min(1).max(100).nullish(),
   pageToken: z.string().max(256).nullish(),
   historyLength: HistoryLength,
   statusTimestampAfter: z.iso.datetime().nullish(),

@@ -1,10 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import { type ApprovalRequest, ServiceError } from '@bureau/protocol'
-import type { Logger } from '@bureau/runtime'
+import { checkReceiver, type GuardedDispatcher, type Logger } from '@bureau/runtime'
 import { endOf, type FaceDecision, type FaceHost, type FaceRun } from '../face-host.ts'
 import type { OpenThread, Threads } from '../threads.ts'
 import { invalidParam } from './a2a-error.ts'
-import { isSettled, type ListTasks, type Message } from './protocol.ts'
+import { isSettled, type ListTasks, type Message, type NewPush } from './protocol.ts'
+import { PushDelivery } from './push-delivery.ts'
+import {
+  MAX_PUSHES,
+  type Notification,
+  type PushConfig,
+  type PushConfigs,
+  sendNotification,
+  TOO_MANY_PUSHES,
+} from './push.ts'
 import { toInput } from './read-message.ts'
 import { TaskProgress } from './task-progress.ts'
 import { type Asked, isOver, isWaiting, type Task, type TaskPage, type TaskStore } from './tasks.ts'
@@ -18,15 +27,21 @@ type KeptTask = { -readonly [member in keyof Task]: Task[member] } & {
   approvals: readonly ApprovalRequest[]
   /** Resolves when the state has changed next. */
   changed: PromiseWithResolvers<void>
+  /** Who is notified, by the ids of their configurations. */
+  readonly pushes: Map<string, KeptPush>
 }
+
+type KeptPush = { readonly push: NewPush; readonly delivery: PushDelivery }
 
 type TasksOptions = {
   readonly host: FaceHost
   readonly threads: Threads
+  /** Which receivers may be notified, and the way to them. */
+  readonly dispatcher: GuardedDispatcher
   readonly log: Logger
   /** Default 10,000. */
   readonly maxTasks?: number
-  /** Of all their messages and answers, about. Default 67,108,864 (64 MiB). */
+  /** Of all their messages, answers and push notification configurations, about. Default 67,108,864 (64 MiB). */
   readonly maxBytes?: number
 }
 
@@ -34,7 +49,7 @@ type TasksOptions = {
  * The tasks of this process. When there are too many, those that ended first are forgotten first, and those that wait with
  * them. Tasks that are being worked on never are: the server's limit of runs holds for them.
  */
-export class MemoryTasks implements TaskStore {
+export class MemoryTasks implements TaskStore, PushConfigs {
   readonly #options: Required<TasksOptions>
   readonly #tasks = new Map<string, KeptTask>()
   /** In the order in which they ended or began to wait, with what they take. */
@@ -63,6 +78,7 @@ export class MemoryTasks implements TaskStore {
       seq: 0,
       approvals: [],
       changed: Promise.withResolvers<void>(),
+      pushes: new Map(),
     }
     this.#tasks.set(id, added)
     void this.#watch(added, thread)
@@ -79,6 +95,7 @@ export class MemoryTasks implements TaskStore {
     task.run = await this.#start(asked, thread, { input: [], decisions: sealed })
     task.seq = 0
     task.progress.goOn()
+    notify(task)
     this.#wake(id)
     void this.#watch(task, thread)
     return task
@@ -100,7 +117,10 @@ export class MemoryTasks implements TaskStore {
     const task = this.#tasks.get(id)!
     const isWorking = await this.#options.host.cancel(request, { served, runId: task.run.runId })
     // Nobody works on a task that waits.
-    if (!isWorking && isWaiting(task)) task.progress.cancel()
+    if (!isWorking && isWaiting(task)) {
+      task.progress.cancel()
+      notify(task)
+    }
     while (!isOver(task)) await task.changed.promise
     return task
   }
@@ -124,6 +144,48 @@ export class MemoryTasks implements TaskStore {
       tasks: page.map(({ task }) => task),
       nextPageToken: rest.length > size ? Buffer.from(page.at(-1)!.key).toString('base64url') : '',
       totalSize: all.length,
+    }
+  }
+
+  check(_asked: Asked, url: string): void {
+    checkReceiver(url, this.#options.dispatcher)
+  }
+
+  async put(_asked: Asked, { id: taskId }: Task, push: NewPush): Promise<PushConfig> {
+    const task = this.#tasks.get(taskId)!
+    const { id = randomUUID() } = push
+    const before = task.pushes.get(id)
+    if (!before && task.pushes.size >= MAX_PUSHES)
+      throw new ServiceError('invalid_request', { message: TOO_MANY_PUSHES })
+    if (before) before.delivery.due = undefined
+    const delivery = new PushDelivery((notification) => this.#send(push, notification))
+    task.pushes.set(id, { push, delivery })
+    delivery.due = dueOf(task)
+    if (this.#resting.has(taskId)) {
+      this.#wake(taskId)
+      this.#rest(task)
+    }
+    return pushView(taskId, id, push)
+  }
+
+  async of(_asked: Asked, { id }: Task): Promise<readonly PushConfig[]> {
+    return [...this.#tasks.get(id)!.pushes].map(([pushId, { push }]) => pushView(id, pushId, push))
+  }
+
+  async delete(_asked: Asked, { id }: Task, pushId: string): Promise<void> {
+    const { pushes } = this.#tasks.get(id)!
+    const push = pushes.get(pushId)
+    if (push) push.delivery.due = undefined
+    pushes.delete(pushId)
+  }
+
+  async #send(push: NewPush, notification: Notification): Promise<number | null> {
+    const { dispatcher, log } = this.#options
+    try {
+      return await sendNotification(checkReceiver(push.url, dispatcher), push, { ...notification, dispatcher })
+    } catch (error) {
+      log.info({ err: error, taskId: notification.taskId }, 'a push notification could not be delivered')
+      return null
     }
   }
 
@@ -167,6 +229,7 @@ export class MemoryTasks implements TaskStore {
           task.approvals = event.approvals ?? []
           if (event.status === 'completed' || event.status === 'waiting') thread.add(event.new_messages)
         }
+        notify(task)
         task.changed.resolve()
         task.changed = Promise.withResolvers()
       })
@@ -179,9 +242,9 @@ export class MemoryTasks implements TaskStore {
   }
 
   /** Nobody works on the task any more: it is kept while there is room. */
-  #rest({ id, message, progress }: Task): void {
+  #rest({ id, message, progress, pushes }: KeptTask): void {
     const { maxTasks, maxBytes } = this.#options
-    const bytes = JSON.stringify([message, progress.artifact]).length
+    const bytes = JSON.stringify([message, progress.artifact, [...pushes.values()].map(({ push }) => push)]).length
     this.#resting.set(id, bytes)
     this.#bytes += bytes
     for (const oldest of this.#resting.keys()) {
@@ -199,6 +262,22 @@ export class MemoryTasks implements TaskStore {
   async #ownerOf({ served, request }: Asked): Promise<string> {
     return JSON.stringify([served.name, await this.#options.host.callerOf(request, served)])
   }
+}
+
+/** The state of a task has changed. */
+function notify(task: KeptTask): void {
+  const due = dueOf(task)
+  for (const { delivery } of task.pushes.values()) delivery.due = due
+}
+
+/** That the task has ended or needs something of its client; nothing while it is worked on. */
+function dueOf({ id: taskId, contextId, progress }: Task): Notification | undefined {
+  const { state, timestamp } = progress.status
+  return isSettled(state) ? { taskId, contextId, state, timestamp } : undefined
+}
+
+function pushView(taskId: string, id: string, { url, authentication }: NewPush): PushConfig {
+  return { taskId, id, url, ...(authentication && { authentication: { scheme: authentication.scheme } }) }
 }
 
 const NEVER = new AbortController().signal

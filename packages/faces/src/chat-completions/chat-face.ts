@@ -6,7 +6,7 @@ import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
 import { ApiError, ApiErrorBody, answerError, failedRun } from '../openai/api-error.ts'
 import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
-import { sendEvents, waitForEnd } from '../openai/follow.ts'
+import { sendEvents, waitForEnd } from '../follow.ts'
 import { incompleteReason, isWithUser } from '../openai/model-event.ts'
 import { selectAgent, type Target } from '../openai/select-agent.ts'
 import { completionId, completionOf, isAnswered } from './completion.ts'
@@ -70,11 +70,10 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
   if (isStreamed) {
     const functions = new Set(input.callerOptions?.functions?.map(({ name }) => name))
     const includeUsage = body.stream_options?.include_usage ?? false
-    return sendEvents(
-      reply,
-      run,
-      chatEncoder({ runId: run.runId, approvalsUrl: run.approvalsUrl, model, includeUsage, agent, functions }),
-    )
+    const { runId, approvalsUrl } = run
+    return sendEvents(reply, run, {
+      encode: chatEncoder({ runId, approvalsUrl, model, includeUsage, agent, functions }),
+    })
   }
   let incomplete: string | undefined
   const ended = await waitForEnd(reply, run, (event) => {

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FaceAgency, FaceHost, FaceRun } from '../face-host.ts'
 import { ApiError, ApiErrorBody, answerError, failedRun, invalidParam, unsupportedParam } from '../openai/api-error.ts'
 import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
-import { sendEvents, waitForEnd } from '../openai/follow.ts'
+import { sendEvents, waitForEnd } from '../follow.ts'
 import { selectAgent, type Target } from '../openai/select-agent.ts'
 import { readResponsesRequest, ResponsesRequest } from './read-request.ts'
 import { nowSeconds, ResponseResource } from './resource.ts'
@@ -127,7 +127,7 @@ const responseId = ({ runId, after }: FaceRun): string =>
 type Answering = { readonly body: ResponsesRequest; readonly events: ResponseEvents; readonly encode: EncodeEvent }
 
 async function answer(reply: FastifyReply, run: FaceRun, { body, events, encode }: Answering): Promise<unknown> {
-  if (body.stream) return sendEvents(reply, run, encode)
+  if (body.stream) return sendEvents(reply, run, { encode })
   const ended = await waitForEnd(reply, run, encode)
   if (!ended) return undefined
   const { resource } = events

@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
 import { ApiError, ApiErrorBody, answerError, unsupportedParam } from '../openai/api-error.ts'
-import { sendEvents } from '../openai/follow.ts'
+import { sendEvents } from '../follow.ts'
 import { parseBody } from '../openai/parse-body.ts'
 import { ResponseResource } from './resource.ts'
 import { ResponseEvents } from './response-events.ts'
@@ -140,7 +140,7 @@ async function read(host: FaceHost, response: StoredResponse, { call, reply, isS
   if (!run) throw new ServiceError('run_not_found', { message: 'The events are kept no more. Read it without stream.' })
   const events = new ResponseEvents(streamOf(record, { served, run, isStrict }), after)
   const own = { ...run, read: (_: number, signal: AbortSignal) => ownEvents(record, run, signal) }
-  return sendEvents(reply, own, (event) => events.encode(event))
+  return sendEvents(reply, own, { encode: (event) => events.encode(event) })
 }
 
 function itemList(items: readonly WireItem[], { limit, order, after }: z.output<typeof ListQuery>) {

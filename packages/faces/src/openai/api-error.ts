@@ -77,11 +77,11 @@ function typeOf(status: number): string {
 }
 
 /** Errors of every route under `/openai/v1`. What was not meant for the caller goes to the log. */
-export function answerError(...given: Parameters<typeof render>): void {
-  render(...given)
+export function answerError(...given: Parameters<typeof sendApiError>): void {
+  sendApiError(...given)
 }
 
-const render = errorGate(refusedOf)
+export const sendApiError: ReturnType<typeof errorGate> = errorGate(refusedOf)
 
 function refusedOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): Refused {
   const { status, headers, body } = apiErrorOf(error, request)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { AskedRun, FaceAgency, FaceDecision, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
 import { oauthServersOf } from '@bureau/framework'
-import { type Integration, ServiceError, type WireItem } from '@bureau/protocol'
+import { type ApprovalRequest, type Integration, ServiceError, type WireItem } from '@bureau/protocol'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { entryAgentsOf } from '../agencies.ts'
@@ -17,7 +17,10 @@ import type { Admission } from '../runs/admit/admit-run.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
 import { findRunStream, isAtRest, isEnded, newRunStream, type RunStream } from '../runs/follow-run.ts'
+import { readWaitingCalls } from '../runs/approve/decide-approvals.ts'
+import { fingerprint } from '../security/fingerprint.ts'
 import { decideRun } from './decide-run.ts'
+import { readWithToken } from './token-life.ts'
 
 const CANCEL_WAIT_MS = 60_000
 const MAX_LISTED = 1_000
@@ -60,12 +63,12 @@ export class PlatformHost implements FaceHost {
       admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles: [], signal }),
     )
     if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
-    return this.#follow(caller, admission, asked.kept)
+    return this.#follow(request, admission, asked.kept)
   }
 
   async find(request: FastifyRequest, { runId }: FaceRunKey): Promise<FaceRun> {
     const caller = callerOf(request, true)
-    return this.#run(caller, await findRunStream(this.#platform, { ...reachOf(caller), runId }))
+    return this.#run(request, await findRunStream(this.#platform, { ...reachOf(caller), runId }))
   }
 
   async cancel(request: FastifyRequest, { runId }: FaceRunKey): Promise<boolean> {
@@ -99,18 +102,18 @@ export class PlatformHost implements FaceHost {
   }
 
   async #completion(request: FastifyRequest, asked: AskedRun): Promise<CompletionRequest> {
-    const { served, input, continues } = asked
+    const { served, input } = asked
     const caller = callerOf(request, true)
     const onBehalfOf = caller.consumerId ?? asked.onBehalfOf
-    const { additionalInstructions, callerOptions } = input
+    const { additionalInstructions, callerOptions, sharedState } = input
     const message = typeof input.message === 'string' ? [{ role: 'user', content: input.message }] : input.message
-    const chatId = continues === undefined ? null : await this.#chatOf(caller, asked)
+    const chat = await this.#conversationOf(caller, asked)
     return {
       apiIntegrationId: served.name,
       message: textOf(message),
       agent: input.agent ?? null,
-      chatId,
-      aliasChatId: null,
+      chatId: chat?.chatId ?? null,
+      aliasChatId: chat?.aliasChatId ?? null,
       attachments: [],
       sandboxFiles: [],
       userContext: input.userContext ?? null,
@@ -119,15 +122,33 @@ export class PlatformHost implements FaceHost {
       attachmentUrlRefreshes: {},
       given: {
         message,
-        history: chatId === null ? input.history : null,
+        history: chat ? null : input.history,
         ...(additionalInstructions !== undefined && { additionalInstructions }),
         ...(callerOptions && { callerOptions }),
+        ...(sharedState !== undefined && { sharedState }),
       },
     }
   }
 
+  /**
+   * The chat that a run belongs to; undefined for one of its own. Pages choose the names of threads, so that each consumer has names
+   * of its own, and nobody can guess the alias of another one's.
+   */
+  async #conversationOf(caller: Caller, asked: AskedRun): Promise<Conversation | undefined> {
+    const { served, continues, thread, onBehalfOf = null } = asked
+    const known = continues ?? (isChatId(thread) ? thread : undefined)
+    if (known !== undefined) return { chatId: await this.#chatOf(caller, { served, continues: known }) }
+    if (thread === undefined) return undefined
+    const consumerId = caller.consumerId ?? onBehalfOf
+    const name = fingerprint(this.#platform.store.serverKey, { thread, consumerId })
+    return { aliasChatId: `thread_${Buffer.from(name).toString('base64url')}` }
+  }
+
   /** @throws ServiceError `run_not_found`, `chat_not_found`; `invalid_request`: the chat has gone on since. */
-  async #chatOf(caller: Caller, { served, continues = '' }: AskedRun): Promise<string> {
+  async #chatOf(
+    caller: Caller,
+    { served, continues }: { readonly served: FaceAgency; readonly continues: string },
+  ): Promise<string> {
     const reach = reachOf(caller)
     const { db } = this.#platform.store
     if (continues.startsWith('chat_')) {
@@ -147,16 +168,18 @@ export class PlatformHost implements FaceHost {
   /** @throws ServiceError `insufficient_scope`, `run_not_found`, and what `decideRun` throws. */
   async #goOn(
     request: FastifyRequest,
-    { served, continues: runId = '', input, kept }: AskedRun,
+    { served, continues: runId = '', input, kept, decidesAll }: AskedRun,
     decisions: readonly FaceDecision[],
   ): Promise<FaceRun> {
     const caller = callerOf(request, true)
     if (!mayDecide(caller)) throw new ServiceError('insufficient_scope')
     if (input.message.length > 0) throw new ServiceError('invalid_request', { message: ALONE })
     const wanted = { ...reachOf(caller), runId }
-    const { apiIntegrationId } = await this.#platform.store.db.run(getRun, { ...wanted, output: false })
+    const { db } = this.#platform.store
+    const { apiIntegrationId } = await db.run(getRun, { ...wanted, output: false })
     if (apiIntegrationId !== served.name) throw new ServiceError('run_not_found')
-    const asDecided = decisions.map(({ callId, approve, reason, arguments: given }) => ({
+    if (decidesAll) requireAll(await db.run(readWaitingCalls, wanted), decisions)
+    const asDecided = decisions.map(({ callId = '', approve, reason, arguments: given }) => ({
       callId,
       approve,
       ...(reason !== undefined && { reason }),
@@ -164,29 +187,31 @@ export class PlatformHost implements FaceHost {
     }))
     await decideRun(this.#platform, caller, { runId, decisions: asDecided })
     const stream = await findRunStream(this.#platform, wanted)
-    const after = await lastAsked(stream.reader, new Set(decisions.map(({ callId }) => callId)))
-    return { ...this.#run(caller, stream, kept), after }
+    const after = await lastAsked(stream.reader, new Set(asDecided.map(({ callId }) => callId)))
+    return { ...this.#run(request, stream, kept), after }
   }
 
-  async #follow(caller: Caller, { outcome, run, settings }: Admission, kept: boolean): Promise<FaceRun> {
+  async #follow(request: FastifyRequest, { outcome, run, settings }: Admission, kept: boolean): Promise<FaceRun> {
     const { runId, chatId, agent } = run
-    const { ownerId, integrationIds } = caller
+    const { ownerId, integrationIds } = callerOf(request, true)
     const wanted = { ownerId, integrationIds, runId }
-    if (outcome === 'replayed') return this.#run(caller, await findRunStream(this.#platform, wanted), kept)
+    if (outcome === 'replayed') return this.#run(request, await findRunStream(this.#platform, wanted), kept)
     const { bootId } = this.#platform.replica
     const { log } = this.#platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
-    return this.#run(caller, newRunStream(this.#platform, wanted, { run, log }), kept)
+    return this.#run(request, newRunStream(this.#platform, wanted, { run, log }), kept)
   }
 
   /** @param kept - True: whoever leaves ends nothing, whatever the integration says. */
-  #run(caller: Caller, { run, reader }: RunStream, kept = true): FaceRun {
+  #run(request: FastifyRequest, { run, reader }: RunStream, kept = true): FaceRun {
+    const caller = callerOf(request, true)
+    const read: RunLogReader['read'] = (after, signal) => reader.read(after, signal)
     const { runId, chatId, status, finishedAt } = run
     const leave = (kept ? undefined : this.#platform.executor.find(runId)?.follow()) ?? (() => {})
     return {
       runId,
       conversation: chatId,
       after: 0,
-      read: (after, signal) => reader.read(after, signal),
+      read: caller.consumerId === undefined ? read : readWithToken(this.#platform, { caller, request }, read),
       approvalsUrl: `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`,
       mayDecide: mayDecide(caller),
       head: isAtRest(status) ? Number(run.lastEventId) : reader.head,
@@ -196,6 +221,8 @@ export class PlatformHost implements FaceHost {
     }
   }
 }
+
+type Conversation = { readonly chatId?: string; readonly aliasChatId?: string }
 
 /** A run that nobody waits for any more need not begin. */
 async function whileConnected<Result>(
@@ -212,7 +239,18 @@ async function whileConnected<Result>(
   }
 }
 
+/** @throws ServiceError `approval_missing` */
+function requireAll(waiting: readonly ApprovalRequest[], decisions: readonly FaceDecision[]): void {
+  const missing = waiting.find(({ call_id: id }) => !decisions.some(({ callId }) => callId === id))
+  if (!missing) return
+  const message = `the call of ${missing.tool} is not decided about; answer all that wait together`
+  throw new ServiceError('approval_missing', { message })
+}
+
 const ALONE = 'The run that waits takes no message with the decision. Send the message when it has ended.'
+
+/** Whether a thread is named as chats are: then it is that chat. */
+const isChatId = (name = ''): boolean => /^chat_[0-9a-hjkmnp-tv-z]{26}$/.test(name)
 
 /** As on the route of approvals; about which calls a consumer may decide, the integration says. */
 const mayDecide = ({ scopes }: Caller): boolean => scopes.includes('*') || scopes.includes('runs:approve')

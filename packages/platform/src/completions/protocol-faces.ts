@@ -4,12 +4,13 @@ import type { FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
 import type { Route } from '../http/route.ts'
 import { PlatformHost } from './face-host.ts'
+import { PlatformPushes } from './platform-pushes.ts'
 import { PlatformResponses } from './platform-responses.ts'
 import { PlatformTasks } from './platform-tasks.ts'
 
 const MIB = 1_048_576
 
-/** The protocols that the self-hosted server speaks as well. Each has errors in its own shape. */
+/** The protocols that the self-hosted server speaks as well and that have errors in a shape of their own. */
 export function protocolRoutes(platform: Platform, version: string): readonly Route[] {
   const { config, log } = platform
   const host = new PlatformHost(platform)
@@ -20,6 +21,7 @@ export function protocolRoutes(platform: Platform, version: string): readonly Ro
   const a2a = a2aRoutes({
     host,
     tasks: new RunTasks(host, new PlatformTasks(platform)),
+    pushes: new PlatformPushes(platform),
     version,
     serverUrl: config.publicBaseUrl,
     needsToken: true,

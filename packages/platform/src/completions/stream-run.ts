@@ -1,6 +1,6 @@
 import { type ServiceError, sseFrame } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
-import { encodeBatches, StreamBroken, streamResponse } from '@bureau/runtime'
+import { encodeBatches, endingWith, StreamBroken, streamResponse } from '@bureau/runtime'
 import type { RunStream } from '../runs/follow-run.ts'
 import { completionEncoder, encodeMeta, type StreamMeta } from './encode-completion.ts'
 import { encodeText } from './encode-text.ts'
@@ -36,30 +36,6 @@ function lastWords(error: unknown, life: AbortSignal | undefined): string | unde
   if (!life?.aborted) return undefined
   const { code, message } = life.reason as ServiceError
   return sseFrame(JSON.stringify({ code, error: message }), { event: 'token_ended' })
-}
-
-/** The pieces of a stream, and in place of what it fails with the words for that, if there are any. */
-function endingWith(
-  chunks: AsyncIterableIterator<string, void>,
-  wordsFor: (error: unknown) => string | undefined,
-): AsyncIterableIterator<string, void> {
-  let isOver = false
-  const ending: AsyncIterableIterator<string, void> = {
-    next: async () => {
-      if (isOver) return { done: true, value: undefined }
-      try {
-        return await chunks.next()
-      } catch (error) {
-        const value = wordsFor(error)
-        if (value === undefined) throw error
-        isOver = true
-        return { done: false, value }
-      }
-    },
-    return: async () => chunks.return!(),
-    [Symbol.asyncIterator]: () => ending,
-  }
-  return ending
 }
 
 /**

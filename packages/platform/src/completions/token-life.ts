@@ -1,4 +1,5 @@
 import { ServiceError } from '@bureau/protocol'
+import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
@@ -6,15 +7,38 @@ import type { Platform } from '../context.ts'
 /** How often a token behind an open stream is looked at again: it may have been revoked. */
 const LOOK_EVERY_MS = 5_000
 
+type Asking = { readonly caller: Caller; readonly request: FastifyRequest }
+
 /**
  * Aborts when the consumer token of a request has ended or was revoked, because a stream may outlive both; undefined for API
  * keys, whose streams go on.
  */
-export function lifeOfToken(
-  { store }: Platform,
-  { caller, request }: { readonly caller: Caller; readonly request: FastifyRequest },
-  reply: FastifyReply,
-): AbortSignal | undefined {
+export function lifeOfToken(platform: Platform, asking: Asking, reply: FastifyReply): AbortSignal | undefined {
+  const watched = watchToken(platform, asking)
+  if (watched) reply.raw.once('close', watched.stop)
+  return watched?.signal
+}
+
+type Read = RunLogReader['read']
+
+/** The same for whoever reads a log. @throws ServiceError `invalid_consumer_token` the token has ended or was revoked. */
+export function readWithToken(platform: Platform, asking: Asking, read: Read): Read {
+  return async function* (after, signal) {
+    const watched = watchToken(platform, asking)
+    if (!watched) return yield* read(after, signal)
+    try {
+      yield* read(after, AbortSignal.any([signal, watched.signal]))
+    } catch (error) {
+      throw watched.signal.aborted ? watched.signal.reason : error
+    } finally {
+      watched.stop()
+    }
+  }
+}
+
+type Watched = { readonly signal: AbortSignal; readonly stop: () => void }
+
+function watchToken({ store }: Platform, { caller, request }: Asking): Watched | undefined {
   const { consumerId, expiresAt } = caller
   if (consumerId === undefined || expiresAt === null) return undefined
   const life = new AbortController()
@@ -28,9 +52,9 @@ export function lifeOfToken(
   }
   const over = setTimeout(end, expiresAt.getTime() - Date.now())
   const looking = setInterval(look, LOOK_EVERY_MS)
-  reply.raw.once('close', () => {
+  const stop = (): void => {
     clearTimeout(over)
     clearInterval(looking)
-  })
-  return life.signal
+  }
+  return { signal: life.signal, stop }
 }

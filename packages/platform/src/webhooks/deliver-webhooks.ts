@@ -1,5 +1,6 @@
+import { isDelivered } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
-import { isDelivered, sendWebhook } from './send-webhook.ts'
+import { sendWebhook } from './send-webhook.ts'
 import { fanOutAnnouncements, settleDelivery, takeDeliveries, type TakenDelivery } from './webhook-retries.ts'
 
 type Sender = Pick<Platform, 'store' | 'attachmentAccess' | 'log'>

@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { checkUrl } from '@bureau/runtime'
-import { request } from 'undici'
+import { checkUrl, postToReceiver } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
 import { unsealText } from '../security/seal.ts'
 import { secretPlace } from './webhook-endpoints.ts'
@@ -16,8 +15,6 @@ type Webhook = {
   readonly announcedAt: string
   readonly payload: Readonly<Record<string, unknown>>
 }
-
-const TIMEOUT_MS = 15_000
 
 /**
  * Sends one webhook, signed. Only public addresses are reached, and no redirect is followed.
@@ -37,15 +34,9 @@ export async function sendWebhook(
     data: webhook.payload,
   })
   try {
-    const response = await request(checkUrl(url, { ...attachmentAccess, schemes: ['https'] }), {
-      method: 'POST',
-      dispatcher: attachmentAccess.dispatcher,
-      headers: { 'content-type': 'application/json', 'user-agent': 'Bureau', ...signature(secret, eventId, body) },
-      body,
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    })
-    response.body.on('error', () => {}).destroy()
-    return response.statusCode
+    const headers = { 'content-type': 'application/json', ...signature(secret, eventId, body) }
+    const receiver = checkUrl(url, { ...attachmentAccess, schemes: ['https'] })
+    return await postToReceiver(receiver, attachmentAccess.dispatcher, { headers, body })
   } catch (error) {
     log.info({ err: error, endpointId: webhook.endpointId }, 'a webhook could not be delivered')
     return null
@@ -59,5 +50,3 @@ export function signature(secret: string, id: string, body: string, nowMs = Date
   const mac = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${mac}` }
 }
-
-export const isDelivered = (status: number | null): boolean => status !== null && status >= 200 && status < 300

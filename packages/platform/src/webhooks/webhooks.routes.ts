@@ -9,14 +9,14 @@ import {
   WebhookPatch,
   WebhookTest,
 } from '@bureau/protocol'
-import { type Answered, checkUrl, created, EgressError, NO_CONTENT, ok, param } from '@bureau/runtime'
+import { type Answered, checkUrl, created, EgressError, isDelivered, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import type { Platform } from '../context.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { newId } from '../ids.ts'
-import { isDelivered, sendWebhook } from './send-webhook.ts'
+import { sendWebhook } from './send-webhook.ts'
 import {
   createWebhookEndpoint,
   deleteWebhookEndpoint,
@@ -141,7 +141,9 @@ function requirePublic({ attachmentAccess }: Platform, url: string): string {
   try {
     return checkUrl(url, { ...attachmentAccess, schemes: ['https'] }).href
   } catch (error) {
-    throw error instanceof EgressError ? new ServiceError('invalid_webhook_url', { cause: error }) : error
+    if (!(error instanceof EgressError)) throw error
+    const message = `The webhook URL is not a public HTTPS address. ${error.message}`
+    throw new ServiceError('invalid_webhook_url', { message, cause: error })
   }
 }
 

@@ -1,6 +1,6 @@
 import type { AskedRun, FaceAgency, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
 import type { RunInput } from '@bureau/framework'
-import { ServiceError } from '@bureau/protocol'
+import { type ErrorCode, ServiceError } from '@bureau/protocol'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { type Answers, ApprovalRefused } from '../approvals/approvals.ts'
@@ -34,7 +34,7 @@ export class ServerHost implements FaceHost {
     return runUser(context.signIns, agency, request)
   }
 
-  async begin(request: FastifyRequest, { served, input, kept, decisions }: AskedRun): Promise<FaceRun> {
+  async begin(request: FastifyRequest, { served, input, kept, decisions, ...rules }: AskedRun): Promise<FaceRun> {
     const hosted = this.#hosted(served.name)
     const { runs } = hosted.context
     const mayDecide = decisions !== undefined
@@ -56,7 +56,8 @@ export class ServerHost implements FaceHost {
         leave: () => runs.abandon(run),
       }
     }
-    const asked = { input, answers: answersOf(input, decisions), kept: 'messages' } as const
+    const { decidesAll = false, keptByClient = 'messages' } = rules
+    const asked = { input, answers: answersOf(input, decisions, { decidesAll }), kept: keptByClient }
     try {
       return await startAsked(hosted, asked, { request, userId: await this.callerOf(request, served), begin })
     } catch (error) {
@@ -103,14 +104,24 @@ function keptRun(runId: string, log: RunLogReader, mayDecide: boolean): FaceRun 
 }
 
 /** A message of the user leaves nothing to wait for. */
-function answersOf({ message }: RunInput, decisions: AskedRun['decisions'] = []): Answers {
+function answersOf(
+  { message }: RunInput,
+  decisions: AskedRun['decisions'] = [],
+  { decidesAll }: { readonly decidesAll: boolean },
+): Answers {
   const list = decisions.map(({ token = '', ...decision }) => ({ token, ...decision }))
+  if (decidesAll) return { list, others: 'refuse', lenient: true }
   return { list, others: message.length > 0 ? 'reject' : 'wait', lenient: false }
 }
 
 /** The protocols name what was sent in their own words. */
 function refusedDecision(error: ApprovalRefused): ServiceError {
-  const codes = { approval_expired: 'approval_expired', approval_used: 'approval_decided' } as const
-  const code = error.code in codes ? codes[error.code as keyof typeof codes] : 'invalid_request'
-  return new ServiceError(code, { message: error.entries[0]!.msg, cause: error })
+  return new ServiceError(CODES[error.code], { message: error.entries[0]!.msg, cause: error })
 }
+
+const CODES = {
+  approval_expired: 'approval_expired',
+  approval_used: 'approval_decided',
+  approval_missing: 'approval_missing',
+  approval_invalid: 'invalid_request',
+} as const satisfies Record<ApprovalRefused['code'], ErrorCode>

@@ -1,7 +1,7 @@
 import { a2aRoutes, mcpRoutes, MemoryResponseStore, MemoryTasks, openAiFaces, Threads } from '@bureau/faces'
 import type { FunctionTool } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
-import type { Logger } from '@bureau/runtime'
+import type { GuardedDispatcher, Logger } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { type Callers, requireOrigin } from '../http/callers.ts'
 import { issuerOf } from '../http/jwt-authenticate.ts'
@@ -16,6 +16,8 @@ type ProtocolParts = {
   readonly tools: readonly FunctionTool[]
   readonly callers: Callers
   readonly options: ServerOptions
+  /** The way to addresses that callers name. */
+  readonly dispatcher: GuardedDispatcher
   readonly version: string
   readonly log: Logger
 }
@@ -34,7 +36,15 @@ export function openAiRoutes(served: readonly ServedAgency[], options: ServerOpt
 }
 
 /** Protocols that describe themselves, so that the API description leaves them out. */
-export function protocolRoutes({ served, tools, callers, options, version, log }: ProtocolParts): ServerRoute[] {
+export function protocolRoutes({
+  served,
+  tools,
+  callers,
+  options,
+  dispatcher,
+  version,
+  log,
+}: ProtocolParts): ServerRoute[] {
   const { mcp = true, a2a = true, serverUrl, publicDocs = false } = options
   const host = new ServerHost(served)
   const threads = new Threads()
@@ -42,6 +52,7 @@ export function protocolRoutes({ served, tools, callers, options, version, log }
   const shared = { host, version, serverUrl, requireOrigin: requirePage }
   const issuer = options.authenticate && issuerOf(options.authenticate)
   const needsToken = callers.areKnown
+  const tasks = new MemoryTasks({ host, threads, dispatcher, log })
   const keepsRuns = served.some(({ context }) => context.keepsRuns)
   return [
     ...(mcp
@@ -53,8 +64,6 @@ export function protocolRoutes({ served, tools, callers, options, version, log }
           authorizationServers: issuer ? [issuer] : [],
         })
       : []),
-    ...(a2a && keepsRuns
-      ? a2aRoutes({ ...shared, tasks: new MemoryTasks({ host, threads, log }), needsToken, openCards: publicDocs })
-      : []),
+    ...(a2a && keepsRuns ? a2aRoutes({ ...shared, tasks, pushes: tasks, needsToken, openCards: publicDocs }) : []),
   ]
 }

@@ -1,4 +1,3 @@
-import type { RunInput } from '@bureau/framework'
 import {
   type FileUrlsError,
   CancelRequestBody,
@@ -20,11 +19,11 @@ import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
-import { type StartAsked, startAsked } from '../start-asked.ts'
+import { type AskedRun, type StartAsked, startAsked } from '../start-asked.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
 import { agencyEncoder, errorOf } from './encode.ts'
-import { EVENT_STREAM, followKeptRun, streamKeptRun } from './kept-run.ts'
+import { endOf, EVENT_STREAM, findRunOfRequest, followKeptRun, keepRun, streamKeptRun } from './kept-run.ts'
 import { answersOf, readRunRequest, toRunInput } from './read-request.ts'
 
 const CANCEL_TIMEOUT_MS = 60_000
@@ -39,24 +38,37 @@ export const agencyFace: Face = (served) => {
     rawRoute(specs.getResponse, ({ request }, reply) => getResponse(served, request, reply)),
     rawRoute(specs.getResponseStream, async (call, reply) => {
       const body = readRunRequest(served.agency, call.request.body)
-      const goesOn = body.on_disconnect === 'continue'
-      if (goesOn && !served.context.keepsRuns) throw keepsNoRuns()
-      const input = readInput(served, call.request, body)
-      const asked = { input, answers: answersOf(body), kept: 'everything' as const }
-      if (goesOn) return streamKeptRun(call, reply, served, asked)
+      const asked = readAsked(served, call.request, body)
+      if (goesOn(served, body)) return streamKeptRun(call, reply, served, { ...asked, body })
       return streamRun(call, reply, served, { ...asked, contentType: EVENT_STREAM, encode: agencyEncoder() })
     }),
     jsonRoute(specs.cancelResponseStream, async ({ request }) => {
       const body = parseBody(CancelRequestBody, request.body)
       return ok(await cancelRun(served, { ...body, userId: await userOf(served, request) }))
     }),
-    ...(served.context.keepsRuns ? [rawRoute(specs.events, (call, reply) => followKeptRun(call, reply, served))] : []),
+    ...(served.context.keepsRuns
+      ? [
+          rawRoute(specs.events, (call, reply) => followKeptRun(call, reply, served)),
+          jsonRoute(specs.runOfRequest, (call) => findRunOfRequest(call, served)),
+        ]
+      : []),
   ]
 }
 
-function keepsNoRuns(): InvalidBody {
-  const msg = "this server keeps no runs (its resumeMs is 0): leave it out, or send 'cancel'"
-  return new InvalidBody([{ type: 'value_error', loc: ['body', 'on_disconnect'], msg, input: 'continue' }])
+/**
+ * Whether a run outlives its client.
+ *
+ * @throws InvalidBody the server keeps no runs, or nobody could come back to a run that has a `request_id`.
+ */
+function goesOn({ context }: ServedAgency, { on_disconnect, request_id }: RunRequest): boolean {
+  if (on_disconnect === 'continue' && context.keepsRuns) return true
+  if (on_disconnect === 'continue') {
+    const msg = "this server keeps no runs (its resumeMs is 0): leave it out, or send 'cancel'"
+    throw new InvalidBody([{ type: 'value_error', loc: ['body', 'on_disconnect'], msg, input: on_disconnect }])
+  }
+  if (request_id == null) return false
+  const msg = "needs on_disconnect: 'continue', because other runs end with their client"
+  throw new InvalidBody([{ type: 'value_error', loc: ['body', 'request_id'], msg, input: request_id }])
 }
 
 const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Promise<string | null> =>
@@ -64,10 +76,11 @@ const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Pro
 
 async function getResponse(served: ServedAgency, request: FastifyRequest, reply: FastifyReply): Promise<object> {
   const body = readRunRequest(served.agency, request.body)
-  const input = readInput(served, request, body)
+  const asked = readAsked(served, request, body)
+  const keeps = goesOn(served, body)
   const userId = await userOf(served, request)
   if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
-  const asked = { input, answers: answersOf(body), kept: 'everything' as const }
+  if (keeps) return answer(await endOf(await keepRun(request, served, { ...asked, body, userId })))
   const begin = (start: StartAsked) => served.context.runs.start(request, start)
   const run = await startAsked(served, asked, { request, userId, begin })
   onClientLost(reply, () => run.control.cancel('immediate'))
@@ -75,13 +88,13 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
 }
 
 /** @throws InvalidBody */
-function readInput({ agency, context }: ServedAgency, request: FastifyRequest, body: RunRequest): RunInput {
+function readAsked({ agency, context }: ServedAgency, request: FastifyRequest, body: RunRequest): AskedRun {
   const { models } = context.environment
   const log = request.log as ServerContext['log']
   checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
   const input = toRunInput(body)
   logSkippedOverrides(agency, input.clientConfig, { models, log })
-  return withFiles(input, body, { ...context.files, log })
+  return { input: withFiles(input, body, { ...context.files, log }), answers: answersOf(body), kept: 'everything' }
 }
 
 /** @throws ServiceError `run_failed` with the run's own sentence and code, `run_cancelled` */

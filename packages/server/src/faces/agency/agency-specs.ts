@@ -4,6 +4,8 @@ import {
   type ErrorCode,
   FileUrlsError,
   RunEventsQuery,
+  RunOfRequest,
+  RunOfRequestQuery,
   RunRequest,
   RunResponse,
 } from '@bureau/protocol'
@@ -19,17 +21,17 @@ type Post<Success> = { readonly ownBody: z.ZodType; readonly success: Success; r
 
 /** What the routes of `agencyFace` take and answer. */
 export function agencySpecs(agency: Named) {
-  const needsStreaming = agency.needsUser ? (['oauth_needs_streaming'] as const) : []
   return {
     getResponse: post(agency, 'get_response', {
       ownBody: RunRequest,
       success: { 200: z.xor([RunResponse, FileUrlsError]) },
-      errors: ['run_failed', 'overloaded', ...needsStreaming],
+      errors: ['run_failed', 'overloaded', ...(agency.needsUser ? NEEDS_STREAMING : OF_REQUEST_IDS)],
     }),
     getResponseStream: streamSpec(agency, {
       route: 'get_response_stream',
       body: RunRequest,
       description: 'Server-sent events: meta, data, messages, end.',
+      errors: OF_REQUEST_IDS,
     }),
     cancelResponseStream: post(agency, 'cancel_response_stream', {
       ownBody: CancelRequestBody,
@@ -37,7 +39,26 @@ export function agencySpecs(agency: Named) {
       errors: ['run_not_found'],
     }),
     events: eventsSpec(agency),
+    runOfRequest: runOfRequestSpec(agency),
   }
+}
+
+const NEEDS_STREAMING = ['oauth_needs_streaming'] as const
+
+/** Refusals of a request that has an id. */
+const OF_REQUEST_IDS = ['request_id_reused', 'request_ended', 'stream_unavailable'] as const
+
+function runOfRequestSpec({ name, needsUser }: Named) {
+  return {
+    ...named(`handler_${name}_runs_get`),
+    method: 'GET',
+    url: `/${name}/runs`,
+    tag: name,
+    query: RunOfRequestQuery,
+    success: { 200: RunOfRequest },
+    errors: ['run_not_found', 'stream_unavailable', ...(needsUser ? USER_CHECK.errors : [])],
+    ...(needsUser && { otherResponses: USER_CHECK.otherResponses }),
+  } as const satisfies RouteSpec
 }
 
 function eventsSpec({ name, needsUser }: Named): RouteSpec<typeof RunEventsQuery> {
@@ -58,13 +79,17 @@ function eventsSpec({ name, needsUser }: Named): RouteSpec<typeof RunEventsQuery
   }
 }
 
+type StreamRoute = {
+  readonly route: string
+  readonly body: z.ZodType
+  readonly description: string
+  readonly errors?: readonly ErrorCode[]
+}
+
 /** A route that streams a run in the protocol of a face. */
-export function streamSpec(
-  agency: Named,
-  { route, body, description }: { readonly route: string; readonly body: z.ZodType; readonly description: string },
-): RouteSpec {
+export function streamSpec(agency: Named, { route, body, description, errors = [] }: StreamRoute): RouteSpec {
   const success = { 200: { contentType: 'text/event-stream', description } }
-  return post(agency, route, { ownBody: body, success, errors: ['overloaded'] })
+  return post(agency, route, { ownBody: body, success, errors: ['overloaded', ...errors] })
 }
 
 function post<const Success extends RouteSpec['success']>(

@@ -1,35 +1,122 @@
-import { type RunEventsQuery, ServiceError } from '@bureau/protocol'
+import { createHash } from 'node:crypto'
 import {
+  type RunEnded,
+  type RunEventsQuery,
+  type RunOfRequest,
+  type RunOfRequestQuery,
+  type RunRequest,
+  ServiceError,
+} from '@bureau/protocol'
+import {
+  type Answered,
   type Call,
   encodeBatches,
   hasEverything,
+  type LoggedRun,
+  ok,
   param,
   readResumePoint,
+  type RequestRun,
   type RunLogReader,
   StreamBroken,
   streamResponse,
 } from '@bureau/runtime'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
+import { abandon, isClientLost } from '../../http/client-lost.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { ServedAgency } from '../face.ts'
-import type { AskedRun } from '../start-asked.ts'
+import { type AskedRun, startAsked } from '../start-asked.ts'
 import { beginRun } from '../stream-run.ts'
 import { encodeKept, keptMeta } from './encode.ts'
 
 export const EVENT_STREAM = 'text/event-stream; charset=utf-8'
 
-/** Starts a run that goes on when its client leaves, and streams it. */
+type KeptRequest = AskedRun & { readonly body: RunRequest }
+
+/**
+ * Streams a run that goes on when its client leaves: the one that the request begins, or that it has begun before.
+ *
+ * @throws ServiceError `request_id_reused`, `request_ended`
+ */
 export async function streamKeptRun(
   call: Pick<Call, 'request'>,
   reply: FastifyReply,
   served: ServedAgency,
-  asked: AskedRun,
+  { body, ...asked }: KeptRequest,
 ): Promise<void> {
   const { runs } = served.context
-  const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.keep(request, start) })
-  if (run) await streamLog(reply, run.log, { run_id: run.runId, resumed: false, resume_from: 0 })
+  if (body.request_id == null) {
+    const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.keep(request, start) })
+    return run && streamLog(reply, run.log, { run_id: run.runId, resumed: false, resume_from: 0 })
+  }
+  const userId = await userOf(served, call.request)
+  const { runId: run_id, log, resumed } = await keepRun(call.request, served, { ...asked, body, userId })
+  // The run goes on also without `meta`: the client can come back with the id of its request.
+  if (isClientLost(reply)) return abandon(reply)
+  await streamLog(reply, log, { run_id, resumed, resume_from: 0 })
 }
+
+/**
+ * The run of a request, which goes on when its client leaves: begun now, or by the same request before.
+ *
+ * @throws ServiceError `request_id_reused`, `request_ended`
+ */
+export async function keepRun(
+  request: FastifyRequest,
+  served: ServedAgency,
+  { body, userId, ...asked }: KeptRequest & { readonly userId: string | null },
+): Promise<RequestRun> {
+  const { runs } = served.context
+  const begin = (id?: { readonly runId: string }): Promise<LoggedRun> =>
+    startAsked(served, asked, { request, userId, begin: (start) => runs.keep(request, { ...start, ...id }) })
+  const { request_id: requestId } = body
+  if (requestId == null) return { ...(await begin()), resumed: false }
+  const named = { agency: served.name, userId, requestId, asked: digestOf(body) }
+  return runs.keepOnce(named, (runId) => begin({ runId }))
+}
+
+/** A history that the client has carried on meanwhile makes no other request. */
+function digestOf({ chat_history: _history, request_id: _id, ...asked }: RunRequest): string {
+  return createHash('sha256').update(JSON.stringify(asked)).digest('base64url')
+}
+
+/**
+ * Waits for the end of a kept run.
+ *
+ * @throws ServiceError `stream_unavailable`
+ */
+export async function endOf({ log }: RequestRun): Promise<RunEnded> {
+  try {
+    // `run.ended` is the last event but one.
+    for await (const { events } of log.read(Math.max(0, log.head - 2), new AbortController().signal)) {
+      const end = events.find((event) => event.type === 'run.ended')
+      if (end) return end
+    }
+  } catch (cause) {
+    if (!(cause instanceof StreamBroken)) throw cause
+  }
+  throw new ServiceError('stream_unavailable')
+}
+
+/**
+ * Says which run answers a request.
+ *
+ * @throws ServiceError `run_not_found`, `stream_unavailable`
+ */
+export async function findRunOfRequest(
+  { request, query }: Call<unknown, z.output<typeof RunOfRequestQuery>>,
+  served: ServedAgency,
+): Promise<Answered<200, z.output<typeof RunOfRequest>>> {
+  const { request_id } = query
+  const userId = await userOf(served, request)
+  const run_id = await served.context.runs.findRequest({ agency: served.name, userId, requestId: request_id })
+  if (run_id === undefined) throw new ServiceError('run_not_found')
+  return ok({ run_id, request_id })
+}
+
+const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Promise<string | null> =>
+  runUser(context.signIns, agency, request)
 
 /**
  * Streams such a run behind the last event that its reader has seen; 204 when there is nothing more.
@@ -39,14 +126,14 @@ export async function streamKeptRun(
 export async function followKeptRun(
   call: Call<unknown, z.output<typeof RunEventsQuery>>,
   reply: FastifyReply,
-  { name, agency, context }: ServedAgency,
+  served: ServedAgency,
 ): Promise<unknown> {
   const { request, query } = call
   const header = request.headers['last-event-id']
   const resume_from = readResumePoint({ header, query: query.starting_after }) ?? 0
-  const userId = await runUser(context.signIns, agency, request)
+  const userId = await userOf(served, request)
   const run_id = param(call, 'run_id')
-  const log = await context.runs.find({ runId: run_id, agency: name, userId })
+  const log = await served.context.runs.find({ runId: run_id, agency: served.name, userId })
   if (!log) throw new ServiceError('run_not_found')
   if (hasEverything(log, resume_from)) return reply.code(204).send()
   return streamLog(reply, log, { run_id, resumed: true, resume_from })

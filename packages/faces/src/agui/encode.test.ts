@@ -3,7 +3,7 @@ import type { EventSource, ModelEvent, RunEnded, RunEvent, WireItem } from '@bur
 import { NO_USAGE, SseParser } from '@bureau/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import type { Json } from '../../../../../tests/support/test-server.ts'
+import type { Json } from '../../../../tests/support/test-server.ts'
 import type { AguiRun } from './read-request.ts'
 import { aguiEncoder } from './encode.ts'
 

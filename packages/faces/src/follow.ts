@@ -1,21 +1,34 @@
-import type { RunEnded } from '@bureau/protocol'
-import { type EncodeEvent, encodeBatches, StreamBroken, streamResponse } from '@bureau/runtime'
+import { type RunEnded, ServiceError } from '@bureau/protocol'
+import { type EncodeEvent, encodeBatches, endingWith, StreamBroken, streamResponse } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
-import { endOf, type FaceRun } from '../face-host.ts'
+import { endOf, type FaceRun } from './face-host.ts'
 
 const EVENT_STREAM = 'text/event-stream; charset=utf-8'
 
+type Sending = {
+  readonly encode: EncodeEvent
+  /** Default: that of OpenAI's API. */
+  readonly contentType?: string
+  /** What a stream ends with whose client may read no longer. Default: it breaks off. */
+  readonly refused?: (error: ServiceError) => string
+}
+
 /** Streams a run to the client that has begun it, or comes back to it. What is not kept ends with its client. */
-export async function sendEvents(reply: FastifyReply, run: FaceRun, encode: EncodeEvent): Promise<void> {
+export async function sendEvents(
+  reply: FastifyReply,
+  run: FaceRun,
+  { encode, contentType = EVENT_STREAM, refused }: Sending,
+): Promise<void> {
   const client = new Client(run)
   if (reply.raw.destroyed) {
     reply.hijack()
     return client.leave()
   }
   try {
-    const chunks = encodeBatches(run.read(run.after, client.signal), encode)
+    const all = encodeBatches(run.read(run.after, client.signal), encode)
+    const chunks = endingWith(all, (error) => (error instanceof ServiceError ? refused?.(error) : undefined))
     await streamResponse(reply, {
-      contentType: EVENT_STREAM,
+      contentType,
       chunks,
       keepalive: true,
       onClientLost: () => client.leave(),

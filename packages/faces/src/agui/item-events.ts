@@ -3,6 +3,7 @@ import type { Interrupt } from '@ag-ui/core'
 import {
   eventEnvelope,
   type EventSource,
+  type Message,
   type ModelEvent,
   type RunEnded,
   type RunEvent,
@@ -13,6 +14,7 @@ import { CallEvents } from './call-events.ts'
 import { toAguiContent, toAguiText } from './content-parts.ts'
 import { toolNameOf } from './hosted-calls.ts'
 import { ReasoningEvents } from './reasoning-events.ts'
+import { interruptIdOf } from './select-input.ts'
 import { Subagents } from './subagents.ts'
 import { TextEvents } from './text-events.ts'
 import { Transcript } from './transcript.ts'
@@ -41,6 +43,7 @@ export class ItemEvents {
   readonly #calls: CallEvents
   readonly #reasoning: ReasoningEvents | undefined
   readonly #subagents: Subagents
+  readonly #run: AguiRun['run']
   /** The items by their place, for model servers that give their deltas no item id. */
   readonly #places = new Map<string, string>()
 
@@ -54,6 +57,7 @@ export class ItemEvents {
     this.#calls.remember(run.messages)
     this.#reasoning = run.reasoning === false ? undefined : new ReasoningEvents(this.#transcript, ids)
     this.#subagents = new Subagents(ids, { announces: knowsAll(run) })
+    this.#run = run.run
   }
 
   onAgentUpdated(source: EventSource): string {
@@ -108,15 +112,21 @@ export class ItemEvents {
   onApprovalRequested(event: ApprovalRequested): Interrupt {
     const tag = this.#tag(event.source)
     const toolCallId = this.#calls.idOf(event.call_id, tag)
+    const { runId = '', approvalsUrl } = this.#run ?? {}
     return {
-      id: event.token ?? event.call_id,
+      id: event.token ?? interruptIdOf(runId, event.call_id),
       reason: 'tool_call',
       message: `${event.agent} wants to use ${event.tool}.`,
       ...(toolCallId !== undefined && { toolCallId }),
       responseSchema: answerSchema(event.edit),
       expiresAt: event.expires_at,
       ...tag,
-      metadata: { tool: event.tool, arguments: event.arguments, agent: event.agent },
+      metadata: {
+        tool: event.tool,
+        arguments: event.arguments,
+        agent: event.agent,
+        ...(approvalsUrl !== undefined && { approvalsUrl }),
+      },
     }
   }
 
@@ -145,6 +155,28 @@ export class ItemEvents {
     const completed = status === 'completed'
     const dropped = this.#transcript.drop((entry) => entry.open || (!completed && this.#calls.isUnanswered(entry)))
     return closed + left + (dropped ? this.#transcript.snapshot() : '')
+  }
+
+  /** Another process goes on with the run: what was not finished, and what it knows nothing of, is taken back. */
+  withdraw(itemIds: readonly string[]): string {
+    const closed = this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')
+    const dropped = this.#transcript.drop(({ open, message }) => open || itemIds.includes(message.id))
+    return closed + (dropped ? this.#transcript.snapshot() : '')
+  }
+
+  /** Messages of the agent that talks with the user, whose events are not kept any more. */
+  restore(messages: readonly Message[]): string {
+    const own = messages.filter(({ callerAgent }) => callerAgent == null)
+    return own.map((message) => this.#restored(message as WireItem)).join('')
+  }
+
+  #restored(item: WireItem): string {
+    const { agent_run_id, agent } = item as Message
+    const key = `${agent_run_id} ${item.id ?? item.call_id}`
+    if (item.type === 'message' && item.role === 'assistant') return this.#texts.created(key, item, {})
+    if (item.type === 'function_call_output') return this.#calls.answer(item, {}) ?? ''
+    if (toolNameOf(item) === undefined) return ''
+    return this.#calls.created(key, item, { agent: agent ?? '', tag: {} })
   }
 
   #onItem(event: ModelEvent): string | undefined {

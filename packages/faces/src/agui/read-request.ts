@@ -10,11 +10,11 @@ import {
   ToolMessageSchema,
   UserMessageSchema,
 } from '@ag-ui/core/schemas'
-import { FunctionName, MAX_FUNCTIONS, Parameters } from '@bureau/faces'
 import { sharedStateProblem } from '@bureau/framework'
-import { RunRequest, type WireItem } from '@bureau/protocol'
+import { type RunEnded, RunRequest, type WireItem } from '@bureau/protocol'
 import { z } from 'zod'
-import { parseBody } from '../../http/invalid-body.ts'
+import type { FaceRun } from '../face-host.ts'
+import { FunctionName, MAX_FUNCTIONS, Parameters } from '../openai/caller-functions.ts'
 import { isHostedTool } from './hosted-calls.ts'
 
 /** A part of a message. Its kind is checked where it is converted, because older clients have kinds of their own. */
@@ -113,7 +113,18 @@ export const AguiRequest = RunAgentInputSchema.extend({
   state: SharedStateOfPage.optional(),
   ...RunRequest.pick(BUREAU_FIELDS).shape,
 })
-export type AguiRequest = z.infer<typeof AguiRequest>
+export type AguiRequest = z.infer<typeof AguiRequest> & { readonly consumer_id?: string | undefined }
+
+const notTaken = (instead: string): z.ZodOptional<z.ZodNever> => z.never(`is not taken here: ${instead}`).optional()
+
+/** The same on the platform: it keeps the conversations, and its integrations choose the models. */
+export const PlatformAguiRequest = AguiRequest.extend({
+  chat_history: notTaken('the chat of the thread is the history'),
+  client_config: notTaken('the owner of the integration chooses the models'),
+  file_ids: notTaken('send files as parts of the message'),
+  file_urls: notTaken('send files as parts of the message'),
+  consumer_id: z.string().min(1).max(256).optional().describe('The consumer that is charged, and whose the thread is.'),
+}).meta({ id: 'RunAgentInput' })
 
 /** What the events of a run repeat or go on from. */
 export type AguiRun = Pick<
@@ -126,6 +137,10 @@ export type AguiRun = Pick<
   readonly onPartsLost?: () => void
   /** The system item that says where this turn's files came from, once the run has read them. */
   readonly fileSources?: () => WireItem | undefined
+  /** What a completed run has answered. Default: its `output`. */
+  readonly resultOf?: (ended: RunEnded) => unknown
+  /** Absent: it cannot be gone on with by other routes. */
+  readonly run?: Pick<FaceRun, 'runId' | 'conversation' | 'approvalsUrl'>
 }
 
 /**
@@ -139,11 +154,12 @@ export function knowsAll({ protocolVersion }: AguiRun): boolean {
 /**
  * A request body, whether its keys are in camelCase or snake_case. Nulls of optional fields count as absent.
  *
- * @throws InvalidBody the keys of the protocol are named in camelCase.
+ * @param parse - Gets it with the keys of the protocol in camelCase.
+ * @throws What `parse` throws.
  */
-export function readAguiRequest(body: unknown): AguiRequest {
+export function readAguiRequest(body: unknown, parse: (body: unknown) => AguiRequest): AguiRequest {
   const given = isFields(body) && !isTooLong(body['messages']) ? withProtocolKeys(body) : body
-  return withoutRepeatedDecisions(parseBody(AguiRequest, given))
+  return withoutRepeatedDecisions(parse(given))
 }
 
 /**
@@ -198,7 +214,7 @@ const REQUEST_KEYS: ReadonlyMap<string, string> = new Map([
   ...['threadId', 'runId', 'parentRunId', 'forwardedProps', 'protocolVersion'].map(
     (key) => [snakeCase(key), key] as const,
   ),
-  ...Object.keys(BUREAU_FIELDS).map((key) => [camelCase(key), key] as const),
+  ...[...Object.keys(BUREAU_FIELDS), 'consumer_id'].map((key) => [camelCase(key), key] as const),
 ])
 
 const MESSAGE_KEYS: ReadonlyMap<string, string> = new Map(

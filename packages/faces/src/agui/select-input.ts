@@ -1,6 +1,6 @@
 import type { Agency, CallerOptions } from '@bureau/framework'
-import { type Message, type RunRequest, withoutMetadata } from '@bureau/protocol'
-import type { Answers } from '../../approvals/approvals.ts'
+import { type Message, type RunRequest, ServiceError, withoutMetadata } from '@bureau/protocol'
+import type { AskedRun, FaceDecision } from '../face-host.ts'
 import type { AguiMessage, AguiRequest } from './read-request.ts'
 import { UnusableInput } from './content-parts.ts'
 import { toWireItems } from './wire-messages.ts'
@@ -27,6 +27,25 @@ export function selectInput(request: AguiRequest, agency: Agency): RunRequest {
     file_ids,
     file_urls,
   }
+}
+
+/**
+ * What is new in a thread whose earlier messages the server keeps: what the user has said since the last answer, and the results
+ * of the page's tools. Which of those the conversation lacks, the server knows.
+ *
+ * @throws UnusableInput there is nothing to answer, or a content part has no counterpart.
+ */
+export function selectNew(request: AguiRequest): RunRequest {
+  const { messages, resume, user_context } = request
+  const answer = messages.findLastIndex(({ role }) => role === 'assistant')
+  const question = messages.findLastIndex(({ role }, at) => role === 'user' && at < answer)
+  const isNew = ({ role }: AguiMessage, at: number): boolean =>
+    (role === 'user' && at > answer) || (role === 'tool' && at > question)
+  // What the user has not said yet answers the calls that wait.
+  const goesOn = Boolean(resume?.length) && messages.at(-1)?.role !== 'user'
+  const message = goesOn ? [] : toWireItems(messages.filter(isNew))
+  if (message.length === 0 && !goesOn) throw new UnusableInput('There is no message to answer.')
+  return { message, additional_instructions: additionalInstructions(request), user_context }
 }
 
 /**
@@ -105,18 +124,37 @@ export function callerOptionsOf({ tools = [] }: AguiRequest): CallerOptions | un
 
 const NO_PARAMETERS = { type: 'object', properties: {} } as const
 
-/** What was decided about calls that wait. The protocol wants all of them decided at once, and forgives repetitions. */
-export function answersOf({ resume }: AguiRequest): Answers {
-  const list = (resume ?? []).map((entry) => {
-    if (entry.status === 'cancelled')
-      return { token: entry.interruptId, approve: false, reason: 'The user cancelled it.' }
-    const { approved: approve, reason, editedArgs } = entry.payload
-    return {
-      token: entry.interruptId,
-      approve,
-      ...(reason != null && { reason }),
-      ...(editedArgs != null && { arguments: editedArgs }),
-    }
-  })
-  return { list, others: 'refuse', lenient: true }
+type Decided = Pick<AskedRun, 'continues'> & { readonly decisions: readonly FaceDecision[] }
+
+/**
+ * What was decided about calls that wait. An interrupt is named by the token of its call or, on a server that keeps its runs, by
+ * run and call.
+ *
+ * @throws ServiceError `invalid_request`: the answers belong to several runs.
+ */
+export function decisionsOf(
+  { resume = [] }: AguiRequest,
+  { keepsThreads }: { readonly keepsThreads: boolean },
+): Decided {
+  const keys = resume.map(({ interruptId }) => (keepsThreads ? keyOf(interruptId) : { token: interruptId }))
+  const decisions = resume.map((entry, index) => ({ ...keys[index]!, ...decisionOf(entry) }))
+  const [runId, other] = new Set(keys.flatMap((key) => ('runId' in key ? key.runId : [])))
+  if (other !== undefined) throw new ServiceError('invalid_request', { message: 'The answers belong to several runs.' })
+  return { decisions, ...(runId !== undefined && { continues: runId }) }
+}
+
+function decisionOf(
+  entry: NonNullable<AguiRequest['resume']>[number],
+): Pick<FaceDecision, 'approve' | 'reason' | 'arguments'> {
+  if (entry.status === 'cancelled') return { approve: false, reason: 'The user cancelled it.' }
+  const { approved: approve, reason, editedArgs } = entry.payload
+  return { approve, ...(reason != null && { reason }), ...(editedArgs != null && { arguments: editedArgs }) }
+}
+
+/** The name of an interrupt where a call has no token. */
+export const interruptIdOf = (runId: string, callId: string): string => `${runId}:${callId}`
+
+function keyOf(interruptId: string): { readonly runId: string; readonly callId: string } {
+  const end = Math.max(0, interruptId.indexOf(':'))
+  return { runId: interruptId.slice(0, end), callId: interruptId.slice(end + 1) }
 }

@@ -6,7 +6,7 @@ import { HttpAgent as Client0_0_59 } from 'ag-ui-client-0.0.59'
 import fastify from 'fastify'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { TEST_REDIS_URL, testRedisReachable } from '../../../../../tests/oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/oauth/support/test-redis.ts'
 import {
   codeInterpreter,
   failed,
@@ -16,17 +16,17 @@ import {
   text,
   textDeltas,
   toolCall,
-} from '../../../../../tests/support/fake-provider.ts'
-import { temporaryFolder } from '../../../../../tests/support/temporary-folder.ts'
+} from '../../../../tests/support/fake-provider.ts'
+import { temporaryFolder } from '../../../../tests/support/temporary-folder.ts'
 import {
   closeAfterTest,
   type Json,
   soloAgency,
   startTestServer,
   type TestServer,
-} from '../../../../../tests/support/test-server.ts'
-import { readAguiRequest } from './read-request.ts'
-import { startAguiServer } from './agui.test-client.ts'
+} from '../../../../tests/support/test-server.ts'
+import { AguiRequest, readAguiRequest } from './read-request.ts'
+import { startAguiServer } from '../../../../tests/agui/agui.test-client.ts'
 import { aguiEncoder } from './encode.ts'
 
 /** What the clients of all versions have in common. */
@@ -91,7 +91,7 @@ function created(name: 'tool_called' | 'tool_output', item: WireItem): RunEvent 
 async function serveEvents(events: readonly RunEvent[]): Promise<string> {
   const app = fastify()
   app.post('/', async (request, reply) => {
-    const encode = aguiEncoder(readAguiRequest(request.body))
+    const encode = aguiEncoder(readAguiRequest(request.body, (body) => AguiRequest.parse(body)))
     return reply.type('text/event-stream').send(events.map((event, index) => encode(event, index + 1)).join(''))
   })
   closeAfterTest(() => app.close())

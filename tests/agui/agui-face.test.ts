@@ -11,8 +11,8 @@ import {
   textDeltas,
   toolCall,
   usage,
-} from '../../../../../tests/support/fake-provider.ts'
-import { type Json, soloAgency, startTestServer } from '../../../../../tests/support/test-server.ts'
+} from '../support/fake-provider.ts'
+import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 import { aguiAgent, aguiBody, say, startAguiServer } from './agui.test-client.ts'
 
 const STREAM = '/solo/get_response_stream'

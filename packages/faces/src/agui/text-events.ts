@@ -58,7 +58,9 @@ export class TextEvents {
 
   /** Closes what the run has left open. For the transcript it stays unfinished. */
   endAll(): string {
-    return [...this.#texts.keys()].map((key) => this.#close(key)).join('')
+    const closed = [...this.#texts.keys()].map((key) => this.#close(key)).join('')
+    this.#texts.clear()
+    return closed
   }
 
   #close(key: string): string {

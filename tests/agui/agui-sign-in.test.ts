@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { MCPServerOAuth } from '@bureau/framework'
 import { expect, test, vi } from 'vitest'
-import { text, toolCall } from '../../../../../tests/support/fake-provider.ts'
-import { startFileServer } from '../../../../../tests/support/file-server.ts'
-import { closeAfterTest, soloAgency, type TestServer } from '../../../../../tests/support/test-server.ts'
+import { text, toolCall } from '../support/fake-provider.ts'
+import { startFileServer } from '../support/file-server.ts'
+import { closeAfterTest, soloAgency, type TestServer } from '../support/test-server.ts'
 import { aguiAgent, aguiBody, startAguiServer } from './agui.test-client.ts'
 
 /** An agency whose agent has a tool server that wants a sign-in. It has what leads to its sign-in page, and no more. */

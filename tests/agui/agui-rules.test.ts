@@ -2,9 +2,9 @@ import { EventType } from '@ag-ui/core'
 import { tool } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall, usage } from '../../../../../tests/support/fake-provider.ts'
-import { temporaryFolder } from '../../../../../tests/support/temporary-folder.ts'
-import { type Json, soloAgency } from '../../../../../tests/support/test-server.ts'
+import { text, toolCall, usage } from '../support/fake-provider.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { type Json, soloAgency } from '../support/test-server.ts'
 import { aguiAgent, aguiBody, say, startAguiServer } from './agui.test-client.ts'
 
 // Rules of the specification that no other test shows; docs/protocol-rules/ag-ui.md has all of them.

@@ -11,12 +11,16 @@ export function aguiEncoder(run: AguiRun): EncodeEvent {
   const items = new ItemEvents(run)
   const state = new StateEvents(run.state)
   const interrupts: Interrupt[] = []
+  let begun = false
   return (event) => {
-    if (event.type === 'state.changed') return state.changed(event.state)
+    // What begins a run is not kept in every log, nor said again where it goes on.
+    const begin = begun || event.type === 'run.started' ? '' : runStarted(run)
+    begun = true
+    if (event.type === 'state.changed') return begin + state.changed(event.state)
     if (event.type === 'approval.requested') interrupts.push(items.onApprovalRequested(event))
     if (event.type === 'run.ended' && event.status === 'waiting')
-      return interrupted(event, { items, state, run, interrupts })
-    return framesOf(event, items, run)
+      return begin + interrupted(event, { items, state, run, interrupts })
+    return begin + framesOf(event, items, run)
   }
 }
 
@@ -37,7 +41,12 @@ function interrupted(ended: RunEnded, { items, state, run, interrupts }: Interru
 
 /** The whole stream of a request that cannot become a run. */
 export function refusedRun(run: AguiRun, error: { readonly code: string; readonly message: string }): string {
-  return runStarted(run) + frame({ type: EventType.RUN_ERROR, message: error.message, code: error.code })
+  return runStarted(run) + runError(error)
+}
+
+/** Ends a stream, whatever is open in it. */
+export function runError({ code, message }: { readonly code: string; readonly message: string }): string {
+  return frame({ type: EventType.RUN_ERROR, message, code })
 }
 
 function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
@@ -62,6 +71,10 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
     }
     case 'run.error':
       return rawFrame(event)
+    case 'run.resumed':
+      return items.withdraw(event.withdrawn)
+    case 'log.reset':
+      return items.restore(event.new_messages)
     case 'run.ended':
       return items.settle(event.status) + runEnded(event, run, items.clientIdsOf(event.caller_calls))
     default:
@@ -73,9 +86,7 @@ function framesOf(event: LogEvent, items: ItemEvents, run: AguiRun): string {
 const NO_FRAME = {
   'approval.requested': '',
   'state.changed': '',
-  'run.resumed': '',
   'log.ended': '',
-  'log.reset': '',
 } as const
 
 function rawFrame(event: RunEvent): string {
@@ -119,20 +130,25 @@ function runEnded(ended: RunEnded, run: AguiRun, pendingToolCallIds: readonly st
   }
   if (ended.status === 'cancelled')
     return frame({ type: EventType.RUN_FINISHED, threadId, runId, outcome: { type: 'cancelled' }, ...usage })
-  const result = ended.output === null || ended.output === undefined ? {} : { result: ended.output }
+  const { resultOf = ({ output }) => output } = run
+  const answer = resultOf(ended)
+  const result = answer === null || answer === undefined ? {} : { result: answer }
   const pending = knowsAll(run) && pendingToolCallIds.length > 0 ? { pendingToolCallIds: [...pendingToolCallIds] } : {}
   const outcome = { type: 'success' as const, ...pending }
   return frame({ type: EventType.RUN_FINISHED, threadId, runId, ...result, outcome, ...usage })
 }
 
 function usageOf(ended: RunEnded): { readonly usage?: TokenUsage[] } {
-  return ended.usage ? { usage: tokenUsage(ended.usage_by_model) } : {}
+  const { usage, usage_by_model: byModel } = ended
+  if (!usage) return {}
+  // Of a run that is recorded, only the sum is known.
+  return { usage: tokenUsage(byModel.length === 0 && usage.total_tokens > 0 ? [{ usage }] : byModel) }
 }
 
-function tokenUsage(usages: readonly UsageByModel[]): TokenUsage[] {
+function tokenUsage(usages: readonly (Pick<UsageByModel, 'usage'> & Partial<UsageByModel>)[]): TokenUsage[] {
   return aggregateTokenUsage(
     usages.map(({ model, usage }) => ({
-      model,
+      ...(model !== undefined && { model }),
       inputTokens: usage.input_tokens,
       outputTokens: usage.output_tokens,
       totalTokens: usage.total_tokens,

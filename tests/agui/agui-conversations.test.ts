@@ -1,8 +1,8 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { hold, text, textDeltas, toolCall } from '../../../../../tests/support/fake-provider.ts'
-import type { Json, TestServer } from '../../../../../tests/support/test-server.ts'
+import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import type { Json, TestServer } from '../support/test-server.ts'
 import { aguiAgent, say, startAguiServer } from './agui.test-client.ts'
 
 const add = tool({

@@ -1,5 +1,5 @@
 import { type AGUIEvent, HttpAgent, type Message, type RunAgentParameters } from '@ag-ui/client'
-import { type Json, startTestServer, type TestServer } from '../../../../../tests/support/test-server.ts'
+import { type Json, startTestServer, type TestServer } from '../support/test-server.ts'
 
 type AguiEvents = readonly Json[]
 

@@ -125,7 +125,9 @@ export class CallEvents {
 
   /** Closes what the run has left open. For the transcript it stays unfinished. */
   endAll(): string {
-    return [...this.#calls.keys()].map((key) => this.#close(key)).join('')
+    const closed = [...this.#calls.keys()].map((key) => this.#close(key)).join('')
+    this.#calls.clear()
+    return closed
   }
 
   isUnanswered(entry: Entry): boolean {

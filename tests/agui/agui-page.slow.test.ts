@@ -9,12 +9,12 @@ import { type Browser, chromium, type Page } from 'playwright-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { failed, text, textDeltas, toolCall } from '../../../../../tests/support/fake-provider.ts'
-import { closeAfterTest, soloAgency } from '../../../../../tests/support/test-server.ts'
+import { failed, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { closeAfterTest, soloAgency } from '../support/test-server.ts'
 import { startAguiServer } from './agui.test-client.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
-const PAGE = path.resolve(import.meta.dirname, '../../../../../examples/agui-page')
+const PAGE = path.resolve(import.meta.dirname, '../../examples/agui-page')
 
 const installed = existsSync(CHROMIUM)
 if (!installed) console.log(`The example page is not opened in a browser: there is no ${CHROMIUM}.`)

@@ -1,9 +1,9 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall } from '../../../../../tests/support/fake-provider.ts'
-import { temporaryFolder } from '../../../../../tests/support/temporary-folder.ts'
-import { type Json, soloAgency, type TestServer } from '../../../../../tests/support/test-server.ts'
+import { text, toolCall } from '../support/fake-provider.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { type Json, soloAgency, type TestServer } from '../support/test-server.ts'
 import { aguiAgent, aguiBody, say, startAguiServer } from './agui.test-client.ts'
 
 const STREAM = '/solo/get_response_stream'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { text } from '../../../../../tests/support/fake-provider.ts'
-import { PDF, startFileServer } from '../../../../../tests/support/file-server.ts'
-import { type Json, soloAgency } from '../../../../../tests/support/test-server.ts'
+import { text } from '../support/fake-provider.ts'
+import { PDF, startFileServer } from '../support/file-server.ts'
+import { type Json, soloAgency } from '../support/test-server.ts'
 import { aguiBody, startAguiServer } from './agui.test-client.ts'
 
 const STREAM = '/solo/get_response_stream'
