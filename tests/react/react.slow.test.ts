@@ -133,6 +133,36 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
   )
 
   test.each(Object.entries(BACKENDS))(
+    'on a %s: a reload before the first frame shows the message, and goes on with its run',
+    async (_name, start) => {
+      const { provider, url, ...front } = await start()
+      const { page, complaints } = await open(await serveFrontEnd(url, front))
+      const gate = provider.gate()
+      provider.script([[hold(gate, { before: 'headers' }), text('Here it is.')]])
+      // What the server answers does not reach the page before it is left.
+      const starts = /get_response_stream|get_completion_v2/
+      const sent = Promise.withResolvers<void>()
+      await page.route(starts, (route) => {
+        void route.fetch().catch(() => {})
+        sent.resolve()
+      })
+
+      await ask(page, 'Where is order 7?')
+      await sent.promise
+      await provider.waitForRequests(1)
+      await page.unroute(starts)
+      await page.reload()
+      await page.getByText('Where is order 7?').waitFor()
+      gate.release()
+      await page.getByText('Here it is.').waitFor()
+
+      expect(await messages(page)).toEqual(['Where is order 7?', 'Here it is.'])
+      expect(provider.modelRequests).toHaveLength(1)
+      expect(complaints).toEqual([])
+    },
+  )
+
+  test.each(Object.entries(BACKENDS))(
     'on a %s: asks for approvals, before and after a reload, with other arguments where they are allowed',
     async (_name, start) => {
       const { provider, url, ...front } = await start()

@@ -38,7 +38,7 @@ describe('authenticate', () => {
     const none = await server.get('/solo/get_metadata')
     const wrong = await server.get('/solo/get_metadata', { authorization: 'Bearer x' })
 
-    expect([none.body.error, wrong.body.error]).toEqual(['Not authenticated', 'Unauthorized'])
+    expect([none.body.detail, wrong.body.detail]).toEqual(['Not authenticated', 'Unauthorized'])
     expect(none.headers.get('www-authenticate')).toBe('Bearer')
   })
 

@@ -195,9 +195,6 @@ describe('a client of a self-hosted server', () => {
 })
 
 describe('a client of a self-hosted server, with resume', () => {
-  /** A run whose id did not arrive cannot be found again. */
-  const AFTER_META = 200
-
   /** What was told: text may come in fewer pieces than it was written in. */
   const heard = (events: readonly StreamEvent[]): { readonly words: string; readonly others: readonly string[] } => {
     const told = events.map((event) => (event.type === 'raw_response_event' ? event.data : { type: event.type }))
@@ -222,7 +219,7 @@ describe('a client of a self-hosted server, with resume', () => {
     const { server, open } = await setUp()
     server.provider.respond(() => text('Hello there, traveller.'))
     const expected = heard(await eventsOf(open().stream('Hi')))
-    const cuts = Array.from({ length: 20 }, (_, each) => AFTER_META + each * 293)
+    const cuts = Array.from({ length: 20 }, (_, each) => each * 293)
     for (const cut of cuts) {
       const run = open(cuttingFetch(cut, cut % 700)).stream('Hi')
       expect(heard(await eventsOf(run))).toEqual(expected)
@@ -230,6 +227,26 @@ describe('a client of a self-hosted server, with resume', () => {
     }
 
     expect(server.provider.modelRequests).toHaveLength(1 + cuts.length)
+  })
+
+  test('a page that leaves before its first frame finds its run by the request, and by the chat', async () => {
+    const { server, url } = await setUp()
+    const gate = server.provider.gate()
+    server.provider.script([[hold(gate, { before: 'headers' }), text('Here it is.')]])
+    const storage = memoryStorage()
+    const open = () => createClient({ url, resume: true, storage })
+    const reached = server.handled('/solo/get_response_stream')
+    const left = open().stream({ message: 'Hi', chat: 'mine', request: 'first' })
+    await reached
+    left.detach()
+
+    await expect.poll(() => open().attach({ request: 'first' })).not.toBeNull()
+    const found = await open().attach({ chat: 'mine' })
+    expect(found!.message).toBe('Hi')
+    gate.release()
+    expect(await found!.result).toMatchObject({ status: 'completed', text: 'Here it is.' })
+    expect(server.provider.modelRequests).toHaveLength(1)
+    expect(storage.kept).toEqual(new Map())
   })
 
   test('after a reload the run of a chat is replayed, and cancelling and leaving are two things', async () => {

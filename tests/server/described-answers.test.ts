@@ -91,6 +91,21 @@ const answered =
     return send(path, post(body))
   }
 
+/** The run of a request that comes again is over, and no longer kept. */
+const ended = (path: string) =>
+  [
+    409,
+    'a request whose run is over',
+    async ({ server, send }) => {
+      server.provider.script([text('Hello')])
+      const request = { ...MESSAGE, on_disconnect: 'continue', request_id: 'request-1' }
+      await (await send(path, post(request))).text()
+      const lookUp = (): Promise<number> => send('/solo/runs?request_id=request-1', get()).then(({ status }) => status)
+      await expect.poll(lookUp).toBe(404)
+      return send(path, post(request))
+    },
+  ] as const satisfies Provoked[string][number]
+
 async function logOf(send: Send): Promise<string> {
   await send('/solo/get_metadata', get({ ...TOKEN, 'x-agency-log-id': 'log-1' }))
   return 'log-1'
@@ -119,11 +134,32 @@ const PLAIN: Provoked = {
       },
     ],
     overloaded('/solo/get_response', MESSAGE),
+    ended('/solo/get_response'),
   ],
   'POST /solo/get_response_stream': [
     [200, 'an answer', answered('/solo/get_response_stream', MESSAGE)],
     ...refusedBodies('/solo/get_response_stream'),
     overloaded('/solo/get_response_stream', MESSAGE),
+    ended('/solo/get_response_stream'),
+  ],
+  'GET /solo/runs': [
+    [
+      200,
+      'the run of a request',
+      async ({ server, send }) => {
+        const gate = server.provider.gate()
+        server.provider.script([textDeltas(['Half', hold(gate)])])
+        const request = { ...MESSAGE, on_disconnect: 'continue', request_id: 'request-1' }
+        const running = await server.stream('/solo/get_response_stream', request, { headers: TOKEN })
+        await running.untilText('Half')
+        const answer = await send('/solo/runs?request_id=request-1', get())
+        gate.release()
+        return answer
+      },
+    ],
+    ...withoutToken('/solo/runs?request_id=request-1', 'GET'),
+    [404, 'a request that nobody has sent', ({ send }) => send('/solo/runs?request_id=none', get())],
+    [422, 'no id', ({ send }) => send('/solo/runs', get())],
   ],
   'POST /solo/cancel_response_stream': [
     [
@@ -276,6 +312,7 @@ async function start(options: Partial<ServerOptions>): Promise<Asking & { readon
   const server = await startTestServer({
     bodyLimitBytes: BODY_LIMIT,
     maxConcurrentRuns: 1,
+    resumeMs: 1,
     // Nobody is there: a handshake is all that is tried.
     realtimeOptions: { url: 'ws://127.0.0.1:9' },
     logsDir: await temporaryFolder(),

@@ -369,7 +369,7 @@ describe('who may call', () => {
     expect((await client.listTools()).tools).toHaveLength(1)
     expect((await server.post('/mcp', raw('tools/list'))).body).toMatchObject({
       jsonrpc: '2.0',
-      error: { message: 'Not authenticated', data: { code: 'not_authenticated' } },
+      error: { message: expect.stringContaining('Authorization: Bearer'), data: { code: 'not_authenticated' } },
     })
   })
 

@@ -75,6 +75,7 @@ const RUNS = [
   '/solo/get_response_stream',
   '/solo/cancel_response_stream',
   '/solo/runs/{run_id}/events',
+  '/solo/runs',
   '/solo/agui',
   '/solo/get_metadata',
 ]
@@ -217,6 +218,7 @@ describe('GET /openapi.json', () => {
       '/solo/get_response_stream',
       '/solo/cancel_response_stream',
       '/solo/runs/{run_id}/events',
+      '/solo/runs',
       '/solo/agui',
       '/solo/get_metadata',
       ...OPENAI,
@@ -275,7 +277,7 @@ describe('GET /openapi.json', () => {
         content: { 'application/json': { schema: { $ref: '#/components/schemas/RunRequest' } } },
       },
     })
-    expect(Object.keys(run.responses)).toEqual(['200', '400', '401', '403', '408', '413', '422', '429', '500', '503'])
+    expect(Object.keys(run.responses)).toEqual('200 400 401 403 408 409 413 422 429 500 503'.split(' '))
     expect(count).toMatchObject({ operationId: 'WordCount', summary: 'WordCount', description: 'Counts words.' })
     expect(body.components.schemas.WordCount.properties).toEqual({
       text: { type: 'string', description: 'What to count.' },

@@ -106,7 +106,8 @@ describe.each(BOTH)('POST %s', (path) => {
 
     expect(answer.status).toBe(401)
     expect(answer.headers.get('www-authenticate')).toBe('Bearer')
-    expect(answer.body).toEqual({ detail, error: detail, code })
+    const error = expect.stringContaining(code === 'unauthorized' ? 'is not valid' : 'Authorization: Bearer')
+    expect(answer.body).toEqual({ detail, error, code })
   })
 
   test('200 with the token, whatever the case of the scheme and the spaces', async () => {
@@ -170,7 +171,39 @@ describe('unknown paths and methods', () => {
 
     const code = status === 404 ? 'route_not_found' : 'method_not_allowed'
     expect(answer.status).toBe(status)
-    expect(await answer.json()).toEqual({ detail, error: detail, code })
+    const help = status === 404 ? `There is no route ${method} ${path}. GET /openapi.json` : `, not ${method}.`
+    expect(await answer.json()).toEqual({ detail, error: expect.stringContaining(help), code })
+  })
+})
+
+describe('a body that is not JSON', () => {
+  test.each([
+    ['', 'the body is empty'],
+    ['{message: 1}', 'line 1, column 2'],
+    ['{\n  "message": "hi",\n}', 'line 3, column 1'],
+    ['{"message": "hi"', 'the body ends too early'],
+  ])('422 that says where: %j', async (body, where) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post('/solo/get_response', body)
+
+    expect([answer.status, answer.body.code]).toEqual([422, 'invalid_json'])
+    expect(answer.body.error).toContain(where)
+  })
+})
+
+describe('a model without a key', () => {
+  test.each([
+    ['gpt-5-mini', 'OPENAI_API_KEY'],
+    ['thirdparty/anthropic/claude-sonnet-4-5', 'ANTHROPIC_API_KEY'],
+  ])('500 for %s names %s', async (model, variable) => {
+    const env = { OPENAI_API_KEY: '', OPENAI_BASE_URL: 'https://api.openai.com/v1' }
+    const server = await startTestServer({ agencies: soloAgency({ model }), env })
+
+    const { status, body } = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect([status, body.code]).toEqual([500, 'upstream_auth_failed'])
+    expect(body.error).toContain(`set ${variable}`)
   })
 })
 

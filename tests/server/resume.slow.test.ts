@@ -66,7 +66,7 @@ test.runIf(await testRedisReachable())(
       }
     })()
 
-    await expect.poll(() => deltas).toEqual(['One '])
+    await expect.poll(() => deltas, { timeout: 20_000 }).toEqual(['One '])
     const other = processes.find(({ url }) => proxy.lastSentAt(url) === 0)!
     proxy.breakAll()
     gates[0].release()

@@ -1,11 +1,13 @@
+import { randomUUID } from 'node:crypto'
 import { Agency, Agent, MCPServerOAuth, tool } from '@bureau/framework'
 import { type SseFrame, SseParser } from '@bureau/protocol'
+import type { FastifyRequest } from 'fastify'
 import { assert, asyncProperty, integer } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { asUser, testUser } from '../oauth/support/test-user.ts'
 import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
-import { type Gate, hold, stall, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { type Gate, hold, stall, status as refusal, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer, type TestServer, TestStream } from '../support/test-server.ts'
 
 const STREAM = '/solo/get_response_stream'
@@ -268,6 +270,163 @@ describe('GET /<agency>/runs/<run_id>/events', () => {
   })
 })
 
+describe('request_id', () => {
+  const NAMED = { ...GOES_ON, request_id: 'request-1' }
+  const RESPONSE = '/solo/get_response'
+  const runOf = (server: TestServer, id: string, headers?: Record<string, string>) =>
+    server.get(`/solo/runs?request_id=${id}`, headers)
+
+  test('the same request again follows its run from the start, while it goes on and after its end', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    const first = await server.stream(STREAM, NAMED)
+    await first.untilText('One')
+    await first.hangUp()
+    const again = await server.stream(STREAM, NAMED)
+    await again.untilText('One')
+    gate.release()
+    await again.all()
+    const late = await (await server.stream(STREAM, NAMED)).all()
+
+    for (const stream of [again, late]) {
+      expect(JSON.parse(stream.frames[0]!.data)).toEqual({ run_id: first.runId, resumed: true, resume_from: 0 })
+      expect(stream.result.new_messages.at(-1).content[0].text).toBe('One two.')
+    }
+    expect(numberedOf(late.frames)).toEqual(numberedOf(again.frames))
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('of many at once one begins the run, on either route, and all get its answer', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('Paris.')])
+    const streams = Promise.all([1, 2].map(async () => (await server.stream(STREAM, NAMED)).all()))
+    const answers = await Promise.all([1, 2].map(() => server.post(RESPONSE, NAMED)))
+    const runs = new Set((await streams).map(({ runId }) => runId))
+
+    expect(runs.size).toBe(1)
+    for (const { status, body } of answers) expect([status, body.response]).toEqual([200, 'Paris.'])
+    expect((await server.post(RESPONSE, NAMED)).body).toEqual(answers[0]!.body)
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('a client that leaves before the first frame finds its run by the request', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    const leaving = new AbortController()
+    const reached = server.handled(STREAM)
+    const left = server.stream(STREAM, NAMED, { signal: leaving.signal })
+    await reached
+    leaving.abort()
+    await expect(left).rejects.toThrow('aborted')
+
+    await expect.poll(async () => (await runOf(server, 'request-1')).status).toBe(200)
+    const { body } = await runOf(server, 'request-1')
+    expect(body).toEqual({ run_id: expect.any(String), request_id: 'request-1' })
+    gate.release()
+    expect((await (await follow(server, body.run_id)).all()).result.run_id).toBe(body.run_id)
+  })
+
+  test('get_response goes on without its client, who gets the answer with the same request', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    const leaving = new AbortController()
+    const headers = { 'content-type': 'application/json' }
+    const sent = { method: 'POST', headers, body: JSON.stringify(NAMED), signal: leaving.signal }
+    const left = fetch(server.url + RESPONSE, sent)
+    await expect.poll(async () => (await runOf(server, 'request-1')).status).toBe(200)
+    leaving.abort()
+    await expect(left).rejects.toThrow('aborted')
+    gate.release()
+
+    const { status, body } = await server.post(RESPONSE, NAMED)
+    expect([status, body.response, body.new_messages.length]).toEqual([200, 'One two.', 2])
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('a failed run is not begun again: the same request gets its error', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.respond(() => refusal(400, { code: 'bad', message: 'No.' }))
+    const [first, again] = [await server.post(RESPONSE, NAMED), await server.post(RESPONSE, NAMED)]
+
+    expect([first.status, first.body.code]).toEqual([500, 'upstream_invalid_request'])
+    expect([again.status, again.body]).toEqual([first.status, first.body])
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('422 with another message; another history is the same request', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('Paris.')])
+    await server.post(RESPONSE, NAMED)
+
+    const other = await server.post(STREAM, { ...NAMED, message: 'something else' })
+    expect([other.status, other.body.code]).toEqual([422, 'request_id_reused'])
+    const carriedOn = { ...NAMED, chat_history: [{ role: 'user', content: 'earlier' }] }
+    expect((await server.post(RESPONSE, carriedOn)).body.response).toBe('Paris.')
+  })
+
+  test('409 when the run is no longer kept: it is not begun again', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), resumeMs: 1 })
+    server.provider.respond(() => text('Paris.'))
+    await server.post(RESPONSE, NAMED)
+    await expect.poll(async () => (await runOf(server, 'request-1')).status).toBe(404)
+
+    const again = await server.post(RESPONSE, NAMED)
+    expect([again.status, again.body.code]).toEqual([409, 'request_ended'])
+    expect(server.provider.modelRequests).toHaveLength(1)
+    expect((await server.post(RESPONSE, { ...NAMED, request_id: 'request-2' })).status).toBe(200)
+  })
+
+  test('a request that was refused can be sent again with its id', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), maxConcurrentRuns: 1 })
+    const gate = server.provider.gate()
+    const { runId } = await leftRun(server, gate)
+    expect((await server.post(STREAM, NAMED)).status).toBe(503)
+    expect((await runOf(server, 'request-1')).status).toBe(404)
+    gate.release()
+    await (await follow(server, runId)).all()
+
+    server.provider.script([text('Paris.')])
+    expect((await server.post(RESPONSE, NAMED)).body.response).toBe('Paris.')
+  })
+
+  test('ids belong to their caller and agency', async () => {
+    const agencies = { solo: soloAgency().solo, other: soloAgency().solo }
+    const authenticate = ({ headers }: FastifyRequest) => ({ id: String(headers['x-user']) })
+    const server = await startTestServer({ agencies, authenticate })
+    server.provider.respond(() => text('Paris.'))
+    const [ada, eve] = [{ 'x-user': 'ada' }, { 'x-user': 'eve' }]
+    await server.post(RESPONSE, NAMED, ada)
+
+    expect((await runOf(server, 'request-1', eve)).status).toBe(404)
+    expect((await server.get('/other/runs?request_id=request-1', ada)).status).toBe(404)
+    expect((await server.post(RESPONSE, { ...NAMED, message: 'mine' }, eve)).status).toBe(200)
+    expect((await server.post('/other/get_response', NAMED, ada)).status).toBe(200)
+    const runs = await Promise.all([ada, eve].map(async (user) => (await runOf(server, 'request-1', user)).body.run_id))
+    expect(new Set(runs).size).toBe(2)
+    expect(server.provider.modelRequests).toHaveLength(3)
+  })
+
+  test.each(['', 'two words', 'ü', 'x'.repeat(129), 7])('422 for %j', async (request_id) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { status, text: body } = await server.post(STREAM, { ...GOES_ON, request_id })
+
+    expect([status, body]).toEqual([422, expect.stringContaining('request_id')])
+  })
+
+  test('422 without on_disconnect continue, and for a look-up without an id', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    for (const route of [STREAM, RESPONSE]) {
+      const { status, body } = await server.post(route, { message: 'hi', request_id: 'request-1' })
+      expect([status, body.error]).toEqual([422, expect.stringContaining("on_disconnect: 'continue'")])
+    }
+    const { status, body } = await server.get('/solo/runs')
+    expect([status, body.error]).toEqual([422, expect.stringContaining('request_id')])
+  })
+})
+
 describe('a run that nobody follows', () => {
   test('can be cancelled, and keeps its place until it has ended', async () => {
     const server = await startTestServer({ agencies: soloAgency(), maxConcurrentRuns: 1 })
@@ -343,6 +502,35 @@ describe.runIf(await testRedisReachable())('two processes over Redis', () => {
     expect((await there!.get(`/other/runs/${runId}/events`)).status).toBe(404)
     expect((await there!.get(eventsOf(runId), { 'last-event-id': frames.at(-1)!.id! })).status).toBe(204)
     await expect.poll(() => gone(there!, runId), { timeout: 10_000 }).toBe(404)
+  })
+
+  test('the same request at the other one follows its run, or gets its answer, and both know which it is', async () => {
+    const [here, there] = await Promise.all([1, 2].map(() => startTestServer({ agencies: soloAgency(), env })))
+    const request = { ...GOES_ON, request_id: randomUUID() }
+    const gate = here!.provider.gate()
+    here!.provider.script([textDeltas(['One ', hold(gate), 'two.'])])
+    const first = await here!.stream(STREAM, request)
+    await first.untilText('One')
+    const [stream, answer] = [await there!.stream(STREAM, request), there!.post('/solo/get_response', request)]
+    const known = await there!.get(`/solo/runs?request_id=${request.request_id}`)
+    gate.release()
+    const all = await Promise.all([first.all(), stream.all()])
+
+    expect(known.body.run_id).toBe(first.runId)
+    expect(numberedOf(all[1].frames)).toEqual(numberedOf(all[0].frames))
+    expect((await answer).body.response).toBe('One two.')
+    expect((await there!.post(STREAM, { ...request, message: 'other' })).status).toBe(422)
+    expect(there!.provider.modelRequests).toEqual([])
+  })
+
+  test('of the same request at both at once, one process answers it', async () => {
+    const servers = await Promise.all([1, 2].map(() => startTestServer({ agencies: soloAgency(), env })))
+    const request = { ...GOES_ON, request_id: randomUUID() }
+    for (const { provider } of servers) provider.respond(() => text('Paris.'))
+    const sent = [...servers, ...servers].map((server) => server.post('/solo/get_response', request))
+
+    for (const { body } of await Promise.all(sent)) expect(body.response).toBe('Paris.')
+    expect(servers.flatMap(({ provider }) => provider.modelRequests)).toHaveLength(1)
   })
 
   test('a server that closes sends away who reads there what the other one executes', async () => {

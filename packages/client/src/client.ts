@@ -4,7 +4,7 @@ import type { Part } from './parts.ts'
 import { ask, askingOf } from './retry.ts'
 import { Run } from './run.ts'
 import type { RunOrigin, Ways } from './run-begin.ts'
-import { type Histories, type RunStorage, RunStore, type StoredRun } from './run-store.ts'
+import { type Histories, type RunStorage, RunStore, type StoredRun, type Unanswered } from './run-store.ts'
 import type { Connection } from './send.ts'
 import { agencyServer, type Ask, type HistoryPage, type Input, platformServer } from './server.ts'
 
@@ -53,6 +53,11 @@ export type Client<Body = GetCompletionV2Request | RunRequest, A extends AnyAgen
    * @throws BureauError
    */
   attach(at: { readonly run: string } | { readonly request: string } | { readonly chat: string }): Promise<Run | null>
+  /**
+   * What was sent last in a chat of a self-hosted agency, and is not answered. When `attach` finds no run of it, it has not
+   * arrived, or its run is no longer kept: send it again, as the same `request` where no `run` had begun.
+   */
+  unanswered(chat: string): Unanswered | null
   /**
    * What was said in a chat, its latest part first; `cursor` of one part leads to the part before it.
    *
@@ -118,11 +123,18 @@ class AgencyClient implements Client {
       return run
     } catch (error) {
       if (!isGone(error)) throw error
-      if (chat === undefined || (known.run ?? request) == null) return null
+      if (chat === undefined || (known.run ?? request) == null || this.unanswered(chat)) return null
       // What was kept is gone at the server; somebody else may have begun another run in the chat.
       this.#store.remove(chat, known)
       return this.attach(at)
     }
+  }
+
+  unanswered(chat: string): Unanswered | null {
+    const sent = this.#store.get(chat)
+    // Of a run that waits, the history has the message already.
+    const isAnswered = sent.message === undefined || this.#historyOf(chat).length > (sent.before ?? 0)
+    return isAnswered ? null : sent
   }
 
   async history(chat: string, cursor?: string): Promise<HistoryPage> {
@@ -155,9 +167,10 @@ class AgencyClient implements Client {
       },
       goOn: (run, result, after, decisions) => {
         const history = [...before.history, ...result.messages]
-        const next = this.#ways.server.goOn({ run: result.run, after, input, history }, decisions)
+        const request = randomId()
+        const next = this.#ways.server.goOn({ run: result.run, after, input, history }, decisions, request)
         const { message: _answered, ...rest } = input
-        return this.#open({ request: randomId(), ...next }, rest, { parts: run.parts, history })
+        return this.#open({ request, ...next }, rest, { parts: run.parts, history })
       },
     })
   }

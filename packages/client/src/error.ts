@@ -5,6 +5,7 @@ import type { ErrorCode, RunErrorCode } from '@bureau/protocol'
  *
  * - `connection_lost`: the connection broke and could not be had again in time. The run may go on: `run` names it.
  * - `detached`: `detach()` was called, or the signal aborted.
+ * - `not_answered`: a message that was sent before a reload did not arrive, or its run is no longer kept.
  * - `not_found`, `refused`: a refusal without a code of its own, by its status.
  * - `not_a_stream`: the answer is no stream of events, e.g. of an integration in Text Only Mode.
  */
@@ -13,6 +14,7 @@ export type BureauErrorCode =
   | RunErrorCode
   | 'connection_lost'
   | 'detached'
+  | 'not_answered'
   | 'not_found'
   | 'refused'
   | 'not_a_stream'

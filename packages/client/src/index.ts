@@ -12,6 +12,6 @@ export { type Page, platformApi, type PlatformApi, type UploadOptions } from './
 export type { Result } from './result.ts'
 export type { Run } from './run.ts'
 export type { Started } from './run-begin.ts'
-export { type Histories, historiesIn, type RunStorage } from './run-store.ts'
+export { type Histories, historiesIn, type RunStorage, type Unanswered } from './run-store.ts'
 export type { HistoryEntry, HistoryPage, Input } from './server.ts'
 export type { Approval, Item, ModelEvent, StreamEvent } from './stream-event.ts'

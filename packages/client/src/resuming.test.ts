@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { createClient } from './client.ts'
-import type { RunStorage } from './run-store.ts'
+import { memoryStorage } from '../../../tests/support/broken-connections.ts'
 import {
   clientOf,
   EXPECTED,
@@ -36,19 +36,20 @@ test('a page whose network is back tries at once', async () => {
   expect(await heard(run)).toEqual(EXPECTED)
 })
 
-test('the platform gets the same request again when its answer was lost', async () => {
+test.each(KINDS)('%s: the same request comes again when its answer was lost', async (kind) => {
   const server = await startScriptedServer(FRAMES)
   server.next('lost', { status: 503 }, { status: 502 }, { status: 429, headers: { 'retry-after': '0' } })
-  const run = clientOf('platform', server.url).stream({ message: 'Hi', request: 'mine' })
+  const run = clientOf(kind, server.url).stream({ message: 'Hi', request: 'mine' })
 
   expect((await run.result).text).toBe('Héllo 🌍')
   expect(run.request).toBe('mine')
-  expect(server.requests.map(({ body }) => body['usageRequestId'])).toEqual(Array(5).fill('mine'))
+  const member = kind === 'platform' ? 'usageRequestId' : 'request_id'
+  expect(server.requests.map(({ body }) => body[member])).toEqual(Array(5).fill('mine'))
 })
 
-test('a self-hosted server gets a message again only when it has refused it for now', async () => {
+test('without resume, a message is sent again only when the server has refused it for now', async () => {
   const server = await startScriptedServer(FRAMES)
-  const client = clientOf('self-hosted server', server.url)
+  const client = createClient({ url: server.url, retryDelaysMs: SOON })
   server.next({ status: 503, headers: { 'retry-after': '0' } })
   expect((await client.stream('Hi').result).status).toBe('completed')
   expect(server.requests).toHaveLength(2)
@@ -56,6 +57,7 @@ test('a self-hosted server gets a message again only when it has refused it for 
   server.next('lost')
   await expect(client.stream('Hi').result).rejects.toMatchObject({ code: 'connection_lost', run: undefined })
   expect(server.requests).toHaveLength(3)
+  expect(server.requests[0]?.body).not.toHaveProperty('request_id')
 })
 
 test('without resume, a lost connection is an error that names the run', async () => {
@@ -130,12 +132,8 @@ test('leaving ends what listens and sends nothing', async () => {
 
 test('what is stored are ids and what was sent, from before the first byte until the end', async () => {
   const server = await startScriptedServer(FRAMES)
-  const kept = new Map<string, string>()
-  const storage: RunStorage = {
-    getItem: (key) => kept.get(key) ?? null,
-    setItem: (key, value) => void kept.set(key, value),
-    removeItem: (key) => void kept.delete(key),
-  }
+  const storage = memoryStorage()
+  const { kept } = storage
   const client = clientOf('self-hosted server', server.url, { storage })
   const sent = { message: 'Hi', before: 0 }
   server.next({ cutAfter: META.length + 20 })
@@ -151,6 +149,33 @@ test('what is stored are ids and what was sent, from before the first byte until
   expect(await heard(reloaded!)).toEqual(EXPECTED)
   expect(kept).toEqual(new Map())
   expect(await client.attach({ chat: 'c' })).toBeNull()
+})
+
+test('a message of which a self-hosted server knows nothing is unanswered, and can be sent again', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const storage = memoryStorage()
+  const open = () => clientOf('self-hosted server', server.url, { storage })
+  const gone = { status: 404, body: { error: 'There is no such run.', code: 'run_not_found' } }
+  server.next('silent')
+  const left = open().stream({ message: 'Hi', chat: 'c', request: 'r' })
+  await expect.poll(() => server.requests).toHaveLength(1)
+  left.detach()
+  server.next(gone)
+
+  expect(await open().attach({ chat: 'c' })).toBeNull()
+  expect(server.requests.at(-1)?.path).toBe('/runs?request_id=r')
+  expect(open().unanswered('c')).toMatchObject({ message: 'Hi', request: 'r' })
+  await open().stream({ message: 'Hi', chat: 'c', request: 'r' }).result
+  expect(open().unanswered('c')).toBeNull()
+  expect(await open().attach({ chat: 'c' })).toBeNull()
+
+  server.next({ cutAfter: META.length + 20 })
+  const begun = open().stream({ message: 'Hi', chat: 'c' })
+  await begun.started
+  begun.detach()
+  server.next(gone)
+  expect(await open().attach({ chat: 'c' })).toBeNull()
+  expect(open().unanswered('c')).toMatchObject({ message: 'Hi', run: 'run-1' })
 })
 
 test('a run that the server has forgotten is none', async () => {

@@ -11,11 +11,13 @@ export type RunStorage = {
  * What a page needs to find its run again after a reload. Positions are not kept: the run is replayed. For a server that
  * keeps no history also what was sent, and how many messages the chat had `before`.
  */
-export type StoredRun = {
+export type StoredRun = Unanswered & { readonly before?: number | undefined }
+
+/** A message, the request that it was sent with, and the run that had begun. */
+export type Unanswered = {
+  readonly message?: unknown
   readonly request?: string | null | undefined
   readonly run?: string | undefined
-  readonly message?: unknown
-  readonly before?: number | undefined
 }
 
 /** The messages of chats, by name: a Map, or what keeps them longer. */

@@ -182,10 +182,9 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   }
 
   #mayRetry({ status, retryable }: BureauError): boolean {
-    const { server } = this.#ways
-    if (this.#ids.run !== undefined) return retryable && server.resumes
-    // Of these a server has begun nothing. All else is safe only where the same request never begins a second run.
-    return retryable && (server.resends || status === 429 || status === 503)
+    if (this.#ways.server.resumes) return retryable
+    // Of these a server has begun nothing. All else might begin a second run.
+    return retryable && this.#ids.run === undefined && (status === 429 || status === 503)
   }
 
   /** Follows the run over one connection. Returns when the run is over. */
@@ -270,7 +269,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     if (!(error instanceof BureauError)) return error instanceof Error ? error : new Error(String(error))
     const { status = 0 } = error
     const isRefused = run === undefined && status >= 400 && status < 500 && status !== 429
-    if (isRefused || status === 404) this.#begin.onEnded(this.#ids, [], false)
+    if (isRefused) this.#begin.onEnded(this.#ids, [], false)
     error.run ??= run
     return error
   }

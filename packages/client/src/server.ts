@@ -17,7 +17,7 @@ export type Input<Body = GetCompletionV2Request | RunRequest, Name extends strin
   readonly agent?: Name
   /** Readable by tools, never in the prompt. */
   readonly context?: Readonly<Record<string, unknown>>
-  /** The id of this request, unlike any other; on the platform it is the `usageRequestId`. Default: a random one. */
+  /** The id of this request, unlike any other: the platform's `usageRequestId`, the `request_id` of a self-hosted server. Default: a random one. */
   readonly request?: string
   /** What else the body of the request holds, by its name on the wire. */
   readonly body?: Partial<Body>
@@ -64,15 +64,17 @@ type Waiting = {
 export type Server = {
   /** Its integration or agency has this name among all of them. */
   readonly name: string
-  /** Whether a request that begins a run may be sent again when its answer was lost: it never begins a second one. */
-  readonly resends: boolean
-  /** Whether a run goes on without its client and can be followed again. */
+  /** Whether a run goes on without its client and can be followed again; a request that comes again begins no second one. */
   readonly resumes: boolean
   start(input: Input, request: string, history: readonly Message[]): Call
   /** Makes a decision known at once, where the server keeps it. */
   decide?(run: string, decision: Decision): Call
   /** All calls that the run waits for are decided on. */
-  goOn(waiting: Waiting, decisions: readonly (Decision & { readonly token?: string | undefined })[]): WayOn
+  goOn(
+    waiting: Waiting,
+    decisions: readonly (Decision & { readonly token?: string | undefined })[],
+    request: string,
+  ): WayOn
   /** The events after number `after`. */
   follow(run: string, after: number): Call
   cancel(run: string, mode: CancelMode): Call
@@ -103,7 +105,6 @@ export function platformServer(integration: string): Server {
   }
   return {
     name: integration,
-    resends: true,
     resumes: true,
     start: ({ message, chat, agent, context, body }, request) =>
       post('/get_completion_v2', {
@@ -142,8 +143,8 @@ export function platformServer(integration: string): Server {
 export function agencyServer(resume: boolean): Server {
   const start = (
     { message, agent, context, body }: Partial<Omit<Input, 'message'>> & { readonly message?: unknown },
-    history: readonly Message[],
-    approvals?: readonly object[],
+    request: string,
+    { history, approvals }: { readonly history: readonly Message[]; readonly approvals?: readonly object[] },
   ): Call =>
     post('/get_response_stream', {
       chat_history: history,
@@ -152,20 +153,22 @@ export function agencyServer(resume: boolean): Server {
       ...body,
       message,
       ...(approvals && { approvals }),
-      ...(resume && { on_disconnect: 'continue' }),
+      ...(resume && { on_disconnect: 'continue', request_id: request }),
     })
   return {
     name: '',
-    resends: false,
     resumes: resume,
-    start: (input, _request, history) => start(input, history),
-    goOn: ({ input, history }, decisions) => {
+    start: (input, request, history) => start(input, request, { history }),
+    goOn: ({ input, history }, decisions, request) => {
       const approvals = decisions.map(({ callId, ...decision }) => ({ call_id: callId, ...decision }))
-      return { call: start({ ...input, message: undefined }, history, approvals) }
+      return { call: start({ ...input, message: undefined }, request, { history, approvals }) }
     },
     follow: (run, after) => get(`/runs/${encodeURIComponent(run)}/events?starting_after=${after}`),
     cancel: (run, mode) => post('/cancel_response_stream', { run_id: run, cancel_mode: mode }),
-    // It knows runs by their own ids alone.
-    find: async () => null,
+    // It knows no chats.
+    find: async (at, ask) =>
+      'request' in at
+        ? (await ask<{ run_id: string }>(get(`/runs?request_id=${encodeURIComponent(at.request)}`))).run_id
+        : null,
   }
 }

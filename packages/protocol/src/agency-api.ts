@@ -25,6 +25,16 @@ export const ClientConfig = z
   .meta({ id: 'ClientConfig' })
 export type ClientConfig = z.infer<typeof ClientConfig>
 
+const RequestId = z.string().regex(/^[\x21-\x7e]{1,128}$/, 'must be 1 to 128 printable ASCII characters without spaces')
+
+/** Query of the runs of an agency. */
+export const RunOfRequestQuery = z.object({
+  request_id: RequestId.describe('Of the request that began the run.'),
+})
+
+/** The run that answers a request. */
+export const RunOfRequest = z.object({ run_id: z.string(), request_id: z.string() }).meta({ id: 'RunOfRequest' })
+
 /** What a person has decided about a call. */
 const ApprovalAnswer = z
   .object({
@@ -65,9 +75,10 @@ export const RunRequest = z
     on_disconnect: z
       .enum(['cancel', 'continue'])
       .nullish()
-      .describe(
-        'Of a streamed run: continue lets it go on when its client leaves, who may come back. Default: cancel.',
-      ),
+      .describe('continue: the run goes on when its client leaves, who may come back. Default: cancel.'),
+    request_id: RequestId.nullish().describe(
+      'With on_disconnect continue: the id of this request, unlike any other. Sent again, it gets the same run.',
+    ),
   })
   .meta({ id: 'RunRequest' })
 export type RunRequest = z.infer<typeof RunRequest>

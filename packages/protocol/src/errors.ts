@@ -21,8 +21,8 @@ export const ERRORS = {
   database_unavailable: { status: 503, message: 'The database cannot be reached. Try again shortly.' },
 
   // Self-hosted server
-  not_authenticated: { status: 401, message: 'Not authenticated' },
-  unauthorized: { status: 401, message: 'Unauthorized' },
+  not_authenticated: { status: 401, message: 'Send a token in the header Authorization: Bearer <token>.' },
+  unauthorized: { status: 401, message: 'The token in the Authorization header is not valid.' },
   host_not_allowed: { status: 403, message: 'Without a token, this server does not answer under that host name.' },
   origin_not_allowed: { status: 403, message: 'Pages of this origin may not call this server.' },
   issuer_unavailable: { status: 503, message: 'The issuer of the access tokens cannot be reached. Try again shortly.' },
@@ -32,7 +32,16 @@ export const ERRORS = {
     message:
       'This agency signs in to OAuth-protected tool servers. Use the streaming route (or enableAgui) and buffer the stream.',
   },
-  run_not_found: { status: 404, message: 'There is no such run, or it has already ended.' },
+  run_not_found: { status: 404, message: 'There is no such run.' },
+  request_id_reused: {
+    status: 422,
+    message: 'This request_id was sent before with another body. Send a new one with a new message.',
+  },
+  request_ended: {
+    status: 409,
+    message:
+      'The run of this request_id has ended, and its events are no longer kept. To ask again, send a new request_id.',
+  },
   unknown_oauth_state: { status: 404, message: 'There is no such sign-in.' },
   oauth_callback_rejected: { status: 400, message: 'This sign-in callback was not accepted.' },
   log_id_required: { status: 400, message: 'Log ID is required' },
@@ -90,6 +99,7 @@ export const ERRORS = {
 
   // Other routes of the hosted platform
   approval_not_found: { status: 404, message: 'The run has no such call that waits for a person.' },
+  approval_missing: { status: 409, message: 'Decide about all calls of the run that wait, in one request.' },
   approval_decided: { status: 409, message: 'The call was decided about otherwise.' },
   approval_expired: { status: 409, message: 'Nobody has decided about the call in time.' },
   run_not_waiting: { status: 409, message: 'The run does not wait for a decision.' },

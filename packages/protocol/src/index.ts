@@ -6,6 +6,8 @@ export {
   ClientConfig,
   FileUrlsError,
   Refusal,
+  RunOfRequest,
+  RunOfRequestQuery,
   RunRequest,
   RunResponse,
   ValidationEntry,
@@ -53,6 +55,7 @@ export {
   PlatformError,
 } from './platform-api.ts'
 export { listOf, Metadata, PageQuery } from './platform-fields.ts'
+export type { WebhookEvent } from './platform-names.ts'
 export { DecideApprovals, RunApproval, RunApprovals } from './platform-approvals-api.ts'
 export {
   AgencyUpload,
@@ -108,6 +111,7 @@ export {
   CancelRunResponse,
   ChatListQuery,
   ChatMessage,
+  ChatBranchCreate,
   ChatPatch,
   ChatStatus,
   ChatStatusQuery,

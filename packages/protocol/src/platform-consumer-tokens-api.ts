@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { ConsumerId, Id, Time } from './platform-fields.ts'
+import { CONSUMER_SCOPES } from './platform-names.ts'
 
 /** Tokens for the pages of consumers: short-lived, for one integration and one consumer. */
 
-export const ConsumerScope = z.enum(['chat', 'read', 'upload', 'approve'])
+export const ConsumerScope = z.enum(CONSUMER_SCOPES)
 export type ConsumerScope = z.output<typeof ConsumerScope>
 
 export const ConsumerTokenCreate = z
@@ -47,7 +48,7 @@ export const ConsumerTokensRevoked = z
   .object({
     object: z.literal('consumer_tokens_revoked'),
     apiIntegrationId: z.string(),
-    consumerId: z.string().nullable(),
+    consumerId: z.string().nullable().describe('null: every consumer of the integration.'),
     notBefore: Time.describe('Tokens that were made before are refused.'),
   })
   .meta({ id: 'ConsumerTokensRevoked' })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { GivenTime, Id, Time } from './platform-fields.ts'
 import { AllowancePolicy } from './platform-members-api.ts'
+import { API_KEY_SCOPES } from './platform-names.ts'
 
 /** Integrations, the agencies behind them, API keys, and who changed what. */
 
@@ -116,23 +117,7 @@ export const AgencyList = z
   })
   .meta({ id: 'AgencyList' })
 
-export const ApiKeyScope = z.enum([
-  '*',
-  'runs',
-  'runs:approve',
-  'chats:read',
-  'chats:write',
-  'members:read',
-  'members:write',
-  'usage:read',
-  'integrations:read',
-  'integrations:write',
-  'files:read',
-  'files:write',
-  'webhooks',
-  'keys',
-  'consumer_tokens',
-])
+export const ApiKeyScope = z.enum(API_KEY_SCOPES)
 export type ApiKeyScope = z.output<typeof ApiKeyScope>
 
 export const ApiKeyCreate = z

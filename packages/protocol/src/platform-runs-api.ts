@@ -43,6 +43,11 @@ export const PlatformRun = z
     error: PlatformRunError.nullable(),
     usage: Usage.nullable().describe('The total so far; final once the run has ended.'),
     lastEventId: z.string().describe('The highest event id that is stored.'),
+    message: z
+      .string()
+      .nullable()
+      .optional()
+      .describe('Where runs are read: the first 200 characters that the user wrote; null when the chat was deleted.'),
     outputText: z.string().nullable().optional().describe("With include=output: the entry agent's final text."),
     newMessages: z.array(Message).optional().describe('With include=output: as in the messages frame.'),
   })
@@ -146,6 +151,13 @@ export const ChatPatch = z
   .strictObject({ title: z.string().min(1).max(200).nullable().optional(), aliasChatId: Id.nullable().optional() })
   .refine((changes) => Object.keys(changes).length > 0, 'must change something')
   .meta({ id: 'ChatPatch' })
+
+export const ChatBranchCreate = z
+  .strictObject({
+    beforeRunId: Id.describe('The run whose message is to be said anew: what was said before it is copied.'),
+    aliasChatId: Id.nullable().optional().describe('A name of your own for the new chat.'),
+  })
+  .meta({ id: 'ChatBranchCreate' })
 
 const AttachmentView = z
   .object({

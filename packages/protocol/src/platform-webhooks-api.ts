@@ -1,22 +1,11 @@
 import { z } from 'zod'
 import { PageQuery, Time } from './platform-fields.ts'
+import { WEBHOOK_EVENTS } from './platform-names.ts'
 
 /** Webhook endpoints of the hosted platform (https://www.standardwebhooks.com). */
 
-const WebhookEvent = z.enum([
-  'run.completed',
-  'run.failed',
-  'run.cancelled',
-  'run.waiting',
-  'run.approval_decided',
-  'run.approval_expired',
-  'member.allowance_threshold',
-  'member.allowance_exhausted',
-  'api_key.revoked',
-])
-
 const Events = z
-  .array(WebhookEvent)
+  .array(z.enum(WEBHOOK_EVENTS))
   .min(1)
   .refine((events) => new Set(events).size === events.length, 'must not repeat an event')
 

@@ -8,7 +8,7 @@ const Limit = z
     name: z.string().describe('The option or variable that changes it.'),
     about: z.string(),
     value: z.number(),
-    unit: z.enum(['bytes', 'milliseconds', 'runs', 'requests', 'attempts']),
+    unit: z.enum(['bytes', 'milliseconds', 'seconds', 'runs', 'requests', 'attempts']),
   })
   .meta({ id: 'SettingsLimit' })
 export type SettingsLimit = z.output<typeof Limit>

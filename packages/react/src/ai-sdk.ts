@@ -11,6 +11,7 @@ import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
 export function bureauTransport(client: Client): ChatTransport<UIMessage> {
   /** Runs that wait for approvals, by chat. */
   const waiting = new Map<string, Run>()
+  let messagesSent = 0
   const stream = (chat: string, run: Run, signal: AbortSignal | undefined): ReadableStream<UIMessageChunk> => {
     waiting.delete(chat)
     const stop = (): void => void run.cancel().catch(() => {})
@@ -31,14 +32,17 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       const run = decided.size > 0 ? (waiting.get(chat) ?? (await client.attach({ chat }))) : null
       const next = run && (await decide(run, decided))
       if (next) return stream(chat, next, abortSignal)
+      messagesSent++
       const asked = messages.findLast(({ role }) => role === 'user')
       if (trigger === 'regenerate-message') dropLastAnswer(client, chat)
       return stream(chat, client.stream({ ...inputOf(client, asked?.parts ?? [], body), chat }), abortSignal)
     },
 
     async reconnectToStream({ chatId: chat, abortSignal }) {
+      const before = messagesSent
       const run = await client.attach({ chat })
-      return run && stream(chat, run, abortSignal)
+      // The run of a message that was sent meanwhile is shown already.
+      return run && before === messagesSent ? stream(chat, run, abortSignal) : null
     },
   }
 }

@@ -175,6 +175,70 @@ describe('a conversation with a self-hosted agency', () => {
     expect(client.histories?.get('mine')).toHaveLength(2)
   })
 
+  test('left before the first frame, the message is shown again and answered once', async () => {
+    const { server, client } = await openSolo({ storage: memoryStorage() })
+    const gate = server.provider.gate()
+    server.provider.script([[hold(gate, { before: 'headers' }), text('Here.')]])
+    const left = new Conversation(client, 'mine')
+    const close = left.open()
+    await until(left, isIdle)
+    const reached = server.handled('/solo/get_response_stream')
+    void left.send('One', true)
+    await reached
+    close()
+    await server.provider.waitForRequests(1)
+
+    const later = new Conversation(client, 'mine')
+    onTestFinished(later.open())
+    expect(shown(await until(later, ({ messages }) => messages.length > 0))).toEqual(['user: One'])
+    gate.release()
+    expect(shown(await until(later, isIdle))).toEqual(['user: One', 'assistant: Here.'])
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('a message that has not arrived before the page was left is shown as failed, and can be sent again', async () => {
+    let isOffline = true
+    const offline: typeof fetch = (input, init) =>
+      isOffline && init?.method === 'POST' ? new Promise(() => {}) : fetch(input, init)
+    const { server, client } = await openSolo({ storage: memoryStorage(), fetch: offline })
+    server.provider.respond(() => text('Here.'))
+    const left = new Conversation(client, 'mine')
+    const close = left.open()
+    await until(left, isIdle)
+    void left.send('One', true)
+    close()
+
+    const later = new Conversation(client, 'mine')
+    // As StrictMode does.
+    later.open()()
+    onTestFinished(later.open())
+    const state = await until(later, ({ status }) => status === 'error')
+    expect(shown(state)).toEqual(['user: One', 'assistant:  [failed]'])
+    expect(state.error).toMatchObject({ code: 'not_answered' })
+    isOffline = false
+    await later.retry()
+    expect(shown(await until(later, isIdle))).toEqual(['user: One', 'assistant: Here.'])
+  })
+
+  test('a message whose answer was lost before it began is sent again with its id, and answered once', async () => {
+    let losesAnswers = true
+    const losing: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init)
+      if (losesAnswers && init?.method === 'POST') throw new TypeError('lost')
+      return response
+    }
+    const { server, open } = await openSolo({ retryDelaysMs: [], fetch: losing })
+    server.provider.respond(() => text('Here.'))
+    const conversation = open('mine')
+    await conversation.send('One', true)
+    expect(conversation.state().error).toMatchObject({ code: 'connection_lost' })
+    losesAnswers = false
+    await conversation.retry()
+
+    expect(shown(conversation.state())).toEqual(['user: One', 'assistant: Here.'])
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
   test('a history that cannot be read is an error, and messages can be sent all the same', async () => {
     const histories = {
       get: () => {

@@ -107,7 +107,7 @@ export class Conversation {
       const lost = turn?.error?.code === 'connection_lost' ? turn.error.run : undefined
       const run = lost === undefined ? null : await this.#client.attach({ run: lost })
       if (turn && run) return this.#follow(turn, run)
-      const message = turn ? this.#turns.pop()?.input : unansweredOf(this.#past)
+      const message = turn ? this.#turns.pop()?.again : unansweredOf(this.#past)
       if (message !== undefined) await this.send(message, true)
     })
   }
@@ -161,6 +161,7 @@ export class Conversation {
     // What the run has answered so far comes again.
     this.#setEntries(entries.filter((entry) => id === undefined || entry.run !== id))
     if (!run) {
+      this.#showUnanswered()
       this.#show()
       return this.#next()
     }
@@ -169,6 +170,17 @@ export class Conversation {
     const turn = new Turn(this.#newId(), message === undefined ? undefined : ({ message } as Input))
     this.#turns.unshift(turn)
     await this.#follow(turn, run)
+  }
+
+  /** The page was left before its message had arrived, or came back too late for the answer: it can be sent again. */
+  #showUnanswered(): void {
+    const sent = this.#client.unanswered(this.#chat)
+    if (!sent) return
+    const { message, request, run } = sent
+    const turn = new Turn(this.#newId(), { message, ...(run === undefined && request && { request }) } as Input)
+    turn.state = 'failed'
+    turn.error = this.#error = new BureauError('not_answered', 'The last message was not answered.')
+    this.#turns.unshift(turn)
   }
 
   /** Sends the next message that is kept, unless there is a run. */

@@ -34,6 +34,16 @@ export class Turn {
     return this.state === 'queued'
   }
 
+  /** What to send again: as the same request, where the message may have begun a run all the same. */
+  get again(): Input | undefined {
+    const { input, error, run } = this
+    if (!input) return undefined
+    const { request: sent, ...message } = input
+    const mayHaveBegun = error?.run === undefined && ['connection_lost', 'not_answered'].includes(error?.code ?? '')
+    const request = mayHaveBegun ? (run?.request ?? sent) : undefined
+    return request === undefined ? message : { ...message, request }
+  }
+
   /** What waits for a decision. */
   get approvals(): readonly Approval[] {
     if (this.state !== 'waiting') return []

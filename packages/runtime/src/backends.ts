@@ -9,6 +9,9 @@ import { connectRedis } from './redis/connect-redis.ts'
 import { MemoryRunLogs } from './run-log/run-log.memory.ts'
 import { RedisRunLogs } from './run-log/run-log.redis.ts'
 import type { RunLogs } from './run-log/run-log.ts'
+import { MemoryRequestIds } from './runs/request-ids.memory.ts'
+import { RedisRequestIds } from './runs/request-ids.redis.ts'
+import type { RequestIds } from './runs/request-ids.ts'
 import { MemoryRunRegistry } from './runs/run-registry.memory.ts'
 import { RedisRunRegistry } from './runs/run-registry.redis.ts'
 import type { RunRegistry } from './runs/run-registry.ts'
@@ -19,6 +22,7 @@ import type { Tickets } from './tickets/tickets.ts'
 /** Where a process keeps what other processes may have to know. */
 type Backends = {
   readonly runs: RunRegistry
+  readonly requestIds: RequestIds
   /** Of runs that outlive their clients. */
   readonly runLogs: RunLogs
   readonly oauthStates: OAuthStateRegistry
@@ -45,13 +49,14 @@ const RUN_LOGS_PREFIX = 'bureau:kept:'
  * @throws ConfigError Redis cannot be reached.
  */
 export async function openBackends({ redisUrl, log, resumeMs, claimsDirectory }: BackendsOptions): Promise<Backends> {
-  const redis = redisUrl === undefined ? undefined : await connectRedis({ url: redisUrl, onError: logLoss(log) })
+  const redis = redisUrl === undefined ? undefined : await connectRedis({ url: redisUrl, log })
   const runs = redis ? new RedisRunRegistry(redis) : new MemoryRunRegistry()
   const kept = { prefix: RUN_LOGS_PREFIX, lingerMs: resumeMs }
   const runLogs = redis ? await RedisRunLogs.open(redis, kept) : new MemoryRunLogs(kept)
   const oauthStates = redis ? new RedisOAuthStateRegistry(redis) : new MemoryOAuthStateRegistry()
   return {
     runs,
+    requestIds: redis ? new RedisRequestIds(redis) : new MemoryRequestIds(),
     runLogs,
     oauthStates,
     tickets: redis ? new RedisTickets(redis) : new MemoryTickets(),
@@ -63,8 +68,4 @@ export async function openBackends({ redisUrl, log, resumeMs, claimsDirectory }:
       await redis?.close()
     },
   }
-}
-
-function logLoss(log: Logger): (error: Error) => void {
-  return (error) => log.error({ err: error }, 'Redis: connection lost')
 }

@@ -11,7 +11,7 @@ import { settingsRoutes } from './console/settings.routes.ts'
 import type { ServerContext } from './context.ts'
 import { OF_STRANGERS, openApiDocument } from './docs/openapi.ts'
 import { agencyFace } from './faces/agency/agency-face.ts'
-import { aguiFace } from './faces/agui/agui-face.ts'
+import { aguiFace } from './faces/agui-face.ts'
 import { type Face, metadataRoute, type ServedAgency } from './faces/face.ts'
 import { openAiRoutes, protocolRoutes } from './faces/protocol-faces.ts'
 import { jsonRoute, named, ROUTE_SETTINGS, type ServerRoute } from './http/route.ts'
@@ -36,7 +36,7 @@ type AppParts = Pick<RealtimeSetUp, 'callers' | 'tickets'> & {
 /** Everything that the server answers, and where. */
 export async function addRoutes(app: FastifyInstance, parts: AppParts): Promise<void> {
   const { agencies, tools, options, config, context, callers, logs, recent, version } = parts
-  const { signIns, log } = context
+  const { signIns, files, log } = context
   const served = [...agencies].map(([name, agency]) => serve(name, agency, context))
   const agencyRows = [...agencyRoutes(served, options), ...openAiRoutes(served, options)]
   const otherRows = [
@@ -50,7 +50,8 @@ export async function addRoutes(app: FastifyInstance, parts: AppParts): Promise<
     ...(recent ? runToolRoutes({ agencies, toolServers: context.metadataOptions.toolServers }) : []),
   ]
   serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
-  serveRoutes(app, protocolRoutes({ served, tools, callers, options, version, log }), ROUTE_SETTINGS)
+  const { dispatcher } = files
+  serveRoutes(app, protocolRoutes({ served, tools, callers, options, dispatcher, version, log }), ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, parts)
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
   serveConsole(app, { options, config, callers, version })

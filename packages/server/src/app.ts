@@ -1,5 +1,6 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
 import { type Agency, McpConnections } from '@bureau/framework'
+import { errorsByProtocol } from '@bureau/faces'
 import { ConfigError } from '@bureau/protocol'
 import {
   answerCompletely,
@@ -23,7 +24,7 @@ import type { ServerContext } from './context.ts'
 import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
 import { allowOrigins } from './http/origins.ts'
-import { NOT_FOUND_WORDS, refuseUnreadable, renderError } from './http/render-error.ts'
+import { refuseUnreadable, renderError } from './http/render-error.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
 import { recordActivity } from './logs/logs.routes.ts'
@@ -65,7 +66,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError, NOT_FOUND_WORDS))
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), errorsByProtocol(renderError), '/openapi.json'))
   const models = modelAccess(config, options.egress)
   const resumeMs = resumeMsOf(options)
   const backends = await openBackends({ ...config, log, resumeMs, claimsDirectory: config.approvals.used })
@@ -80,7 +81,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     takeSlot: () => slots.take(),
     observeSession: (agency) => observability.session(agency),
     runs: new RequestRuns({
-      host: new RunHost(backends.runs, kept),
+      host: new RunHost(backends.runs, kept, backends.requestIds),
       slots,
       environmentOf: (request, recorder) => ({ ...environment, observer: observability.observer(request, recorder) }),
       recent,

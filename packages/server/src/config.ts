@@ -1,14 +1,16 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
-import { ConfigError } from '@bureau/protocol'
-import { ClientEnvironment } from '@bureau/runtime'
+import { ClientEnvironment, readEnvironment } from '@bureau/runtime'
 import { z } from 'zod'
 
 /** Everything the self-hosted server reads from its environment. */
 export const ServerEnvironment = z.object({
   OPENAI_API_KEY: z.string().optional().describe('API key of the default model provider.'),
-  OPENAI_BASE_URL: z.url().optional().describe('Base URL of the default model provider, with the version segment.'),
+  OPENAI_BASE_URL: z
+    .url('must be an address like https://api.openai.com/v1')
+    .optional()
+    .describe('Base URL of the default model provider, with the version segment.'),
   OPENAI_API: z
     .enum(['responses', 'chat_completions'])
     .default('responses')
@@ -25,7 +27,7 @@ export const ServerEnvironment = z.object({
     ),
   ...ClientEnvironment,
   REDIS_URL: z
-    .url()
+    .url('must be an address like redis://127.0.0.1:6379')
     .optional()
     .describe("Redis through which several processes find each other's runs and sign-ins. Default: one process."),
   BUREAU_OAUTH_TOKEN_PATH: z
@@ -52,9 +54,9 @@ export const ServerEnvironment = z.object({
     .describe(
       'Folder of the key for approvals and, without Redis, of those that were used. Default: ~/.bureau/approvals.',
     ),
-  BUREAU_CONSOLE: z.stringbool().default(true).describe('false: no console at /console.'),
+  BUREAU_CONSOLE: z.stringbool('must be true or false').default(true).describe('false: no console at /console.'),
   BUREAU_KEEP_RECENT_RUNS: z
-    .stringbool()
+    .stringbool('must be true or false')
     .optional()
     .describe('Whether the console shows the latest 200 runs of a process. Default: unless NODE_ENV is production.'),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional().describe('Collector that gets traces of runs (OTLP over HTTP).'),
@@ -93,10 +95,7 @@ export type ServerConfig = {
  */
 export function loadConfig(environment: NodeJS.ProcessEnv = process.env): ServerConfig {
   const read = (name: string): string | undefined => environment[name] || undefined
-  const present = Object.entries(environment).filter(([, value]) => value !== '')
-  const parsed = ServerEnvironment.safeParse(Object.fromEntries(present))
-  if (!parsed.success) throw new ConfigError(z.prettifyError(parsed.error))
-  const env = parsed.data
+  const env = readEnvironment(ServerEnvironment, environment)
   const configured = env.OPENAI_API_KEY !== undefined || env.OPENAI_BASE_URL !== undefined
   const approvals = env.BUREAU_APPROVALS_PATH ?? join(homedir(), '.bureau', 'approvals')
   const offline = !configured && env.NODE_ENV !== 'production'

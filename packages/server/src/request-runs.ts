@@ -54,6 +54,16 @@ export class RequestRuns {
     return slots.start(() => host.keep(this.#given(request, asked)))
   }
 
+  /** As in `RunHost`, with `begin` by `keep`. */
+  keepOnce(...given: Parameters<RunHost['keepOnce']>): ReturnType<RunHost['keepOnce']> {
+    return this.#options.host.keepOnce(...given)
+  }
+
+  /** As in `RunHost`. */
+  findRequest(...given: Parameters<RunHost['findRequest']>): ReturnType<RunHost['findRequest']> {
+    return this.#options.host.findRequest(...given)
+  }
+
   /** As in `RunHost`. */
   find(...given: Parameters<RunHost['find']>): ReturnType<RunHost['find']> {
     return this.#options.host.find(...given)

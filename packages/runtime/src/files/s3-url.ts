@@ -35,7 +35,10 @@ export function parseS3Url(text: string): S3Place {
   if (url?.protocol !== 's3:') throw new ConfigError('FILES_URL: begins with s3://')
   requirePlainAddress(url)
   const parsed = Parameters.safeParse(Object.fromEntries(url.searchParams))
-  if (!parsed.success) throw new ConfigError(`FILES_URL: ${z.prettifyError(parsed.error)}`)
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(({ path, message }) => [...path, message].join(' '))
+    throw new ConfigError(`FILES_URL: ${problems.join('; ')}`)
+  }
   const { region, endpoint, addressing = endpoint === undefined ? 'host' : 'path' } = parsed.data
   const ofAnyService = endpoint === undefined ? undefined : 'us-east-1'
   const prefix = prefixOf(url)

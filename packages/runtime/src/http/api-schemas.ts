@@ -66,10 +66,12 @@ function rebased(node: unknown, root: string): unknown {
   )
 }
 
-/** In OpenAPI 3.0 `nullable` counts only beside a `type`: where there is none, null becomes a choice of its own. */
+/** In OpenAPI 3.0 `nullable` counts only beside a `type`, and adds nothing to an `enum`: there, null becomes a choice of its own. */
 function withTypedNull(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   const { nullable, allOf = [], anyOf = allOf, ...rest } = value as Json
-  if (nullable !== true || rest['type'] !== undefined) return value
+  const { type, enum: choices } = rest
+  if (nullable !== true) return value
+  if (type !== undefined) return Array.isArray(choices) ? { ...value, enum: [...new Set([...choices, null])] } : value
   return { ...rest, anyOf: [...(anyOf as unknown[]), { type: 'object', nullable: true, enum: [null] }] }
 }

@@ -30,18 +30,21 @@ export function errorGate(refusedOf: (error: Error, request: FastifyRequest) => 
   }
 }
 
-/** Answers unknown paths and, with the methods that there are, wrong methods. `words` replace the sentences of the codes. */
-export function notFoundGate(
-  methodsAt: (path: string) => readonly string[],
-  handle: ErrorHandler,
-  words: { readonly route_not_found?: string; readonly method_not_allowed?: string } = {},
-) {
+const MAX_SHOWN_PATH = 200
+
+/** Answers unknown paths, naming the document that lists the routes, and wrong methods, naming those that there are. */
+export function notFoundGate(methodsAt: (path: string) => readonly string[], handle: ErrorHandler, document: string) {
   return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const methods = methodsAt(request.url.split('?')[0] ?? '')
-    const code = methods.length > 0 ? 'method_not_allowed' : 'route_not_found'
-    if (methods.length > 0) reply.header('allow', methods.join(', '))
-    const message = words[code]
-    return handle(new ServiceError(code, message === undefined ? {} : { message }), request, reply)
+    const [path = ''] = request.url.split('?')
+    const methods = methodsAt(path)
+    const shown = path.length > MAX_SHOWN_PATH ? `${path.slice(0, MAX_SHOWN_PATH)}…` : path
+    if (methods.length === 0) {
+      const message = `There is no route ${request.method} ${shown}. GET ${document} lists all routes.`
+      return handle(new ServiceError('route_not_found', { message }), request, reply)
+    }
+    reply.header('allow', methods.join(', '))
+    const message = `${shown} accepts ${methods.join(' and ')}, not ${request.method}.`
+    return handle(new ServiceError('method_not_allowed', { message }), request, reply)
   }
 }
 

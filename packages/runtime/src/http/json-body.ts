@@ -48,9 +48,16 @@ export function readJson(bytes: Buffer, limits?: JsonLimits): ReadJson {
   try {
     return { value: JSON.parse(text), checked }
   } catch (error) {
-    const offset = /position (\d+)/.exec((error as Error).message)?.[1]
-    throw new InvalidJson('JSON decode error', offset === undefined ? text.length : Number(offset))
+    const offset = Number(/position (\d+)/.exec((error as Error).message)?.[1] ?? text.length)
+    throw new InvalidJson(decodeError(text, offset), offset)
   }
+}
+
+function decodeError(text: string, offset: number): string {
+  if (text.trim() === '') return 'JSON decode error: the body is empty'
+  if (offset >= text.length) return 'JSON decode error: the body ends too early'
+  const lines = text.slice(0, offset).split('\n')
+  return `JSON decode error at line ${lines.length}, column ${lines.at(-1)!.length + 1}`
 }
 
 /** Refuses `__proto__` members too, which reach the prototype of an object where code is careless. @throws InvalidJson, JsonLimitExceeded */

@@ -27,7 +27,7 @@ const routes = [
 function serve(): FastifyInstance {
   const app = fastify({ exposeHeadRoutes: false })
   const gate = errorGate((error) => ({ status: 400, headers: {}, body: { error: error.message } }))
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), gate, { route_not_found: 'nothing' }))
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), gate, '/openapi.json'))
   serveRoutes(app, routes, {
     configOf: () => ({}),
     admit: () => ({ who: 'ada' }),
@@ -60,7 +60,7 @@ test.each([
   const answer = await serve().inject({ method: 'DELETE', url })
 
   expect(answer.headers['allow']).toBe(allow)
-  expect(answer.json().error).toBe(allow ? 'This route does not accept that method.' : 'nothing')
+  expect(answer.json().error).toContain(allow ? `${url} accepts ` : `There is no route DELETE ${url}.`)
 })
 
 test('an answer that its row does not describe does not compile', () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type Agency,
   type ApprovalOptions,
@@ -11,14 +12,21 @@ import {
   type RunResume,
   type RunSink,
 } from '@bureau/framework'
-import type { Message, RunEnded } from '@bureau/protocol'
+import { type Message, type RunEnded, ServiceError } from '@bureau/protocol'
 import type { Logger } from '../log.ts'
 import { type EventBatches, UnkeptRunLog } from '../run-log/unkept-run-log.ts'
 import type { RunLogReader } from '../run-log/run-log.ts'
 import type { KeptRuns } from './kept-runs.ts'
+import type { NamedRequest, RequestIds, RequestedRun } from './request-ids.ts'
 import type { CancelOutcome, CancelRequest, LiveRun, OwnedRun, RunRegistry } from './run-registry.ts'
 
+/** The run of a request is known a moment before it can be followed. */
+const PATIENCE_MS = 2_000
+const PAUSE_MS = 50
+
 export type StartRun = {
+  /** Default: a new one. */
+  readonly runId?: string
   readonly agency: Agency
   /** The agency's name in the route prefix. */
   readonly agencyName: string
@@ -42,6 +50,9 @@ export type FollowedRun = LiveRun & { readonly events: EventBatches }
 /** A run whose events are kept in a log. */
 export type LoggedRun = LiveRun & { readonly log: RunLogReader }
 
+/** The run of a request; `resumed`: it was begun by the same request before. */
+export type RequestRun = Pick<LoggedRun, 'runId' | 'log'> & { readonly resumed: boolean }
+
 /** Whoever waits for the end of a run reads no events. */
 const NO_READER: RunSink = { emit: () => {}, ready: () => undefined }
 
@@ -52,10 +63,12 @@ const NO_READER: RunSink = { emit: () => {}, ready: () => undefined }
 export class RunHost {
   readonly #registry: RunRegistry
   readonly #kept: KeptRuns
+  readonly #requests: RequestIds
 
-  constructor(registry: RunRegistry, kept: KeptRuns) {
+  constructor(registry: RunRegistry, kept: KeptRuns, requests: RequestIds) {
     this.#registry = registry
     this.#kept = kept
+    this.#requests = requests
   }
 
   /** Starts a run of which only the end counts. */
@@ -85,6 +98,41 @@ export class RunHost {
     }
   }
 
+  /**
+   * The run of a request that may be sent more than once, on any process: `begin` is called for the first one only, and
+   * keeps a run with this id. `asked` is a digest of what the request asks.
+   *
+   * @throws ServiceError `request_id_reused`, `request_ended`, `stream_unavailable`; whatever `begin` throws.
+   */
+  async keepOnce(
+    { asked, ...request }: NamedRequest & Pick<RequestedRun, 'asked'>,
+    begin: (runId: string) => Promise<LoggedRun>,
+  ): Promise<RequestRun> {
+    const own = { runId: randomUUID(), asked }
+    for (const until = performance.now() + PATIENCE_MS; ;) {
+      // Once more each time, because the run of the first request may have been refused.
+      const first = await this.#requests.claim(request, own).catch(unavailable)
+      if (first.asked !== asked) throw new ServiceError('request_id_reused')
+      if (first.runId === own.runId)
+        return { ...(await this.#beginFor(request, () => begin(own.runId))), resumed: false }
+      const log = await this.#kept.find({ ...request, runId: first.runId })
+      if (log) return { runId: first.runId, log, resumed: true }
+      if (performance.now() > until) throw new ServiceError('request_ended')
+      await sleep(PAUSE_MS)
+    }
+  }
+
+  /**
+   * The id of the run that answers a request; undefined when none of this caller and agency is kept.
+   *
+   * @throws ServiceError `stream_unavailable`: it cannot be known.
+   */
+  async findRequest(request: NamedRequest): Promise<string | undefined> {
+    const known = await this.#requests.find(request).catch(unavailable)
+    const log = known && (await this.#kept.find({ ...request, runId: known.runId }))
+    return log && known.runId
+  }
+
   /** As in `KeptRuns`. */
   find(run: OwnedRun): Promise<RunLogReader | undefined> {
     return this.#kept.find(run)
@@ -103,6 +151,16 @@ export class RunHost {
   /** As in `RunRegistry`. */
   abandon(run: LiveRun): void {
     this.#registry.abandon(run)
+  }
+
+  async #beginFor(request: NamedRequest, begin: () => Promise<LoggedRun>): Promise<LoggedRun> {
+    try {
+      return await begin()
+    } catch (error) {
+      // What cannot be released now is refused until it expires: better than two runs.
+      await this.#requests.release(request).catch(() => {})
+      throw error
+    }
   }
 
   /** Registers a run and executes it in the background. The registry knows the run when this returns. */
@@ -142,9 +200,13 @@ type NewRun = LiveRun & {
   readonly resolve: (ended: RunEnded) => void
 }
 
-function newRun({ agencyName, userId = null, input }: StartRun): NewRun {
+function unavailable(cause: unknown): never {
+  throw new ServiceError('stream_unavailable', { cause })
+}
+
+function newRun({ runId = randomUUID(), agencyName, userId = null, input }: StartRun): NewRun {
   const { promise: ended, resolve } = Promise.withResolvers<RunEnded>()
   const stored: Message[] = []
   const soFar = (): readonly Message[] => newMessagesForClient(stored, input.history)
-  return { runId: randomUUID(), agency: agencyName, userId, control: new RunControl(), ended, soFar, stored, resolve }
+  return { runId, agency: agencyName, userId, control: new RunControl(), ended, soFar, stored, resolve }
 }

@@ -71,7 +71,7 @@ describe.runIf(reachable)('on Redis', () => {
     const code = `
       import { connectRedis } from ${JSON.stringify(import.meta.resolve('../redis/connect-redis.ts'))}
       import { RedisRunRegistry } from ${JSON.stringify(import.meta.resolve('./run-registry.redis.ts'))}
-      const redis = await connectRedis({ url: ${JSON.stringify(TEST_REDIS_URL)}, onError: () => {} })
+      const redis = await connectRedis({ url: ${JSON.stringify(TEST_REDIS_URL)} })
       const registry = new RedisRunRegistry(redis, { prefix: ${JSON.stringify(prefix)}, leaseMs: 500 })
       await registry.register({ runId: 'r', agency: 'solo', userId: null, control: {}, ended: new Promise(() => {}) })
       console.log('registered')`

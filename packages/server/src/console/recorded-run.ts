@@ -131,7 +131,8 @@ export class RecordedRun {
 
   #close(step: Step, { errorCode, response, content }: StepEnd): void {
     step.duration_ms = this.#elapsedMs() - step.start_ms
-    step.error_code = errorCode
+    // A refused sign-in is an answer to the model, and yet nothing has come of the call.
+    step.error_code = errorCode ?? (step.failure === undefined ? null : 'tool_failed')
     if (response) step.usage = response.usage
     if (content && !this.#stopped) this.#keepText(step, 'output', content())
   }

@@ -113,7 +113,7 @@ async function open(options: ServerOptions, config = loadConfig()): Promise<Fast
 }
 
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }
-const NOT_FOUND = '{"detail":"Not Found","error":"Not Found"}'
+const NOT_FOUND = '{"detail":"Not Found","error":"There is no such route.","code":"route_not_found"}'
 const notFound = (): Response => new Response(NOT_FOUND, { status: 404, headers: JSON_TYPE })
 
 const BODY_WAS_READ =

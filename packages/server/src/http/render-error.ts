@@ -33,11 +33,16 @@ function invalid(detail: readonly object[], problem: string, code: ErrorCode = '
 
 function refused(error: ServiceError, status = error.status): Refused {
   const { code, message, headers, body } = error
-  return { status, headers, body: { detail: message, error: message, code, ...body } }
+  return { status, headers, body: { detail: DETAILS[code] ?? message, error: message, code, ...body } }
 }
 
-/** In the words that clients of the Python system know. */
-export const NOT_FOUND_WORDS = { route_not_found: 'Not Found', method_not_allowed: 'Method Not Allowed' }
+/** What clients of the Python system look for. */
+const DETAILS: Partial<Record<ErrorCode, string>> = {
+  route_not_found: 'Not Found',
+  method_not_allowed: 'Method Not Allowed',
+  not_authenticated: 'Not authenticated',
+  unauthorized: 'Unauthorized',
+}
 
 export const refuseUnreadable = refuseMalformed((reason) => ({
   body: { detail: reason, error: reason, code: 'invalid_request' },

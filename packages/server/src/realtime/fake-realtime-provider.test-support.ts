@@ -145,7 +145,7 @@ class ProviderSession {
         this.#bufferedBytes += Buffer.from(event.audio, 'base64').length
         return
       case 'input_audio_buffer.commit':
-        return this.#commit()
+        return void this.#commit()
       case 'conversation.item.create':
         return this.#addItem({ id: newId('item'), status: 'completed', ...event.item })
       case 'conversation.item.truncate':
@@ -176,13 +176,24 @@ class ProviderSession {
     this.send({ type: 'session.updated', session: this.settings })
   }
 
-  #commit(): void {
-    if (this.#bufferedBytes === 0) return this.#refuse('The input audio buffer is empty.')
+  /** What the detection of turns does when the user has stopped speaking. @returns The item that was said. */
+  detectTurn(): string {
+    const id = this.#commit()
+    void this.#respond()
+    return id
+  }
+
+  #commit(): string {
+    if (this.#bufferedBytes === 0) {
+      this.#refuse('The input audio buffer is empty.')
+      return ''
+    }
     this.#bufferedBytes = 0
     const id = newId('item')
     this.send({ type: 'input_audio_buffer.committed', item_id: id, previous_item_id: null })
     const content = [{ type: 'input_audio', audio: 'AAAA', transcript: null }]
     this.#addItem({ id, type: 'message', role: 'user', status: 'completed', content })
+    return id
   }
 
   /** What the client has said, once the provider has understood it. */
