@@ -99,11 +99,10 @@ async function ofPlatform(dataFolder: string): Promise<Passed> {
     agencies: new Map([['desk', agency()]]),
     environment: { models, mcp, now: Date.now },
     config: loadPlatformConfig({ BUREAU_DATA: dataFolder }),
-    makesFirstOwner: true,
   })
   try {
+    const credentials = await ensureFirstOwner(opened.platform)
     const url = await opened.app.listen({ host: '127.0.0.1', port: 0 })
-    const credentials = await ensureFirstOwner(opened.platform, url)
     if (!credentials) throw new Error('the platform was not empty')
     const { apiKey, apiIntegrationId } = credentials
     const body = { message: 'Hi', apiIntegrationId }

@@ -21,6 +21,7 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
 /** The documents that every server shows, as packages/runtime/src/http/guide.ts reads them. */
 const GUIDE = {
   from: ['docs/**/*.md', 'examples/*.{md,ts}', 'deploy/**/*.*', 'deploy/Dockerfile', 'ARCHITECTURE.md'],
+  without: ['docs/decisions/0*.md'], // for those who change Bureau
   to: 'packages/runtime/dist/guide',
 }
 
@@ -48,7 +49,8 @@ function compile(): void {
     }
   }
   copyLicence()
-  for (const file of globSync(GUIDE.from, { cwd: ROOT })) cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
+  for (const file of globSync(GUIDE.from, { cwd: ROOT, exclude: GUIDE.without }))
+    cpSync(path.join(ROOT, file), path.join(ROOT, GUIDE.to, file))
   execFileSync(process.execPath, [path.join(ROOT, 'scripts/build-console.ts')])
   cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
     recursive: true,

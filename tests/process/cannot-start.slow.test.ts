@@ -72,7 +72,7 @@ test.runIf(process.platform === 'linux')('platform with a data folder that canno
   expect(status).toBe(1)
 })
 
-test('a damaged data folder is told in one line, and what helps', async () => {
+test('a damaged data folder is told in one line, and what helps', { timeout: 240_000 }, async () => {
   const whole = newFolder()
   const { child, exited } = await startBureau(['platform', DEMO], { BUREAU_DATA: whole })
   child.kill('SIGTERM')
@@ -94,6 +94,11 @@ test('a damaged data folder is told in one line, and what helps', async () => {
   })
   const lock = startDamaged((folder) => writeFileSync(path.join(folder, 'lock'), noise))
   const key = startDamaged((folder) => writeFileSync(path.join(folder, 'master.key'), '0'.repeat(64)))
+  let withoutKey = ''
+  const forgotten = startDamaged((folder) => {
+    withoutKey = folder
+    rmSync(path.join(folder, 'master.key'))
+  })
 
   for (const { status, lines } of [control, tables]) {
     expect(lines).toEqual([expect.stringMatching(/records cannot be opened: its files are damaged.*bureau restore/)])
@@ -101,6 +106,11 @@ test('a damaged data folder is told in one line, and what helps', async () => {
   }
   expect([lock.status, ...lock.lines]).toEqual([1, expect.stringContaining('/lock cannot be locked')])
   expect([key.status, ...key.lines]).toEqual([1, expect.stringContaining('is not the master key of this database')])
+  expect([forgotten.status, ...forgotten.lines]).toEqual([
+    1,
+    `The master key of this database is missing: set PLATFORM_MASTER_KEY to it, or put the file ${withoutKey}/master.key back.`,
+  ])
+  expect(readdirSync(withoutKey)).not.toContain('master.key')
 })
 
 test('a PostgreSQL server that does not answer is told in one line, without its password', () => {
@@ -130,6 +140,11 @@ test('a backup of a folder without a database is refused, and makes none', () =>
 
 test.each([
   [['restore', 'nowhere.tar'], 78, 'There is no file nowhere.tar.'],
+  [
+    ['start', DEMO, '--port', 'http'],
+    1,
+    "error: option '--port <number>' argument 'http' is invalid. Must be a port from 0 to 65535.",
+  ],
   [['files', 'copy', '.', 'ftp://host'], 1, 'ftp://host is neither a folder nor the address of a bucket (s3://…).'],
   [['owners', 'list', '--url', 'host:8000'], 1, '--url: host:8000 must begin with http:// or https://.'],
 ])('bureau %j ends with %i: %s', (args, code, line) => {

@@ -38,9 +38,42 @@ test('says what is wrong when the token is, and when nothing listens', async () 
   const refused = await chat(['--url', server.url, '--token', 'wrong'], '')
   const absent = await chat(['--url', 'http://127.0.0.1:9'], '')
 
-  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('answered with 401: Unauthorized') })
+  expect(refused).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('answered with 401: The token in the Authorization header is not valid.'),
+  })
   expect(absent.code).toBe(1)
   expect(absent.err).toContain('http://127.0.0.1:9')
+})
+
+test('an agency that is not served is named beside those that are, and so is an address without http://', async () => {
+  const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
+
+  const misspelt = await chat(['--url', server.url, '--token', 'right', '--agency', 'sole'], 'Hello\n')
+  const bare = await chat(['--url', server.url.replace('http://', '')], '')
+
+  expect(misspelt).toMatchObject({ code: 1, err: expect.stringMatching(/serves no agency "sole"\. Agencies: \w+\./) })
+  expect(bare).toMatchObject({ code: 1, err: expect.stringContaining('must begin with http:// or https://.') })
+})
+
+test('a program sees by the exit code that an answer has failed, and by the other output how it came about', async () => {
+  const look = tool({
+    name: 'look',
+    description: 'Looks.',
+    parameters: z.object({ at: z.string() }),
+    execute: () => 'Seen.',
+  })
+  const server = await startTestServer({ agencies: soloAgency({ tools: [look] }), env: { APP_TOKEN: 'right' } })
+  server.provider.script([toolCall('look', { at: 'it' }), text('Fine.')])
+  const told = await chat(['--url', server.url, '--token', 'right'], 'Hello\n')
+  server.provider.respond(() => {
+    throw new Error('the provider is away')
+  })
+
+  const failed = await chat(['--url', server.url, '--token', 'right'], 'Hello\n')
+
+  expect(told).toMatchObject({ code: 0, out: 'Fine.\n', err: expect.stringContaining('Solo uses look {"at":"it"}') })
+  expect(failed).toMatchObject({ code: 1, out: '' })
 })
 
 test('asks about calls that need an approval: yes, no with a reason, other arguments', async () => {
@@ -89,5 +122,6 @@ test('asks about calls that need an approval: yes, no with a reason, other argum
   expect(calls).toEqual([250, 7])
   expect(err).toContain('Solo wants to use refund {"amount":250}')
   expect(err).toContain('The arguments must be a JSON object.')
+  expect(err).toContain('Type y to carry the call out, n to reject it, e to change its arguments first.')
   expect([code, server.provider.rejected]).toEqual([0, []])
 })

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { useTarballs } from '../../scripts/create.ts'
 import { compileAndPack } from '../../scripts/pack.ts'
 
 const MAX_INSTALLED_MB = 60
@@ -31,20 +32,9 @@ async function create(template: string, name = template): Promise<string> {
   const bin = path.join(folder, 'node_modules/.bin/create-bureau')
   await run(bin, [name, '--template', template, '--no-install'], { cwd: folder })
   const project = path.join(folder, name)
-  const file = path.join(project, 'package.json')
-  const manifest = JSON.parse(readFileSync(file, 'utf8'))
-  // Packages name each other by version, which no registry has yet.
-  const local = Object.fromEntries([...tarballs].map(([name, tarball]) => [name, `file:${tarball}`]))
-  for (const name of Object.keys(manifest.dependencies))
-    manifest.dependencies[name] = local[name] ?? manifest.dependencies[name]
-  writeFileSync(file, JSON.stringify({ ...manifest, overrides: overridesOf(manifest.dependencies, local) }))
+  useTarballs(project, tarballs)
   await run('npm', ['install', ...QUICK], { cwd: project })
   return project
-}
-
-/** What a project names itself must not be overridden with another text. */
-function overridesOf(own: Record<string, string>, local: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(local).map(([name, tarball]) => [name, name in own ? `$${name}` : tarball]))
 }
 
 /** Starts the project as its README says; resolves with its address. */

@@ -89,6 +89,13 @@ test('everything that is at fault is told in one go, with what to do', async () 
   expect(JSON.stringify([...found])).not.toContain('pg-secret')
 })
 
+test('a data folder below a file is a fault that names the variable', async () => {
+  const { code, found } = await examine([DEMO], { BUREAU_DATA: path.join(BIN, 'data') })
+
+  expect(code).toBe(1)
+  expect(found.get('Database')).toEqual(['FAULT', `BUREAU_DATA: ${BIN} is a file, not a folder.`])
+})
+
 test('settings that no server would start with are the last finding', async () => {
   const { code, found } = await examine([DEMO], { NODE_ENV: 'production' })
 

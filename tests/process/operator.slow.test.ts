@@ -1,4 +1,6 @@
 import { spawnSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { startBureau } from '../support/bureau-process.ts'
@@ -52,6 +54,11 @@ test.each([
   [['owners', 'list', '--url', 'http://127.0.0.1:1'], {}, 'PLATFORM_OPERATOR_KEY: set the key that the server has.'],
   [
     ['owners', 'list', '--url', 'http://127.0.0.1:1'],
+    { PLATFORM_OPERATOR_KEY: '' },
+    'PLATFORM_OPERATOR_KEY: set the key that the server has.',
+  ],
+  [
+    ['owners', 'list', '--url', 'http://127.0.0.1:1'],
     { PLATFORM_OPERATOR_KEY },
     'No server answers at http://127.0.0.1:1.',
   ],
@@ -59,8 +66,53 @@ test.each([
   expect(bureau(args, env as Record<string, string>)).toEqual({ status: 1, out: '', err: sentence })
 })
 
+test.each([
+  ['owners', 'list'],
+  ['owners', 'disable', 'own_none'],
+  ['keys', 'list', 'own_none'],
+  ['keys', 'create', 'own_none', 'first'],
+  ['rotate-master-key'],
+  ['doctor', DEMO, '--port', '0'],
+])('where no platform has been, %s %s makes nothing', async (...args) => {
+  const folder = await temporaryFolder()
+  const BUREAU_DATA = path.join(folder, 'data')
+
+  const { status, err } = bureau(args, {
+    BUREAU_DATA,
+    PLATFORM_MASTER_KEY: 'ab'.repeat(32),
+    PLATFORM_NEW_MASTER_KEY: 'cd'.repeat(32),
+  })
+
+  expect(readdirSync(folder)).toEqual([])
+  if (args[0] === 'doctor') return expect(status).toBe(0)
+  expect({ status, err }).toEqual({
+    status: 78,
+    err: `There is no database in ${BUREAU_DATA}. BUREAU_DATA must name the data folder of the platform.`,
+  })
+})
+
+test('a key may do what its scopes say', async () => {
+  const BUREAU_DATA = await temporaryFolder()
+  const owner = bureau(['owners', 'create', 'Ada'], { BUREAU_DATA }).out
+
+  const wrong = bureau(['keys', 'create', owner, 'k', '--scopes', 'runs,everything'], { BUREAU_DATA })
+  const token = bureau(['keys', 'create', owner, 'k', '--scopes', 'runs, usage:read'], { BUREAU_DATA }).out
+  const { url } = await startBureau(['platform', DEMO], { BUREAU_DATA })
+
+  expect(wrong).toMatchObject({
+    status: 1,
+    err: expect.stringContaining('There is no scope "everything". Scopes: *, runs,'),
+  })
+  expect((await integrationsOf(url, token)).status).toBe(403)
+  const usage = await fetch(`${url}/v1/usage/summary?groupBy=consumer`, {
+    headers: { authorization: `Bearer ${token}` },
+  })
+  expect(usage.status).toBe(200)
+})
+
 test('an owner that is not there is named as such', async () => {
   const BUREAU_DATA = await temporaryFolder()
+  bureau(['owners', 'create', 'Ada'], { BUREAU_DATA })
 
   expect(bureau(['keys', 'list', 'own_none'], { BUREAU_DATA })).toEqual({
     status: 1,

@@ -1,3 +1,4 @@
+import { ConfigError } from '@bureau/protocol'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { LogFormat } from './terminal.ts'
 
@@ -24,13 +25,18 @@ export function withAddressOptions(command: Command): Command {
 export function readListenOptions(flags: ListenFlags, environment: NodeJS.ProcessEnv): { host: string; port: number } {
   return {
     host: flags.host ?? (environment['HOST'] || '127.0.0.1'),
-    port: flags.port ?? portNumber(environment['PORT'] || '8000'),
+    port: flags.port ?? portOf(environment['PORT'] || '8000'),
   }
 }
 
-function portNumber(value: string): number {
-  const port = Number(value)
-  if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    throw new InvalidArgumentError('Must be a port from 0 to 65535.')
-  return port
+function portOf(variable: string): number {
+  if (isPort(variable)) return Number(variable)
+  throw new ConfigError(`PORT: must be a whole number from 0 to 65535, not "${variable}".`)
 }
+
+function portNumber(value: string): number {
+  if (isPort(value)) return Number(value)
+  throw new InvalidArgumentError('Must be a port from 0 to 65535.')
+}
+
+const isPort = (text: string): boolean => /^\d{1,5}$/.test(text) && Number(text) <= 65_535

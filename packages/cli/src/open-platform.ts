@@ -9,7 +9,7 @@ import {
   type OpenPlatform,
   openPlatform,
 } from '@bureau/platform'
-import { createLogger, type Logger, listen } from '@bureau/runtime'
+import { checkAddress, createLogger, type Logger, listen } from '@bureau/runtime'
 import { modelAccess, type ServerConfig } from '@bureau/server'
 import type { AgencyModule } from './load-agencies.ts'
 import type { Terminal } from './terminal.ts'
@@ -37,7 +37,6 @@ export async function openPlatformFor(
     environment: { models, mcp, now: Date.now },
     config: platformConfig,
     log: createLogger(platformConfig.logLevel, terminal.log),
-    makesFirstOwner: true,
   }).finally(done)
   opened.app.addHook('onClose', async () => {
     await mcp.close()
@@ -46,30 +45,39 @@ export async function openPlatformFor(
   return opened
 }
 
+type Address = { readonly host: string; readonly port: number }
+
 type Served = { readonly url: string; readonly credentials: FirstCredentials | undefined }
 
 /**
- * Listens with the platform's app, or with one that shares its port, and makes the first owner. When one of them fails
- * everything is closed.
+ * Makes the first owner, then listens with the platform's app, or with one that shares its port: a first key is there before
+ * anybody can ask for it. When one of them fails everything is closed.
  *
  * @throws StartError the address cannot be listened on.
  */
 export async function servePlatform(
   app: OpenPlatform['app'],
   { platform }: OpenPlatform,
-  address: { readonly host: string; readonly port: number },
+  address: Address,
 ): Promise<Served> {
+  const credentials = await makeFirstOwner(platform, address).catch(async (error: unknown) => {
+    await app.close()
+    throw error
+  })
   const url = await listen(app, { ...address, closeMs: platform.config.closeMs, log: app.log as Logger })
   // The name that providers know developers' machines by.
   platform.startUp.address = url.replace('//127.0.0.1:', '//localhost:')
-  try {
-    const credentials = await ensureFirstOwner(platform, url)
-    shrinkHeap()
-    return { url, credentials }
-  } catch (error) {
-    await app.close()
-    throw error
-  }
+  shrinkHeap()
+  return { url, credentials }
+}
+
+/** Not for a server that is not going to listen: its first key would be shown to nobody. */
+async function makeFirstOwner(
+  platform: OpenPlatform['platform'],
+  address: Address,
+): Promise<FirstCredentials | undefined> {
+  await checkAddress(address)
+  return ensureFirstOwner(platform)
 }
 
 /**

@@ -15,24 +15,31 @@ export type Operating = {
 }
 
 type FirstPage = { readonly limit: number; readonly after: null }
-type NewKey = { readonly name: string; readonly expiresAt?: Date | null }
+type NewKey = { readonly name: string; readonly scopes?: readonly string[]; readonly expiresAt?: Date | null }
+
+type Place = {
+  readonly url: string | undefined
+  readonly key: string | undefined
+  readonly makesRecords?: boolean
+}
 
 /** As many as a list shows. */
 export const FIRST_PAGE: FirstPage = { limit: 100, after: null }
 
 /**
  * Does the operator's work: at the server at `url`, with `PLATFORM_OPERATOR_KEY`, or else at the records of BUREAU_DATA or
- * DATABASE_URL.
+ * DATABASE_URL, which must be there unless `makesRecords`.
  *
  * @throws CommandError it cannot be done.
  */
 export async function operate<Result>(
-  url: string | undefined,
-  key: string | undefined,
+  { url, key, makesRecords = false }: Place,
   work: (operator: Operating) => Promise<Result>,
 ): Promise<Result> {
   if (url !== undefined) return work(remoteOperator(url.replace(/\/+$/, ''), key))
-  const { operator, close } = await withPlatform(async () => (await import('@bureau/platform')).openOperator())
+  const { operator, close } = await withPlatform(async () =>
+    (await import('@bureau/platform')).openOperator({ mustExist: !makesRecords }),
+  )
   try {
     return await work(operator)
   } catch (error) {

@@ -16,6 +16,8 @@ import { writeProject } from './write-project.ts'
 type Caller = {
   /** How this program was called, for its help. */
   readonly command: string
+  /** Installs what a project needs. Default: its package manager does. */
+  readonly install?: (project: ProjectOptions) => void
 }
 
 const PACKAGE = new URL('../package.json', import.meta.url)
@@ -27,7 +29,10 @@ const NEEDED_NODE = 24
  *
  * @throws CreateError it cannot be made as asked; nothing was written then, except when only the installation failed.
  */
-export async function createProject(args: readonly string[], { command }: Caller): Promise<void> {
+export async function createProject(
+  args: readonly string[],
+  { command, install = byPackageManager }: Caller,
+): Promise<void> {
   const asked = readArguments(args, process.env['npm_config_user_agent'])
   const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8')) as { version: string }
   if (asked.shows === 'version') return console.log(version)
@@ -75,7 +80,7 @@ async function askFor({ folder, template }: Asked): Promise<{ folder: string; te
 }
 
 /** @throws CreateError */
-function install({ folder, packageManager }: ProjectOptions): void {
+function byPackageManager({ folder, packageManager }: ProjectOptions): void {
   console.log(`Installing with ${packageManager} …`)
   const isWindows = process.platform === 'win32'
   const { status } = spawnSync(packageManager, ['install'], { cwd: folder, stdio: 'inherit', shell: isWindows })

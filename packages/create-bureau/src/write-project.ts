@@ -82,7 +82,7 @@ function manifestOf(template: Template, ours: string): Manifest {
       return { ...COMMON, dependencies: { ...served, '@modelcontextprotocol/server': '^2.4.0' } }
     case 'platform':
       return {
-        scripts: { ...scripts, dev: 'bureau start', start: 'bureau start' },
+        scripts: { ...scripts, dev: 'bureau dev --platform', start: 'bureau start' },
         dependencies: { ...served, '@bureau/platform': ours },
         devDependencies,
       }

@@ -43,7 +43,7 @@ export async function decideCalls(
 /** Input that comes from a file may be at its end already, and then there is nobody to prompt. */
 function showQuestion(lines: Interface, question: string, text = ''): void {
   if (!lines.terminal) return void process.stderr.write(question)
-  lines.setPrompt(styleText('yellow', question))
+  lines.setPrompt(styleText('bold', question))
   lines.prompt()
   lines.write(text)
 }
@@ -67,7 +67,9 @@ async function decide(
       const changed = await ask('arguments> ', written)
       if (changed !== undefined && isObject(changed)) return { approve: true, arguments: changed }
       console.error('The arguments must be a JSON object.')
+      continue
     }
+    console.error(`Type y to carry the call out, n to reject it${edit ? ', e to change its arguments first' : ''}.`)
   }
 }
 

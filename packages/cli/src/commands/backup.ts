@@ -9,8 +9,7 @@ export const backupCommand = new Command('backup')
   .action(async (file: string) => {
     const platform = await withPlatform(() => import('@bureau/platform'))
     const { databaseUrl } = platform.loadPlatformConfig()
-    platform.requireRecords(databaseUrl)
-    const db = await platform.openDatabase(databaseUrl)
+    const db = await platform.openDatabase(databaseUrl, { mustExist: true })
     try {
       await platform.backupDatabase(db, file)
     } finally {

@@ -1,10 +1,12 @@
 import { createInterface, type Interface } from 'node:readline'
 import { styleText } from 'node:util'
 import { Command } from 'commander'
-import { type Client, createClient, type StreamEvent } from '@bureau/client'
+import { type Client, createClient } from '@bureau/client'
 import { ConfigError } from '@bureau/protocol'
+import { AnswerView } from '../chat/answer-view.ts'
 import { type ApprovalAnswer, decideCalls, type WaitingCall } from '../chat/decide-calls.ts'
 import { listAgencies } from '../chat/list-agencies.ts'
+import { CommandError } from '../command-error.ts'
 
 type ChatFlags = { readonly url: string; readonly agency?: string; readonly token?: string }
 
@@ -14,15 +16,27 @@ export const chatCommand = new Command('chat')
   .option('--url <address>', 'where the server is', 'http://127.0.0.1:8000')
   .option('--agency <name>', 'the agency to talk to (default: the first one)')
   .option('--token <token>', 'the server token (default: the first in APP_TOKEN)')
-  .addHelpText('after', '\nExample:\n  $ bureau chat --agency support')
+  .addHelpText(
+    'after',
+    '\nA line that ends with a backslash goes on in the next one.\n\nExample:\n  $ bureau chat --agency support',
+  )
   .action(async (flags: ChatFlags) => {
     const url = flags.url.replace(/\/$/, '')
     const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
-    const agency = flags.agency ?? (await listAgencies(url, token))[0]
-    if (agency === undefined) throw new ConfigError(`${url} serves no agency.`)
+    const agency = await chooseAgency(flags.agency, url, token)
     console.error(`Talking to ${agency}.`)
     await chat(createClient({ url: `${url}/${agency}`, ...(token !== undefined && { token }) }))
   })
+
+/** @throws CommandError the server cannot be reached, refuses, or does not serve that agency. */
+async function chooseAgency(named: string | undefined, url: string, token: string | undefined): Promise<string> {
+  if (!/^https?:\/\//.test(url)) throw new CommandError(`--url: ${url} must begin with http:// or https://.`)
+  const served = await listAgencies(url, token)
+  const agency = named ?? served[0]
+  if (agency === undefined) throw new ConfigError(`${url} serves no agency.`)
+  if (served.includes(agency)) return agency
+  throw new CommandError(`${url} serves no agency "${agency}". Agencies: ${served.join(', ') || 'none'}.`)
+}
 
 async function chat(client: Client): Promise<void> {
   const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: styleText('cyan', 'you> ') })
@@ -30,51 +44,59 @@ async function chat(client: Client): Promise<void> {
   lines.once('close', () => (open = false))
   lines.prompt()
   const input = lines[Symbol.asyncIterator]()
+  const terminal = { lines, input, view: new AnswerView() }
   for (let line = await input.next(); line.done !== true; line = await input.next()) {
-    if (line.value.trim() !== '') await turn(client, line.value, { lines, input })
+    const message = await wholeMessage(line.value, terminal)
+    if (message.trim() !== '') await turn(client, message, terminal)
     if (open) lines.prompt()
   }
 }
 
-type Terminal = { readonly lines: Interface; readonly input: AsyncIterator<string> }
+/** A line that ends with a backslash goes on in the next one. */
+async function wholeMessage(first: string, { lines, input }: Terminal): Promise<string> {
+  let message = first
+  const prompt = lines.getPrompt()
+  while (message.endsWith('\\') && lines.terminal) {
+    lines.setPrompt(styleText('cyan', '...> '))
+    lines.prompt()
+    const { done, value } = await input.next()
+    message = `${message.slice(0, -1)}\n${done === true ? '' : value}`
+  }
+  lines.setPrompt(prompt)
+  return message
+}
+
+type Terminal = { readonly lines: Interface; readonly input: AsyncIterator<string>; readonly view: AnswerView }
 
 /** One message and its answer, with whatever the user has to decide in between. */
-async function turn(client: Client, message: string, { lines, input }: Terminal): Promise<void> {
-  let waiting = await answer(client, { message }, lines)
+async function turn(client: Client, message: string, terminal: Terminal): Promise<void> {
+  let waiting = await answer(client, { message }, terminal)
   while (waiting.length > 0) {
-    const approvals = await decideCalls(waiting, lines, input)
+    const approvals = await decideCalls(waiting, terminal.lines, terminal.input)
     if (approvals.length === 0) return
-    waiting = await answer(client, { message: [], body: { approvals } }, lines)
+    waiting = await answer(client, { message: [], body: { approvals } }, terminal)
   }
 }
 
 type Asked = { readonly message: string | []; readonly body?: { readonly approvals: ApprovalAnswer[] } }
 
 /** Shows an answer, and gives the calls that wait. A failure is printed, and the chat goes on without that turn. */
-async function answer(client: Client, asked: Asked, lines: Interface): Promise<readonly WaitingCall[]> {
+async function answer(client: Client, asked: Asked, { lines, view }: Terminal): Promise<readonly WaitingCall[]> {
   const run = client.stream({ ...asked, chat: 'terminal' })
   // A run that cannot be stopped says itself why.
   const stop = (): void => void run.cancel().catch(() => {})
   lines.once('SIGINT', stop)
   try {
-    for await (const event of run) show(event)
-    process.stdout.write('\n')
-    const { status, frame } = await run.result
-    if (status === 'cancelled') console.error(styleText('dim', '[stopped]'))
-    return (frame['approvals'] ?? []) as readonly WaitingCall[]
+    for await (const event of run) view.show(event)
+    const result = await run.result
+    view.end(result)
+    return (result.frame['approvals'] ?? []) as readonly WaitingCall[]
   } catch (error) {
-    console.error(styleText('red', error instanceof Error ? error.message : String(error)))
+    view.fail(error)
+    // A person has seen it; a program looks at the exit code.
+    if (!lines.terminal) process.exitCode = 1
     return []
   } finally {
     lines.off('SIGINT', stop)
-  }
-}
-
-function show(event: StreamEvent): void {
-  if (event.type === 'raw_response_event') {
-    const { type, delta = '' } = event.data
-    if (type === 'response.output_text.delta' && event.callerAgent === null) process.stdout.write(delta)
-  } else if (event.type === 'run_item_stream_event' && event.name === 'tool_called') {
-    console.error(styleText('dim', `[${event.agent} uses ${event.item.raw_item.name ?? 'a tool'}]`))
   }
 }

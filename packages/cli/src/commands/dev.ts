@@ -1,23 +1,107 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { parseEnv, styleText } from 'node:util'
 import { Command } from 'commander'
 import { checkAddress } from '@bureau/runtime'
+import { FileWatcher } from '../dev/file-watcher.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
+import { DEFAULT_FILES } from '../load-agencies.ts'
+import { withPlatform } from '../with-platform.ts'
 
-/** `bureau dev [file]`: the self-hosted server, started again whenever a source file changes. */
+type DevFlags = ListenFlags & { readonly platform?: boolean }
+
+/** `bureau dev [file]`: a server that is started again whenever a source file changes. */
 export const devCommand = withListenOptions(new Command('dev'))
   .description('Serve the agencies of a file and start again when it, or what it imports, changes.')
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
-  .action(async (file: string | undefined, flags: ListenFlags) => {
-    // The watcher would wait for a change of the file, which frees no port.
+  .option('--platform', 'serve the hosted platform as well, as "bureau start" does')
+  .action(async (file: string | undefined, { platform, ...flags }: DevFlags) => {
+    // Mistakes that no change of a file repairs.
+    if (platform) await withPlatform(async () => {})
     await checkAddress(readListenOptions(flags, process.env))
-    const args = [...(file === undefined ? [] : [file]), ...flagsOf(flags)]
-    const child = spawn(process.execPath, [...process.execArgv, '--watch', process.argv[1]!, 'serve', ...args], {
-      stdio: 'inherit',
-    })
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
-    child.on('exit', (code) => process.exit(code ?? 0))
+    const args = [platform ? 'start' : 'serve', ...(file === undefined ? [] : [file]), ...flagsOf(flags)]
+    process.exit(await superviseServer(args, [...(file === undefined ? DEFAULT_FILES : [file]), ENVIRONMENT]))
   })
+
+const ENVIRONMENT = '.env'
+
+const REPORTER = new URL(`../dev/report-imports${path.extname(import.meta.url)}`, import.meta.url)
+
+/** How long open streams may take to finish before a new start, in milliseconds. */
+const STOP_MS = 2_000
 
 function flagsOf(flags: ListenFlags): string[] {
   return Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
 }
+
+/**
+ * Runs a command of bureau until a signal stops it, and again whenever one of the files, or what it imports, changes.
+ *
+ * @returns The exit code of the last run.
+ */
+async function superviseServer(args: readonly string[], files: readonly string[]): Promise<number> {
+  const env = environmentOfServers()
+  let server: ChildProcess | undefined
+  let stopped: NodeJS.Signals | undefined
+  let wake = (): void => {}
+  let changed = ''
+  const watcher = new FileWatcher((file) => {
+    changed = path.relative('', file)
+    wake()
+  })
+  for (const file of files) watcher.add(path.resolve(file))
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      stopped = signal
+      // A terminal sends Ctrl-C to both processes; the server must not count it twice.
+      if (signal !== 'SIGINT' || !process.stdin.isTTY) server?.kill(signal)
+      wake()
+    })
+  }
+  for (;;) {
+    const change = new Promise<void>((resolve) => (wake = resolve))
+    server = startServer({ args, env }, (file) => watcher.add(file))
+    const ended = once(server, 'exit').then(([code]) => code as number | null)
+    const crash = await Promise.race([ended, change])
+    if (crash !== undefined && !stopped) {
+      say('Save a file to start again.')
+      await change
+    }
+    if (stopped) {
+      watcher.close()
+      return (await ended) ?? 1
+    }
+    say(`${changed} has changed: starting again.`)
+    await stopServer(server, ended)
+    watcher.refresh()
+  }
+}
+
+type Start = { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv }
+
+function startServer({ args, env }: Start, onImport: (file: string) => void): ChildProcess {
+  const command = [...process.execArgv, '--import', REPORTER.href, process.argv[1]!, ...args]
+  const server = spawn(process.execPath, command, {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env,
+  })
+  server.on('message', onImport)
+  return server
+}
+
+/** Without what this process has read from the file: each server reads it again, as it then is. */
+function environmentOfServers(): NodeJS.ProcessEnv {
+  const fromFile = existsSync(ENVIRONMENT) ? parseEnv(readFileSync(ENVIRONMENT, 'utf8')) : {}
+  return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => fromFile[name] !== value))
+}
+
+async function stopServer(server: ChildProcess, ended: Promise<unknown>): Promise<void> {
+  server.kill('SIGTERM')
+  const hurry = setTimeout(() => server.kill('SIGTERM'), STOP_MS) // The second signal cuts what is still open.
+  await ended
+  clearTimeout(hurry)
+}
+
+const say = (text: string): void => console.error(styleText('dim', text))

@@ -1,4 +1,5 @@
-import { Command } from 'commander'
+import { ApiKeyScope } from '@bureau/protocol'
+import { Command, InvalidArgumentError } from 'commander'
 import { FIRST_PAGE, operate, type Operating } from '../operator.ts'
 
 type Flags = { readonly url?: string }
@@ -6,15 +7,19 @@ type Flags = { readonly url?: string }
 const withUrl = (command: Command): Command =>
   command.option('--url <address>', 'a running platform, with PLATFORM_OPERATOR_KEY (default: the records here)')
 
-const work = <Result>({ url }: Flags, doing: (operator: Operating) => Promise<Result>): Promise<Result> =>
-  operate(url, process.env['PLATFORM_OPERATOR_KEY'], doing)
+const placeOf = ({ url }: Flags) => ({ url, key: process.env['PLATFORM_OPERATOR_KEY'] || undefined })
+
+const work = <Result>(flags: Flags, doing: (operator: Operating) => Promise<Result>): Promise<Result> =>
+  operate(placeOf(flags), doing)
 
 const create = withUrl(new Command('create'))
   .description('Create an owner. It gets an integration of every agency when the server starts, or at once with --url.')
   .argument('<name>', 'what the owner is called')
   .option('--no-agencies', 'it gets no integration by itself')
   .action(async (name: string, flags: Flags & { readonly agencies: boolean }) => {
-    const { id } = await work(flags, (operator) => operator.createOwner({ name, publishesAgencies: flags.agencies }))
+    const { id } = await operate({ ...placeOf(flags), makesRecords: true }, (operator) =>
+      operator.createOwner({ name, publishesAgencies: flags.agencies }),
+    )
     console.error(`Created ${name}. It has no API key yet: bureau keys create ${id} <name>`)
     console.log(id)
   })
@@ -50,16 +55,38 @@ export const ownersCommand = new Command('owners')
   .addCommand(disable)
   .addCommand(enable)
 
+const ALL_SCOPES = ApiKeyScope.options.join(', ')
+const MAX_DAYS = 36_500
+
+type KeyFlags = Flags & { readonly expiresInDays?: number; readonly scopes?: ApiKeyScope[] }
+
+function scopesOf(list: string): ApiKeyScope[] {
+  const names = [...new Set(list.split(',').map((name) => name.trim()))]
+  return names.map((name) => {
+    const scope = ApiKeyScope.options.find((known) => known === name)
+    if (scope === undefined) throw new InvalidArgumentError(`There is no scope "${name}". Scopes: ${ALL_SCOPES}.`)
+    return scope
+  })
+}
+
+function numberOfDays(text: string): number {
+  const days = Number(text)
+  if (text.trim() !== '' && days > 0 && days <= MAX_DAYS) return days
+  throw new InvalidArgumentError(`Must be a number of days above 0, at most ${MAX_DAYS}.`)
+}
+
 const createKey = withUrl(new Command('create'))
   .description('Create an API key of an owner, also when all of them are lost. Its token is shown this once.')
   .argument('<owner>', 'the id of the owner')
   .argument('<name>', 'what the key is for, e.g. "billing worker"')
-  .option('--expires-in-days <days>', 'refuse the key after so many days (default: never)', Number)
-  .addHelpText('after', '\nExample:\n  $ bureau keys create own_… "billing worker" > key.txt')
-  .action(async (owner: string, name: string, flags: Flags & { readonly expiresInDays?: number }) => {
-    const { expiresInDays: days } = flags
+  .option('--expires-in-days <days>', 'refuse the key after so many days (default: never)', numberOfDays)
+  .option('--scopes <list>', `what the key may do, by commas (default: *, everything):\n${ALL_SCOPES}`, scopesOf)
+  .addHelpText('after', '\nExample:\n  $ bureau keys create own_… "billing worker" --scopes usage:read > key.txt')
+  .action(async (owner: string, name: string, flags: KeyFlags) => {
+    const { expiresInDays: days, scopes } = flags
     const expiresAt = days === undefined ? null : new Date(Date.now() + days * 86_400_000)
-    const { id, token } = await work(flags, (operator) => operator.createKey(owner, { name, expiresAt }))
+    const key = { name, expiresAt, ...(scopes && { scopes }) }
+    const { id, token } = await work(flags, (operator) => operator.createKey(owner, key))
     console.error(`Created ${id}. Keep the token: it is not shown again.`)
     console.log(token)
   })

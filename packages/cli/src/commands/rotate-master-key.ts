@@ -12,7 +12,9 @@ export const rotateMasterKeyCommand = new Command('rotate-master-key')
   .action(async () => {
     const { loadPlatformConfig, openDatabase, rotateMasterKey } = await withPlatform(() => import('@bureau/platform'))
     const config = loadPlatformConfig()
-    const { wrapped, oldKeyFile } = await rotateMasterKey(config, () => openDatabase(config.databaseUrl))
+    const { wrapped, oldKeyFile } = await rotateMasterKey(config, () =>
+      openDatabase(config.databaseUrl, { mustExist: true }),
+    )
     console.error(`Wrapped ${wrapped} ${wrapped === 1 ? 'key' : 'keys'} with the new master key.`)
     console.error(
       oldKeyFile === undefined

@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises'
-import { openFileStores, type PlatformConfig, probeDatabase } from '@bureau/platform'
+import { nearestFolder, openFileStores, type PlatformConfig, probeDatabase } from '@bureau/platform'
 
 import { ConfigError } from '@bureau/protocol'
 import { connectRedis } from '@bureau/runtime'
@@ -15,7 +15,14 @@ const FIRST_CONNECT_MS = 5_000
 export async function checkDatabase({ databaseUrl, dataFolder }: PlatformConfig): Promise<Finding> {
   const subject = 'Database'
   const { version, clockAheadMs = 0 } = await probeDatabase(databaseUrl).catch((cause: unknown) => {
-    throw cause instanceof ConfigError ? cause : new Error('DATABASE_URL: no database can be reached.', { cause })
+    if (cause instanceof ConfigError) throw cause
+    const isEmbedded = databaseUrl.startsWith('pglite:')
+    throw new Error(
+      isEmbedded
+        ? `BUREAU_DATA: the data folder ${dataFolder} cannot be used.`
+        : 'DATABASE_URL: no database can be reached.',
+      { cause },
+    )
   })
   if (version === undefined) return { subject, state: 'ok', text: `embedded, in ${dataFolder}` }
   if (Number.parseInt(version, 10) < MIN_POSTGRES) {
@@ -30,7 +37,7 @@ export async function checkDatabase({ databaseUrl, dataFolder }: PlatformConfig)
 
 export async function checkDisk({ dataFolder }: PlatformConfig): Promise<Finding> {
   const subject = 'Disk'
-  const { bavail, blocks, bsize } = await statfs(dataFolder)
+  const { bavail, blocks, bsize } = await statfs(nearestFolder(dataFolder))
   const text = `${((bavail * bsize) / 2 ** 30).toFixed(1)} GiB free at ${dataFolder}`
   if (bavail >= blocks * MIN_FREE_SHARE) return { subject, state: 'ok', text }
   return { subject, state: 'fault', text: `${text}, less than 5 %: the platform would not report that it is ready.` }
@@ -48,7 +55,7 @@ export async function checkFiles({ filesUrl = '' }: PlatformConfig): Promise<Fin
 export async function checkRedis(redisUrl: string | undefined): Promise<Finding> {
   const subject = 'Redis'
   if (redisUrl === undefined) return { subject, state: 'ok', text: 'not used: one process' }
-  const redis = await connectRedis({ url: redisUrl, onError: () => {}, firstConnectMs: FIRST_CONNECT_MS })
+  const redis = await connectRedis({ url: redisUrl, firstConnectMs: FIRST_CONNECT_MS })
   try {
     await redis.commands.ping()
   } finally {

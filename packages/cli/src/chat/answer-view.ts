@@ -1,0 +1,102 @@
+import { styleText } from 'node:util'
+import type { Result, StreamEvent } from '@bureau/client'
+
+const DEFAULT_COLUMNS = 80
+
+/** Shows answers while they come: what the agents say to the user on standard output, everything else on standard error. */
+export class AnswerView {
+  /** Who has the conversation with the user. */
+  #agent = ''
+  /** What the line that the cursor is in holds; undefined: nothing. */
+  #line: 'answer' | 'reasoning' | undefined
+
+  show(event: StreamEvent): void {
+    switch (event.type) {
+      case 'raw_response_event':
+        return this.#showModel(event)
+      case 'run_item_stream_event':
+        return this.#showItem(event)
+      case 'agent_updated_stream_event':
+        return event.callerAgent === null ? this.#showAgent(event.new_agent.name) : undefined
+      case 'oauth_redirect':
+        return this.#note(styleText('bold', `Sign in to ${plain(event.server)}: ${plain(event.auth_url)}`))
+      case 'run_resumed':
+        return this.#note(dim('Another process goes on; what was not finished is written again.'))
+      // Calls that wait are asked about when the run has ended, failures are shown by `fail`, and the rest is for programs.
+      case 'approval_requested':
+      case 'custom':
+      case 'error':
+      case 'oauth_status':
+      case 'reset':
+        return
+    }
+  }
+
+  /** The last line of an answer. */
+  end({ status, usage }: Result): void {
+    if (this.#line === 'answer' || !process.stderr.isTTY) process.stdout.write('\n')
+    this.#line = undefined
+    if (status === 'cancelled') this.#note(dim('Stopped.'))
+    if (!usage || !process.stderr.isTTY) return
+    const dollars = usage.total_cost ? `, $${usage.total_cost.toFixed(4)}` : ''
+    this.#note(dim(`${usage.total_tokens.toLocaleString('en')} tokens${dollars}`))
+  }
+
+  fail(error: unknown): void {
+    this.#note(styleText('red', plain(error instanceof Error ? error.message : String(error))))
+  }
+
+  #showModel({ data, callerAgent }: Extract<StreamEvent, { type: 'raw_response_event' }>): void {
+    if (callerAgent !== null || data.delta === undefined) return
+    if (data.type === 'response.output_text.delta') {
+      if (this.#line === 'reasoning') this.#endLine()
+      this.#line = 'answer'
+      process.stdout.write(process.stdout.isTTY ? shown(data.delta) : data.delta)
+    } else if (data.type === 'response.reasoning_summary_text.delta') {
+      this.#line = 'reasoning'
+      process.stderr.write(styleText(['dim', 'italic'], shown(data.delta)))
+    }
+  }
+
+  #showItem(event: Extract<StreamEvent, { type: 'run_item_stream_event' }>): void {
+    const indent = event.callerAgent === null ? '' : '  '
+    const { name, arguments: given, output } = event.item.raw_item
+    if (event.name === 'tool_called')
+      this.#note(dim(fit(`${indent}${event.agent} uses ${name ?? 'a tool'} ${textOf(given)}`)))
+    else if (event.name === 'tool_output' && process.stderr.isTTY) this.#note(dim(fit(`${indent}  ${textOf(output)}`)))
+  }
+
+  #showAgent(name: string): void {
+    if (this.#agent !== '' && this.#agent !== name)
+      this.#note(styleText('bold', `${plain(name)} has the conversation.`))
+    this.#agent = name
+  }
+
+  #note(text: string): void {
+    this.#endLine()
+    console.error(text)
+  }
+
+  #endLine(): void {
+    if (this.#line !== undefined && process.stderr.isTTY) process.stderr.write('\n')
+    this.#line = undefined
+  }
+}
+
+const dim = (text: string): string => styleText('dim', text)
+
+const textOf = (value: unknown): string =>
+  typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value)
+
+/** One line of the terminal. */
+function fit(text: string): string {
+  const columns = process.stderr.columns ?? DEFAULT_COLUMNS
+  const line = plain(text).trimEnd()
+  return line.length < columns ? line : `${line.slice(0, columns - 2)}…`
+}
+
+/** What others have written must not move the cursor or change colours. */
+const plain = (text: string): string => text.replaceAll(/\p{Cc}+/gu, ' ')
+
+/** The same, of text that has lines. */
+const shown = (text: string): string => text.replaceAll(/(?![\n\t])\p{Cc}/gu, '')

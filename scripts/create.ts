@@ -1,0 +1,45 @@
+/**
+ * Makes a project from a template with the packages of this checkout, packed as they would be published.
+ *
+ * `npm run create -- ../my-agency`, with the options of `npm create bureau`. The project keeps the packed packages in its
+ * folder `packages`: it runs without this checkout.
+ */
+import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { createProject, CreateError } from 'create-bureau'
+import { compileAndPack } from './pack.ts'
+
+/** Makes the packages of a project those in the tarballs, given by name, which no registry needs to have. */
+export function useTarballs(project: string, tarballs: ReadonlyMap<string, string>): void {
+  const file = path.join(project, 'package.json')
+  const manifest = JSON.parse(readFileSync(file, 'utf8'))
+  const { dependencies } = manifest as { dependencies: Record<string, string> }
+  const overrides: Record<string, string> = {}
+  for (const [name, tarball] of tarballs) {
+    const isOwn = name in dependencies
+    if (isOwn) dependencies[name] = `file:${tarball}`
+    overrides[name] = isOwn ? `$${name}` : `file:${tarball}` // npm refuses another text than the project's own
+  }
+  writeFileSync(file, `${JSON.stringify({ ...manifest, overrides }, null, 2)}\n`)
+}
+
+/** @throws CreateError */
+function installPacked({ folder }: { readonly folder: string }): void {
+  console.log('Packing and installing …')
+  const packed = compileAndPack(path.join(folder, 'packages'))
+  useTarballs(folder, new Map(packed.map(({ name, filename }) => [name, path.relative(folder, filename)])))
+  const { status } = spawnSync('npm', ['install'], { cwd: folder, stdio: 'inherit' })
+  if (status !== 0) throw new CreateError(`npm install failed. The project is complete: run it again in ${folder}.`)
+}
+
+if (import.meta.main) {
+  process.chdir(process.env['INIT_CWD'] ?? '.') // npm runs scripts at the root of the checkout
+  try {
+    await createProject(process.argv.slice(2), { command: 'npm run create --', install: installPacked })
+  } catch (error) {
+    if (!(error instanceof CreateError)) throw error
+    console.error(error.message)
+    process.exitCode = 1
+  }
+}

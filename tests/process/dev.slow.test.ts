@@ -1,0 +1,144 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+
+const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
+
+type Dev = {
+  readonly child: ChildProcess
+  readonly folder: string
+  /** Resolves with the first match in what is printed after the one before. */
+  next(pattern: RegExp): Promise<RegExpExecArray>
+  /** Saves as an editor does: another file takes the name. */
+  replace(file: string, text: string): void
+}
+
+/** `bureau dev` in a folder with these files. */
+async function dev(files: Record<string, string>, args: readonly string[] = []): Promise<Dev> {
+  const folder = await temporaryFolder()
+  symlinkSync(MODULES, path.join(folder, 'node_modules'))
+  const replace = (file: string, text: string): void => {
+    const target = path.join(folder, file)
+    mkdirSync(path.dirname(target), { recursive: true })
+    writeFileSync(`${target}.draft`, text)
+    renameSync(`${target}.draft`, target)
+  }
+  for (const [file, text] of Object.entries(files)) replace(file, text)
+  const child = spawn(process.execPath, [BIN, 'dev', ...args], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], PORT: '0' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exited = once(child, 'exit')
+  closeAfterTest(async () => {
+    child.kill('SIGTERM')
+    await exited
+  })
+  let unread = ''
+  let look = (): void => {}
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      unread += chunk.toString()
+      look()
+    })
+  }
+  const next = (pattern: RegExp): Promise<RegExpExecArray> =>
+    new Promise((resolve, reject) => {
+      void exited.then(() => reject(new Error(`it ended:\n${unread}`)))
+      look = () => {
+        const found = pattern.exec(unread)
+        if (!found) return
+        look = () => {}
+        unread = unread.slice(found.index + found[0].length)
+        resolve(found)
+      }
+      look()
+    })
+  return { child, folder, next, replace }
+}
+
+const READY = /Bureau is ready at ([^\s"]+)/
+
+const agency = (name: string, before = ''): string =>
+  `${before}\nimport { Agency, Agent } from '@bureau/framework'\n` +
+  `export const ${name} = new Agency({ entryPoint: new Agent({ name: 'Clerk', instructions: 'Help.' }) })\n`
+
+const serves = async (url: string, name: string): Promise<number> => (await fetch(`${url}/${name}/get_metadata`)).status
+
+test('every save starts the server again, also of a file that another one has replaced, and of one that it imports', async () => {
+  const { next, replace } = await dev({ 'agency.ts': agency('one') })
+  expect(await serves((await next(READY))[1]!, 'one')).toBe(200)
+
+  replace('agency.ts', agency('two'))
+  await next(/agency\.ts has changed: starting again/)
+  expect(await serves((await next(READY))[1]!, 'two')).toBe(200)
+
+  replace('agency.ts', agency('three', "import './parts/tools.ts'"))
+  await next(/agency\.ts cannot be loaded: Cannot find module '.*parts\/tools\.ts'/)
+  await next(/Save a file to start again/)
+  replace('parts/tools.ts', 'export {}')
+  expect(await serves((await next(READY))[1]!, 'three')).toBe(200)
+
+  replace('parts/tools.ts', "console.log('the tools are new')")
+  await next(/the tools are new/)
+  await next(READY)
+})
+
+test('a mistake is shown once, with its place, and the next save starts the server', async () => {
+  const { next, replace } = await dev({ 'agency.ts': agency('one') })
+  await next(READY)
+
+  replace('agency.ts', `${agency('two')}const wrong = (\n`)
+  const [shown] = await next(/agency\.ts cannot be loaded: [^]*Save a file to start again/)
+  expect(shown).toContain('agency.ts:4')
+  expect(shown).not.toContain('node:internal')
+
+  replace('agency.ts', agency('three'))
+  expect(await serves((await next(READY))[1]!, 'three')).toBe(200)
+})
+
+test('a file that is not there yet is waited for, and so is .env', async () => {
+  const { next, replace } = await dev({})
+  await next(/Name a file that exports an Agency[^]*Save a file to start again/)
+
+  replace('agency.ts', agency('one', 'console.log(`model ${process.env.BUREAU_MODEL}`)'))
+  await next(/model undefined/)
+  await next(READY)
+  replace('.env', 'BUREAU_MODEL=first')
+  await next(/model first/)
+  await next(READY)
+  replace('.env', 'BUREAU_MODEL=second')
+  await next(/model second/)
+  expect(await serves((await next(READY))[1]!, 'one')).toBe(200)
+})
+
+test('--platform serves the platform too, with a first key; its data stays', { timeout: 240_000 }, async () => {
+  const { folder, next, replace } = await dev({ 'agency.ts': agency('one') }, ['--platform'])
+  const [, first] = await next(READY)
+  expect(await serves(first!, 'one')).toBe(200)
+  const { apiKey } = JSON.parse(readFileSync(path.join(folder, '.bureau/credentials.json'), 'utf8'))
+
+  replace('agency.ts', agency('two'))
+  const [, second] = await next(READY)
+  const response = await fetch(`${second}/v1/integrations`, { headers: { authorization: `Bearer ${apiKey}` } })
+  const { data } = (await response.json()) as { data: unknown }
+  expect(data).toContainEqual(expect.objectContaining({ agencyId: 'two' }))
+})
+
+test('the server does not outlive a supervisor that is killed', async () => {
+  const { child, next } = await dev({ 'agency.ts': agency('one') })
+  const [, url] = await next(READY)
+  // Only when the last process that holds it has ended.
+  const closed = once(child.stdout!, 'close')
+
+  child.kill('SIGKILL')
+  await closed
+
+  await expect(fetch(url!)).rejects.toThrow('fetch failed')
+})
