@@ -70,6 +70,7 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
     const ofAda = list.getByRole('listitem').filter({ hasText: 'ada' })
     const ofGrace = list.getByRole('listitem').filter({ hasText: 'grace' })
     await ofAda.getByRole('button', { name: 'Approve' }).waitFor()
+    expect(await ofAda.getByText('Refund it.').count()).toBe(1)
     expect(await barriers()).toEqual([])
     started.platform.provider.script([text('Paid.'), text('Not paid.')])
     await ofAda.getByRole('button', { name: 'Approve' }).click()
@@ -145,12 +146,12 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
     await page.route('**/v1/runs?*', (route) => route.abort())
     await page.getByRole('link', { name: /Inbox/ }).click()
     await page.reload()
-    await page.getByText('The server cannot be reached.').waitFor({ timeout: 15_000 })
+    await page.getByText('The server cannot be reached.', { exact: true }).waitFor({ timeout: 15_000 })
     await page.unroute('**/v1/runs?*')
-    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('button', { name: 'Try again', exact: true }).click()
 
     await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
-    expect(await page.getByText('The server cannot be reached.').count()).toBe(0)
+    await expect.poll(() => page.getByText('The server cannot be reached.').count(), { timeout: 15_000 }).toBe(0)
   })
 
   test('are not shown to a key that may not see runs, and the inbox says so', async () => {
@@ -161,7 +162,7 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
 
     await page.getByText('runs:approve').waitFor()
 
-    expect(await page.getByRole('alert').innerText()).toContain('This API key may not do that.')
+    expect(await page.getByRole('alert').innerText()).toContain('This API key may not do that: it needs the scope runs')
     expect(await page.getByRole('region', { name: 'Approval of refund' }).count()).toBe(0)
     expect(await barriers()).toEqual([])
   })

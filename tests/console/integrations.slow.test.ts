@@ -69,6 +69,36 @@ describe.skipIf(!canBrowse)('the playground with an integration of the platform'
     expect(complaints).toEqual([])
   })
 
+  test('an earlier message is edited in a new chat, which begins with what was said before; the old chat stays', async () => {
+    const { platform, client, signedIn } = await start()
+    platform.provider.script([text('One.'), text('Two.'), text('Better.')])
+    const { page, barriers, complaints } = await open(platform.url, { signedIn, at: '/play' })
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'First')
+    await answered(page, 'One.')
+    await say(page, 'Second')
+    await answered(page, 'Two.')
+    const before = page.url()
+    await page.getByRole('button', { name: 'Edit and send in a new chat' }).last().click()
+    await page.getByRole('textbox', { name: 'Edit the message' }).fill('Second, in other words')
+    await page.locator('form').getByRole('button', { name: 'Send again' }).click()
+    await answered(page, 'Better.')
+
+    expect(page.url()).not.toBe(before)
+    expect(await page.getByText('One.', { exact: true }).count()).toBe(1)
+    expect(await page.getByText('Two.', { exact: true }).count()).toBe(0)
+    const input = JSON.stringify(platform.provider.modelRequests.at(-1)!.body)
+    for (const words of ['First', 'One.', 'Second, in other words']) expect(input).toContain(words)
+    expect(input).not.toContain('Two.')
+    const { data } = (await client.get('/v1/chats')).body
+    expect(data.map(({ messageCount }: { messageCount: number }) => messageCount)).toEqual([4, 4])
+    expect(await barriers()).toEqual([])
+    await page.goBack()
+    await answered(page, 'Two.')
+    expect(complaints).toEqual([])
+  })
+
   test('comes back to its run after a reload, and stops it', async () => {
     const { platform, client, signedIn } = await start()
     const gate = platform.provider.gate()

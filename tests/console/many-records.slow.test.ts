@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { seedHistory } from '@bureau/platform/testing'
 import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -7,6 +9,7 @@ import { canBrowse, consoleBrowser } from './support/console-page.ts'
 const RUNS = 10_000
 const MEMBERS = 1_000
 const MESSAGES = 5_000
+const FILES = 10_000
 
 type ListPage = {
   readonly at: string
@@ -27,6 +30,13 @@ const LISTS: readonly ListPage[] = [
   { at: '/platform/keys', label: 'API keys' },
   { at: '/platform/webhooks', label: 'Webhook endpoints', empty: 'No webhooks yet' },
   { at: '/platform/integrations', label: 'Integrations' },
+  { at: '/platform/files?integration=INTEGRATION', label: 'Files', empty: 'No files yet', isLong: true },
+  {
+    at: '/platform/tokens?integration=INTEGRATION',
+    label: 'Revoked tokens',
+    empty: 'No tokens were revoked',
+    isLong: true,
+  },
 ]
 
 type Tenant = {
@@ -36,11 +46,14 @@ type Tenant = {
   readonly longChat: string
 }
 
-/** An owner with ten thousand runs in two thousand chats, a thousand members, and a chat of five thousand messages. */
-async function seed({ rows, ...platform }: Served): Promise<Tenant> {
+/** An owner with ten thousand runs in two thousand chats, ten thousand files, a thousand members, and a chat of five thousand messages. */
+async function seed({ rows, dataFolder, ...platform }: Served): Promise<Tenant> {
   const { ownerId, key } = await platform.addTenant()
   const integrationId = await platform.addIntegration(ownerId, { memberAllowancesEnabled: true })
   await seedHistory(rows, { ownerId, integrationId, runs: RUNS })
+  const folder = path.join(dataFolder, 'mounts', ownerId, integrationId, 'reports')
+  mkdirSync(folder, { recursive: true })
+  for (let n = 0; n < FILES; n++) writeFileSync(path.join(folder, `${n}.csv`), 'a,b\n')
   const id = (prefix: string): string => `'${prefix}_' || lpad(n::text, 26, 'x')`
   const owner = `'${ownerId}'`
   await rows(`INSERT INTO members (id, owner_id, integration_id, consumer_id, status, limit_messages, created_at)
@@ -50,6 +63,8 @@ async function seed({ rows, ...platform }: Served): Promise<Tenant> {
     FROM generate_series(1, ${MEMBERS}) n`)
   await rows(`INSERT INTO webhook_endpoints (id, owner_id, url, events, secret_enc)
     SELECT ${id('whe')}, ${owner}, 'https://hooks.example.com/' || n, '{run.failed}', '' FROM generate_series(1, 15) n`)
+  await rows(`INSERT INTO consumer_token_cutoffs (owner_id, integration_id, consumer_id, not_before)
+    SELECT ${owner}, '${integrationId}', 'consumer-' || n, now() FROM generate_series(1, ${MEMBERS}) n`)
   const [chat] = await rows(
     `SELECT id, last_run_id FROM chats WHERE owner_id = ${owner} ORDER BY updated_at DESC LIMIT 1`,
   )
@@ -65,7 +80,7 @@ async function seed({ rows, ...platform }: Served): Promise<Tenant> {
 }
 
 describe.skipIf(!canBrowse)(
-  'with ten thousand runs, a thousand members and thousands of chats',
+  'with ten thousand runs and files, a thousand members and thousands of chats',
   { timeout: 180_000 },
   () => {
     const open = consoleBrowser()
@@ -198,12 +213,12 @@ describe.skipIf(!canBrowse)(
 
     test('without integrations, pages about one say why they show nothing', async () => {
       const { key } = await platform.addTenant('Nothing')
-      for (const at of ['/platform/members', '/platform/files']) {
+      for (const at of ['/platform/members', '/platform/files', '/platform/tokens']) {
         const { page } = await open(platform.url, { signedIn: { platform: key.token }, at })
         await page.getByRole('main').getByText('No integrations yet').waitFor()
         await page.route('**/v1/integrations?*', (route) => route.abort('connectionrefused'))
         await page.reload()
-        await page.getByRole('alert').getByText('The server cannot be reached.').waitFor()
+        await page.getByRole('alert').getByText('The server cannot be reached.', { exact: true }).waitFor()
         expect(await page.getByText('No integrations yet').count()).toBe(0)
       }
     })
@@ -211,7 +226,7 @@ describe.skipIf(!canBrowse)(
     test('an owner without records sees what each page is for', async () => {
       const { key, ownerId } = await platform.addTenant('Empty')
       await platform.addIntegration(ownerId)
-      for (const { at, empty } of [...LISTS, { at: '/platform/files', empty: 'No files yet' }]) {
+      for (const { at, empty } of LISTS) {
         if (empty === undefined) continue
         const emptyAt = at.replace('?integration=INTEGRATION', '')
         const { page, complaints, barriers } = await open(platform.url, {

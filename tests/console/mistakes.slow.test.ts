@@ -81,7 +81,11 @@ const MISTAKES: readonly Mistake[] = [
     },
     answers: [text('The secret is 42.')],
     code: 'guardrail_tripped',
-    shows: ['Say it without the secret.', 'A guardrail of the agent has stopped it'],
+    shows: [
+      'Say it without the secret.',
+      'A guardrail of the agent has stopped it',
+      /The guardrail "no secrets" has refused/,
+    ],
   },
   {
     name: 'an agent that goes round in circles',
@@ -89,14 +93,14 @@ const MISTAKES: readonly Mistake[] = [
     agency: { maxTurns: 1 },
     answers: [toolCall('find_order', { number: 1 }), toolCall('find_order', { number: 1 })],
     code: 'max_turns_exceeded',
-    shows: ['raise maxTurns'],
+    shows: ['raise maxTurns', /maxTurns is 1/],
   },
   {
     name: 'a run that takes too long',
     agency: { runTimeoutMs: 500 },
     answers: [[text('Slowly'), stall({ before: 'response.completed' })]],
     code: 'run_timeout',
-    shows: ['The run took longer than it may.', 'raise the time limit'],
+    shows: ['The run took longer than it may.', 'raise the time limit', /the time limit is 0.5 s/],
   },
 ]
 
@@ -172,7 +176,15 @@ describe.skipIf(!canBrowse)('mistakes are shown with their cause', () => {
     await page.getByText('The sign-in to notes did not succeed.').waitFor()
     await page.getByRole('link', { name: 'Timeline' }).click()
 
-    await page.getByRole('main').getByText('access_denied').first().waitFor()
+    await page.getByRole('button', { name: 'authenticate_mcp_server' }).click()
+    await page
+      .getByRole('region', { name: 'Step authenticate_mcp_server' })
+      .getByText(/access_denied/)
+      .first()
+      .waitFor()
+    expect(
+      await page.getByRole('region', { name: 'Step authenticate_mcp_server' }).getByText('tool_failed').count(),
+    ).toBe(1)
     expect(await page.getByRole('main').innerText()).not.toContain('its-secret')
   })
 
@@ -181,14 +193,17 @@ describe.skipIf(!canBrowse)('mistakes are shown with their cause', () => {
     const { page } = await open(server.url)
     await page.getByRole('textbox', { name: 'Message' }).waitFor()
 
-    await page.route('**/get_response_stream', (route) => route.abort())
+    server.provider.script([text('Here I am.')])
+    await page.context().setOffline(true)
     await page.getByRole('textbox', { name: 'Message' }).fill('Hello')
     await page.keyboard.press('Enter')
+    await page.getByRole('alert').getByText('The server cannot be reached.').waitFor()
 
-    const alert = page.getByRole('alert')
-    await alert.getByText('The connection to the server was lost.').waitFor()
+    await page.context().setOffline(false)
+    await page.getByText('Here I am.').waitFor()
 
-    expect(await alert.innerText()).toContain('connection_lost')
+    expect(await page.getByRole('alert').count()).toBe(0)
+    expect(server.provider.requests.length).toBe(1)
   })
 
   test('the doctor counts them, with what to do', async () => {

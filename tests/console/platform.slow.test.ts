@@ -1,3 +1,4 @@
+import { API_KEY_SCOPES, WEBHOOK_EVENTS } from '@bureau/protocol/platform-names'
 import { describe, expect, test } from 'vitest'
 import { failed, hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -16,7 +17,7 @@ async function startWithClient(): Promise<{ platform: Served; client: TestClient
 const member = (client: TestClient, consumerId: string, allowance: object | null = null) =>
   client.post(`/v1/integrations/${client.integrationId}/members`, { consumerId, allowance })
 
-/** What every page is opened with: a finished chat, a failed run, members, a webhook. */
+/** A finished chat, a failed run, members, a webhook. */
 async function startWithData() {
   const started = await startWithClient()
   const { platform, client } = started
@@ -30,20 +31,6 @@ async function startWithData() {
   await client.post('/v1/webhook_endpoints', { url: 'https://hooks.example.com/bureau', events: ['run.failed'] })
   return started
 }
-
-const PAGES = [
-  { at: '/platform/chats', shows: 'trip-ada' },
-  { at: '/platform/runs', shows: 'The model provider could not be reached' },
-  { at: '/platform/usage', shows: 'Tokens in' },
-  { at: '/platform/usage?group=consumer', shows: 'grace' },
-  { at: '/platform/members', shows: '1 of 2' },
-  { at: '/platform/integrations', shows: 'Test' },
-  { at: '/platform/keys', shows: 'active' },
-  { at: '/platform/webhooks', shows: 'https://hooks.example.com/bureau' },
-  { at: '/platform/audit', shows: 'webhook.created' },
-  { at: '/platform/files', shows: 'No files yet' },
-  { at: '/settings', shows: 'The platform is ready for requests.' },
-]
 
 describe.skipIf(!canBrowse)('the pages of the platform', () => {
   const open = consoleBrowser()
@@ -61,38 +48,6 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     await page.getByText('No chats yet').waitFor()
 
     expect(page.url()).toContain('/platform/chats')
-  })
-
-  test('each shows its data, in light and dark and on a phone, without barriers, complaints or other servers', async () => {
-    const { platform, signedIn } = await startWithData()
-    const seen: unknown[] = []
-
-    for (const size of [
-      { width: 1280, height: 800 },
-      { width: 360, height: 720 },
-    ]) {
-      const colorScheme = size.width === 360 ? 'dark' : 'light'
-      const { page, complaints, barriers } = await open(platform.url, { signedIn, viewport: size, colorScheme })
-      for (const { at, shows } of PAGES) {
-        await page.goto(`${platform.url}/console/#${at}`)
-        await page.getByRole('main').getByText(shows).first().waitFor()
-        const width = await page.evaluate<number>('document.documentElement.scrollWidth')
-        seen.push({
-          at,
-          size: size.width,
-          barriers: await barriers(),
-          fits: width <= size.width,
-          complaints: [...complaints],
-        })
-      }
-    }
-
-    expect(
-      seen.filter(
-        (page) =>
-          JSON.stringify(page) !== JSON.stringify({ ...(page as object), barriers: [], fits: true, complaints: [] }),
-      ),
-    ).toEqual([])
   })
 
   test('a chat is there as its user saw it, and leads to its run', async () => {
@@ -137,6 +92,7 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
 
     await page.getByRole('button', { name: 'New key' }).click()
     await page.getByLabel('Name').fill('Billing')
+    expect(await page.getByRole('dialog').getByRole('checkbox').count()).toBe(API_KEY_SCOPES.length - 1)
     await page.getByLabel('usage:read').check()
     await page.getByRole('button', { name: 'Make the key' }).click()
     const token = await page.getByRole('dialog').locator('code').innerText()
@@ -151,6 +107,40 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect([allowed.status, refused.status]).toEqual([200, 403])
     expect((await billing.get('/v1/usage/summary?groupBy=day')).status).toBe(401)
     expect(await page.getByText(token).count()).toBe(0)
+  })
+
+  test('a consumer token is made, shown once, and revoked', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    await member(client, 'ada')
+    const { page, barriers, complaints } = await open(platform.url, {
+      signedIn,
+      at: `/platform/members/${client.integrationId}/ada`,
+    })
+
+    await page.getByRole('link', { name: 'Tokens', exact: true }).click()
+    await page.getByText('No tokens were revoked').waitFor()
+    await page.getByRole('button', { name: 'New token' }).click()
+    await page.getByRole('checkbox', { name: 'approve' }).check()
+    expect(await barriers()).toEqual([])
+    await page.getByRole('button', { name: 'Make the token' }).click()
+    await page.getByText('Good for chat, read, approve until').waitFor()
+    const token = await page.getByRole('dialog').locator('code').innerText()
+    const ada = client.with({ token })
+    expect((await ada.get('/v1/chats')).status).toBe(200)
+    expect((await ada.get('/v1/integrations')).status).toBe(403)
+    await page.getByRole('button', { name: 'Close' }).click()
+    expect(await page.getByText(token).count()).toBe(0)
+
+    await page.getByRole('button', { name: 'Revoke' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
+    await page.getByRole('region', { name: 'Revoked tokens' }).getByText('ada', { exact: true }).waitFor()
+    await page.getByRole('button', { name: 'Revoke' }).click()
+    await page.getByLabel('Whose').selectOption('Of every consumer of the integration')
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
+    await page.getByText('every consumer', { exact: true }).waitFor()
+
+    expect((await ada.get('/v1/chats')).body.code).toBe('invalid_consumer_token')
+    expect(complaints).toEqual([])
   })
 
   test('a member that has used up the allowance is granted more', async () => {
@@ -212,6 +202,7 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
   test('a file is uploaded, downloaded and deleted', async () => {
     const { platform, signedIn } = await startWithClient()
     const { page, complaints } = await open(platform.url, { signedIn, at: '/platform/files' })
+    page.on('dialog', (dialog) => void dialog.accept())
 
     await page.getByText('No files yet').waitFor()
     await page.getByLabel('File', { exact: true }).setInputFiles({
@@ -232,18 +223,21 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(complaints).toEqual([])
   })
 
-  test('a webhook shows its secret once, and its deliveries', async () => {
-    const { platform, signedIn } = await startWithClient()
+  test('a webhook is offered every event, and shows its secret once and its deliveries', async () => {
+    const { platform, client, signedIn } = await startWithClient()
     const { page, barriers } = await open(platform.url, { signedIn, at: '/platform/webhooks' })
 
     await page.getByRole('button', { name: 'New endpoint' }).click()
     await page.getByLabel('Address').fill('https://hooks.example.com/bureau')
+    for (const event of WEBHOOK_EVENTS) await page.getByLabel(event, { exact: true }).check()
     await page.getByRole('button', { name: 'Add', exact: true }).click()
     const secret = await page.getByRole('dialog').locator('code').innerText()
     await page.getByRole('button', { name: 'Close' }).click()
     await page.getByRole('button', { name: 'https://hooks.example.com/bureau', exact: true }).click()
     await page.getByText('Nothing was delivered yet').waitFor()
 
+    const [endpoint] = (await client.get('/v1/webhook_endpoints')).body.data
+    expect(endpoint.events).toEqual(WEBHOOK_EVENTS)
     expect(secret).toMatch(/^whsec_/)
     expect(await barriers()).toEqual([])
   })

@@ -222,7 +222,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
 
     await page.getByLabel('Server token').fill('wrong-token')
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByText('Unauthorized').waitFor()
+    await page.getByText('The token in the Authorization header is not valid.').waitFor()
     expect(await barriers()).toEqual([])
     await page.getByLabel('Server token').fill('right-token')
     await page.getByRole('button', { name: 'Sign in' }).click()

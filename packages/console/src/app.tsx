@@ -16,7 +16,7 @@ import { readSearch } from './platform/search.ts'
 import type { RunsSearch } from './runs/runs-page.tsx'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
-import { RequestFailed } from './server/request.ts'
+import { loadPart, RequestFailed } from './server/request.ts'
 import { FirstDoor, GuideDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
 import { FirstPartner } from './shell/first-partner.tsx'
 import { Shell } from './shell/shell.tsx'
@@ -26,12 +26,19 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
+      // The server may be on this very machine, whatever the browser knows of the network.
+      networkMode: 'always',
       // What was refused is refused again.
       retry: (count, error) =>
         count < 2 && !(error instanceof RequestFailed && error.status >= 400 && error.status < 500),
     },
+    mutations: { networkMode: 'always' },
   },
 })
+
+/** A page whose code is read when somebody goes there. */
+const lazyPage = (load: () => Promise<Record<string, unknown>>, name: string) =>
+  lazyRouteComponent(() => loadPart(load) as Promise<Record<string, ComponentType>>, name)
 
 const root = createRootRoute({
   component: Shell,
@@ -83,7 +90,7 @@ const graph = createRoute({
 const graphAgency = createRoute({
   getParentRoute: () => server,
   path: '/graph/$agency',
-  component: lazyRouteComponent(() => import('./graph/graph-page.tsx'), 'GraphPage'),
+  component: lazyPage(() => import('./graph/graph-page.tsx'), 'GraphPage'),
 })
 const runs = createRoute({
   getParentRoute: () => server,
@@ -92,17 +99,17 @@ const runs = createRoute({
     const [agency, status, find] = [text(search['agency']), text(search['status']), text(search['find'])]
     return { ...(agency && { agency }), ...(status && { status }), ...(find && { find }) }
   },
-  component: lazyRouteComponent(() => import('./runs/runs-page.tsx'), 'RunsPage'),
+  component: lazyPage(() => import('./runs/runs-page.tsx'), 'RunsPage'),
 })
 const run = createRoute({
   getParentRoute: () => server,
   path: '/runs/$run',
-  component: lazyRouteComponent(() => import('./runs/run-page.tsx'), 'RunPage'),
+  component: lazyPage(() => import('./runs/run-page.tsx'), 'RunPage'),
 })
 const compare = createRoute({
   getParentRoute: () => server,
   path: '/runs/$run/compare/$other',
-  component: lazyRouteComponent(() => import('./runs/compare-page.tsx'), 'ComparePage'),
+  component: lazyPage(() => import('./runs/compare-page.tsx'), 'ComparePage'),
 })
 
 /** A page of the platform; what it is about is in its search. */
@@ -115,7 +122,7 @@ const platformPage = <const Path extends string>(
     getParentRoute: () => platform,
     path,
     validateSearch: readSearch,
-    component: lazyRouteComponent(load, name),
+    component: lazyPage(load, name),
   })
 
 const platformHome = createRoute({
@@ -134,6 +141,7 @@ const platformPages = [
   platformPage('/members/$integration/$consumer', () => import('./platform/member-page.tsx'), 'MemberPage'),
   platformPage('/integrations', () => import('./platform/integrations-page.tsx'), 'IntegrationsPage'),
   platformPage('/keys', () => import('./platform/keys-page.tsx'), 'KeysPage'),
+  platformPage('/tokens', () => import('./platform/tokens-page.tsx'), 'TokensPage'),
   platformPage('/webhooks', () => import('./platform/webhooks-page.tsx'), 'WebhooksPage'),
   platformPage('/files', () => import('./platform/files-page.tsx'), 'FilesPage'),
   platformPage('/audit', () => import('./platform/audit-page.tsx'), 'AuditPage'),
@@ -141,12 +149,12 @@ const platformPages = [
 const inbox = createRoute({
   getParentRoute: () => root,
   path: '/inbox',
-  component: lazyRouteComponent(() => import('./inbox/inbox-page.tsx'), 'InboxPage'),
+  component: lazyPage(() => import('./inbox/inbox-page.tsx'), 'InboxPage'),
 })
 const guideHome = createRoute({
   getParentRoute: () => guide,
   path: '/',
-  component: lazyRouteComponent(() => import('./guide/guide-page.tsx'), 'GuideHome'),
+  component: lazyPage(() => import('./guide/guide-page.tsx'), 'GuideHome'),
 })
 const guidePage = createRoute({
   getParentRoute: () => guide,
@@ -155,12 +163,12 @@ const guidePage = createRoute({
     const anchor = text(at)
     return anchor === undefined ? {} : { at: anchor }
   },
-  component: lazyRouteComponent(() => import('./guide/guide-page.tsx'), 'GuidePage'),
+  component: lazyPage(() => import('./guide/guide-page.tsx'), 'GuidePage'),
 })
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  component: lazyRouteComponent(() => import('./settings/settings-page.tsx'), 'SettingsPage'),
+  component: lazyPage(() => import('./settings/settings-page.tsx'), 'SettingsPage'),
 })
 
 const router = createRouter({

@@ -30,11 +30,14 @@ type OpenOptions = BrowserContextOptions & {
 }
 
 /** A browser for all tests of a block, with the console as it is built from the sources. */
-export function consoleBrowser(): (url: string, options?: OpenOptions) => Promise<ConsolePage> {
+export function consoleBrowser(
+  more: readonly string[] = [],
+): (url: string, options?: OpenOptions) => Promise<ConsolePage> {
   let browser: Browser
   beforeAll(async () => {
     await buildConsoleIfOld()
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+    const args = ['--no-sandbox', '--disable-dev-shm-usage', ...more]
+    browser = await chromium.launch({ executablePath: CHROMIUM, args })
   }, 60_000)
   afterAll(() => browser?.close())
   return (url, options = {}) => openConsole(browser, url, options)

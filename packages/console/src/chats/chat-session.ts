@@ -1,7 +1,7 @@
 import { BureauError, type Client, type Part, partsOf, type Run, type StreamEvent } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
-import { addUsage, bodyOf, type Chat, type Draft, historyOf, inputOf, titleOf, type Turn } from './chat.ts'
+import { addUsage, bodyOf, type Chat, type Draft, historyOf, inputOf, newTurn, titleOf, type Turn } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 import { timed } from './call-times.ts'
 
@@ -75,11 +75,26 @@ export class ChatSession {
     this.#change({ queued: null })
   }
 
-  /** Sends a message anew, changed or not; what came after it is gone, except on the platform, which keeps its chats. */
-  resend(turnId: string, draft: Draft): void {
+  /** Adds spoken turns behind those that there are, until `end`. */
+  talk(): { readonly show: (turns: readonly Turn[]) => void; readonly end: () => void } {
+    const { turns: before } = this.#view.chat
+    this.#change({ busy: true })
+    return {
+      show: (turns) => {
+        const { chat } = this.#view
+        const asked = before.length === 0 ? turns[0]?.text : undefined
+        const title = asked === undefined ? chat.title : titleOf(asked)
+        this.#change({ chat: { ...chat, title, turns: [...before, ...turns] } })
+        this.#save()
+      },
+      end: () => this.#change({ busy: false }),
+    }
+  }
+
+  /** Sends a message anew, changed or not; it and what came after it are gone. */
+  replace(turnId: string, draft: Draft): void {
     const { chat, busy } = this.#view
     if (busy) return
-    if (chat.platform) return this.send(draft)
     const at = chat.turns.findIndex(({ id }) => id === turnId)
     this.#change({ chat: { ...chat, turns: chat.turns.slice(0, at) } })
     this.send(draft)
@@ -261,24 +276,6 @@ const NO_MESSAGE = undefined as unknown as string
 function begun(part: Extract<Part, { type: 'tool' }>): Part {
   const { approval: _, ...rest } = part
   return { ...rest, state: 'running' }
-}
-
-function newTurn(chat: Chat, { text, files }: Draft): Turn {
-  return {
-    id: `${chat.turns.length}-${Date.now()}`,
-    text,
-    files,
-    agent: chat.agent,
-    run: null,
-    status: 'running',
-    parts: [],
-    messages: [],
-    usage: null,
-    error: null,
-    startedAt: Date.now(),
-    endedAt: null,
-    times: {},
-  }
 }
 
 function describe(error: unknown): Turn['error'] {

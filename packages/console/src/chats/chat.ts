@@ -83,6 +83,25 @@ export function newChat({ agency, platform }: Partner, id = newChatId()): Chat {
   }
 }
 
+/** A message that is sent now. */
+export function newTurn(chat: Chat, { text, files }: Draft): Turn {
+  return {
+    id: `${chat.turns.length}-${Date.now()}`,
+    text,
+    files,
+    agent: chat.agent,
+    run: null,
+    status: 'running',
+    parts: [],
+    messages: [],
+    usage: null,
+    error: null,
+    startedAt: Date.now(),
+    endedAt: null,
+    times: {},
+  }
+}
+
 /** The title of a chat is how it began. */
 export const titleOf = (text: string): string => text.trim().split('\n')[0]!.slice(0, TITLE_LENGTH) || 'Files'
 

@@ -2,6 +2,7 @@ import { type Client, createClient } from '@bureau/client'
 import { createContext, useContext, useSyncExternalStore } from 'react'
 import { addressOf, SERVER } from '../server/address.ts'
 import { credentials } from '../server/credentials.ts'
+import { watchedFetch } from '../server/reachability.ts'
 import { type Chat, newChat, type Partner } from './chat.ts'
 import { ChatSession, type SessionView } from './chat-session.ts'
 import { ChatStore } from './chat-store.ts'
@@ -26,9 +27,11 @@ export class Sessions {
   }
 
   /** Begins a chat that continues something. */
-  begin(chat: Chat): void {
-    this.#open.set(chat.id, Promise.resolve(this.#begin(chat)))
+  begin(chat: Chat): ChatSession {
+    const session = this.#begin(chat)
+    this.#open.set(chat.id, Promise.resolve(session))
     void this.store.save(chat)
+    return session
   }
 
   /** The latest chat of an agency that has something to show now. */
@@ -60,10 +63,16 @@ export class Sessions {
 
 function clientOf({ agency, platform }: Partner, history: () => ChatSession['history']): Client {
   if (platform)
-    return createClient({ url: SERVER, integration: agency, token: () => credentials.current.platform ?? '' })
+    return createClient({
+      url: SERVER,
+      integration: agency,
+      token: () => credentials.current.platform ?? '',
+      fetch: watchedFetch,
+    })
   return createClient({
     url: addressOf(encodeURIComponent(agency)),
     headers: () => authorization(),
+    fetch: watchedFetch,
     resume: true,
     histories: { get: history, set: () => undefined },
   })

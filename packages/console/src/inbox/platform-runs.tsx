@@ -36,7 +36,8 @@ function WaitingRun({ run, isOpen }: { readonly run: PlatformRun; readonly isOpe
       <details open={open} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
         <summary className="flex min-h-12 flex-wrap items-center gap-x-3 rounded-xl px-4 py-2 hover:bg-hover">
           <Icon name="chevron" className={`text-soft transition-transform ${open ? 'rotate-90' : ''}`} />
-          <span className="font-medium">{run.agent}</span>
+          <span className="max-w-full truncate font-medium sm:max-w-sm">{run.message || run.agent}</span>
+          {run.message && <span className="text-[13px]">{run.agent}</span>}
           <span className="text-[13px] text-soft">
             <IntegrationName id={run.apiIntegrationId} />
           </span>

@@ -6,6 +6,9 @@ import { ask } from '../server/request.ts'
 import { Select } from '../ui/field.tsx'
 import { Empty, Failure, Loading } from '../ui/page.tsx'
 
+/** Of an integration, and of all that is in it. */
+export const integrationPath = (id: string): string => `v1/integrations/${encodeURIComponent(id)}`
+
 /** The first hundred integrations of the owner. */
 const integrationsQuery = queryOptions({
   queryKey: ['platform', 'integrations'],

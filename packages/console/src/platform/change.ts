@@ -1,5 +1,6 @@
 import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
-import { copy, failedToast, showToast } from '../ui/toasts.tsx'
+import { ask } from '../server/request.ts'
+import { failedToast, showToast } from '../ui/toasts.tsx'
 
 /** Everything that was read of the platform is read again. */
 const refresh = (queries: QueryClient): Promise<void> => queries.invalidateQueries({ queryKey: ['platform'] })
@@ -17,7 +18,9 @@ export function useChange<Input, Answer>(change: (input: Input) => Promise<Answe
   })
 }
 
-export const copyId = (id: string): void => void copy(id, 'Id')
+/** Adds something to a list of the platform, or does it: once, however often it is sent. */
+export const useCreate = <Answer>(path: string, done: string) =>
+  useChange((body: object) => ask<Answer>('platform', path, { method: 'POST', body, headers: once() }), done)
 
 /** Sent with what must not be done twice. */
 export const once = (): { readonly 'idempotency-key': string } => ({

@@ -1,63 +1,58 @@
 import type { AgencyUpload, MountFile } from '@bureau/protocol'
 import { useRef } from 'react'
+import { integrationPath } from '../parts/integrations.tsx'
 import { addressOf } from '../server/address.ts'
 import { ask, send } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import type { Column } from '../ui/data-table.tsx'
 import { bytes, moment } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
-import { Empty, Page } from '../ui/page.tsx'
+import { Empty } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
 import { once, useChange } from './change.ts'
-import { IntegrationSelect, NoIntegration, useIntegration } from '../parts/integrations.tsx'
+import { IntegrationPage } from './integration-page.tsx'
 import { PagedTable } from './paged-table.tsx'
-import { usePlatformSearch } from './search.ts'
 
 /** The files that the agents of an integration can read. */
 export function FilesPage() {
-  const [search, set] = usePlatformSearch()
-  const integration = useIntegration(search.integration)
-  const input = useRef<HTMLInputElement>(null)
-  const upload = useChange((file: File) => uploadFile(integration!, file), 'The file is uploaded')
-  const path = `v1/integrations/${encodeURIComponent(integration ?? '')}/files`
   return (
-    <Page
+    <IntegrationPage
       title="Files"
       about="Uploaded into an integration; its agents read them with tools."
-      actions={
-        <>
-          <IntegrationSelect value={integration} onPick={(id) => set({ integration: id })} />
-          <Button
-            look="primary"
-            icon="attach"
-            disabled={integration === undefined || upload.isPending}
-            onClick={() => input.current?.click()}
-          >
-            Upload
-          </Button>
-          <input
-            ref={input}
-            type="file"
-            aria-label="File"
-            className="hidden"
-            onChange={({ target }) => target.files?.[0] && upload.mutate(target.files[0])}
-          />
-        </>
-      }
+      actions={(integration) => <Upload integration={integration} />}
     >
-      {integration === undefined ? (
-        <NoIntegration />
-      ) : (
+      {(integration) => (
         <PagedTable
           label="Files"
-          path={path}
-          columns={columns(path)}
+          path={filesPath(integration)}
+          columns={columns(filesPath(integration))}
           keyOf={(file) => file.path}
           empty={<Empty icon="folder" title="No files yet" />}
         />
       )}
-    </Page>
+    </IntegrationPage>
+  )
+}
+
+const filesPath = (integration: string): string => `${integrationPath(integration)}/files`
+
+function Upload({ integration }: { readonly integration: string }) {
+  const input = useRef<HTMLInputElement>(null)
+  const upload = useChange((file: File) => uploadFile(integration, file), 'The file is uploaded')
+  return (
+    <>
+      <Button look="primary" icon="attach" disabled={upload.isPending} onClick={() => input.current?.click()}>
+        Upload
+      </Button>
+      <input
+        ref={input}
+        type="file"
+        aria-label="File"
+        className="hidden"
+        onChange={({ target }) => target.files?.[0] && upload.mutate(target.files[0])}
+      />
+    </>
   )
 }
 
@@ -99,7 +94,12 @@ function More({ file, path }: { readonly file: MountFile; readonly path: string 
       label={`More about ${file.name}`}
       items={[
         { label: 'Download', icon: 'download', act: () => void download().catch(failedToast) },
-        { label: 'Delete', icon: 'trash', danger: true, act: () => remove.mutate(undefined) },
+        {
+          label: 'Delete',
+          icon: 'trash',
+          question: `Delete ${file.name}? Agents cannot read it any more.`,
+          act: () => remove.mutate(undefined),
+        },
       ]}
     />
   )

@@ -1,8 +1,8 @@
 import type { Integration } from '@bureau/protocol'
 import { useState } from 'react'
+import { integrationPath } from '../parts/integrations.tsx'
 import { ask } from '../server/request.ts'
-import { Button } from '../ui/button.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { FormDialog } from '../ui/dialog.tsx'
 import { SelectField, TextArea, TextField } from '../ui/field.tsx'
 import { once, useChange } from './change.ts'
 
@@ -79,30 +79,22 @@ export function IntegrationForm({ integration, agencies, onClose }: Props) {
   const save = useChange((body: object) => {
     if (!integration) return ask('platform', 'v1/integrations', { method: 'POST', body, headers: once() })
     const headers = { 'if-match': `"${integration.version}"` }
-    return ask('platform', `v1/integrations/${encodeURIComponent(integration.apiIntegrationId)}`, {
+    return ask('platform', integrationPath(integration.apiIntegrationId), {
       method: 'PATCH',
       body,
       headers,
     })
   }, 'The integration is saved')
-  const submit = (): void => {
-    save.mutate(settingsOf(settings), { onSuccess: onClose })
-  }
   return (
-    <Dialog open onClose={onClose} title={integration ? `Settings of ${integration.name}` : 'New integration'}>
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          submit()
-        }}
-      >
-        <Fields settings={settings} set={(changes) => setSettings({ ...settings, ...changes })} agencies={agencies} />
-        <Button look="primary" type="submit" disabled={settings.name.trim() === '' || save.isPending}>
-          Save
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={integration ? `Settings of ${integration.name}` : 'New integration'}
+      onClose={onClose}
+      action="Save"
+      ready={settings.name.trim() !== '' && !save.isPending}
+      onSubmit={() => save.mutate(settingsOf(settings), { onSuccess: onClose })}
+    >
+      <Fields settings={settings} set={(changes) => setSettings({ ...settings, ...changes })} agencies={agencies} />
+    </FormDialog>
   )
 }
 

@@ -2,6 +2,7 @@ import type { Integration } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
+import { integrationPath } from '../parts/integrations.tsx'
 import { ask } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -9,7 +10,8 @@ import type { Column } from '../ui/data-table.tsx'
 import { bytes } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { Empty, Failure, Page } from '../ui/page.tsx'
-import { copyId, useChange } from './change.ts'
+import { copy } from '../ui/toasts.tsx'
+import { useChange } from './change.ts'
 import { type AgencyChoice, IntegrationForm } from './integration-form.tsx'
 import { PagedTable } from './paged-table.tsx'
 
@@ -96,7 +98,7 @@ function columns(edit: (integration: Integration) => void): readonly Column<Inte
 
 function More({ integration, edit }: { readonly integration: Integration; readonly edit: () => void }) {
   const { apiIntegrationId: id, name, status, version } = integration
-  const path = `v1/integrations/${encodeURIComponent(id)}`
+  const path = integrationPath(id)
   const isActive = status === 'active'
   const change = useChange(
     () =>
@@ -126,16 +128,14 @@ function More({ integration, edit }: { readonly integration: Integration; readon
       <Menu
         label={`More about ${name}`}
         items={[
-          { label: 'Copy the id', icon: 'copy', act: () => copyId(id) },
+          { label: 'Copy the id', icon: 'copy', act: () => void copy(id, 'Id') },
           { label: 'Settings', icon: 'settings', act: edit },
           { label: isActive ? 'Switch off' : 'Switch on', icon: 'plug', act: () => change.mutate(undefined) },
           {
             label: 'Delete',
             icon: 'trash',
-            danger: true,
-            act: () => {
-              if (confirm(`Delete ${name} with its chats?`)) remove.mutate(undefined)
-            },
+            question: `Delete ${name} with its chats?`,
+            act: () => remove.mutate(undefined),
           },
         ]}
       />

@@ -6,13 +6,13 @@ import { ask } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import type { Column } from '../ui/data-table.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
 import { dollars, moment, whole } from '../ui/format.ts'
 import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
 import { AllowanceBars } from './allowance-bars.tsx'
-import { once, useChange } from './change.ts'
-import { IntegrationName } from '../parts/integrations.tsx'
+import { useChange, useCreate } from './change.ts'
+import { IntegrationName, integrationPath } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
 
 const route = getRouteApi('/platform/members/$integration/$consumer')
@@ -20,7 +20,7 @@ const route = getRouteApi('/platform/members/$integration/$consumer')
 /** One member: what was used and booked in this period. */
 export function MemberPage() {
   const { integration, consumer } = route.useParams()
-  const path = `v1/integrations/${encodeURIComponent(integration)}/members/${encodeURIComponent(consumer)}`
+  const path = `${integrationPath(integration)}/members/${encodeURIComponent(consumer)}`
   const { data: member, error } = useQuery({
     queryKey: ['platform', path],
     queryFn: () => ask<Member>('platform', path),
@@ -78,6 +78,13 @@ function Cards({ member }: { readonly member: Member }) {
           <Link to="/platform/runs" search={{ consumer: member.consumerId }} className="underline underline-offset-2">
             Runs
           </Link>
+          <Link
+            to="/platform/tokens"
+            search={{ integration: member.apiIntegrationId, consumer: member.consumerId }}
+            className="underline underline-offset-2"
+          >
+            Tokens
+          </Link>
         </p>
       </section>
     </div>
@@ -100,7 +107,6 @@ function About({ member }: { readonly member: Member }) {
 }
 
 function Actions({ member, path }: { readonly member: Member; readonly path: string }) {
-  const [granting, setGranting] = useState(false)
   const isActive = member.status === 'active'
   const change = useChange(
     (status: string) => ask('platform', path, { method: 'PATCH', body: { status } }),
@@ -111,10 +117,9 @@ function Actions({ member, path }: { readonly member: Member; readonly path: str
       <Button onClick={() => change.mutate(isActive ? 'inactive' : 'active')}>
         {isActive ? 'Deactivate' : 'Activate'}
       </Button>
-      <Button look="primary" icon="plus" onClick={() => setGranting(true)}>
-        Grant more
-      </Button>
-      {granting && <Grant path={path} onClose={() => setGranting(false)} />}
+      <DialogButton label="Grant more" icon="plus" look="primary">
+        {(close) => <Grant path={path} onClose={close} />}
+      </DialogButton>
     </>
   )
 }
@@ -122,50 +127,43 @@ function Actions({ member, path }: { readonly member: Member; readonly path: str
 function Grant({ path, onClose }: { readonly path: string; readonly onClose: () => void }) {
   const [amounts, setAmounts] = useState<Record<string, string>>({})
   const [note, setNote] = useState('')
-  const grant = useChange(
-    (body: object) => ask('platform', `${path}/allowance/adjustments`, { method: 'POST', body, headers: once() }),
-    'It is granted for this period',
-  )
+  const grant = useCreate(`${path}/allowance/adjustments`, 'It is granted for this period')
   const given = Object.entries(amounts)
     .filter(([, amount]) => amount !== '')
     .map(([name, amount]) => [name, Number(amount)])
   return (
-    <Dialog open onClose={onClose} title="Grant more" about="On top of the limits, in this period.">
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          grant.mutate({ kind: 'grant', note, ...Object.fromEntries(given) }, { onSuccess: onClose })
-        }}
-      >
-        {[
-          ['messages', 'Messages'],
-          ['tokens', 'Tokens'],
-          ['costUsd', 'Dollars'],
-        ].map(([name, label]) => (
-          <TextField
-            key={name}
-            label={label!}
-            type="number"
-            min={0}
-            step={name === 'costUsd' ? 'any' : 1}
-            value={amounts[name!] ?? ''}
-            onChange={(event) => setAmounts({ ...amounts, [name!]: event.target.value })}
-          />
-        ))}
+    <FormDialog
+      title="Grant more"
+      about="On top of the limits, in this period."
+      onClose={onClose}
+      action="Grant"
+      ready={given.length > 0 && note !== '' && !grant.isPending}
+      onSubmit={() => grant.mutate({ kind: 'grant', note, ...Object.fromEntries(given) }, { onSuccess: onClose })}
+    >
+      {[
+        ['messages', 'Messages'],
+        ['tokens', 'Tokens'],
+        ['costUsd', 'Dollars'],
+      ].map(([name, label]) => (
         <TextField
-          label="Note"
-          required
-          maxLength={500}
-          value={note}
-          onChange={(event) => setNote(event.target.value)}
-          hint="Why; it is kept with the booking."
+          key={name}
+          label={label!}
+          type="number"
+          min={0}
+          step={name === 'costUsd' ? 'any' : 1}
+          value={amounts[name!] ?? ''}
+          onChange={(event) => setAmounts({ ...amounts, [name!]: event.target.value })}
         />
-        <Button look="primary" type="submit" disabled={given.length === 0 || note === '' || grant.isPending}>
-          Grant
-        </Button>
-      </form>
-    </Dialog>
+      ))}
+      <TextField
+        label="Note"
+        required
+        maxLength={500}
+        value={note}
+        onChange={(event) => setNote(event.target.value)}
+        hint="Why; it is kept with the booking."
+      />
+    </FormDialog>
   )
 }
 

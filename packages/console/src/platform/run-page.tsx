@@ -8,7 +8,7 @@ import { PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
 import { approvalsQuery, useDecide } from '../server/approvals.ts'
 import { HINTS } from '../server/hints.ts'
 import { ask } from '../server/request.ts'
-import { Status } from '../ui/badge.tsx'
+import { Status, Version } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { dollars, duration, millisecondsBetween, moment, pretty, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
@@ -23,6 +23,8 @@ import { useReproduce } from './reproduce.ts'
 const route = getRouteApi('/platform/runs/$run')
 
 const FOLLOW_MS = 2_000
+/** What is longer is in the chat. */
+const MESSAGE_LENGTH = 200
 const ACTIVE: ReadonlySet<string> = new Set(['queued', 'running', 'waiting', 'cancelling'])
 
 /** One run of the platform, while it goes on and afterwards. */
@@ -75,6 +77,13 @@ function Conversation({ run }: { readonly run: PlatformRun }) {
     <>
       {decided.length > 0 && <Decisions approvals={decided} />}
       <section aria-label="Conversation" className="mx-auto mt-6 max-w-3xl">
+        {run.message && (
+          <p className="mb-4 ml-auto w-fit max-w-[85%] rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
+            <span className="sr-only">The user wrote: </span>
+            {run.message}
+            {run.message.length >= MESSAGE_LENGTH && ' …'}
+          </p>
+        )}
         <DecideContext value={run.status === 'waiting' ? decide : undefined}>
           <LongList rows={rows} keyOf={({ part }) => part.id} textOf={({ part }) => textOfPart(part, parts)}>
             {(row) => (
@@ -130,6 +139,7 @@ function Facts({ run }: { readonly run: PlatformRun }) {
     ['Status', <Status key="status" of={run.status} />],
     ['Began', moment(run.createdAt)],
     ['Took', took === null ? '…' : duration(took)],
+    ['Agency version', <Version key="version" of={run.agencyVersion} />],
     ['Consumer', run.consumerId ?? '–'],
     ['Request', run.usageRequestId ?? '–'],
     ['Tokens', run.usage ? `${whole(run.usage.input_tokens)} in, ${whole(run.usage.output_tokens)} out` : '–'],

@@ -1,6 +1,6 @@
 import type { PlatformRun } from '@bureau/protocol'
 import { Link } from '@tanstack/react-router'
-import { Status } from '../ui/badge.tsx'
+import { Status, Version } from '../ui/badge.tsx'
 import type { Column } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
 import { dollars, duration, millisecondsBetween, moment, whole } from '../ui/format.ts'
@@ -46,18 +46,20 @@ const COLUMNS: readonly Column<PlatformRun>[] = [
   { name: 'Status', cell: ({ status }) => <Status of={status} /> },
   {
     name: 'Run',
-    cell: ({ runId, agent, error }) => (
+    cell: ({ runId, agent, message, error }) => (
       <Link
         to="/platform/runs/$run"
         params={{ run: runId }}
         className="block max-w-64 truncate font-medium underline-offset-2 hover:underline"
       >
-        {agent} <span className="font-mono text-xs font-normal text-soft">{runId}</span>
+        {message || runId}
+        <span className="block truncate text-xs font-normal text-soft">{agent}</span>
         {error && <span className="block truncate text-xs font-normal text-bad">{error.message}</span>}
       </Link>
     ),
   },
   { name: 'Integration', cell: ({ apiIntegrationId: id }) => <IntegrationName id={id} />, wideOnly: true },
+  { name: 'Version', cell: ({ agencyVersion }) => <Version of={agencyVersion} />, wideOnly: true },
   { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? '', wideOnly: true },
   { name: 'Tokens', cell: ({ usage }) => (usage ? whole(usage.total_tokens) : ''), right: true, wideOnly: true },
   { name: 'Cost', cell: ({ usage }) => (usage ? dollars(usage.total_cost) : ''), right: true, wideOnly: true },

@@ -2,12 +2,18 @@ import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { copy } from '../ui/toasts.tsx'
 
-type Props = { readonly title: string; readonly secret: string; readonly onClose: () => void }
+type Props = {
+  readonly title: string
+  /** What the secret is good for. */
+  readonly about?: string
+  readonly secret: string
+  readonly onClose: () => void
+}
 
 /** Something that is shown this once. */
-export function Secret({ title, secret, onClose }: Props) {
+export function Secret({ title, about = '', secret, onClose }: Props) {
   return (
-    <Dialog open onClose={onClose} title={title} about="Store it now. It is not shown again.">
+    <Dialog open onClose={onClose} title={title} about={`${about} Store it now. It is not shown again.`.trim()}>
       <div className="flex flex-col gap-3">
         <code className="rounded-lg bg-raised p-3 text-xs [overflow-wrap:anywhere]">{secret}</code>
         <Button look="primary" icon="copy" onClick={() => void copy(secret, 'Secret')}>

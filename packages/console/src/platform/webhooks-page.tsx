@@ -1,41 +1,30 @@
 import type { NewWebhookEndpoint, WebhookDelivery, WebhookEndpoint } from '@bureau/protocol'
+import { WEBHOOK_EVENTS } from '@bureau/protocol/platform-names'
 import { useState } from 'react'
 import { ask } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
-import { Button } from '../ui/button.tsx'
 import type { Column } from '../ui/data-table.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { Dialog, DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { CheckList, TextField } from '../ui/field.tsx'
 import { moment } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { failedToast, showToast } from '../ui/toasts.tsx'
-import { once, useChange } from './change.ts'
+import { useChange, useCreate } from './change.ts'
 import { PagedTable } from './paged-table.tsx'
 import { Secret } from './secret.tsx'
 
-const EVENTS = [
-  'run.completed',
-  'run.failed',
-  'run.cancelled',
-  'member.allowance_threshold',
-  'member.allowance_exhausted',
-  'api_key.revoked',
-] as const
-
 /** Where events are delivered to, and how that went. */
 export function WebhooksPage() {
-  const [adding, setAdding] = useState(false)
-  const [secret, setSecret] = useState<string>()
   const [shown, setShown] = useState<WebhookEndpoint>()
   return (
     <Page
       title="Webhooks"
       about="Addresses of yours that are notified of what happens."
       actions={
-        <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
-          New endpoint
-        </Button>
+        <DialogButton label="New endpoint" icon="plus" look="primary">
+          {(close) => <NewEndpoint onClose={close} />}
+        </DialogButton>
       }
     >
       <PagedTable
@@ -45,18 +34,6 @@ export function WebhooksPage() {
         keyOf={({ id }) => id}
         empty={<Empty icon="webhook" title="No webhooks yet" />}
       />
-      {adding && (
-        <NewEndpoint
-          onClose={() => setAdding(false)}
-          onMade={(made) => {
-            setAdding(false)
-            setSecret(made.secret ?? undefined)
-          }}
-        />
-      )}
-      {secret !== undefined && (
-        <Secret title="Secret of the endpoint" secret={secret} onClose={() => setSecret(undefined)} />
-      )}
       {shown && <Deliveries endpoint={shown} onClose={() => setShown(undefined)} />}
     </Page>
   )
@@ -125,7 +102,12 @@ function More({ endpoint, show }: { readonly endpoint: WebhookEndpoint; readonly
         { label: 'Deliveries', icon: 'events', act: show },
         { label: 'Send a test', icon: 'send', act: () => void test().catch(failedToast) },
         { label: isEnabled ? 'Switch off' : 'Switch on', icon: 'plug', act: () => change.mutate(undefined) },
-        { label: 'Delete', icon: 'trash', danger: true, act: () => remove.mutate(undefined) },
+        {
+          label: 'Delete',
+          icon: 'trash',
+          question: `Delete ${endpoint.url}? What was not delivered yet is dropped.`,
+          act: () => remove.mutate(undefined),
+        },
       ]}
     />
   )
@@ -160,39 +142,29 @@ const DELIVERY_COLUMNS: readonly Column<WebhookDelivery>[] = [
   { name: 'At', cell: ({ createdAt }) => moment(createdAt), right: true, wideOnly: true },
 ]
 
-type NewProps = { readonly onClose: () => void; readonly onMade: (endpoint: NewWebhookEndpoint) => void }
-
-function NewEndpoint({ onClose, onMade }: NewProps) {
+function NewEndpoint({ onClose }: { readonly onClose: () => void }) {
   const [url, setUrl] = useState('')
   const [events, setEvents] = useState<ReadonlySet<string>>(new Set(['run.completed', 'run.failed']))
-  const add = useChange(
-    (body: object) =>
-      ask<NewWebhookEndpoint>('platform', 'v1/webhook_endpoints', { method: 'POST', body, headers: once() }),
-    'Events are delivered there from now on',
-  )
+  const add = useCreate<NewWebhookEndpoint>('v1/webhook_endpoints', 'Events are delivered there from now on')
+  if (add.data?.secret) return <Secret title="Secret of the endpoint" secret={add.data.secret} onClose={onClose} />
   return (
-    <Dialog open onClose={onClose} title="New endpoint">
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          add.mutate({ url, events: [...events] }, { onSuccess: onMade })
-        }}
-      >
-        <TextField
-          label="Address"
-          type="url"
-          required
-          placeholder="https://"
-          value={url}
-          onChange={(event) => setUrl(event.target.value)}
-          hint="A public HTTPS address."
-        />
-        <CheckList legend="Events" choices={EVENTS} chosen={events} onChange={setEvents} />
-        <Button look="primary" type="submit" disabled={url === '' || events.size === 0 || add.isPending}>
-          Add
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New endpoint"
+      onClose={onClose}
+      action="Add"
+      ready={url !== '' && events.size > 0 && !add.isPending}
+      onSubmit={() => add.mutate({ url, events: [...events] })}
+    >
+      <TextField
+        label="Address"
+        type="url"
+        required
+        placeholder="https://"
+        value={url}
+        onChange={(event) => setUrl(event.target.value)}
+        hint="A public HTTPS address."
+      />
+      <CheckList legend="Events" choices={WEBHOOK_EVENTS} chosen={events} onChange={setEvents} />
+    </FormDialog>
   )
 }

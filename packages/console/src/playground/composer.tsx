@@ -16,6 +16,8 @@ type Props = {
   readonly send: (draft: Draft) => void
   readonly stop: Stop
   readonly showOptions?: () => void
+  /** Goes on by voice. */
+  readonly talk?: (() => void) | undefined
   /** Other files than pictures cannot be sent. */
   readonly picturesOnly?: boolean
   /** What is to be sent, as long as nobody changes it. */
@@ -27,7 +29,7 @@ const NO_FILES = 'The platform takes pictures with a message. Upload other files
 
 /** Where messages are written. Enter sends, Shift+Enter begins a new line, Escape stops the run. */
 export function Composer(props: Props) {
-  const { busy, stop, showOptions, picturesOnly = false, label = 'Message' } = props
+  const { busy, stop, showOptions, talk, picturesOnly = false, label = 'Message' } = props
   const [text, setText] = useState(props.draft ?? '')
   const [files, setFiles] = useState<readonly ChatFile[]>([])
   const isEmpty = text.trim() === '' && files.length === 0
@@ -70,6 +72,7 @@ export function Composer(props: Props) {
       <div className="flex items-center gap-1">
         <AttachButton add={add} />
         {showOptions && <IconButton icon="settings" label="Options of this chat" onClick={showOptions} />}
+        {talk && <IconButton icon="microphone" label="Talk" disabled={busy} onClick={talk} />}
         <span className="flex-1" />
         {busy && <StopButtons stop={stop} />}
         <Button look="primary" icon="send" disabled={isEmpty} onClick={send}>

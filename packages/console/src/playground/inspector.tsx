@@ -7,11 +7,14 @@ import { JsonBlock } from '../ui/json-view.tsx'
 import type { ChatSession, LoggedEvent } from '../chats/chat-session.ts'
 import { useSession } from '../chats/sessions.ts'
 import type { ToolCall } from '../parts/tool-card.tsx'
+import { loadPart } from '../server/request.ts'
 import { type Panel, type Side, usePlace } from './place.ts'
 
-const ToolPanel = lazy(() => import('./tool-panel.tsx').then(({ ToolPanel }) => ({ default: ToolPanel })))
+const ToolPanel = lazy(() =>
+  loadPart(() => import('./tool-panel.tsx')).then(({ ToolPanel }) => ({ default: ToolPanel })),
+)
 const AgencyGraph = lazy(() =>
-  import('../graph/agency-graph.tsx').then(({ AgencyGraph }) => ({ default: AgencyGraph })),
+  loadPart(() => import('../graph/agency-graph.tsx')).then(({ AgencyGraph }) => ({ default: AgencyGraph })),
 )
 
 type Props = {

@@ -1,9 +1,11 @@
-import { useState } from 'react'
-import type { ChatSession } from '../chats/chat-session.ts'
+import { lazy, Suspense, useState } from 'react'
+import type { ChatSession, SessionView } from '../chats/chat-session.ts'
 import { useSession } from '../chats/sessions.ts'
 import { DecideContext } from '../parts/approval-card.tsx'
 import type { Decide } from '../server/approvals.ts'
-import { Failure } from '../ui/page.tsx'
+import { useServerRoutes } from '../server/queries.ts'
+import { loadPart } from '../server/request.ts'
+import { Failure, Loading } from '../ui/page.tsx'
 import { Composer } from './composer.tsx'
 import { OptionsDialog } from './options-dialog.tsx'
 import { PaneHeader } from './pane-header.tsx'
@@ -11,6 +13,8 @@ import { type PartnerAgent, usePartner } from './partner.ts'
 import type { Side } from './place.ts'
 import { Transcript } from './transcript.tsx'
 import { Suggestions } from './turn-view.tsx'
+
+const VoiceBar = lazy(() => loadPart(() => import('./voice-bar.tsx')).then(({ VoiceBar }) => ({ default: VoiceBar })))
 
 type Props = {
   readonly session: ChatSession
@@ -46,20 +50,42 @@ export function Pane({ session, side, change, writable = false }: Props) {
           closing={<Suggestions texts={replies} pick={say} />}
         />
       </DecideContext>
-      {writable && (
-        <div className="px-3 pt-1 pb-3">
-          <Composer
-            busy={view.busy}
-            send={(draft) => session.send(draft)}
-            stop={(mode) => session.cancel(mode)}
-            showOptions={showOptions}
-            picturesOnly={view.chat.platform !== undefined}
-            draft={view.chat.draft}
-          />
-        </div>
-      )}
+      {writable && <Writing {...{ session, view, side, showOptions }} entry={entry ?? null} />}
       {options && <OptionsDialog session={session} model={addressed?.model ?? ''} onClose={() => setOptions(false)} />}
     </section>
+  )
+}
+
+type WritingProps = Pick<Props, 'session' | 'side'> & {
+  readonly view: SessionView
+  /** The agent that speaks aloud. */
+  readonly entry: string | null
+  readonly showOptions: () => void
+}
+
+/** Where the next message is written, or, of agencies with realtime, spoken. */
+function Writing({ session, view, side, entry, showOptions }: WritingProps) {
+  const [talking, setTalking] = useState(false)
+  const { data: routes } = useServerRoutes()
+  const canTalk = side.on === undefined && routes?.paths.includes(`/${side.agency}/realtime_ticket`) === true
+  return (
+    <div className="px-3 pt-1 pb-3">
+      {talking ? (
+        <Suspense fallback={<Loading />}>
+          <VoiceBar session={session} agent={entry} onClose={() => setTalking(false)} />
+        </Suspense>
+      ) : (
+        <Composer
+          busy={view.busy}
+          send={(draft) => session.send(draft)}
+          stop={(mode) => session.cancel(mode)}
+          showOptions={showOptions}
+          talk={canTalk ? () => setTalking(true) : undefined}
+          picturesOnly={view.chat.platform !== undefined}
+          draft={view.chat.draft}
+        />
+      )}
+    </div>
   )
 }
 

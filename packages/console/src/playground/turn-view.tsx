@@ -8,11 +8,12 @@ import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { bytes, dollars, duration, moment, pretty, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
-import { copy } from '../ui/toasts.tsx'
+import { copy, failedToast } from '../ui/toasts.tsx'
 import type { Chat, Turn } from '../chats/chat.ts'
 import type { ChatSession } from '../chats/chat-session.ts'
 import { asClientCode, asCurl, requestOf } from './copy-request.ts'
 import { HINTS } from '../server/hints.ts'
+import { useEdit } from './edit-message.ts'
 import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
 
 /** A turn is shown as rows: the message of the user, what came of it part by part, and how it ended. */
@@ -84,14 +85,14 @@ function End({ turn, ...rest }: Props) {
 
 function UserMessage({ turn, session, busy }: Props) {
   const [edited, setEdited] = useState<string>()
+  const edit = useEdit(session)
   if (edited !== undefined) {
     return (
       <form
         className="ml-auto flex w-full max-w-[85%] flex-col gap-2"
         onSubmit={(event) => {
           event.preventDefault()
-          setEdited(undefined)
-          session.resend(turn.id, { text: edited, files: turn.files })
+          void edit(turn, { text: edited, files: turn.files }).then(() => setEdited(undefined), failedToast)
         }}
       >
         <textarea
@@ -115,16 +116,13 @@ function UserMessage({ turn, session, busy }: Props) {
   }
   return (
     <div className="group/message ml-auto flex max-w-[92%] items-start gap-1">
-      {/* The platform keeps its chats: what was said there stays. */}
-      {!session.view.chat.platform && (
-        <IconButton
-          icon="edit"
-          label="Edit and send again"
-          disabled={busy}
-          onClick={() => setEdited(turn.text)}
-          className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
-        />
-      )}
+      <IconButton
+        icon="edit"
+        label={session.view.chat.platform ? 'Edit and send in a new chat' : 'Edit and send again'}
+        disabled={busy}
+        onClick={() => setEdited(turn.text)}
+        className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
+      />
       <div className="flex min-w-0 flex-col items-end gap-1.5">
         <SentFiles files={turn.files} />
         {turn.text !== '' && (
@@ -217,9 +215,11 @@ function Footer({ turn, session, busy }: Props) {
 function Actions({ chat, turn, session, busy }: Props & { readonly chat: Chat }) {
   const { data: facts } = useQuery(factsQuery)
   const request = () => requestOf(chat, turn, facts?.agencies === 'token')
+  // The platform keeps its chats: what was said there stays.
+  const sendAgain = (): void => (chat.platform ? session.send(turn) : session.replace(turn.id, turn))
   return (
     <>
-      <IconButton icon="retry" label="Send again" disabled={busy} onClick={() => session.resend(turn.id, turn)} />
+      <IconButton icon="retry" label="Send again" disabled={busy} onClick={sendAgain} />
       <IconButton icon="copy" label="Copy the answer" onClick={() => void copy(answerOf(turn), 'Answer')} />
       <Menu
         label="More about this message"

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { HINTS } from '../server/hints.ts'
 import { useSessions } from '../chats/sessions.ts'
 import { ask } from '../server/request.ts'
-import { Status } from '../ui/badge.tsx'
+import { Status, Version } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
 import { brief, dollars, duration, moment, whole } from '../ui/format.ts'
@@ -65,6 +65,7 @@ function Facts({ run }: { readonly run: RecentRunDetail }) {
     ['Status', <Status key="status" of={run.status} />],
     ['Began', moment(run.started_at)],
     ['Took', run.duration_ms === null ? '…' : duration(run.duration_ms)],
+    ['Agency version', <Version key="version" of={run.agency_version} />],
     ['Model calls', run.model_calls],
     ['Tool calls', run.tool_calls],
     ['Tokens', usage ? `${whole(usage.input_tokens)} in, ${whole(usage.output_tokens)} out` : '–'],

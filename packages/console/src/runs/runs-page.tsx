@@ -2,7 +2,7 @@ import type { RecentRun } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { routesQuery } from '../server/queries.ts'
-import { Status } from '../ui/badge.tsx'
+import { Status, Version } from '../ui/badge.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
 import { dollars, duration, moment, whole } from '../ui/format.ts'
@@ -98,6 +98,7 @@ const COLUMNS: readonly Column<RecentRun>[] = [
     ),
   },
   { name: 'Agency', cell: ({ agency, agent }) => `${agency} / ${agent}`, wideOnly: true },
+  { name: 'Version', cell: ({ agency_version: version }) => <Version of={version} />, wideOnly: true },
   { name: 'Calls', cell: (run) => `${run.model_calls} + ${run.tool_calls}`, right: true, wideOnly: true },
   { name: 'Tokens', cell: ({ usage }) => (usage ? whole(usage.total_tokens) : ''), right: true, wideOnly: true },
   { name: 'Cost', cell: ({ usage }) => (usage ? dollars(usage.total_cost) : ''), right: true, wideOnly: true },

@@ -63,12 +63,12 @@ export function useServerAccess(): Access {
   const { server } = useCredentials()
   const isOpen = facts?.agencies === 'open' || (facts?.agencies === 'token' && server !== undefined)
   const routes = useQuery({ ...routesQuery, enabled: isOpen })
-  if (error) return 'unreachable'
-  if (!facts) return 'loading'
+  if (!facts) return error ? 'unreachable' : 'loading'
   if (facts.agencies === 'none') return 'none'
   if (!isOpen || isRefused(routes.error)) return 'locked'
-  if (routes.error) return 'unreachable'
-  return routes.data ? 'open' : 'loading'
+  // What was read before stays: a page with something written in it must not go away.
+  if (routes.data) return 'open'
+  return routes.error ? 'unreachable' : 'loading'
 }
 
 /** The routes of the self-hosted server, where there is one that lets us in. */

@@ -1,5 +1,6 @@
 import { addressOf } from './address.ts'
 import { credentials, type Door } from './credentials.ts'
+import { isServerThere, reachability, watchedFetch } from './reachability.ts'
 
 type FieldProblem = { readonly path: string; readonly error: string }
 
@@ -43,7 +44,7 @@ export async function send(
   { method = 'GET', body, headers, signal }: Asked = {},
 ): Promise<Response> {
   const secret = credentials.current[door]
-  const response = await fetch(addressOf(path), {
+  const response = await watchedFetch(addressOf(path), {
     method,
     headers: {
       ...(secret !== undefined && { authorization: `Bearer ${secret}` }),
@@ -58,6 +59,17 @@ export async function send(
   })
   if (response.ok) return response
   throw refusalOf(response.status, await response.text())
+}
+
+/** Reads code of this page that is needed now. While the server cannot be reached, that waits. */
+export async function loadPart<Part>(load: () => Promise<Part>): Promise<Part> {
+  try {
+    return await load()
+  } catch (error) {
+    if (await isServerThere()) throw error
+    await reachability.reached()
+    return loadPart(load)
+  }
 }
 
 type ErrorBody = { readonly error?: string; readonly code?: string; readonly fields?: readonly FieldProblem[] }

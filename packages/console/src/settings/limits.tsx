@@ -145,12 +145,13 @@ function Rules({ title, rules }: { readonly title: string; readonly rules: reado
   )
 }
 
-const DAY_MS = 86_400_000
+const DAY_SECONDS = 86_400
 
 function amount({ value, unit }: SettingsLimit): string {
   if (unit === 'bytes') return bytes(value)
-  if (unit !== 'milliseconds') return whole(value)
-  return value >= DAY_MS ? `${whole(value / DAY_MS)} days` : duration(value)
+  if (unit === 'milliseconds') return duration(value)
+  if (unit !== 'seconds') return whole(value)
+  return value >= DAY_SECONDS ? `${whole(value / DAY_SECONDS)} days` : duration(value * 1_000)
 }
 
 function Card({ title, children }: { readonly title: string; readonly children: ReactNode }) {

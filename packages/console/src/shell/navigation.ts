@@ -24,6 +24,7 @@ const PLATFORM: Section = {
     { to: '/platform/members', label: 'Members', icon: 'users' },
     { to: '/platform/integrations', label: 'Integrations', icon: 'plug' },
     { to: '/platform/keys', label: 'API keys', icon: 'key' },
+    { to: '/platform/tokens', label: 'Consumer tokens', icon: 'key' },
     { to: '/platform/webhooks', label: 'Webhooks', icon: 'webhook' },
     { to: '/platform/files', label: 'Files', icon: 'folder' },
     { to: '/platform/audit', label: 'Audit', icon: 'audit' },

@@ -6,10 +6,12 @@ import { Menu } from '../ui/menu.tsx'
 import { ToastList } from '../ui/toasts.tsx'
 import { useChats } from '../chats/use-chats.ts'
 import { useWaitingRuns } from '../server/approvals.ts'
+import { loadPart } from '../server/request.ts'
+import { LostServer } from './lost-server.tsx'
 import { INBOX, useSections } from './navigation.ts'
 import { setTheme, useTheme } from '../ui/theme.ts'
 
-const Palette = lazy(() => import('./palette.tsx').then(({ Palette }) => ({ default: Palette })))
+const Palette = lazy(() => loadPart(() => import('./palette.tsx')).then(({ Palette }) => ({ default: Palette })))
 
 /** What stands around every page: where one can go, and the search over everything. */
 export function Shell() {
@@ -26,7 +28,7 @@ export function Shell() {
   }, [])
   const search = (): void => setSearching(true)
   return (
-    <div className="flex h-dvh flex-col md:flex-row">
+    <div className="flex h-dvh flex-col">
       <a
         href="#main"
         onClick={focusMain}
@@ -34,23 +36,26 @@ export function Shell() {
       >
         To the content
       </a>
-      <div className="flex h-12 shrink-0 items-center gap-2 border-b border-line bg-panel px-2 md:hidden">
-        <IconButton
-          icon={shown ? 'close' : 'menu'}
-          label="Navigation"
-          aria-expanded={shown}
-          onClick={() => setShown(!shown)}
-        />
-        <Brand />
+      <LostServer />
+      <div className="relative flex min-h-0 flex-1 flex-col md:flex-row">
+        <div className="flex h-12 shrink-0 items-center gap-2 border-b border-line bg-panel px-2 md:hidden">
+          <IconButton
+            icon={shown ? 'close' : 'menu'}
+            label="Navigation"
+            aria-expanded={shown}
+            onClick={() => setShown(!shown)}
+          />
+          <Brand />
+        </div>
+        <div
+          className={`${shown ? 'flex' : 'hidden'} absolute inset-x-0 top-12 bottom-0 z-40 md:static md:z-auto md:flex`}
+        >
+          <Sidebar search={search} onPicked={() => setShown(false)} />
+        </div>
+        <main id="main" tabIndex={-1} className="relative min-h-0 min-w-0 flex-1 outline-none">
+          <Outlet />
+        </main>
       </div>
-      <div
-        className={`${shown ? 'flex' : 'hidden'} absolute inset-x-0 top-12 bottom-0 z-40 md:static md:z-auto md:flex`}
-      >
-        <Sidebar search={search} onPicked={() => setShown(false)} />
-      </div>
-      <main id="main" tabIndex={-1} className="relative min-h-0 min-w-0 flex-1 outline-none">
-        <Outlet />
-      </main>
       <Suspense fallback={null}>{searching && <Palette onClose={() => setSearching(false)} />}</Suspense>
       <ToastList />
     </div>

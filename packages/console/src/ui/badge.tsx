@@ -52,3 +52,15 @@ export function Status({ of }: { readonly of: string }) {
     </Badge>
   )
 }
+
+const VERSION_LENGTH = 7
+
+/** A version of an agency, by the beginning of its hash; null: no run of it has begun. */
+export function Version({ of }: { readonly of: string | null }) {
+  if (of === null) return '–'
+  return (
+    <code title={of} className="text-xs font-normal">
+      {of.slice(0, VERSION_LENGTH)}
+    </code>
+  )
+}

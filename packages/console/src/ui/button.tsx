@@ -10,9 +10,9 @@ const LOOKS: Readonly<Record<Look, string>> = {
   danger: 'border border-bad/40 bg-panel text-bad hover:bg-bad-soft disabled:opacity-40',
 }
 
-type Props = ButtonHTMLAttributes<HTMLButtonElement> & { readonly look?: Look; readonly icon?: IconName }
+export type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { readonly look?: Look; readonly icon?: IconName }
 
-export function Button({ look = 'plain', icon, className = '', children, ...rest }: Props) {
+export function Button({ look = 'plain', icon, className = '', children, ...rest }: ButtonProps) {
   return (
     <button type="button" {...rest} className={`${buttonClass(look)} ${className}`}>
       {icon && <Icon name={icon} />}

@@ -1,6 +1,6 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
-import type { ReactNode } from 'react'
-import { IconButton } from './button.tsx'
+import { type ReactNode, useState } from 'react'
+import { Button, type ButtonProps, IconButton } from './button.tsx'
 
 type Props = {
   readonly open: boolean
@@ -32,5 +32,51 @@ export function Dialog({ open, onClose, title, about, wide = false, children }: 
         </Base.Popup>
       </Base.Portal>
     </Base.Root>
+  )
+}
+
+type FormProps = Omit<Props, 'open' | 'wide'> & {
+  /** What its button says. */
+  readonly action: string
+  /** Whether there is all that it needs. */
+  readonly ready: boolean
+  readonly onSubmit: () => void
+}
+
+/** Fields to fill in, and the button that sends them. */
+export function FormDialog({ action, ready, onSubmit, children, ...dialog }: FormProps) {
+  return (
+    <Dialog open {...dialog}>
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          onSubmit()
+        }}
+      >
+        {children}
+        <Button look="primary" type="submit" disabled={!ready}>
+          {action}
+        </Button>
+      </form>
+    </Dialog>
+  )
+}
+
+type DialogButtonProps = Pick<ButtonProps, 'icon' | 'look'> & {
+  readonly label: string
+  readonly children: (close: () => void) => ReactNode
+}
+
+/** A button that opens a dialog. Each time it begins anew. */
+export function DialogButton({ label, children, ...button }: DialogButtonProps) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <Button {...button} onClick={() => setOpen(true)}>
+        {label}
+      </Button>
+      {isOpen && children(() => setOpen(false))}
+    </>
   )
 }

@@ -93,12 +93,14 @@ export function SelectField({ hint, ...rest }: SelectProps & { readonly hint?: R
 type CheckListProps = {
   readonly legend: string
   readonly choices: readonly string[]
+  /** What each of them means. */
+  readonly about?: Readonly<Record<string, string>>
   readonly chosen: ReadonlySet<string>
   readonly onChange: (chosen: ReadonlySet<string>) => void
 }
 
 /** Any number of some choices. */
-export function CheckList({ legend, choices, chosen, onChange }: CheckListProps) {
+export function CheckList({ legend, choices, about, chosen, onChange }: CheckListProps) {
   const toggle = (choice: string): void => {
     onChange(new Set(choices.filter((each) => chosen.has(each) !== (each === choice))))
   }
@@ -108,8 +110,16 @@ export function CheckList({ legend, choices, chosen, onChange }: CheckListProps)
       <div className="grid grid-cols-1 gap-1 sm:grid-cols-2">
         {choices.map((choice) => (
           <label key={choice} className="flex min-h-6 items-center gap-2 text-[13px]">
-            <input type="checkbox" className="size-4" checked={chosen.has(choice)} onChange={() => toggle(choice)} />
-            {choice}
+            <input
+              type="checkbox"
+              className="size-4 shrink-0"
+              checked={chosen.has(choice)}
+              onChange={() => toggle(choice)}
+            />
+            <span>
+              {choice}
+              {about && <span className="block text-xs text-soft">{about[choice]}</span>}
+            </span>
           </label>
         ))}
       </div>

@@ -1,0 +1,31 @@
+import type { ReactNode } from 'react'
+import { IntegrationSelect, NoIntegration, useIntegration } from '../parts/integrations.tsx'
+import { Page } from '../ui/page.tsx'
+import { usePlatformSearch } from './search.ts'
+
+type Props = {
+  readonly title: string
+  readonly about: string
+  readonly actions: (integration: string) => ReactNode
+  readonly children: (integration: string) => ReactNode
+}
+
+/** A page about one integration, which is chosen there and is in its address. */
+export function IntegrationPage({ title, about, actions, children }: Props) {
+  const [search, set] = usePlatformSearch()
+  const integration = useIntegration(search.integration)
+  return (
+    <Page
+      title={title}
+      about={about}
+      actions={
+        <>
+          <IntegrationSelect value={integration} onPick={(id) => set({ integration: id })} />
+          {integration !== undefined && actions(integration)}
+        </>
+      }
+    >
+      {integration === undefined ? <NoIntegration /> : children(integration)}
+    </Page>
+  )
+}

@@ -1,0 +1,90 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { startPlatform } from '../platform/support/test-platform.ts'
+import { startCable } from '../support/cable.ts'
+import { hold, text, textDeltas } from '../support/fake-provider.ts'
+import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
+import { canBrowse, consoleBrowser } from './support/console-page.ts'
+
+const banner = (page: Page) => page.getByRole('alert').filter({ hasText: 'It is asked again every two seconds' })
+
+describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
+  const open = consoleBrowser()
+
+  test('is shown at once; what was written stays, and the page that was asked for comes when it is back', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const cable = await startCable(server.url)
+    const { page, barriers } = await open(cable.url)
+    const message = page.getByRole('textbox', { name: 'Message' })
+    await message.fill('Are you there?')
+
+    cable.cut()
+    await page.getByRole('link', { name: 'Runs' }).click()
+    await banner(page).waitFor()
+    expect(await barriers()).toEqual([])
+    await page.getByRole('button', { name: 'Try again now' }).click()
+    expect(await message.inputValue()).toBe('Are you there?')
+    cable.mend()
+
+    await page.getByRole('heading', { name: 'Runs' }).waitFor()
+    await banner(page).waitFor({ state: 'detached' })
+  })
+
+  test('keeps a message that was sent meanwhile in the chat', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.respond(() => text('Here again.'))
+    const cable = await startCable(server.url)
+    const { page } = await open(cable.url)
+    await page.getByRole('textbox', { name: 'Message' }).fill('Are you there?')
+
+    cable.cut()
+    await page.keyboard.press('Enter')
+    await banner(page).waitFor()
+    cable.mend()
+    await banner(page).waitFor({ state: 'detached' })
+    await page.reload()
+
+    const conversation = page.getByRole('log', { name: 'Conversation' })
+    await conversation.getByText('Are you there?', { exact: true }).waitFor()
+    expect(await conversation.getByText('Are you there?', { exact: true }).count()).toBe(1)
+  })
+
+  test('is shown when a stream is lost; the answer goes on where it was', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['So far', hold(gate), ' and on.'])])
+    const cable = await startCable(server.url)
+    const { page } = await open(cable.url)
+    await page.getByRole('textbox', { name: 'Message' }).fill('Tell me')
+    await page.keyboard.press('Enter')
+    await page.getByText('So far').waitFor()
+
+    cable.cut()
+    await banner(page).waitFor()
+    await page.getByText('Reconnecting …').waitFor()
+    gate.release()
+    cable.mend()
+
+    await page.getByText('So far and on.', { exact: true }).waitFor()
+    await banner(page).waitFor({ state: 'detached' })
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('is shown on the pages of the platform too, which are read anew afterwards', async () => {
+    const platform = await startPlatform('pglite')
+    closeAfterTest(() => platform.provider.close())
+    closeAfterTest(() => platform.close())
+    const { token } = await platform.client()
+    const cable = await startCable(platform.url)
+    const { page } = await open(cable.url, { signedIn: { platform: token }, at: '/platform/chats' })
+    await page.getByText('No chats yet').waitFor()
+
+    cable.cut()
+    await page.getByLabel('Consumer').fill('ada')
+    await banner(page).waitFor()
+    cable.mend()
+
+    await banner(page).waitFor({ state: 'detached' })
+    await expect.poll(() => page.getByRole('alert').count()).toBe(0)
+  })
+})
