@@ -76,6 +76,18 @@ describe('GET /openai/v1/models', () => {
     expect({ status, id: body.id }).toEqual({ status: 200, id: decodeURIComponent(id) })
   })
 
+  test('addresses and methods that the API does not have are refused in its shape', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const [method, address] = [
+      await server.get('/openai/v1/chat/completions'),
+      await server.post('/openai/v1/nothing', {}),
+    ]
+
+    expect([method.status, method.body.error]).toEqual([405, expect.objectContaining({ code: 'method_not_allowed' })])
+    expect([address.status, address.body.error]).toEqual([404, expect.objectContaining({ code: 'route_not_found' })])
+  })
+
   test('404 for what is not there', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
 

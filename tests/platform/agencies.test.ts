@@ -14,7 +14,7 @@ describe.runIf(ENGINES.includes('postgres'))('agencies that come and go between 
   const first = servePlatform('postgres', { agencies: { shop } })
   let credentials: FirstCredentials
   beforeAll(async () => {
-    credentials = (await ensureFirstOwner(first.platform, first.url))!
+    credentials = (await ensureFirstOwner(first.platform))!
   })
 
   async function startWith(
@@ -40,7 +40,7 @@ describe.runIf(ENGINES.includes('postgres'))('agencies that come and go between 
     const starts = await Promise.all([startWith({ shop, travel }), startWith({ shop, travel })])
     const { client } = starts[0]
 
-    const made = await Promise.all(starts.map(({ platform }) => ensureFirstOwner(platform.platform, platform.url)))
+    const made = await Promise.all(starts.map(({ platform }) => ensureFirstOwner(platform.platform)))
 
     expect(made).toEqual([undefined, undefined])
     expect(await agenciesOf(client)).toEqual(['shop', 'travel'])
@@ -68,11 +68,11 @@ describe.runIf(ENGINES.includes('postgres'))('agencies that come and go between 
 
   test('what its owner has deleted does not come back, and other owners get nothing', async () => {
     const { platform, client } = await startWith({ shop, travel })
-    await ensureFirstOwner(platform.platform, platform.url)
+    await ensureFirstOwner(platform.platform)
     const { apiIntegrationId } = (await listed(client)).find(({ agencyId }) => agencyId === 'travel')
     await client.call('DELETE', `/v1/integrations/${apiIntegrationId}`)
 
-    await ensureFirstOwner(platform.platform, platform.url)
+    await ensureFirstOwner(platform.platform)
 
     expect(await agenciesOf(client)).toEqual(['shop'])
     const other = await platform.client()

@@ -136,6 +136,7 @@ function asksWaitingRun(id: string): boolean {
 function withOwn(example: unknown, ids: Ids): unknown {
   const swapped: Readonly<Record<string, unknown>> = {
     int_01kaexample00000000000000: ids.integrationId,
+    run_01kaexample00000000000000: ids.runId,
     demo: 'shop',
   }
   return JSON.parse(JSON.stringify(example), (_name, value: unknown) =>

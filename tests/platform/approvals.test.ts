@@ -2,7 +2,8 @@ import { setTimeout } from 'node:timers/promises'
 import { Agency, Agent, tool } from '@bureau/framework'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall, type Turn } from '../support/fake-provider.ts'
+import { CuttingProxy } from '../faults/cutting-proxy.ts'
+import { hold, text, textDeltas, toolCall, type Turn } from '../support/fake-provider.ts'
 import type { Answer, CompletionStream, TestClient } from './support/test-client.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
@@ -38,9 +39,17 @@ const look = tool({
   execute: () => 'order 7',
 })
 
+const ceo = new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund, strict, look] })
+const clerk = new Agent({ name: 'Clerk', instructions: 'Help.', model: 'gpt-test' })
+const closer = new Agent({ name: 'Closer', instructions: 'Help.', model: 'gpt-test' })
+
 const shop = new Agency({
   name: 'Shop',
-  entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [refund, strict, look] }),
+  entryPoint: ceo,
+  flows: [
+    [ceo, clerk],
+    [ceo, closer, 'handoff'],
+  ],
 })
 
 const namesOf = ({ frames }: CompletionStream): (string | null)[] => frames.map(({ event }) => event)
@@ -50,7 +59,7 @@ const call = (amount: number, callId = 'call_r'): Turn => toolCall('refund', { a
 /** How a run ended; it is waited for. */
 async function untilEnded(client: TestClient, runId: string): Promise<Json> {
   await expect
-    .poll(async () => (await client.get(`/v1/runs/${runId}`)).body.status, { timeout: 15_000 })
+    .poll(async () => (await client.get(`/v1/runs/${runId}`)).body.status, { timeout: 25_000 })
     .toMatch(/completed|failed|cancelled/)
   return (await client.get(`/v1/runs/${runId}?include=output`)).body
 }
@@ -150,6 +159,25 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect(outputOf(rejected)).toBe('Not carried out: a person rejected this call. Reason: Too much.')
     expect(outputOf(changed)).toBe('A person changed the arguments to {"amount":120}.\npaid 120 back')
     expect(carriedOut).toEqual([{ amount: 120 }])
+  })
+
+  test('what an agent has asked another one is not what the user has asked, when the run goes on', async () => {
+    const errand = toolCall('send_message', {
+      recipient_agent: 'Clerk',
+      message: 'Is it so?',
+      additional_instructions: '',
+    })
+    const { client, runId } = await waiting([toolCall('look'), errand, text('It is.'), call(250)])
+
+    served.provider.script([toolCall('transfer_to_Closer'), text('Done.')])
+    await decide(client, runId, [{ callId: 'call_r', approve: true }])
+    const run = await untilEnded(client, runId)
+
+    expect([run.status, run.outputText]).toEqual(['completed', 'Done.'])
+    const after = served.provider.requests.at(-2)!
+    const said = (after.body['input'] as Json[]).filter(({ role }) => role === 'user')
+    expect(said).toHaveLength(1)
+    expect(JSON.stringify(said)).toContain('Refund it.')
   })
 
   test('several may be decided one after the other; the run goes on with the last', async () => {
@@ -410,22 +438,29 @@ describe.each(ENGINES)('time and places on %s', (engine) => {
   }, 30_000)
 })
 
+const REDIS = new URL(process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379')
+
 describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
   beforeEach(() => void carriedOut.splice(0))
+
+  /** @param redisUrl - How the first process reaches Redis. */
+  async function startTwo(redisUrl = REDIS.href) {
+    const first = await startPlatform('postgres', { agencies: { shop }, config: { redisUrl } })
+    const config = { redisUrl: REDIS.href }
+    const second = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
+    closeAfterTest(async () => {
+      await second.close()
+      await first.close()
+      await Promise.all([first.provider.close(), second.provider.close()])
+    })
+    const here = await first.client()
+    return { first, second, here, there: here.with({ url: second.url }) }
+  }
 
   test.each(['lives', 'has died'])(
     'the process that asked %s: a decision at the other one is the end of waiting',
     async (fate) => {
-      const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
-      const first = await startPlatform('postgres', { agencies: { shop }, config })
-      const second = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
-      closeAfterTest(async () => {
-        await second.close()
-        await first.close()
-        await Promise.all([first.provider.close(), second.provider.close()])
-      })
-      const here = await first.client()
-      const there = here.with({ url: second.url })
+      const { first, second, here, there } = await startTwo()
       let asked = 0
       for (const { provider } of [first, second]) provider.respond(() => (asked++ === 0 ? call(250) : text('Done.')))
       const { runId, ids } = await (await here.complete()).all()
@@ -447,4 +482,38 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
     },
     30_000,
   )
+
+  test('a page that comes while a run waits gets its whole stream and its end at once, at each process', async () => {
+    const { first, here, there } = await startTwo()
+    first.provider.script([call(250)])
+    const stream = await (await here.complete()).all()
+
+    const pages = await Promise.all([here, there].map(async (page) => (await page.follow(stream.runId)).all()))
+    const everything = `?starting_after=${stream.ids.at(-1)}`
+    const again = await Promise.all([here, there].map((page) => page.follow(stream.runId, everything)))
+
+    for (const { frames } of pages) expect(frames.slice(1)).toEqual(stream.frames.slice(1))
+    expect(again.map(({ response }) => response.status)).toEqual([204, 204])
+  })
+
+  test('a run waits, and Redis is silent before anybody is notified: its pages get their end by the record', async () => {
+    const redis = await CuttingProxy.start({ host: REDIS.hostname, port: Number(REDIS.port || 6379) })
+    closeAfterTest(async () => redis.close())
+    const { first, here, there } = await startTwo(`redis://127.0.0.1:${redis.port}`)
+    const gate = first.provider.gate()
+    first.provider.script([[textDeltas(['One ', hold(gate), 'two.']), call(250)]])
+    const stream = await here.complete()
+    const page = await there.follow(stream.runId)
+    await Promise.all([stream, page].map((each) => each.untilText('One')))
+
+    redis.swallow()
+    gate.release()
+    await Promise.all([stream.all(), page.all()])
+
+    for (const { frames, result } of [stream, page]) {
+      expect(frames.slice(-2).map(({ event }) => event)).toEqual(['messages', 'end'])
+      expect(result).toMatchObject({ status: 'waiting', approvals: [{ call_id: 'call_r' }] })
+    }
+    redis.breakAll()
+  })
 })

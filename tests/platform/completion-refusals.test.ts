@@ -155,10 +155,11 @@ describe.each(ENGINES)('refusals of POST /get_completion_v2 on %s', (engine) => 
 
   test.each([
     [{ message: undefined }, 'message: is missing'],
-    [{ message: null }, 'message: Invalid input: expected string, received null'],
-    [{ message: 7, consumerId: false }, 'consumerId: Invalid input: expected string, received boolean'],
+    [{ message: null }, 'message: must be a string, not null'],
+    [{ message: 7, consumerId: false }, 'consumerId: must be a string, not a boolean'],
     [{ user_context: [1] }, 'user_context: must be an object, text or null'],
-    [{ attachments: 'x' }, 'attachments: Invalid input: expected array, received string'],
+    [{ attachments: 'x' }, 'attachments: must be a list, not a string'],
+    [{ agent: 'Nobody' }, 'The agency has no entry-point agent "Nobody". It has: '],
   ])('says of %j that %s', async (fields, said) => {
     const client = await platform.client()
 

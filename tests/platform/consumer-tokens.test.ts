@@ -18,7 +18,9 @@ const SCOPES = ['chat', 'read', 'upload', 'approve'] as const
 /** The only routes for pages of consumers; whoever adds one adds it here. */
 const FOR_CONSUMERS: Readonly<Record<string, (typeof SCOPES)[number]>> = {
   getCompletionV2: 'chat',
+  runAgui: 'chat',
   createNewChat: 'chat',
+  branchChat: 'chat',
   findChatStatus: 'chat',
   getRun: 'chat',
   cancelRun: 'chat',
@@ -246,6 +248,24 @@ describe.each(ENGINES)('consumer tokens on %s', (engine) => {
       expect((await carl.get('/v1/chats')).status).toBe(200)
     })
 
+    test('and the revocations are listed, page by page, for whoever may make tokens', async () => {
+      const apiIntegrationId = await platform.addIntegration(client.ownerId)
+      const revoke = (more: Json) => client.post('/v1/consumer_tokens/revoke', { apiIntegrationId, ...more })
+      const path = `/v1/integrations/${apiIntegrationId}/consumer_token_revocations`
+      await revoke({ consumerId: 'bob-7' })
+      await revoke({ consumerId: 'ada-7' })
+      const { body: latest } = await revoke({ consumerId: 'bob-7' })
+      const { body: everybody } = await revoke({})
+
+      const { body: first } = await client.get(`${path}?limit=2`)
+      const { body: second } = await client.get(`${path}?limit=2&cursor=${first.nextCursor}`)
+
+      expect(first.data).toEqual([everybody, expect.objectContaining({ consumerId: 'ada-7' })])
+      expect(second).toMatchObject({ data: [latest], nextCursor: null })
+      const ada = await create({ apiIntegrationId })
+      expect((await client.with({ token: ada.body.token }).get(path)).status).toBe(403)
+    })
+
     test('with the API key that has made them', async () => {
       const issued = await client.post('/v1/api_keys', { name: 'tokens' })
       const made = await create({}, client.with({ token: issued.body.token }))
@@ -283,6 +303,43 @@ describe.each(ENGINES)('consumer tokens on %s', (engine) => {
       ).get(`/v1/runs/${response.headers.get('x-agent-run-id')}/events?starting_after=${last}`)
       expect(rest.text).toContain('there.')
       expect(rest.text).toContain('event: end')
+    })
+
+    const AGUI = { threadId: 't', runId: 'r', messages: [{ id: 'u', role: 'user', content: 'Hi' }] }
+    const A2A_MESSAGE = { message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'Hi' }] } }
+    const A2A = { 'a2a-version': '1.0' }
+    const ACCEPT = { accept: 'application/json, text/event-stream' }
+    const rpc = (method: string, params: unknown) => ({ jsonrpc: '2.0', id: 7, method, params })
+    const tool = (id: string) => ({ name: `ask_${id.toLowerCase()}`, arguments: { message: 'Hi' } })
+
+    test('and the streams of other protocols that are open then end with an error of their own', async () => {
+      const ada = await page('ada-8')
+      const { integrationId: id } = client
+      const asked: [string, Json, Record<string, string>][] = [
+        [`/agui/${id}`, AGUI, {}],
+        [`/a2a/${id}`, rpc('SendStreamingMessage', A2A_MESSAGE), A2A],
+        [`/a2a/${id}/message:stream`, A2A_MESSAGE, A2A],
+        ['/mcp', rpc('tools/call', tool(id)), ACCEPT],
+      ]
+      const gate = platform.provider.gate()
+      platform.provider.respond(() => textDeltas(['Hello ', hold(gate), 'there.']))
+      const before = platform.provider.modelRequests.length
+      const streams = await Promise.all(
+        asked.map(async ([path, body, headers]) => new TestStream(await ada.fetch('POST', path, body, { headers }))),
+      )
+      await platform.provider.waitForRequests(before + asked.length)
+
+      const revoked = { apiIntegrationId: client.integrationId, consumerId: 'ada-8' }
+      await client.post('/v1/consumer_tokens/revoke', revoked)
+      for (const stream of streams) await stream.all()
+      gate.release()
+
+      expect(streams.map(({ frames }) => JSON.parse(frames.at(-1)!.data))).toMatchObject([
+        { type: 'RUN_ERROR', code: 'invalid_consumer_token' },
+        { id: 7, error: { data: [{ reason: 'INVALID_CONSUMER_TOKEN' }] } },
+        { error: { code: 401, status: 'UNAUTHENTICATED' } },
+        { id: 7, result: { isError: true, _meta: { 'bureau/code': 'invalid_consumer_token' } } },
+      ])
     })
 
     test('and the client of a page goes on with another one, mid-stream and when it attaches', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { agencies, CONVERSATIONS, plain, PNG } from '../support/conversations.ts'
 import {
   a2aDoor,
+  agUi,
   chatCompletions,
   dataUrl,
   type Door,
@@ -19,6 +20,7 @@ import { servePlatform } from './support/test-platform.ts'
 /** The same ten conversations as on the self-hosted server, through each of its protocols that the platform speaks. */
 
 const DOORS: readonly Door[] = [
+  agUi,
   chatCompletions,
   responses,
   mcp,
@@ -29,7 +31,7 @@ const DOORS: readonly Door[] = [
 const TOKENS_OF_REQUEST = 30
 
 /** Clients of these may come back to their runs, which end by a request of the platform's own, or a while later. */
-const COMING_BACK = new Set(['Chat Completions', 'Open Responses'])
+const COMING_BACK = new Set(['AG-UI', 'Chat Completions', 'Open Responses'])
 
 async function cancelRun({ url, headers = {} }: Place): Promise<void> {
   const { data } = (await (await fetch(`${url}/v1/runs`, { headers })).json()) as Json

@@ -70,7 +70,7 @@ describe.each(ENGINES)('every route on %s', (engine) => {
       guarded.filter(
         (route) =>
           route.scope === 'webhooks' || // which get the events of every integration
-          namesIn(route).some((name) => ['integrationId', 'chatId', 'runId', 'keyId'].includes(name)),
+          namesIn(route).some((name) => ['integrationId', 'agency', 'chatId', 'runId', 'keyId'].includes(name)),
       ),
     ),
   )('%s shows and does nothing to a key for another integration of the same owner', async (_title, route) => {

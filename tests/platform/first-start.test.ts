@@ -20,10 +20,10 @@ test.each(['insertOwner', 'publishAgencies', 'insertApiKey'])(
       await platform.provider.close()
     })
     platform.provider.respond(() => text('Welcome.'))
-    await expect(ensureFirstOwner(platform.platform, platform.url)).rejects.toThrow('gone')
+    await expect(ensureFirstOwner(platform.platform)).rejects.toThrow('gone')
     cut.short = false
 
-    const made = await ensureFirstOwner(platform.platform, platform.url)
+    const made = await ensureFirstOwner(platform.platform)
 
     const file = path.join(platform.dataFolder, 'credentials.json')
     expect(JSON.parse(await readFile(file, 'utf8'))).toEqual(made)
@@ -34,25 +34,6 @@ test.each(['insertOwner', 'publishAgencies', 'insertApiKey'])(
     expect((await client.completeWhole()).stream.spoken).toBe('Welcome.')
     expect((await client.get('/v1/integrations')).body.data).toHaveLength(1)
     expect(await platform.rows('SELECT id FROM owners')).toHaveLength(1)
-    expect(await ensureFirstOwner(platform.platform, platform.url)).toBeUndefined()
+    expect(await ensureFirstOwner(platform.platform)).toBeUndefined()
   },
 )
-
-test('a first start is ready only when its credentials are written', async () => {
-  const platform = await startPlatform('pglite', { makesFirstOwner: true })
-  closeAfterTest(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
-  const ask = async (path: string) => {
-    const response = await fetch(platform.url + path)
-    return { status: response.status, body: await response.json() }
-  }
-
-  expect(await ask('/readyz')).toEqual({ status: 503, body: { status: 'starting' } })
-  expect((await ask('/healthz')).status).toBe(200)
-  await ensureFirstOwner(platform.platform, platform.url)
-
-  expect(existsSync(path.join(platform.dataFolder, 'credentials.json'))).toBe(true)
-  expect(await ask('/readyz')).toEqual({ status: 200, body: { status: 'ok' } })
-})

@@ -143,7 +143,7 @@ test('agencies that are added later go to the owners who want all, at the next s
     await platform.close()
     await platform.provider.close()
   })
-  await ensureFirstOwner(platform.platform, platform.url)
+  await ensureFirstOwner(platform.platform)
   const headers = { authorization: `Bearer ${OPERATOR_KEY}`, 'content-type': 'application/json' }
   const create = (body: object) =>
     fetch(`${platform.url}/v1/admin/owners`, { method: 'POST', headers, body: JSON.stringify(body) })
@@ -152,7 +152,7 @@ test('agencies that are added later go to the owners who want all, at the next s
   const added = new Agency({ name: 'Desk', entryPoint: new Agent({ name: 'Desk', instructions: 'Help.' }) })
   const later = { ...platform.platform, agencies: new Map([...platform.platform.agencies, ['desk', added]]) }
 
-  await ensureFirstOwner(later, platform.url)
+  await ensureFirstOwner(later)
 
   const rows = await platform.rows(
     'SELECT o.name, i.agency_id FROM integrations i JOIN owners o ON o.id = i.owner_id ORDER BY o.id, i.id',

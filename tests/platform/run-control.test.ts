@@ -130,6 +130,24 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     expect(idsOf('usageRequestId', await client.get('/v1/usage/records'))).toEqual(['r-1'])
   })
 
+  test('a run says how its message began, in lists too; once its chat is deleted, it does not', async () => {
+    const client = await platform.client()
+    platform.provider.script([text('Seen.')])
+    const message = `Where is order 7? ${'x'.repeat(300)}`
+    const { stream } = await client.completeWhole({ message })
+    const asked = async (): Promise<unknown[]> => [
+      (await client.get(`/v1/runs/${stream.runId}`)).body.message,
+      (await client.get('/v1/runs')).body.data[0].message,
+    ]
+
+    const before = await asked()
+    await client.call('DELETE', `/v1/chats/${stream.chatId}`)
+    const after = await asked()
+
+    expect(before).toEqual([message.slice(0, 200), message.slice(0, 200)])
+    expect(after).toEqual([null, null])
+  })
+
   test('lists of runs, chats and members hold what was asked for', async () => {
     const client = await platform.client({ memberAllowancesEnabled: true })
     const members = membersOf(client)

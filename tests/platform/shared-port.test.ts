@@ -53,6 +53,8 @@ test('each answers its own paths, with its own keys and origins', async () => {
   expect(selfHosted.headers.get('access-control-allow-origin')).toBe('*')
   expect((await client.with({ token: 'server-token' }).get('/v1/runs')).status).toBe(401)
   expect((await client.fetch('POST', '/shop/get_response', { message: 'Hi' })).status).toBe(401)
+  const agui = { threadId: 't', runId: 'r', messages: [{ id: 'u', role: 'user', content: 'Hi' }] }
+  expect((await client.fetch('POST', `/agui/${client.integrationId}`, agui)).status).toBe(200)
   for (const page of ['/v1/openapi.json', '/v1/docs']) expect((await fetch(url + page)).status).toBe(200)
   expect((await client.with({ token: 'server-token' }).fetch('GET', '/openapi.json')).status).toBe(200)
   expect((await fetch(`${url}/readyz`)).status).toBe(200)
@@ -133,8 +135,8 @@ test('the first start makes an owner with a key and an integration of each agenc
   const { platform, provider, url } = await startBoth()
   provider.respond(() => text('Welcome.'))
 
-  const made = await ensureFirstOwner(platform.platform, url)
-  const again = await ensureFirstOwner(platform.platform, url)
+  const made = await ensureFirstOwner(platform.platform)
+  const again = await ensureFirstOwner(platform.platform)
 
   expect(again).toBeUndefined()
   const file = path.join(platform.dataFolder, 'credentials.json')
@@ -144,7 +146,6 @@ test('the first start makes an owner with a key and an integration of each agenc
     apiKey: expect.stringMatching(/^eyJ/),
     apiIntegrationId: expect.stringMatching(/^int_/),
     ownerId: expect.stringMatching(/^own_/),
-    baseUrl: url,
   })
   const client = new TestClient({ url, token: made!.apiKey, ownerId: '', integrationId: made!.apiIntegrationId })
   expect((await client.completeWhole()).stream.spoken).toBe('Welcome.')

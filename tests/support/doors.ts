@@ -111,20 +111,22 @@ const aguiText = (frames: Json[]): string => {
     .join('')
 }
 
+const aguiAt = ({ keepsRuns }: Place, agency: string): string => (keepsRuns ? `/agui/${agency}` : `/${agency}/agui`)
+
 export const agUi: Door = {
   name: 'AG-UI',
   ask: async (server, agency, said) => ({
-    answer: aguiText(framesOf(await (await post(server, `/${agency}/agui`, agui(said))).text())),
+    answer: aguiText(framesOf(await (await post(server, aguiAt(server, agency), agui(said))).text())),
   }),
-  raw: async (server, said) => (await post(server, '/solo/agui', agui(said))).text(),
+  raw: async (server, said) => (await post(server, aguiAt(server, 'solo'), agui(said))).text(),
   approve: async (server) => {
     const body = agui({ text: 'Pay.' })
-    const frames = framesOf(await (await post(server, '/solo/agui', body)).text())
+    const frames = framesOf(await (await post(server, aguiAt(server, 'solo'), body)).text())
     const [{ id: interruptId }] = frames.at(-1).outcome.interrupts
     const call = { id: 'call_p', type: 'function', function: { name: 'pay', arguments: '{"euros":5}' } }
     const messages = [...body.messages, { id: 'a', role: 'assistant', toolCalls: [call] }]
     const resume = [{ interruptId, status: 'resolved', payload: { approved: true } }]
-    const next = await post(server, '/solo/agui', { ...body, runId: 'r2', messages, resume })
+    const next = await post(server, aguiAt(server, 'solo'), { ...body, runId: 'r2', messages, resume })
     return { answer: aguiText(framesOf(await next.text())) }
   },
 }

@@ -49,7 +49,8 @@ export type RunOptions = {
 export async function runAgency(agency: Agency, asked: RunInput, options: RunOptions): Promise<RunEnded> {
   const { runId, control, sink } = options
   const agent = asked.agent ?? agency.entryPoint.name
-  const timer = setTimeout(() => control.timeOut(), options.timeoutMs ?? agency.runTimeoutMs)
+  const limitMs = options.timeoutMs ?? agency.runTimeoutMs
+  const timer = setTimeout(() => control.timeOut(limitMs), limitMs)
   sink.emit(beginning(agent, options))
   const { input, release, failure } = asked.readFiles ? await loadFiles(agency, asked, options) : { input: asked }
   const run = openRun(agency, input, options)

@@ -1,3 +1,4 @@
+import { errorsByProtocol } from '@bureau/faces'
 import {
   answerCompletely,
   apiDocsRoutes,
@@ -12,6 +13,7 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { apiKeyRoutes } from './api-keys/api-keys.routes.ts'
 import { chatRoutes } from './chats/chats.routes.ts'
 import { consumerTokenRoutes } from './consumer-tokens/consumer-tokens.routes.ts'
+import { aguiRoutes } from './completions/agui.routes.ts'
 import { completionRoutes } from './completions/completions.routes.ts'
 import { protocolRoutes } from './completions/protocol-faces.ts'
 import type { Platform } from './context.ts'
@@ -40,6 +42,7 @@ import { VERSION } from './version.ts'
 /** Every route of the platform's own for owners and their consumers. The API description has those of the protocols, too. */
 export const ROUTES: readonly Route[] = [
   ...completionRoutes,
+  ...aguiRoutes,
   ...chatRoutes,
   ...runRoutes,
   ...approvalRoutes,
@@ -89,7 +92,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   authenticateCallers(app, platform)
   readStrictBodies(app)
   app.setErrorHandler(renderError)
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderError))
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), errorsByProtocol(renderError), '/v1/openapi.json'))
   const protocols = protocolRoutes(platform, VERSION)
   serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocols], routeSettings(platform))
   serveDocs(app, platform, [...ROUTES, ...protocols])

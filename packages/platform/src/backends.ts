@@ -51,10 +51,8 @@ export async function openBackends(
     const logs = new MemoryRunLogs()
     return { logs, control: NO_OTHERS, oauthStates: new MemoryOAuthStateRegistry(), close: () => logs.close() }
   }
-  const onError = (error: Error): void => log.error({ err: error }, 'Redis: connection lost')
-  const redis = await connectRedis({ url: redisUrl, onError, firstConnectMs: FIRST_CONNECT_MS, mayBeAway: true })
-  if (!redis.commands.isReady)
-    log.warn('Redis cannot be reached: runs of other processes are followed by their records')
+  const redis = await connectRedis({ url: redisUrl, log, firstConnectMs: FIRST_CONNECT_MS, mayBeAway: true })
+  if (!redis.commands.isReady) log.warn('until Redis is there, runs of other processes are followed by their records')
   const logs = await RedisRunLogs.open(redis)
   const control = await RedisControlChannel.open(redis, onMessage)
   // Apart from those of a self-hosted server on the same Redis: a callback belongs to one of the two.

@@ -26,10 +26,17 @@ export function reachOf({ ownerId, integrationIds, consumerId }: Caller) {
  * @throws ServiceError `insufficient_scope`
  */
 export function requireScope(caller: Caller, scope: ApiKeyScope, integrationId?: string): void {
-  const allowed = caller.scopes.includes('*') || caller.scopes.includes(scope)
-  const reached = !integrationId || !caller.integrationIds || caller.integrationIds.includes(integrationId)
-  if (!allowed || !reached) throw new ServiceError('insufficient_scope')
+  if (!caller.scopes.includes('*') && !caller.scopes.includes(scope)) {
+    const message = `This ${credentialOf(caller)} may not do that: it needs the scope ${scope}, and has ${caller.scopes.join(', ')}.`
+    throw new ServiceError('insufficient_scope', { message })
+  }
+  if (integrationId && caller.integrationIds && !caller.integrationIds.includes(integrationId)) {
+    const message = `This ${credentialOf(caller)} may not do that: it is for other integrations.`
+    throw new ServiceError('insufficient_scope', { message })
+  }
 }
+
+const credentialOf = ({ consumerId }: Caller): string => (consumerId === undefined ? 'API key' : 'consumer token')
 
 /**
  * Throws when a new key could do something that the caller cannot.
@@ -45,5 +52,8 @@ export function requireGrantable(
   const ownScopes = everything || scopes.every((scope) => caller.scopes.includes(scope))
   const reach = caller.integrationIds
   const ownReach = !reach || (integrationIds !== null && integrationIds.every((id) => reach.includes(id)))
-  if (!ownScopes || !ownReach) throw new ServiceError('insufficient_scope')
+  if (!ownScopes || !ownReach) {
+    const message = 'This API key may not do that: a key gives another only scopes and integrations that it has itself.'
+    throw new ServiceError('insufficient_scope', { message })
+  }
 }

@@ -65,13 +65,34 @@ describe('loadPlatformConfig', () => {
     ],
     [{ FILES_URL: 's3://Bucket' }, 'FILES_URL: the name of the bucket has'],
     [{ FILES_URL: 's3://bucket/a//b' }, 'FILES_URL: the prefix has'],
-    [{ FILES_URL: 's3://bucket?endpoint=ftp://x' }, 'FILES_URL: ✖ is an http:// or https:// address'],
-    [{ FILES_URL: 's3://bucket?endpoint=https://x/path' }, 'FILES_URL: ✖ has no path'],
-    [{ FILES_URL: 's3://bucket?style=path' }, 'FILES_URL: ✖ Unrecognized key: "style"'],
+    [{ FILES_URL: 's3://bucket?endpoint=ftp://x' }, 'FILES_URL: endpoint is an http:// or https:// address'],
+    [{ FILES_URL: 's3://bucket?endpoint=https://x/path' }, 'FILES_URL: endpoint has no path'],
+    [{ FILES_URL: 's3://bucket?style=path' }, 'FILES_URL: Unrecognized key: "style"'],
     [{ PLATFORM_REQUESTS_PER_MINUTE: 'many' }, 'PLATFORM_REQUESTS_PER_MINUTE'],
+    [{ PLATFORM_MASTER_KEY: 'short', BUREAU_CONSOLE: 'maybe' }, 'BUREAU_CONSOLE: must be true or false.'],
     [{ PLATFORM_ATTACHMENT_PORTS: '443,https' }, 'PLATFORM_ATTACHMENT_PORTS'],
   ])('%j is refused', (environment, named) => {
     expect(problemsOf(environment)).toContain(named)
+  })
+
+  test('one line for each variable says what it must be, and shows no value that may be a secret', () => {
+    const environment = {
+      LOG_LEVEL: 'loud',
+      PLATFORM_MAX_LAG_MS: 'fast',
+      PLATFORM_MAX_ACTIVE_RUNS: '0',
+      PLATFORM_OPERATOR_KEY: 'too-short',
+      PLATFORM_ID: 'a b',
+      REDIS_URL: 'http://user:secret@cache',
+    }
+
+    expect(problemsOf(environment).split('\n').toSorted()).toEqual([
+      'LOG_LEVEL: must be one of fatal, error, warn, info, debug, trace, silent, not "loud".',
+      'PLATFORM_ID: must be 1 to 64 characters of A-Z a-z 0-9 . _ -.',
+      'PLATFORM_MAX_ACTIVE_RUNS: must be a whole number from 1 to 100000, not "0".',
+      'PLATFORM_MAX_LAG_MS: must be a whole number from 0 to 60000, not "fast".',
+      'PLATFORM_OPERATOR_KEY: must have at least 32 characters.',
+      'REDIS_URL: must be an address like redis://127.0.0.1:6379.',
+    ])
   })
 
   test('production with PostgreSQL and a key of its own is fine', () => {

@@ -1,12 +1,14 @@
 import { ConfigError } from '@bureau/protocol'
-import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel, parseS3Url } from '@bureau/runtime'
+import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel, parseS3Url, readEnvironment } from '@bureau/runtime'
 import { z } from 'zod'
 import { parseMasterKey } from './security/master-key.ts'
 
 const MIB = 1_048_576
 
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
-const address = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
+const address = z
+  .url({ protocol: /^https?$/, error: 'must be an address that begins with http:// or https://' })
+  .transform((url) => url.replace(/\/+$/, ''))
 
 /** Everything the hosted platform reads from its environment. */
 export const PlatformEnvironment = z.object({
@@ -26,7 +28,7 @@ export const PlatformEnvironment = z.object({
         'notice its death within a second. Default: DATABASE_URL, unless that says `?pgbouncer=true`.',
     ),
   REDIS_URL: z
-    .url({ protocol: /^rediss?$/ })
+    .url({ protocol: /^rediss?$/, error: 'must be an address like redis://127.0.0.1:6379' })
     .optional()
     .describe('Carries live events and wake-ups between processes. Not needed by one process, nor to start.'),
   FILES_URL: z
@@ -40,7 +42,7 @@ export const PlatformEnvironment = z.object({
   PUBLIC_STREAM_URL: address.optional().describe('Where clients reach streams. Default: PUBLIC_BASE_URL.'),
   PLATFORM_ID: z
     .string()
-    .regex(/^[A-Za-z0-9._-]{1,64}$/)
+    .regex(/^[A-Za-z0-9._-]{1,64}$/, 'must be 1 to 64 characters of A-Z a-z 0-9 . _ -')
     .default('bureau')
     .describe('Names this installation in its API keys. Keys of another one are refused.'),
   PLATFORM_MASTER_KEY: z
@@ -100,7 +102,7 @@ export const PlatformEnvironment = z.object({
     .describe(
       'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
     ),
-  BUREAU_CONSOLE: z.stringbool().default(true).describe('false: no console at /console.'),
+  BUREAU_CONSOLE: z.stringbool('must be true or false').default(true).describe('false: no console at /console.'),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
     .default('info')
@@ -158,10 +160,7 @@ export type PlatformConfig = {
  * @throws ConfigError with every problem, and what to set.
  */
 export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env): PlatformConfig {
-  const present = Object.entries(environment).filter(([, value]) => value !== '')
-  const parsed = PlatformEnvironment.safeParse(Object.fromEntries(present))
-  if (!parsed.success) throw new ConfigError(z.prettifyError(parsed.error))
-  const env = parsed.data
+  const env = readEnvironment(PlatformEnvironment, environment)
   const problems = [...unsafe(env), ...unusable(env)]
   if (problems.length > 0) throw new ConfigError(problems.join('\n'))
   const databaseUrl = env.DATABASE_URL ?? `pglite:${env.BUREAU_DATA}`
@@ -274,8 +273,6 @@ const listOf = (text: string | undefined): string[] => (text ?? '').split(',').f
 
 /** What is known only once the platform listens. */
 export type StartUp = {
-  /** False: the first owner is still being made. */
-  isOver: boolean
   /** Where it listens. Undefined until it listens. */
   address?: string
 }

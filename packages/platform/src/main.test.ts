@@ -5,10 +5,7 @@ import { openPlatform } from './main.ts'
 const options = { agencies: new Map(), environment: { models: {} as never, mcp: new McpConnections(), now: Date.now } }
 
 test.each([
-  [
-    { ...options, makeFirstOwner: true },
-    'openPlatform: there is no option "makeFirstOwner". Did you mean "makesFirstOwner"?',
-  ],
+  [{ ...options, agences: new Map() }, 'openPlatform: there is no option "agences". Did you mean "agencies"?'],
   [
     { ...options, environment: { ...options.environment, observers: [] } },
     'openPlatform: there is no option "environment.observers". Did you mean "environment.observer"?',

@@ -1,4 +1,3 @@
-import path from 'node:path'
 import {
   type Agency,
   AnyFunction,
@@ -25,12 +24,13 @@ import { StagedUploads } from './mount/staged-uploads.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { SqlTokenStore } from './oauth/token-store.sql.ts'
 import { openPlatformStore, type PlatformStore } from './platform-store.ts'
+import type { TakenRun } from './runs/recover/take-up-run.ts'
 import { Replica } from './runs/recover/replica.ts'
 import type { RunView } from './run-records/run-view.ts'
-import { loadMasterKeyFile } from './security/master-key.ts'
 import type { ControlMessage } from './system/control-channel.ts'
 import { startMaintenance } from './system/maintenance.ts'
 import { startError } from './start-error.ts'
+import { deliverNotifications } from './webhooks/deliver-notifications.ts'
 import { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 import { WebhookDeliverer } from './webhooks/webhook-deliverer.ts'
 import { VERSION } from './version.ts'
@@ -43,8 +43,6 @@ type PlatformOptions = {
   /** Default: from the environment. */
   readonly config?: PlatformConfig
   readonly log?: Logger
-  /** True: `ensureFirstOwner` is going to be called. Until it has done its work, `/readyz` answers 503 `starting`. */
-  readonly makesFirstOwner?: boolean
 }
 
 const PlatformChecks = z.strictObject({
@@ -58,7 +56,6 @@ const PlatformChecks = z.strictObject({
   } satisfies OptionChecks<RunEnvironment>),
   config: z.unknown().optional(),
   log: z.unknown().optional(),
-  makesFirstOwner: z.boolean().optional(),
 } satisfies OptionChecks<PlatformOptions>)
 
 /** A platform that is ready to serve. Closing `app` lets runs finish, and closes everything. */
@@ -76,10 +73,8 @@ export async function openPlatform(options: PlatformOptions): Promise<OpenPlatfo
   const log = options.log ?? createLogger(config.logLevel)
   try {
     makeFolder(config.dataFolder)
-    const masterKey = config.masterKey ?? loadMasterKeyFile(path.join(config.dataFolder, 'master.key'))
-    const { databaseUrl, databaseConnections: connections, platformId: issuer } = config
-    const store = await openPlatformStore({ databaseUrl, connections, masterKey, issuer })
-    return await equipOrClose(store, { makesFirstOwner: false, ...options, config, log })
+    const store = await openPlatformStore(config)
+    return await equipOrClose(store, { ...options, config, log })
   } catch (error) {
     throw startError(error, config)
   }
@@ -108,9 +103,7 @@ function endWithDatabase({ app, platform }: OpenPlatform, log: Logger): void {
   })
 }
 
-type EquipOptions = Required<Omit<PlatformOptions, 'makesFirstOwner'>> & {
-  /** Default false. */
-  readonly makesFirstOwner?: boolean
+type EquipOptions = Required<PlatformOptions> & {
   /** Default: from the configuration. */
   readonly access?: AttachmentAccess
 }
@@ -118,7 +111,7 @@ type EquipOptions = Required<Omit<PlatformOptions, 'makesFirstOwner'>> & {
 /** A platform on records that are open already. */
 export async function equipPlatform(
   store: PlatformStore,
-  { agencies, environment, config, log, access, makesFirstOwner = false }: EquipOptions,
+  { agencies, environment, config, log, access }: EquipOptions,
 ): Promise<OpenPlatform> {
   const listener: ControlListener = { store }
   const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
@@ -127,7 +120,7 @@ export async function equipPlatform(
   const attachmentAccess =
     access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
-  const startUp: StartUp = { isOver: !makesFirstOwner }
+  const startUp: StartUp = {}
   const registry = backends.oauthStates
   const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
   const webhooks = startDelivering({ store, attachmentAccess, log })
@@ -194,23 +187,40 @@ function startReplica(config: PlatformConfig, among: AmongOthers): Promise<Repli
     onFenced: (bootId) => executor.fence(bootId),
     onCancels: (cancels) => cancels.forEach(({ runId, mode }) => executor.cancel(runId, mode)),
     onTaken: (run) => {
-      log.warn({ runId: run.runId, attempt: run.before?.attempt }, 'a run of a lost process goes on here')
+      logTaken(run, log)
       executor.takeUp(run)
     },
     onEnded: (runs) => {
       announceLostRuns(runs, { logs, log })
       webhooks.wake()
     },
-    onDeaths: () => control.tell({ type: 'lost_runs' }),
+    onDeaths: (bootIds, by) => {
+      log.warn({ bootIds, by }, 'processes have died: their runs go on in others')
+      control.tell({ type: 'lost_runs' })
+    },
     hasSuspect: () => executor.hasSuspect,
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
 }
 
+/** Which run goes on in this process, and why. */
+function logTaken({ runId, chatId, before }: TakenRun, log: Logger): void {
+  if (!before) return log.warn({ runId, chatId }, 'a run goes on here: its process died before it began')
+  const { attempt, stalled, lost, waited } = before
+  if (lost) return log.warn({ runId, chatId, attempt, stalled }, 'a run goes on here: its process died')
+  const why = waited ? 'it was decided about' : 'its process stops'
+  log.info({ runId, chatId, attempt }, `a run goes on here: ${why}`)
+}
+
 function startDelivering(sender: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>): WebhookDeliverer {
   return new WebhookDeliverer({
-    deliver: () => deliverWebhooks(sender),
-    onError: (error) => sender.log.warn({ err: error }, 'webhooks could not be delivered; it is repeated'),
+    deliver: async () => {
+      const due = await Promise.all([deliverWebhooks(sender), deliverNotifications(sender)])
+      const next = Math.min(...due.map((ms) => ms ?? Number.POSITIVE_INFINITY))
+      return Number.isFinite(next) ? next : null
+    },
+    onError: (error) =>
+      sender.log.warn({ err: error }, 'webhooks or notifications could not be delivered; it is repeated'),
   })
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createFirstApiKey } from './api-keys/create-api-key.ts'
+import { loadPlatformConfig } from './config.ts'
 import { ENGINES, openTestDatabase } from './db/engines.contract.ts'
 import { createOwner } from './owners/create-owner.ts'
 import { equipStore, openPlatformStore } from './platform-store.ts'
@@ -13,8 +14,8 @@ describe('the store', () => {
     async () => {
       const { db, url, drop } = await openTestDatabase('postgres')
       const masterKey = new Uint8Array(randomBytes(32))
-      const options = { databaseUrl: url, masterKey, issuer: 'https://test.example' }
-      const [one, two] = await Promise.all([openPlatformStore(options), openPlatformStore(options)])
+      const config = { ...loadPlatformConfig({ DATABASE_URL: url }), masterKey }
+      const [one, two] = await Promise.all([openPlatformStore(config), openPlatformStore(config)])
       const owner = await createOwner(one.db, one.dataKeys, { name: 'Ada' })
       const { token } = await createFirstApiKey(one.keyIssuer, owner.id, { name: 'first' })
 
@@ -22,7 +23,7 @@ describe('the store', () => {
       expect(await two.dataKeys.of(owner.id)).toEqual(await one.dataKeys.of(owner.id))
       expect(two.serverKey).toEqual(one.serverKey)
 
-      await expect(openPlatformStore({ ...options, masterKey: new Uint8Array(32) })).rejects.toThrow('another key')
+      await expect(openPlatformStore({ ...config, masterKey: new Uint8Array(32) })).rejects.toThrow('another key')
       const elsewhere = await equipStore(db, { masterKey, issuer: 'https://elsewhere.example' })
       await expect(elsewhere.authenticator.authenticate(`Bearer ${token}`)).rejects.toMatchObject({
         code: 'invalid_api_key',

@@ -29,8 +29,9 @@ export function folderError(error: unknown, folder: string | undefined): StartEr
 export function startError(error: unknown, { dataFolder, masterKey }: PlatformConfig): unknown {
   if (!(error instanceof SealError)) return folderError(error, dataFolder) ?? error
   const key = masterKey === undefined ? `master.key in ${dataFolder}` : 'PLATFORM_MASTER_KEY'
-  const advice = existsSync(path.join(dataFolder, 'master.key.new'))
-    ? 'A change of the key was cut off: run bureau rotate-master-key again.'
-    : 'Use the one that it was made with.'
+  const advice =
+    masterKey === undefined && existsSync(path.join(dataFolder, 'master.key.new'))
+      ? 'A change of the key was cut off: run bureau rotate-master-key again.'
+      : 'Use the one that it was made with.'
   return new StartError(`${key} is not the master key of this database. ${advice}`, { cause: error })
 }

@@ -29,6 +29,7 @@ export { equipPlatform } from './main.ts'
 export { equipStore } from './platform-store.ts'
 export { dropExpiredUploads, measureMounts, removeLeftovers } from './system/maintenance.ts'
 export { foldUsage } from './usage/fold-usage.ts'
+export { deliverNotifications } from './webhooks/deliver-notifications.ts'
 export { deliverWebhooks } from './webhooks/deliver-webhooks.ts'
 
 /** What the processes of one installation have in common. */
@@ -46,8 +47,6 @@ export type TestPlatformOptions = {
   readonly intercept?: (operation: string) => Error | undefined
   /** Default: nothing. */
   readonly logLevel?: LogLevel
-  /** As of `openPlatform`. */
-  readonly makesFirstOwner?: boolean
 }
 
 type TestTenant = { readonly ownerId: string; readonly key: IssuedApiKey }
@@ -96,7 +95,6 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
     environment: options.environment,
     config,
     log: createLogger(options.logLevel ?? 'silent'),
-    makesFirstOwner: options.makesFirstOwner ?? false,
     ...(options.access && { access: createAttachmentAccess(options.access) }),
   })
   return {

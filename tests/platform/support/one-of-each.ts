@@ -6,6 +6,7 @@ import type { Served } from './test-platform.ts'
 export type Ids = Readonly<
   Record<
     | 'integrationId'
+    | 'agency'
     | 'chatId'
     | 'aliasChatId'
     | 'runId'
@@ -24,6 +25,7 @@ export type Ids = Readonly<
 const NOTHING = '0'.repeat(26)
 export const MISSING: Ids = {
   integrationId: `int_${NOTHING}`,
+  agency: `int_${NOTHING}`,
   chatId: `chat_${NOTHING}`,
   aliasChatId: 'nowhere',
   runId: `run_${NOTHING}`,
@@ -47,7 +49,9 @@ export const BODIES: Readonly<Record<string, MakeBody>> = {
     message: 'Hi',
     sandboxFiles: [{ name: 'a.txt', path }],
   }),
+  runAgui: () => ({ threadId: 't', runId: 'r', messages: [{ id: 'u', role: 'user', content: 'Hi' }] }),
   decideApprovals: () => [{ callId: 'call_1', approve: true }],
+  branchChat: ({ runId: beforeRunId }) => ({ beforeRunId }),
   createNewChat: (ids) => ({ apiIntegrationId: ids.integrationId }),
   create_agency_upload: (ids) => ({ apiIntegrationId: ids.integrationId, name: 'a.txt', size: 1 }),
   putUploadContent: () => 'x',
@@ -147,6 +151,7 @@ export async function addOneOfEach(platform: Served, name: string): Promise<{ cl
     client,
     ids: {
       integrationId,
+      agency: integrationId,
       chatId: stream.chatId,
       aliasChatId,
       runId: stream.runId,

@@ -52,7 +52,7 @@ async function requirePassed(
   } catch (cause) {
     throw new RunFailed('run_failed', { cause: new Error(`the ${side} guardrail "${name}" failed`, { cause }) })
   }
-  if (result.tripwireTriggered) throw new GuardrailTripped(side, guidanceOf(result))
+  if (result.tripwireTriggered) throw new GuardrailTripped({ side, name, guidance: guidanceOf(result) })
 }
 
 /** What a tripped guardrail says: its `outputInfo`, which is meant for the conversation. */

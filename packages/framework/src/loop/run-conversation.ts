@@ -93,7 +93,10 @@ async function takeTurn(conversation: Conversation, context: RunContext): Promis
 type Asked = { readonly turn: PreparedTurn; readonly response: ReadResponse }
 
 async function ask(conversation: Conversation, context: RunContext): Promise<Asked> {
-  if (conversation.state.turns >= conversation.run.maxTurns) throw new RunFailed('max_turns_exceeded')
+  const { maxTurns } = conversation.run
+  if (conversation.state.turns >= maxTurns) {
+    throw new RunFailed('max_turns_exceeded', { cause: new Error(`maxTurns is ${maxTurns}`) })
+  }
   conversation.receive(conversation.later.splice(0))
   const inputIsGood = await checkInput(conversation, context)
   const turn = await prepareTurn(conversation, context)

@@ -6,6 +6,14 @@ export type ModelErrorCode = Extract<
   `upstream_${string}` | 'context_length_exceeded' | 'response_incomplete'
 >
 
+type ModelErrorOptions = {
+  readonly status?: number
+  /** In place of the code's own sentence. It goes to the caller. */
+  readonly message?: string
+  readonly detail?: string
+  readonly cause?: unknown
+}
+
 /**
  * A model request that failed. The message is fit for the caller: what the provider said may hold keys, prompts or
  * account names and stays in `detail` and `cause`, for the log.
@@ -17,9 +25,9 @@ export class ModelError extends Error {
   readonly status: number | undefined
   readonly detail: string | undefined
 
-  constructor(code: ModelErrorCode, options: { status?: number; detail?: string; cause?: unknown } = {}) {
+  constructor(code: ModelErrorCode, options: ModelErrorOptions = {}) {
     const status = options.status === undefined ? '' : ` (HTTP ${options.status})`
-    super(RUN_ERRORS[code].message.replace(/\.$/, `${status}.`), { cause: options.cause })
+    super(options.message ?? RUN_ERRORS[code].message.replace(/\.$/, `${status}.`), { cause: options.cause })
     this.code = code
     this.status = options.status
     this.detail = options.detail

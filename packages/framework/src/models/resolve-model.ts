@@ -173,7 +173,9 @@ function endpointOf(config: ClientConfig, access: ModelAccess): ModelEndpoint {
   }
   const apiKey = config.api_key ?? access.apiKey
   if (apiKey === undefined && isVendor(access.baseUrl)) {
-    throw new ModelError('upstream_auth_failed', { detail: 'no API key: set OPENAI_API_KEY, or use the model "demo"' })
+    throw new ModelError('upstream_auth_failed', {
+      message: 'The server has no API key for the model: set OPENAI_API_KEY.',
+    })
   }
   return {
     baseUrl: access.baseUrl,

@@ -58,6 +58,6 @@ function keyOf(provider: Provider, { apiKey, baseUrl, readKey }: ThirdPartyOptio
   const key = apiKey ?? operators
   if (key !== undefined || provider.keyless) return key
   throw new ModelError('upstream_auth_failed', {
-    detail: `no API key for ${provider.name}: set ${provider.keyNames[0]}, or send thirdparty_keys.${provider.name}`,
+    message: `The server has no API key for ${provider.name}: set ${provider.keyNames[0]}, or send thirdparty_keys.${provider.name}.`,
   })
 }

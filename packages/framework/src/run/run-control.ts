@@ -52,8 +52,10 @@ export class RunControl {
     this.#stop.abort(new RunStopped('handed_over'))
   }
 
-  timeOut(): void {
-    this.#abort.abort(new RunStopped('timeout'))
-    this.#stop.abort(new RunStopped('timeout'))
+  /** `limitMs` is the time that the run had, in milliseconds. */
+  timeOut(limitMs: number): void {
+    const reason = new RunStopped('timeout', { cause: new Error(`the time limit is ${limitMs / 1_000} s`) })
+    this.#abort.abort(reason)
+    this.#stop.abort(reason)
   }
 }

@@ -6,8 +6,8 @@ export class RunStopped extends Error {
   override readonly name = 'RunStopped'
   readonly reason: 'cancelled' | 'timeout' | 'handed_over'
 
-  constructor(reason: RunStopped['reason']) {
-    super(STOPPED[reason])
+  constructor(reason: RunStopped['reason'], options: { readonly cause?: unknown } = {}) {
+    super(STOPPED[reason], options)
     this.reason = reason
   }
 }
@@ -35,8 +35,8 @@ export class GuardrailTripped extends Error {
   readonly side: 'input' | 'output'
   readonly guidance: string
 
-  constructor(side: GuardrailTripped['side'], guidance: string) {
-    super(`A guardrail has refused the ${side}.`)
+  constructor({ side, name, guidance }: Pick<GuardrailTripped, 'side' | 'guidance'> & { readonly name: string }) {
+    super(`The guardrail "${name}" has refused the ${side}.`)
     this.side = side
     this.guidance = guidance
   }

@@ -54,6 +54,7 @@ async function answer(caller: Caller, name: string): Promise<string> {
     await authenticate(caller, entry)
   } catch (error) {
     if (!(error instanceof SignInFailed)) throw error
+    caller.runContext.context.toolFailed?.(AUTHENTICATE_TOOL, error)
     return `Failed to authenticate "${name}": ${error.message}.`
   }
   if (again) return `The user's sign-in to "${name}" was checked and renewed where needed. Retry the tool call.`

@@ -1,4 +1,5 @@
 import {
+  ChatBranchCreate,
   ChatError,
   ChatListQuery,
   ChatMessage,
@@ -11,7 +12,7 @@ import {
   MessageListQuery,
   PlatformChat,
 } from '@bureau/protocol'
-import { type Answered, NO_CONTENT, ok, param } from '@bureau/runtime'
+import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { reachOf, requireScope } from '../caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
@@ -19,6 +20,7 @@ import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { branchChat } from './branch-chat.ts'
 import { findAliasStatus, findRequestStatus, getChatStatus } from './chat-status.ts'
 import { listMessages } from './list-messages.ts'
 import { createChat, deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
@@ -150,6 +152,26 @@ export const chatRoutes: readonly Route[] = [
     },
     messages,
   ),
+  jsonRoute(
+    {
+      method: 'POST',
+      url: '/v1/chats/:chatId/branches',
+      id: 'branchChat',
+      consumer: 'chat',
+      tag: 'Chats',
+      summary: 'Create a chat with what was said in this one before a message',
+      description:
+        'To say a message anew: send the other one to the new chat. This one stays as it is, and no run is started. ' +
+        'Copied messages have ids of their own and keep their `runId`.',
+      scope: 'runs',
+      idempotent: true,
+      body: ChatBranchCreate,
+      success: { 201: PlatformChat },
+      errors: ['chat_not_found', 'run_not_found', 'alias_in_use'],
+      examples: { request: EXAMPLES.branch },
+    },
+    branch,
+  ),
 ]
 
 async function create({
@@ -192,6 +214,14 @@ async function list(call: Call<z.output<typeof ChatListQuery>>): Promise<Answere
   if (apiIntegrationId !== undefined) requireScope(caller, 'chats:read', apiIntegrationId)
   const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ...reachOf(caller) }
   return answerPage(call, (page) => platform.store.db.run(listChats, { ...filter, ...page }))
+}
+
+async function branch(call: Call<unknown, z.output<typeof ChatBranchCreate>>): Promise<Answered<201, PlatformChat>> {
+  const { store } = call.platform
+  const { beforeRunId, aliasChatId = null } = call.body
+  const key = chatKey(call)
+  const dataKey = await store.dataKeys.of(key.ownerId)
+  return created(await store.db.run(branchChat, { ...key, beforeRunId, aliasChatId, dataKey }))
 }
 
 async function messages(call: Call<z.output<typeof MessageListQuery>>): Promise<Answered<200, List<ChatMessage>>> {

@@ -18,6 +18,21 @@ export function asConsumer(body: GetCompletionV2Request, caller: Caller): GetCom
   return { ...body, consumerId }
 }
 
+/** What of an AG-UI request comes from an owner's back end only. */
+type OwnersWords = {
+  readonly consumer_id?: string | undefined
+  readonly user_context?: unknown
+  readonly additional_instructions?: unknown
+}
+
+/** The same for AG-UI, whose threads are the consumer's own anyway. @throws ServiceError `insufficient_scope` */
+export function requireOfConsumer(body: OwnersWords, { consumerId }: Caller): void {
+  if (consumerId === undefined) return
+  if (body.consumer_id != null && body.consumer_id !== consumerId) throw refused('another consumer_id')
+  if (body.user_context != null) throw refused('user_context')
+  if (body.additional_instructions != null) throw refused('additional_instructions')
+}
+
 function refused(what: string): ServiceError {
   return new ServiceError('insufficient_scope', { message: `A consumer token may not send ${what}.` })
 }

@@ -1,7 +1,8 @@
 import { ServiceError } from '@bureau/protocol'
-import { and, eq, inArray, isNull, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { systemOperation, tenantOperation } from '../db/operation.ts'
+import { type Page, type PageRequest, toPage } from '../db/page.ts'
 import { apiKeys, consumerTokenCutoffs, integrations, owners } from '../db/schema.ts'
 
 type Consumer = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
@@ -51,12 +52,17 @@ export const findTokenGround = systemOperation(
   },
 )
 
-type Revoke = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string | null }
+/** `consumerId` is null for all consumers of the integration. */
+export type Revocation = {
+  readonly integrationId: string
+  readonly consumerId: string | null
+  readonly notBefore: Date
+}
 
 /** Refuses all tokens that were made before a time. A later time stays. @throws ServiceError `integration_not_found` */
 export const revokeConsumerTokens = tenantOperation(
   { source: import.meta.url, name: 'revokeConsumerTokens', lane: 'interactive' },
-  async (tx, args: Revoke & { readonly actor: string; readonly notBefore: Date }): Promise<void> => {
+  async (tx, args: Revocation & { readonly ownerId: string; readonly actor: string }): Promise<void> => {
     const { ownerId, integrationId, consumerId, actor, notBefore } = args
     const [integration] = await tx
       .select({ id: integrations.id })
@@ -72,6 +78,28 @@ export const revokeConsumerTokens = tenantOperation(
       })
     const details = { consumerId }
     await appendAudit(tx, ownerId, { actor, action: 'consumer_tokens.revoked', target: integrationId, details })
+  },
+)
+
+/** The revocations of an integration, by consumer; that of all consumers is the first. */
+export const listTokenRevocations = tenantOperation(
+  { source: import.meta.url, name: 'listTokenRevocations', lane: 'interactive' },
+  async (tx, args: PageRequest & Omit<Consumer, 'consumerId'>): Promise<Page<Revocation>> => {
+    const { ownerId, integrationId, limit, after } = args
+    const rows = await tx
+      .select()
+      .from(consumerTokenCutoffs)
+      .where(
+        and(
+          eq(consumerTokenCutoffs.ownerId, ownerId),
+          eq(consumerTokenCutoffs.integrationId, integrationId),
+          after ? gt(consumerTokenCutoffs.consumerId, after[1]) : undefined,
+        ),
+      )
+      .orderBy(asc(consumerTokenCutoffs.consumerId))
+      .limit(limit + 1)
+    const view = (row: (typeof rows)[number]): Revocation => ({ ...row, consumerId: row.consumerId || null })
+    return toPage(rows, limit, view, ({ consumerId }) => ['', consumerId])
   },
 )
 

@@ -1,9 +1,17 @@
-import { ConsumerToken, ConsumerTokenCreate, ConsumerTokenRevoke, ConsumerTokensRevoked } from '@bureau/protocol'
-import { type Answered, created, ok } from '@bureau/runtime'
+import {
+  ConsumerToken,
+  ConsumerTokenCreate,
+  ConsumerTokenRevoke,
+  ConsumerTokensRevoked,
+  listOf,
+  PageQuery,
+} from '@bureau/protocol'
+import { type Answered, created, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { EXAMPLES } from '../docs/examples.ts'
+import { answerPage, type List } from '../http/pages.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
-import { endConsumerTokens, issueConsumerToken } from './manage-consumer-tokens.ts'
+import { endConsumerTokens, issueConsumerToken, readRevocations } from './manage-consumer-tokens.ts'
 
 export const consumerTokenRoutes: readonly Route[] = [
   jsonRoute(
@@ -35,6 +43,20 @@ export const consumerTokenRoutes: readonly Route[] = [
     },
     revoke,
   ),
+  jsonRoute(
+    {
+      method: 'GET',
+      url: '/v1/integrations/:integrationId/consumer_token_revocations',
+      id: 'listConsumerTokenRevocations',
+      tag: 'Consumer tokens',
+      summary: 'List whose tokens were revoked and when: every consumer first, then by consumer',
+      scope: 'consumer_tokens',
+      query: PageQuery,
+      success: { 200: listOf(ConsumerTokensRevoked) },
+      errors: ['integration_not_found', 'invalid_cursor'],
+    },
+    listRevoked,
+  ),
 ]
 
 async function create({
@@ -51,4 +73,13 @@ async function revoke({
   body,
 }: Call<unknown, z.output<typeof ConsumerTokenRevoke>>): Promise<Answered<200, ConsumerTokensRevoked>> {
   return ok(await endConsumerTokens(platform, caller, body))
+}
+
+async function listRevoked(
+  call: Call<z.output<typeof PageQuery>>,
+): Promise<Answered<200, List<ConsumerTokensRevoked>>> {
+  const { platform, caller } = call
+  return answerPage(call, (page) =>
+    readRevocations(platform, caller, { integrationId: param(call, 'integrationId'), ...page }),
+  )
 }

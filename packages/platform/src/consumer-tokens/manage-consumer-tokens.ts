@@ -2,9 +2,10 @@ import type { ConsumerToken, ConsumerTokenCreate, ConsumerTokenRevoke, ConsumerT
 import type { z } from 'zod'
 import { type Caller, requireScope } from '../caller.ts'
 import type { Platform } from '../context.ts'
+import type { Page, PageRequest } from '../db/page.ts'
 import { readIntegration } from '../integrations/describe-integrations.ts'
 import { API_SCOPES, signConsumerToken } from './consumer-token.ts'
-import { revokeConsumerTokens } from './consumer-tokens.repo.ts'
+import { listTokenRevocations, type Revocation, revokeConsumerTokens } from './consumer-tokens.repo.ts'
 
 /**
  * Makes a token. It never outlives the API key that makes it.
@@ -52,10 +53,24 @@ export async function endConsumerTokens(
   const notBefore = new Date()
   await platform.store.db.run(revokeConsumerTokens, { ownerId, actor, integrationId, consumerId, notBefore })
   platform.store.consumers.forget()
-  return {
-    object: 'consumer_tokens_revoked',
-    apiIntegrationId: integrationId,
-    consumerId,
-    notBefore: notBefore.toISOString(),
-  }
+  return revokedView({ integrationId, consumerId, notBefore })
 }
+
+/** Whose tokens were revoked when; each consumer once, with the latest time. @throws ServiceError `integration_not_found` */
+export async function readRevocations(
+  platform: Platform,
+  caller: Caller,
+  { integrationId, ...page }: PageRequest & { readonly integrationId: string },
+): Promise<Page<ConsumerTokensRevoked>> {
+  await readIntegration(platform, caller, integrationId)
+  const { ownerId } = caller
+  const { items, next } = await platform.store.db.run(listTokenRevocations, { ownerId, integrationId, ...page })
+  return { items: items.map(revokedView), next }
+}
+
+const revokedView = ({ integrationId, consumerId, notBefore }: Revocation): ConsumerTokensRevoked => ({
+  object: 'consumer_tokens_revoked',
+  apiIntegrationId: integrationId,
+  consumerId,
+  notBefore: notBefore.toISOString(),
+})

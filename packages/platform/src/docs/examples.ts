@@ -26,6 +26,7 @@ const run = {
     total_cost: 0.0001,
   },
   lastEventId: '9',
+  message: 'Summarise it',
 }
 
 const meta = {
@@ -78,6 +79,7 @@ export const EXAMPLES = {
   ].join('\n\n'),
   integrationId: { apiIntegrationId: run.apiIntegrationId },
   chatId: { chatId: run.chatId },
+  branch: { beforeRunId: run.runId, aliasChatId: 'order-7-again' },
   run,
   status: {
     object: 'chat_status',

@@ -1,6 +1,7 @@
 import { type ErrorCode, type FieldProblem, ServiceError } from '@bureau/protocol'
 import type { InputCodes } from '@bureau/runtime'
 import type { z } from 'zod'
+import { problemSentence, shortened } from './problem-sentence.ts'
 
 const MAX_SHOWN_PROBLEMS = 10
 
@@ -14,10 +15,9 @@ export function parseInput<Schema extends z.ZodType>(
   input: unknown,
   codes: InputCodes = {},
 ): z.output<Schema> {
-  const parsed = schema.safeParse(input, { reportInput: true }) // what is missing has no input
+  const parsed = schema.safeParse(input, { error: problemSentence })
   if (parsed.success) return parsed.data
-  const problems = parsed.error.issues.flatMap((issue) => problemsOf(issue, codes))
-  throw refusalOf(problems)
+  throw refusalOf(problemsOf(parsed.error.issues, codes))
 }
 
 /** A refusal for one or more problems; the first one decides the code. */
@@ -28,10 +28,18 @@ export function refusalOf(problems: readonly FieldProblem[]): ServiceError {
   return new ServiceError(code, { message: `The request is not valid. ${message}`, fields: shown })
 }
 
-function problemsOf(issue: z.core.$ZodIssue, codes: InputCodes): FieldProblem[] {
-  const code = codeAt(issue.path, codes)
-  const error = issue.code === 'invalid_type' && issue.input === undefined ? 'is missing' : shortened(issue.message)
-  return [{ path: pointerOf(issue.path), code, error }]
+/**
+ * The first problem of each path, as many as are shown. What else is wrong with a value follows from the first problem, or
+ * shows itself when that one is mended.
+ */
+function problemsOf(issues: readonly z.core.$ZodIssue[], codes: InputCodes): FieldProblem[] {
+  const problems = new Map<string, FieldProblem>()
+  for (const { path, message } of issues) {
+    if (problems.size === MAX_SHOWN_PROBLEMS) break
+    const pointer = pointerOf(path)
+    if (!problems.has(pointer)) problems.set(pointer, { path: pointer, code: codeAt(path, codes), error: message })
+  }
+  return [...problems.values()]
 }
 
 function codeAt(path: readonly PropertyKey[], codes: InputCodes): ErrorCode {
@@ -44,6 +52,3 @@ function codeAt(path: readonly PropertyKey[], codes: InputCodes): ErrorCode {
 function pointerOf(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${shortened(String(part)).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
-
-/** Names and values of the caller appear in messages: never at length. */
-const shortened = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}…` : text)

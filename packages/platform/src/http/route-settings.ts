@@ -44,7 +44,10 @@ function allowedCaller({ scope, consumer, everyIntegration }: Route, request: Fa
     throw new ServiceError('insufficient_scope', { message: 'A consumer token may not do that.' })
   }
   if (scope !== null) requireScope(caller, scope, integrationId)
-  if (everyIntegration && caller.integrationIds) throw new ServiceError('insufficient_scope')
+  if (everyIntegration && caller.integrationIds) {
+    const message = 'This API key may not do that: it is for some integrations, and this is about all of them.'
+    throw new ServiceError('insufficient_scope', { message })
+  }
   return caller
 }
 

@@ -5,7 +5,7 @@ import { answerClientError } from './render-error.ts'
 
 /** What the platform answers on a port that it shares; everything else belongs to the host. */
 const OWN_PATHS =
-  /^\/(?:v1|create_new_chat|create_agency_upload|get_completion_v2|healthz|readyz|auth\/start)(?:[/?]|$)/
+  /^\/(?:v1|create_new_chat|create_agency_upload|get_completion_v2|healthz|readyz|auth\/start|agui\/int_\w+)(?:[/?]|$)/
 
 /** Both may have sign-ins under way, and providers send browsers of both here. */
 const CALLBACK = /^\/auth\/callback(?:[/?]|$)/

@@ -1,6 +1,6 @@
 import { type Integration, ServiceError } from '@bureau/protocol'
 import type { Agency } from '@bureau/framework'
-import { entryAgentNames } from '../agencies.ts'
+import { entryAgentNames, unknownEntryAgent } from '../agencies.ts'
 import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
@@ -41,6 +41,7 @@ export function chooseDefaultAgent(
   const agency = agencies.get(agencyId)
   if (!agency) throw new ServiceError('unknown_agency')
   if (defaultAgent === undefined) return agency.entryPoint.name
-  if (!entryAgentNames(agency).includes(defaultAgent)) throw new ServiceError('invalid_agent')
+  const agents = entryAgentNames(agency)
+  if (!agents.includes(defaultAgent)) throw unknownEntryAgent(defaultAgent, agents)
   return defaultAgent
 }

@@ -1,19 +1,8 @@
+import type { WebhookEvent } from '@bureau/protocol'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { outbox } from '../db/schema.ts'
 import { newId } from '../ids.ts'
-
-/** What webhook endpoints can subscribe to. */
-export type OutboxTopic =
-  | 'run.completed'
-  | 'run.failed'
-  | 'run.cancelled'
-  | 'run.waiting'
-  | 'run.approval_decided'
-  | 'run.approval_expired'
-  | 'member.allowance_threshold'
-  | 'member.allowance_exhausted'
-  | 'api_key.revoked'
 
 type NewEntry = Required<Pick<typeof outbox.$inferInsert, 'ownerId' | 'topic' | 'eventId' | 'payload'>> & {
   readonly runId: string | null
@@ -33,7 +22,7 @@ const insertEntry = prepared(announcing)
 export async function appendOutbox(
   tx: Tx,
   ownerId: string,
-  topic: OutboxTopic,
+  topic: WebhookEvent,
   data: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   const runId = topic.startsWith('run.') && typeof data['runId'] === 'string' ? data['runId'] : null

@@ -12,7 +12,6 @@ export type FirstCredentials = {
   readonly apiKey: string
   readonly apiIntegrationId: string
   readonly ownerId: string
-  readonly baseUrl: string
 }
 
 const FILE = 'credentials.json'
@@ -24,17 +23,11 @@ const UNFINISHED = `${FILE}.new`
  * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone.
  * Later, agencies that are new in the deployment are published for the owners who get all, and the log says so.
  *
- * From then on a platform that was opened for this (`makesFirstOwner`) is ready.
+ * Call it before the app listens: whoever reaches the platform then finds the credentials.
  *
  * @returns The credentials, to be shown this once; undefined when there is an owner already, or no agency to publish.
  */
-export async function ensureFirstOwner(platform: Platform, baseUrl: string): Promise<FirstCredentials | undefined> {
-  const credentials = await makeFirstOwner(platform, baseUrl)
-  platform.startUp.isOver = true
-  return credentials
-}
-
-async function makeFirstOwner(platform: Platform, baseUrl: string): Promise<FirstCredentials | undefined> {
+export async function ensureFirstOwner(platform: Platform): Promise<FirstCredentials | undefined> {
   const { store, agencies, config } = platform
   if (agencies.size === 0) return undefined
   const unfinished = path.join(config.dataFolder, UNFINISHED)
@@ -48,7 +41,7 @@ async function makeFirstOwner(platform: Platform, baseUrl: string): Promise<Firs
     known ?? (await createOwner(store.db, store.dataKeys, { name: 'First owner', publishesAgencies: true }))
   const apiIntegrationId = await publishFor(platform, ownerId)
   const { token } = await createFirstApiKey(store.keyIssuer, ownerId, { name: 'First key' })
-  const credentials = { apiKey: token, apiIntegrationId, ownerId, baseUrl }
+  const credentials = { apiKey: token, apiIntegrationId, ownerId }
   await writeFile(unfinished, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
   await rename(unfinished, path.join(config.dataFolder, FILE))
   return credentials

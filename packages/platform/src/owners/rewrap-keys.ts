@@ -9,16 +9,19 @@ import { platformKeyPlace } from '../security/server-key.ts'
 
 type MasterKeys = { readonly from: Uint8Array; readonly to: Uint8Array }
 
+type Rewrapping = { readonly from: Uint8Array; readonly to: () => Uint8Array }
+
 const PAGE = 1_000
 
 /**
  * Wraps every data key and platform key with a new master key, all or none; the data itself stays as it is. What has the
  * new key already is left alone.
  *
+ * @param keys.to Called when nothing is in the way: then the new key is made.
  * @returns How many keys were wrapped. @throws SealError one of them opens with neither master key.
  * @throws StartError processes of the platform use the database.
  */
-export async function rewrapKeys(db: Database, keys: MasterKeys): Promise<number> {
+export async function rewrapKeys(db: Database, { from, to }: Rewrapping): Promise<number> {
   // Nobody else has the folder of an embedded database open; its rows may be of a process that was killed.
   const running = db.engine === 'pglite' ? 0 : await db.run(countRunning, undefined)
   if (running > 0) {
@@ -27,7 +30,7 @@ export async function rewrapKeys(db: Database, keys: MasterKeys): Promise<number
         'for 45 seconds.',
     )
   }
-  const wrapped = await db.run(replaceWrappings, keys)
+  const wrapped = await db.run(replaceWrappings, { from, to: to() })
   if (wrapped === undefined) throw new SealError('sealed with another key')
   return wrapped
 }

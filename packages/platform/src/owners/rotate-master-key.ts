@@ -46,7 +46,7 @@ async function rotate(config: PlatformConfig, open: () => Promise<Database>): Pr
   let wrapped: number
   try {
     // On the disk before anything is wrapped with it; after a kill it is found here again.
-    wrapped = await rewrapKeys(db, { from, to: newMasterKey ?? loadMasterKeyFile(newFile) })
+    wrapped = await rewrapKeys(db, { from, to: () => newMasterKey ?? loadMasterKeyFile(newFile) })
   } finally {
     await db.close()
   }

@@ -30,8 +30,8 @@ type SharedTask = {
 }
 
 const OWN_TASKS: readonly OwnTask[] = [
-  { name: 'adopt runs', everyMs: 5_000, work: ({ executor, replica }) => executor.adopt(replica.bootId) },
-  { name: 'release overdue runs', everyMs: 5_000, work: releaseOverdueRuns },
+  { name: 'adopt runs', everyMs: 10_000, work: ({ executor, replica }) => executor.adopt(replica.bootId) },
+  { name: 'release overdue runs', everyMs: 10_000, work: releaseOverdueRuns },
   { name: 'take shared tasks', everyMs: MINUTE_MS / 2, work: doSharedTasks },
 ]
 

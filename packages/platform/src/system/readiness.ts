@@ -4,7 +4,7 @@ import type { Platform } from '../context.ts'
 import { systemOperation } from '../db/operation.ts'
 
 /** Why this process should get no requests now; null: it is ready. */
-type Unready = 'starting' | 'draining' | 'database_unavailable' | 'disk_full' | null
+type Unready = 'draining' | 'database_unavailable' | 'disk_full' | null
 
 const MIN_FREE = 0.05
 
@@ -20,8 +20,7 @@ export function listDegraded({ logs }: Platform): string[] {
   return logs.isReachable ? [] : ['redis']
 }
 
-export async function checkReadiness({ executor, store, config, startUp }: Platform): Promise<Unready> {
-  if (!startUp.isOver) return 'starting'
+export async function checkReadiness({ executor, store, config }: Platform): Promise<Unready> {
   if (executor.draining) return 'draining'
   try {
     await store.db.run(pingDatabase, undefined)

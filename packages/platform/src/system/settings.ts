@@ -15,7 +15,7 @@ export async function readSettings({ config, store, replica }: Platform, version
 }
 
 function limitsOf(config: PlatformConfig): SettingsLimit[] {
-  const ms = 'milliseconds'
+  const seconds = 'seconds'
   return [
     {
       name: 'PLATFORM_MAX_ACTIVE_RUNS',
@@ -39,21 +39,26 @@ function limitsOf(config: PlatformConfig): SettingsLimit[] {
     {
       name: 'PLATFORM_APPROVAL_SECONDS',
       about: 'A person may take to decide about a call',
-      value: config.approvalMs,
-      unit: ms,
+      value: config.approvalMs / 1_000,
+      unit: seconds,
     },
     {
       name: 'PLATFORM_SIGN_IN_SECONDS',
       about: 'A user may take to sign in to a tool server',
-      value: config.signInTimeoutMs,
-      unit: ms,
+      value: config.signInTimeoutMs / 1_000,
+      unit: seconds,
     },
-    { name: 'PLATFORM_DRAIN_SECONDS', about: 'Runs may take to end after a stop', value: config.drainMs, unit: ms },
+    {
+      name: 'PLATFORM_DRAIN_SECONDS',
+      about: 'Runs may take to end after a stop',
+      value: config.drainMs / 1_000,
+      unit: seconds,
+    },
     {
       name: 'PLATFORM_MAX_LAG_MS',
       about: 'Delay of the event loop from which no run is admitted; 0: no limit',
       value: config.maxLagMs,
-      unit: ms,
+      unit: 'milliseconds',
     },
     {
       name: 'BUREAU_WRONG_KEYS_PER_MINUTE',
