@@ -4,7 +4,6 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { text } from '../support/fake-provider.ts'
 import { canBrowse, consoleBrowser } from './support/console-page.ts'
-import { smallPng } from './support/small-png.ts'
 import { startTravelServer, type TravelServer, WEATHER_IN_PARIS } from './support/travel-server.ts'
 
 type Shown = {
@@ -84,6 +83,8 @@ const PAGES: readonly Shown[] = [
   { name: 'webhook-new', at: '/platform/webhooks', act: click('New endpoint'), shows: 'run.approval_decided' },
   { name: 'files', at: '/platform/files?integration={integration}', shows: 'lisbon.md' },
   { name: 'audit', at: '/platform/audit', shows: 'webhook.created' },
+  { name: 'owners', at: '/owners', shows: 'Travel Ltd' },
+  { name: 'owner-keys', at: '/owners', act: click('Travel Ltd'), shows: 'API keys of Travel Ltd' },
   { name: 'guide', at: '/guide', shows: 'Writing agencies' },
   { name: 'guide-page', at: '/guide/console.md', shows: 'Signing in' },
   { name: 'settings', at: '/settings', shows: 'The platform is ready for requests.' },
@@ -128,6 +129,7 @@ describe.skipIf(!canBrowse)('every page of the console', { timeout: 240_000 }, (
         await page.locator('main, [role=dialog]').getByText(shows).first().waitFor().catch(lacks)
         const width = await page.evaluate<number>('document.documentElement.scrollWidth')
         if (width > viewport.width) faults.push({ name, fault: `is ${width} pixels wide` })
+        for (const table of await tablesThatAreCut(page)) faults.push({ name, fault: `its table ${table} is cut` })
         for (const fault of [...(await barriers()), ...complaints.splice(0)]) faults.push({ name, fault })
         if (takesPictures && viewport.width > 360)
           await takePicture(page, colorScheme === 'dark' ? `${name}-dark` : name)
@@ -139,13 +141,19 @@ describe.skipIf(!canBrowse)('every page of the console', { timeout: 240_000 }, (
 
   test('is in the documents, light and dark', async () => {
     const text = await readFile(path.join(DOCUMENTS, 'console-pictures.md'), 'utf8')
-    const pictures = text.match(/(?<=\(console\/)[\w-]+(?=\.png\))/g)
+    const pictures = text.match(/(?<=\(console\/)[\w-]+(?=\.webp\))/g)
 
     expect(pictures).toEqual(PAGES.flatMap(({ name }) => [name, `${name}-dark`]))
   })
 })
 
+/** Tables that are wider than what surrounds them, by their labels. */
+const tablesThatAreCut = (page: Page): Promise<string[]> =>
+  page.evaluate(`[...document.querySelectorAll('[role=region]:has(table)')]
+    .filter((region) => region.scrollWidth > region.clientWidth).map((region) => region.getAttribute('aria-label'))`)
+
 async function takePicture(page: Page, name: string): Promise<void> {
-  const picture = await page.screenshot({ animations: 'disabled' })
-  await writeFile(path.join(DOCUMENTS, 'console', `${name}.png`), smallPng(picture))
+  const browser = await page.context().newCDPSession(page)
+  const { data } = await browser.send('Page.captureScreenshot', { format: 'webp', quality: 90 })
+  await writeFile(path.join(DOCUMENTS, 'console', `${name}.webp`), Buffer.from(data, 'base64'))
 }

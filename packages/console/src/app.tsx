@@ -146,6 +146,11 @@ const platformPages = [
   platformPage('/files', () => import('./platform/files-page.tsx'), 'FilesPage'),
   platformPage('/audit', () => import('./platform/audit-page.tsx'), 'AuditPage'),
 ] as const
+const owners = createRoute({
+  getParentRoute: () => root,
+  path: '/owners',
+  component: lazyPage(() => import('./platform/owners-page.tsx'), 'OwnersPage'),
+})
 const inbox = createRoute({
   getParentRoute: () => root,
   path: '/inbox',
@@ -178,6 +183,7 @@ const router = createRouter({
     playAgency,
     server.addChildren([graph, graphAgency, runs, run, compare]),
     platform.addChildren(platformPages),
+    owners,
     inbox,
     guide.addChildren([guideHome, guidePage]),
     settings,

@@ -53,13 +53,15 @@ export const WEATHER_IN_PARIS: readonly Turn[] = [
   text('It is **18 °C and sunny** in Paris today.\n\n- A light jacket will do.\n- No umbrella is needed.'),
 ]
 
+const OPERATOR_KEY = 'the key of the operator, which is long enough'
+
 const WRONG_KEY = status(401, { error: { message: 'Incorrect API key provided: sk-…4f2a.', code: 'invalid_api_key' } })
 
 /** A server on whose every page there is something to see. */
 export type TravelServer = {
   readonly url: string
   readonly provider: FakeProvider
-  /** Signed in at the platform. */
+  /** Signed in at the platform, as an owner and as the operator. */
   readonly signedIn: Readonly<Record<string, string>>
   /** What stands in addresses. */
   readonly ids: Readonly<Record<'run' | 'other' | 'failed' | 'integration' | 'chat' | 'platformRun', string>>
@@ -69,7 +71,7 @@ export type TravelServer = {
 /** The self-hosted server and the platform on one port, with runs of both. */
 export async function startTravelServer(): Promise<TravelServer> {
   const agencies = { travel: travelAgency() }
-  const platform = await startPlatform('pglite', { agencies }, { listen: false })
+  const platform = await startPlatform('pglite', { agencies, config: { operatorKey: OPERATOR_KEY } }, { listen: false })
   const { provider } = platform
   const config = loadConfig({ OPENAI_API_KEY: 'sk-server', OPENAI_BASE_URL: provider.baseUrl })
   const app = await createApp({ agencies, logLevel: 'silent' }, config)
@@ -85,7 +87,7 @@ export async function startTravelServer(): Promise<TravelServer> {
   return {
     url,
     provider,
-    signedIn: { platform: key.token },
+    signedIn: { platform: key.token, operator: OPERATOR_KEY },
     ids: { ...ofServer, ...ofPlatform, integration: integrationId },
     close: async () => {
       app.server.closeAllConnections()

@@ -24,19 +24,27 @@ export function AuditPage() {
 
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { name: 'Change', cell: ({ action }) => <span className="font-medium">{action}</span> },
-  { name: 'Of', cell: ({ target }) => <code className="block max-w-36 truncate text-xs sm:max-w-none">{target}</code> },
+  { name: 'Of', cell: ({ target }) => <ShortId id={target} />, wideOnly: true },
   {
     name: 'Details',
-    cell: ({ details }) => <code className="text-xs text-soft">{detailsOf(details)}</code>,
+    cell: ({ details }) => <code className="text-xs text-soft [overflow-wrap:anywhere]">{detailsOf(details)}</code>,
+    grows: true,
     wideOnly: true,
   },
-  { name: 'By', cell: ({ actor }) => <code className="text-xs">{actor}</code>, wideOnly: true },
+  { name: 'By', cell: ({ actor }) => <ShortId id={actor} />, wideOnly: true },
   {
     name: 'At',
-    cell: ({ createdAt }) => <span className="whitespace-nowrap text-soft">{moment(createdAt)}</span>,
+    cell: ({ createdAt }) => <span className="text-soft">{moment(createdAt)}</span>,
     right: true,
   },
 ]
+
+/** What an id is of, and its end, which tells it from others. */
+const ShortId = ({ id }: { readonly id: string }) => (
+  <code className="text-xs whitespace-nowrap" title={id}>
+    {id.length > 24 ? `${id.slice(0, 4)}…${id.slice(-6)}` : id}
+  </code>
+)
 
 const detailsOf = (details: AuditEntry['details']): string =>
   Object.entries(details)

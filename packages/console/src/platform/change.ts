@@ -1,4 +1,5 @@
 import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
+import type { Door } from '../server/credentials.ts'
 import { ask } from '../server/request.ts'
 import { failedToast, showToast } from '../ui/toasts.tsx'
 
@@ -19,8 +20,8 @@ export function useChange<Input, Answer>(change: (input: Input) => Promise<Answe
 }
 
 /** Adds something to a list of the platform, or does it: once, however often it is sent. */
-export const useCreate = <Answer>(path: string, done: string) =>
-  useChange((body: object) => ask<Answer>('platform', path, { method: 'POST', body, headers: once() }), done)
+export const useCreate = <Answer>(path: string, done: string, door: Door = 'platform') =>
+  useChange((body: object) => ask<Answer>(door, path, { method: 'POST', body, headers: once() }), done)
 
 /** Sent with what must not be done twice. */
 export const once = (): { readonly 'idempotency-key': string } => ({

@@ -47,11 +47,12 @@ export function ChatsPage() {
 const COLUMNS: readonly Column<PlatformChat>[] = [
   {
     name: 'Chat',
+    grows: true,
     cell: ({ chatId, title, aliasChatId }) => (
       <Link
         to="/platform/chats/$chat"
         params={{ chat: chatId }}
-        className="block max-w-64 truncate font-medium underline-offset-2 hover:underline"
+        className="block truncate font-medium underline-offset-2 hover:underline"
       >
         {title ?? aliasChatId ?? chatId}
       </Link>
@@ -71,7 +72,8 @@ const COLUMNS: readonly Column<PlatformChat>[] = [
   },
   {
     name: 'Updated',
-    cell: ({ updatedAt }) => <span className="whitespace-nowrap text-soft">{moment(updatedAt)}</span>,
+    cell: ({ updatedAt }) => <span className="text-soft">{moment(updatedAt)}</span>,
     right: true,
+    wideOnly: true,
   },
 ]

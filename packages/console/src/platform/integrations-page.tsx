@@ -59,10 +59,11 @@ function columns(edit: (integration: Integration) => void): readonly Column<Inte
   return [
     {
       name: 'Integration',
+      grows: true,
       cell: ({ name, apiIntegrationId: id }) => (
         <>
-          <span className="block font-medium">{name}</span>
-          <span className="block max-w-32 truncate font-mono text-xs text-soft sm:max-w-none">{id}</span>
+          <span className="block truncate font-medium">{name}</span>
+          <span className="block truncate font-mono text-xs text-soft">{id}</span>
         </>
       ),
     },

@@ -196,7 +196,7 @@ const COLUMNS: readonly Column<LedgerEntry>[] = [
   { name: 'Cost', cell: ({ costUsd }) => dollars(costUsd), right: true },
   {
     name: 'At',
-    cell: ({ createdAt }) => <span className="whitespace-nowrap text-soft">{moment(createdAt)}</span>,
+    cell: ({ createdAt }) => <span className="text-soft">{moment(createdAt)}</span>,
     right: true,
     wideOnly: true,
   },

@@ -1,5 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import type { Door } from '../server/credentials.ts'
 import { ask, queryOf } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
@@ -16,6 +17,8 @@ type Props<Item> = {
   readonly label: string
   /** Of a list of the platform, e.g. `v1/runs`. */
   readonly path: string
+  /** As whom it is read. */
+  readonly door?: Door
   readonly query?: Query
   readonly columns: readonly Column<Item>[]
   readonly keyOf: (item: Item) => string
@@ -25,11 +28,12 @@ type Props<Item> = {
 }
 
 /** A list of the platform, page by page. As long as it has one page, that is read again every ten seconds. */
-export function PagedTable<Item>({ label, path, query = {}, columns, keyOf, empty, height = '70dvh' }: Props<Item>) {
+export function PagedTable<Item>({ label, path, door = 'platform', query = {}, ...table }: Props<Item>) {
+  const { columns, keyOf, empty, height = '70dvh' } = table
   const pages = useInfiniteQuery({
     queryKey: ['platform', path, query],
     queryFn: ({ pageParam }) =>
-      ask<PageOf<Item>>('platform', path + queryOf({ ...query, limit: PAGE_SIZE, cursor: pageParam })),
+      ask<PageOf<Item>>(door, path + queryOf({ ...query, limit: PAGE_SIZE, cursor: pageParam })),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
     // All pages are read again, one after the other: whoever has loaded many looks at the past.

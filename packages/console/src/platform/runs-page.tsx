@@ -46,11 +46,12 @@ const COLUMNS: readonly Column<PlatformRun>[] = [
   { name: 'Status', cell: ({ status }) => <Status of={status} /> },
   {
     name: 'Run',
+    grows: true,
     cell: ({ runId, agent, message, error }) => (
       <Link
         to="/platform/runs/$run"
         params={{ run: runId }}
-        className="block max-w-64 truncate font-medium underline-offset-2 hover:underline"
+        className="block truncate font-medium underline-offset-2 hover:underline"
       >
         {message || runId}
         <span className="block truncate text-xs font-normal text-soft">{agent}</span>
@@ -59,7 +60,7 @@ const COLUMNS: readonly Column<PlatformRun>[] = [
     ),
   },
   { name: 'Integration', cell: ({ apiIntegrationId: id }) => <IntegrationName id={id} />, wideOnly: true },
-  { name: 'Version', cell: ({ agencyVersion }) => <Version of={agencyVersion} />, wideOnly: true },
+  { name: 'Version', cell: ({ agencyVersion }) => <Version of={agencyVersion} />, wideOnly: 'very' },
   { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? '', wideOnly: true },
   { name: 'Tokens', cell: ({ usage }) => (usage ? whole(usage.total_tokens) : ''), right: true, wideOnly: true },
   { name: 'Cost', cell: ({ usage }) => (usage ? dollars(usage.total_cost) : ''), right: true, wideOnly: true },
@@ -73,7 +74,7 @@ const COLUMNS: readonly Column<PlatformRun>[] = [
   },
   {
     name: 'Began',
-    cell: ({ createdAt }) => <span className="whitespace-nowrap text-soft">{moment(createdAt)}</span>,
+    cell: ({ createdAt }) => <span className="text-soft">{moment(createdAt)}</span>,
     right: true,
     wideOnly: true,
   },

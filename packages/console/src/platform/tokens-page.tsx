@@ -54,7 +54,7 @@ const COLUMNS: readonly Column<ConsumerTokensRevoked>[] = [
   { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? <Badge tone="warn">every consumer</Badge> },
   {
     name: 'Refused are tokens from before',
-    cell: ({ notBefore }) => <span className="whitespace-nowrap text-soft">{moment(notBefore)}</span>,
+    cell: ({ notBefore }) => <span className="text-soft">{moment(notBefore)}</span>,
     right: true,
   },
 ]

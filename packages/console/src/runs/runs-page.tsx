@@ -86,26 +86,23 @@ const COLUMNS: readonly Column<RecentRun>[] = [
   { name: 'Status', cell: ({ status }) => <Status of={status} /> },
   {
     name: 'Message',
+    grows: true,
     cell: ({ run_id: run, message, error }) => (
-      <Link
-        to="/runs/$run"
-        params={{ run }}
-        className="block max-w-52 truncate font-medium underline-offset-2 hover:underline sm:max-w-md"
-      >
+      <Link to="/runs/$run" params={{ run }} className="block truncate font-medium underline-offset-2 hover:underline">
         {message || '(files)'}
         {error && <span className="block truncate text-xs font-normal text-bad">{error.message}</span>}
       </Link>
     ),
   },
   { name: 'Agency', cell: ({ agency, agent }) => `${agency} / ${agent}`, wideOnly: true },
-  { name: 'Version', cell: ({ agency_version: version }) => <Version of={version} />, wideOnly: true },
+  { name: 'Version', cell: ({ agency_version: version }) => <Version of={version} />, wideOnly: 'very' },
   { name: 'Calls', cell: (run) => `${run.model_calls} + ${run.tool_calls}`, right: true, wideOnly: true },
   { name: 'Tokens', cell: ({ usage }) => (usage ? whole(usage.total_tokens) : ''), right: true, wideOnly: true },
   { name: 'Cost', cell: ({ usage }) => (usage ? dollars(usage.total_cost) : ''), right: true, wideOnly: true },
   { name: 'Took', cell: ({ duration_ms: ms }) => (ms === null ? '…' : duration(ms)), right: true },
   {
     name: 'Began',
-    cell: ({ started_at: at }) => <span className="whitespace-nowrap text-soft">{moment(at)}</span>,
+    cell: ({ started_at: at }) => <span className="text-soft">{moment(at)}</span>,
     right: true,
     wideOnly: true,
   },

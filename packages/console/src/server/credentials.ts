@@ -1,8 +1,8 @@
 import { useSyncExternalStore } from 'react'
 import { SERVER } from './address.ts'
 
-/** `server`: the token of the self-hosted server. `platform`: an API key. */
-export type Door = 'server' | 'platform'
+/** `server`: the token of the self-hosted server. `platform`: an API key of an owner. `operator`: the platform's operator key. */
+export type Door = 'server' | 'platform' | 'operator'
 
 type Credentials = { readonly [At in Door]?: string }
 

@@ -73,9 +73,10 @@ const REPLICA_COLUMNS: readonly Column<PlatformReplica>[] = [
   { name: 'State', cell: ({ state }) => <Status of={state} /> },
   {
     name: 'Process',
+    grows: true,
     cell: ({ id, answers }) => (
       <span className="flex flex-wrap items-center gap-1">
-        <code className="block max-w-32 truncate text-xs sm:max-w-none">{id}</code>
+        <code className="block max-w-full truncate text-xs">{id}</code>
         {answers && <Badge tone="accent">answers you</Badge>}
       </span>
     ),

@@ -1,4 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { SERVER } from '../server/address.ts'
 import { credentials, type Door, useCredentials } from '../server/credentials.ts'
 import { factsQuery, forgetEverything } from '../server/queries.ts'
@@ -21,6 +22,7 @@ export function SettingsPage() {
           <div className="flex flex-col gap-2">
             <SignedIn door="server" name="Self-hosted server" />
             <SignedIn door="platform" name="Platform" />
+            {facts?.platform && <SignedIn door="operator" name="Operator" />}
           </div>
         </section>
       </div>
@@ -41,6 +43,11 @@ function SignedIn({ door, name }: { readonly door: Door; readonly name: string }
       <span className="flex-1 font-mono text-xs text-soft">
         {secret === undefined ? 'not signed in' : `…${secret.slice(-4)}`}
       </span>
+      {door === 'operator' && (
+        <Link to="/owners" className="underline underline-offset-2">
+          Owners
+        </Link>
+      )}
       {secret !== undefined && (
         <Button icon="logout" onClick={signOut}>
           Sign out

@@ -32,13 +32,15 @@ export function ServerDoor({ children = <Outlet /> }: Props) {
   }
 }
 
-/** Pages of the platform, for those who have an API key. */
-export function PlatformDoor({ children = <Outlet /> }: Props) {
-  const { platform } = useCredentials()
+type PlatformProps = Props & { readonly door?: 'platform' | 'operator' }
+
+/** Pages of the platform, for those who have an API key, or the operator's. */
+export function PlatformDoor({ door = 'platform', children = <Outlet /> }: PlatformProps) {
+  const { [door]: secret } = useCredentials()
   const { data: facts } = useQuery(factsQuery)
   if (facts && !facts.platform)
     return <Empty icon="plug" title="There is no platform here: start it with bureau start." />
-  return platform === undefined ? <SignIn door="platform" /> : children
+  return secret === undefined ? <SignIn door={door} /> : children
 }
 
 /** The playground, behind the door of whom one talks to. */

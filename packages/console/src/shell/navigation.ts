@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { useCredentials } from '../server/credentials.ts'
 import { factsQuery } from '../server/queries.ts'
 import type { IconName } from '../ui/icons.tsx'
 
@@ -31,6 +32,8 @@ const PLATFORM: Section = {
   ],
 }
 
+const OWNERS: Destination = { to: '/owners', label: 'Owners', icon: 'users' }
+
 const OTHERS: Section = {
   label: null,
   items: [
@@ -43,5 +46,8 @@ const OTHERS: Section = {
 export function useSections(): readonly Section[] {
   const { data: facts } = useQuery(factsQuery)
   const pages = facts && facts.agencies !== 'none' ? AGENCIES : []
-  return [{ label: null, items: [PLAYGROUND, ...pages, INBOX] }, ...(facts?.platform ? [PLATFORM] : []), OTHERS]
+  const { operator } = useCredentials()
+  const items = operator === undefined ? PLATFORM.items : [...PLATFORM.items, OWNERS]
+  const ofPlatform = facts?.platform ? [{ ...PLATFORM, items }] : []
+  return [{ label: null, items: [PLAYGROUND, ...pages, INBOX] }, ...ofPlatform, OTHERS]
 }

@@ -90,13 +90,13 @@ function Sidebar({ search, onPicked }: { readonly search: () => void; readonly o
       aria-label="Pages"
       className="flex w-full flex-col gap-1 overflow-y-auto border-r border-line bg-panel p-2 md:w-48"
     >
-      <div className="hidden h-10 items-center px-2 md:flex">
+      <div className="hidden h-10 shrink-0 items-center px-2 md:flex">
         <Brand />
       </div>
       <button
         type="button"
         onClick={search}
-        className="mb-1 flex min-h-8 items-center gap-2 rounded-lg border border-line bg-page px-2 text-[13px] text-soft hover:bg-hover"
+        className="mb-1 flex min-h-8 shrink-0 items-center gap-2 rounded-lg border border-line bg-page px-2 text-[13px] text-soft hover:bg-hover"
       >
         <Icon name="search" />
         <span className="flex-1 text-left">Search</span>

@@ -31,6 +31,17 @@ const DOORS: Readonly<Record<Door, DoorText>> = {
     label: 'API key',
     probe: 'v1/agencies',
   },
+  operator: {
+    title: 'Sign in as the operator',
+    about: (
+      <>
+        With the value of the variable <code>PLATFORM_OPERATOR_KEY</code>. It is for whoever runs the platform, and
+        manages its owners.
+      </>
+    ),
+    label: 'Operator key',
+    probe: 'v1/admin/owners?limit=1',
+  },
 }
 
 /** Asks for the secret of a door, and tries it before it is kept. */

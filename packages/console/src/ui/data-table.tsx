@@ -6,8 +6,10 @@ export type Column<Row> = {
   readonly cell: (row: Row) => ReactNode
   /** Numbers are at the right. */
   readonly right?: boolean
-  /** Left out where there is little room. */
-  readonly wideOnly?: boolean
+  /** Takes the room that the others leave. Its content is cut off or wraps there, and never makes the table wider. */
+  readonly grows?: boolean
+  /** Left out where there is little room: below 768 pixels, or below 1,280. */
+  readonly wideOnly?: boolean | 'very'
 }
 
 type Props<Row> = {
@@ -77,6 +79,7 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
   )
 }
 
-function cellClass({ right = false, wideOnly = false }: Pick<Column<unknown>, 'right' | 'wideOnly'>): string {
-  return `${right ? 'text-right tabular-nums' : ''} ${wideOnly ? 'hidden md:table-cell' : ''}`
+function cellClass({ right = false, grows = false, wideOnly = false }: Omit<Column<unknown>, 'name' | 'cell'>): string {
+  const room = { false: '', true: 'hidden md:table-cell', very: 'hidden xl:table-cell' }[`${wideOnly}`]
+  return `${right ? 'text-right whitespace-nowrap tabular-nums' : ''} ${grows ? 'w-full max-w-0 min-w-24' : ''} ${room}`
 }

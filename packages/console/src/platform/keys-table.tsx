@@ -1,0 +1,132 @@
+import type { ApiKey, IssuedApiKey } from '@bureau/protocol'
+import { API_KEY_SCOPES } from '@bureau/protocol/platform-names'
+import { type ReactNode, useState } from 'react'
+import type { Door } from '../server/credentials.ts'
+import { Badge, Status } from '../ui/badge.tsx'
+import type { Column } from '../ui/data-table.tsx'
+import { FormDialog } from '../ui/dialog.tsx'
+import { CheckList, SelectField, TextField } from '../ui/field.tsx'
+import { moment } from '../ui/format.ts'
+import { Empty } from '../ui/page.tsx'
+import { useCreate } from './change.ts'
+import { PagedTable } from './paged-table.tsx'
+import { Secret } from './secret.tsx'
+
+/** Without any of them a key may do everything. */
+const SCOPES = API_KEY_SCOPES.filter((scope) => scope !== '*')
+
+/** Where keys are made and listed, and as whom. */
+type Place = { readonly path: string; readonly door?: Door }
+
+type ActionsOf = (key: ApiKey) => ReactNode
+
+/** API keys, as an owner sees its own and the operator those of an owner. `actionsOf`: what can be done with one that is good. */
+export const KeysTable = ({ actionsOf, ...place }: Place & { readonly actionsOf: ActionsOf }) => (
+  <PagedTable
+    label="API keys"
+    {...place}
+    columns={columns(actionsOf)}
+    keyOf={(key) => key.id}
+    empty={<Empty icon="key" title="No keys" />}
+  />
+)
+
+type IssuedProps = { readonly issued: IssuedApiKey; readonly onClose: () => void }
+
+export const IssuedKey = ({ issued: { name, token }, onClose }: IssuedProps) =>
+  token && <Secret title={`Key ${name}`} secret={token} onClose={onClose} />
+
+function columns(actionsOf: ActionsOf): readonly Column<ApiKey>[] {
+  return [
+    {
+      name: 'Key',
+      cell: ({ name, hint }) => (
+        <>
+          <span className="font-medium">{name}</span> <span className="font-mono text-xs text-soft">…{hint}</span>
+        </>
+      ),
+    },
+    { name: 'State', cell: (key) => <Status of={stateOf(key)} /> },
+    {
+      name: 'May',
+      cell: ({ scopes }) => (
+        <span className="flex flex-wrap gap-1">
+          {scopes.map((scope) => (
+            <Badge key={scope}>{scope === '*' ? 'everything' : scope}</Badge>
+          ))}
+        </span>
+      ),
+      wideOnly: true,
+    },
+    {
+      name: 'Last used',
+      cell: ({ lastUsedAt }) => (lastUsedAt === null ? 'never' : moment(lastUsedAt)),
+      right: true,
+      wideOnly: true,
+    },
+    {
+      name: 'Expires',
+      cell: ({ expiresAt }) => (expiresAt === null ? 'never' : moment(expiresAt)),
+      right: true,
+      wideOnly: true,
+    },
+    {
+      name: 'More',
+      cell: (key) => stateOf(key) === 'active' && actionsOf(key),
+      right: true,
+    },
+  ]
+}
+
+function stateOf({ revokedAt, expiresAt }: ApiKey): 'active' | 'revoked' | 'expired' {
+  if (revokedAt !== null && Date.parse(revokedAt) <= Date.now()) return 'revoked'
+  return expiresAt !== null && Date.parse(expiresAt) <= Date.now() ? 'expired' : 'active'
+}
+
+const DAY_MS = 86_400_000
+
+const LIFETIMES = [
+  { value: '', label: 'Never' },
+  { value: '30', label: 'In 30 days' },
+  { value: '90', label: 'In 90 days' },
+  { value: '365', label: 'In a year' },
+]
+
+type NewKeyProps = Place & { readonly onClose: () => void }
+
+export function NewKey({ path, door, onClose }: NewKeyProps) {
+  const [name, setName] = useState('')
+  const [days, setDays] = useState('')
+  const [scopes, setScopes] = useState<ReadonlySet<string>>(new Set())
+  const create = useCreate<IssuedApiKey>(path, 'The key is made', door)
+  if (create.data) return <IssuedKey issued={create.data} onClose={onClose} />
+  const submit = (): void => {
+    const expiresAt = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
+    create.mutate({ name, expiresAt, ...(scopes.size > 0 && { scopes: [...scopes] }) })
+  }
+  return (
+    <FormDialog
+      title="New API key"
+      onClose={onClose}
+      action="Make the key"
+      ready={name.trim() !== '' && !create.isPending}
+      onSubmit={submit}
+    >
+      <TextField
+        label="Name"
+        required
+        maxLength={100}
+        value={name}
+        onChange={(event) => setName(event.target.value)}
+        hint="What it is for."
+      />
+      <SelectField label="Expires" value={days} choices={LIFETIMES} onPick={setDays} />
+      <CheckList
+        legend="May do (none chosen: everything that you may give)"
+        choices={SCOPES}
+        chosen={scopes}
+        onChange={setScopes}
+      />
+    </FormDialog>
+  )
+}
