@@ -4,7 +4,7 @@ import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
-import { ApiError, ApiErrorBody, answerError, failedRun } from '../openai/api-error.ts'
+import { ApiError, ApiErrorBody, answerError, failedRun, refusedStream } from '../openai/api-error.ts'
 import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
 import { incompleteReason, isWithUser } from '../openai/model-event.ts'
@@ -73,6 +73,7 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
     const { runId, approvalsUrl } = run
     return sendEvents(reply, run, {
       encode: chatEncoder({ runId, approvalsUrl, model, includeUsage, agent, functions }),
+      refused: refusedStream,
     })
   }
   let incomplete: string | undefined

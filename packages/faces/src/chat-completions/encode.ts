@@ -1,6 +1,6 @@
 import type { ModelEvent, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
-import { failedRun } from '../openai/api-error.ts'
+import { DONE, failedRun } from '../openai/api-error.ts'
 import { approvalText } from '../openai/approval-text.ts'
 import {
   createdItem,
@@ -215,5 +215,3 @@ class ChatChunks {
 
 const WITHDRAWN =
   'The server stopped while it wrote this. The run goes on elsewhere: send the request again with the same Idempotency-Key.'
-
-const DONE = 'data: [DONE]\n\n'

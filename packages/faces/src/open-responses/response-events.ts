@@ -1,5 +1,6 @@
-import type { ModelEvent, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import type { ModelEvent, RunEnded, RunEvent, ServiceError, WireItem } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
+import { DONE } from '../openai/api-error.ts'
 import { createdItem, incompleteReason, isWithUser, itemOf, parsedEvent } from '../openai/model-event.ts'
 import { type OutputItem, OutputItems } from './output-items.ts'
 import { findNumbers, renameItem, renumber } from './renumber.ts'
@@ -74,6 +75,11 @@ export class ResponseEvents {
     const response = this.stream.describe({ status: 'in_progress', output: [] })
     const begin = this.#frame('response.created', { response }) + this.#frame('response.in_progress', { response })
     return begin + this.#frames(event)
+  }
+
+  /** What ends the stream of a client that may read no longer. The response goes on. */
+  refuse({ code, message }: ServiceError): string {
+    return `${this.#frame('error', { code, message, param: null })}${DONE}`
   }
 
   #frames(event: LogEvent): string {
@@ -239,7 +245,7 @@ export class ResponseEvents {
     if (this.#isLost) this.#seq = Math.max(this.#seq, this.#after + 1)
     const { code, message: words } = ended.error ?? {}
     const error = status === 'failed' ? this.#frame('error', { code, message: words, param: null }) : ''
-    return `${error}${this.#frame(`response.${status}`, { response })}data: [DONE]\n\n`
+    return `${error}${this.#frame(`response.${status}`, { response })}${DONE}`
   }
 
   #statusOf({ status, error }: RunEnded): {

@@ -127,7 +127,7 @@ const responseId = ({ runId, after }: FaceRun): string =>
 type Answering = { readonly body: ResponsesRequest; readonly events: ResponseEvents; readonly encode: EncodeEvent }
 
 async function answer(reply: FastifyReply, run: FaceRun, { body, events, encode }: Answering): Promise<unknown> {
-  if (body.stream) return sendEvents(reply, run, { encode })
+  if (body.stream) return sendEvents(reply, run, { encode, refused: (error) => events.refuse(error) })
   const ended = await waitForEnd(reply, run, encode)
   if (!ended) return undefined
   const { resource } = events

@@ -140,7 +140,10 @@ async function read(host: FaceHost, response: StoredResponse, { call, reply, isS
   if (!run) throw new ServiceError('run_not_found', { message: 'The events are kept no more. Read it without stream.' })
   const events = new ResponseEvents(streamOf(record, { served, run, isStrict }), after)
   const own = { ...run, read: (_: number, signal: AbortSignal) => ownEvents(record, run, signal) }
-  return sendEvents(reply, own, { encode: (event) => events.encode(event) })
+  return sendEvents(reply, own, {
+    encode: (event) => events.encode(event),
+    refused: (error) => events.refuse(error),
+  })
 }
 
 function itemList(items: readonly WireItem[], { limit, order, after }: z.output<typeof ListQuery>) {

@@ -76,6 +76,13 @@ function typeOf(status: number): string {
   return status < 500 ? 'invalid_request_error' : 'server_error'
 }
 
+/** The last frame of every stream of this API. */
+export const DONE = 'data: [DONE]\n\n'
+
+/** What ends the stream of a client that may read no longer. */
+export const refusedStream = ({ message, status, code }: ServiceError): string =>
+  `data: ${JSON.stringify(new ApiError(message, { status, code }).body)}\n\n${DONE}`
+
 /** Errors of every route under `/openai/v1`. What was not meant for the caller goes to the log. */
 export function answerError(...given: Parameters<typeof sendApiError>): void {
   sendApiError(...given)

@@ -66,7 +66,8 @@ const OPTIONS: Omit<AguiOptions, 'host'> = {
   keepsThreads: true,
   parse: (given, request) => {
     const body = parseInput(PlatformAguiRequest, given)
-    requireOfConsumer(body, callerOf(request, true))
+    const { consumer_id, user_context, additional_instructions } = body
+    requireOfConsumer({ consumer_id, user_context, additional_instructions }, callerOf(request, true))
     return body
   },
   inputOf: ({ message, additional_instructions: additionalInstructions, user_context: userContext }) => ({

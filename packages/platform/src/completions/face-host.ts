@@ -9,6 +9,7 @@ import { type Caller, reachOf } from '../caller.ts'
 import { getChatStatus } from '../chats/chat-status.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
+import { requireOfConsumer } from '../consumer-tokens/consumer-request.ts'
 import { callerOf } from '../http/callers.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
 import { getRun } from '../run-records/read-runs.ts'
@@ -219,6 +220,17 @@ export class PlatformHost implements FaceHost {
       ...(finishedAt !== null && { endedAt: Math.floor(Date.parse(finishedAt) / 1_000) }),
       leave,
     }
+  }
+}
+
+/** OpenAI's APIs, whose requests may also say what only an owner's back end may. */
+export class OpenAiHost extends PlatformHost {
+  /** @throws ServiceError `insufficient_scope`, and what `begin` of every protocol throws. */
+  override begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun> {
+    const { userContext, additionalInstructions } = asked.input
+    const words = { user: asked.onBehalfOf, user_context: userContext, instructions: additionalInstructions }
+    requireOfConsumer(words, callerOf(request, true))
+    return super.begin(request, asked)
   }
 }
 

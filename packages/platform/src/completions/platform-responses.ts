@@ -9,6 +9,7 @@ import { ServiceError, type WireItem } from '@bureau/protocol'
 import type { EncodeEvent } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
+import { reachOf } from '../caller.ts'
 import { callerOf } from '../http/callers.ts'
 import { deleteResponse, findResponse, putResponse } from '../run-records/response-records.ts'
 import type { PlatformHost } from './face-host.ts'
@@ -34,8 +35,8 @@ export class PlatformResponses implements ResponseStore {
 
   async find(request: FastifyRequest, id: string): Promise<StoredResponse | undefined> {
     const key = keyOf(id)
-    const { ownerId } = callerOf(request, true)
-    const found = key && (await this.#platform.store.db.run(findResponse, { ownerId, ...key }))
+    const found =
+      key && (await this.#platform.store.db.run(findResponse, { ...reachOf(callerOf(request, true)), ...key }))
     if (!found) return undefined
     const record = found as ResponseRecord
     const served = await this.#host.agency(request, record.agency)

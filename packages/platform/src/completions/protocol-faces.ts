@@ -3,7 +3,7 @@ import { ServiceError } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
 import type { Route } from '../http/route.ts'
-import { PlatformHost } from './face-host.ts'
+import { OpenAiHost, PlatformHost } from './face-host.ts'
 import { PlatformPushes } from './platform-pushes.ts'
 import { PlatformResponses } from './platform-responses.ts'
 import { PlatformTasks } from './platform-tasks.ts'
@@ -14,8 +14,9 @@ const MIB = 1_048_576
 export function protocolRoutes(platform: Platform, version: string): readonly Route[] {
   const { config, log } = platform
   const host = new PlatformHost(platform)
-  const store = new PlatformResponses(platform, host)
-  const openAi = openAiFaces(host, { sideRequests: 'agency', store, isStrict: false })
+  const openAiHost = new OpenAiHost(platform)
+  const store = new PlatformResponses(platform, openAiHost)
+  const openAi = openAiFaces(openAiHost, { sideRequests: 'agency', store, isStrict: false })
   const requireOrigin = (request: FastifyRequest): void => requireConfigured(request, config.corsOrigins)
   const mcp = mcpRoutes({ host, tools: [], version, serverUrl: config.publicBaseUrl, requireOrigin, log })
   const a2a = a2aRoutes({
@@ -28,15 +29,12 @@ export function protocolRoutes(platform: Platform, version: string): readonly Ro
     openCards: false,
     requireOrigin,
   })
-  return [
-    ...openAi.map((row) => ({ ...row, ...limitsOf(row), scope: 'runs' as const })),
-    ...[...mcp, ...a2a].map((row) => ({
-      ...row,
-      ...limitsOf(row),
-      scope: 'runs' as const,
-      consumer: 'chat' as const,
-    })),
-  ]
+  return [...openAi, ...mcp, ...a2a].map((row) => ({
+    ...row,
+    ...limitsOf(row),
+    scope: 'runs' as const,
+    consumer: 'chat' as const,
+  }))
 }
 
 /** Of rows that start runs; those of runs that have begun are served by a process that takes no new ones, too. */

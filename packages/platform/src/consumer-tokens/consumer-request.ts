@@ -18,19 +18,20 @@ export function asConsumer(body: GetCompletionV2Request, caller: Caller): GetCom
   return { ...body, consumerId }
 }
 
-/** What of an AG-UI request comes from an owner's back end only. */
-type OwnersWords = {
-  readonly consumer_id?: string | undefined
-  readonly user_context?: unknown
-  readonly additional_instructions?: unknown
-}
-
-/** The same for AG-UI, whose threads are the consumer's own anyway. @throws ServiceError `insufficient_scope` */
-export function requireOfConsumer(body: OwnersWords, { consumerId }: Caller): void {
+/**
+ * The same for other protocols, whose threads are the consumer's own anyway.
+ *
+ * @param words - What of a request comes from an owner's back end only, by its name there. `consumer_id` and `user` may be the
+ *   consumer itself.
+ * @throws ServiceError `insufficient_scope`
+ */
+export function requireOfConsumer(words: Readonly<Record<string, unknown>>, { consumerId }: Caller): void {
   if (consumerId === undefined) return
-  if (body.consumer_id != null && body.consumer_id !== consumerId) throw refused('another consumer_id')
-  if (body.user_context != null) throw refused('user_context')
-  if (body.additional_instructions != null) throw refused('additional_instructions')
+  for (const [name, value] of Object.entries(words)) {
+    const isName = name === 'consumer_id' || name === 'user'
+    if (value == null || (isName && value === consumerId)) continue
+    throw refused(isName ? `another ${name}` : name)
+  }
 }
 
 function refused(what: string): ServiceError {

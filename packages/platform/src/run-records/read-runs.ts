@@ -11,7 +11,10 @@ import { runOutput, type RunView } from './run-view.ts'
 /** What a restricted API key or a consumer may see, as for chats. A run of others does not exist for them. */
 export type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
-export const isSeen = (run: RunRow, { integrationIds, consumerId }: Reach): boolean =>
+export const isSeen = (
+  run: Pick<RunRow, 'integrationId' | 'consumerId'>,
+  { integrationIds, consumerId }: Reach,
+): boolean =>
   (!integrationIds || integrationIds.includes(run.integrationId)) &&
   (consumerId === undefined || run.consumerId === consumerId)
 

@@ -1,7 +1,8 @@
 import { and, eq } from 'drizzle-orm'
 import { tenantOperation } from '../db/operation.ts'
-import { responses } from '../db/schema.ts'
+import { responses, runs } from '../db/schema.ts'
 import { storable } from '../db/storable.ts'
+import { isSeen, type Reach } from './read-runs.ts'
 import type { RunKey } from './runs.repo.ts'
 
 /** A response is the part of a run behind the event `afterSeq`. */
@@ -23,9 +24,14 @@ export const putResponse = tenantOperation(
 
 export const findResponse = tenantOperation(
   { source: import.meta.url, name: 'findResponse', lane: 'interactive' },
-  async (tx, key: ResponseKey): Promise<object | undefined> => {
-    const [row] = await tx.select({ record: responses.record }).from(responses).where(isResponse(key))
-    return row?.record
+  async (tx, key: ResponseKey & Reach): Promise<object | undefined> => {
+    const { integrationId, consumerId } = runs
+    const [row] = await tx
+      .select({ record: responses.record, integrationId, consumerId })
+      .from(responses)
+      .innerJoin(runs, eq(runs.id, responses.runId))
+      .where(isResponse(key))
+    return row && isSeen(row, key) ? row.record : undefined
   },
 )
 
