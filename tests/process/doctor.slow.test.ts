@@ -11,6 +11,7 @@ import { closeAfterTest } from '../support/test-server.ts'
 
 const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
+const CLAUDE = fileURLToPath(new URL('../support/claude-agency.ts', import.meta.url))
 const NOBODY = '127.0.0.1:9' // the discard port, where nothing listens
 
 /** What the command says of each subject, and its exit code. */
@@ -87,6 +88,16 @@ test('everything that is at fault is told in one go, with what to do', async () 
   expect(found.get('Model')![1]).toContain('cannot be reached: check OPENAI_BASE_URL')
   expect(found.get('Database')![1]).toMatch(/^DATABASE_URL: no database can be reached\./)
   expect(JSON.stringify([...found])).not.toContain('pg-secret')
+})
+
+test('an agent whose model has no key is a fault that names the agent and the variable', async () => {
+  const without = await examine([CLAUDE])
+  const withKey = await examine([CLAUDE], { ANTHROPIC_API_KEY: 'sk-ant' })
+
+  expect(without.output).toMatch(
+    /^FAULT +Model +Writer of desk: The server has no API key for anthropic: set ANTHROPIC_API_KEY/m,
+  )
+  expect([without.code, withKey.code]).toEqual([1, 0])
 })
 
 test('a data folder below a file is a fault that names the variable', async () => {

@@ -5,7 +5,9 @@ import { Agency } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { ServerOptions } from '@bureau/server'
 
-export type AgencyModule = Pick<ServerOptions, 'agencies' | 'tools' | 'oauthUserId'>
+export type AgencyModule = Pick<ServerOptions, 'tools' | 'oauthUserId'> & {
+  readonly agencies?: Readonly<Record<string, Agency>>
+}
 
 export const DEFAULT_FILES = ['agency.ts', 'agency.js', 'agency.mjs']
 

@@ -22,12 +22,7 @@ export async function openPlatformFor(
   config: ServerConfig,
   terminal: Pick<Terminal, 'log' | 'waitFor'>,
 ): Promise<OpenPlatform> {
-  const agencies = new Map(
-    Object.entries(module.agencies ?? {}).map(([name, agency]) => [
-      name,
-      typeof agency === 'function' ? agency() : agency,
-    ]),
-  )
+  const agencies = new Map(Object.entries(module.agencies ?? {}))
   const models = modelAccess(config)
   const mcp = new McpConnections()
   const platformConfig = loadPlatformConfig()

@@ -53,6 +53,7 @@ export {
   type ModelApi,
   VENDOR_BASE_URL,
 } from './models/resolve-model.ts'
+export { type ModelProblem, modelProblems } from './models/model-problems.ts'
 export { endpointUrl } from './models/responses.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export { ModelError, type ModelErrorCode } from './models/model-error.ts'

@@ -1,5 +1,5 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
-import { type Agency, McpConnections } from '@bureau/framework'
+import { type Agency, McpConnections, modelProblems } from '@bureau/framework'
 import { errorsByProtocol } from '@bureau/faces'
 import { ConfigError } from '@bureau/protocol'
 import {
@@ -68,6 +68,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   answerCompletely(app)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), errorsByProtocol(renderError), '/openapi.json'))
   const models = modelAccess(config, options.egress)
+  warnOfModels(agencies, models, log)
   const resumeMs = resumeMsOf(options)
   const backends = await openBackends({ ...config, log, resumeMs, claimsDirectory: config.approvals.used })
   const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
@@ -195,6 +196,14 @@ function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log
   // Who names a variable wants a token: in a network this is a mistake, and on one machine it may be a trial.
   const isMistake = appTokenEnv !== undefined && host !== undefined && !LOOPBACK_HOST.test(host)
   log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${answers}`)
+}
+
+function warnOfModels(agencies: ReadonlyMap<string, Agency>, models: ServerModelAccess, log: Logger): void {
+  for (const [agency, definition] of agencies) {
+    for (const { agents, problem } of modelProblems(definition, models)) {
+      log.warn({ agency, agents }, `no model for ${agents.join(', ')}: ${problem}`)
+    }
+  }
 }
 
 async function keepActivity(app: FastifyInstance, options: ServerOptions): Promise<ActivityLogs | undefined> {

@@ -1,5 +1,6 @@
-import { DEMO_MODEL } from '@bureau/framework'
-import type { ServerConfig } from '@bureau/server'
+import { DEMO_MODEL, modelProblems } from '@bureau/framework'
+import { modelAccess, type ServerConfig } from '@bureau/server'
+import type { AgencyModule } from '../load-agencies.ts'
 import type { Finding } from './finding.ts'
 
 const ANSWER_MS = 5_000
@@ -31,6 +32,17 @@ export async function checkModel({ model }: ServerConfig): Promise<Finding> {
   const text = `${model.defaultModel} at ${model.baseUrl}`
   if (!response.ok) return { subject, state: 'note', text: `${text}; its list of models answers ${response.status}` }
   return clockFinding(response, askedAt) ?? { subject, state: 'ok', text }
+}
+
+/** What keeps single agents from being answered. Nothing when nothing does. */
+export async function* checkAgents({ agencies = {} }: AgencyModule, config: ServerConfig): AsyncGenerator<Finding> {
+  const access = modelAccess(config)
+  for (const [name, agency] of Object.entries(agencies)) {
+    for (const { agents, problem } of modelProblems(agency, access)) {
+      yield { subject, state: 'fault', text: `${agents.join(', ')} of ${name}: ${problem}` }
+    }
+  }
+  await access.close()
 }
 
 function clockFinding(response: Response, askedAt: number): Finding | undefined {

@@ -1,8 +1,8 @@
 import type { PlatformConfig } from '@bureau/platform'
 import { checkAddress } from '@bureau/runtime'
 import { loadConfig, type ServerConfig } from '@bureau/server'
-import { loadAgencies } from '../load-agencies.ts'
-import { checkModel } from './check-model.ts'
+import { type AgencyModule, loadAgencies } from '../load-agencies.ts'
+import { checkAgents, checkModel } from './check-model.ts'
 import { hasPlatform, withPlatform } from '../with-platform.ts'
 import { checked, type Finding } from './finding.ts'
 
@@ -16,12 +16,17 @@ type Examined = {
 /** Looks at everything that a server needs, one thing after the other. Yields each finding as it is made. */
 export async function* examine({ file, host, port }: Examined): AsyncGenerator<Finding> {
   yield { subject: 'Node.js', state: 'ok', text: process.versions.node }
-  yield checked('Agencies', () => checkAgencies(file))
+  let loaded: AgencyModule = {}
+  yield checked('Agencies', async () => {
+    loaded = await loadAgencies(file)
+    const { agencies = {}, tools = [] } = loaded
+    return [...Object.keys(agencies), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
+  })
   yield checked('Address', async () => {
     await checkAddress({ host, port })
     return `${host}:${port} is free`
   })
-  if (!hasPlatform()) return yield* examineServer()
+  if (!hasPlatform()) return yield* examineServer(loaded)
   const { checkDatabase, checkDisk, checkFiles, checkRedis, loadPlatformConfig } = await withPlatform(
     () => import('./check-platform.ts'),
   )
@@ -34,6 +39,7 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
   const { server, platform } = settings
   yield checkToken(server)
   yield checked('Model', () => checkModel(server))
+  yield* checkAgents(loaded, server)
   yield checked('Redis', () => checkRedis(server.redisUrl))
   yield checked('Database', () => checkDatabase(platform))
   yield checked('Disk', () => checkDisk(platform))
@@ -41,7 +47,7 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
 }
 
 /** Without the platform there is no database. */
-async function* examineServer(): AsyncGenerator<Finding> {
+async function* examineServer(loaded: AgencyModule): AsyncGenerator<Finding> {
   let server: ServerConfig | undefined
   yield checked('Settings', async () => {
     server = loadConfig()
@@ -51,16 +57,12 @@ async function* examineServer(): AsyncGenerator<Finding> {
   const config = server
   yield checkToken(config)
   yield checked('Model', () => checkModel(config))
+  yield* checkAgents(loaded, config)
   yield {
     subject: 'Platform',
     state: 'note',
     text: 'not installed: npm install @bureau/platform brings start and platform',
   }
-}
-
-async function checkAgencies(file: string | undefined): Promise<string> {
-  const { agencies = {}, tools = [] } = await loadAgencies(file)
-  return [...Object.keys(agencies), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
 }
 
 function checkToken({ read }: ServerConfig): Finding {
