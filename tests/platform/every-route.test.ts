@@ -179,6 +179,12 @@ describe.each(ENGINES)('every route on %s', (engine) => {
     expect(body.data.length).toBeLessThanOrEqual(1)
   })
 
+  test.each(titled(lists))('%s refuses a filter that does not exist, and names it', async (_title, route) => {
+    const answer = await client.get(withQuery(route, 'stauts=failed'))
+    expect(codeOf(answer)).toEqual([400, 'invalid_request'])
+    expect(answer.body.error).toContain('"stauts" does not exist here')
+  })
+
   test.each(timed)('%s takes a time or refuses it, whatever it is', async (_title, route, name) => {
     for (const time of [
       '2026-02-30T00:00:00Z',

@@ -57,7 +57,7 @@ export const queryNumber = (schema: z.ZodInt) =>
 export const queryBoolean = z.enum(['true', 'false']).transform((text) => text === 'true')
 
 /** `limit` and `cursor` of every list. */
-export const PageQuery = z.object({
+export const PageQuery = z.strictObject({
   limit: queryNumber(z.int().min(1).max(100)).optional().describe('Items on a page, 1 to 100. Default 20.'),
   cursor: z.string().max(1024).optional().describe('`nextCursor` of the page before.'),
 })

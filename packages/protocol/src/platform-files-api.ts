@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { GivenTime, Id, PageQuery, Time } from './platform-fields.ts'
+import { GivenTime, Id, PageQuery, queryNumber, Time } from './platform-fields.ts'
 import { Usage } from './usage.ts'
 
 /** Files of the agency mount, and usage. */
@@ -57,7 +57,7 @@ export const MountFile = z
 export type MountFile = z.output<typeof MountFile>
 
 export const FileListQuery = PageQuery.extend({ prefix: z.string().max(1024).optional() })
-export const FileQuery = z.object({ path: z.string().max(1024) })
+export const FileQuery = z.strictObject({ path: z.string().max(1024) })
 
 export const UsageRecord = z
   .object({
@@ -92,15 +92,11 @@ export const UsageRecordsQuery = PageQuery.extend({
   ...range,
 })
 
-export const UsageSummaryQuery = z.object({
+export const UsageSummaryQuery = z.strictObject({
   groupBy: z.enum(['day', 'integration', 'consumer', 'model']),
   apiIntegrationId: Id.optional(),
   timeZone: z.string().max(64).optional().describe('IANA name, for groupBy=day. Default UTC.'),
-  limit: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(10_000)
+  limit: queryNumber(z.int().min(1).max(10_000))
     .optional()
     .describe('Only so many keys: those that cost most, first. Default: up to 10,000, in the order of the keys.'),
   ...range,
@@ -114,7 +110,7 @@ export const UsageSummary = z
   .meta({ id: 'UsageSummary' })
 export type UsageSummary = z.output<typeof UsageSummary>
 
-export const UsageExportQuery = z.object({
+export const UsageExportQuery = z.strictObject({
   format: z.enum(['csv', 'jsonl']),
   apiIntegrationId: Id.optional(),
   ...range,

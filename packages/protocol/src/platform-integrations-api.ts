@@ -99,7 +99,7 @@ export const Integration = z
   .meta({ id: 'Integration' })
 export type Integration = z.output<typeof Integration>
 
-export const DeleteIntegrationQuery = z.object({
+export const DeleteIntegrationQuery = z.strictObject({
   cancelRuns: z.enum(['true', 'false']).optional().describe('true: active runs are cancelled first.'),
 })
 

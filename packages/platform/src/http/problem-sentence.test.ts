@@ -24,7 +24,7 @@ test.each<[z.ZodType, unknown, string]>([
   [z.array(z.string()).min(1), [], 'must not be empty'],
   [z.array(z.string()).max(1), ['a', 'b'], 'must have at most 1 item'],
   [z.iso.datetime(), 'tomorrow', 'must be a date and time with a time zone, such as 2030-01-31T12:00:00Z'],
-  [z.strictObject({ a: z.string().optional() }), { b: 1 }, 'has members that do not exist here: "b"'],
+  [z.strictObject({ a: z.string().optional() }), { b: 1 }, '"b" does not exist here'],
   [z.string().min(8, 'is too short to be safe'), 'short', 'is too short to be safe'],
 ])('%#: a value that the schema refuses is told in one plain sentence', (schema, input, said) => {
   expect(() => parseInput(z.object({ value: schema }), { value: input })).toThrow(
@@ -40,5 +40,5 @@ test('a list of allowed values is never cut off, names of the caller are', () =>
   const values = Array.from({ length: 40 }, (_, index) => `a_long_name_of_a_scope_${index}`)
 
   expect(() => parseInput(z.enum(values), 'x')).toThrow('"a_long_name_of_a_scope_39"')
-  expect(() => parseInput(z.strictObject({}), { ['x'.repeat(5_000)]: 1 })).toThrow(/^.{260,300}$/)
+  expect(() => parseInput(z.strictObject({}), { ['x'.repeat(5_000)]: 1 })).toThrow(/^.{220,300}$/)
 })

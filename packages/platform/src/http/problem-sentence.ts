@@ -24,7 +24,7 @@ export function problemSentence(issue: z.core.$ZodRawIssue): string | undefined 
     case 'invalid_format':
       return FORMATS[issue.format]
     case 'unrecognized_keys':
-      return `has members that do not exist here: ${listOf(issue.keys.slice(0, 5).map(shortened))}`
+      return `${listOf(issue.keys.slice(0, 5).map(shortened))} ${issue.keys.length === 1 ? 'does' : 'do'} not exist here`
     default:
       return undefined
   }
