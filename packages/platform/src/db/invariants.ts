@@ -27,7 +27,6 @@ export const checkInvariants = systemOperation(
 
 type Check = { readonly invariant: string; readonly says: string; readonly query: SQL }
 
-const WEEK = sql.raw(`day - (day - date 'epoch') % 7`)
 const QUARTER = sql.raw(`date_bin('6 hours', begins_at, 'epoch')`)
 
 /** Announcements are kept for seven days after their delivery. */
@@ -141,16 +140,6 @@ const ALWAYS: readonly Check[] = [
       sql`SELECT owner_id, day, integration_id, consumer_id, ${SUMMED} FROM usage_consumer_days
         UNION ALL SELECT owner_id, day, integration_id, consumer_id, ${SUMMED} FROM usage_deltas WHERE model = ''`,
       sql`SELECT owner_id, day, integration_id, consumer_id, ${SUMMED} FROM v_usage_of_runs WHERE model = ''`,
-    ),
-  },
-  {
-    invariant: 'I4',
-    says: 'the sums of usage, by week and consumer, are those of the ended runs',
-    query: unequal(
-      sql`owner_id, week, integration_id, consumer_id`,
-      sql`SELECT owner_id, week, integration_id, consumer_id, ${SUMMED} FROM usage_consumer_weeks
-        UNION ALL SELECT owner_id, ${WEEK}, integration_id, consumer_id, ${SUMMED} FROM usage_deltas WHERE model = ''`,
-      sql`SELECT owner_id, ${WEEK} AS week, integration_id, consumer_id, ${SUMMED} FROM v_usage_of_runs WHERE model = ''`,
     ),
   },
   {

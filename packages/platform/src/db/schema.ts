@@ -328,17 +328,6 @@ export const usageConsumerDays = pgTable('usage_consumer_days', {
   ...usageSums,
 })
 
-/** Written by a trigger on `usage_consumer_days` alone. */
-export const usageConsumerWeeks = pgTable('usage_consumer_weeks', {
-  ownerId: text().notNull(),
-  /** The first UTC day of seven; weeks are counted from 1970-01-01. */
-  week: date().notNull(),
-  integrationId: text().notNull(),
-  /** Empty: no consumer was named. */
-  consumerId: text().notNull(),
-  ...usageSums,
-})
-
 /** Written by the trigger `runs_add_usage_delta`, taken away by `foldUsage`. */
 export const usageDeltas = pgTable('usage_deltas', {
   id: count().generatedAlwaysAsIdentity(),

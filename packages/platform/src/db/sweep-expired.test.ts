@@ -107,7 +107,6 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
     await owner.finish(admission, { calls: [modelCall(1)] })
     await age('runs', 'finished_at', '401 days', `id = '${runId}'`)
     await platform.db.run(foldUsage, undefined)
-    await age('usage_consumer_weeks', 'week', '410 days', `owner_id = '${owner.ownerId}'`)
     await age('usage_quarter_days', 'begins_at', '403 days', `owner_id = '${owner.ownerId}'`)
     await age('usage_half_hours', 'begins_at', '402 days', `owner_id = '${owner.ownerId}'`)
     await age('usage_consumer_days', 'day', '403 days', `owner_id = '${owner.ownerId}'`)

@@ -45,8 +45,6 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
     WHERE begins_at < now() - interval '402 days' LIMIT ${BATCH})`,
   oldConsumerSums: sql`DELETE FROM usage_consumer_days WHERE ctid IN (SELECT ctid FROM usage_consumer_days
     WHERE day < (now() - interval '402 days')::date LIMIT ${BATCH})`,
-  oldConsumerWeeks: sql`DELETE FROM usage_consumer_weeks WHERE ctid IN (SELECT ctid FROM usage_consumer_weeks
-    WHERE week < (now() - interval '409 days')::date LIMIT ${BATCH})`,
   oldRuns: sql`DELETE FROM runs WHERE id IN (SELECT id FROM runs r WHERE r.finished_at < now() - interval '400 days'
     AND NOT EXISTS (SELECT 1 FROM usage_entries u WHERE u.run_id = r.id)
     AND NOT EXISTS (SELECT 1 FROM run_event_chunks e WHERE e.run_id = r.id) LIMIT ${BATCH})`,

@@ -2,15 +2,7 @@ import { ServiceError, type UsageSummary } from '@bureau/protocol'
 import { and, type Column, eq, inArray, isNull, ne, sql, type SQL } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import {
-  runs,
-  usageConsumerDays,
-  usageConsumerWeeks,
-  usageDeltas,
-  usageEntries,
-  usageHalfHours,
-  usageQuarterDays,
-} from '../db/schema.ts'
+import { runs, usageConsumerDays, usageDeltas, usageEntries, usageHalfHours, usageQuarterDays } from '../db/schema.ts'
 import { isTimeZone } from '../members/allowance-policy.ts'
 import { toUsage } from '../run-records/runs.repo.ts'
 
@@ -58,22 +50,15 @@ export const summarizeUsage = tenantOperation(
 
 /** Kept sums of stretches of one length, which begin at its multiples since the epoch. */
 type Kept = { readonly table: SumTable; readonly begins: Column; readonly type: SQL; readonly unitMs: number }
-type SumTable =
-  | typeof usageConsumerWeeks
-  | typeof usageConsumerDays
-  | typeof usageQuarterDays
-  | typeof usageHalfHours
-  | typeof usageDeltas
+type SumTable = typeof usageConsumerDays | typeof usageQuarterDays | typeof usageHalfHours | typeof usageDeltas
 
 const TIME = sql.raw('timestamptz')
-const DATE = sql.raw('date')
-const CONSUMER_WEEKS: Kept = {
-  table: usageConsumerWeeks,
-  begins: usageConsumerWeeks.week,
-  type: DATE,
-  unitMs: 7 * DAY_MS,
+const CONSUMER_DAYS: Kept = {
+  table: usageConsumerDays,
+  begins: usageConsumerDays.day,
+  type: sql.raw('date'),
+  unitMs: DAY_MS,
 }
-const CONSUMER_DAYS: Kept = { table: usageConsumerDays, begins: usageConsumerDays.day, type: DATE, unitMs: DAY_MS }
 const QUARTER_DAYS: Kept = {
   table: usageQuarterDays,
   begins: usageQuarterDays.beginsAt,
@@ -125,11 +110,11 @@ async function summarize(tx: Tx, request: SummaryRequest): Promise<KeyedUsage[]>
   await tx.execute(sql`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('work_mem', '16MB', true)`)
   const cuts = await cutsOf(tx, request)
-  const [longest, finest] =
-    request.groupBy === 'consumer' ? [CONSUMER_WEEKS, CONSUMER_DAYS] : [QUARTER_DAYS, HALF_HOURS]
+  const isByConsumer = request.groupBy === 'consumer'
+  const finest = isByConsumer ? CONSUMER_DAYS : HALF_HOURS
   const parts = [
-    keptSums(request, longest, cuts),
-    keptSums(request, finest, cuts, longest),
+    ...(isByConsumer ? [] : [keptSums(request, QUARTER_DAYS, cuts)]),
+    keptSums(request, finest, cuts, isByConsumer ? undefined : QUARTER_DAYS),
     recentSums(request, finest, cuts),
     cutRuns(request, finest, cuts),
     openRuns(request, finest, cuts),
@@ -191,7 +176,7 @@ const isOf = ({ groupBy }: SummaryRequest, table: SumTable): SQL | undefined =>
 /** Those of stretches that nothing cuts; with `cutIn`, only in stretches of theirs that are cut. */
 function keptSums(request: SummaryRequest, level: Kept, cuts: Cuts, cutIn?: Kept): SQL {
   const { table, begins, type } = level
-  const rows = cutIn ? inCut(request, { table, begins, type, in: cutIn }, cuts) : sql`${table}`
+  const rows = cutIn ? inCut(request, { table, begins, in: cutIn }, cuts) : sql`${table}`
   const isUncut = sql`${begins} <> ALL (${times(cutUnits(level, cuts), type)})`
   return sql`SELECT ${keyOf(request, begins, table)}, ${KEPT} FROM ${rows}
     WHERE ${and(isReached(request, table), cutIn ? undefined : isWithin(request, begins, type), isUncut, isOf(request, table))}`
@@ -207,25 +192,20 @@ function recentSums(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
 
 /** All runs of the shortest stretches that are cut. */
 function cutRuns(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
-  return countRuns(request, inCut(request, { table: runs, begins: runs.createdAt, type: TIME, in: finest }, cuts))
+  return countRuns(request, inCut(request, { table: runs, begins: runs.createdAt, in: finest }, cuts))
 }
 
-type InCut = {
-  readonly table: SumTable | typeof runs
-  readonly begins: Column
-  readonly type: SQL
-  readonly in: Kept
-}
+type InCut = { readonly table: SumTable | typeof runs; readonly begins: Column; readonly in: Kept }
 
 /**
  * The rows of a table in stretches that are cut, as far as they are asked for. Both ends of each are given: where rows are
  * filtered by their owner, nothing that has yet to be computed is looked up in an index.
  */
-function inCut({ from, to }: SummaryRequest, { table, begins, type, in: longer }: InCut, cuts: Cuts): SQL {
+function inCut({ from, to }: SummaryRequest, { table, begins, in: longer }: InCut, cuts: Cuts): SQL {
   const units = cutUnits(longer, cuts)
   const since = units.map((at) => Math.max(at, Date.parse(from)))
   const until = units.map((at) => Math.min(at + longer.unitMs, to === undefined ? Infinity : Date.parse(to)))
-  return sql`unnest(${times(since, type)}, ${times(until, type)}) AS cut (since, until)
+  return sql`unnest(${times(since)}, ${times(until)}) AS cut (since, until)
     JOIN ${table} ON ${begins} >= cut.since AND ${begins} < cut.until`
 }
 
