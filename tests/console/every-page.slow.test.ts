@@ -127,6 +127,7 @@ describe.skipIf(!canBrowse)('every page of the console', { timeout: 240_000 }, (
         await page.goto(`${server.url}/console/#${address(at)}`)
         await act?.(page, server).catch(lacks)
         await page.locator('main, [role=dialog]').getByText(shows).first().waitFor().catch(lacks)
+        await page.locator('main').getByText('Loading …').first().waitFor({ state: 'detached' }).catch(lacks)
         const width = await page.evaluate<number>('document.documentElement.scrollWidth')
         if (width > viewport.width) faults.push({ name, fault: `is ${width} pixels wide` })
         for (const table of await tablesThatAreCut(page)) faults.push({ name, fault: `its table ${table} is cut` })

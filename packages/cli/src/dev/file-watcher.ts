@@ -24,7 +24,7 @@ export class FileWatcher {
     this.#watchFolder(path.dirname(file))
   }
 
-  /** Looks for the folders anew: one that was replaced is another one, too. */
+  /** Looks for the folders anew: to the system, one that was replaced is another folder as well. */
   refresh(): void {
     this.close()
     for (const file of this.#files) this.#watchFolder(path.dirname(file))

@@ -58,7 +58,7 @@ const COLUMNS: readonly Column<PlatformChat>[] = [
       </Link>
     ),
   },
-  { name: 'Integration', cell: ({ apiIntegrationId: id }) => <IntegrationName id={id} />, wideOnly: true },
+  { name: 'Integration', cell: ({ apiIntegrationId: id }) => <IntegrationName id={id} />, short: true, wideOnly: true },
   { name: 'Consumer', cell: ({ createdByConsumerId: id }) => id ?? '', wideOnly: true },
   { name: 'Messages', cell: ({ messageCount }) => messageCount, right: true, wideOnly: true },
   {

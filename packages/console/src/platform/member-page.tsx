@@ -178,6 +178,7 @@ const COLUMNS: readonly Column<LedgerEntry>[] = [
   },
   {
     name: 'For',
+    grows: true,
     cell: ({ runId, note }) =>
       runId === null ? (
         note
@@ -185,7 +186,7 @@ const COLUMNS: readonly Column<LedgerEntry>[] = [
         <Link
           to="/platform/runs/$run"
           params={{ run: runId }}
-          className="block max-w-40 truncate font-mono text-xs underline underline-offset-2"
+          className="block truncate font-mono text-xs underline underline-offset-2"
         >
           {runId}
         </Link>

@@ -94,7 +94,7 @@ const COLUMNS: readonly Column<RecentRun>[] = [
       </Link>
     ),
   },
-  { name: 'Agency', cell: ({ agency, agent }) => `${agency} / ${agent}`, wideOnly: true },
+  { name: 'Agency', cell: ({ agency, agent }) => `${agency} / ${agent}`, short: true, wideOnly: true },
   { name: 'Version', cell: ({ agency_version: version }) => <Version of={version} />, wideOnly: 'very' },
   { name: 'Calls', cell: (run) => `${run.model_calls} + ${run.tool_calls}`, right: true, wideOnly: true },
   { name: 'Tokens', cell: ({ usage }) => (usage ? whole(usage.total_tokens) : ''), right: true, wideOnly: true },

@@ -8,6 +8,8 @@ export type Column<Row> = {
   readonly right?: boolean
   /** Takes the room that the others leave. Its content is cut off or wraps there, and never makes the table wider. */
   readonly grows?: boolean
+  /** Stays on one line, and is cut off where it is longer than a name. */
+  readonly short?: boolean
   /** Left out where there is little room: below 768 pixels, or below 1,280. */
   readonly wideOnly?: boolean | 'very'
 }
@@ -79,7 +81,12 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
   )
 }
 
-function cellClass({ right = false, grows = false, wideOnly = false }: Omit<Column<unknown>, 'name' | 'cell'>): string {
+function cellClass({ right, grows, short, wideOnly = false }: Omit<Column<unknown>, 'name' | 'cell'>): string {
   const room = { false: '', true: 'hidden md:table-cell', very: 'hidden xl:table-cell' }[`${wideOnly}`]
-  return `${right ? 'text-right whitespace-nowrap tabular-nums' : ''} ${grows ? 'w-full max-w-0 min-w-24' : ''} ${room}`
+  return [
+    right ? 'text-right whitespace-nowrap tabular-nums' : '',
+    grows ? 'w-full max-w-0 min-w-24' : '',
+    short ? 'max-w-40 truncate' : '',
+    room,
+  ].join(' ')
 }
