@@ -5,6 +5,7 @@ import { connect, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { ensureFirstOwner, sharePort } from '@bureau/platform'
 import { createApp, loadConfig } from '@bureau/server'
+import OpenAI from 'openai'
 import { expect, test } from 'vitest'
 import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -58,6 +59,35 @@ test('each answers its own paths, with its own keys and origins', async () => {
   for (const page of ['/v1/openapi.json', '/v1/docs']) expect((await fetch(url + page)).status).toBe(200)
   expect((await client.with({ token: 'server-token' }).fetch('GET', '/openapi.json')).status).toBe(200)
   expect((await fetch(`${url}/readyz`)).status).toBe(200)
+})
+
+test('protocols that both speak are answered by the one whose credential comes', async () => {
+  const { platform, provider, url } = await startBoth()
+  provider.respond(() => text('Hello.'))
+  const { ownerId, key } = await platform.addTenant()
+  const integrationId = await platform.addIntegration(ownerId)
+  const owner = new TestClient({ url, token: key.token, ownerId, integrationId })
+  const issued = await owner.post('/v1/consumer_tokens', { apiIntegrationId: integrationId, consumerId: 'ada' })
+  const modelsOf = async (token: string): Promise<string | undefined> => {
+    const openai = new OpenAI({ baseURL: `${url}/openai/v1`, apiKey: token, maxRetries: 0 })
+    return (await openai.models.list()).data[0]?.id
+  }
+  const toolsOf = async (token: string): Promise<string> => {
+    const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+    const headers = { accept: 'application/json, text/event-stream' }
+    return (await owner.with({ token }).fetch('POST', '/mcp', list, { headers })).text()
+  }
+
+  expect(await modelsOf('server-token')).toBe('shop')
+  expect(await toolsOf('server-token')).toContain('ask_shop')
+  for (const token of [key.token, issued.body.token as string]) {
+    expect(await modelsOf(token)).toBe(integrationId)
+    expect(await toolsOf(token)).toMatch(/ask_(?:shop|int_)/)
+  }
+  await expect(modelsOf('eyJhbGciOiJFZERTQSIsInR5cCI6ImFwaWtleStqd3Qi.forged.x')).rejects.toMatchObject({ status: 401 })
+  await expect(modelsOf('wrong')).rejects.toMatchObject({ status: 401 })
+  const card = await owner.fetch('GET', `/a2a/${integrationId}/.well-known/agent-card.json`)
+  expect(card.status).toBe(200)
 })
 
 test('browsers guess no type of any answer, whoever gives it', async () => {

@@ -5,7 +5,16 @@ import { answerClientError } from './render-error.ts'
 
 /** What the platform answers on a port that it shares; everything else belongs to the host. */
 const OWN_PATHS =
-  /^\/(?:v1|create_new_chat|create_agency_upload|get_completion_v2|healthz|readyz|auth\/start|agui\/int_\w+)(?:[/?]|$)/
+  /^\/(?:v1|create_new_chat|create_agency_upload|get_completion_v2|healthz|readyz|auth\/start|(?:agui|a2a)\/int_\w+)(?:[/?]|$)/
+
+/** Both speak these protocols here: a request is for the one whose credential it brings. */
+const SHARED_PATHS = /^\/(?:openai\/v1|mcp)(?:[/?]|$)/
+
+/** A consumer token, or an API key: the second text is the beginning of the header of its JWT, with `apikey+jwt` as its type. */
+const OWN_CREDENTIAL = /^Bearer (?:bct_|eyJhbGciOiJFZERTQSIsInR5cCI6ImFwaWtleStqd3Qi)/i
+
+const isOwn = ({ url = '', headers }: IncomingMessage): boolean =>
+  OWN_PATHS.test(url) || (SHARED_PATHS.test(url) && OWN_CREDENTIAL.test(headers.authorization ?? ''))
 
 /** Both may have sign-ins under way, and providers send browsers of both here. */
 const CALLBACK = /^\/auth\/callback(?:[/?]|$)/
@@ -29,12 +38,12 @@ export async function sharePort(host: FastifyInstance, { app, platform }: Sharin
       else for (const listener of theirs) listener.call(host.server, request, response)
     }
     const url = request.url ?? ''
-    if (!CALLBACK.test(url) || !hasCallback) hand(OWN_PATHS.test(url) || CALLBACK.test(url))
+    if (!CALLBACK.test(url) || !hasCallback) hand(isOwn(request) || CALLBACK.test(url))
     else void hasBegun(platform, url).then(hand, () => hand(true))
   }
   host.server.on('request', dispatch)
   host.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    if (!OWN_PATHS.test(request.url ?? '')) response.writeContinue()
+    if (!isOwn(request)) response.writeContinue()
     dispatch(request, response)
   })
   takeListeners(host, 'clientError')
