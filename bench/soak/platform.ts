@@ -18,6 +18,8 @@ import { randomNumbers } from './plans.ts'
 const MIB = 1_048_576
 /** Caches fill for so long; what is held then is the measure. */
 const WARM_UP_MS = 30_000
+/** Logs of runs that have ended stay in memory for two minutes. */
+const LOGS_KEPT_MS = 125_000
 const IDLE_MS = 20_000
 const AWAY_MS = 1_000
 const LONGEST_CALM_MS = 20_000
@@ -65,7 +67,7 @@ function parentOf(pid: string): number {
 async function rest(fleet: Fleet, postgres: OwnServer): Promise<Rest> {
   const spared = fleet.installation.processes[SPARED]!
   const pid = spared.child.pid ?? 0
-  await pause(5_000)
+  await pause(LOGS_KEPT_MS)
   const before = { process: cpuNs(pid), postgres: familyNs(postgres.pid()) }
   await pause(IDLE_MS)
   const perSecond = (ns: number): number => ns / 1e6 / (IDLE_MS / 1_000)
