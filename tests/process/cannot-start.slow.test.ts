@@ -127,6 +127,13 @@ test('a PostgreSQL server that does not answer is told in one line, without its 
   expect(status).toBe(1)
 })
 
+test.each(['.', 'package.json'])('what is no module is told in one line: serve %s', (file) => {
+  const { status, lines } = runToEnd(['serve', file], {})
+
+  expect(lines).toEqual([`${file} is no module. Name one that exports an Agency, such as agency.ts.`])
+  expect(status).toBe(78)
+})
+
 test('a backup of a folder without a database is refused, and makes none', () => {
   const BUREAU_DATA = newFolder()
 

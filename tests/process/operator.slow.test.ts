@@ -33,7 +33,7 @@ test('owners and keys are made at the records, and at a server that has them in 
 
   expect(bureau(['owners', 'list'], { BUREAU_DATA })).toMatchObject({
     status: 78,
-    err: expect.stringContaining('in use'),
+    err: expect.stringContaining('is in use by another process. Reach it with --url.'),
   })
   const there = { PLATFORM_OPERATOR_KEY }
   expect(bureau(['owners', 'list', '--url', url], there).out).toMatch(

@@ -18,6 +18,11 @@ async function ask(url: string, headers: Record<string, string>): Promise<Answer
 
 const PATH = '/solo/get_metadata'
 
+test('a token of blanks, which nobody could send, is a mistake that is told at the start', async () => {
+  const started = startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: '  ' } })
+  await expect(started).rejects.toThrow('APP_TOKEN: must not be blank.')
+})
+
 describe('without a token', () => {
   test.each(['http://localhost:3000', 'http://app.localhost:3000', 'https://127.0.0.1', 'http://[::1]:8080'])(
     'pages of this machine may call: %s',

@@ -40,12 +40,23 @@ export async function loadAgencies(file: string | undefined): Promise<AgencyModu
 
 const importModule = (file: string): Promise<Record<string, unknown>> => import(pathToFileURL(file).href)
 
+/** What Node says of folders, of files of other kinds, and of JSON. */
+const NO_MODULE: ReadonlySet<string | undefined> = new Set([
+  'ERR_UNSUPPORTED_DIR_IMPORT',
+  'ERR_UNKNOWN_FILE_EXTENSION',
+  'ERR_IMPORT_ATTRIBUTE_MISSING',
+])
+
 /** What is wrong with the text of a module, without the steps in which Node found it. What a module throws is left as it is. */
 function importError(error: unknown, file: string): unknown {
   if (!(error instanceof Error)) return error
   const { code } = error as NodeJS.ErrnoException
   if (code === 'ERR_MODULE_NOT_FOUND')
     return new ConfigError(`${file} cannot be loaded: ${error.message}.`, { cause: error })
+  if (NO_MODULE.has(code))
+    return new ConfigError(`${file} is no module. Name one that exports an Agency, such as agency.ts.`, {
+      cause: error,
+    })
   if (!(error instanceof SyntaxError)) return error
   // The place and the line, where Node says them, are above the message.
   const [place = ''] = (error.stack ?? '').split(/^SyntaxError/m)

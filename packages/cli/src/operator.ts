@@ -1,4 +1,4 @@
-import type { ApiKey, IssuedApiKey, Owner } from '@bureau/protocol'
+import { type ApiKey, ConfigError, type IssuedApiKey, type Owner } from '@bureau/protocol'
 import { CommandError } from './command-error.ts'
 import { withPlatform } from './with-platform.ts'
 
@@ -39,7 +39,9 @@ export async function operate<Result>(
   if (url !== undefined) return work(remoteOperator(url.replace(/\/+$/, ''), key))
   const { operator, close } = await withPlatform(async () =>
     (await import('@bureau/platform')).openOperator({ mustExist: !makesRecords }),
-  )
+  ).catch((error: unknown) => {
+    throw isInUse(error) ? new ConfigError(`${error.message} Reach it with --url.`, { cause: error }) : error
+  })
   try {
     return await work(operator)
   } catch (error) {
@@ -48,6 +50,9 @@ export async function operate<Result>(
     await close()
   }
 }
+
+const isInUse = (error: unknown): error is ConfigError =>
+  error instanceof ConfigError && error.message.endsWith('is in use by another process.')
 
 function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ServiceError'

@@ -20,7 +20,8 @@ const create = withUrl(new Command('create'))
     const { id } = await operate({ ...placeOf(flags), makesRecords: true }, (operator) =>
       operator.createOwner({ name, publishesAgencies: flags.agencies }),
     )
-    console.error(`Created ${name}. It has no API key yet: bureau keys create ${id} <name>`)
+    const place = flags.url === undefined ? '' : ` --url ${flags.url}`
+    console.error(`Created ${name}. It has no API key yet: bureau keys create ${id} <name>${place}`)
     console.log(id)
   })
 

@@ -9,7 +9,6 @@ import { type Caller, reachOf } from '../caller.ts'
 import { getChatStatus } from '../chats/chat-status.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
-import { requireOfConsumer } from '../consumer-tokens/consumer-request.ts'
 import { callerOf } from '../http/callers.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
 import { getRun } from '../run-records/read-runs.ts'
@@ -173,7 +172,7 @@ export class PlatformHost implements FaceHost {
     decisions: readonly FaceDecision[],
   ): Promise<FaceRun> {
     const caller = callerOf(request, true)
-    if (!mayDecide(caller)) throw new ServiceError('insufficient_scope')
+    if (!mayDecide(caller)) throw new ServiceError('insufficient_scope', { message: lacksApproval(caller) })
     if (input.message.length > 0) throw new ServiceError('invalid_request', { message: ALONE })
     const wanted = { ...reachOf(caller), runId }
     const { db } = this.#platform.store
@@ -223,17 +222,6 @@ export class PlatformHost implements FaceHost {
   }
 }
 
-/** OpenAI's APIs, whose requests may also say what only an owner's back end may. */
-export class OpenAiHost extends PlatformHost {
-  /** @throws ServiceError `insufficient_scope`, and what `begin` of every protocol throws. */
-  override begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun> {
-    const { userContext, additionalInstructions } = asked.input
-    const words = { user: asked.onBehalfOf, user_context: userContext, instructions: additionalInstructions }
-    requireOfConsumer(words, callerOf(request, true))
-    return super.begin(request, asked)
-  }
-}
-
 type Conversation = { readonly chatId?: string; readonly aliasChatId?: string }
 
 /** A run that nobody waits for any more need not begin. */
@@ -266,6 +254,11 @@ const isChatId = (name = ''): boolean => /^chat_[0-9a-hjkmnp-tv-z]{26}$/.test(na
 
 /** As on the route of approvals; about which calls a consumer may decide, the integration says. */
 const mayDecide = ({ scopes }: Caller): boolean => scopes.includes('*') || scopes.includes('runs:approve')
+
+const lacksApproval = ({ consumerId }: Caller): string =>
+  consumerId === undefined
+    ? 'This API key may not decide about calls: it needs the scope runs:approve.'
+    : 'This consumer token may not decide about calls: it needs the scope approve.'
 
 /** The number of the last request for an approval that these decisions are about, and of those that came with it. */
 async function lastAsked(log: RunLogReader, callIds: ReadonlySet<string>): Promise<number> {

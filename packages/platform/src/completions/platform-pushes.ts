@@ -53,6 +53,7 @@ export class PlatformPushes implements PushConfigs {
 /** @throws ServiceError `insufficient_scope` a consumer's page asks. */
 function ownerOf({ request }: AskedTask): string {
   const { ownerId, consumerId } = callerOf(request, true)
-  if (consumerId !== undefined) throw new ServiceError('insufficient_scope')
+  if (consumerId !== undefined)
+    throw new ServiceError('insufficient_scope', { message: 'A consumer token may not do that.' })
   return ownerId
 }

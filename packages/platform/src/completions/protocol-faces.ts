@@ -1,9 +1,11 @@
-import { a2aRoutes, mcpRoutes, openAiFaces, RunTasks } from '@bureau/faces'
+import { a2aRoutes, type AskedRun, type FaceRun, mcpRoutes, openAiFaces, RunTasks } from '@bureau/faces'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
+import { requireOfConsumer } from '../consumer-tokens/consumer-request.ts'
 import type { Platform } from '../context.ts'
+import { callerOf } from '../http/callers.ts'
 import type { Route } from '../http/route.ts'
-import { OpenAiHost, PlatformHost } from './face-host.ts'
+import { PlatformHost } from './face-host.ts'
 import { PlatformPushes } from './platform-pushes.ts'
 import { PlatformResponses } from './platform-responses.ts'
 import { PlatformTasks } from './platform-tasks.ts'
@@ -35,6 +37,17 @@ export function protocolRoutes(platform: Platform, version: string): readonly Ro
     scope: 'runs' as const,
     consumer: 'chat' as const,
   }))
+}
+
+/** OpenAI's APIs, whose requests may also say what only an owner's back end may. */
+class OpenAiHost extends PlatformHost {
+  /** @throws ServiceError `insufficient_scope`, and what `begin` of every protocol throws. */
+  override begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun> {
+    const { userContext, additionalInstructions } = asked.input
+    const words = { user: asked.onBehalfOf, user_context: userContext, instructions: additionalInstructions }
+    requireOfConsumer(words, callerOf(request, true))
+    return super.begin(request, asked)
+  }
 }
 
 /** Of rows that start runs; those of runs that have begun are served by a process that takes no new ones, too. */

@@ -38,6 +38,7 @@ export function callersOf(options: ServerOptions, config: Pick<ServerConfig, 're
   }
   const guesses = new GuessLimiter(config.wrongKeysPerMinute)
   const token = authenticateUser ? undefined : config.read(appTokenEnv)
+  if (token?.trim() === '') throw new ConfigError(`${appTokenEnv}: must not be blank.`)
   const known = { areKnown: true, origins: corsOrigins ?? ['*'], host: host ?? '0.0.0.0' }
   if (authenticateUser) return { ...known, check: (request) => admitUser(request, authenticateUser, guesses) }
   if (token !== undefined) return { ...known, check: (request) => authenticate(request, { token, guesses }) }
