@@ -21,7 +21,7 @@ const COPIES: Readonly<Record<string, readonly string[]>> = {
 /** The documents that every server shows, as packages/runtime/src/http/guide.ts reads them. */
 const GUIDE = {
   from: ['docs/**/*.md', 'examples/*.{md,ts}', 'deploy/**/*.*', 'deploy/Dockerfile', 'ARCHITECTURE.md'],
-  without: ['docs/decisions/0*.md'], // for those who change Bureau
+  without: ['docs/decisions/0*.md', 'docs/protocol-rules/*.md'], // for those who change Bureau
   to: 'packages/runtime/dist/guide',
 }
 

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
 import { ConfigError } from '@bureau/protocol'
 import { PgliteDatabase } from './database.pglite.ts'
 import type { Database } from './database.ts'
@@ -10,12 +9,10 @@ import type { Database } from './database.ts'
  * The embedded database survives a killed process, not a power cut (it does not wait for the disk), so copies matter.
  * Secrets in the copy are sealed with the master key, which the copy does not contain: keep both.
  *
- * @throws ConfigError the database is a PostgreSQL server, which has tools of its own, or the folder of the file is not there.
+ * @throws ConfigError the database is a PostgreSQL server: use its own tools.
  */
 export async function backupDatabase(db: Database, file: string): Promise<void> {
   if (!(db instanceof PgliteDatabase)) throw new ConfigError('Back up a PostgreSQL server with pg_dump.')
-  const folder = dirname(resolve(file))
-  if (!existsSync(folder)) throw new ConfigError(`There is no folder ${folder}.`)
   await db.backup(file)
 }
 

@@ -68,15 +68,6 @@ describe('lists of an owner with many runs read no more than what they show', { 
     expect(await readsOf(listRuns, { ...page(), ...filter() })).toBeLessThan(MOST_ROWS)
   })
 
-  test.each([
-    ['all', {}],
-    ['that failed', { status: 'failed' as const }],
-    ['changed lately', { changedAfter: ago(1) }],
-  ])('runs of an integration by their latest change: %s', async (_, filter) => {
-    const asked = { ...page(), integrationId: other(), by: 'change' as const, ...filter }
-    expect(await readsOf(listRuns, asked)).toBeLessThan(MOST_ROWS)
-  })
-
   test('runs that an API key for one integration sees', async () => {
     expect(await readsOf(listRuns, { ...page(), integrationIds: [other()] })).toBeLessThan(MOST_ROWS)
   })
