@@ -57,7 +57,7 @@ const PAGES: readonly Shown[] = [
   { name: 'compare-runs', at: '/runs/{run}/compare/{other}', shows: 'differs' },
   { name: 'inbox', at: '/inbox', shows: 'book_hotel' },
   { name: 'chats', at: '/platform/chats', shows: 'ada-trip' },
-  { name: 'chat', at: '/platform/chats/{chat}', shows: 'And tomorrow?' },
+  { name: 'chat', at: '/platform/chats/{chat}', shows: 'Concierge → Weather' },
   { name: 'platform-runs', at: '/platform/runs', shows: 'The model provider did not accept' },
   { name: 'platform-run', at: '/platform/runs/{platformRun}', shows: 'get_weather' },
   { name: 'usage', at: '/platform/usage', shows: 'Tokens in' },

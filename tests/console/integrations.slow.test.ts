@@ -99,6 +99,27 @@ describe.skipIf(!canBrowse)('the playground with an integration of the platform'
     expect(complaints).toEqual([])
   })
 
+  test('an edited message that is refused stays in its form, which says why', async () => {
+    const { platform, signedIn } = await start()
+    platform.provider.script([text('One.')])
+    const { page, barriers } = await open(platform.url, { signedIn, at: '/play' })
+    await page.route('**/branches', (route) =>
+      route.fulfill({ status: 409, json: { error: 'The run has not ended.', code: 'run_active' } }),
+    )
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'First')
+    await answered(page, 'One.')
+    await page.getByRole('button', { name: 'Edit and send in a new chat' }).click()
+    await page.getByRole('textbox', { name: 'Edit the message' }).fill('In other words')
+    const form = page.locator('form', { has: page.getByRole('textbox', { name: 'Edit the message' }) })
+    await form.getByRole('button', { name: 'Send again' }).click()
+    await form.getByRole('alert').getByText('The run has not ended.').waitFor()
+
+    expect(await page.getByRole('textbox', { name: 'Edit the message' }).inputValue()).toBe('In other words')
+    expect(await barriers()).toEqual([])
+  })
+
   test('comes back to its run after a reload, and stops it', async () => {
     const { platform, client, signedIn } = await start()
     const gate = platform.provider.gate()

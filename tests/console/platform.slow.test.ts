@@ -1,4 +1,5 @@
 import { API_KEY_SCOPES, WEBHOOK_EVENTS } from '@bureau/protocol/platform-names'
+import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { failed, hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -16,6 +17,13 @@ async function startWithClient(): Promise<{ platform: Served; client: TestClient
 
 const member = (client: TestClient, consumerId: string, allowance: object | null = null) =>
   client.post(`/v1/integrations/${client.integrationId}/members`, { consumerId, allowance })
+
+/** The error of the field that is invalid and has the focus. */
+async function problemAt(page: Page, field: Locator): Promise<string> {
+  const ids = (await field.and(page.locator('[aria-invalid=true]:focus')).getAttribute('aria-describedby')) ?? ''
+  const texts = await Promise.all(ids.split(' ').map((id) => page.locator(`[id="${id}"]`).innerText()))
+  return texts.join(' ')
+}
 
 /** A finished chat, a failed run, members, a webhook. */
 async function startWithData() {
@@ -240,6 +248,48 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(endpoint.events).toEqual(WEBHOOK_EVENTS)
     expect(secret).toMatch(/^whsec_/)
     expect(await barriers()).toEqual([])
+  })
+
+  test('a refusal is at the field that it is about, which gets the focus and says so to those who listen', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    await member(client, 'ada', { messages: 2 })
+    const { page, barriers } = await open(platform.url, { signedIn, at: '/platform/webhooks' })
+
+    await page.getByRole('button', { name: 'New endpoint' }).click()
+    const address = page.getByRole('dialog').getByRole('textbox', { name: 'Address' })
+    await address.fill('https://localhost/hook')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').getByRole('alert').waitFor()
+    const ofAddress = await problemAt(page, address)
+    const found = await barriers()
+    await page.goto(`${platform.url}/console/#/platform/members?integration=${client.integrationId}`)
+    await page.getByRole('button', { name: 'Add a member' }).click()
+    const consumer = page.getByRole('dialog').getByRole('textbox', { name: 'Consumer id' })
+    await consumer.fill('ada')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').getByRole('alert').waitFor()
+
+    expect(ofAddress).toMatch(/^A public HTTPS address\. The webhook URL is not a public HTTPS address\./)
+    expect(await problemAt(page, consumer)).toMatch(/The member exists with other values\.$/)
+    expect(found).toEqual([])
+  })
+
+  test('a refusal that is about no field is in the dialog', async () => {
+    const { platform, signedIn } = await startWithClient()
+    const { page } = await open(platform.url, { signedIn, at: '/platform/keys' })
+    await page.route('**/v1/api_keys', (route) =>
+      route.request().method() === 'POST'
+        ? route.fulfill({ status: 503, json: { error: 'Try again later.', code: 'overloaded' } })
+        : route.continue(),
+    )
+
+    await page.getByRole('button', { name: 'New key' }).click()
+    await page.getByRole('textbox', { name: 'Name' }).fill('Back end')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    const alert = page.getByRole('dialog').getByRole('alert')
+    await alert.waitFor()
+
+    expect(await alert.innerText()).toBe('Try again later.')
   })
 
   test('usage comes as CSV', async () => {

@@ -248,11 +248,32 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await answered(page, 'Hello from the phone.')
     expect(await barriers()).toEqual([])
     const width = await page.evaluate<number>('document.documentElement.scrollWidth')
+    const toolbar = await page.getByRole('region', { name: 'Chat with' }).locator('header').boundingBox()
+    await page.getByRole('button', { name: 'More about this chat' }).click()
+    await page.getByRole('menuitem', { name: 'Events' }).click()
+    await page.getByRole('complementary', { name: 'Events' }).getByRole('button', { name: 'Close' }).click()
     await page.getByRole('button', { name: 'Navigation' }).click()
     await page.getByRole('link', { name: 'Runs' }).click()
     await page.getByRole('link', { name: 'Hello' }).waitFor()
 
     expect(width).toBeLessThanOrEqual(360)
+    expect(toolbar?.height).toBeLessThanOrEqual(50)
+    expect(complaints).toEqual([])
+  })
+
+  test('on a phone, the graph is a list of the agents, who reaches whom, and each of them opens', async () => {
+    const server = await startTestServer({ agencies: teamAgency() })
+    const phone = { viewport: { width: 360, height: 720 } }
+    const { page, barriers, complaints } = await open(server.url, { at: '/graph', ...phone })
+
+    const agents = page.getByRole('list', { name: 'Agents' }).getByRole('button')
+    await agents.first().waitFor()
+    const listed = await agents.allInnerTexts()
+    await agents.filter({ hasText: 'add' }).click()
+    await page.getByRole('region', { name: 'Agent Expert' }).waitFor()
+
+    expect(listed[0]).toMatch(/Front[^]*Reaches[^]*Expert/)
+    expect(await barriers()).toEqual([])
     expect(complaints).toEqual([])
   })
 

@@ -70,13 +70,19 @@ describe.skipIf(!canBrowse)('a tool of an agent', () => {
     expect(complaints).toEqual([])
   })
 
-  test('says which argument does not fit, and what it has thrown', async () => {
+  test('says at its field which argument does not fit, and what it has thrown', async () => {
     const server = await start()
-    const { page } = await open(server.url)
+    const { page, barriers } = await open(server.url)
 
     await page.getByRole('button', { name: 'Tools' }).click()
+    await page.getByLabel('count *').fill('1')
     await page.getByRole('button', { name: 'Run it' }).click()
-    await page.getByRole('alert').getByText('what: ').waitFor()
+    await page.locator('[aria-invalid]').first().waitFor()
+    const refused = "[...document.querySelectorAll('[aria-invalid]')].map(({ name }) => name)"
+    expect(await page.evaluate(refused)).toEqual(['what', 'size', 'extras'])
+    expect(await page.evaluate('document.activeElement.name')).toBe('what')
+    expect(await page.getByRole('alert').count()).toBe(3)
+    expect(await barriers()).toEqual([])
     await page.getByLabel('what *').fill('air')
     await page.getByLabel('count *').fill('0')
     await page.getByLabel('size *').selectOption('small')

@@ -1,9 +1,19 @@
 import { BureauError, type Client, type Part, partsOf, type Run, type StreamEvent } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
-import { addUsage, bodyOf, type Chat, type Draft, historyOf, inputOf, newTurn, titleOf, type Turn } from './chat.ts'
+import {
+  addUsage,
+  bodyOf,
+  type Chat,
+  type Draft,
+  historyOf,
+  inputOf,
+  newTurn,
+  timed,
+  titleOf,
+  type Turn,
+} from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
-import { timed } from './call-times.ts'
 
 /** Text is shown at most this often: a page that renders every token is slower than a fast model. */
 const COMMIT_MS = 100
@@ -67,8 +77,8 @@ export class ChatSession {
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
     this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn] }, busy: true })
     this.#save()
-    const run = this.#client.stream(inputOf(chat, draft))
-    void this.#follow(run, turn.id, { live: true })
+    // First it is shown: writing thousands of messages into a request takes as long as two frames.
+    setTimeout(() => void this.#follow(this.#client.stream(inputOf(chat, draft)), turn.id, { live: true }))
   }
 
   unqueue(): void {

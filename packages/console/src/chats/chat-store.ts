@@ -19,7 +19,7 @@ export class ChatStore {
   readonly #opening = openDatabase(`bureau:${SERVER}`).catch(() => undefined)
   readonly #unkept = new Map<string, Chat>()
   /** Where turns are kept as they are: a turn never changes, another one takes its place. */
-  readonly #kept = new WeakMap<Turn, string>()
+  readonly #kept = new WeakMap<Turn, KeptTurn>()
   readonly #others = new BroadcastChannel(`bureau:chats:${SERVER}`)
   readonly #listeners = new Set<() => void>()
 
@@ -61,7 +61,7 @@ export class ChatStore {
       settled<KeptTurn[]>(transaction.objectStore(TURNS).getAll(turnsFrom(id, 0))),
     ])
     if (!chat) return undefined
-    for (const kept of turns) this.#kept.set(kept.turn, keyOf(kept))
+    for (const kept of turns) this.#kept.set(kept.turn, kept)
     const { waits: _, ...rest } = chat
     return { ...rest, turns: turns.map(({ turn }) => turn) }
   }
@@ -74,13 +74,15 @@ export class ChatStore {
       const transaction = database.transaction([CHATS, TURNS], 'readwrite')
       transaction.objectStore(CHATS).put(keptOf(chat))
       const turns = transaction.objectStore(TURNS)
-      const changed = chat.turns
-        .map((turn, at): KeptTurn => ({ chat: chat.id, at, turn }))
-        .filter((kept) => this.#kept.get(kept.turn) !== keyOf(kept))
+      const changed: KeptTurn[] = []
+      for (const [at, turn] of chat.turns.entries()) {
+        const before = this.#kept.get(turn)
+        if (before?.at !== at || before.chat !== chat.id) changed.push({ chat: chat.id, at, turn })
+      }
       for (const kept of changed) turns.put(kept)
       turns.delete(turnsFrom(chat.id, chat.turns.length))
       await completed(transaction)
-      for (const kept of changed) this.#kept.set(kept.turn, keyOf(kept))
+      for (const kept of changed) this.#kept.set(kept.turn, kept)
     } catch {
       this.#unkept.set(chat.id, chat)
     }
@@ -109,8 +111,6 @@ export class ChatStore {
 function keptOf({ turns, ...chat }: Chat): KeptChat {
   return { ...chat, waits: turns.at(-1)?.status === 'waiting' }
 }
-
-const keyOf = ({ chat, at }: KeptTurn): string => `${chat} ${at}`
 
 const turnsFrom = (chat: string, at: number): IDBKeyRange => IDBKeyRange.bound([chat, at], [chat, Infinity])
 

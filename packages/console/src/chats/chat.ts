@@ -1,4 +1,4 @@
-import type { Input, Part } from '@bureau/client'
+import type { Input, Part, StreamEvent } from '@bureau/client'
 import type { Message, Usage } from '@bureau/protocol'
 
 /** What goes to the agency with every message of a chat. */
@@ -175,4 +175,14 @@ export function addUsage(before: Usage | null, after: Usage | null): Usage | nul
     'total_cost',
   ] as const
   return { ...after, ...Object.fromEntries(names.map((name) => [name, before[name] + after[name]])) }
+}
+
+/** When calls began and ended, with one more event, which was seen at `at`. */
+export function timed(times: Turn['times'], event: StreamEvent, at: number): Turn['times'] {
+  if (event.type !== 'run_item_stream_event') return times
+  const { call_id: id, type = '' } = event.item.raw_item
+  if (id === undefined) return times
+  const known = times[id]
+  if (type.endsWith('_call_output')) return known ? { ...times, [id]: [known[0], at] } : times
+  return known ? times : { ...times, [id]: [at, null] }
 }

@@ -12,14 +12,14 @@ import {
   Position,
   ReactFlow,
 } from '@xyflow/react'
-import { useMemo, useState } from 'react'
+import { useMemo, useState, useSyncExternalStore } from 'react'
 import type { ChatSession } from '../chats/chat-session.ts'
-import { colorOf } from '../parts/part-view.tsx'
 import { useSession } from '../chats/sessions.ts'
 import { agentsOf, metadataQuery } from '../server/queries.ts'
 import { Failure, Loading } from '../ui/page.tsx'
 import { type Activity, activityOf, NO_ACTIVITY } from './activity.ts'
 import { AgentDetail } from './agent-detail.tsx'
+import { AgentFace, AgentOutline, lookOf } from './agent-outline.tsx'
 import { layOut, type Placed } from './layout.ts'
 
 type Props = { readonly agency: string; readonly session?: ChatSession | undefined }
@@ -45,6 +45,7 @@ const NODE_TYPES = { agent: AgentCard }
 
 function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; readonly activity: Activity }) {
   const [selected, setSelected] = useState<string>()
+  const isNarrow = useIsNarrow()
   const placed = useMemo(() => layOut(metadata), [metadata])
   const nodes: AgentFlowNode[] = placed.map((each) => ({
     id: each.agent.id,
@@ -54,6 +55,20 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
     ariaLabel: `Agent ${each.agent.data.label}`,
   }))
   const agent = agentsOf(metadata).find(({ id }) => id === selected)
+  const detail = agent && <AgentDetail agent={agent} onClose={() => setSelected(undefined)} />
+  if (isNarrow) {
+    return (
+      <div className="relative h-full">
+        <AgentOutline
+          metadata={metadata}
+          agents={placed.map((each) => each.agent)}
+          activity={activity}
+          select={setSelected}
+        />
+        {detail}
+      </div>
+    )
+  }
   return (
     <div className="relative h-full">
       <ReactFlow
@@ -64,7 +79,7 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
         nodesConnectable={false}
         edgesFocusable={false}
         fitView
-        fitViewOptions={{ maxZoom: 1.1, padding: 0.15 }}
+        fitViewOptions={{ minZoom: 0.5, maxZoom: 1.1, padding: 0.15 }}
         minZoom={0.2}
         proOptions={{ hideAttribution: true }}
         onNodeClick={(_, { id }) => setSelected(id)}
@@ -75,7 +90,7 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
         <Background color="var(--color-strong-line)" gap={22} />
         <Controls showInteractive={false} />
       </ReactFlow>
-      {agent && <AgentDetail agent={agent} onClose={() => setSelected(undefined)} />}
+      {detail}
     </div>
   )
 }
@@ -98,44 +113,26 @@ function edgesOf({ edges }: AgencyMetadata, { ways, active }: Activity): Edge[] 
     })
 }
 
-const MAX_TOOLS = 6
-
 function AgentCard({ data: { placed, activity } }: NodeProps<AgentFlowNode>) {
-  const { id, data } = placed.agent
-  const isActive = activity.active.has(id)
-  const look = isActive ? 'border-accent! ring-4 ring-accent/25' : activity.visited.has(id) ? 'border-accent!' : ''
-  const left = data.tools.length - MAX_TOOLS
+  const { id } = placed.agent
   return (
-    <div className={`card w-56 px-3 py-2.5 shadow-sm transition-shadow ${look}`} data-active={isActive}>
+    <div
+      className={`card w-56 px-3 py-2.5 shadow-sm transition-shadow ${lookOf(id, activity)}`}
+      data-active={activity.active.has(id)}
+    >
       <Handle type="target" position={Position.Top} isConnectable={false} className="opacity-0" />
-      <div className="flex items-center gap-2">
-        <span
-          aria-hidden="true"
-          className="flex size-6 items-center justify-center rounded-full text-[11px] font-bold text-white"
-          style={{ background: colorOf(id) }}
-        >
-          {data.label.slice(0, 1).toUpperCase()}
-        </span>
-        <span className="min-w-0 flex-1 truncate text-[13px] font-semibold">{data.label}</span>
-        {data.isEntryPoint && (
-          <span className="rounded bg-accent-soft px-1.5 text-[11px] font-medium text-accent">entry</span>
-        )}
-      </div>
-      <p className="mt-1 truncate font-mono text-[11px] text-soft">{data.model}</p>
-      {data.tools.length > 0 && (
-        <ul className="mt-1.5 flex flex-col gap-1">
-          {data.tools.slice(0, MAX_TOOLS).map(({ name }) => (
-            <li
-              key={name}
-              className={`truncate rounded px-1.5 font-mono text-[11px] ${activity.tools.has(`${id} ${name}`) ? 'bg-live-soft text-live' : 'bg-raised text-soft'}`}
-            >
-              {name}
-            </li>
-          ))}
-          {left > 0 && <li className="text-[11px] text-soft">and {left} more</li>}
-        </ul>
-      )}
+      <AgentFace agent={placed.agent} activity={activity} />
       <Handle type="source" position={Position.Bottom} isConnectable={false} className="opacity-0" />
     </div>
   )
 }
+
+const NARROW = matchMedia('(max-width: 767px)')
+
+function watchWidth(changed: () => void): () => void {
+  NARROW.addEventListener('change', changed)
+  return () => NARROW.removeEventListener('change', changed)
+}
+
+/** Whether there is too little room for a graph that can be read. */
+const useIsNarrow = (): boolean => useSyncExternalStore(watchWidth, () => NARROW.matches)

@@ -20,7 +20,7 @@ export function ApprovalCard({ approval }: { readonly approval: Omit<ApprovalReq
     setBusy(true)
     const decision = { approve, ...(reason !== '' && { reason }), ...(approve && edited !== undefined && { edited }) }
     decide?.(approval.call_id, decision)
-      .catch(failedToast)
+      .catch(failedToast) // The card may be gone: somebody else has decided.
       .finally(() => setBusy(false))
   }
   const isJson = edited === undefined || typeof parsed(edited) === 'object'
@@ -29,15 +29,21 @@ export function ApprovalCard({ approval }: { readonly approval: Omit<ApprovalReq
       aria-label={`Approval of ${approval.tool}`}
       className="flex flex-col gap-2.5 rounded-xl border border-warn/50 bg-warn-soft px-3.5 py-3 text-[13px]"
     >
-      <p className="flex flex-wrap items-center gap-x-2">
-        <Icon name="clock" className="text-warn" />
-        <span className="font-semibold">
-          {approval.agent} wants to use <code className="font-mono text-xs">{approval.tool}</code>
-        </span>
-        <span className="text-xs text-soft">Counts as rejected after {moment(approval.expires_at)}</span>
-      </p>
+      <div className="flex items-start gap-2">
+        <Icon name="clock" className="mt-0.5 shrink-0 text-warn" />
+        <p className="flex min-w-0 flex-wrap items-baseline gap-x-2">
+          <span className="font-semibold">
+            {approval.agent} wants to use <code className="font-mono text-xs">{approval.tool}</code>
+          </span>
+          <span className="text-xs text-soft">Counts as rejected after {moment(approval.expires_at)}</span>
+        </p>
+      </div>
       <Arguments given={approval.arguments} edited={edited} edit={setEdited} />
-      {!isJson && <p className="text-xs text-bad">It must be a JSON object.</p>}
+      {!isJson && (
+        <p role="alert" className="text-xs text-bad">
+          It must be a JSON object.
+        </p>
+      )}
       <input
         aria-label="Reason"
         className="input"

@@ -7,21 +7,27 @@ import { failedToast, showToast } from '../ui/toasts.tsx'
 const refresh = (queries: QueryClient): Promise<void> => queries.invalidateQueries({ queryKey: ['platform'] })
 
 /** A change of the platform: says what was done, or why it was not. */
-export function useChange<Input, Answer>(change: (input: Input) => Promise<Answer>, done: string) {
+export const useChange = <Input, Answer>(change: (input: Input) => Promise<Answer>, done: string) =>
+  useMutation({ ...useSubmit(change, done), onError: failedToast })
+
+/** The same for a form, which itself shows why it was refused. */
+export const useSave = <Input, Answer>(change: (input: Input) => Promise<Answer>, done: string) =>
+  useMutation(useSubmit(change, done))
+
+function useSubmit<Input, Answer>(change: (input: Input) => Promise<Answer>, done: string) {
   const queries = useQueryClient()
-  return useMutation({
+  return {
     mutationFn: change,
     onSuccess: async () => {
       showToast(done)
       await refresh(queries)
     },
-    onError: failedToast,
-  })
+  }
 }
 
-/** Adds something to a list of the platform, or does it: once, however often it is sent. */
+/** What a form adds to a list of the platform, or does: once, however often it is sent. */
 export const useCreate = <Answer>(path: string, done: string, door: Door = 'platform') =>
-  useChange((body: object) => ask<Answer>(door, path, { method: 'POST', body, headers: once() }), done)
+  useSave((body: object) => ask<Answer>(door, path, { method: 'POST', body, headers: once() }), done)
 
 /** Sent with what must not be done twice. */
 export const once = (): { readonly 'idempotency-key': string } => ({

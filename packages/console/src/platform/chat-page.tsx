@@ -137,7 +137,7 @@ type ChatRow = { readonly key: string; readonly messages: readonly ChatMessage[]
 function rowsOf(messages: readonly ChatMessage[]): ChatRow[] {
   return [...Map.groupBy(messages, ({ runId }) => runId)].flatMap(([run, own]): ChatRow[] => {
     const asked = own.filter(({ role, item }) => role === 'user' && item.callerAgent == null)
-    const parts = partsOf(own.map(({ item }) => item))
+    const parts = partsOf(own.map(({ item }) => item).toSorted(byTime))
     return [
       ...asked.map((message) => ({ key: message.id, messages: own, shows: 'message' as const, message })),
       ...partRows(parts, null).map((row) => ({
@@ -151,6 +151,9 @@ function rowsOf(messages: readonly ChatMessage[]): ChatRow[] {
     ]
   })
 }
+
+/** A message to another agent is kept when it is answered: after the conversation that came of it. */
+const byTime = (a: ChatMessage['item'], b: ChatMessage['item']): number => (a['timestamp'] ?? 0) - (b['timestamp'] ?? 0)
 
 function textOfRow(row: ChatRow): string {
   if (row.shows === 'part') return textOfPart(row.part, row.parts)

@@ -4,7 +4,7 @@ import { integrationPath } from '../parts/integrations.tsx'
 import { ask } from '../server/request.ts'
 import { FormDialog } from '../ui/dialog.tsx'
 import { SelectField, TextArea, TextField } from '../ui/field.tsx'
-import { once, useChange } from './change.ts'
+import { once, useSave } from './change.ts'
 
 export type AgencyChoice = { readonly agencyId: string; readonly name: string }
 
@@ -66,6 +66,18 @@ const LISTS = [
   ['allowedOrigins', 'Origins of pages with consumer tokens', 'One in each line, such as https://app.example.com.'],
 ] as const
 
+const LIMITS = [
+  { name: 'runTimeoutSeconds', label: 'Seconds a run may take', min: 30, max: 7_200 },
+  { name: 'maxTurns', label: 'Turns of a run', min: 1, max: 200 },
+  {
+    name: 'historyTokens',
+    label: 'Tokens of a chat that its model gets',
+    hint: 'The latest whole turns. The chat itself keeps everything.',
+    min: 1_000,
+    max: 1_000_000,
+  },
+] as const
+
 type Props = {
   /** Undefined: a new one. */
   readonly integration: Integration | undefined
@@ -76,7 +88,7 @@ type Props = {
 /** What an integration publishes, and by which rules. */
 export function IntegrationForm({ integration, agencies, onClose }: Props) {
   const [settings, setSettings] = useState<Settings>(integration ?? { ...NEW, agencyId: agencies[0]?.agencyId ?? '' })
-  const save = useChange((body: object) => {
+  const save = useSave((body: object) => {
     if (!integration) return ask('platform', 'v1/integrations', { method: 'POST', body, headers: once() })
     const headers = { 'if-match': `"${integration.version}"` }
     return ask('platform', integrationPath(integration.apiIntegrationId), {
@@ -92,6 +104,7 @@ export function IntegrationForm({ integration, agencies, onClose }: Props) {
       action="Save"
       ready={settings.name.trim() !== '' && !save.isPending}
       onSubmit={() => save.mutate(settingsOf(settings), { onSuccess: onClose })}
+      refusal={save.error}
     >
       <Fields settings={settings} set={(changes) => setSettings({ ...settings, ...changes })} agencies={agencies} />
     </FormDialog>
@@ -109,6 +122,7 @@ function Fields({ settings, set, agencies }: FieldsProps) {
     <>
       <TextField
         label="Name"
+        name="name"
         required
         maxLength={200}
         value={settings.name}
@@ -116,6 +130,7 @@ function Fields({ settings, set, agencies }: FieldsProps) {
       />
       <SelectField
         label="Agency"
+        name="agencyId"
         value={settings.agencyId}
         choices={agencies.map(({ agencyId, name }) => ({ value: agencyId, label: `${name} (${agencyId})` }))}
         onPick={(agencyId) => set({ agencyId })}
@@ -124,6 +139,7 @@ function Fields({ settings, set, agencies }: FieldsProps) {
       {LISTS.map(([name, label, hint]) => (
         <TextArea
           key={name}
+          name={name}
           label={label}
           hint={hint}
           rows={2}
@@ -149,34 +165,18 @@ function Fields({ settings, set, agencies }: FieldsProps) {
 /** How much a run may take. */
 function Limits({ settings, set }: Omit<FieldsProps, 'agencies'>) {
   return (
-    <>
-      <div className="grid grid-cols-2 gap-4">
-        <TextField
-          label="Seconds a run may take"
-          type="number"
-          min={30}
-          max={7200}
-          value={settings.runTimeoutSeconds}
-          onChange={(event) => set({ runTimeoutSeconds: Number(event.target.value) })}
-        />
-        <TextField
-          label="Turns of a run"
-          type="number"
-          min={1}
-          max={200}
-          value={settings.maxTurns}
-          onChange={(event) => set({ maxTurns: Number(event.target.value) })}
-        />
-      </div>
-      <TextField
-        label="Tokens of a chat that its model gets"
-        hint="The latest whole turns. The chat itself keeps everything."
-        type="number"
-        min={1_000}
-        max={1_000_000}
-        value={settings.historyTokens}
-        onChange={(event) => set({ historyTokens: Number(event.target.value) })}
-      />
-    </>
+    <div className="grid items-end gap-4 sm:grid-cols-2">
+      {LIMITS.map(({ name, ...field }) => (
+        <div key={name} className="last:sm:col-span-2">
+          <TextField
+            {...field}
+            name={name}
+            type="number"
+            value={settings[name]}
+            onChange={(event) => set({ [name]: Number(event.target.value) })}
+          />
+        </div>
+      ))}
+    </div>
   )
 }

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react'
 import { IntegrationSelect, NoIntegration, useIntegration } from '../parts/integrations.tsx'
+import { TextField } from '../ui/field.tsx'
 import { Page } from '../ui/page.tsx'
 import { usePlatformSearch } from './search.ts'
 
@@ -29,3 +30,18 @@ export function IntegrationPage({ title, about, actions, children }: Props) {
     </Page>
   )
 }
+
+type ConsumerFieldProps = { readonly value: string; readonly onChange: (id: string) => void }
+
+/** Whom something is for. */
+export const ConsumerField = ({ value, onChange }: ConsumerFieldProps) => (
+  <TextField
+    label="Consumer id"
+    name="consumerId"
+    required
+    maxLength={256}
+    value={value}
+    onChange={(event) => onChange(event.target.value)}
+    hint="As your programs name the user: consumerId of a completion."
+  />
+)

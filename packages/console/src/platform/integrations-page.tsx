@@ -1,6 +1,6 @@
 import type { Integration } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { integrationPath } from '../parts/integrations.tsx'
 import { ask } from '../server/request.ts'
@@ -111,24 +111,24 @@ function More({ integration, edit }: { readonly integration: Integration; readon
     isActive ? 'The integration is switched off' : 'The integration is switched on',
   )
   const remove = useChange(() => ask('platform', path, { method: 'DELETE' }), 'The integration is gone')
+  const navigate = useNavigate()
+  const play = { to: '/play/$agency', params: { agency: id }, search: { on: 'platform' } } as const
+  const members = { to: '/platform/members', search: { integration: id } } as const
   return (
     <span className="flex items-center justify-end">
       {isActive && (
-        <Link
-          to="/play/$agency"
-          params={{ agency: id }}
-          search={{ on: 'platform' }}
-          className="mr-2 text-xs underline underline-offset-2"
-        >
+        <Link {...play} className="mr-2 hidden text-xs underline underline-offset-2 md:inline">
           Try it
         </Link>
       )}
-      <Link to="/platform/members" search={{ integration: id }} className="text-xs underline underline-offset-2">
+      <Link {...members} className="hidden text-xs underline underline-offset-2 md:inline">
         Members
       </Link>
       <Menu
         label={`More about ${name}`}
         items={[
+          ...(isActive ? [{ label: 'Try it', icon: 'chat' as const, act: () => void navigate(play) }] : []),
+          { label: 'Members', icon: 'users', act: () => void navigate(members) },
           { label: 'Copy the id', icon: 'copy', act: () => void copy(id, 'Id') },
           { label: 'Settings', icon: 'settings', act: edit },
           { label: isActive ? 'Switch off' : 'Switch on', icon: 'plug', act: () => change.mutate(undefined) },

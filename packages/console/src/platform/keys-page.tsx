@@ -4,6 +4,7 @@ import { ask } from '../server/request.ts'
 import { DialogButton } from '../ui/dialog.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { Page } from '../ui/page.tsx'
+import { failedToast } from '../ui/toasts.tsx'
 import { useChange, useCreate } from './change.ts'
 import { IssuedKey, KeysTable, NewKey } from './keys-table.tsx'
 
@@ -41,7 +42,7 @@ function KeyMenu({ apiKey, onIssued }: { readonly apiKey: ApiKey; readonly onIss
         {
           label: 'Replace it',
           icon: 'retry',
-          act: () => rotate.mutate({ overlapSeconds: OVERLAP_SECONDS }, { onSuccess: onIssued }),
+          act: () => rotate.mutate({ overlapSeconds: OVERLAP_SECONDS }, { onSuccess: onIssued, onError: failedToast }),
         },
         {
           label: 'Revoke it',

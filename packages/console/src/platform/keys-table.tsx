@@ -42,7 +42,8 @@ function columns(actionsOf: ActionsOf): readonly Column<ApiKey>[] {
       name: 'Key',
       cell: ({ name, hint }) => (
         <>
-          <span className="font-medium">{name}</span> <span className="font-mono text-xs text-soft">…{hint}</span>
+          <span className="font-medium">{name}</span>{' '}
+          <span className="font-mono text-xs whitespace-nowrap text-soft">…{hint}</span>
         </>
       ),
     },
@@ -92,6 +93,24 @@ const LIFETIMES = [
   { value: '365', label: 'In a year' },
 ]
 
+type NameFieldProps = {
+  readonly value: string
+  readonly onChange: (name: string) => void
+  readonly hint: string
+}
+
+export const NameField = ({ value, onChange, hint }: NameFieldProps) => (
+  <TextField
+    label="Name"
+    name="name"
+    required
+    maxLength={100}
+    value={value}
+    onChange={(event) => onChange(event.target.value)}
+    hint={hint}
+  />
+)
+
 type NewKeyProps = Place & { readonly onClose: () => void }
 
 export function NewKey({ path, door, onClose }: NewKeyProps) {
@@ -111,17 +130,12 @@ export function NewKey({ path, door, onClose }: NewKeyProps) {
       action="Make the key"
       ready={name.trim() !== '' && !create.isPending}
       onSubmit={submit}
+      refusal={create.error}
     >
-      <TextField
-        label="Name"
-        required
-        maxLength={100}
-        value={name}
-        onChange={(event) => setName(event.target.value)}
-        hint="What it is for."
-      />
-      <SelectField label="Expires" value={days} choices={LIFETIMES} onPick={setDays} />
+      <NameField value={name} onChange={setName} hint="What it is for." />
+      <SelectField label="Expires" name="expiresAt" value={days} choices={LIFETIMES} onPick={setDays} />
       <CheckList
+        name="scopes"
         legend="May do (none chosen: everything that you may give)"
         choices={SCOPES}
         chosen={scopes}

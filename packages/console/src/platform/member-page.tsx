@@ -139,6 +139,7 @@ function Grant({ path, onClose }: { readonly path: string; readonly onClose: () 
       action="Grant"
       ready={given.length > 0 && note !== '' && !grant.isPending}
       onSubmit={() => grant.mutate({ kind: 'grant', note, ...Object.fromEntries(given) }, { onSuccess: onClose })}
+      refusal={grant.error}
     >
       {[
         ['messages', 'Messages'],
@@ -147,6 +148,7 @@ function Grant({ path, onClose }: { readonly path: string; readonly onClose: () 
       ].map(([name, label]) => (
         <TextField
           key={name}
+          name={name}
           label={label!}
           type="number"
           min={0}
@@ -157,6 +159,7 @@ function Grant({ path, onClose }: { readonly path: string; readonly onClose: () 
       ))}
       <TextField
         label="Note"
+        name="note"
         required
         maxLength={500}
         value={note}

@@ -9,7 +9,7 @@ import { TextField } from '../ui/field.tsx'
 import { Empty } from '../ui/page.tsx'
 import { AllowanceBars } from './allowance-bars.tsx'
 import { useCreate } from './change.ts'
-import { IntegrationPage } from './integration-page.tsx'
+import { ConsumerField, IntegrationPage } from './integration-page.tsx'
 import { PagedTable } from './paged-table.tsx'
 
 /** The members of an integration, with what is left of their allowances. */
@@ -76,18 +76,18 @@ function NewMember({ integration, onClose }: { readonly integration: string; rea
       action="Add"
       ready={consumerId !== '' && !add.isPending}
       onSubmit={submit}
+      refusal={add.error}
     >
+      <ConsumerField value={consumerId} onChange={setConsumerId} />
       <TextField
-        label="Consumer id"
-        required
-        maxLength={256}
-        value={consumerId}
-        onChange={(event) => setConsumerId(event.target.value)}
-        hint="As your programs name the user: consumerId of a completion."
+        label="Name"
+        name="displayName"
+        value={displayName}
+        onChange={(event) => setDisplayName(event.target.value)}
       />
-      <TextField label="Name" value={displayName} onChange={(event) => setDisplayName(event.target.value)} />
       <TextField
         label="Dollars a month"
+        name="costUsd"
         type="number"
         min={0}
         step="any"

@@ -6,12 +6,12 @@ import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import type { Column } from '../ui/data-table.tsx'
 import { Dialog, DialogButton, FormDialog } from '../ui/dialog.tsx'
-import { CheckList, TextField } from '../ui/field.tsx'
+import { CheckList } from '../ui/field.tsx'
 import { moment } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { useChange, useCreate } from './change.ts'
-import { KeysTable, NewKey } from './keys-table.tsx'
+import { KeysTable, NameField, NewKey } from './keys-table.tsx'
 import { PagedTable } from './paged-table.tsx'
 
 const PATH = 'v1/admin/owners'
@@ -125,15 +125,9 @@ function NewOwner({ onClose, onMade }: { readonly onClose: () => void; readonly 
       action="Make the owner"
       ready={name.trim() !== '' && !create.isPending}
       onSubmit={submit}
+      refusal={create.error}
     >
-      <TextField
-        label="Name"
-        required
-        maxLength={100}
-        value={name}
-        onChange={(event) => setName(event.target.value)}
-        hint="A company, a team or a product."
-      />
+      <NameField value={name} onChange={setName} hint="A company, a team or a product." />
       <CheckList
         legend="Has an integration of"
         choices={[EVERY_AGENCY]}

@@ -5,8 +5,8 @@ import { type ReactNode, useMemo } from 'react'
 import { DecideContext } from '../parts/approval-card.tsx'
 import { IntegrationName } from '../parts/integrations.tsx'
 import { PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
+import { RunFacts, WhyFailed } from '../parts/run-facts.tsx'
 import { approvalsQuery, useDecide } from '../server/approvals.ts'
-import { HINTS } from '../server/hints.ts'
 import { ask } from '../server/request.ts'
 import { Status, Version } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -50,12 +50,8 @@ export function PlatformRunPage() {
     <Page title={`Run of ${run.agent}`} about={<About run={run} />} actions={<Actions run={run} />}>
       <Facts run={run} />
       {run.error && (
-        <div className="mt-4 rounded-xl bg-bad-soft px-4 py-3 text-[13px]">
-          <p className="font-medium text-bad">{run.error.message}</p>
-          {HINTS[run.error.code] && <p>{HINTS[run.error.code]}</p>}
-          <p className="font-mono text-xs text-soft">
-            {run.error.code}, {run.error.class}
-          </p>
+        <div className="mt-4">
+          <WhyFailed error={run.error} />
         </div>
       )}
       <Conversation key={run.runId} run={run} />
@@ -145,16 +141,7 @@ function Facts({ run }: { readonly run: PlatformRun }) {
     ['Tokens', run.usage ? `${whole(run.usage.input_tokens)} in, ${whole(run.usage.output_tokens)} out` : '–'],
     ['Cost', run.usage ? dollars(run.usage.total_cost) : '–'],
   ]
-  return (
-    <dl className="card grid grid-cols-2 gap-x-6 gap-y-2 px-4 py-3 sm:grid-cols-4 lg:flex lg:flex-wrap lg:justify-between">
-      {facts.map(([name, value]) => (
-        <div key={name} className="min-w-0">
-          <dt className="text-xs text-soft">{name}</dt>
-          <dd className="truncate font-medium tabular-nums">{value}</dd>
-        </div>
-      ))}
-    </dl>
-  )
+  return <RunFacts facts={facts} />
 }
 
 function Actions({ run }: { readonly run: PlatformRun }) {

@@ -5,11 +5,11 @@ import { integrationPath } from '../parts/integrations.tsx'
 import { Badge } from '../ui/badge.tsx'
 import type { Column } from '../ui/data-table.tsx'
 import { DialogButton, FormDialog } from '../ui/dialog.tsx'
-import { CheckList, SelectField, TextField } from '../ui/field.tsx'
+import { CheckList, SelectField } from '../ui/field.tsx'
 import { moment } from '../ui/format.ts'
 import { Empty } from '../ui/page.tsx'
 import { useCreate } from './change.ts'
-import { IntegrationPage } from './integration-page.tsx'
+import { ConsumerField, IntegrationPage } from './integration-page.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 import { Secret } from './secret.tsx'
@@ -53,7 +53,7 @@ export function TokensPage() {
 const COLUMNS: readonly Column<ConsumerTokensRevoked>[] = [
   { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? <Badge tone="warn">every consumer</Badge> },
   {
-    name: 'Refused are tokens from before',
+    name: 'Refused if made before',
     cell: ({ notBefore }) => <span className="text-soft">{moment(notBefore)}</span>,
     right: true,
   },
@@ -98,10 +98,18 @@ function NewToken({ integration, consumer, onClose }: Props) {
       action="Make the token"
       ready={consumerId !== '' && scopes.size > 0 && !create.isPending}
       onSubmit={() => create.mutate(body)}
+      refusal={create.error}
     >
       <ConsumerField value={consumerId} onChange={setConsumerId} />
-      <CheckList legend="May do" choices={CONSUMER_SCOPES} about={SCOPES} chosen={scopes} onChange={setScopes} />
-      <SelectField label="Good for" value={seconds} choices={LIFETIMES} onPick={setSeconds} />
+      <CheckList
+        legend="May do"
+        name="scopes"
+        choices={CONSUMER_SCOPES}
+        about={SCOPES}
+        chosen={scopes}
+        onChange={setScopes}
+      />
+      <SelectField label="Good for" name="expiresInSeconds" value={seconds} choices={LIFETIMES} onPick={setSeconds} />
     </FormDialog>
   )
 }
@@ -121,6 +129,7 @@ function RevokeTokens({ integration, consumer, onClose }: Props) {
       onSubmit={() =>
         revoke.mutate({ apiIntegrationId: integration, ...(isOne && { consumerId }) }, { onSuccess: onClose })
       }
+      refusal={revoke.error}
     >
       <SelectField
         label="Whose"
@@ -135,16 +144,3 @@ function RevokeTokens({ integration, consumer, onClose }: Props) {
     </FormDialog>
   )
 }
-
-type ConsumerFieldProps = { readonly value: string; readonly onChange: (id: string) => void }
-
-const ConsumerField = ({ value, onChange }: ConsumerFieldProps) => (
-  <TextField
-    label="Consumer id"
-    required
-    maxLength={256}
-    value={value}
-    onChange={(event) => onChange(event.target.value)}
-    hint="As your programs name the user: consumerId of a completion."
-  />
-)

@@ -3,6 +3,7 @@ import type { UsageSummary } from '@bureau/protocol'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import UPlot from 'uplot'
 import { Select } from '../ui/field.tsx'
+import { dayOf } from '../ui/format.ts'
 import { useTheme } from '../ui/theme.ts'
 
 type Row = UsageSummary['data'][number]
@@ -101,9 +102,19 @@ function optionsOf(place: HTMLElement, { label, shown }: (typeof MEASURES)[Measu
     height: HEIGHT,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
-    scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+    scales: {
+      // Half a day at both ends, so that the first and the last bar are whole.
+      x: { range: (_, min, max) => [min - DAY_MS / 2_000, max + DAY_MS / 2_000] },
+      y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] },
+    },
     axes: [
-      { stroke: soft, grid: { show: false }, ticks: grid },
+      {
+        stroke: soft,
+        grid: { show: false },
+        ticks: grid,
+        space: 70,
+        values: (_, values) => values.map((seconds) => dayOf(seconds * 1_000)),
+      },
       { stroke: soft, grid, ticks: grid, size: 64, values: (_, values) => values.map(shown) },
     ],
     series: [

@@ -5,7 +5,7 @@ import { ask, queryOf, send } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
-import { dollars, whole } from '../ui/format.ts'
+import { dayOf, dollars, whole } from '../ui/format.ts'
 import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
@@ -116,7 +116,7 @@ function Totals({ rows }: { readonly rows: readonly Row[] }) {
   return (
     <dl className="grid grid-cols-2 gap-3 sm:grid-cols-5">
       {totals.map(([name, value]) => (
-        <div key={name} className="card px-4 py-3">
+        <div key={name} className="card px-4 py-3 first:col-span-2 sm:first:col-span-1">
           <dt className="text-xs text-soft">{name}</dt>
           <dd className="text-lg font-semibold tabular-nums">{value}</dd>
         </div>
@@ -125,13 +125,19 @@ function Totals({ rows }: { readonly rows: readonly Row[] }) {
   )
 }
 
+/** A day is written as everywhere else; local midnight, because it is a day of the reader. */
+function nameOf(key: string | null, group: Group): string {
+  if (!key) return 'nobody named'
+  return group === 'day' ? dayOf(`${key}T00:00`) : key
+}
+
 function columns(group: Group): readonly Column<Row>[] {
   return [
     {
       name: group[0]!.toUpperCase() + group.slice(1),
       cell: ({ key }) => (
         <span className="font-medium">
-          {group === 'integration' && key !== null ? <IntegrationName id={key} /> : key || 'nobody named'}
+          {group === 'integration' && key ? <IntegrationName id={key} /> : nameOf(key, group)}
         </span>
       ),
     },

@@ -154,9 +154,11 @@ function NewEndpoint({ onClose }: { readonly onClose: () => void }) {
       action="Add"
       ready={url !== '' && events.size > 0 && !add.isPending}
       onSubmit={() => add.mutate({ url, events: [...events] })}
+      refusal={add.error}
     >
       <TextField
         label="Address"
+        name="url"
         type="url"
         required
         placeholder="https://"
@@ -164,7 +166,7 @@ function NewEndpoint({ onClose }: { readonly onClose: () => void }) {
         onChange={(event) => setUrl(event.target.value)}
         hint="A public HTTPS address."
       />
-      <CheckList legend="Events" choices={WEBHOOK_EVENTS} chosen={events} onChange={setEvents} />
+      <CheckList legend="Events" name="events" choices={WEBHOOK_EVENTS} chosen={events} onChange={setEvents} />
     </FormDialog>
   )
 }

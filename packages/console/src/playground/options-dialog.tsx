@@ -1,6 +1,5 @@
 import { useState } from 'react'
-import { Button } from '../ui/button.tsx'
-import { Dialog } from '../ui/dialog.tsx'
+import { FormDialog } from '../ui/dialog.tsx'
 import { TextArea, TextField } from '../ui/field.tsx'
 import type { ChatOptions } from '../chats/chat.ts'
 import type { ChatSession } from '../chats/chat-session.ts'
@@ -24,47 +23,43 @@ export function OptionsDialog({ session, model: usual, onClose }: Props) {
     onClose()
   }
   return (
-    <Dialog open onClose={onClose} title="Options of this chat" about="They go with every message from now on.">
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (read.problem === undefined) save()
-        }}
-      >
-        {!platform && (
-          <>
-            <TextField
-              label="Model"
-              placeholder={usual}
-              value={model}
-              onChange={(event) => setModel(event.target.value)}
-              hint="In place of the agents' own, as client_config.model."
-            />
-            <TextArea
-              label="Additional instructions"
-              rows={3}
-              value={instructions}
-              onChange={(event) => setInstructions(event.target.value)}
-              hint="Added to the instructions of the agent that is addressed."
-            />
-          </>
-        )}
-        <TextArea
-          label="Context"
-          rows={6}
-          className="font-mono text-xs"
-          placeholder={'{ "user": "ada" }'}
-          value={context}
-          onChange={(event) => setContext(event.target.value)}
-          hint="A JSON object that tools read as user_context. Models never see it."
-          problem={read.problem}
-        />
-        <Button look="primary" type="submit" disabled={read.problem !== undefined}>
-          Use these
-        </Button>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Options of this chat"
+      about="They go with every message from now on."
+      onClose={onClose}
+      action="Use these"
+      ready={read.problem === undefined}
+      onSubmit={save}
+    >
+      {!platform && (
+        <>
+          <TextField
+            label="Model"
+            placeholder={usual}
+            value={model}
+            onChange={(event) => setModel(event.target.value)}
+            hint="In place of the agents' own, as client_config.model."
+          />
+          <TextArea
+            label="Additional instructions"
+            rows={3}
+            value={instructions}
+            onChange={(event) => setInstructions(event.target.value)}
+            hint="Added to the instructions of the agent that is addressed."
+          />
+        </>
+      )}
+      <TextArea
+        label="Context"
+        rows={6}
+        className="font-mono text-xs"
+        placeholder={'{ "user": "ada" }'}
+        value={context}
+        onChange={(event) => setContext(event.target.value)}
+        hint="A JSON object that tools read as user_context. Models never see it."
+        problem={read.problem}
+      />
+    </FormDialog>
   )
 }
 

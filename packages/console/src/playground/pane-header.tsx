@@ -27,7 +27,7 @@ type Props = {
 /** Whom a chat is with, and what else can be seen of it. */
 export function PaneHeader({ session, view, side, change, agents, entry, showOptions, isSingle }: Props) {
   return (
-    <header className="flex min-h-12 flex-wrap items-center gap-2 border-b border-line px-3 py-1.5 [&_select]:min-w-0 [&_select]:shrink">
+    <header className="flex min-h-12 flex-wrap items-center gap-2 border-b border-line px-3 py-1.5 [&>select]:min-w-28 [&>select]:max-w-max [&>select]:flex-1">
       <h1 className="sr-only">Playground</h1>
       <PartnerSelect side={side} change={change} />
       <Select
@@ -39,12 +39,13 @@ export function PaneHeader({ session, view, side, change, agents, entry, showOpt
       />
       {side.on === 'platform' && <ConsumerField side={side} change={change} />}
       {view.connection === 'reconnecting' && (
-        <span role="status" className="rounded-md bg-warn-soft px-2 py-0.5 text-xs text-warn">
+        <span role="status" className="rounded-md bg-warn-soft px-2 py-0.5 text-xs whitespace-nowrap text-warn">
           Reconnecting …
         </span>
       )}
-      <span className="flex-1" />
-      {isSingle ? <Panels side={side} view={view} /> : <BesideButtons side={side} showOptions={showOptions} />}
+      <span className="ml-auto flex gap-2">
+        {isSingle ? <Panels side={side} view={view} /> : <BesideButtons side={side} showOptions={showOptions} />}
+      </span>
     </header>
   )
 }
@@ -87,6 +88,7 @@ function ConsumerField({ side, change }: Pick<Props, 'side' | 'change'>) {
   }
   return (
     <form
+      className="min-w-0 max-md:order-last max-md:w-full"
       onSubmit={(event) => {
         event.preventDefault()
         apply()
@@ -94,7 +96,7 @@ function ConsumerField({ side, change }: Pick<Props, 'side' | 'change'>) {
     >
       <input
         aria-label="Consumer"
-        className="input w-36!"
+        className="input max-w-full md:w-36!"
         placeholder="Consumer"
         list={list}
         value={text}
@@ -126,9 +128,11 @@ function Panels({ side, view: { chat } }: Pick<Props, 'side' | 'view'>) {
       label={label}
       aria-pressed={panel === name}
       onClick={() => toggle(name)}
-      className={panel === name ? 'bg-hover text-ink' : ''}
+      className={`max-md:hidden ${panel === name ? 'bg-hover text-ink' : ''}`}
     />
   )
+  const item = (name: Panel, label: string) =>
+    ({ label, icon: name === 'tools' ? 'tool' : name, act: () => toggle(name), narrowOnly: true }) as const
   return (
     <>
       {isOwn && button('tools', 'Tools')}
@@ -137,6 +141,8 @@ function Panels({ side, view: { chat } }: Pick<Props, 'side' | 'view'>) {
       <Menu
         label="More about this chat"
         items={[
+          ...(isOwn ? [item('tools', 'Tools'), item('graph', 'Graph')] : []),
+          item('events', 'Events'),
           { label: 'Compare with another', icon: 'chat', act: () => toBeside(renewed(side)) },
           { label: 'Save as a test', icon: 'check', act: () => void saveTest().catch(failedToast) },
           { label: 'Export', icon: 'download', act: () => saveFile(`chat-${chat.id}.json`, pretty(chat)) },

@@ -6,6 +6,7 @@ import { agentsOf, metadataQuery, useServerRoutes } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
+import { Form } from '../ui/form.tsx'
 import { duration, parsed } from '../ui/format.ts'
 import { JsonBlock } from '../ui/json-view.tsx'
 import { Empty, Failure, Loading } from '../ui/page.tsx'
@@ -76,21 +77,21 @@ function ToolForm({ call, schema, given }: FormProps) {
       ask<RunToolAnswer>('server', 'console/tools', { method: 'POST', body: { ...call, arguments: values } }),
   })
   return (
-    <form
-      className="flex flex-col gap-4"
-      onSubmit={(event) => {
-        event.preventDefault()
-        run.mutate()
-      }}
+    <Form
+      onSubmit={() => run.mutate()}
+      refusal={run.error}
+      buttons={
+        <>
+          <Button look="primary" icon="tool" type="submit" disabled={run.isPending}>
+            Run it
+          </Button>
+          <p className="text-xs text-soft">It is carried out for real, outside any run; no approval is asked for.</p>
+          {run.data && <Outcome answer={run.data} />}
+        </>
+      }
     >
       <SchemaForm schema={schema} value={values} onChange={setValues} />
-      <Button look="primary" icon="tool" type="submit" disabled={run.isPending}>
-        Run it
-      </Button>
-      <p className="text-xs text-soft">It is carried out for real, outside any run; no approval is asked for.</p>
-      {run.error && <Failure error={run.error} />}
-      {run.data && <Outcome answer={run.data} />}
-    </form>
+    </Form>
   )
 }
 

@@ -5,15 +5,16 @@ import { recentRunQuery } from '../server/run-queries.ts'
 import { factsQuery, useServerRoutes } from '../server/queries.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
+import { Form } from '../ui/form.tsx'
 import { bytes, dollars, duration, moment, pretty, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
-import { copy, failedToast } from '../ui/toasts.tsx'
+import { copy } from '../ui/toasts.tsx'
 import type { Chat, Turn } from '../chats/chat.ts'
 import type { ChatSession } from '../chats/chat-session.ts'
 import { asClientCode, asCurl, requestOf } from './copy-request.ts'
-import { HINTS } from '../server/hints.ts'
 import { useEdit } from './edit-message.ts'
+import { WhyFailed } from '../parts/run-facts.tsx'
 import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
 
 /** A turn is shown as rows: the message of the user, what came of it part by part, and how it ended. */
@@ -85,15 +86,28 @@ function End({ turn, ...rest }: Props) {
 
 function UserMessage({ turn, session, busy }: Props) {
   const [edited, setEdited] = useState<string>()
+  const [refusal, setRefusal] = useState<unknown>()
   const edit = useEdit(session)
+  const stop = (): void => {
+    setEdited(undefined)
+    setRefusal(undefined)
+  }
   if (edited !== undefined) {
     return (
-      <form
-        className="ml-auto flex w-full max-w-[85%] flex-col gap-2"
-        onSubmit={(event) => {
-          event.preventDefault()
-          void edit(turn, { text: edited, files: turn.files }).then(() => setEdited(undefined), failedToast)
-        }}
+      <Form
+        className="ml-auto w-full max-w-[85%] gap-2!"
+        onSubmit={() => void edit(turn, { text: edited, files: turn.files }).then(stop, setRefusal)}
+        refusal={refusal}
+        buttons={
+          <div className="flex justify-end gap-2">
+            <Button look="quiet" onClick={stop}>
+              Keep it
+            </Button>
+            <Button look="primary" type="submit" disabled={busy || (edited.trim() === '' && turn.files.length === 0)}>
+              Send again
+            </Button>
+          </div>
+        }
       >
         <textarea
           aria-label="Edit the message"
@@ -103,15 +117,7 @@ function UserMessage({ turn, session, busy }: Props) {
           value={edited}
           onChange={(event) => setEdited(event.target.value)}
         />
-        <div className="flex justify-end gap-2">
-          <Button look="quiet" onClick={() => setEdited(undefined)}>
-            Keep it
-          </Button>
-          <Button look="primary" type="submit" disabled={busy || (edited.trim() === '' && turn.files.length === 0)}>
-            Send again
-          </Button>
-        </div>
-      </form>
+      </Form>
     )
   }
   return (
@@ -161,19 +167,10 @@ function Problem({ turn, session }: Pick<Props, 'turn' | 'session'>) {
   const { data: routes } = useServerRoutes()
   const isKept = turn.run !== null && !session.view.chat.platform && routes?.hasRuns === true
   const run = useQuery({ ...recentRunQuery(turn.run ?? ''), enabled: isKept })
-  // A guardrail's frame has no code; the record of the run has one.
-  const { code, message } = run.data?.error ?? turn.error!
   return (
-    <div role="alert" className="flex flex-col gap-1 rounded-xl bg-bad-soft px-3.5 py-2.5 text-[13px]">
-      <p className="flex items-center gap-2 font-medium text-bad">
-        <Icon name="alert" className="shrink-0" />
-        {message}
-      </p>
-      {HINTS[code] && <p>{HINTS[code]}</p>}
-      {run.data?.failure && (
-        <pre className="font-mono text-xs whitespace-pre-wrap [overflow-wrap:anywhere]">{run.data.failure}</pre>
-      )}
-      <p className="font-mono text-xs text-soft">{code}</p>
+    // A guardrail's frame has no code; the record of the run has one.
+    <div role="alert">
+      <WhyFailed error={run.data?.error ?? turn.error!} failure={run.data?.failure} />
     </div>
   )
 }
@@ -183,7 +180,7 @@ function Footer({ turn, session, busy }: Props) {
   const { data: routes } = useServerRoutes()
   const isOnPlatform = session.view.chat.platform !== undefined
   return (
-    <div className="flex flex-wrap items-center gap-x-2.5 gap-y-1 text-xs text-soft tabular-nums [&_button]:size-7">
+    <div className="flex flex-wrap items-center gap-x-2 gap-y-1 text-xs text-soft tabular-nums [&_button]:size-7">
       {status !== 'completed' && <Status of={status} />}
       {endedAt !== null && <span>{duration(endedAt - startedAt)}</span>}
       {usage && (
@@ -206,7 +203,6 @@ function Footer({ turn, session, busy }: Props) {
           Timeline
         </Link>
       )}
-      <span className="flex-1" />
       <Actions chat={session.view.chat} turn={turn} session={session} busy={busy} />
     </div>
   )
@@ -218,7 +214,7 @@ function Actions({ chat, turn, session, busy }: Props & { readonly chat: Chat })
   // The platform keeps its chats: what was said there stays.
   const sendAgain = (): void => (chat.platform ? session.send(turn) : session.replace(turn.id, turn))
   return (
-    <>
+    <span className="ml-auto flex">
       <IconButton icon="retry" label="Send again" disabled={busy} onClick={sendAgain} />
       <IconButton icon="copy" label="Copy the answer" onClick={() => void copy(answerOf(turn), 'Answer')} />
       <Menu
@@ -229,7 +225,7 @@ function Actions({ chat, turn, session, busy }: Props & { readonly chat: Chat })
           { label: 'Copy the new messages', icon: 'copy', act: () => void copy(pretty(turn.messages), 'Messages') },
         ]}
       />
-    </>
+    </span>
   )
 }
 

@@ -25,7 +25,14 @@ export function ComparePage() {
   if (!first.data || !second.data) return <Loading />
   const runs = [first.data, second.data] as const
   return (
-    <Page title="Two runs" about={<Link to="/runs">Runs</Link>}>
+    <Page
+      title="Two runs"
+      about={
+        <Link to="/runs" className="underline underline-offset-2">
+          Runs
+        </Link>
+      }
+    >
       <Facts runs={runs} />
       <div className="mt-4 grid gap-4 lg:grid-cols-2">
         {runs.map((each) => (

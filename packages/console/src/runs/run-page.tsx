@@ -2,7 +2,7 @@ import type { RecentRunDetail, RecentRunStep } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { HINTS } from '../server/hints.ts'
+import { RunFacts, WhyFailed } from '../parts/run-facts.tsx'
 import { useSessions } from '../chats/sessions.ts'
 import { ask } from '../server/request.ts'
 import { Status, Version } from '../ui/badge.tsx'
@@ -20,6 +20,9 @@ import { Timeline } from './timeline.tsx'
 
 const route = getRouteApi('/server/runs/$run')
 
+/** Of a longer message only the beginning: all of it is in the request. */
+const TITLE_LENGTH = 160
+
 /** One run: what it did, when, for how long, at what price. */
 export function RunPage() {
   const { run: id } = route.useParams()
@@ -34,9 +37,17 @@ export function RunPage() {
   if (!run) return <Loading />
   const open = run.steps.find((each) => each.id === step)
   return (
-    <Page title={run.message || 'Run'} about={<Breadcrumb run={run} />} actions={<Actions run={run} />}>
+    <Page
+      title={brief(run.message || 'Run', TITLE_LENGTH)}
+      about={<Breadcrumb run={run} />}
+      actions={<Actions run={run} />}
+    >
       <Facts run={run} />
-      {run.error && <WhyFailed run={run} />}
+      {run.error && (
+        <div className="mt-4">
+          <WhyFailed error={run.error} failure={run.failure} />
+        </div>
+      )}
       <div className="mt-4 grid gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,22rem)]">
         <Timeline run={run} open={step} setOpen={setStep} />
         <div>
@@ -72,30 +83,7 @@ function Facts({ run }: { readonly run: RecentRunDetail }) {
     ['Cost', usage ? dollars(usage.total_cost) : '–'],
     ...(run.user_id === null ? [] : [['User', run.user_id] as const]),
   ]
-  return (
-    <dl className="card grid grid-cols-2 gap-x-6 gap-y-2 px-4 py-3 sm:grid-cols-4 lg:flex lg:flex-wrap lg:justify-between">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt className="text-xs text-soft">{name}</dt>
-          <dd className="font-medium tabular-nums">{value}</dd>
-        </div>
-      ))}
-    </dl>
-  )
-}
-
-function WhyFailed({ run }: { readonly run: RecentRunDetail }) {
-  const { code, message } = run.error!
-  return (
-    <div className="mt-4 flex flex-col gap-1 rounded-xl bg-bad-soft px-4 py-3 text-[13px]">
-      <p className="font-medium text-bad">{message}</p>
-      {HINTS[code] && <p>{HINTS[code]}</p>}
-      {run.failure && (
-        <pre className="font-mono text-xs whitespace-pre-wrap [overflow-wrap:anywhere]">{run.failure}</pre>
-      )}
-      <p className="font-mono text-xs text-soft">{code}</p>
-    </div>
-  )
+  return <RunFacts facts={facts} />
 }
 
 function Actions({ run }: { readonly run: RecentRunDetail }) {
@@ -147,7 +135,7 @@ function CompareWith({ run }: { readonly run: RecentRunDetail }) {
   return (
     <Select
       label="Compare with"
-      className="max-w-44"
+      className="max-w-44!"
       value=""
       choices={[{ value: '', label: 'Compare with …' }, ...choices]}
       onPick={(other) => void navigate({ to: '/runs/$run/compare/$other', params: { run: run.run_id, other } })}

@@ -7,7 +7,13 @@ import { JsonBlock } from '../ui/json-view.tsx'
 /** What went into a step, and what came out of it. */
 export function StepDetail({ step, onClose }: { readonly step: RecentRunStep; readonly onClose: () => void }) {
   return (
-    <section aria-label={`Step ${step.name}`} className="card flex flex-col gap-3 p-4 text-[13px]">
+    // On a phone it opens below the timeline, where nobody would see it.
+    <section
+      key={step.id}
+      ref={showWhole}
+      aria-label={`Step ${step.name}`}
+      className="card flex flex-col gap-3 p-4 text-[13px]"
+    >
       <div className="flex items-start justify-between gap-2">
         <div className="min-w-0">
           <h2 className="truncate font-mono text-[13px] font-semibold">{step.name}</h2>
@@ -40,6 +46,8 @@ export function StepDetail({ step, onClose }: { readonly step: RecentRunStep; re
     </section>
   )
 }
+
+const showWhole = (section: HTMLElement | null): void => section?.scrollIntoView({ block: 'nearest' })
 
 function Facts({ step }: { readonly step: RecentRunStep }) {
   const { usage, duration_ms: took, first_output_ms: first } = step

@@ -68,7 +68,7 @@ function Row({ step, depth, total, isOpen, pick }: RowProps) {
       type="button"
       aria-pressed={isOpen}
       onClick={pick}
-      className={`grid min-h-8 w-full grid-cols-[minmax(0,1fr)_minmax(0,1fr)_4.5rem] items-center gap-2 px-3 text-left text-[13px] hover:bg-hover ${isOpen ? 'bg-hover' : ''}`}
+      className={`grid min-h-8 w-full grid-cols-[minmax(0,3fr)_minmax(0,2fr)_3.75rem] sm:grid-cols-[minmax(0,1fr)_minmax(0,1fr)_4.5rem] items-center gap-2 px-3 text-left text-[13px] hover:bg-hover ${isOpen ? 'bg-hover' : ''}`}
     >
       <span className="flex min-w-0 items-center gap-1.5" style={{ paddingLeft: depth * 14 }}>
         <Icon

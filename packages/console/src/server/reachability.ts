@@ -40,7 +40,7 @@ export const useIsServerLost = (): boolean => useSyncExternalStore(reachability.
 /** `fetch`, which notices whether the server can be reached: everything that the console asks goes through here. */
 export const watchedFetch: typeof fetch = async (input, init) => {
   try {
-    const response = await fetch(input, init)
+    const response = await fetch(input, withLongBody(init))
     reachability.report(false)
     return response
   } catch (error) {
@@ -48,6 +48,14 @@ export const watchedFetch: typeof fetch = async (input, init) => {
     if (!init?.signal?.aborted && !reachability.isLost) void isServerThere()
     throw error
   }
+}
+
+const LONG = 65_536
+
+/** The browser converts and copies a text while the page waits, tens of milliseconds for one of a megabyte; a blob waits for it. */
+function withLongBody(init: RequestInit | undefined): RequestInit | undefined {
+  const { body } = init ?? {}
+  return typeof body === 'string' && body.length > LONG ? { ...init, body: new Blob([body]) } : init
 }
 
 /** Asks for what the server says of itself to everybody, to notice whether it is there. */

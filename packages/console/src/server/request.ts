@@ -72,7 +72,13 @@ export async function loadPart<Part>(load: () => Promise<Part>): Promise<Part> {
   }
 }
 
-type ErrorBody = { readonly error?: string; readonly code?: string; readonly fields?: readonly FieldProblem[] }
+type ErrorBody = {
+  readonly error?: string
+  readonly code?: string
+  readonly fields?: readonly FieldProblem[]
+  /** Of a self-hosted server, in place of `fields`. */
+  readonly detail?: readonly { readonly loc: readonly (string | number)[]; readonly msg: string }[]
+}
 
 function refusalOf(status: number, text: string): RequestFailed {
   let body: ErrorBody = {}
@@ -82,11 +88,11 @@ function refusalOf(status: number, text: string): RequestFailed {
     // A proxy's page: its status says all there is.
   }
   const message = typeof body.error === 'string' ? body.error : `The server answered with ${status}.`
-  return new RequestFailed(message, {
-    status,
-    code: body.code,
-    ...(Array.isArray(body.fields) && { fields: body.fields }),
-  })
+  const { code, fields, detail } = body
+  const told = Array.isArray(detail)
+    ? detail.map(({ loc, msg }) => ({ path: `/${loc.slice(1).join('/')}`, error: msg }))
+    : fields
+  return new RequestFailed(message, { status, code, ...(Array.isArray(told) && { fields: told }) })
 }
 
 /** `?a=1&b=2` of what is there. */

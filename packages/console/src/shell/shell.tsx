@@ -1,3 +1,4 @@
+import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect, useState } from 'react'
 import { IconButton, iconButtonClass } from '../ui/button.tsx'
@@ -6,8 +7,8 @@ import { Menu } from '../ui/menu.tsx'
 import { ToastList } from '../ui/toasts.tsx'
 import { useChats } from '../chats/use-chats.ts'
 import { useWaitingRuns } from '../server/approvals.ts'
+import { isServerThere, useIsServerLost } from '../server/reachability.ts'
 import { loadPart } from '../server/request.ts'
-import { LostServer } from './lost-server.tsx'
 import { INBOX, useSections } from './navigation.ts'
 import { setTheme, useTheme } from '../ui/theme.ts'
 
@@ -100,7 +101,7 @@ function Sidebar({ search, onPicked }: { readonly search: () => void; readonly o
       >
         <Icon name="search" />
         <span className="flex-1 text-left">Search</span>
-        <kbd className="font-sans text-[11px]">Ctrl K</kbd>
+        <kbd className="hidden font-sans text-[11px] md:inline">Ctrl K</kbd>
       </button>
       {sections.map(({ label, items }) => (
         <div key={label ?? items[0]!.to} className="flex flex-col gap-0.5">
@@ -154,5 +155,34 @@ function ThemeMenu() {
     >
       <Icon name={theme === 'dark' ? 'moon' : 'sun'} />
     </Menu>
+  )
+}
+
+const ASK_AGAIN_MS = 2_000
+
+/** Says that the server cannot be reached, as long as that is so, and then has everything read anew. */
+function LostServer() {
+  const isLost = useIsServerLost()
+  const queries = useQueryClient()
+  useEffect(() => {
+    if (!isLost) return
+    const timer = setInterval(() => void isServerThere(), ASK_AGAIN_MS)
+    return () => {
+      clearInterval(timer)
+      void queries.invalidateQueries()
+    }
+  }, [isLost, queries])
+  if (!isLost) return null
+  return (
+    <div
+      role="alert"
+      className="flex shrink-0 flex-wrap items-center justify-center gap-x-2 border-b border-bad/40 bg-bad-soft px-3 py-1.5 text-[13px] text-bad"
+    >
+      <Icon name="alert" className="shrink-0" />
+      <p>The server cannot be reached. It is asked again every two seconds; what you have written stays here.</p>
+      <button type="button" className="font-medium underline underline-offset-2" onClick={() => void isServerThere()}>
+        Try again now
+      </button>
+    </div>
   )
 }

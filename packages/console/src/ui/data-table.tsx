@@ -23,6 +23,9 @@ type Props<Row> = {
   readonly height?: string
 }
 
+/** The column of the menus: three dots say enough to those who see. */
+const MENU = 'More'
+
 const ROW_HEIGHT = 41
 const VIRTUAL_FROM = 60
 
@@ -58,7 +61,7 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
                 scope="col"
                 className={`border-b border-line px-3 py-2 font-medium ${cellClass(column)}`}
               >
-                {column.name}
+                {column.name === MENU ? <span className="sr-only">{MENU}</span> : column.name}
               </th>
             ))}
           </tr>

@@ -1,6 +1,7 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useRef, useState } from 'react'
 import { Button, type ButtonProps, IconButton } from './button.tsx'
+import { Form, type FormProps } from './form.tsx'
 
 type Props = {
   readonly open: boolean
@@ -14,51 +15,57 @@ type Props = {
 
 /** Something to do before one goes on. Escape and a click beside it close it. */
 export function Dialog({ open, onClose, title, about, wide = false, children }: Props) {
+  const content = useRef<HTMLDivElement>(null)
   return (
     <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-black/40" />
         <Base.Popup
+          initialFocus={(by) => (by === 'touch' ? true : (firstField(content.current) ?? true))}
           className={`card fixed top-1/2 left-1/2 z-40 flex max-h-[90dvh] w-[calc(100vw-1.5rem)] -translate-x-1/2 -translate-y-1/2 flex-col shadow-2xl ${wide ? 'max-w-3xl' : 'max-w-lg'}`}
         >
-          <div className="flex items-start justify-between gap-3 border-b border-line px-4 py-3">
+          <div
+            className={`flex justify-between gap-3 border-b ${about ? 'items-start' : 'items-center'} border-line px-4 py-3`}
+          >
             <div className="min-w-0">
               <Base.Title className="font-semibold">{title}</Base.Title>
               {about && <Base.Description className="text-[13px] text-soft">{about}</Base.Description>}
             </div>
             <IconButton icon="close" label="Close" onClick={onClose} />
           </div>
-          <div className="min-h-0 overflow-y-auto px-4 py-4">{children}</div>
+          <div ref={content} className="min-h-0 overflow-y-auto px-4 py-4">
+            {children}
+          </div>
         </Base.Popup>
       </Base.Portal>
     </Base.Root>
   )
 }
 
-type FormProps = Omit<Props, 'open' | 'wide'> & {
-  /** What its button says. */
-  readonly action: string
-  /** Whether there is all that it needs. */
-  readonly ready: boolean
-  readonly onSubmit: () => void
-}
+/** Whoever opens a form wants to fill it in. */
+const firstField = (content: HTMLElement | null): HTMLElement | null | undefined =>
+  content?.querySelector<HTMLElement>('input, select, textarea')
+
+type FormDialogProps = Omit<Props, 'open' | 'wide'> &
+  Pick<FormProps, 'onSubmit' | 'refusal'> & {
+    /** What its button says. */
+    readonly action: string
+    /** Whether there is all that it needs. */
+    readonly ready: boolean
+  }
 
 /** Fields to fill in, and the button that sends them. */
-export function FormDialog({ action, ready, onSubmit, children, ...dialog }: FormProps) {
+export function FormDialog({ action, ready, onSubmit, refusal, children, ...dialog }: FormDialogProps) {
+  const button = (
+    <Button look="primary" type="submit" disabled={!ready}>
+      {action}
+    </Button>
+  )
   return (
     <Dialog open {...dialog}>
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          onSubmit()
-        }}
-      >
+      <Form onSubmit={onSubmit} refusal={refusal} buttons={button}>
         {children}
-        <Button look="primary" type="submit" disabled={!ready}>
-          {action}
-        </Button>
-      </form>
+      </Form>
     </Dialog>
   )
 }

@@ -1,15 +1,18 @@
-/** `0.42 s`, `1 min 3 s`, `2 h 5 min`, `7 days`; of milliseconds. */
+/** `420 ms`, `1.5 s`, `1 min 3 s`, `2 h 5 min`, `7 days`; of milliseconds. */
 export function duration(ms: number): string {
   if (ms < 1) return '<1 ms'
   if (ms < 1_000) return `${Math.round(ms)} ms`
-  if (ms < 10_000) return `${(ms / 1_000).toFixed(2)} s`
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`
+  if (ms < 10_000) return `${trimmed((ms / 1_000).toFixed(2))} s`
+  if (ms < 60_000) return `${trimmed((ms / 1_000).toFixed(1))} s`
   const seconds = Math.round(ms / 1_000)
-  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min${seconds % 60 === 0 ? '' : ` ${seconds % 60} s`}`
   const minutes = Math.round(seconds / 60)
-  if (minutes < 2_880) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+  if (minutes < 2_880) return `${Math.floor(minutes / 60)} h${minutes % 60 === 0 ? '' : ` ${minutes % 60} min`}`
   return `${Math.round(minutes / 1_440)} days`
 }
+
+/** Without zeros at its end, which say nothing. */
+const trimmed = (amount: string): string => amount.replace(/\.?0+$/, '')
 
 /** Milliseconds between two times, as the platform writes them; null as long as one is open. */
 export function millisecondsBetween(from: string | null, to: string | null): number | null {
@@ -40,12 +43,17 @@ const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 
 const DAY_OF_YEAR = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
 
+/** The day; of other years the year too. */
+export function dayOf(at: string | number | Date): string {
+  const date = new Date(at)
+  return (date.getFullYear() === new Date().getFullYear() ? DAY : DAY_OF_YEAR).format(date)
+}
+
 /** The time of today; of other days the day too, and of other years the year. */
 export function moment(at: string | number): string {
   const [date, now] = [new Date(at), new Date()]
   if (date.toDateString() === now.toDateString()) return CLOCK.format(date)
-  const day = date.getFullYear() === now.getFullYear() ? DAY : DAY_OF_YEAR
-  return `${day.format(date)}, ${CLOCK.format(date)}`
+  return `${dayOf(date)}, ${CLOCK.format(date)}`
 }
 
 /** JSON for people; text as it is. */

@@ -7,6 +7,8 @@ type MenuItem = {
   readonly label: string
   readonly icon?: IconName
   readonly act: () => void
+  /** Left out from 768 pixels on, where there is a button for it. */
+  readonly narrowOnly?: boolean
   /** Asked before it is done, where it cannot be undone. */
   readonly question?: string
 }
@@ -29,11 +31,11 @@ export function Menu({ label, items, children, className = iconButtonClass }: Pr
       <Base.Portal container={mainOf}>
         <Base.Positioner sideOffset={4} align="end" className="z-30">
           <Base.Popup className="card min-w-44 p-1 shadow-xl">
-            {items.map(({ label: name, icon, act, question }) => (
+            {items.map(({ label: name, icon, act, narrowOnly = false, question }) => (
               <Base.Item
                 key={name}
                 onClick={() => (question === undefined || confirm(question)) && act()}
-                className={`flex min-h-8 cursor-pointer items-center gap-2 rounded-md px-2 py-1 text-[13px] data-[highlighted]:bg-hover ${question === undefined ? '' : 'text-bad'}`}
+                className={`${narrowOnly ? 'md:hidden' : ''} flex min-h-8 cursor-pointer items-center gap-2 rounded-md px-2 py-1 text-[13px] data-[highlighted]:bg-hover ${question === undefined ? '' : 'text-bad'}`}
               >
                 {icon && <Icon name={icon} />}
                 {name}

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { TextArea, TextField } from './field.tsx'
+import { SelectField, TextArea, TextField } from './field.tsx'
 import { pretty } from './format.ts'
 
 type Schema = {
@@ -64,7 +64,7 @@ function Member({ name, schema, isRequired, value, set }: MemberProps) {
   const { type, choices, nullable } = kindOf(schema)
   // A strict tool takes null in the place of what is left out.
   const nothing = isRequired && nullable ? null : undefined
-  const about = { label: isRequired && !nullable ? `${name} *` : name, hint: schema.description }
+  const about = { name, label: isRequired && !nullable ? `${name} *` : name, hint: schema.description }
   if (type === 'boolean') {
     return (
       <label className="flex min-h-6 items-center gap-2 text-[13px] font-medium">
@@ -79,7 +79,7 @@ function Member({ name, schema, isRequired, value, set }: MemberProps) {
     )
   }
   if (choices) {
-    return <Choice label={about.label} choices={choices} value={value} set={(next) => set(next ?? nothing)} />
+    return <Choice {...about} choices={choices} value={value} set={(next) => set(next ?? nothing)} />
   }
   if (type === 'number' || type === 'integer') {
     const read = (text: string): unknown => (text === '' ? nothing : Number(text))
@@ -101,33 +101,28 @@ function Member({ name, schema, isRequired, value, set }: MemberProps) {
   return <JsonMember {...about} value={value} set={(next) => set(next ?? nothing)} />
 }
 
-type ChoiceProps = Pick<MemberProps, 'value' | 'set'> & { readonly label: string; readonly choices: readonly unknown[] }
+type FieldProps = Pick<MemberProps, 'name' | 'value' | 'set'> & {
+  readonly label: string
+  readonly hint: string | undefined
+}
 
-function Choice({ label, choices, value, set }: ChoiceProps) {
+function Choice({ choices, value, set, ...about }: FieldProps & { readonly choices: readonly unknown[] }) {
   // What was given is shown, also when it is not allowed.
   const shown = value == null || choices.includes(value) ? choices : [...choices, value]
   return (
-    <label className="block text-[13px] font-medium">
-      {label}
-      <select
-        className="input mt-1"
-        value={value == null ? '' : JSON.stringify(value)}
-        onChange={({ target }) => set(target.value === '' ? undefined : JSON.parse(target.value))}
-      >
-        <option value="">–</option>
-        {shown.map((choice) => (
-          <option key={JSON.stringify(choice)} value={JSON.stringify(choice)}>
-            {String(choice)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <SelectField
+      {...about}
+      value={value == null ? '' : JSON.stringify(value)}
+      choices={[
+        { value: '', label: '–' },
+        ...shown.map((choice) => ({ value: JSON.stringify(choice), label: String(choice) })),
+      ]}
+      onPick={(picked) => set(picked === '' ? undefined : JSON.parse(picked))}
+    />
   )
 }
 
-type JsonProps = Pick<MemberProps, 'value' | 'set'> & { readonly label: string; readonly hint: string | undefined }
-
-function JsonMember({ label, hint, value, set }: JsonProps) {
+function JsonMember({ name, label, hint, value, set }: FieldProps) {
   const [text, setText] = useState(value === undefined ? '' : pretty(value))
   const [problem, setProblem] = useState<string>()
   const change = (next: string): void => {
@@ -141,6 +136,7 @@ function JsonMember({ label, hint, value, set }: JsonProps) {
   }
   return (
     <TextArea
+      name={name}
       label={label}
       hint={hint ?? 'As JSON.'}
       problem={problem}

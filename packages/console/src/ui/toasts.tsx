@@ -3,7 +3,8 @@ import { Icon } from './icons.tsx'
 
 type Toast = { readonly id: number; readonly text: string; readonly tone: 'good' | 'bad' }
 
-const SHOWN_MS = 4_000
+/** What went wrong takes longer to read. */
+const SHOWN_MS = { good: 4_000, bad: 10_000 }
 
 class Toasts {
   #all: readonly Toast[] = []
@@ -17,7 +18,7 @@ class Toasts {
   show(text: string, tone: Toast['tone'] = 'good'): void {
     const toast = { id: this.#next++, text, tone }
     this.#change([...this.#all.slice(-2), toast])
-    setTimeout(() => this.#change(this.#all.filter((each) => each !== toast)), SHOWN_MS)
+    setTimeout(() => this.#change(this.#all.filter((each) => each !== toast)), SHOWN_MS[tone])
   }
 
   subscribe = (changed: () => void): (() => void) => {
@@ -61,7 +62,7 @@ export function ToastList() {
           key={id}
           className={`card flex max-w-full items-center gap-2 px-3 py-2 text-[13px] shadow-lg ${tone === 'bad' ? 'text-bad' : ''}`}
         >
-          <Icon name={tone === 'bad' ? 'alert' : 'check'} />
+          <Icon name={tone === 'bad' ? 'alert' : 'check'} className="shrink-0" />
           {text}
         </div>
       ))}

@@ -1,0 +1,95 @@
+import type { AgencyMetadata } from '@bureau/protocol'
+import { colorOf } from '../parts/part-view.tsx'
+import type { AgentNode } from '../server/queries.ts'
+import type { Activity } from './activity.ts'
+
+type FaceProps = { readonly agent: AgentNode; readonly activity: Activity }
+
+const MAX_TOOLS = 6
+
+/** An agent by its name, model and tools. */
+export function AgentFace({ agent: { id, data }, activity }: FaceProps) {
+  const left = data.tools.length - MAX_TOOLS
+  return (
+    <>
+      <div className="flex items-center gap-2">
+        <span
+          aria-hidden="true"
+          className="flex size-6 items-center justify-center rounded-full text-[11px] font-bold text-white"
+          style={{ background: colorOf(id) }}
+        >
+          {data.label.slice(0, 1).toUpperCase()}
+        </span>
+        <span className="min-w-0 flex-1 truncate text-[13px] font-semibold">{data.label}</span>
+        {data.isEntryPoint && (
+          <span className="rounded bg-accent-soft px-1.5 text-[11px] font-medium text-accent">entry</span>
+        )}
+      </div>
+      <p className="mt-1 truncate font-mono text-[11px] text-soft">{data.model}</p>
+      {data.tools.length > 0 && (
+        <ul className="mt-1.5 flex flex-col gap-1">
+          {data.tools.slice(0, MAX_TOOLS).map(({ name }) => (
+            <li
+              key={name}
+              className={`truncate rounded px-1.5 font-mono text-[11px] ${activity.tools.has(`${id} ${name}`) ? 'bg-live-soft text-live' : 'bg-raised text-soft'}`}
+            >
+              {name}
+            </li>
+          ))}
+          {left > 0 && <li className="text-[11px] text-soft">and {left} more</li>}
+        </ul>
+      )}
+    </>
+  )
+}
+
+/** How the card of an agent shows that a run is there, or has been. */
+export function lookOf(id: string, { active, visited }: Activity): string {
+  if (active.has(id)) return 'border-accent! ring-4 ring-accent/25'
+  return visited.has(id) ? 'border-accent!' : ''
+}
+
+type OutlineProps = {
+  readonly metadata: AgencyMetadata
+  /** From the entry points on. */
+  readonly agents: readonly AgentNode[]
+  readonly activity: Activity
+  readonly select: (agent: string) => void
+}
+
+/** The agents below each other, each with those that it reaches: where a graph would be too small to read. */
+export function AgentOutline({ metadata: { edges }, agents, activity, select }: OutlineProps) {
+  return (
+    <ul aria-label="Agents" className="flex h-full flex-col gap-3 overflow-y-auto p-3">
+      {agents.map((agent) => {
+        const { id } = agent
+        const reached = edges.filter(({ source, type }) => type === 'communication' && source === id)
+        return (
+          <li key={id}>
+            <button
+              type="button"
+              data-active={activity.active.has(id)}
+              className={`card block w-full px-3 py-2.5 text-left hover:bg-hover ${lookOf(id, activity)}`}
+              onClick={() => select(id)}
+            >
+              <AgentFace agent={agent} activity={activity} />
+              {reached.length > 0 && (
+                <p className="mt-2 flex flex-wrap gap-x-2 border-t border-line pt-2 text-xs text-soft">
+                  Reaches
+                  {reached.map(({ id: edge, target }) => (
+                    <span
+                      key={edge}
+                      className={activity.ways.has(`${id}->${target}`) ? 'font-medium text-accent' : 'text-ink'}
+                    >
+                      {agents.find((each) => each.id === target)?.data.label ?? target}
+                    </span>
+                  ))}
+                </p>
+              )}
+            </button>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
