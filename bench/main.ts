@@ -5,7 +5,6 @@
  * `--redis <url>` runs the server with that REDIS_URL; `--server <script>` measures another server of the same routes.
  */
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { HAS_TASKSET, launch, moveToCore, stopAll, type Launched } from './launch.ts'
 import {
   measureCpu,
@@ -18,6 +17,7 @@ import {
 } from './measure.ts'
 import { report, type CpuResult, type Results } from './report.ts'
 import { SCENARIOS } from './scenarios.ts'
+import { readOptions } from '../scripts/read-options.ts'
 
 const LOAD_CORE = 1
 const TIME_LIMIT_MS = 360_000
@@ -42,13 +42,11 @@ const QUICK: Effort = {
 
 const here = (file: string): string => join(import.meta.dirname, file)
 
-const { values } = parseArgs({
-  options: {
-    quick: { type: 'boolean' },
-    only: { type: 'string' },
-    redis: { type: 'string' },
-    server: { type: 'string' },
-  },
+const values = readOptions(import.meta.filename, {
+  quick: { type: 'boolean' },
+  only: { type: 'string' },
+  redis: { type: 'string' },
+  server: { type: 'string' },
 })
 
 const PROXY: Candidate = {

@@ -5,7 +5,6 @@
  * PostgreSQL: TEST_DATABASE_URL, in a schema of its own that is dropped afterwards.
  */
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { launch, type Launched, stopAll } from '../launch.ts'
 import type { Answering } from '../scenarios.ts'
 import { type Engine, startPlatform } from './engines.ts'
@@ -13,6 +12,7 @@ import { measureCost, startSelfHosted } from './measure-cost.ts'
 import { CONCURRENCY, type Effort, measureLookUps, measureRates, type RateScenario } from './measure-rates.ts'
 import { type EngineResults, report } from './report.ts'
 import { openTenant } from './tenant.ts'
+import { readOptions } from '../../scripts/read-options.ts'
 
 const TIME_LIMIT_MS = 300_000
 /** What a server compiles for its first runs would count for the others. */
@@ -26,7 +26,7 @@ const SCENARIOS: readonly RateScenario[] = [
   { name: '10 turns in a chat, allowances', allowances: true, turns: 10 },
 ]
 
-const { values } = parseArgs({ options: { quick: { type: 'boolean' }, engine: { type: 'string' } } })
+const values = readOptions(import.meta.filename, { quick: { type: 'boolean' }, engine: { type: 'string' } })
 const engines = (['embedded', 'PostgreSQL'] as const).filter((name) => !values.engine || values.engine === name)
 const effort = values.quick ? QUICK : FULL
 

@@ -6,17 +6,15 @@
  * Exits with 1 when a page saw a failure, or a promise about runs was broken.
  */
 import { loadavg } from 'node:os'
-import { parseArgs } from 'node:util'
 import { Fleet } from '../../tests/faults/fleet.ts'
 import { closeInstallations } from '../../tests/faults/installation.ts'
 import { startPostgres, startRedis } from '../../tests/faults/own-servers.ts'
+import { readOptions } from '../../scripts/read-options.ts'
 
-const { values } = parseArgs({
-  options: {
-    kills: { type: 'string', default: '10' },
-    clients: { type: 'string', default: '40' },
-    seed: { type: 'string', default: '1' },
-  },
+const values = readOptions(import.meta.filename, {
+  kills: { type: 'string', default: '10' },
+  clients: { type: 'string', default: '40' },
+  seed: { type: 'string', default: '1' },
 })
 const [kills, clients, seed] = [values.kills, values.clients, values.seed].map(Number) as [number, number, number]
 if (![kills, clients, seed].every((value) => Number.isInteger(value) && value > 0))

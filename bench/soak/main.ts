@@ -6,7 +6,6 @@
  */
 import { Agent } from 'node:http'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { HAS_TASKSET, launch, type Launched, moveToCore, stopAll } from '../launch.ts'
 import { pause } from '../load.ts'
 import { residentBytes } from '../process-stats.ts'
@@ -14,6 +13,7 @@ import { choosePlan, randomNumbers } from './plans.ts'
 import { leaks, type Sample, sampleTable } from './samples.ts'
 import { runStream, type Target } from './stream.ts'
 import { Tally } from './tally.ts'
+import { readOptions } from '../../scripts/read-options.ts'
 
 const [SERVER_CORE, LOAD_CORE] = [0, 1]
 const MAX_MINUTES = 60
@@ -23,12 +23,10 @@ const LONGEST_WARM_UP_MS = 6_000
 /** Cancelled runs are remembered for a few seconds, so that a second cancel gets the same answer. */
 const LONGEST_SETTLING_MS = 15_000
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '5' },
-    streams: { type: 'string', default: '1000' },
-    seed: { type: 'string', default: '1' },
-  },
+const values = readOptions(import.meta.filename, {
+  minutes: { type: 'string', default: '5' },
+  streams: { type: 'string', default: '1000' },
+  seed: { type: 'string', default: '1' },
 })
 const minutes = Math.min(Number(values.minutes), MAX_MINUTES)
 const streams = Math.min(Number(values.streams), MAX_STREAMS)

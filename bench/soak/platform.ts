@@ -7,13 +7,13 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import path from 'node:path'
-import { parseArgs } from 'node:util'
 import { Fleet } from '../../tests/faults/fleet.ts'
 import { closeInstallations } from '../../tests/faults/installation.ts'
 import { HAS_POSTGRES, HAS_REDIS, type OwnServer, startPostgres, startRedis } from '../../tests/faults/own-servers.ts'
 import { pause } from '../load.ts'
 import { cpuNs, residentBytes } from '../process-stats.ts'
 import { randomNumbers } from './plans.ts'
+import { readOptions } from '../../scripts/read-options.ts'
 
 const MIB = 1_048_576
 /** Caches fill for so long; what is held then is the measure. */
@@ -27,12 +27,10 @@ const HEAP_TOLERANCE_BYTES = 16 * MIB
 /** Lives from the start to the end, so that its memory can be compared. */
 const SPARED = 2
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '60' },
-    clients: { type: 'string', default: '24' },
-    seed: { type: 'string', default: '1' },
-  },
+const values = readOptions(import.meta.filename, {
+  minutes: { type: 'string', default: '60' },
+  clients: { type: 'string', default: '24' },
+  seed: { type: 'string', default: '1' },
 })
 const [minutes, clients, seed] = [values.minutes, values.clients, values.seed].map(Number) as [number, number, number]
 if (!(minutes > 0 && clients > 0 && Number.isInteger(seed)))

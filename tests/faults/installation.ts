@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { restoreDatabase } from '@bureau/platform'
-import { preparedDump, SERVER } from '@bureau/platform/testing'
+import { preparedFolder, SERVER } from '@bureau/platform/testing'
 import { Client } from 'pg'
 import { CuttingProxy } from './cutting-proxy.ts'
 import { type Fault, TOOL_CALLS } from './fault.ts'
@@ -69,7 +68,7 @@ export class Installation {
     if (isInterrupted) throw new Error('interrupted')
     const folder = mkdtempSync(path.join(tmpdir(), 'bureau-faults-'))
     const records = scale.engine === 'postgres' ? await openRecords(postgresUrl) : undefined
-    if (!records) await restoreDatabase(await preparedDump(), folder)
+    if (!records) cpSync(await preparedFolder(), folder, { recursive: true })
     const installation = new Installation(scale, {
       folder,
       records,

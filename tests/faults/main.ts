@@ -1,41 +1,32 @@
 /**
- * Harms the hosted platform in every way that it has to withstand, and checks after each that nothing was lost, doubled,
- * stuck or told wrongly. Real server processes, asked over HTTP; a stand-in for the model provider; everything on loopback.
- * Exits with 1 when a promise was broken.
+ * npm run faults [-- options]
+ *
+ * Kills, stops and cuts off server processes of the hosted platform, storms them with requests, and checks after each plan that
+ * nothing was lost, doubled, stuck or told wrongly. Real server processes, asked over HTTP; a stand-in for the model provider;
+ * everything on loopback. Every plan once; the evidence of a broken promise stands below its line, and the exit code is 1 then.
+ * See docs/reliability.md.
+ *
+ *   --engine <name>    embedded or postgres; default: both, PostgreSQL at TEST_DATABASE_URL
+ *   --minutes <n>      so long, divided among the engines: plans that do not fit are left out, random ones fill the rest
+ *   --random <n>       n kills at random moments under load instead of the plans, divided among the engines
+ *   --seed <n>         repeats the choices of an earlier run; default: another one each time
+ *   --only <words>     only the plans with these words in their line, e.g. "kill -9 after admitRun"
+ *   --help             this text
  */
-import { parseArgs } from 'node:util'
 import { ENGINES } from '@bureau/platform/testing'
+import { readOptions } from '../../scripts/read-options.ts'
 import { closeInstallations, type Engine } from './installation.ts'
 import type { PlanResult } from './plan.ts'
 import { lineOf, tableOf } from './report.ts'
 import { runSession } from './session.ts'
 
-const HELP = `npm run faults [-- options]
-
-Kills, stops and cuts off server processes of the hosted platform, storms them with requests, and checks its promises
-after each plan. Every plan once; the evidence of a broken promise stands below its line. See docs/reliability.md.
-
-  --engine <name>    embedded or postgres; default: both, PostgreSQL at TEST_DATABASE_URL
-  --minutes <n>      so long, divided among the engines: plans that do not fit are left out, random ones fill the rest
-  --random <n>       n kills at random moments under load instead of the plans, divided among the engines
-  --seed <n>         repeats the choices of an earlier run; default: another one each time
-  --only <words>     only the plans with these words in their line, e.g. "kill -9 after admitRun"
-  --help             this text`
-
-const { values } = parseArgs({
-  options: {
-    engine: { type: 'string' },
-    minutes: { type: 'string' },
-    random: { type: 'string' },
-    seed: { type: 'string' },
-    only: { type: 'string', default: '' },
-    help: { type: 'boolean' },
-  },
+const values = readOptions(import.meta.filename, {
+  engine: { type: 'string' },
+  minutes: { type: 'string' },
+  random: { type: 'string' },
+  seed: { type: 'string' },
+  only: { type: 'string', default: '' },
 })
-if (values.help) {
-  console.log(HELP)
-  process.exit(0)
-}
 const reachable: readonly Engine[] = ENGINES.includes('postgres') ? ['embedded', 'postgres'] : ['embedded']
 const engines = reachable.filter((name) => values.engine === undefined || values.engine === name)
 const minutes = values.minutes === undefined ? undefined : Number(values.minutes)

@@ -3,6 +3,7 @@
  * for what its records hold, by messages.
  */
 import { appendFileSync } from 'node:fs'
+import { flushCompileCache } from 'node:module'
 import path from 'node:path'
 import { Agency, Agent, McpConnections, tool } from '@bureau/framework'
 import { ensureFirstOwner, loadPlatformConfig, openDatabase } from '@bureau/platform'
@@ -75,6 +76,7 @@ await ensureFirstOwner(platform)
 
 process.on('message', (message: ToServer) => void carryOut(message))
 const url = await listen(app, { host: '127.0.0.1', port: 0, closeMs: config.closeMs, log })
+flushCompileCache() // it may not end by itself
 send({ type: 'ready', url })
 process.channel?.unref() // asked to end, it ends, whether or not its parent is there
 

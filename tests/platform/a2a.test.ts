@@ -239,6 +239,32 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that spe
   })
 })
 
+test('JSON may be named after the protocol, and times have an offset', async () => {
+  const platform = await startPlatform('pglite', { agencies: { shop } })
+  closeAfterTest(async () => {
+    await platform.close()
+    await platform.provider.close()
+  })
+  platform.provider.respond(() => text('Hi.'))
+  const owner = await platform.client()
+  const headers = { 'a2a-version': '1.0', 'content-type': 'application/a2a+json' }
+  const body = { message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'Hello' }] } }
+
+  const sent = await owner.fetch('POST', `/a2a/${owner.integrationId}/message:send`, body, { headers })
+  const since = encodeURIComponent('2020-01-01T00:00:00+02:00')
+  const listed = await owner.fetch(
+    'GET',
+    `/a2a/${owner.integrationId}/tasks?statusTimestampAfter=${since}`,
+    undefined,
+    {
+      headers,
+    },
+  )
+
+  expect(await sent.json()).toMatchObject({ task: { status: { state: 'TASK_STATE_COMPLETED' } } })
+  expect(await listed.json()).toMatchObject({ totalSize: 1 })
+})
+
 describe.skipIf(!ENGINES.includes('postgres'))('at another process', () => {
   test('a task is found, goes on and is listed', async () => {
     const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }

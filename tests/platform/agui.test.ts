@@ -298,6 +298,24 @@ describe('the platform for a page of AG-UI', () => {
     expect((await owner.get('/v1/runs')).body.data).toEqual([])
   })
 
+  test('a content of neither form is told both', async () => {
+    const owner = await platform.client()
+    const messages = [{ id: 'm', role: 'user', content: 5 }]
+
+    const { status, body } = await owner.post(`/agui/${owner.integrationId}`, { threadId: 't', runId: 'r', messages })
+
+    expect(status).toBe(400)
+    expect(body.error).toContain('messages/0/content: must be a string, not a number, or must be a list, not a number')
+  })
+
+  test('a request without a body is told what to send', async () => {
+    const owner = await platform.client()
+
+    const { status, body } = await owner.post(`/agui/${owner.integrationId}`, '')
+
+    expect([status, body.code]).toEqual([400, 'invalid_json'])
+  })
+
   test('takes what a system message says for nothing, and a system message alone for no message', async () => {
     const owner = await platform.client()
     platform.provider.script([text('Hi.')])

@@ -34,6 +34,8 @@ describe.each(ENGINES)('a client of the platform on %s', (engine) => {
       expect(cut.parts).toEqual(first.parts)
     }
     expect((await caller.get('/v1/runs')).body.data).toHaveLength(1)
+    const { entries } = await openClient(caller).history((await first.started).chat!)
+    expect(partsOf(entries.map(({ item }) => item))).toEqual(first.parts)
   })
 
   test('a live run is followed over broken connections', async () => {

@@ -23,6 +23,9 @@ describe.each(ENGINES)('management on %s', (engine) => {
       const other = await client.post(members, { consumerId: 'u~7|@x', displayName: 'Bob' })
       expect([created.status, same.status, other.status]).toEqual([201, 200, 409])
       expect(other.body.code).toBe('member_exists')
+      expect(other.body.fields).toEqual([
+        { path: '/consumerId', code: 'member_exists', error: 'The member exists with other values.' },
+      ])
       expect(created.headers.get('etag')).toBe('"1"')
 
       const one = `${members}/${encodeURIComponent('u~7|@x')}`

@@ -58,12 +58,12 @@ describe.each(REVISIONS)('the platform for an MCP client of revision %s', (_, mo
 
     const foreign = await (await connect(stranger, mode)).callTool(call(stranger, 'hi', thread_id))
     const ofOwner = await ada.callTool(call(owner, 'hi', thread_id))
+    const madeUp = await ada.callTool(call(owner, 'hi', 'none'))
     const own = (await ada.callTool(call(owner, 'hi'))) as Json
 
-    expect([foreign, ofOwner]).toMatchObject([
-      { isError: true, _meta: { 'bureau/code': 'chat_not_found' } },
-      { isError: true, _meta: { 'bureau/code': 'chat_not_found' } },
-    ])
+    for (const answer of [foreign, ofOwner, madeUp]) {
+      expect(answer).toMatchObject({ isError: true, _meta: { 'bureau/code': 'thread_not_found' } })
+    }
     const run = await owner.get(`/v1/runs/${own.structuredContent.run_id}`)
     expect(run.body.consumerId).toBe('ada')
   })
@@ -91,6 +91,26 @@ describe.each(REVISIONS)('the platform for an MCP client of revision %s', (_, mo
 
     expect(answer.status).toBe(401)
     expect(await answer.json()).toMatchObject({ jsonrpc: '2.0', error: { data: { code: 'invalid_api_key' } } })
+  })
+
+  test.each([
+    ['what is not JSON', '{', -32700],
+    ['nothing', '', -32700],
+    ['a batch', [], -32600],
+    ['a number', '5', -32600],
+    ['null', 'null', -32600],
+  ])('refuses %s as JSON-RPC has it', async (_, body, code) => {
+    const owner = await platform.client()
+    const headers = { accept: 'application/json, text/event-stream' }
+
+    const answers = [
+      await owner.fetch('POST', '/mcp', body, { headers }),
+      await owner.fetch('POST', `/a2a/${owner.integrationId}`, body, { headers: { 'a2a-version': '1.0' } }),
+    ]
+
+    for (const answer of answers) {
+      expect(await answer.json()).toMatchObject({ jsonrpc: '2.0', id: null, error: { code } })
+    }
   })
 
   test('a consumer’s token may chat here with its scope, and from its pages', async () => {
@@ -179,7 +199,7 @@ describe('approvals and objects through MCP', () => {
 
     const { runId, status } = await onlyRun(owner)
     expect(result).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
-    expect(result.content[0].text).toContain(`/v1/runs/${runId}/approvals`)
+    expect(result.content[0].text).toContain(` ${owner.url}/v1/runs/${runId}/approvals`)
     expect(status).toBe('waiting')
     const decided = await owner.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_p', approve: true }])
     expect(decided.status).toBe(200)

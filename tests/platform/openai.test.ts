@@ -162,6 +162,16 @@ describe.each(ENGINES)('OpenAI’s APIs on %s', (engine) => {
     await expect(ask()).rejects.toMatchObject({ status: 400, code: 'allowance_attribution_required' })
   })
 
+  test('an Idempotency-Key that cannot be one is refused, and nothing is charged', async () => {
+    const client = await platform.client()
+    const options = { headers: { 'Idempotency-Key': 'x'.repeat(256) } }
+
+    const answer = openAi(client).responses.create({ model: client.integrationId, input: 'Hello' }, options)
+
+    await expect(answer).rejects.toMatchObject({ status: 400, message: expect.stringContaining('Idempotency-Key') })
+    expect((await client.get('/v1/runs')).body.data).toEqual([])
+  })
+
   test('a repeated Idempotency-Key gives the same answer, charged once', async () => {
     const client = await platform.client()
     platform.provider.script([text('Once.')])

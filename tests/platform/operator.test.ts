@@ -2,7 +2,7 @@ import { Agency, Agent } from '@bureau/framework'
 import { ensureFirstOwner } from '@bureau/platform'
 import { describe, expect, test } from 'vitest'
 import { text } from '../support/fake-provider.ts'
-import { closeAfterTest } from '../support/test-server.ts'
+import { closeAfterTest, type Json } from '../support/test-server.ts'
 import { ENGINES, servePlatform, shopAgency, startPlatform } from './support/test-platform.ts'
 
 const OPERATOR_KEY = 'the key of the operator, which is long enough'
@@ -20,8 +20,7 @@ describe.each(ENGINES)('the operator on %s', (engine) => {
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
-    // oxlint-disable-next-line no-explicit-any -- answers are asserted on, member by member
-    return { status: response.status, body: (await response.json()) as any }
+    return { status: response.status, body: (await response.json()) as Json }
   }
 
   test('makes an owner with an integration of each agency, and a key that can use it', async () => {

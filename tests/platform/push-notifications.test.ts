@@ -45,6 +45,10 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
     await deliverNotifications(platform.platform)
   }
 
+  test('where no notification waits, none is due: an idle process does not go on looking', async () => {
+    expect(await deliverNotifications(platform.platform)).toBeNull()
+  })
+
   test('the end of a task is delivered, once, with what shows who sends it and without its words', async () => {
     const client = await platform.client()
     const path = `/${client.ownerId}`

@@ -9,7 +9,7 @@ import OpenAI from 'openai'
 import { expect, test } from 'vitest'
 import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
-import { TestClient } from './support/test-client.ts'
+import { type Json, TestClient } from './support/test-client.ts'
 import { shopAgency, startPlatform } from './support/test-platform.ts'
 
 /** The self-hosted server and the platform on one port, as `npm start` has them. */
@@ -86,8 +86,14 @@ test('protocols that both speak are answered by the one whose credential comes',
   }
   await expect(modelsOf('eyJhbGciOiJFZERTQSIsInR5cCI6ImFwaWtleStqd3Qi.forged.x')).rejects.toMatchObject({ status: 401 })
   await expect(modelsOf('wrong')).rejects.toMatchObject({ status: 401 })
-  const card = await owner.fetch('GET', `/a2a/${integrationId}/.well-known/agent-card.json`)
-  expect(card.status).toBe(200)
+  const cardOf = async (path: string, token: string): Promise<string> => {
+    const card = await owner.with({ token }).fetch('GET', `${path}/.well-known/agent-card.json`)
+    return ((await card.json()) as Json).supportedInterfaces[0].url
+  }
+  for (const path of [`/a2a/${integrationId}`, '']) {
+    expect(await cardOf(path, key.token)).toBe(`${url}/a2a/${integrationId}`)
+  }
+  for (const path of ['/a2a/shop', '']) expect(await cardOf(path, 'server-token')).toBe(`${url}/a2a/shop`)
 })
 
 test('browsers guess no type of any answer, whoever gives it', async () => {

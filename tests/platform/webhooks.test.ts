@@ -190,6 +190,7 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
   ])('%s is no address for webhooks', async (url) => {
     const refused = await (await platform.client()).post('/v1/webhook_endpoints', { url, events: ['run.failed'] })
     expect([refused.status, refused.body.code]).toEqual([400, 'invalid_webhook_url'])
+    expect(refused.body.fields).toMatchObject([{ path: '/url', code: 'invalid_webhook_url' }])
   })
 
   test('what the records promise holds', async () => {

@@ -60,6 +60,8 @@ export const ROUTES: readonly Route[] = [
 
 const MINUTE_MS = 60_000
 
+const renderUnrouted = errorsByProtocol(renderError)
+
 /** The hosted platform as a Fastify instance that does not listen yet. */
 export async function createApp(platform: Platform): Promise<FastifyInstance> {
   const loggerInstance: FastifyBaseLogger = platform.log
@@ -76,7 +78,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
     return503OnClosing: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
     clientErrorHandler: answerClientError,
-    frameworkErrors: (error, request, reply) => void renderError(error, request, reply.header(...NO_SNIFFING)),
+    frameworkErrors: (error, request, reply) => void renderUnrouted(error, request, reply.header(...NO_SNIFFING)),
     routerOptions: { maxParamLength: 1_024 },
     requestTimeout: 5 * MINUTE_MS,
     keepAliveTimeout: 75_000,
@@ -92,7 +94,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   authenticateCallers(app, platform)
   readStrictBodies(app)
   app.setErrorHandler(renderError)
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), errorsByProtocol(renderError), '/v1/openapi.json'))
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderUnrouted, '/v1/openapi.json'))
   const protocols = protocolRoutes(platform, VERSION)
   serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocols], routeSettings(platform))
   serveDocs(app, platform, [...ROUTES, ...protocols])

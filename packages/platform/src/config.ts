@@ -80,7 +80,9 @@ export const PlatformEnvironment = z.object({
     .describe('How long a person may take to decide about a call. Default: 7 days.'),
   PLATFORM_DRAIN_SECONDS: whole(0, 3_600)
     .default(30)
-    .describe('How long running responses may take after a stop. What is left then goes on in another process.'),
+    .describe(
+      'How long running responses may take after a stop. Runs that are still unfinished then go on in another process.',
+    ),
   PLATFORM_SIGN_IN_SECONDS: whole(1, 600)
     .default(600)
     .describe('How long a user may take to sign in to a tool server.'),

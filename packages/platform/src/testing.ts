@@ -18,7 +18,7 @@ import { createOwner } from './owners/create-owner.ts'
 import { equipStore } from './platform-store.ts'
 
 export { CommitUnknownError, type Database, type RunOptions } from './db/database.ts'
-export { type Engine, ENGINES, preparedDump, queryRows, SERVER } from './db/engines.contract.ts'
+export { type Engine, ENGINES, preparedFolder, queryRows, SERVER } from './db/engines.contract.ts'
 export { ROUTES } from './app.ts'
 export { checkInvariants, type Violation } from './db/invariants.ts'
 export type { Operation } from './db/operation.ts'

@@ -65,6 +65,7 @@ export const aguiRoutes: readonly Route[] = [
 const OPTIONS: Omit<AguiOptions, 'host'> = {
   keepsThreads: true,
   parse: (given, request) => {
+    if (given === undefined) throw new ServiceError('invalid_json')
     const body = parseInput(PlatformAguiRequest, given)
     const { consumer_id, user_context, additional_instructions } = body
     requireOfConsumer({ consumer_id, user_context, additional_instructions }, callerOf(request, true))

@@ -36,7 +36,7 @@ export const approvalRoutes: readonly Route[] = [
         '`consumerApprovals` of the integration.',
       scope: 'runs:approve',
       body: DecideApprovals,
-      listBody: true,
+      anyBody: true,
       examples: { request: EXAMPLES.decisions, response: EXAMPLES.approvals },
       success: { 200: RunApprovals },
       errors: [

@@ -17,6 +17,7 @@ import { rejectWaiting } from '../runs/approve/reject-waiting.ts'
 import { findRunStream, newRunStream, type RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
 import { sendEvents, sendText } from './stream-run.ts'
+import { whileOpen } from './while-open.ts'
 
 const MIB = 1_048_576
 
@@ -101,7 +102,7 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
   const entryAgents = entryAgentsOf(platform)
   const admit = (): ReturnType<typeof admitCompletion> =>
-    whileClientWaits(reply, (signal) =>
+    whileOpen(reply.raw, (signal) =>
       admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles, signal }),
     )
   const admission = await admit().catch(async (error: unknown) => {
@@ -133,7 +134,9 @@ function withEventsUrl({ platform, request }: CompletionCall, error: unknown): u
   const active = error instanceof ServiceError ? error.headers[ACTIVE_RUN] : undefined
   if (!(error instanceof ServiceError) || active === undefined) return error
   const body = { activeRunId: active, eventsUrl: eventsUrlOf(platform, request, active) }
-  return new ServiceError(error.code, { headers: error.headers, body, cause: error })
+  const message =
+    error.code === 'run_waiting' ? `${error.message} To cancel it and be answered, send rejectPending.` : error.message
+  return new ServiceError(error.code, { message, headers: error.headers, body, cause: error })
 }
 
 const ACTIVE_RUN = 'X-Agent-Active-Run-Id'
@@ -142,22 +145,6 @@ const ACTIVE_RUN = 'X-Agent-Active-Run-Id'
 async function requireOwnChat({ platform, caller, body: { chatId } }: CompletionCall): Promise<void> {
   if (caller.consumerId === undefined || chatId == null) return
   await platform.store.db.run(getChat, { ...reachOf(caller), chatId })
-}
-
-/** The signal aborts when the client goes: a run that nobody waits for any more need not begin. */
-async function whileClientWaits<Result>(
-  reply: FastifyReply,
-  work: (signal: AbortSignal) => Promise<Result>,
-): Promise<Result> {
-  const left = new AbortController()
-  const leave = (): void => left.abort(new Error('the client has left'))
-  if (reply.raw.destroyed) leave()
-  reply.raw.once('close', leave)
-  try {
-    return await work(left.signal)
-  } finally {
-    reply.raw.off('close', leave)
-  }
 }
 
 /** At once after its reservation, so that whoever looks for the run finds its log. */

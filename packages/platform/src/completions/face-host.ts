@@ -9,6 +9,7 @@ import { type Caller, reachOf } from '../caller.ts'
 import { getChatStatus } from '../chats/chat-status.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
+import { baseUrlOf } from '../http/addresses.ts'
 import { callerOf } from '../http/callers.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
 import { getRun } from '../run-records/read-runs.ts'
@@ -21,6 +22,7 @@ import { readWaitingCalls } from '../runs/approve/decide-approvals.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { decideRun } from './decide-run.ts'
 import { readWithToken } from './token-life.ts'
+import { whileOpen } from './while-open.ts'
 
 const CANCEL_WAIT_MS = 60_000
 const MAX_LISTED = 1_000
@@ -59,7 +61,7 @@ export class PlatformHost implements FaceHost {
     const { bootId } = platform.replica
     const completion = await this.#completion(request, asked)
     const entryAgents = entryAgentsOf(platform)
-    const admission = await whileConnected(request, (signal) =>
+    const admission = await whileOpen(request.raw.socket, (signal) =>
       admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles: [], signal }),
     )
     if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
@@ -135,28 +137,35 @@ export class PlatformHost implements FaceHost {
    * of its own, and nobody can guess the alias of another one's.
    */
   async #conversationOf(caller: Caller, asked: AskedRun): Promise<Conversation | undefined> {
-    const { served, continues, thread, onBehalfOf = null } = asked
-    const known = continues ?? (isChatId(thread) ? thread : undefined)
-    if (known !== undefined) return { chatId: await this.#chatOf(caller, { served, continues: known }) }
+    const { served, continues, conversation, thread, onBehalfOf = null } = asked
+    if (continues !== undefined) return { chatId: await this.#chatOfRun(caller, { served, runId: continues }) }
+    if (conversation !== undefined) {
+      return { chatId: await this.#chat(caller, { served, chatId: conversation }).catch(asThread) }
+    }
     if (thread === undefined) return undefined
+    if (isChatId(thread)) return { chatId: await this.#chat(caller, { served, chatId: thread }) }
     const consumerId = caller.consumerId ?? onBehalfOf
     const name = fingerprint(this.#platform.store.serverKey, { thread, consumerId })
     return { aliasChatId: `thread_${Buffer.from(name).toString('base64url')}` }
   }
 
-  /** @throws ServiceError `run_not_found`, `chat_not_found`; `invalid_request`: the chat has gone on since. */
-  async #chatOf(
+  /** @throws ServiceError `chat_not_found` */
+  async #chat(
     caller: Caller,
-    { served, continues }: { readonly served: FaceAgency; readonly continues: string },
+    { served, chatId }: { readonly served: FaceAgency; readonly chatId: string },
+  ): Promise<string> {
+    const { apiIntegrationId } = await this.#platform.store.db.run(getChat, { ...reachOf(caller), chatId })
+    if (apiIntegrationId !== served.name) throw new ServiceError('chat_not_found')
+    return chatId
+  }
+
+  /** @throws ServiceError `run_not_found`; `invalid_request`: the chat has gone on since. */
+  async #chatOfRun(
+    caller: Caller,
+    { served, runId }: { readonly served: FaceAgency; readonly runId: string },
   ): Promise<string> {
     const reach = reachOf(caller)
     const { db } = this.#platform.store
-    if (continues.startsWith('chat_')) {
-      const { apiIntegrationId } = await db.run(getChat, { ...reach, chatId: continues })
-      if (apiIntegrationId !== served.name) throw new ServiceError('chat_not_found')
-      return continues
-    }
-    const runId = continues
     const { chatId, apiIntegrationId } = await db.run(getRun, { ...reach, runId, output: false })
     if (apiIntegrationId !== served.name) throw new ServiceError('run_not_found')
     const { run } = await db.run(getChatStatus, { ...reach, chatId })
@@ -212,7 +221,7 @@ export class PlatformHost implements FaceHost {
       conversation: chatId,
       after: 0,
       read: caller.consumerId === undefined ? read : readWithToken(this.#platform, { caller, request }, read),
-      approvalsUrl: `${this.#platform.config.publicBaseUrl ?? ''}/v1/runs/${runId}/approvals`,
+      approvalsUrl: `${baseUrlOf(this.#platform, request)}/v1/runs/${runId}/approvals`,
       mayDecide: mayDecide(caller),
       head: isAtRest(status) ? Number(run.lastEventId) : reader.head,
       isAtRest: isAtRest(status),
@@ -224,21 +233,6 @@ export class PlatformHost implements FaceHost {
 
 type Conversation = { readonly chatId?: string; readonly aliasChatId?: string }
 
-/** A run that nobody waits for any more need not begin. */
-async function whileConnected<Result>(
-  { raw: { socket } }: FastifyRequest,
-  work: (signal: AbortSignal) => Promise<Result>,
-): Promise<Result> {
-  const left = new AbortController()
-  const leave = (): void => left.abort(new Error('the client has left'))
-  socket.once('close', leave)
-  try {
-    return await work(left.signal)
-  } finally {
-    socket.off('close', leave)
-  }
-}
-
 /** @throws ServiceError `approval_missing` */
 function requireAll(waiting: readonly ApprovalRequest[], decisions: readonly FaceDecision[]): void {
   const missing = waiting.find(({ call_id: id }) => !decisions.some(({ callId }) => callId === id))
@@ -248,6 +242,12 @@ function requireAll(waiting: readonly ApprovalRequest[], decisions: readonly Fac
 }
 
 const ALONE = 'The run that waits takes no message with the decision. Send the message when it has ended.'
+
+/** What a conversation that is not there is called in protocols that know no chats. @throws ServiceError */
+function asThread(error: unknown): never {
+  const isUnknown = error instanceof ServiceError && error.code === 'chat_not_found'
+  throw isUnknown ? new ServiceError('thread_not_found') : error
+}
 
 /** Whether a thread is named as chats are: then it is that chat. */
 const isChatId = (name = ''): boolean => /^chat_[0-9a-hjkmnp-tv-z]{26}$/.test(name)
@@ -286,8 +286,15 @@ function textParts(content: unknown): string[] {
   return parts.flatMap(({ text }) => (typeof text === 'string' ? text : []))
 }
 
-/** A client that sends an `Idempotency-Key` may repeat its request; others are never charged for one twice by accident. */
+/**
+ * A client that sends an `Idempotency-Key` may repeat its request; others are never charged for one twice by accident.
+ *
+ * @throws ServiceError `invalid_request`: with a key that is not one the request could be charged twice.
+ */
 function usageRequestIdOf({ headers }: FastifyRequest): string {
   const key = headers['idempotency-key']
-  return typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key) ? key : randomUUID()
+  if (key === undefined) return randomUUID()
+  if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return key
+  const message = 'Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.'
+  throw new ServiceError('invalid_request', { message })
 }

@@ -34,10 +34,14 @@ export function protocolRoutes(platform: Platform, version: string): readonly Ro
   return [...openAi, ...mcp, ...a2a].map((row) => ({
     ...row,
     ...limitsOf(row),
+    ...(JSON_RPC.test(row.url) && { anyBody: true as const }),
     scope: 'runs' as const,
     consumer: 'chat' as const,
   }))
 }
+
+/** There what is not an object is JSON, too: batches and the like, which the protocols refuse in their own words. */
+const JSON_RPC = /^\/(?:mcp|a2a\/:agency)$/
 
 /** OpenAI's APIs, whose requests may also say what only an owner's back end may. */
 class OpenAiHost extends PlatformHost {

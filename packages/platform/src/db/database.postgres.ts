@@ -82,10 +82,10 @@ export class PostgresDatabase implements Database {
     let xid: string | null = null
     let committing: { readonly result: Result } | undefined
     try {
-      const prepared = await prepare(this.#sessionOf(connection, operation.lane), operation, args, {
+      const prepared = await prepare(this.#sessionOf(connection, operation), operation, args, {
         stillWanted: () => options.signal?.throwIfAborted(),
         beforeCommit: async () => {
-          xid = await connection.transactionId()
+          if (!operation.onlyReads) xid = await connection.transactionId()
         },
       })
       if (!prepared.open) return prepared.result
@@ -111,8 +111,11 @@ export class PostgresDatabase implements Database {
   }
 
   /** What the lanes of runs do, they do to write. */
-  #sessionOf(connection: PostgresConnection, lane: Lane): Session {
-    const writes = lane === 'run' || lane === 'admission'
+  #sessionOf(
+    connection: PostgresConnection,
+    { lane, onlyReads }: Pick<Operation<never, never>, 'lane' | 'onlyReads'>,
+  ): Session {
+    const writes = !onlyReads && (lane === 'run' || lane === 'admission')
     const settings = this.#keepStatements ? '' : `; ${setLocal(SETTINGS)}`
     return {
       tx: connection.tx,

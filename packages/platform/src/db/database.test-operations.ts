@@ -20,6 +20,20 @@ export const countThings = systemOperation({ source, name: 'countThings', lane }
   return rows[0]?.n
 })
 
+/** The number of its transaction, on a lane where one that may write gets its number at once. */
+export const numberOfReading = systemOperation(
+  { source, name: 'numberOfReading', lane: 'run', onlyReads: true },
+  async (tx) => {
+    const { rows } = await tx.execute<{ xid: string | null }>(sql`SELECT pg_current_xact_id_if_assigned()::text AS xid`)
+    return rows[0]?.xid
+  },
+)
+
+export const writeWhileReading = systemOperation(
+  { source, name: 'writeWhileReading', lane: 'run', onlyReads: true },
+  async (tx, name: string) => void (await insert(tx, name)),
+)
+
 export const refuse = systemOperation({ source, name: 'refuse', lane }, async (tx, name: string) => {
   await insert(tx, name)
   throw new ServiceError('run_active', { headers: { 'X-Agent-Active-Run-Id': 'run_1' } })

@@ -6,9 +6,11 @@ import {
   failAfterWrite,
   ignoreFailedStatement,
   insertThing,
+  numberOfReading,
   refuse,
   rollbackWithAnswer,
   urgentCount,
+  writeWhileReading,
 } from './database.test-operations.ts'
 import { ENGINES, openTestDatabase, queryRows, queryRowsAs } from './engines.contract.ts'
 
@@ -40,6 +42,12 @@ describe.each(ENGINES)('database on %s', (engine) => {
   test('undoes everything and still answers when the operation asks for it', async () => {
     expect(await db.run(rollbackWithAnswer, 'table')).toBe('known already')
     expect(await db.run(countThings, 'table')).toBe(0)
+  })
+
+  test('an operation that only reads gets no transaction number and cannot write', async () => {
+    expect(await db.run(numberOfReading, undefined)).toBeNull()
+    await expect(db.run(writeWhileReading, 'bench')).rejects.toBeInstanceOf(Error)
+    expect(await db.run(countThings, 'bench')).toBe(0)
   })
 
   test('names a refused statement by its SQLSTATE and constraint, without the values', async () => {

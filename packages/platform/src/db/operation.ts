@@ -25,10 +25,12 @@ export type Operation<Args, Result> = {
   readonly lane: Lane
   /** `tenant` sees the rows of `args.ownerId` only (row level security); `system` sees every owner. */
   readonly access: 'tenant' | 'system'
+  /** True: the database refuses its writes. Such a transaction gets no number and leaves nothing in the write-ahead log. */
+  readonly onlyReads?: boolean
   readonly work: (tx: Tx, args: Args) => Promise<Result>
 }
 
-type Declaration = { readonly source: string; readonly name: string; readonly lane: Lane }
+type Declaration = Pick<Operation<never, never>, 'source' | 'name' | 'lane' | 'onlyReads'>
 
 /** An operation of one owner. `source` is always `import.meta.url`. */
 export function tenantOperation<Args extends { readonly ownerId: string }, Result>(

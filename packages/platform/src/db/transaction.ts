@@ -72,7 +72,7 @@ function begin<Args>(operation: Operation<Args, unknown>, args: Args): string {
     operation.access === 'tenant'
       ? { 'app.owner_id': ownerOf(args), role: 'platform_tenant' }
       : { 'app.access': 'system' }
-  return `BEGIN; ${setLocal(access)}`
+  return `BEGIN${operation.onlyReads ? ' READ ONLY' : ''}; ${setLocal(access)}`
 }
 
 /** The statements that make settings for one transaction. */

@@ -1,12 +1,13 @@
 import { BodyReceiver, readJsonBodies } from '@bureau/runtime'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { callerOf } from './callers.ts'
-import { parseStrictJson } from './strict-json.ts'
+import { parseAnyStrictJson, parseStrictJson } from './strict-json.ts'
 
 /** JSON is all that is read; its bytes are checked before they are used. */
 export function readStrictBodies(app: FastifyInstance): void {
   readJsonBodies(app, {
-    types: /^application\/json\s*(?:;|$)/i,
+    // Clients of A2A name their JSON after the protocol.
+    types: /^application\/(?:a2a\+)?json\s*(?:;|$)/i,
     // The keys of an owner share what one owner may take.
     receiver: new BodyReceiver({ callerOf: (request) => callerOf(request, false).ownerId || request.ip }),
     parse: parseBody,
@@ -18,9 +19,9 @@ export function readStrictBodies(app: FastifyInstance): void {
 /** Nothing at all is an absent body: many clients always name a content type. */
 function parseBody(body: Buffer, request: FastifyRequest): unknown {
   if (body.length === 0) return undefined
-  const { nullableBody, listBody: list } = request.routeOptions.config as { nullableBody?: boolean; listBody?: boolean }
+  const { nullableBody, anyBody } = request.routeOptions.config as { nullableBody?: boolean; anyBody?: boolean }
   if (nullableBody && body.length < 16 && body.toString().trim() === 'null') return null
-  return parseStrictJson(body, { ...(list !== undefined && { list }) })
+  return anyBody ? parseAnyStrictJson(body) : parseStrictJson(body)
 }
 
 /** `Expect: 100-continue` is answered when the body is about to be read: after the key was checked. */

@@ -16,7 +16,7 @@ export function problemSentence(issue: z.core.$ZodRawIssue): string | undefined 
     case 'invalid_value':
       return issue.values.length === 1 ? `must be ${allowed(issue.values)}` : `must be one of ${allowed(issue.values)}`
     case 'invalid_union':
-      return Array.isArray(issue.options) ? `must be one of ${allowed(issue.options)}` : undefined
+      return Array.isArray(issue.options) ? `must be one of ${allowed(issue.options)}` : noneOf(issue.errors)
     case 'too_small':
       return tooSmall(issue)
     case 'too_big':
@@ -28,6 +28,12 @@ export function problemSentence(issue: z.core.$ZodRawIssue): string | undefined 
     default:
       return undefined
   }
+}
+
+/** What each of several forms says of a value, unless what is wrong lies deeper in it. */
+function noneOf(forms: readonly (readonly z.core.$ZodIssue[])[]): string | undefined {
+  const sentences = forms.flatMap(([first]) => (first?.path.length === 0 ? first.message : []))
+  return sentences.length > 0 && sentences.length === forms.length ? [...new Set(sentences)].join(', or ') : undefined
 }
 
 type Issue<Code extends z.core.$ZodIssueCode> = Extract<z.core.$ZodRawIssue, { readonly code: Code }>

@@ -12,12 +12,12 @@ import type { Call, Given, Route, Rules } from './route.ts'
 /** What the rows of the platform demand of a request: storable addresses, scopes, valid input, one answer per `Idempotency-Key`. */
 export function routeSettings(platform: Platform): RouteSettings<Given, Rules> {
   return {
-    configOf: ({ scope, operator = false, consumer, admits = false, nullableBody = false, listBody = false }) => ({
+    configOf: ({ scope, operator = false, consumer, admits = false, nullableBody = false, anyBody = false }) => ({
       open: scope === null && !operator,
       operator,
       admits,
       nullableBody,
-      listBody,
+      anyBody,
       forConsumers: consumer !== undefined,
     }),
     admit: (route, request) => {

@@ -21,8 +21,8 @@ export type Rules = {
   readonly everyIntegration?: true
   /** The body may be `null` instead of an object. */
   readonly nullableBody?: true
-  /** The body is a list. */
-  readonly listBody?: true
+  /** The body may be any JSON, which the route checks. */
+  readonly anyBody?: true
   /** Honours `Idempotency-Key`. */
   readonly idempotent?: true
   /** Members of the answer that are secrets: null in the answer of a repeated `Idempotency-Key`. */

@@ -8,7 +8,7 @@ const OWN_PATHS =
   /^\/(?:v1|create_new_chat|create_agency_upload|get_completion_v2|healthz|readyz|auth\/start|(?:agui|a2a)\/int_\w+)(?:[/?]|$)/
 
 /** Both speak these protocols here: a request is for the one whose credential it brings. */
-const SHARED_PATHS = /^\/(?:openai\/v1|mcp)(?:[/?]|$)/
+const SHARED_PATHS = /^\/(?:openai\/v1|mcp|a2a|\.well-known\/agent-card\.json)(?:[/?]|$)/
 
 /** A consumer token, or an API key: the second text is the beginning of the header of its JWT, with `apikey+jwt` as its type. */
 const OWN_CREDENTIAL = /^Bearer (?:bct_|eyJhbGciOiJFZERTQSIsInR5cCI6ImFwaWtleStqd3Qi)/i

@@ -1,5 +1,6 @@
+import { ServiceError } from '@bureau/protocol'
 import { describe, expect, test } from 'vitest'
-import { parseStrictJson } from './strict-json.ts'
+import { parseAnyStrictJson, parseStrictJson } from './strict-json.ts'
 
 const parse = (text: string): Record<string, unknown> => parseStrictJson(Buffer.from(text))
 const codeOf = (text: string | Buffer): string => {
@@ -59,5 +60,15 @@ describe('parseStrictJson', () => {
     expect(Object.getPrototypeOf(context)).toBeNull()
     expect(Object.keys(context)).toEqual(['__proto__', 'constructor'])
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
+  })
+})
+
+describe('parseAnyStrictJson', () => {
+  test.each(['5', '"a"', 'null', 'true', '[1]', '{"a":1}'])('takes %s', (text) => {
+    expect(parseAnyStrictJson(Buffer.from(text))).toEqual(JSON.parse(text))
+  })
+
+  test.each(['[{"a":1,"a":2}]', '[{"__proto__":1}]', '"\\u0000"', '5 5'])('refuses %s, as in an object', (text) => {
+    expect(() => parseAnyStrictJson(Buffer.from(text))).toThrow(ServiceError)
   })
 })

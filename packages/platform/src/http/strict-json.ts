@@ -12,40 +12,44 @@ const PROTOTYPE_NAMES: ReadonlySet<string> = new Set(['__proto__', 'constructor'
 const DATA_MEMBER = 'user_context'
 
 /**
- * Parses a JSON body that cannot harm: valid UTF-8, one object (or a list, where a route takes one), bounded nesting and counts, no name twice, no prototype
+ * Parses a JSON body that cannot harm: valid UTF-8, one object, bounded nesting and counts, no name twice, no prototype
  * names, no text that a database cannot store.
  *
  * @throws ServiceError `invalid_json`; `invalid_request` for too many names or values, U+0000 and unpaired surrogates.
  */
-export function parseStrictJson(
-  bytes: Buffer,
-  { list = false }: { readonly list?: boolean } = {},
-): Record<string, unknown> {
+export function parseStrictJson(bytes: Buffer): Record<string, unknown> {
+  const value = parseAnyStrictJson(bytes)
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  throw invalidJson('It is not an object')
+}
+
+/** The same, of any value. */
+export function parseAnyStrictJson(bytes: Buffer): unknown {
   try {
-    return readStrictJson(bytes, list)
+    return readStrictJson(bytes)
   } catch (error) {
     if (error instanceof JsonLimitExceeded) {
       const path = error.path.map((part) => `/${part}`).join('')
       throw refusalOf([{ path, code: 'invalid_request', error: error.message }])
     }
-    if (error instanceof InvalidJson) {
-      throw new ServiceError('invalid_json', { message: `${ERRORS.invalid_json.message} ${error.message}.` })
-    }
+    if (error instanceof InvalidJson) throw invalidJson(error.message)
     throw error
   }
 }
 
-function readStrictJson(bytes: Buffer, list: boolean): Record<string, unknown> {
+function invalidJson(why: string): ServiceError {
+  return new ServiceError('invalid_json', { message: `${ERRORS.invalid_json.message} ${why}.` })
+}
+
+function readStrictJson(bytes: Buffer): unknown {
   const { value, checked } = readJson(bytes, LIMITS)
-  if (typeof value !== 'object' || value === null || (Array.isArray(value) && !list)) {
-    throw new InvalidJson('It is not an object')
-  }
   const duplicate = findDuplicate(bytes, checked.longStrings)
   if (duplicate !== undefined) throw new InvalidJson(`The name ${JSON.stringify(duplicate)} stands twice in one object`)
-  const body = value as Record<string, unknown>
   const text = bytes.toString('latin1') // what is looked for is ASCII
-  if (/__proto__|constructor|prototype|\\u/.test(text)) checkNames(body)
-  if (/\\u0000|\\u[dD][89a-fA-F]/.test(text)) checkStrings(body)
+  if (/__proto__|constructor|prototype|\\u/.test(text)) checkNames(value)
+  if (/\\u0000|\\u[dD][89a-fA-F]/.test(text)) checkStrings(value)
+  if (typeof value !== 'object' || value === null) return value
+  const body = value as Record<string, unknown>
   if (DATA_MEMBER in body) body[DATA_MEMBER] = withoutPrototypes(body[DATA_MEMBER])
   return body
 }

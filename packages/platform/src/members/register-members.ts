@@ -1,4 +1,4 @@
-import { type AllowancePolicy, type Member, ServiceError, type ErrorCode } from '@bureau/protocol'
+import { type AllowancePolicy, type ErrorCode, ERRORS, type Member, ServiceError } from '@bureau/protocol'
 import { isDeepStrictEqual } from 'node:util'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { integrations, members } from '../db/schema.ts'
@@ -63,7 +63,7 @@ export const registerMembers = tenantOperation(
 
 async function register(tx: Tx, integration: Integration, member: NewMember): Promise<'created' | 'exists'> {
   const { consumerId, displayName = null, metadata = {}, status = 'active', allowance = null } = member
-  if (!/^[A-Za-z0-9._:@+=~|-]{1,256}$/.test(consumerId)) throw new ServiceError('invalid_consumer_id')
+  if (!/^[A-Za-z0-9._:@+=~|-]{1,256}$/.test(consumerId)) throw refusedId('invalid_consumer_id')
   if (allowance && allowance.timeZone !== 'UTC') await requireTimeZone(tx, allowance.timeZone)
   const { ownerId, id: integrationId, defaultAllowance } = integration
   const policySource = allowance ? 'member' : 'integration_default'
@@ -85,10 +85,14 @@ async function register(tx: Tx, integration: Integration, member: NewMember): Pr
   if (stored.length > 0) return 'created'
 
   const existing = await findMember(tx, { ownerId, integrationId, consumerId })
-  if (!existing) throw new ServiceError('member_exists') // deleted in this very moment: the caller may try again
+  if (!existing) throw refusedId('member_exists') // deleted in this very moment: the caller may try again
   const { member: row } = existing
   const given = [displayName, metadata, status, allowance]
   const present = [row.displayName, row.metadata, row.status, row.policySource === 'member' ? policyOf(row) : null]
-  if (!isDeepStrictEqual(given, present)) throw new ServiceError('member_exists')
+  if (!isDeepStrictEqual(given, present)) throw refusedId('member_exists')
   return 'exists'
 }
+
+/** Forms show it where the consumer was named. */
+const refusedId = (code: 'invalid_consumer_id' | 'member_exists'): ServiceError =>
+  new ServiceError(code, { fields: [{ path: '/consumerId', code, error: ERRORS[code].message }] })

@@ -80,7 +80,13 @@ const NUMBERS = [
   'cost_usd',
 ] as const
 const KEPT = sql.raw([...NUMBERS, 'estimated'].join(', '))
-const SUMS = sql.raw(`${NUMBERS.map((name) => `sum(${name}) AS ${name}`).join(', ')}, bool_or(estimated) AS estimated`)
+/**
+ * Counts are added up as the numbers that they become in the answer, which are exact up to 2^53: adding bigints is much dearer,
+ * because PostgreSQL keeps their sums in memory of its own for each key. Money stays decimal.
+ */
+const SUMS = sql.raw(
+  `${NUMBERS.map((name) => `sum(${name}${name === 'cost_usd' ? '' : '::float8'}) AS ${name}`).join(', ')}, bool_or(estimated) AS estimated`,
+)
 /** The same numbers of runs and their model calls. */
 const COUNTED = sql.join(
   [
@@ -96,8 +102,8 @@ const COUNTED = sql.join(
   sql`, `,
 )
 
-type SumRow = { readonly key: string; readonly estimated: boolean } & {
-  readonly [name in (typeof NUMBERS)[number]]: string
+type SumRow = { readonly key: string; readonly estimated: boolean; readonly cost_usd: string } & {
+  readonly [name in Exclude<(typeof NUMBERS)[number], 'cost_usd'>]: number
 }
 
 /**
@@ -120,7 +126,7 @@ async function summarize(tx: Tx, request: SummaryRequest): Promise<KeyedUsage[]>
     openRuns(request, finest, cuts),
   ]
   const { limit = MAX_KEYS } = request
-  const order = request.limit === undefined ? sql`1` : sql`sum(cost_usd) DESC, sum(runs) DESC, 1`
+  const order = request.limit === undefined ? sql`1` : sql`sum(cost_usd) DESC, sum(runs::float8) DESC, 1`
   const { rows } = await tx.execute<SumRow>(sql`SELECT key::text AS key, ${SUMS}
     FROM (${sql.join(parts, sql` UNION ALL `)}) AS parts (key, ${KEPT}) GROUP BY parts.key ORDER BY ${order} LIMIT ${limit}`)
   return rows.map(toKeyed)
@@ -128,16 +134,16 @@ async function summarize(tx: Tx, request: SummaryRequest): Promise<KeyedUsage[]>
 
 function toKeyed(row: SumRow): KeyedUsage {
   const usage = toUsage({
-    requests: Number(row.requests),
-    input: Number(row.input_tokens),
-    cached: Number(row.cached_tokens),
-    cacheWrite: Number(row.cache_write_tokens),
-    output: Number(row.output_tokens),
-    reasoning: Number(row.reasoning_tokens),
+    requests: row.requests,
+    input: row.input_tokens,
+    cached: row.cached_tokens,
+    cacheWrite: row.cache_write_tokens,
+    output: row.output_tokens,
+    reasoning: row.reasoning_tokens,
     cost: Number(row.cost_usd),
     estimated: row.estimated,
   })
-  return { key: row.key, usage, runs: Number(row.runs), failedRuns: Number(row.failed_runs) }
+  return { key: row.key, usage, runs: row.runs, failedRuns: row.failed_runs }
 }
 
 /** Where one key or the time asked for ends: no sum may reach across. In milliseconds since the epoch. */

@@ -2,6 +2,7 @@ import type { UsageRecord } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { foldUsage } from './fold-usage.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
 import { exportUsageRecords, listUsageRecords } from './usage-records.ts'
 import { type SummaryRequest, summarizeUsage } from './usage-summary.ts'
@@ -98,6 +99,21 @@ describe.each(ENGINES)('usage on %s', (engine) => {
   test('with a limit, the keys that cost most come first, and no others', async () => {
     expect(await ask({ groupBy: 'consumer', limit: 1 })).toMatchObject([{ key: 'bob', runs: 2 }])
     expect(await ask({ groupBy: 'model', limit: 10 })).toMatchObject([{ key: 'gpt' }, { key: 'local' }])
+  })
+
+  test('sums are exact: of counts beyond 32 bits, and of costs that have no exact binary form', async () => {
+    const other = await platform.addTenant()
+    for (const total_cost of [0.1, 0.2]) {
+      const calls = [modelCall(1, { total_cost, input_tokens: 2_000_000_001 }), modelCall(2, { total_cost })]
+      await other.finish(await other.admit({}), { calls })
+    }
+    const exact = { runs: 2, usage: { input_tokens: 4_000_000_102, total_cost: 0.6 } }
+    for (const groupBy of ['day', 'integration', 'consumer', 'model'] as const) {
+      // Before and after they are added to the kept sums.
+      expect([groupBy, ...(await ask({ groupBy, ownerId: other.ownerId }))]).toMatchObject([groupBy, exact])
+      await platform.db.run(foldUsage, undefined)
+      expect([groupBy, ...(await ask({ groupBy, ownerId: other.ownerId }))]).toMatchObject([groupBy, exact])
+    }
   })
 
   test('without an end, everything until now', async () => {

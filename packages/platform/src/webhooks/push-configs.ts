@@ -117,9 +117,9 @@ export const takeNotifications = systemOperation(
 )
 
 async function findNextDue(tx: Tx): Promise<number | null> {
-  const { rows } = await tx.execute<{ ms: number | null }>(sql`
-    SELECT greatest(0, extract(epoch FROM min(p.next_at) - now()) * 1000)::float8 AS ms
-    FROM push_configs p JOIN runs r ON r.id = p.run_id WHERE ${UNKNOWN}`)
+  const { rows } = await tx.execute<{ ms: number }>(sql`
+    SELECT greatest(0, extract(epoch FROM p.next_at - now()) * 1000)::float8 AS ms
+    FROM push_configs p JOIN runs r ON r.id = p.run_id WHERE ${UNKNOWN} ORDER BY p.next_at LIMIT 1`)
   return rows[0]?.ms ?? null
 }
 

@@ -143,7 +143,8 @@ function requirePublic({ attachmentAccess }: Platform, url: string): string {
   } catch (error) {
     if (!(error instanceof EgressError)) throw error
     const message = `The webhook URL is not a public HTTPS address. ${error.message}`
-    throw new ServiceError('invalid_webhook_url', { message, cause: error })
+    const code = 'invalid_webhook_url'
+    throw new ServiceError(code, { message, fields: [{ path: '/url', code, error: message }], cause: error })
   }
 }
 

@@ -9,7 +9,7 @@ const MAX_RUNS = 200
 
 /** Runs of all owners that wait and should not any more. */
 export const listOverdueRuns = systemOperation(
-  { source: import.meta.url, name: 'listOverdueRuns', lane: 'run' },
+  { source: import.meta.url, name: 'listOverdueRuns', lane: 'run', onlyReads: true },
   async (tx): Promise<OverdueRun[]> => {
     const expired = await tx
       .selectDistinct({ ownerId: runApprovals.ownerId, runId: runApprovals.runId })

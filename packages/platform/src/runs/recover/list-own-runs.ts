@@ -19,7 +19,7 @@ const AGE = sql`interval '10 seconds'`
 
 /** The runs that a process has had for a while and that have not ended, at most 1,000. Those that are anybody's are nobody's own. */
 export const listOwnRuns = systemOperation(
-  { source: import.meta.url, name: 'listOwnRuns', lane: 'run' },
+  { source: import.meta.url, name: 'listOwnRuns', lane: 'run', onlyReads: true },
   async (tx, bootId: string): Promise<OwnRun[]> => {
     const rows = await tx
       .select({

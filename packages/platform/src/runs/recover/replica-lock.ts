@@ -14,9 +14,9 @@ type ReplicaLockOptions = {
   readonly onError: (error: unknown) => void
 }
 
-/** How often the process that watches looks after the locks of all, */
+/** How often the watcher checks the locks of all processes, as long as there are others. */
 const WATCH_MS = 500
-/** and every other one after its own, and whether somebody watches. */
+/** How often any other process, or one that is alone, checks its own lock and whether somebody watches. */
 const CHECK_MS = 1_000
 const RECONNECT_MS = 250
 const ANSWER_MS = 3_000
@@ -28,11 +28,12 @@ const SETTINGS =
   'SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 9000'
 
 /** Under their names the server plans them once for each connection. */
-const MISSING = {
-  name: 'missing_locks',
-  text: `SELECT boot_id FROM replicas WHERE state IN ('live','draining') AND lock_id IS NOT NULL AND NOT EXISTS (
-  SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND objid = lock_id::oid
-    AND classid = ${LOCK_CLASS}::oid AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`,
+const LOCKS = {
+  name: 'locks',
+  text: `SELECT boot_id, objid IS NULL AS missing FROM replicas LEFT JOIN pg_locks ON locktype = 'advisory' AND granted
+    AND objsubid = 2 AND objid = lock_id::oid AND classid = ${LOCK_CLASS}::oid
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  WHERE state IN ('live','draining') AND lock_id IS NOT NULL`,
 }
 const TRY_TO_WATCH = {
   name: 'try_to_watch',
@@ -138,19 +139,20 @@ export class ReplicaLock {
     this.#missing = new Set()
     for (;;) {
       this.#isWatcher ||= await tryToWatch(client)
-      if (this.#isWatcher) await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS })
+      const watched = this.#isWatcher ? await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS }) : 0
       this.#aliveAt = now()
-      await sleep(this.#isWatcher ? WATCH_MS : CHECK_MS, undefined, { signal, ref: false })
+      await sleep(watched > 1 ? WATCH_MS : CHECK_MS, undefined, { signal, ref: false })
     }
   }
 
-  /** A process is dead whose lock is missing twice in a row. */
-  async #watch(client: Client, { isWarm }: { readonly isWarm: boolean }): Promise<void> {
-    const { rows } = await client.query<{ boot_id: string }>(MISSING)
-    const missing = rows.map((row) => row.boot_id)
+  /** A process is dead whose lock is missing twice in a row. @returns How many there are, this one and the dead included. */
+  async #watch(client: Client, { isWarm }: { readonly isWarm: boolean }): Promise<number> {
+    const { rows } = await client.query<{ boot_id: string; missing: boolean }>(LOCKS)
+    const missing = rows.filter((row) => row.missing).map((row) => row.boot_id)
     const dead = missing.filter((bootId) => this.#missing.has(bootId))
     this.#missing = new Set(missing)
     if (isWarm && dead.length > 0) this.#options.onDead(dead)
+    return rows.length
   }
 }
 

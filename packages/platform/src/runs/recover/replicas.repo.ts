@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, isNotNull, ne, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, ne, or, type SQL, sql } from 'drizzle-orm'
 import { systemOperation, type Tx } from '../../db/operation.ts'
 import { replicas, runs } from '../../db/schema.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
@@ -19,24 +19,23 @@ export const insertReplica = systemOperation(
 /**
  * Says that a process lives, by counting. `alive` is false when it was declared dead: then all its runs are lost.
  *
- * The same round trip brings the cancels that are pending for its runs.
+ * The same statement brings the cancels that are pending for its runs. Nobody waits until a heartbeat is on the disk: after a
+ * crash of the server, an older count says as much.
  */
 export const beatReplica = systemOperation(
   { source: import.meta.url, name: 'beatReplica', lane: 'run' },
   async (tx, bootId: string): Promise<{ alive: boolean; cancels: PendingCancel[] }> => {
-    const beaten = await tx
+    const [beaten] = await tx
       .update(replicas)
       .set({ hbSeq: sql`${replicas.hbSeq} + 1`, heartbeatAt: sql`now()` })
       .where(and(eq(replicas.bootId, bootId), inArray(replicas.state, ['live', 'draining'])))
-      .returning({ bootId: replicas.bootId })
-    if (beaten.length === 0) return { alive: false, cancels: [] }
-    const wished = await tx
-      .select({ ownerId: runs.ownerId, runId: runs.id, mode: runs.cancelMode })
-      .from(runs)
-      .where(
-        and(eq(runs.bootId, bootId), inArray(runs.state, ['reserved', 'running']), isNotNull(runs.cancelRequestedAt)),
-      )
-    return { alive: true, cancels: wished.map((run) => ({ ...run, mode: run.mode ?? 'immediate' })) }
+      .returning({
+        cancels: sql<PendingCancel[]>`(SELECT coalesce(json_agg(json_build_object(
+            'ownerId', r.owner_id, 'runId', r.id, 'mode', coalesce(r.cancel_mode, 'immediate'))), '[]')
+          FROM runs r WHERE r.boot_id = ${bootId} AND r.state IN ('reserved','running') AND r.cancel_requested_at IS NOT NULL)`,
+        durability: sql`set_config('synchronous_commit', 'off', true)`,
+      })
+    return { alive: beaten !== undefined, cancels: beaten?.cancels ?? [] }
   },
 )
 
@@ -73,7 +72,7 @@ const isWatcher = sql`EXISTS (SELECT 1 FROM pg_locks w JOIN pg_locks own ON own.
  * the one that does.
  */
 export const listPulses = systemOperation(
-  { source: import.meta.url, name: 'listPulses', lane: 'run' },
+  { source: import.meta.url, name: 'listPulses', lane: 'run', onlyReads: true },
   (tx, { of }: { readonly of: 'all' | 'watcher' }): Promise<ReplicaPulse[]> =>
     tx
       .select({
@@ -148,7 +147,7 @@ export type LostRun = RunKey & { readonly stalled: number; readonly attempt: num
 
 /** Active runs that no process works on, at most 500, oldest first, and the processes that could, in order. */
 export const listLostRuns = systemOperation(
-  { source: import.meta.url, name: 'listLostRuns', lane: 'run' },
+  { source: import.meta.url, name: 'listLostRuns', lane: 'run', onlyReads: true },
   async (tx): Promise<{ lost: LostRun[]; live: string[] }> => {
     const isGone = sql`(${replicas.state} IS NULL OR ${replicas.state} IN ('dead','gone'))`
     const lost = await tx
