@@ -5,10 +5,21 @@
  * folder `packages`: it runs without this checkout.
  */
 import { spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createProject, CreateError } from 'create-bureau'
 import { compileAndPack } from './pack.ts'
+
+/** The packages that others depend on; npm complains of a tarball for one that the project may have and does not. */
+function sharedPackages(): ReadonlySet<string> {
+  const manifests = globSync(path.join(import.meta.dirname, '../packages/*/package.json'))
+  return new Set(
+    manifests.flatMap((file) => {
+      const { dependencies = {} } = JSON.parse(readFileSync(file, 'utf8')) as { dependencies?: Record<string, string> }
+      return Object.keys(dependencies)
+    }),
+  )
+}
 
 /** Makes the packages of a project those in the tarballs, given by name, which no registry needs to have. */
 export function useTarballs(project: string, tarballs: ReadonlyMap<string, string>): void {
@@ -16,10 +27,13 @@ export function useTarballs(project: string, tarballs: ReadonlyMap<string, strin
   const manifest = JSON.parse(readFileSync(file, 'utf8'))
   const { dependencies } = manifest as { dependencies: Record<string, string> }
   const overrides: Record<string, string> = {}
+  const shared = sharedPackages()
   for (const [name, tarball] of tarballs) {
     const isOwn = name in dependencies
     if (isOwn) dependencies[name] = `file:${tarball}`
-    overrides[name] = isOwn ? `$${name}` : `file:${tarball}` // npm refuses another text than the project's own
+    // npm refuses another text than the project's own.
+    if (isOwn) overrides[name] = `$${name}`
+    else if (shared.has(name)) overrides[name] = `file:${tarball}`
   }
   writeFileSync(file, `${JSON.stringify({ ...manifest, overrides }, null, 2)}\n`)
 }

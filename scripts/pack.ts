@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { z } from 'zod'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
@@ -55,7 +56,17 @@ function compile(): void {
   cpSync(path.join(ROOT, 'packages/console/dist'), path.join(ROOT, 'packages/runtime/dist/console'), {
     recursive: true,
   })
+  compressPages()
   prepareRecords()
+}
+
+/** What browsers load is installed as it is sent. The documents stay readable: people and coding agents look there too. */
+function compressPages(): void {
+  const pages = 'packages/runtime/dist/{console,assets}/**/*.{html,js,css,svg}'
+  for (const file of globSync(pages, { cwd: ROOT }).map((name) => path.join(ROOT, name))) {
+    writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }))
+    rmSync(file)
+  }
 }
 
 /** A new embedded database with all migrations: to unpack it is a fifth of the work of making one. */

@@ -4,7 +4,7 @@
  * `npm run scaling [-- --seconds 20 --deltas 300 --plain]`: how long a run takes, in how many deltas its answer comes, and
  * whether runs are charged to no allowance. docs/scaling.md explains the figures and shows what this prints.
  */
-import { parseArgs } from 'node:util'
+import { readOptions } from './read-options.ts'
 
 /** CPU in milliseconds on the machines of docs/performance.md, unless a name says otherwise. */
 const COST = {
@@ -171,12 +171,10 @@ function table(rows: readonly (readonly string[])[]): string {
     .join('\n')
 }
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '20' },
-    deltas: { type: 'string', default: '300' },
-    plain: { type: 'boolean', default: false },
-  },
+const values = readOptions(import.meta.filename, {
+  seconds: { type: 'string', default: '20' },
+  deltas: { type: 'string', default: '300' },
+  plain: { type: 'boolean', default: false },
 })
 const load: Load = { seconds: Number(values.seconds), deltas: Number(values.deltas), isCharged: !values.plain }
 if (!(load.seconds > 0 && load.deltas >= 0)) throw new Error('--seconds and --deltas are numbers above 0.')

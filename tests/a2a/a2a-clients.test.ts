@@ -333,7 +333,7 @@ describe.each(BINDINGS)('a call that a person must approve, over %s', (binding) 
     ['words', [{ text: 'Yes.' }], /data part/],
     ['a decision without its call', [{ data: { approvals: [{ approve: true }] } }], /call_id/],
     ['arguments that do not fit', decide({ arguments: { euros: 'x' } }), /pay/],
-    ['a call that does not wait', decide({ call_id: 'call_x' }), /token/],
+    ['a call that does not wait', decide({ call_id: 'call_x' }), /"call_x" does not wait/],
   ] as const)('%s instead of a decision are refused, and carry nothing out', async (_, parts, words) => {
     const { client, paid } = await open()
     const { id: taskId } = await send(client, 'Pay.')

@@ -187,16 +187,20 @@ describe.each(BINDINGS)('over %s', (binding, ask) => {
   })
 
   test.each([
-    { pageSize: 0 },
-    { pageSize: 101 },
-    { pageSize: 'many' },
-    { pageToken: 'x' },
-    { status: 'done' },
-    { historyLength: -1 },
-  ])('CORE-ERR-002: a list of %j is refused', async (params) => {
+    [{ pageSize: 0 }, 'must be from 1 to 100'],
+    [{ pageSize: 101 }, 'must be from 1 to 100'],
+    [{ pageSize: 1e300 }, 'must be a whole number'],
+    [{ pageSize: 'many' }, 'must be a whole number'],
+    [{ pageSize: true }, 'must be a whole number'],
+    [{ pageToken: 'x' }, 'is not one of this list'],
+    [{ status: 'done' }, expect.any(String)],
+    [{ historyLength: -1 }, 'must not be negative'],
+    [{ historyLength: 1.5 }, 'must be a whole number'],
+  ])('CORE-ERR-002: a list of %j is refused', async (params, description) => {
     const { error } = await ask(await start(), 'ListTasks', params)
 
-    expect((error.data ?? error.details)[0].fieldViolations[0].field).toBe(Object.keys(params)[0])
+    const [field] = Object.keys(params)
+    expect((error.data ?? error.details)[0].fieldViolations[0]).toEqual({ field, description })
   })
 
   test('JSONRPC-ERR, HTTP_JSON-ERR: a server that is full says so', async () => {
@@ -219,6 +223,9 @@ describe('JSON-RPC', () => {
     ['JSONRPC-FMT-001: text that is not JSON', '{', 400, -32700],
     ['JSONRPC-FMT-001: another version of JSON-RPC', { jsonrpc: '1.0', id: 1, method: 'GetTask' }, 200, -32600],
     ['JSONRPC-FMT-001: a batch', [], 200, -32600],
+    ['JSONRPC-FMT-001: a number', 5, 200, -32600],
+    ['JSONRPC-FMT-001: null', null, 200, -32600],
+    ['a notification that is not one', { jsonrpc: '2.0', method: 1 }, 200, -32600],
     ['JSONRPC-SVC-001: a method of 0.3', { jsonrpc: '2.0', id: 1, method: 'tasks/get' }, 200, -32601],
     ['a method by the name of a member of objects', { jsonrpc: '2.0', id: 1, method: 'constructor' }, 200, -32601],
   ])('%s', async (...[, body, status, code]) => {
@@ -228,6 +235,37 @@ describe('JSON-RPC', () => {
 
     expect([answer.status, answer.body.error.code]).toEqual([status, code])
     expect(answer.body.error.data[0]['@type']).toBe('type.googleapis.com/google.rpc.ErrorInfo')
+  })
+
+  test.each([
+    ['without a version', 'solo', 200, {}],
+    ['for an agency that is not there', 'nobody', 404, VERSION],
+  ])('JSONRPC-FMT-002: the refusal of a request %s has its id', async (...[, agency, status, headers]) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post(`/a2a/${agency}`, { jsonrpc: '2.0', id: 'seven', method: 'GetTask' }, headers)
+
+    expect([answer.status, answer.body.id]).toEqual([status, 'seven'])
+  })
+
+  test.each([
+    ['SendMessage', message()],
+    ['SendStreamingMessage', message()],
+    ['GetTask', { id: 'none' }],
+    ['nothing', {}],
+  ])('a notification, which has no id, gets no response: %s', async (method, params) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.respond(() => text('Yes.'))
+    const init = { method: 'POST', headers: { 'content-type': 'application/json', ...VERSION } }
+
+    const answer = await fetch(`${server.url}/a2a/solo`, {
+      ...init,
+      body: JSON.stringify({ jsonrpc: '2.0', method, params }),
+    })
+
+    expect([answer.status, await answer.text()]).toEqual([204, ''])
+    const { result } = await askRpc(server, 'ListTasks')
+    expect(result.totalSize).toBe(method.startsWith('Send') ? 1 : 0)
   })
 
   test('JSONRPC-SSE-001: each frame is a response to the request', async () => {
@@ -300,6 +338,27 @@ describe('HTTP+JSON', () => {
 
     expect(response.status).toBe(404)
     expect(await response.json()).toMatchObject({ error: { code: 404, status: 'NOT_FOUND' } })
+  })
+
+  test.each([
+    ['an address that cannot be read', 'GET', '/tasks/%zz', 400, 'INVALID_ARGUMENT'],
+    ['a body that is not JSON by its type', 'POST', '/message:send', 400, 'INVALID_ARGUMENT'],
+  ])('%s is refused in the shape of the protocol', async (...[, method, path, code, status]) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const body = method === 'POST' && { body: JSON.stringify(message()) }
+    const headers = { ...VERSION, 'content-type': 'text/plain' }
+
+    const response = await fetch(`${server.url}/a2a/solo${path}`, { method, headers, ...body })
+
+    expect(await response.json()).toMatchObject({ error: { code, status } })
+  })
+
+  test('times may have an offset', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const { status } = await askHttp(server, 'ListTasks', { statusTimestampAfter: '2020-01-01T00:00:00+02:00' })
+
+    expect(status).toBe(200)
   })
 
   test('the version may be a parameter of the address', async () => {

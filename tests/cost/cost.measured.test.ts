@@ -6,6 +6,8 @@ import { type Asked, type Cost, type MeasuredServer, startMeasured } from './mea
 
 /** Processor time that a request may take on one core of an ordinary machine, whatever it is. */
 const MAX_CPU_MS = 300
+/** What the piece of reading that tells a machine's speed takes on that one. */
+const ORDINARY_READING_MS = 50
 /** For what is no refusal but work: a run over a hundred thousand items is one, and its answer repeats them. */
 const MAX_RUN_CPU_MS = 900
 const MAX_ERROR_BYTES = 65_536
@@ -27,12 +29,17 @@ type Place = {
   readonly shapes?: Shapes
 }
 
-/** Other garbage to collect, or code to compile, may fall into a request's time: the least of six counts. */
+/**
+ * What a request costs on an ordinary machine: a host that is shared can be slower for minutes. Other garbage to collect, or code
+ * to compile, may fall into a request's time: the least of six counts.
+ */
 async function costOf(server: MeasuredServer, asked: Asked): Promise<Cost> {
   let least = await server.ask(asked)
   for (let again = 0; again < 5 && least.cpuMs > MAX_CPU_MS; again++) {
     const cost = await server.ask(asked)
-    if (cost.cpuMs < least.cpuMs) least = cost
+    const slowness = Math.max(1, (await server.readingMs()) / ORDINARY_READING_MS)
+    const cpuMs = cost.cpuMs / slowness
+    if (cpuMs < least.cpuMs) least = { ...cost, cpuMs }
   }
   return least
 }

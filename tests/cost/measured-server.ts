@@ -18,6 +18,8 @@ export type MeasuredServer = {
   readonly integrationId: string
   /** Sends a request and says what all threads of the server's process have computed meanwhile. */
   ask(asked: Asked): Promise<Cost>
+  /** What this machine takes now, in milliseconds of one core, for a fixed piece of reading: a measure of its speed. */
+  readingMs(): Promise<number>
   /** The most memory that the process ever had. */
   peakMiB(): Promise<number>
   close(): Promise<void>
@@ -35,6 +37,10 @@ export async function startMeasured(kind: 'agency' | 'agui' | 'platform'): Promi
   }
   return {
     integrationId,
+    readingMs: async () => {
+      child.send('reading')
+      return hear()
+    },
     peakMiB: async () => (await usage()).peakMiB,
     ask: async ({ method = 'POST', path, body = '', headers = {} }) => {
       const { cpuMs: before } = await usage()

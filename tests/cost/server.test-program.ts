@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { mkdtempSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -68,9 +69,25 @@ async function servePlatform(): Promise<Served> {
   }
 }
 
-process.on('message', () => {
+const cpuMs = (): number => {
   const { user, system } = process.cpuUsage()
-  process.send?.({ cpuMs: (user + system) / 1_000, peakMiB: process.resourceUsage().maxRSS / 1_024 })
+  return (user + system) / 1_000
+}
+
+const sample = Buffer.from(`[["${'xxxxxxxxxx\\"'.repeat(500_000)}"]]`)
+
+/** Processor time for what it takes to read a body: going through its bytes, copying them, making a text and a value of them. */
+function readSample(): number {
+  const before = cpuMs()
+  const quotes = sample.reduce((count, byte) => (byte === 0x22 ? count + 1 : count), 0)
+  const [[text]] = JSON.parse(Buffer.concat([sample, Buffer.from('\n')]).toString()) as [[string]]
+  assert(text.length > quotes)
+  return cpuMs() - before
+}
+
+process.on('message', (asked: 'usage' | 'reading') => {
+  if (asked === 'usage') process.send?.({ cpuMs: cpuMs(), peakMiB: process.resourceUsage().maxRSS / 1_024 })
+  else process.send?.(Math.min(...Array.from({ length: 5 }, readSample)))
 })
 process.once('disconnect', () => process.exit(0))
 process.send?.(await (kind === 'platform' ? servePlatform() : serveAgency(kind === 'agui')))

@@ -399,7 +399,7 @@ describe('refusals', () => {
     { body: {}, param: 'messages' },
     { body: { messages: [] }, param: 'messages' },
     { body: { messages: [{ role: 'system', content: 'only this' }] }, param: 'messages' },
-    { body: { messages: [{ role: 'user', content: 7 }] }, param: 'messages[0].content' },
+    { body: { messages: [{ role: 'user', content: 7 }] }, param: 'messages[0].content', says: /string.*array/ },
     {
       body: { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }] },
       param: 'messages[0].content[0].image_url.url',
@@ -414,14 +414,27 @@ describe('refusals', () => {
     { body: { messages: hello, functions: [] }, param: 'functions' },
     { body: { messages: hello, tools: [{ type: 'web_search' }] }, param: 'tools[0].type' },
     { body: { messages: hello, tool_choice: 'required' }, param: 'tool_choice' },
-  ])('400 for $param', async ({ body, param }) => {
+    { body: { messages: hello, tool_choice: 'any' }, param: 'tool_choice', says: /"none"\|"auto"\|"required"/ },
+  ])('400 for $param', async ({ body, param, says = /./ }: { body: object; param: string; says?: RegExp }) => {
     const server = await startTestServer({ agencies: soloAgency() })
 
     const { status, body: answer } = await server.post('/openai/v1/chat/completions', { model: 'solo', ...body })
 
     expect({ status, param: answer.error.param }).toEqual({ status: 400, param })
-    expect(answer.error).toMatchObject({ message: expect.any(String), type: 'invalid_request_error' })
+    expect(answer.error).toMatchObject({ message: expect.stringMatching(says), type: 'invalid_request_error' })
     expect(server.provider.requests).toEqual([])
+  })
+
+  test.each([
+    ['an address that cannot be read', '/openai/v1/models/%zz', 400, 'invalid_request'],
+    ['an address that nobody has', '/openai/v1/embeddings', 404, 'route_not_found'],
+  ])('of %s have that API’s shape, too', async (...[, path, status, code]) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.get(path)
+
+    expect([answer.status, answer.body.error.type]).toEqual([status, 'invalid_request_error'])
+    expect([code, null]).toContain(answer.body.error.code)
   })
 
   test('members that an agent’s author decides are ignored', async () => {

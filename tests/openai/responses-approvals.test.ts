@@ -185,6 +185,16 @@ describe('a call that waits for a person', () => {
     expect(paid).toEqual([])
   })
 
+  test('a decision without the request that it belongs to says what to send', async () => {
+    const { server } = await open([call()])
+    await ask(server, { input: 'Pay.' })
+
+    const refused = await server.post(ROUTE, { model: 'solo', input: [user('Pay.'), answer()] })
+
+    expect(refused.status).toBe(400)
+    expect(refused.body.error.message).toContain('did not come along')
+  })
+
   test('is decided about once', async () => {
     const { server, paid } = await open([call(), text('Done.')])
     const first = await ask(server, { input: 'Pay.' })
@@ -200,8 +210,12 @@ describe('a call that waits for a person', () => {
   test('fails the run through Chat Completions, which has no way to ask', async () => {
     const { server } = await open([call()])
 
-    const { body } = await server.post('/openai/v1/chat/completions', { model: 'solo', messages: [user('Pay.')] })
+    const { status, body } = await server.post('/openai/v1/chat/completions', {
+      model: 'solo',
+      messages: [user('Pay.')],
+    })
 
-    expect(body.error.code).toBe('approval_required')
+    expect([status, body.error.type, body.error.code]).toEqual([400, 'invalid_request_error', 'approval_required'])
+    expect(body.error.message).toContain('Responses')
   })
 })

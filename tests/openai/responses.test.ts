@@ -346,6 +346,11 @@ describe('refusals', () => {
     { body: {}, param: 'input' },
     { body: { input: [] }, param: 'input' },
     { body: { input: [{ role: 'robot', content: 'x' }] }, param: 'input[0].role' },
+    { body: { input: [{ role: 'user', content: [{ text: 'x' }] }] }, param: 'input[0].content[0].type' },
+    {
+      body: { input: [{ role: 'user', content: [{ type: 'input_text', text: 7 }] }] },
+      param: 'input[0].content[0].text',
+    },
     { body: { input: [{ type: 'item_reference', id: 'x' }] }, param: 'input[0]' },
     { body: { input: [{ type: 'function_call_output', call_id: 'c', output: 'x' }] }, param: 'input[0].call_id' },
     { body: { input: [{ type: 'unheard of' }] }, param: 'input[0].type' },
@@ -375,6 +380,23 @@ describe('refusals', () => {
 })
 
 describe('responses that are kept', () => {
+  test('the items of a request come page by page; an id that none of them has is refused', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), ...keeping })
+    server.provider.respond(() => text('Hi.'))
+    const input = ['One', 'Two', 'Three'].map((content) => ({ role: 'user', content }))
+    const { id } = (await server.post('/openai/v1/responses', { model: 'solo', input })).body
+    const page = (query: string) => server.get(`/openai/v1/responses/${id}/input_items?order=asc&${query}`)
+    const said = ({ body }: Json): string[] => body.data.map(({ content }: Json) => content)
+
+    const first = await page('limit=2')
+    const last = await page(`after=${first.body.last_id}`)
+    const unknown = await page('after=in_unknown')
+
+    expect([said(first), said(last)]).toEqual([['One', 'Two'], ['Three']])
+    expect([first.body.has_more, last.body.has_more]).toEqual([true, false])
+    expect([unknown.status, unknown.body.error.param]).toEqual([400, 'after'])
+  })
+
   test('previous_response_id goes on with the whole conversation, without the instructions of before', async () => {
     const server = await startTestServer({ agencies: soloAgency({ tools: [lookUp] }), ...keeping })
     server.provider.respond(({ toolOutputs, lastUserText }) =>

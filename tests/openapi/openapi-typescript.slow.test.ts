@@ -29,6 +29,12 @@ export const body: Body = { message: 'Where is order 7?' }
 // @ts-expect-error a message is not a number
 export const wrong: Body = { message: 7 }
 export const refusedAs = (refused: components['schemas']['RunRequest']): Body => refused
+type Mcp = paths['/mcp']['post']['requestBody']['content']['application/json']
+export const ping: Mcp = { jsonrpc: '2.0', method: 'ping' }
+// @ts-expect-error a request of MCP has a method
+export const nothing: Mcp = { jsonrpc: '2.0' }
+type Rpc = paths['/a2a/{agency}']['post']['requestBody']['content']['application/json']
+export const task: Rpc = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 't' } }
 `
 
 const PLATFORM = `

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -10,6 +10,7 @@ import { startBureau } from '../support/bureau-process.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
 
 function newFolder(): string {
@@ -19,9 +20,10 @@ function newFolder(): string {
 }
 
 /** Runs a command to its end. What it says on standard error, without the log, is what a user reads. */
-function runToEnd(args: readonly string[], env: Record<string, string>) {
+function runToEnd(args: readonly string[], env: Record<string, string>, cwd?: string) {
   const { status, stderr } = spawnSync(process.execPath, [BIN, ...args], {
     encoding: 'utf8',
+    cwd,
     env: { PATH: process.env['PATH'], PORT: '0', ...env },
     timeout: 60_000,
     killSignal: 'SIGKILL',
@@ -132,6 +134,73 @@ test.each(['.', 'package.json'])('what is no module is told in one line: serve %
 
   expect(lines).toEqual([`${file} is no module. Name one that exports an Agency, such as agency.ts.`])
   expect(status).toBe(78)
+})
+
+const FRAMEWORK = "import { Agency, Agent, tool } from '@bureau/framework'\n"
+const AGENCY = "export const support = new Agency({ entryPoint: new Agent({ name: 'A' }) })\n"
+
+test.each([
+  ['', 'agency.ts exports no Agency and no "tools". Write: export const support = new Agency({ … })'],
+  [
+    `${FRAMEWORK}export const clerk = new Agent({ name: 'A' })`,
+    'agency.ts exports no Agency and no "tools". "clerk" is an Agent. Write: export const support = new Agency({ entryPoint: clerk })',
+  ],
+  [
+    'export const make = () => {}',
+    'agency.ts exports no Agency and no "tools". "make" is a function. Export what it returns: export const support = await make()',
+  ],
+  [
+    'export const support = Promise.resolve()',
+    'agency.ts exports no Agency and no "tools". "support" is a Promise. Write: export const support = await …',
+  ],
+  [
+    "export const support = { [Symbol.for('@bureau/framework')]: '/elsewhere' }",
+    expect.stringMatching(
+      /^agency.ts: "support" is made by another copy of @bureau\/framework, in \/elsewhere; in use is the one in .*packages\/framework\. Install .*"npm dedupe" leaves one copy\.$/,
+    ),
+  ],
+  [
+    `${FRAMEWORK}\nexport const one = new Agent({ name: 'A', tools: [() => 'x', 7] as never })`,
+    'agency.ts:3: Agent "A": tools.0 is a function. Make it a tool: tool({ name: "…", description: "…", parameters: z.object({ … }), execute: … }).',
+    'agency.ts:3: Agent "A": tools.1 is 7, not a tool. Make one by tool({ … }).',
+  ],
+  [
+    "const read = () => {\n  throw new Error('no SHOP_KEY')\n}\nread()",
+    'agency.ts cannot be loaded: Error: no SHOP_KEY',
+    '    at read (agency.ts:2:9)',
+    '    at agency.ts:4:1',
+  ],
+  ["throw 'no way'", "agency.ts cannot be loaded: it throws 'no way'"],
+  [
+    "import 'no-package'",
+    "agency.ts cannot be loaded: Cannot find package 'no-package' imported from agency.ts. Check the name, or install it: npm install no-package",
+  ],
+  [
+    "import './clerk'",
+    "agency.ts cannot be loaded: Cannot find module 'clerk' imported from agency.ts. There is clerk.ts: an import has the whole name of its file.",
+  ],
+  [
+    "import { AgentOptions } from '@bureau/framework'",
+    `agency.ts cannot be loaded: The requested module '@bureau/framework' does not provide an export named 'AgentOptions'. Check the name; a type needs "import type".`,
+    'agency.ts:1',
+    "import { AgentOptions } from '@bureau/framework'",
+    expect.stringContaining('^^^'),
+  ],
+  [
+    `${FRAMEWORK}const a = new Agent({ name: 'A', handoffs: [b] })\nconst b = new Agent({ name: 'B' })\n${AGENCY}`,
+    expect.stringMatching(/^agency.ts cannot be loaded: ReferenceError: Cannot access 'b' .* connected by the flows/),
+    '    at agency.ts:2:45',
+  ],
+])('a mistake in the module is told with its place: %j', async (text, ...said) => {
+  const folder = newFolder()
+  symlinkSync(MODULES, path.join(folder, 'node_modules'))
+  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
+  writeFileSync(path.join(folder, 'clerk.ts'), '')
+  writeFileSync(path.join(folder, 'agency.ts'), text)
+
+  const { status, lines } = runToEnd(['serve'], {}, folder)
+
+  expect({ status, lines }).toEqual({ status: 78, lines: said })
 })
 
 test('a backup of a folder without a database is refused, and makes none', () => {

@@ -1,10 +1,11 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { tool } from '@bureau/framework'
-import { text, toolCall } from '../support/fake-provider.ts'
+import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { startOnTerminal } from '../support/on-terminal.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
 
@@ -124,4 +125,74 @@ test('asks about calls that need an approval: yes, no with a reason, other argum
   expect(err).toContain('The arguments must be a JSON object.')
   expect(err).toContain('Type y to carry the call out, n to reject it, e to change its arguments first.')
   expect([code, server.provider.rejected]).toEqual([0, []])
+})
+
+const lookAt = (answer: string) =>
+  tool({ name: 'look', description: 'Looks.', parameters: z.object({ at: z.string() }), execute: () => answer })
+
+test('an answer stays as it was written while keys are pressed and the window changes', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+  const gate = server.provider.gate()
+  server.provider.script([textDeltas(['The first half', hold(gate), ' and the second.']), text('Later.')])
+  const chat = startOnTerminal(`sh -c 'tty; exec ${process.execPath} ${BIN} chat --url ${server.url}'`, {}, 40)
+  await chat.output('you> ')
+  chat.write('Hello\r')
+  await chat.output('The first half')
+
+  chat.write(`and then${'\u007f'.repeat(4)}what?`)
+  spawnSync('stty', ['-F', /\/dev\/\S+/.exec(chat.printed())![0], 'cols', '30'])
+  gate.release()
+  await chat.output('you> ')
+
+  expect(chat.printed()).toMatch(/The first half and the second\.\r\n/)
+  await chat.output('and what?')
+  chat.write('\r')
+  await chat.output('Later.')
+  expect(server.provider.requests.at(-1)?.lastUserText).toBe('and what?')
+})
+
+test('lines that are typed early are shown when their turn comes, and none of them decides about a call', async () => {
+  const paid: number[] = []
+  const pay = tool({
+    name: 'pay',
+    description: 'Pays.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: () => `paid ${paid.push(1)}`,
+  })
+  const server = await startTestServer({
+    agencies: soloAgency({ tools: [pay] }),
+    env: { BUREAU_APPROVALS_PATH: await temporaryFolder() },
+  })
+  const gate = server.provider.gate()
+  server.provider.script([[hold(gate, { before: 'headers' }), toolCall('pay', {})], text('Rejected.'), text('Yes?')])
+  const chat = startOnTerminal(`${process.execPath} ${BIN} chat --url ${server.url}`, {})
+  await chat.output('you> ')
+  chat.write('Hello\ry\r')
+  await gate.reached()
+  gate.release()
+  await chat.output('approve? [y]es, [n]o> ')
+  chat.write('n\r')
+  await chat.output('why?')
+  chat.write('\r')
+  await chat.output('Rejected.')
+  await chat.output('y\r\n')
+  await chat.output('Yes?')
+
+  expect(paid).toEqual([])
+})
+
+test.each([
+  { columns: 80, at: 'x'.repeat(100), shown: `Solo uses look {"at":"${'x'.repeat(56)}…` },
+  { columns: 60, at: '東京'.repeat(30), shown: `Solo uses look {"at":"${'東京'.repeat(9)}…` },
+  { columns: 0, at: 'x'.repeat(50), shown: `Solo uses look {"at":"${'x'.repeat(50)}"}` },
+])('a call takes one line of $columns columns, and is cut only where it is longer', async ({ columns, at, shown }) => {
+  const server = await startTestServer({ agencies: soloAgency({ tools: [lookAt('Seen.')] }) })
+  server.provider.script([toolCall('look', { at }), text('Fine.')])
+  const chat = startOnTerminal(`${process.execPath} ${BIN} chat --url ${server.url}`, { NO_COLOR: '1' }, columns)
+  await chat.output('you> ')
+  chat.write('Hello\r')
+  await chat.output('Fine.')
+
+  expect(chat.printed()).toContain(`${shown}\r\n`)
 })

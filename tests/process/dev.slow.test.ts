@@ -105,7 +105,7 @@ test('a mistake is shown once, with its place, and the next save starts the serv
 
 test('a file that is not there yet is waited for, and so is .env', async () => {
   const { next, replace } = await dev({})
-  await next(/Name a file that exports an Agency[^]*Save a file to start again/)
+  await next(/There is no agency\.ts or agency\.js or agency\.mjs here: waiting until it is saved\./)
 
   replace('agency.ts', agency('one', 'console.log(`model ${process.env.BUREAU_MODEL}`)'))
   await next(/model undefined/)
@@ -116,6 +116,32 @@ test('a file that is not there yet is waited for, and so is .env', async () => {
   replace('.env', 'BUREAU_MODEL=second')
   await next(/model second/)
   expect(await serves((await next(READY))[1]!, 'one')).toBe(200)
+})
+
+test('a named file is waited for in a folder that does not exist either, and a signal ends the waiting', async () => {
+  const { next, replace } = await dev({}, ['agents/shop.ts'])
+  await next(/There is no agents\/shop\.ts here: waiting until it is saved\. Ctrl-C ends this\.\n/)
+
+  replace('agents/shop.ts', agency('shop'))
+  expect(await serves((await next(READY))[1]!, 'shop')).toBe(200)
+
+  const waiting = await dev({}, ['agnecy.ts'])
+  await waiting.next(/There is no agnecy\.ts here/)
+  waiting.child.kill('SIGTERM')
+  const [code] = await once(waiting.child, 'exit')
+  expect(code).toBe(0)
+})
+
+test('a signal that comes while the server is started again ends it all', async () => {
+  const slowToEnd = "process.once('exit', () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000))"
+  const { child, next, replace } = await dev({ 'agency.ts': agency('one', slowToEnd) })
+  await next(READY)
+  replace('agency.ts', agency('two'))
+  await next(/agency\.ts has changed: starting again/)
+
+  child.kill('SIGTERM')
+
+  expect(await once(child, 'exit')).toEqual([0, null])
 })
 
 test('--platform serves the platform too, with a first key; its data stays', { timeout: 240_000 }, async () => {

@@ -1,11 +1,11 @@
-import { spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { startBureau } from '../support/bureau-process.ts'
+import { startOnTerminal } from '../support/on-terminal.ts'
 import { closeAfterTest, TestStream } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
@@ -15,34 +15,6 @@ function temporary(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'bureau-first-'))
   closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
   return folder
-}
-
-/** Runs a command as a person sees it. `output` resolves when it has printed the text, `stop` with all it has printed. */
-function startOnTerminal(command: string, env: Record<string, string>) {
-  const child = spawn('script', ['-qec', `stty cols 80; exec ${command}`, '/dev/null'], {
-    env: { PATH: process.env['PATH'], TERM: 'xterm', ...env },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  const exited = once(child, 'exit')
-  closeAfterTest(async () => {
-    child.kill('SIGKILL')
-    await exited
-  })
-  let printed = ''
-  const output = (text: string): Promise<void> =>
-    new Promise((resolve, reject) => {
-      child.stdout.on('data', (chunk: Buffer) => {
-        printed += chunk.toString()
-        if (printed.includes(text)) resolve()
-      })
-      void exited.then(() => reject(new Error(`it ended:\n${printed}`)))
-    })
-  const stop = async (): Promise<string> => {
-    child.stdin.write('\u0003')
-    await exited
-    return printed
-  }
-  return { output, stop }
 }
 
 async function openStream(url: string, message: string): Promise<TestStream> {

@@ -72,7 +72,7 @@ export async function serveFrontEnd(
   const own: Readonly<Record<string, readonly [type: string, body: string]>> = {
     '/': [
       'text/html',
-      '<!doctype html><meta charset="utf-8"><title>Chat</title><div id="root"></div><script src="/app.js"></script>',
+      '<!doctype html><meta charset="utf-8"><title>Chat</title><div id="root"></div><script type="module" src="/app.js"></script>',
     ],
     '/app.js': ['text/javascript', script],
     '/favicon.ico': ['image/x-icon', ''],

@@ -243,6 +243,11 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
       provider.script([text('Again.')])
       await page.getByRole('button', { name: 'Ask' }).click()
       await page.getByText('Again.').waitFor()
+      await page.reload()
+      await page.getByText('Again.').waitFor()
+      // Of the answer that was stopped, its tool call is left, which this page does not show.
+      const said = ['Where is order 7?', '', 'Where is order 7?', 'Again.']
+      expect(await page.locator('main p').allInnerTexts()).toEqual(said)
       expect(complaints).toEqual([])
     },
   )

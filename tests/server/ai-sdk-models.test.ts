@@ -253,6 +253,23 @@ describe('anthropic(…) as the model of an agent', () => {
     expect(refused.text).toContain(`The file at ${file_url} cannot be given to the model`)
     expect(vendor.requests).toHaveLength(1)
   })
+
+  test('a file that cannot be fetched fails the run with the address and the reason', async () => {
+    const vendor = await startVendor()
+    const agencies = soloAgency({ model: anthropicAt(vendor) })
+    const server = await startTestServer({ agencies, egress: { allow: ['127.0.0.1'] } })
+    const gone = createServer().listen(0, '127.0.0.1')
+    await once(gone, 'listening')
+    const { port } = gone.address() as AddressInfo
+    await new Promise((closed) => gone.close(closed))
+    const content = [{ type: 'input_file', file_url: `http://127.0.0.1:${port}/a.txt?key=secret`, filename: 'a.txt' }]
+
+    const refused = await server.post('/solo/get_response', { message: [{ role: 'user', content }] })
+
+    const why = 'cannot be given to the model: it could not be opened (ECONNREFUSED).'
+    expect(refused.body.error).toContain(`The file at http://127.0.0.1:${port}/a.txt ${why}`)
+    expect(vendor.requests).toEqual([])
+  })
 })
 
 describe('google(…) as the model of an agent', () => {

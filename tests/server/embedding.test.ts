@@ -46,6 +46,14 @@ const FRAMEWORKS: Readonly<Record<string, Embedded>> = {
     },
   },
   Hono: {
+    options: { basePath: '/agents' },
+    listener: (handler) => {
+      const app = new Hono()
+      app.all('/agents/*', ({ req }) => handler(req.raw))
+      return listenerOf(app.fetch)
+    },
+  },
+  'mount of Hono': {
     listener: (handler) => {
       const app = new Hono()
       app.mount('/agents', handler)
@@ -105,7 +113,7 @@ const post = (body: unknown, signal?: AbortSignal): RequestInit => ({
 
 const ask = (url: string, body: unknown = { message: 'hi' }) => fetch(`${url}/solo/get_response`, post(body))
 
-describe.each(Object.entries(FRAMEWORKS))('inside %s', (_, framework) => {
+describe.each(Object.entries(FRAMEWORKS))('inside %s', (frameworkName, framework) => {
   test('answers come whole and streamed, and other paths are a 404', async () => {
     const { url, provider } = await serve(framework)
     provider.respond(() => textDeltas(['Hello ', 'there.']))
@@ -116,7 +124,22 @@ describe.each(Object.entries(FRAMEWORKS))('inside %s', (_, framework) => {
     expect(streamed.outline.filter((step) => step === 'output_text.delta')).toHaveLength(2)
     expect(streamed.outline.at(-1)).toBe('end')
     expect((await fetch(`${url}/solo/get_metadata`)).status).toBe(200)
-    expect((await fetch(`${url}/nobody/get_metadata`)).status).toBe(404)
+    const unknown = await fetch(`${url}/nobody/get_metadata`)
+    const mount = frameworkName === 'mount of Hono' ? '' : '/agents' // which says nothing of it
+    expect([unknown.status, ((await unknown.json()) as Json).error]).toEqual([
+      404,
+      `There is no route GET ${mount}/nobody/get_metadata. GET ${mount}/openapi.json lists all routes.`,
+    ])
+  })
+
+  test('the card of an agency names the address under which the handler is known, as far as anybody says it', async () => {
+    const { url } = await serve(framework)
+
+    const card = (await (await fetch(`${url}/a2a/solo/.well-known/agent-card.json`)).json()) as Json
+
+    // What mounts on a path and says nothing of it needs `serverUrl`.
+    const known = frameworkName === 'mount of Hono' ? url.replace('/agents', '') : url
+    expect(card.supportedInterfaces.map((each: Json) => each.url)).toEqual([`${known}/a2a/solo`, `${known}/a2a/solo`])
   })
 
   test('a piece of the answer arrives while the next one is not there yet', async () => {

@@ -326,6 +326,7 @@ describe('a call that a person must approve', () => {
     const result = (await (await connect(server, mode)).callTool(ask('Pay.'))) as Json
 
     expect(result).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
+    expect(result.content[0].text).toContain('elicitation')
     expect(paid).toEqual([])
   })
 })
@@ -497,7 +498,22 @@ describe('on the wire', () => {
   test.each(['GET', 'DELETE'])('%s is 405: there are no sessions', async (method) => {
     const server = await startTestServer({ agencies: soloAgency() })
 
-    expect((await fetch(`${server.url}/mcp`, { method })).status).toBe(405)
+    const answer = await fetch(`${server.url}/mcp`, { method })
+
+    expect(answer.status).toBe(405)
+    expect(await answer.json()).toMatchObject({ jsonrpc: '2.0', id: null, error: { code: -32600 } })
+  })
+
+  test.each(['5', 'null', '"x"'])('%s is JSON, and not a request', async (body) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const headers = { 'content-type': 'application/json', ...rawHeaders('ping') }
+
+    const answer = await fetch(`${server.url}/mcp`, { method: 'POST', headers, body })
+
+    expect([answer.status, await answer.json()]).toMatchObject([
+      400,
+      { jsonrpc: '2.0', id: null, error: { code: -32600 } },
+    ])
   })
 
   test('a body of more than 4 MiB is refused', async () => {

@@ -1,3 +1,7 @@
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import { gunzipSync } from 'node:zlib'
 import { Agency, Agent, MCPServerOAuth, Tool, tool } from '@bureau/framework'
 import { type ServerOptions } from '@bureau/server'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -87,6 +91,21 @@ const OPENAI = [
   '/openai/v1/chat/completions',
   '/openai/v1/responses',
 ]
+const PUSHES = '/a2a/{agency}/tasks/{task}/pushNotificationConfigs'
+/** After those of OpenAI. */
+const PROTOCOLS = [
+  '/mcp',
+  '/a2a/{agency}/.well-known/agent-card.json',
+  '/.well-known/agent-card.json',
+  '/a2a/{agency}',
+  '/a2a/{agency}/message:send',
+  '/a2a/{agency}/message:stream',
+  '/a2a/{agency}/tasks',
+  '/a2a/{agency}/tasks/{task}',
+  PUSHES,
+  `${PUSHES}/{config}`,
+  '/a2a/{agency}/extendedAgentCard',
+]
 const AGUI = ['/solo/get_response_stream', '/solo/agui', '/solo/get_metadata']
 const REALTIME = ['/solo/realtime', '/solo/realtime_ticket']
 const SIGN_IN = ['/auth/callback', '/auth/status/{state}']
@@ -98,25 +117,35 @@ const KINDS: readonly { name: string; options: Partial<ServerOptions>; paths: re
     options: {
       agencies: { solo: new Agency({ entryPoint: named('A') }), two: new Agency({ entryPoint: named('B') }) },
     },
-    paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two')), ...OPENAI],
+    paths: [...RUNS, ...RUNS.map((path) => path.replace('solo', 'two')), ...OPENAI, ...PROTOCOLS],
   },
   {
     name: 'responses that are kept',
     options: { agencies: soloAgency(), openai: { keepResponsesMs: 1_000 } },
-    paths: [...RUNS, ...OPENAI, ...['', '/cancel', '/input_items'].map((path) => `/openai/v1/responses/{id}${path}`)],
+    paths: [
+      ...RUNS,
+      ...OPENAI,
+      ...['', '/cancel', '/input_items'].map((path) => `/openai/v1/responses/{id}${path}`),
+      ...PROTOCOLS,
+    ],
   },
-  { name: 'tools alone', options: { tools: [now, plant] }, paths: ['/tool/now', '/tool/plant'] },
-  { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: [...AGUI, ...OPENAI] },
+  { name: 'tools alone', options: { tools: [now, plant] }, paths: ['/mcp', '/tool/now', '/tool/plant'] },
+  { name: 'AG-UI', options: { agencies: soloAgency(), enableAgui: true }, paths: [...AGUI, ...OPENAI, ...PROTOCOLS] },
   {
     name: 'realtime',
     options: { agencies: soloAgency(), enableRealtime: true },
-    paths: [...RUNS, ...OPENAI, ...REALTIME],
+    paths: [...RUNS, ...OPENAI, ...PROTOCOLS, ...REALTIME],
   },
-  { name: 'sign-ins', options: oauth, paths: [...RUNS, ...OPENAI, ...SIGN_IN] },
+  { name: 'sign-ins', options: oauth, paths: [...RUNS, ...OPENAI, ...PROTOCOLS, ...SIGN_IN] },
   {
     name: 'everything that goes together',
     options: { ...oauth, tools: [now], enableAgui: true, enableRealtime: true, enableLogging: true },
-    paths: [...AGUI, ...OPENAI, ...REALTIME, '/tool/now', '/get_logs', ...SIGN_IN],
+    paths: [...AGUI, ...OPENAI, ...PROTOCOLS, ...REALTIME, '/tool/now', '/get_logs', ...SIGN_IN],
+  },
+  {
+    name: 'neither MCP, A2A nor OpenAI’s APIs',
+    options: { agencies: soloAgency(), mcp: false, a2a: false, openai: false },
+    paths: RUNS,
   },
 ]
 
@@ -222,6 +251,7 @@ describe('GET /openapi.json', () => {
       '/solo/agui',
       '/solo/get_metadata',
       ...OPENAI,
+      ...PROTOCOLS,
       '/tool/WordCount',
       '/tool/plant',
       '/tool/shout',
@@ -301,10 +331,23 @@ describe('GET /openapi.json', () => {
     [{ host: '0.0.0.0', port: 8123 }, 'http://localhost:8123'],
     [{ host: '127.0.0.1', port: 8123 }, 'http://127.0.0.1:8123'],
     [{ serverUrl: 'https://agents.example.com/base' }, 'https://agents.example.com/base'],
-  ])('says where the server is: %j', async (options, url) => {
+    [{}, undefined],
+  ])('says where the server is, and where nobody has said it, as the caller knows it: %j', async (options, url) => {
     const server = await startTestServer({ agencies: soloAgency(), ...options })
 
-    expect((await server.get('/openapi.json')).body.servers).toEqual([{ url }])
+    expect((await server.get('/openapi.json')).body.servers).toEqual([{ url: url ?? server.url }])
+  })
+
+  test('says 400 where a protocol with a shape of its own for errors refuses a request', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const { paths } = (await server.get('/openapi.json')).body
+
+    for (const path of ['/openai/v1/chat/completions', '/mcp', '/a2a/{agency}']) {
+      expect(Object.keys(paths[path].post.responses)).toContain('400')
+      expect(Object.keys(paths[path].post.responses)).not.toContain('422')
+      expect((await server.post(path.replace('{agency}', 'solo'), '{')).status).toBe(400)
+    }
   })
 
   test('holds no instructions and no keys', async () => {
@@ -331,6 +374,31 @@ describe('the documents', () => {
     }
     expect((await open.get('/solo/get_metadata')).status).toBe(401)
   })
+
+  test.each(['/openapi.json', '/docs/assets/swagger-ui.css', '/docs/assets/redoc.standalone.js', '/guide/streams.md'])(
+    '%s comes compressed to clients that accept it, and as it is to others',
+    async (page) => {
+      const server = await startTestServer({ agencies: soloAgency() })
+      const ask = async (accepted: string) => {
+        const request = get(server.url + page, { headers: { 'accept-encoding': accepted }, agent: false })
+        const [response] = (await once(request, 'response')) as [IncomingMessage]
+        const { 'content-encoding': encoding, vary } = response.headers
+        return { encoding, vary, body: await buffer(response) }
+      }
+
+      const plain = await ask('identity')
+      const refused = await ask('br, gzip;q=0')
+      const compressed = await Promise.all(['gzip', 'gzip, deflate, br', 'br;q=1.0, GZIP;q=0.5'].map(ask))
+
+      expect(plain).toEqual({ encoding: undefined, vary: 'accept-encoding', body: expect.anything() })
+      expect(refused.body.equals(plain.body)).toBe(true)
+      for (const { encoding, vary, body } of compressed) {
+        expect([encoding, vary]).toEqual(['gzip', 'accept-encoding'])
+        expect(body.length).toBeLessThan(plain.body.length / 2)
+        expect(gunzipSync(body).equals(plain.body)).toBe(true)
+      }
+    },
+  )
 
   test('work behind a proxy that serves them under a path of its own', async () => {
     const server = await startTestServer({ agencies: soloAgency() })

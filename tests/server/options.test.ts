@@ -14,6 +14,7 @@ import { ConfigError } from '@bureau/protocol'
 import { createApp, loadConfig, modelAccess, type ServerOptions, toolsOpenApi } from '@bureau/server'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { z as zod3 } from 'zod/v3'
 import { text } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
 
@@ -24,6 +25,14 @@ function create(options: ServerOptions, env: Record<string, string> = {}) {
 }
 
 describe('createApp', () => {
+  test('says where an agency comes from that another copy of the framework has made', async () => {
+    const foreign = { [Symbol.for('@bureau/framework')]: '/elsewhere/node_modules/@bureau/framework' }
+
+    await expect(create({ agencies: { shop: foreign as never } })).rejects.toThrow(
+      /^runServer.*agencies\.shop.*is made by another copy of @bureau\/framework, in \/elsewhere\/node_modules/s,
+    )
+  })
+
   test.each(['tool', 'docs', 'guide', 'llms.txt', 'openapi.json', 'auth', 'healthz', 'v1', 'get_completion_v2'])(
     'refuses the reserved agency name "%s" and says why',
     async (name) => {
@@ -145,6 +154,52 @@ describe('an option that is not known is refused, with the one that is meant', (
       'guardrail',
       () => new Agent({ ...options, inputGuardrails: [{ name: 'g', check: execute } as never] }),
       'inputGuardrails.0.execute: must be a function',
+    ],
+    [
+      'guardrail that is a function',
+      () => new Agent({ ...options, inputGuardrails: [() => true] as never }),
+      'inputGuardrails.0: must be an object with a function execute',
+    ],
+    ['no name', () => new Agent({} as never), 'Agent: name: is missing; it must be a string'],
+    [
+      'no list',
+      () => new Agent({ ...options, tools: t as never }),
+      'Agent "A": tools: must be an array, not an object',
+    ],
+    [
+      'a function for a tool',
+      () => new Agent({ ...options, tools: [tool(t), () => 'x'] as never }),
+      'Agent "A": tools.1 is a function. Make it a tool: tool({ name: "…"',
+    ],
+    [
+      'no tool',
+      () => new Agent({ ...options, tools: [undefined, 'web_search'] as never }),
+      'tools.0 is undefined, not a tool. Make one by tool({ … }).\nAgent "A": tools.1 is "web_search", not a tool.',
+    ],
+    [
+      'an agent for a tool',
+      () => new Agent({ ...options, tools: [entryPoint] as never }),
+      'Connect agents by the flows of their agency',
+    ],
+    [
+      'the name of an agent for a handoff',
+      () => new Agent({ ...options, handoffs: ['B'] as never }),
+      'Agent "A": handoffs.0 is "B", not an Agent.',
+    ],
+    [
+      'an address for a tool server',
+      () => new Agent({ ...options, mcpServers: [declared.url] as never }),
+      'Agent "A": mcpServers.0 is "https://s.test", not a tool server. Write new MCPServerStreamableHttp(',
+    ],
+    [
+      'parameters of zod 3',
+      () => tool({ ...t, parameters: zod3.object({}) as never }),
+      'tool "t": parameters is a schema of zod 3 and must be one of zod 4: npm install zod@4',
+    ],
+    [
+      'an answer of zod 3',
+      () => new Agent({ ...options, outputType: zod3.object({}) as never }),
+      'Agent "A": outputType is a schema of zod 3 and must be one of zod 4',
     ],
     ['tool', () => tool({ ...t, timeout_ms: 1 } as never), 'tool "t": there is no option "timeout_ms". Did you mean'],
     ['tool time', () => tool({ ...t, timeoutMs: -1 }), 'tool "t": timeoutMs: '],

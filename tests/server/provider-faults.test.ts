@@ -45,6 +45,7 @@ const FAULTS: [string, Turn, string, number][] = [
   ['429', status(429, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_rate_limited', 3],
   ['500', status(500, { error: { message: SECRET } }, { 'retry-after': '0' }), 'upstream_unavailable', 3],
   ['400', status(400, { error: { message: SECRET } }), 'upstream_invalid_request', 1],
+  ['404', status(404, { error: { message: SECRET, code: 'model_not_found' } }), 'upstream_invalid_request', 1],
   ['an HTML page', htmlPage(), 'upstream_invalid_response', 1],
   ['data that is no JSON', [text('Hi'), malformed()], 'upstream_invalid_response', 1],
   [
@@ -96,6 +97,15 @@ describe.each(FAULTS)('a provider that answers with %s', (_, turn, code, request
     expect(answer.body.error).toMatch(/^The model|^The conversation/)
     expect(answer.text).not.toContain('sk-leaked')
   })
+})
+
+test('a 404 says that the model or the address is wrong', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+  server.provider.respond(() => status(404, { error: { message: SECRET, code: 'model_not_found' } }))
+
+  const { body } = await server.post('/solo/get_response', { message: 'hi' })
+
+  expect(body.error).toBe('The model provider does not know the model, or its address is wrong (HTTP 404).')
 })
 
 describe('odd but valid answers', () => {

@@ -550,10 +550,12 @@ describe('a server of tools alone', () => {
 
     const { body } = await server.get('/openapi.json')
 
-    expect(Object.keys(body.paths)).toEqual(['/tool/Greeting', '/tool/add', '/console/settings'])
+    expect(Object.keys(body.paths)).toEqual(['/mcp', '/tool/Greeting', '/tool/add', '/console/settings'])
     expect(Object.keys(body.components.schemas)).toEqual([
       'HTTPValidationError',
       'ValidationError',
+      'McpRequest',
+      'McpError',
       'Greeting',
       'addRequest',
       'ServerSettings',

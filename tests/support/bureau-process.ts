@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -19,13 +19,19 @@ export type BureauProcess = {
 
 /**
  * Runs the `bureau` command as a process of its own on a free port, with a data folder of its own; resolves when it
- * says that it is ready.
+ * says that it is ready. A platform begins with a new database that is there already, as a published one does.
  */
 export async function startBureau(args: readonly string[], env: Record<string, string> = {}): Promise<BureauProcess> {
-  const dataFolder = mkdtempSync(path.join(tmpdir(), 'bureau-data-'))
-  closeAfterTest(async () => rmSync(dataFolder, { recursive: true, force: true }))
+  const ownFolder = mkdtempSync(path.join(tmpdir(), 'bureau-data-'))
+  closeAfterTest(async () => rmSync(ownFolder, { recursive: true, force: true }))
+  const { BUREAU_DATA = ownFolder } = env
+  const isEmbedded = ['start', 'platform'].includes(args[0]!) && env['DATABASE_URL'] === undefined
+  if (isEmbedded && isEmpty(BUREAU_DATA)) {
+    const { preparedFolder } = await import('@bureau/platform/testing')
+    cpSync(await preparedFolder(), BUREAU_DATA, { recursive: true })
+  }
   const child = spawn(process.execPath, [BIN, ...args], {
-    env: { PATH: process.env['PATH'], PORT: '0', BUREAU_DATA: dataFolder, ...env },
+    env: { PATH: process.env['PATH'], PORT: '0', BUREAU_DATA, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exited = once(child, 'exit').then(([code]) => code as number | null)
@@ -45,3 +51,5 @@ export async function startBureau(args: readonly string[], env: Record<string, s
   void exited.then((code) => reject(new Error(`bureau exited with ${code} before it was ready:\n${output}`)))
   return { url: await ready, child, output: () => output, exited }
 }
+
+const isEmpty = (folder: string): boolean => !existsSync(folder) || readdirSync(folder).length === 0

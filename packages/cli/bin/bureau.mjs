@@ -12,8 +12,12 @@ const NEEDED = '24.11.0'
 /** Makes the packages of the repository resolve to their TypeScript sources. Published packages hold no sources. */
 const SOURCE_CONDITION = '--conditions=@bureau/source'
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
 const source = new URL('../src/main.ts', import.meta.url)
 const fromSource = existsSync(source)
+
+endWithScript()
 
 if (isOlder(process.versions.node, NEEDED)) {
   restart(pinnedNode() ?? refuse(), fromSource ? [SOURCE_CONDITION] : [])
@@ -27,6 +31,24 @@ if (isOlder(process.versions.node, NEEDED)) {
 
 function isOlder(version, than) {
   return version.localeCompare(than, 'en', { numeric: true }) < 0
+}
+
+/**
+ * A signal for npm ends the shell in which npm runs a script, and nothing else: without this, what the script has started
+ * would go on.
+ */
+function endWithScript() {
+  if (process.env.npm_lifecycle_event === undefined || process.platform === 'win32') return
+  const shell = process.ppid
+  const timer = setInterval(() => process.ppid === shell || process.kill(process.pid, 'SIGTERM'), 250)
+  timer.unref()
+  for (const signal of SIGNALS) {
+    process.once(signal, () => {
+      // A second signal would make a server cut what is still open.
+      clearInterval(timer)
+      if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
+    })
+  }
 }
 
 /** The Node that `npm install` put beside Bureau (package `node`), unless that one is too old as well. */
@@ -55,7 +77,7 @@ function restart(node, options) {
   if (process.execve && process.platform !== 'win32') process.execve(node, [node, ...args])
 
   const child = spawn(node, args, { stdio: 'inherit' })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  for (const signal of SIGNALS) {
     process.on(signal, () => {
       // A terminal sends Ctrl+C to both processes; the child must not count it twice.
       if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal)

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 
 const SAY = 'console.log(JSON.stringify([process.version, process.execArgv, process.argv.slice(2)]))\n'
 
@@ -89,4 +89,50 @@ test.each([
   await once(child.stdout, 'data')
   child.kill('SIGTERM')
   expect(await ended).toMatchObject({ code: 7, signal: null })
+})
+
+/** It says what it hears, and needs a second to end. */
+const SLOW_END = `
+  process.on('SIGTERM', () => { console.log('told to stop'); setTimeout(() => process.exit(), 1000) })
+  console.log('ready')
+  setInterval(() => {}, 1000)
+`
+
+/** The shell in which npm runs a script that starts this program, once that is ready; and what is printed then. */
+async function startScript(program: string, env: Record<string, string>) {
+  // The second command keeps the shell.
+  const shell = spawn('sh', ['-c', `"${process.execPath}" bin/bureau.mjs start; true`], {
+    cwd: withPinnedNode(packageWith({ 'src/main.ts': program })),
+    env: { PATH: process.env['PATH'], npm_lifecycle_event: 'start', ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  })
+  await once(shell.stdout, 'data')
+  return { shell, printed: text(shell.stdout) }
+}
+
+describe.each([
+  ['on this Node', {}],
+  ['through an older Node', { NODE_OPTIONS: AS_NODE_20 }],
+])('as the script of npm, %s', (_name, env) => {
+  test('it is stopped, once, when a signal has ended the shell alone', async () => {
+    const { shell, printed } = await startScript(SLOW_END, env)
+    shell.kill('SIGTERM')
+
+    expect(await printed).toBe('told to stop\n')
+  })
+
+  test('without a way of its own to stop, it ends', async () => {
+    const { shell, printed } = await startScript("console.log('ready')\nsetInterval(() => {}, 1000)\n", env)
+    process.kill(-shell.pid!, 'SIGTERM')
+
+    expect(await printed).toBe('')
+  })
+})
+
+test('as the script of npm, it is not told again when the signal came to all', async () => {
+  const { shell, printed } = await startScript(SLOW_END, {})
+  process.kill(-shell.pid!, 'SIGTERM')
+
+  expect(await printed).toBe('told to stop\n')
 })

@@ -11,8 +11,7 @@ export async function withPlatform<Module>(load: () => Promise<Module>): Promise
       'This needs the platform: npm install @bureau/platform. Without it there are serve, dev and chat.',
     )
   }
-  const { quickenStart } = await import('@bureau/platform/quick-start')
-  quickenStart()
+  await import('@bureau/platform/quick-start')
   return load()
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { memoryStorage } from '../../../tests/support/broken-connections.ts'
 import { createClient } from './client.ts'
 import { framesOf, SOON, startScriptedServer } from './scripted-server.test-support.ts'
 
@@ -100,13 +101,33 @@ describe('on a self-hosted server', () => {
     expect(next.parts).toHaveLength(3)
   })
 
+  test('decisions that the server does not understand are not taken, and can be put right, also after a reload', async () => {
+    const storage = memoryStorage()
+    const histories = new Map()
+    const server = await startScriptedServer(framesOf(['Done.']))
+    const refusal = { error: 'approvals.0.arguments: must be an object', code: 'invalid_request' }
+    server.next({ frames: waitingFrames('a', 'b') }, { status: 422, body: refusal })
+    const client = createClient({ url: server.url, histories, storage, resume: true, retryDelaysMs: SOON })
+    const run = client.stream({ message: 'Refund 7', chat: 'c' })
+
+    await run.approve('a', { arguments: 'seven' })
+    await expect(run.approve('b')).rejects.toMatchObject({ status: 422, message: refusal.error })
+    expect(run.parts).toMatchObject([
+      { state: 'approval', approval: { call_id: 'a' } },
+      { state: 'approval', approval: { call_id: 'b' } },
+    ])
+    expect([...storage.kept.values()].map((text) => JSON.parse(text))).toMatchObject([
+      { run: 'run-1', message: 'Refund 7' },
+    ])
+
+    expect(await run.approve('a', { arguments: { order: 7 } })).toBeNull()
+    expect(await (await run.approve('b'))?.result).toMatchObject({ status: 'completed', text: 'Done.' })
+    expect(server.requests[2]?.body).toMatchObject({ approvals: [{ arguments: { order: 7 } }, { call_id: 'b' }] })
+    expect(histories.get('c')).toHaveLength(3)
+  })
+
   test('a page that is loaded again decides too, and no message is kept twice', async () => {
-    const kept = new Map<string, string>()
-    const storage = {
-      getItem: (key: string) => kept.get(key) ?? null,
-      setItem: (key: string, value: string) => void kept.set(key, value),
-      removeItem: (key: string) => void kept.delete(key),
-    }
+    const storage = memoryStorage()
     const histories = new Map()
     const open = () => createClient({ url: server.url, histories, storage, resume: true, retryDelaysMs: SOON })
     const server = await startScriptedServer(framesOf(['Done.']))
@@ -119,7 +140,7 @@ describe('on a self-hosted server', () => {
     expect(histories.get('c')).toHaveLength(1)
     expect(await (await again.approve('a'))?.result).toMatchObject({ status: 'completed' })
     expect(histories.get('c')).toHaveLength(2)
-    expect(kept.size).toBe(0)
+    expect(storage.kept.size).toBe(0)
   })
 })
 

@@ -163,7 +163,9 @@ class AgencyClient implements Client {
       onEnded: (ended, messages, waits) => {
         if (chat === undefined) return
         if (!waits) this.#store.remove(chat, ended)
-        this.histories?.set(chat, [...before.history, ...messages])
+        // Another message of the chat may have been answered meanwhile; a run that is replayed was in there, as far as it had come.
+        const said = 'run' in from ? before.history : this.#historyOf(chat)
+        this.histories?.set(chat, [...said, ...messages])
       },
       goOn: (run, result, after, decisions) => {
         const history = [...before.history, ...result.messages]

@@ -129,3 +129,44 @@ test('a history is shown as its runs were', () => {
     { type: 'text', id: 'm', text: 'Two.', state: 'done' },
   ])
 })
+
+test('a conversation of another agent belongs to the message that began it, which is kept after it', () => {
+  const ceo = { agent: 'CEO', callerAgent: null }
+  const clerk = { agent: 'Clerk', callerAgent: 'CEO', parent_run_id: 'c' }
+  const scout = { agent: 'Scout', callerAgent: 'Clerk', parent_run_id: 'd' }
+  const said = (text: string) => ({ type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })
+  const asked = (call_id: string) => ({ type: 'function_call', call_id, name: 'send_message', arguments: '{}' })
+  const parts = partsOfMessages([
+    { type: 'message', role: 'user', content: 'Boots?', ...ceo },
+    { ...said('I ask.'), id: 'm1', ...ceo },
+    { type: 'message', role: 'user', content: 'Boots?', ...clerk },
+    { type: 'message', role: 'user', content: 'Where?', ...scout },
+    { ...said('There.'), id: 'm2', ...scout },
+    { ...asked('d'), ...clerk },
+    { type: 'function_call_output', call_id: 'd', output: 'There.', ...clerk },
+    { ...said('Twelve.'), id: 'm3', ...clerk },
+    { ...asked('c'), ...ceo },
+    { type: 'function_call_output', call_id: 'c', output: 'Twelve.', ...ceo },
+    { ...said('Yes.'), id: 'm4', ...ceo },
+  ])
+
+  expect(parts).toMatchObject([
+    { id: 'm1', type: 'text', parent: null },
+    { id: 'c', type: 'agent', agent: 'CEO', name: 'Clerk', output: 'Twelve.', state: 'done', parent: null },
+    { id: 'd', type: 'agent', agent: 'Clerk', name: 'Scout', output: 'There.', state: 'done', parent: 'c' },
+    { id: 'm2', type: 'text', parent: 'd' },
+    { id: 'm3', type: 'text', parent: 'c' },
+    { id: 'm4', type: 'text', parent: null },
+  ])
+})
+
+test('messages whose calls began each other are shown once, and end', () => {
+  const call = { type: 'function_call', name: 'send_message', arguments: '{}', agent: 'CEO' }
+  const parts = partsOfMessages([
+    { ...call, call_id: 'a', parent_run_id: 'b' },
+    { ...call, call_id: 'b', parent_run_id: 'a' },
+    { ...call, call_id: 'c', parent_run_id: 'c' },
+  ])
+
+  expect(parts.map(({ id }) => id).toSorted()).toEqual(['a', 'b', 'c'])
+})

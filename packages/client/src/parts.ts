@@ -1,4 +1,5 @@
 import type { EventSource, Message } from '@bureau/protocol'
+import { parsed } from './send.ts'
 import type { Approval, Item, ModelEvent, StreamEvent } from './stream-event.ts'
 
 type PartBase = {
@@ -60,7 +61,7 @@ const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
   'response.reasoning_text.delta': 'reasoning',
 }
 
-type Source = Pick<EventSource, 'agent' | 'parent_run_id'>
+type Source = Pick<EventSource, 'agent'> & { readonly parent_run_id?: string | undefined }
 
 /** What there is to show of messages that are kept: what a run has produced, or a part of a history. */
 export function partsOf(messages: readonly Message[]): readonly Part[] {
@@ -72,16 +73,15 @@ export function partsOf(messages: readonly Message[]): readonly Part[] {
 
 /** The parts of a run, made of its events. */
 export class Parts {
-  #parts: Part[]
-  #at: Map<string, number>
+  #parts: Part[] = []
+  #at = new Map<string, number>()
   /** Calls by the id of their item, under which their arguments are streamed. */
-  #calls = new Map<string, string>()
+  readonly #calls = new Map<string, string>()
   #snapshot: readonly Part[] | undefined
 
   /** @param before Those of the run so far, when it goes on after an approval. */
   constructor(before: readonly Part[]) {
-    this.#parts = [...before]
-    this.#at = new Map(before.map(({ id }, at) => [id, at]))
+    this.#replace([...before])
   }
 
   /** In the order in which they began. The same array as long as nothing changes. */
@@ -106,8 +106,10 @@ export class Parts {
         const state = status === 'authorized' || status === 'pending' ? status : 'failed'
         return this.#change(event.state, (part) => part.type === 'sign-in' && { ...part, state })
       }
-      case 'approval_requested':
-        return this.#askFor(event)
+      case 'approval_requested': {
+        const { type: _, ...approval } = event
+        return this.askFor(approval)
+      }
       case 'run_resumed':
         return event.withdrawn.forEach((id) => this.#withdraw(id))
       case 'custom': {
@@ -138,8 +140,8 @@ export class Parts {
     this.#change(callId, (part) => part.type === 'tool' && { ...withoutApproval(part), state: 'running' })
   }
 
-  #askFor(event: Extract<StreamEvent, { type: 'approval_requested' }>): void {
-    const { type: _, ...approval } = event
+  /** A call waits for a decision. */
+  askFor(approval: Approval): void {
     const { call_id: id, tool: name, agent, arguments: input } = approval
     const known = this.#find(id)
     const base = { id, agent, parent: known?.parent ?? null }
@@ -149,9 +151,7 @@ export class Parts {
   /** Nothing of it is shown any more; it is written anew, under another id. */
   #withdraw(id: string): void {
     const callId = this.#calls.get(id) ?? id
-    this.#parts = this.#parts.filter((part) => part.id !== id && part.id !== callId)
-    this.#at = new Map(this.#parts.map((part, at) => [part.id, at]))
-    this.#snapshot = undefined
+    this.#replace(this.#parts.filter((part) => part.id !== id && part.id !== callId))
   }
 
   #addModelEvent(event: ModelEvent, source: Source): void {
@@ -199,6 +199,7 @@ export class Parts {
     } else if (callId === undefined) {
       this.#put({ ...base, type: 'tool', name, input: item, state: 'done' })
     } else {
+      // Arguments are JSON, unless the model made a mistake or the tool takes text.
       const input = parsed(item['arguments'] ?? item['input'] ?? item['action'])
       this.#put({ ...base, type: 'tool', name, input, state: 'running' })
     }
@@ -209,7 +210,7 @@ export class Parts {
   }
 
   /** The first agent of a nested conversation is its recipient. */
-  #enter({ parent_run_id: id = '', agent: name }: EventSource): void {
+  #enter({ parent_run_id: id = '', agent: name }: Source): void {
     this.#change(
       id,
       ({ agent, parent, ...part }) =>
@@ -218,20 +219,17 @@ export class Parts {
   }
 
   #reset({ new_messages: messages, partial }: Extract<StreamEvent, { type: 'reset' }>): void {
-    this.#parts = []
-    this.#at = new Map()
-    this.#calls = new Map()
-    this.#snapshot = undefined
-    for (const message of messages) this.#addMessage(message)
-    const last = messages.at(-1)
+    this.#replace([])
+    this.#calls.clear()
+    for (const message of inOrder(messages)) this.#addMessage(message)
     if (!partial) return
-    const source = sourceOf(last ?? {})
-    this.#put({ ...baseOf(partial.item_id, source), type: 'text', text: partial.text, state: 'streaming' })
+    const base = baseOf(partial.item_id, sourceOf(messages.at(-1) ?? {}))
+    this.#put({ ...base, type: 'text', text: partial.text, state: 'streaming' })
   }
 
   #addMessage(message: Message): void {
     const source = sourceOf(message)
-    this.#enter({ ...source, callerAgent: null, agent_run_id: '' })
+    this.#enter(source)
     this.#addItem(message as Item, source)
   }
 
@@ -246,12 +244,34 @@ export class Parts {
     if (next) this.#put(next)
   }
 
+  #replace(parts: Part[]): void {
+    this.#parts = parts
+    this.#at = new Map(parts.map(({ id }, at) => [id, at]))
+    this.#snapshot = undefined
+  }
+
   #put(part: Part): void {
     const at = this.#at.get(part.id) ?? this.#parts.length
     this.#at.set(part.id, at)
     this.#parts[at] = part
     this.#snapshot = undefined
   }
+}
+
+/** A message to another agent is kept when it is answered: after the conversation that came of it. Here it is before that. */
+function inOrder(messages: readonly Message[]): Iterable<Message> {
+  // The first with an id is the call, the second its output.
+  const calls = new Map(messages.toReversed().map((message) => [message['call_id'], message]))
+  const ordered = new Set<Message>()
+  const add = (message: Message): void => {
+    const { parent_run_id: parent = '' } = message
+    const call = calls.get(parent)
+    calls.delete(parent)
+    if (call) add(call)
+    ordered.add(message)
+  }
+  messages.forEach(add)
+  return ordered
 }
 
 function withoutApproval(part: PartBase & ToolPart): PartBase & Omit<ToolPart, 'approval'> {
@@ -263,8 +283,8 @@ function baseOf(id: string, { agent, parent_run_id: parent }: Source): PartBase 
   return { id, agent, parent: parent ?? null }
 }
 
-function sourceOf({ agent, parent_run_id: parent }: Message): Source {
-  return { agent: agent ?? '', ...(parent !== undefined && { parent_run_id: parent }) }
+function sourceOf({ agent, parent_run_id }: Message): Source {
+  return { agent: agent ?? '', parent_run_id }
 }
 
 /** The text of a message's content or of a reasoning's summary: text, or a list of parts that hold some. */
@@ -272,14 +292,4 @@ export function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content.map((part: { text?: string; refusal?: string }) => part.text ?? part.refusal ?? '').join('')
-}
-
-/** Arguments are JSON, unless the model made a mistake or the tool takes text. */
-function parsed(text: unknown): unknown {
-  if (typeof text !== 'string') return text
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
 }

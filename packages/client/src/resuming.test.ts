@@ -47,6 +47,33 @@ test.each(KINDS)('%s: the same request comes again when its answer was lost', as
   expect(server.requests.map(({ body }) => body[member])).toEqual(Array(5).fill('mine'))
 })
 
+test.each([{}, { 'x-agent-run-admitted': 'true', 'x-agent-run-id': 'run-1' }])(
+  'a 500 of the platform that may have begun a run is sent again, under the same id: %j',
+  async (headers) => {
+    const server = await startScriptedServer(FRAMES)
+    server.next({ status: 500, body: { error: 'x', code: 'internal_error' }, headers }, { status: 500, headers })
+    const run = clientOf('platform', server.url).stream('Hi')
+
+    expect((await run.result).text).toBe('Héllo 🌍')
+    expect(server.requests.map(({ body }) => body['usageRequestId'])).toEqual(Array(3).fill(run.request))
+  },
+)
+
+test('a 500 of the platform is an error in the end, and at once where no run has begun', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next(...Array.from({ length: 1 + SOON.length }, () => ({ status: 500 })))
+  await expect(clientOf('platform', server.url).stream('Hi').result).rejects.toMatchObject({ status: 500 })
+  expect(server.requests).toHaveLength(1 + SOON.length)
+
+  server.next({ status: 500, headers: { 'x-agent-run-admitted': 'false' } })
+  await expect(clientOf('platform', server.url).stream('Hi').result).rejects.toMatchObject({ status: 500 })
+  expect(server.requests).toHaveLength(2 + SOON.length)
+
+  server.next({ status: 500 })
+  await expect(clientOf('self-hosted server', server.url).stream('Hi').result).rejects.toMatchObject({ status: 500 })
+  expect(server.requests).toHaveLength(3 + SOON.length)
+})
+
 test('without resume, a message is sent again only when the server has refused it for now', async () => {
   const server = await startScriptedServer(FRAMES)
   const client = createClient({ url: server.url, retryDelaysMs: SOON })
@@ -176,6 +203,16 @@ test('a message of which a self-hosted server knows nothing is unanswered, and c
   server.next(gone)
   expect(await open().attach({ chat: 'c' })).toBeNull()
   expect(open().unanswered('c')).toMatchObject({ message: 'Hi', run: 'run-1' })
+})
+
+test('two messages at once in a chat of a self-hosted server: both answers are kept', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const histories = new Map()
+  const client = createClient({ url: server.url, histories })
+
+  await Promise.all(['One', 'Two'].map((message) => client.stream({ message, chat: 'c' }).result))
+
+  expect(histories.get('c')).toHaveLength(2)
 })
 
 test('a run that the server has forgotten is none', async () => {

@@ -151,19 +151,27 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     this.#parts.decide(callId)
     this.#notify()
     if (this.#decided.size < approvals.length) return null
-    this.#next ??= this.#begin.goOn(this, result, this.#lastNumber, [...this.#decided.values()]) as Run<Output>
-    return this.#next
+    const decided = [...this.#decided.values()]
+    const next = (this.#next ??= this.#begin.goOn(this, result, this.#lastNumber, decided) as Run<Output>)
+    // A self-hosted server learns of the decisions now. What it does not understand is not decided, and can be put right.
+    const heard: unknown = call ? null : await next.started.catch((error: unknown) => error)
+    if (!(heard instanceof BureauError && /^4(?:00|22)$/.test(String(heard.status)))) return next
+    this.#next = null
+    this.#decided.clear()
+    for (const each of approvals) this.#parts.askFor(each)
+    this.#begin.onStarted(this.#ids as Started) // it is unfinished again
+    this.#notify()
+    throw heard
   }
 
   async #follow(): Promise<Result> {
-    const { retryDelaysMs: delaysMs } = this.#ways
     const { signal } = this.#leaving
     const leave = (): void => this.detach()
     if (this.#begin.signal?.aborted) leave()
     this.#begin.signal?.addEventListener('abort', leave)
     try {
       await retrying((progress) => this.#connect(progress), {
-        delaysMs,
+        delaysMs: this.#ways.retryDelaysMs,
         mayRetry: (error) => {
           const goesOn = !signal.aborted && this.#mayRetry(error)
           if (goesOn && this.#connection === 'open') this.#setConnection('reconnecting')
@@ -197,7 +205,8 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const attempt = new AbortController()
     const stop = (): void => attempt.abort()
     const silence = new Silence(silenceMs, stop)
-    signal.addEventListener('abort', stop)
+    // It listens as long as the attempt goes on.
+    signal.addEventListener('abort', stop, attempt)
     try {
       if (signal.aborted) throw connectionLost()
       const response = await send(connection, call, attempt.signal)
@@ -218,7 +227,6 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
       throw connectionLost()
     } finally {
       silence.end()
-      signal.removeEventListener('abort', stop)
       stop()
     }
   }
@@ -261,10 +269,8 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   #described(error: unknown): Error {
     const { run } = this.#ids
     if (this.#leaving.signal.aborted) {
-      return new BureauError('detached', 'Nobody listens to the run any more.', {
-        run,
-        cause: this.#begin.signal?.reason,
-      })
+      const cause: unknown = this.#begin.signal?.reason
+      return new BureauError('detached', 'Nobody listens to the run any more.', { run, cause })
     }
     if (!(error instanceof BureauError)) return error instanceof Error ? error : new Error(String(error))
     const { status = 0 } = error

@@ -45,8 +45,8 @@ export async function send(
       ...own,
       ...call.headers,
     },
-    ...(call.body !== undefined && { body: call.body }),
-    ...(signal && { signal }),
+    body: call.body ?? null,
+    signal: signal ?? null,
   }
   let response
   let text
@@ -59,7 +59,7 @@ export async function send(
   }
   const isStale = response.status === 401 && typeof token === 'function' && refused === undefined
   if (isStale) return send(connection, call, signal, bearer ?? '')
-  throw refusal(response, text)
+  throw refusal(call, response, text)
 }
 
 export function connectionLost(cause?: unknown): BureauError {
@@ -75,21 +75,27 @@ const BY_STATUS: Readonly<Record<number, string>> = {
   503: 'overloaded',
 }
 
-function refusal({ status, headers }: Response, text: string): BureauError {
+/** What begins a run of the platform, under an id of the request. */
+export const COMPLETION = '/get_completion_v2'
+
+function refusal({ path }: Call, { status, headers }: Response, text: string): BureauError {
   const body = parsed(text)
   const { error, code } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>
-  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+  // A run may have begun, unless the platform says otherwise; the same request then gets that one.
+  const mayHaveBegun = path === COMPLETION && status === 500 && headers.get('x-agent-run-admitted') !== 'false'
   const known = typeof code === 'string' ? code : (BY_STATUS[status] ?? 'refused')
   return new BureauError(known, typeof error === 'string' ? error : `The server answered with ${status}.`, {
     status,
     body,
     run: headers.get('x-agent-run-id') ?? headers.get('x-agent-active-run-id') ?? undefined,
-    retryable: known === 'rate_limited' || (status >= 502 && status <= 504),
-    retryAfterMs: Number.isFinite(seconds) ? seconds * 1_000 : undefined,
+    retryable: mayHaveBegun || known === 'rate_limited' || (status >= 502 && status <= 504),
+    retryAfterMs: Number(headers.get('retry-after')) * 1_000 || undefined,
   })
 }
 
-function parsed(text: string): unknown {
+/** Of JSON what it says; all else as it is. */
+export function parsed(text: unknown): unknown {
+  if (typeof text !== 'string') return text
   try {
     return JSON.parse(text)
   } catch {

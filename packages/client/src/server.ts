@@ -6,7 +6,7 @@ import type {
   PlatformChat,
   RunRequest,
 } from '@bureau/protocol'
-import type { Call } from './send.ts'
+import { type Call, COMPLETION } from './send.ts'
 
 /** A message, and what goes with it. */
 export type Input<Body = GetCompletionV2Request | RunRequest, Name extends string = string> = {
@@ -107,7 +107,7 @@ export function platformServer(integration: string): Server {
     name: integration,
     resumes: true,
     start: ({ message, chat, agent, context, body }, request) =>
-      post('/get_completion_v2', {
+      post(COMPLETION, {
         ...(chat !== undefined && { [isChatId(chat) ? 'chatId' : 'aliasChatId']: chat }),
         agent,
         user_context: context,

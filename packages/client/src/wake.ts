@@ -1,10 +1,9 @@
 /** As far as a page has them; in Node there is none of it. */
 type Page = {
   readonly addEventListener?: Listen
-  readonly removeEventListener?: Listen
-  readonly document?: { readonly visibilityState: string; addEventListener: Listen; removeEventListener: Listen }
+  readonly document?: { readonly visibilityState: string; addEventListener: Listen }
 }
-type Listen = (type: string, listener: () => void) => void
+type Listen = (type: string, listener: () => void, options: { signal: AbortSignal }) => void
 
 /**
  * Calls `woken` when a connection may be there again or may have died unnoticed: the network is back, the page is looked
@@ -12,15 +11,12 @@ type Listen = (type: string, listener: () => void) => void
  */
 export function onWake(woken: () => void): () => void {
   const page = globalThis as Page
+  const listening = new AbortController()
+  page.addEventListener?.('online', woken, listening)
+  page.addEventListener?.('pageshow', woken, listening)
   const seen = (): void => {
     if (page.document?.visibilityState === 'visible') woken()
   }
-  page.addEventListener?.('online', woken)
-  page.addEventListener?.('pageshow', woken)
-  page.document?.addEventListener('visibilitychange', seen)
-  return () => {
-    page.removeEventListener?.('online', woken)
-    page.removeEventListener?.('pageshow', woken)
-    page.document?.removeEventListener('visibilitychange', seen)
-  }
+  page.document?.addEventListener('visibilitychange', seen, listening)
+  return () => listening.abort()
 }

@@ -21,7 +21,7 @@ type Caller = {
 }
 
 const PACKAGE = new URL('../package.json', import.meta.url)
-const NEEDED_NODE = 24
+const NEEDED_NODE = '24.11'
 
 /**
  * Makes a project as its arguments say, asks a person for what they leave open, and installs what it needs last. Without
@@ -96,7 +96,7 @@ function nextSteps({ installs, packageManager, template }: ProjectOptions, place
     `${run} dev`,
   ]
   const needed =
-    Number(process.versions.node.split('.')[0]) >= NEEDED_NODE
+    process.versions.node.localeCompare(NEEDED_NODE, 'en', { numeric: true }) >= 0
       ? ''
       : `It needs Node.js ${NEEDED_NODE}; this is ${process.version}.\n\n`
   const edited = template === 'nextjs' ? 'agency.ts and app/page.tsx' : 'agency.ts'
@@ -112,7 +112,7 @@ Makes a project with an agency of AI agents.
 Options:
   -t, --template <name>     see below (default: minimal)
       --name <name>         name in package.json (default: that of the folder)
-      --package-manager <m> npm, pnpm, yarn or bun (default: the one that runs this)
+      --package-manager <m> npm, pnpm, yarn or bun (default: what runs this)
       --no-install          do not install
   -y, --yes                 ask nothing
   -v, --version             show the version

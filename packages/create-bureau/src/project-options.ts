@@ -10,7 +10,7 @@ export const TEMPLATES = {
   minimal: 'one agent',
   handoffs: 'several agents, who message each other and hand over',
   tools: 'an agent with a tool and a tool server (MCP)',
-  platform: 'for many owners and consumers: chats, members, allowances, PostgreSQL',
+  platform: 'many owners and consumers: chats, members, allowances, PostgreSQL',
   nextjs: 'an agency inside a Next.js application, with a chat page',
 } as const
 

@@ -11,10 +11,11 @@ export function answerOf({ output, new_messages: messages }: RunEnded, { agency 
   const last = messages.findLast(({ role, callerAgent }) => role === 'assistant' && callerAgent == null)
   const text = last ? textOf(last) : ''
   const isText = (agency.agents.get(last?.agent ?? '')?.outputType ?? 'text') === 'text'
-  return isText ? text : parsed(text)
+  return isText ? text : jsonOrText(text)
 }
 
-function parsed(text: string): unknown {
+/** What a text says that may be JSON. What is not JSON is the text itself: whoever checks it says so. */
+export function jsonOrText(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

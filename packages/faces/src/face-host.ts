@@ -37,8 +37,10 @@ export type AskedRun = {
   readonly kept: boolean
   /** Whom the caller says that it asks for. A server that trusts its callers charges them; no other may rely on it. */
   readonly onBehalfOf?: string
-  /** The run whose conversation this one goes on with, or the conversation, on a server that keeps them; `history` is empty then. */
+  /** The run whose conversation this one goes on with, on a server that keeps them; `history` is empty then. */
   readonly continues?: string
+  /** The conversation that this run goes on with, by the id that the server has given it; `history` is empty then. */
+  readonly conversation?: string
   /**
    * The caller's own name of the conversation, which begins when it is first used, on a server that keeps conversations. Of the
    * outputs in the message those count there whose calls wait for them.
@@ -59,7 +61,7 @@ export type AskedRun = {
 /** A run that a face follows. */
 export type FaceRun = {
   readonly runId: string
-  /** Names the conversation, for `continues`, on a server that keeps conversations. */
+  /** Its conversation, on a server that keeps conversations. */
   readonly conversation?: string
   /** What was asked for begins behind this number. Above 0 for a run that goes on. */
   readonly after: number
@@ -108,7 +110,7 @@ export interface FaceHost {
    * Starts a run that belongs to the caller, or goes on with one that waits. It takes a place among the server's runs until it has
    * ended.
    *
-   * @throws ServiceError `overloaded`, `user_not_resolved`, on the platform what admission refuses, and for decisions that cannot
+   * @throws ServiceError `overloaded`, `user_not_resolved`, `thread_not_found` the caller has no such conversation, on the platform what admission refuses, and for decisions that cannot
    *   be used `invalid_request`, `approval_missing`, `approval_not_found`, `approval_decided`, `approval_expired`, `run_not_waiting`.
    */
   begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun>

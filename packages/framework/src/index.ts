@@ -1,6 +1,7 @@
 export type { AgencyHandoff } from './agency/handoff.ts'
 export { Agency, type AgencyOptions, type LeftOutHistory } from './agency/agency.ts'
 export { Agent } from './agency/agent.ts'
+export { otherCopy } from './agency/copies.ts'
 export type { AnswerOf, AnswersOf } from './agency/answers.ts'
 export type { AgentOptions, Prompt, ToolResult, ToolUseBehavior } from './agency/agent-options.ts'
 export type {

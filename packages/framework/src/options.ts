@@ -51,8 +51,7 @@ function isPlainObject(value: unknown): boolean {
 
 function described(value: unknown): string {
   if (value === null || value === undefined) return String(value)
-  const { name } = value.constructor
-  return `${/^[AEIOU]/.test(name) ? 'an' : 'a'} ${name}`
+  return withArticle(value.constructor.name)
 }
 
 function problemsOf(issue: z.core.$ZodIssue, schema: z.ZodObject): string[] {
@@ -65,8 +64,19 @@ function problemsOf(issue: z.core.$ZodIssue, schema: z.ZodObject): string[] {
     issue.code === 'invalid_union' &&
     issue.errors.find(([first]) => (first?.path.length ?? 0) > 0 || first?.code === 'unrecognized_keys')
   if (begun) return begun.flatMap((inner) => problemsOf({ ...inner, path: [...issue.path, ...inner.path] }, schema))
-  return [`${path.join('.')}: ${issue.message}`]
+  return [`${path.join('.')}: ${plainly(issue.message)}`]
 }
+
+/** What zod says about a value of another type, in words of the other messages. */
+function plainly(message: string): string {
+  const [, expected, received] = /^Invalid input: expected (\w+), received (\w+)$/.exec(message) ?? []
+  if (expected === undefined || received === undefined) return message
+  const wanted = `must be ${withArticle(expected)}`
+  if (received === 'undefined') return `is missing; it ${wanted}`
+  return `${wanted}, not ${received === 'null' ? 'null' : withArticle(received)}`
+}
+
+const withArticle = (noun: string): string => `${/^[AEIOU]/i.test(noun) ? 'an' : 'a'} ${noun}`
 
 /** The option that a wrong name is nearest to: one of the same object first, then one of any. */
 function meant(name: string, path: readonly string[], schema: z.ZodObject): string {

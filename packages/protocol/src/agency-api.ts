@@ -5,6 +5,9 @@ import { Usage } from './usage.ts'
 /** Characters; longer ones are never made. */
 const MAX_TOKEN_LENGTH = 2_097_152
 
+/** Items of a history that comes with a request. */
+export const MAX_HISTORY = 20_000
+
 /** What somebody else has named: repeated in answers, errors and logs. */
 const Identifier = z.string().max(256)
 
@@ -56,7 +59,7 @@ export const RunRequest = z
       .union([z.string(), z.array(z.record(z.string(), z.unknown())).max(1_000)])
       .default([])
       .describe('The user message: text, or a non-empty list of Responses API input items. Not needed with approvals.'),
-    chat_history: z.array(HistoryItem).max(20_000).nullish().describe('Earlier new_messages, in order.'),
+    chat_history: z.array(HistoryItem).max(MAX_HISTORY).nullish().describe('Earlier new_messages, in order.'),
     recipient_agent: Identifier.nullish().describe('The agent to address. Default: the first entry point.'),
     file_ids: z.array(Identifier).nullish().describe('Ids of files already uploaded to the model provider.'),
     file_urls: z

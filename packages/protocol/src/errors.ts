@@ -86,7 +86,7 @@ export const ERRORS = {
   run_active: { status: 409, message: 'The previous run of this chat is still active.' },
   run_waiting: {
     status: 409,
-    message: 'The previous run of this chat waits for a person. Decide about it, or send rejectPending.',
+    message: 'The previous run of this chat waits for a person. Decide about it, or cancel it.',
   },
   usage_request_id_reused: {
     status: 422,

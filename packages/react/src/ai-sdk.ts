@@ -1,5 +1,6 @@
 import type { Client, Input, Part, Run } from '@bureau/client'
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
+import { pastMessages, userMessage } from './messages.ts'
 
 /**
  * Lets the AI SDK's `useChat` talk to an agency of either server. The id of the chat is the client's `chat`; the last
@@ -45,6 +46,39 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       return run && before === messagesSent ? stream(chat, run, abortSignal) : null
     },
   }
+}
+
+/**
+ * What was said in a chat, for the `messages` of `useChat`: the latest part of a long history. The answer of an unfinished run is
+ * left out, because `resume` brings it.
+ *
+ * @throws BureauError
+ */
+export async function chatMessages(client: Client, chat: string): Promise<UIMessage[]> {
+  const run = await client.attach({ chat })
+  const unfinished = (await run?.started)?.run
+  run?.detach()
+  const { entries } = await client.history(chat)
+  const said = pastMessages(entries.filter(({ run: of, item }) => of !== unfinished || item.role === 'user'))
+  const isAsked = entries.some(({ run: of }) => of === unfinished)
+  const asked =
+    run?.message === undefined || isAsked ? [] : [userMessage(run.request ?? chat, run.message as Input['message'])]
+  return [...said, ...asked].map(({ id, role, parts }) => ({ id, role, parts: parts.map(uiPartOf) }))
+}
+
+function uiPartOf(part: Part): UIMessage['parts'][number] {
+  if (part.parent === null && (part.type === 'text' || part.type === 'reasoning')) {
+    return { type: part.type, text: part.text, state: 'done' }
+  }
+  if (part.parent === null && part.type === 'tool') {
+    const { id: toolCallId, name: toolName, input, output, state } = part
+    const call = { type: 'dynamic-tool', toolName, toolCallId, input } as const
+    return state === 'done'
+      ? { ...call, state: 'output-available', output }
+      : { ...call, state: 'output-error', errorText: NOT_DONE }
+  }
+  // Of all others, the one chunk is the part.
+  return changes(undefined, part)[0] as UIMessage['parts'][number]
 }
 
 type Decision = { readonly approved: boolean; readonly reason?: string }
@@ -154,6 +188,8 @@ function textChanges(before: Part | undefined, part: Extract<Part, { type: 'text
   ]
 }
 
+const NOT_DONE = 'The run ended before the tool did.'
+
 function toolChanges(before: Part | undefined, part: Extract<Part, { type: 'tool' }>): UIMessageChunk[] {
   const { id: toolCallId, name: toolName, input, state, output } = part
   const known = before?.type === 'tool' ? before : undefined
@@ -172,8 +208,7 @@ function toolChanges(before: Part | undefined, part: Extract<Part, { type: 'tool
     return [...start, ...written, { type: 'tool-approval-request', approvalId: toolCallId, toolCallId }]
   if (state === 'done')
     return [...start, ...written, { type: 'tool-output-available', toolCallId, output, dynamic: true }]
-  const errorText = 'The run ended before the tool did.'
   if (state === 'stopped')
-    return [...start, ...written, { type: 'tool-output-error', toolCallId, errorText, dynamic: true }]
+    return [...start, ...written, { type: 'tool-output-error', toolCallId, errorText: NOT_DONE, dynamic: true }]
   return [...start, ...written]
 }

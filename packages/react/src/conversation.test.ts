@@ -1,5 +1,5 @@
 import { type AgencyOptions, createClient } from '@bureau/client'
-import { tool } from '@bureau/framework'
+import { type AgentOptions, tool } from '@bureau/framework'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { Conversation } from './conversation.ts'
@@ -42,8 +42,8 @@ const shown = ({ messages }: ConversationState): string[] =>
     return `${role}: ${said.join(' ')}${state === 'done' ? '' : ` [${state}]`}`
   })
 
-async function openSolo(options: Partial<AgencyOptions> = {}) {
-  const server = await startTestServer({ agencies: soloAgency({ tools: [add] }) })
+async function openSolo({ tools = [add], ...options }: Partial<AgencyOptions> & Pick<AgentOptions, 'tools'> = {}) {
+  const server = await startTestServer({ agencies: soloAgency({ tools }) })
   const client = createClient({ url: `${server.url}/solo`, resume: true, retryDelaysMs: [0, 10], ...options })
   const open = (chat?: string): Conversation => {
     const conversation = new Conversation(client, chat)
@@ -237,6 +237,31 @@ describe('a conversation with a self-hosted agency', () => {
 
     expect(shown(conversation.state())).toEqual(['user: One', 'assistant: Here.'])
     expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('arguments that do not fit are an error, and the call still waits for a decision', async () => {
+    const needsApproval = { when: true, edit: true } as const
+    const refund = tool({
+      name: 'refund',
+      description: 'Pays back.',
+      parameters: z.object({ cents: z.number() }),
+      needsApproval,
+      execute: ({ cents }) => `${cents} cents`,
+    })
+    const { server, open } = await openSolo({ tools: [refund] })
+    server.provider.script([[toolCall('refund', { cents: 700 })], text('Paid back.')])
+    const conversation = open()
+    await conversation.send('Refund 7', true)
+    const [{ call_id: id } = { call_id: '' }] = conversation.state().approvals
+
+    await conversation.decide(id, (run) => run.approve(id, { arguments: '{"cents":' }))
+    const error = { message: expect.stringContaining('arguments') }
+    expect(conversation.state()).toMatchObject({ status: 'waiting', error, approvals: [{ call_id: id }] })
+
+    await conversation.decide(id, (run) => run.approve(id, { arguments: { cents: 7 } }))
+    expect(conversation.state()).toMatchObject({ status: 'idle', error: null })
+    expect(shown(conversation.state())).toEqual(['user: Refund 7', 'assistant: (refund) Paid back.'])
+    expect(conversation.state().messages[1]?.parts[0]).toMatchObject({ output: expect.stringContaining('7 cents') })
   })
 
   test('a history that cannot be read is an error, and messages can be sent all the same', async () => {

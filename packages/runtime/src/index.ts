@@ -19,7 +19,7 @@ export { findProviderFile, type ProviderFilesAccess, readProviderFile } from './
 export { type Attachment, readAttachments } from './files/read-attachments.ts'
 export { deleteUploads, uploadAttachments } from './files/upload-attachments.ts'
 export { type ApiInfo, apiDocument, type ApiStyle, headersOf } from './http/api-document.ts'
-export { errorGate, notFoundGate, refuseMalformed, type Refused } from './http/error-gate.ts'
+export { errorGate, mountOf, notFoundGate, refuseMalformed, type Refused } from './http/error-gate.ts'
 export type { RouteSpec } from './http/route.ts'
 export {
   type Answered,
@@ -53,11 +53,10 @@ export type { Claims } from './claims/claims.ts'
 export type { Tickets } from './tickets/tickets.ts'
 export { MemoryTickets } from './tickets/tickets.memory.ts'
 export { createLogger, type LogDestination, type Logger, type LogLevel } from './log.ts'
-export { authorizeThrough } from './oauth/authorization.ts'
+export { authorizeThrough, logFailures } from './oauth/authorization.ts'
 export { answerSignIn, CallbackParameters, sendSignInPage, SignedIn, takeCallback } from './oauth/sign-in-callback.ts'
 export { PAGE_HEADERS, startPage, wantsPage } from './oauth/callback-page.ts'
 export { guardedFetch } from './oauth/guarded-fetch.ts'
-export { logFailures } from './oauth/log-failure.ts'
 export type {
   AuthorizationFlow,
   Completed,

@@ -1,6 +1,7 @@
 import type { Agency, FunctionTool } from '@bureau/framework'
+import { baseUrlOf } from '@bureau/faces'
 import { apiDocsRoutes, guideRoutes, ok, serveRoutes } from '@bureau/runtime'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { ServerConfig } from './config.ts'
 import type { RecentRuns } from './console/recent-runs.ts'
@@ -49,13 +50,13 @@ export async function addRoutes(app: FastifyInstance, parts: AppParts): Promise<
       : []),
     ...(recent ? runToolRoutes({ agencies, toolServers: context.metadataOptions.toolServers }) : []),
   ]
-  serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...otherRows], ROUTE_SETTINGS)
   const { dispatcher } = files
-  serveRoutes(app, protocolRoutes({ served, tools, callers, options, dispatcher, version, log }), ROUTE_SETTINGS)
+  const protocolRows = protocolRoutes({ served, tools, callers, options, dispatcher, version, log })
+  serveRoutes(app, [...HEALTH_ROUTES, ...agencyRows, ...protocolRows, ...otherRows], ROUTE_SETTINGS)
   const voiceRows = await voiceRoutes(app, parts)
   serveRoutes(app, voiceRows, ROUTE_SETTINGS)
   serveConsole(app, { options, config, callers, version })
-  serveDocs(app, [...agencyRows, ...voiceRows, ...otherRows], parts)
+  serveDocs(app, [...agencyRows, ...protocolRows, ...voiceRows, ...otherRows], parts)
 }
 
 /** The routes of a part that may be switched off. */
@@ -92,20 +93,24 @@ function serveDocs(app: FastifyInstance, rows: readonly ServerRoute[], { options
   const describe = (): object =>
     openApiDocument(rows, {
       info: { title: 'Bureau agent server', version },
-      url: serverUrl({ ...options, host: callers.host }),
       ...(!callers.areKnown && { ofCallers: OF_STRANGERS }),
     })
   // Made when it is first asked for: most servers never are, and it would slow every start.
   let description: object | undefined
-  const document = (): object => (description ??= describe())
+  const document = (request: FastifyRequest): object => ({
+    ...(description ??= describe()),
+    servers: [{ url: serverUrl({ ...options, host: callers.host }, request) }],
+  })
   const routeConfig = { open: options.publicDocs ?? false }
   apiDocsRoutes(app, { prefix: '', document, routeConfig })
   guideRoutes(app, { routeConfig })
 }
 
-/** The address in the API description. */
-function serverUrl({ serverUrl: url, host, port = 8000 }: ServerOptions): string {
-  return url ?? `http://${host === '0.0.0.0' || host === '::' ? 'localhost' : host}:${port}`
+/** The address in the API description: where nobody has said it, that which the caller knows. */
+function serverUrl(options: ServerOptions, request: FastifyRequest): string {
+  const { serverUrl: url, host, port } = options
+  if (url !== undefined || port === undefined) return baseUrlOf({ serverUrl: url }, request)
+  return `http://${host === '0.0.0.0' || host === '::' ? 'localhost' : host}:${port}`
 }
 
 /** For load balancers: alive, and ready for requests. */

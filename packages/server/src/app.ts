@@ -17,13 +17,12 @@ import {
   RunHost,
   usableDirectories,
 } from '@bureau/runtime'
-import { openApprovals } from './approvals/open-approvals.ts'
+import { openApprovals } from './approvals/approvals.ts'
 import { loadConfig, type ServerConfig } from './config.ts'
 import { recentRunsOf } from './console/serve-console.ts'
 import type { ServerContext } from './context.ts'
-import { type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
+import { allowOrigins, type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
-import { allowOrigins } from './http/origins.ts'
 import { refuseUnreadable, renderError } from './http/render-error.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
@@ -66,7 +65,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const observability = await openObservability(options, config, { agencies, callers, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), errorsByProtocol(renderError), '/openapi.json'))
+  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderUnrouted, '/openapi.json'))
   const models = modelAccess(config, options.egress)
   warnOfModels(agencies, models, log)
   const resumeMs = resumeMsOf(options)
@@ -113,6 +112,8 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
 
 const VERSION = '0.1.0'
 
+const renderUnrouted = errorsByProtocol(renderError)
+
 function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): FastifyInstance {
   const loggerInstance: FastifyBaseLogger = log
   return fastify({
@@ -131,7 +132,7 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
     pluginTimeout: 0,
     return503OnClosing: false,
     // Addresses that cannot be read never come as far as a route.
-    frameworkErrors: (error, request, reply) => void renderError(error, request, reply.header(...NO_SNIFFING)),
+    frameworkErrors: (error, request, reply) => void renderUnrouted(error, request, reply.header(...NO_SNIFFING)),
     clientErrorHandler: refuseUnreadable,
     genReqId: requestIdOf,
   })
@@ -192,10 +193,10 @@ const isOpen = ({ method, url, routeOptions: { config } }: FastifyRequest): bool
 
 function warnOfOpenServer({ appTokenEnv, host, corsOrigins }: ServerOptions, log: Logger): void {
   const name = appTokenEnv ?? 'APP_TOKEN'
-  const answers = corsOrigins === undefined ? '; pages of other machines may not call (`corsOrigins` changes that)' : ''
   // Who names a variable wants a token: in a network this is a mistake, and on one machine it may be a trial.
   const isMistake = appTokenEnv !== undefined && host !== undefined && !LOOPBACK_HOST.test(host)
-  log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set${answers}`)
+  log[isMistake ? 'error' : 'warn'](`authentication is off: ${name} is not set`)
+  if (corsOrigins === undefined) log.warn('pages of other machines may not call: corsOrigins is not set')
 }
 
 function warnOfModels(agencies: ReadonlyMap<string, Agency>, models: ServerModelAccess, log: Logger): void {

@@ -1,5 +1,4 @@
-import { Agency } from '@bureau/framework'
-import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '@bureau/framework'
+import { Agency, AnyFunction, Milliseconds, type OptionChecks, otherCopy, readOptions } from '@bureau/framework'
 import { SIDE_REQUESTS } from '@bureau/faces'
 import type { EgressPolicyOptions } from '@bureau/runtime'
 import { z } from 'zod'
@@ -19,7 +18,7 @@ const origin = z.string().refine((text) => text === '*' || text === 'null' || is
   error: 'must be "*", or an origin without a path (https://app.example.com)',
 })
 const port = z.int().min(0).max(65_535).optional()
-const anAgency = z.custom<Agency>((value) => value instanceof Agency, { error: 'must be an Agency' })
+const anAgency = z.custom<Agency>((value) => value instanceof Agency)
 
 /** Also for those of `modelAccess`. */
 export const EgressChecks = z.strictObject({ allow: texts, deny: texts } satisfies OptionChecks<EgressPolicyOptions>)
@@ -35,7 +34,12 @@ const OAuthChecks = {
 const ServerChecks = z.strictObject({
   ...OAuthChecks,
   agencies: z
-    .record(z.string(), z.union([anAgency, AnyFunction], { error: 'must be an Agency, or a function that makes one' }))
+    .record(
+      z.string(),
+      z.union([anAgency, AnyFunction], {
+        error: ({ input }) => otherCopy(input) ?? 'must be an Agency, or a function that makes one',
+      }),
+    )
     .optional(),
   tools: z.array(z.unknown()).optional(),
   host: text,

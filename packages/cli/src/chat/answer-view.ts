@@ -1,4 +1,5 @@
 import { styleText } from 'node:util'
+import getTruncatedWidth from 'fast-string-truncated-width'
 import type { Result, StreamEvent } from '@bureau/client'
 
 const DEFAULT_COLUMNS = 80
@@ -19,7 +20,7 @@ export class AnswerView {
       case 'agent_updated_stream_event':
         return event.callerAgent === null ? this.#showAgent(event.new_agent.name) : undefined
       case 'oauth_redirect':
-        return this.#note(styleText('bold', `Sign in to ${plain(event.server)}: ${plain(event.auth_url)}`))
+        return this.#note(coloured('bold', `Sign in to ${plain(event.server)}: ${plain(event.auth_url)}`))
       case 'run_resumed':
         return this.#note(dim('Another process goes on; what was not finished is written again.'))
       // Calls that wait are asked about when the run has ended, failures are shown by `fail`, and the rest is for programs.
@@ -37,13 +38,13 @@ export class AnswerView {
     if (this.#line === 'answer' || !process.stderr.isTTY) process.stdout.write('\n')
     this.#line = undefined
     if (status === 'cancelled') this.#note(dim('Stopped.'))
-    if (!usage || !process.stderr.isTTY) return
+    if (!usage || status === 'waiting' || !process.stderr.isTTY) return
     const dollars = usage.total_cost ? `, $${usage.total_cost.toFixed(4)}` : ''
     this.#note(dim(`${usage.total_tokens.toLocaleString('en')} tokens${dollars}`))
   }
 
   fail(error: unknown): void {
-    this.#note(styleText('red', plain(error instanceof Error ? error.message : String(error))))
+    this.#note(coloured('red', plain(error instanceof Error ? error.message : String(error))))
   }
 
   #showModel({ data, callerAgent }: Extract<StreamEvent, { type: 'raw_response_event' }>): void {
@@ -54,7 +55,7 @@ export class AnswerView {
       process.stdout.write(process.stdout.isTTY ? shown(data.delta) : data.delta)
     } else if (data.type === 'response.reasoning_summary_text.delta') {
       this.#line = 'reasoning'
-      process.stderr.write(styleText(['dim', 'italic'], shown(data.delta)))
+      process.stderr.write(coloured(['dim', 'italic'], shown(data.delta)))
     }
   }
 
@@ -67,8 +68,7 @@ export class AnswerView {
   }
 
   #showAgent(name: string): void {
-    if (this.#agent !== '' && this.#agent !== name)
-      this.#note(styleText('bold', `${plain(name)} has the conversation.`))
+    if (this.#agent !== '' && this.#agent !== name) this.#note(coloured('bold', `${plain(name)} has the conversation.`))
     this.#agent = name
   }
 
@@ -83,20 +83,26 @@ export class AnswerView {
   }
 }
 
-const dim = (text: string): string => styleText('dim', text)
+type Format = Parameters<typeof styleText>[0]
+
+/** For standard error: it may be a terminal where standard output is a file, and the other way round. */
+export const coloured = (format: Format, text: string): string => styleText(format, text, { stream: process.stderr })
+
+const dim = (text: string): string => coloured('dim', text)
 
 const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value)
 
-/** One line of the terminal. */
+/** One line of the terminal. Some have 0 columns: they do not know. */
 function fit(text: string): string {
-  const columns = process.stderr.columns ?? DEFAULT_COLUMNS
   const line = plain(text).trimEnd()
-  return line.length < columns ? line : `${line.slice(0, columns - 2)}…`
+  const limit = (process.stderr.columns || DEFAULT_COLUMNS) - 1
+  const { index, ellipsed } = getTruncatedWidth(line, { limit, ellipsis: '…', ellipsisWidth: 1 })
+  return ellipsed ? `${line.slice(0, index)}…` : line
 }
 
 /** What others have written must not move the cursor or change colours. */
-const plain = (text: string): string => text.replaceAll(/\p{Cc}+/gu, ' ')
+export const plain = (text: string): string => text.replaceAll(/\p{Cc}+/gu, ' ')
 
 /** The same, of text that has lines. */
 const shown = (text: string): string => text.replaceAll(/(?![\n\t])\p{Cc}/gu, '')

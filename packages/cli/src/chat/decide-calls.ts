@@ -1,5 +1,5 @@
-import type { Interface } from 'node:readline'
-import { styleText } from 'node:util'
+import { coloured, plain } from './answer-view.ts'
+import type { TypedLines } from './typed-lines.ts'
 
 /** A call that waits for the user, as the server has sent it. */
 export type WaitingCall = {
@@ -20,32 +20,17 @@ export type ApprovalAnswer = {
 }
 
 /** Asks about each call: yes, no, or, where the tool allows it, other arguments. The end of the input leaves the rest undecided. */
-export async function decideCalls(
-  calls: readonly WaitingCall[],
-  lines: Interface,
-  input: AsyncIterator<string>,
-): Promise<ApprovalAnswer[]> {
-  const prompt = lines.getPrompt()
+export async function decideCalls(calls: readonly WaitingCall[], lines: TypedLines): Promise<ApprovalAnswer[]> {
   const answers: ApprovalAnswer[] = []
   for (const call of calls) {
-    console.error(`${styleText('bold', call.agent)} wants to use ${styleText('bold', call.tool)} ${call.arguments}`)
-    const decision = await decide(call, async (question, text) => {
-      showQuestion(lines, question, text)
-      const { done, value } = await input.next()
-      return done === true ? undefined : value.trim()
-    })
+    const [agent, name] = [coloured('bold', plain(call.agent)), coloured('bold', plain(call.tool))]
+    console.error(`${agent} wants to use ${name} ${plain(call.arguments)}`)
+    const decision = await decide(call, async (question, text) =>
+      (await lines.readAnswer(coloured('bold', question), text))?.trim(),
+    )
     if (decision) answers.push({ call_id: call.call_id, token: call.token ?? '', ...decision })
   }
-  lines.setPrompt(prompt)
   return answers
-}
-
-/** Input that comes from a file may be at its end already, and then there is nobody to prompt. */
-function showQuestion(lines: Interface, question: string, text = ''): void {
-  if (!lines.terminal) return void process.stderr.write(question)
-  lines.setPrompt(styleText('bold', question))
-  lines.prompt()
-  lines.write(text)
 }
 
 type Decision = Pick<ApprovalAnswer, 'approve' | 'reason' | 'arguments'>

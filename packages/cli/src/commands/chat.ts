@@ -1,11 +1,10 @@
-import { createInterface, type Interface } from 'node:readline'
-import { styleText } from 'node:util'
 import { Command } from 'commander'
 import { type Client, createClient } from '@bureau/client'
 import { ConfigError } from '@bureau/protocol'
-import { AnswerView } from '../chat/answer-view.ts'
+import { AnswerView, coloured } from '../chat/answer-view.ts'
 import { type ApprovalAnswer, decideCalls, type WaitingCall } from '../chat/decide-calls.ts'
 import { listAgencies } from '../chat/list-agencies.ts'
+import { TypedLines } from '../chat/typed-lines.ts'
 import { CommandError } from '../command-error.ts'
 
 type ChatFlags = { readonly url: string; readonly agency?: string; readonly token?: string }
@@ -39,40 +38,30 @@ async function chooseAgency(named: string | undefined, url: string, token: strin
 }
 
 async function chat(client: Client): Promise<void> {
-  const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: styleText('cyan', 'you> ') })
-  let open = true // Input that comes from a file is at its end before the answers are.
-  lines.once('close', () => (open = false))
-  lines.prompt()
-  const input = lines[Symbol.asyncIterator]()
-  const terminal = { lines, input, view: new AnswerView() }
-  for (let line = await input.next(); line.done !== true; line = await input.next()) {
-    const message = await wholeMessage(line.value, terminal)
+  const terminal = { lines: new TypedLines(process.env['TERM']), view: new AnswerView() }
+  const next = (): Promise<string | undefined> => terminal.lines.read(coloured('cyan', 'you> '))
+  for (let line = await next(); line !== undefined; line = await next()) {
+    const message = await wholeMessage(line, terminal)
     if (message.trim() !== '') await turn(client, message, terminal)
-    if (open) lines.prompt()
   }
 }
 
 /** A line that ends with a backslash goes on in the next one. */
-async function wholeMessage(first: string, { lines, input }: Terminal): Promise<string> {
+async function wholeMessage(first: string, { lines }: Terminal): Promise<string> {
   let message = first
-  const prompt = lines.getPrompt()
-  while (message.endsWith('\\') && lines.terminal) {
-    lines.setPrompt(styleText('cyan', '...> '))
-    lines.prompt()
-    const { done, value } = await input.next()
-    message = `${message.slice(0, -1)}\n${done === true ? '' : value}`
+  while (message.endsWith('\\') && lines.isPerson) {
+    message = `${message.slice(0, -1)}\n${(await lines.read(coloured('cyan', '...> '))) ?? ''}`
   }
-  lines.setPrompt(prompt)
   return message
 }
 
-type Terminal = { readonly lines: Interface; readonly input: AsyncIterator<string>; readonly view: AnswerView }
+type Terminal = { readonly lines: TypedLines; readonly view: AnswerView }
 
 /** One message and its answer, with whatever the user has to decide in between. */
 async function turn(client: Client, message: string, terminal: Terminal): Promise<void> {
   let waiting = await answer(client, { message }, terminal)
   while (waiting.length > 0) {
-    const approvals = await decideCalls(waiting, terminal.lines, terminal.input)
+    const approvals = await decideCalls(waiting, terminal.lines)
     if (approvals.length === 0) return
     waiting = await answer(client, { message: [], body: { approvals } }, terminal)
   }
@@ -85,18 +74,17 @@ async function answer(client: Client, asked: Asked, { lines, view }: Terminal): 
   const run = client.stream({ ...asked, chat: 'terminal' })
   // A run that cannot be stopped says itself why.
   const stop = (): void => void run.cancel().catch(() => {})
-  lines.once('SIGINT', stop)
   try {
-    for await (const event of run) view.show(event)
-    const result = await run.result
-    view.end(result)
-    return (result.frame['approvals'] ?? []) as readonly WaitingCall[]
+    return await lines.stoppable(stop, async () => {
+      for await (const event of run) view.show(event)
+      const result = await run.result
+      view.end(result)
+      return (result.frame['approvals'] ?? []) as readonly WaitingCall[]
+    })
   } catch (error) {
     view.fail(error)
     // A person has seen it; a program looks at the exit code.
-    if (!lines.terminal) process.exitCode = 1
+    if (!lines.isPerson) process.exitCode = 1
     return []
-  } finally {
-    lines.off('SIGINT', stop)
   }
 }

@@ -22,7 +22,7 @@ export const devCommand = withListenOptions(new Command('dev'))
     if (platform) await withPlatform(async () => {})
     await checkAddress(readListenOptions(flags, process.env))
     const args = [platform ? 'start' : 'serve', ...(file === undefined ? [] : [file]), ...flagsOf(flags)]
-    process.exit(await superviseServer(args, [...(file === undefined ? DEFAULT_FILES : [file]), ENVIRONMENT]))
+    process.exit(await superviseServer(args, file === undefined ? DEFAULT_FILES : [file]))
   })
 
 const ENVIRONMENT = '.env'
@@ -37,31 +37,42 @@ function flagsOf(flags: ListenFlags): string[] {
 }
 
 /**
- * Runs a command of bureau until a signal stops it, and again whenever one of the files, or what it imports, changes.
+ * Runs a command of bureau until a signal stops it, and again whenever its module, what that imports or `.env` changes.
  *
- * @returns The exit code of the last run.
+ * @param modules - Where the module may be. As long as it is nowhere, it is waited for.
+ * @returns The exit code of the last run; 0 when the signal came between two of them.
  */
-async function superviseServer(args: readonly string[], files: readonly string[]): Promise<number> {
+async function superviseServer(args: readonly string[], modules: readonly string[]): Promise<number> {
   const env = environmentOfServers()
   let server: ChildProcess | undefined
   let stopped: NodeJS.Signals | undefined
+  /** The server was asked to end already: a second signal would cut off what is still open. */
+  let isEnding = false
   let wake = (): void => {}
   let changed = ''
   const watcher = new FileWatcher((file) => {
     changed = path.relative('', file)
     wake()
   })
-  for (const file of files) watcher.add(path.resolve(file))
+  for (const file of [...modules, ENVIRONMENT]) watcher.add(path.resolve(file))
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       stopped = signal
       // A terminal sends Ctrl-C to both processes; the server must not count it twice.
-      if (signal !== 'SIGINT' || !process.stdin.isTTY) server?.kill(signal)
+      if (!isEnding && (signal !== 'SIGINT' || !process.stdin.isTTY)) server?.kill(signal)
       wake()
     })
   }
   for (;;) {
     const change = new Promise<void>((resolve) => (wake = resolve))
+    if (!modules.some((file) => existsSync(file))) {
+      say(`There is no ${modules.join(' or ')} here: waiting until it is saved. Ctrl-C ends this.`)
+      await change
+      watcher.refresh() // The folder that was waited for may have appeared instead.
+      if (!stopped) continue
+      watcher.close()
+      return 0
+    }
     server = startServer({ args, env }, (file) => watcher.add(file))
     const ended = once(server, 'exit').then(([code]) => code as number | null)
     const crash = await Promise.race([ended, change])
@@ -74,7 +85,13 @@ async function superviseServer(args: readonly string[], files: readonly string[]
       return (await ended) ?? 1
     }
     say(`${changed} has changed: starting again.`)
+    isEnding = true
     await stopServer(server, ended)
+    isEnding = false
+    if (stopped) {
+      watcher.close()
+      return 0
+    }
     watcher.refresh()
   }
 }

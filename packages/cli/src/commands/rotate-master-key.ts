@@ -6,8 +6,9 @@ export const rotateMasterKeyCommand = new Command('rotate-master-key')
   .description('Replace the master key of a stopped platform. What it keeps stays readable; repeat it after a failure.')
   .addHelpText(
     'after',
-    '\nA key in master.key of the data folder (BUREAU_DATA) is replaced by a new one there. One in PLATFORM_MASTER_KEY is\n' +
-      'replaced by PLATFORM_NEW_MASTER_KEY, which all processes then get as PLATFORM_MASTER_KEY.',
+    '\nA key in master.key of the data folder (BUREAU_DATA) is replaced by a new one\n' +
+      'there. One in PLATFORM_MASTER_KEY is replaced by PLATFORM_NEW_MASTER_KEY, which\n' +
+      'all processes then get as PLATFORM_MASTER_KEY.',
   )
   .action(async () => {
     const { loadPlatformConfig, openDatabase, rotateMasterKey } = await withPlatform(() => import('@bureau/platform'))

@@ -12,7 +12,7 @@ const findOrder = tool({
 const dictionary = new MCPServerStdio({
   name: 'dictionary',
   command: process.execPath,
-  args: [new URL('dictionary.ts', import.meta.url).pathname],
+  args: [`${import.meta.dirname}/dictionary.ts`],
 })
 
 const helper = new Agent({

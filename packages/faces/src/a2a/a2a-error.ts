@@ -1,7 +1,7 @@
 import { ERRORS, ServiceError } from '@bureau/protocol'
-import { InvalidJson } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { isInvalidJson } from '../json-rpc/rpc-errors.ts'
 
 /** Errors of the protocol (specification 5.4) and of JSON-RPC: the code there, the status over HTTP, and its name in gRPC. */
 const A2A_ERRORS = {
@@ -70,6 +70,12 @@ export function invalidParam(path: string, description: string): A2aError {
   })
 }
 
+/** The protocol's own words for a conversation that is not there; any other error as it is. */
+export function asUnknownContext(error: unknown): unknown {
+  if (!(error instanceof ServiceError) || error.code !== 'thread_not_found') return error
+  return invalidParam('message.contextId', 'there is no such context, or it was forgotten; leave it out to begin one')
+}
+
 /** @throws A2aError the parameters do not fit. */
 export function parseParams<Schema extends z.ZodType>(schema: Schema, params: unknown): z.output<Schema> {
   const parsed = schema.safeParse(params ?? {})
@@ -88,7 +94,9 @@ const MAX_VIOLATIONS = 20
 /** What a client is shown of an error. What was not meant for it goes to the log. */
 export function toA2aError(error: unknown, request: FastifyRequest): A2aError {
   if (error instanceof A2aError) return error
-  if (error instanceof InvalidJson) return new A2aError('INVALID_JSON', `Invalid JSON payload: ${error.message}`)
+  if (isInvalidJson(error)) {
+    return new A2aError('INVALID_JSON', `Invalid JSON payload: ${(error as Error).message}`)
+  }
   if (error instanceof ServiceError) {
     const { status, code, message, headers, detail } = error
     if (status >= 500) request.log.error({ err: error, detail }, 'request failed')

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { baseUrlOf } from '../base-url.ts'
 import type { FaceAgency, FaceHost } from '../face-host.ts'
+import { requireBody, rpcIdOf } from '../json-rpc/rpc-errors.ts'
 import { A2aError, HttpErrorBody, RpcErrorBody, toA2aError } from './a2a-error.ts'
 import { agentCard, cardTag } from './agent-card.ts'
 import { HTTP_ROWS, sendHttpError } from './http-json.ts'
@@ -50,6 +51,7 @@ export function a2aRoutes(options: A2aOptions): Route<object, Rules>[] {
     summary: 'Agent2Agent by JSON-RPC',
     body: RpcRequest,
     isStream: true,
+    takesNotifications: true,
     errorBody: RpcErrorBody,
     errorHandler: answerRpcError,
   })
@@ -77,6 +79,7 @@ export function a2aRoutes(options: A2aOptions): Route<object, Rules>[] {
     ...cards,
     rawRoute(rpc, async (call, reply) => {
       const served = await checked(options, call)
+      requireBody(call.request)
       return answerRpc(operations, served, call.request, reply)
     }),
     ...http,
@@ -94,11 +97,12 @@ type Row = {
   /** What is sent; read by rules of the protocol's own. */
   readonly body?: z.ZodType
   readonly isStream?: true
+  readonly takesNotifications?: true
   readonly errorBody: z.ZodType
   readonly errorHandler: ErrorHandler
 }
 
-function row({ method, url, summary, body, isStream, errorBody, errorHandler }: Row): RouteSpec {
+function row({ method, url, summary, body, isStream, takesNotifications, errorBody, errorHandler }: Row): RouteSpec {
   const fastify = { errorHandler }
   const answer = { contentType: 'application/json', json: z.looseObject({}), description: 'An answer of the protocol.' }
   return {
@@ -108,7 +112,10 @@ function row({ method, url, summary, body, isStream, errorBody, errorHandler }: 
     tag: 'a2a',
     summary,
     ...(body && { ownBody: body }),
-    success: { 200: { ...answer, ...(isStream && { otherContentType: 'text/event-stream' }) } },
+    success: {
+      200: { ...answer, ...(isStream && { otherContentType: 'text/event-stream' }) },
+      ...(takesNotifications && { 204: null }),
+    },
     errors: [],
     errorBody,
     otherResponses: { '4XX': { description: 'The request cannot be used.', body: errorBody } },
@@ -117,11 +124,11 @@ function row({ method, url, summary, body, isStream, errorBody, errorHandler }: 
   }
 }
 
-/** Of what is wrong before a request was read. Its status is that of HTTP, for who looks at nothing else. */
+/** Of what is wrong before a request was carried out. Its status is that of HTTP, for who looks at nothing else. */
 const answerRpcError = errorGate((error, request) => {
   const refused = toA2aError(error, request)
   const status = error instanceof A2aError ? 200 : refused.status
-  return { status, headers: refused.headers, body: rpcError(refused) }
+  return { status, headers: refused.headers, body: rpcError(refused, rpcIdOf(request.body)) }
 })
 
 /** @throws A2aError the version is another one. @throws ServiceError */

@@ -1,7 +1,8 @@
 import { type Call, errorGate, param } from '@bureau/runtime'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
+import { requireJson } from '../json-rpc/rpc-errors.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { leftSignal, sendUpdates } from './json-rpc.ts'
 import { type A2aOperations, noExtendedCard } from './operations.ts'
@@ -78,7 +79,7 @@ export const HTTP_ROWS: readonly {
     path: PUSHES,
     summary: 'Be notified of a task',
     body: CreatePush.omit({ taskId: true }),
-    answer: ({ operations, ...at }) => json(at, () => operations.createPush(pushOf(at, at.call.request.body))),
+    answer: ({ operations, ...at }) => json(at, () => operations.createPush(pushOf(at, bodyIn(at.call.request)))),
   },
   {
     method: 'GET',
@@ -130,8 +131,14 @@ async function stream({ reply, call }: At, begin: () => ReturnType<A2aOperations
   })
 }
 
-const bodyOf = ({ served, call: { request } }: At): Asked => ({ served, params: request.body, request })
+const bodyOf = ({ served, call: { request } }: At): Asked => ({ served, params: bodyIn(request), request })
 const queryOf = ({ served, call: { request } }: At): Asked => ({ served, params: request.query, request })
+
+/** @throws ServiceError `invalid_content_type` it is something else than JSON, which was not read. */
+function bodyIn(request: FastifyRequest): unknown {
+  requireJson(request)
+  return request.body
+}
 
 /** The ids are those of the path, whatever the body says. */
 function pushOf({ served, call }: At, body?: unknown): Asked {

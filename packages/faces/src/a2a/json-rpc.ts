@@ -3,11 +3,10 @@ import { endingWith, streamResponse } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
+import { type RpcId, rpcIdOf } from '../json-rpc/rpc-errors.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { type A2aOperations, noExtendedCard, type Updates } from './operations.ts'
 import type { Asked } from './tasks.ts'
-
-type RpcId = string | number | null
 
 /** A request of JSON-RPC 2.0. */
 export const RpcRequest = z.looseObject({
@@ -45,10 +44,11 @@ export async function answerRpc(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const id = idOf(request.body)
+  const id = rpcIdOf(request.body)
   try {
-    const { method, params } = readRequest(request.body)
+    const { id: given, method, params } = readRequest(request.body)
     const asked = { served, params, request }
+    if (given === undefined) return await takeNotification(operations, method, asked, reply)
     const stream = Object.hasOwn(STREAMS, method) ? STREAMS[method] : undefined
     if (stream) {
       const failed = (error: ServiceError): string =>
@@ -63,8 +63,28 @@ export async function answerRpc(
   }
 }
 
+/**
+ * A request without an id is carried out and not answered, whatever becomes of it (JSON-RPC 2.0, section 4.1): a message begins its
+ * task, and nobody waits for its end.
+ */
+async function takeNotification(
+  operations: A2aOperations,
+  method: string,
+  asked: Asked,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const wanted = method === 'SendMessage' ? 'SendStreamingMessage' : method
+  try {
+    if (Object.hasOwn(STREAMS, wanted)) await STREAMS[wanted]!(operations, asked)
+    else if (Object.hasOwn(METHODS, wanted)) await METHODS[wanted]!(operations, asked, leftSignal(reply))
+  } catch (error) {
+    toA2aError(error, asked.request) // logs what is not the client's doing
+  }
+  return reply.code(204).send()
+}
+
 /** An error as JSON-RPC has it (specification 9.5). */
-export function rpcError({ code, message, details }: A2aError, id: RpcId = null): object {
+export function rpcError({ code, message, details }: A2aError, id: RpcId): object {
   return { jsonrpc: '2.0', id, error: { code, message, data: details } }
 }
 
@@ -72,12 +92,6 @@ function readRequest(body: unknown): z.output<typeof RpcRequest> {
   const parsed = RpcRequest.safeParse(body)
   if (parsed.success) return parsed.data
   throw new A2aError('INVALID_REQUEST', 'Request payload validation error: send one JSON-RPC 2.0 request.')
-}
-
-/** Of a request that may not be valid, so that its sender knows which one it was. */
-function idOf(body: unknown): RpcId {
-  const id = typeof body === 'object' && body !== null ? (body as { id?: unknown }).id : null
-  return typeof id === 'string' || typeof id === 'number' ? id : null
 }
 
 function frameOf(id: RpcId): (json: string) => string {

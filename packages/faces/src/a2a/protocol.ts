@@ -67,8 +67,22 @@ export const Message = z.looseObject({
 })
 export type Message = z.output<typeof Message>
 
-const NotNumber = { error: 'must be a whole number' }
-const HistoryLength = z.coerce.number(NotNumber).int().min(0).nullish()
+const NOT_WHOLE = { error: 'must be a whole number' }
+/** Also as text: a query has nothing else, and the JSON of protocol buffers takes it everywhere. */
+const Whole = z
+  .union(
+    [
+      z.number(),
+      z
+        .string()
+        .regex(/^-?\d+$/)
+        .transform(Number),
+    ],
+    NOT_WHOLE,
+  )
+  .pipe(z.int(NOT_WHOLE))
+const HistoryLength = Whole.refine((length) => length >= 0, { error: 'must not be negative' }).nullish()
+const PageSize = Whole.refine((size) => size >= 1 && size <= 100, { error: 'must be from 1 to 100' }).nullish()
 
 /** What goes into a header of a notification. Protocol buffers write an empty string for a member that is not there. */
 const HeaderText = z
@@ -116,13 +130,15 @@ export const ListTasks = z.looseObject({
     .enum([...TASK_STATES, 'TASK_STATE_UNSPECIFIED'])
     .nullish()
     .transform((status) => (status === 'TASK_STATE_UNSPECIFIED' ? undefined : (status ?? undefined))),
-  pageSize: z.coerce.number(NotNumber).int().min(1).max(100).nullish(),
+  pageSize: PageSize,
   pageToken: z.string().max(256).nullish(),
   historyLength: HistoryLength,
-  statusTimestampAfter: z.iso.datetime().nullish(),
+  statusTimestampAfter: z.iso
+    .datetime({ offset: true, error: 'must be a time, such as 2030-01-31T12:00:00Z' })
+    .nullish(),
   // Also as text, because a query has nothing else.
   includeArtifacts: z
-    .union([z.boolean(), z.stringbool()])
+    .union([z.boolean(), z.stringbool()], { error: 'must be true or false' })
     .nullish()
     .transform((value) => value ?? false),
 })

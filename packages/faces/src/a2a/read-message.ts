@@ -1,5 +1,6 @@
 import type { WireItem } from '@bureau/protocol'
 import { z } from 'zod'
+import { jsonOrText } from '../answer.ts'
 import type { FaceDecision } from '../face-host.ts'
 import { A2aError, invalidParam } from './a2a-error.ts'
 import type { Message, Part } from './protocol.ts'
@@ -39,21 +40,12 @@ export function decisionsOf({ parts }: Message): FaceDecision[] {
     callId,
     approve,
     ...(reason != null && { reason }),
-    ...(given != null && { arguments: typeof given === 'string' ? parsedText(given) : given }),
+    ...(given != null && { arguments: typeof given === 'string' ? jsonOrText(given) : given }),
   }))
 }
 
 const DECIDE =
   'the task waits for a decision: send one data part {"approvals":[{"call_id":"…","approve":true}]} and nothing else'
-
-/** What is not JSON does not fit any tool, which is checked later. */
-function parsedText(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
-}
 
 /** What may be sent, for the card. */
 export const INPUT_MODES = ['text/plain', 'application/json', 'image/png', 'image/jpeg', 'image/gif', 'image/webp', PDF]

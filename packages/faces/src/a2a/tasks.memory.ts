@@ -3,7 +3,7 @@ import { type ApprovalRequest, ServiceError } from '@bureau/protocol'
 import { checkReceiver, type GuardedDispatcher, type Logger } from '@bureau/runtime'
 import { endOf, type FaceDecision, type FaceHost, type FaceRun } from '../face-host.ts'
 import type { OpenThread, Threads } from '../threads.ts'
-import { invalidParam } from './a2a-error.ts'
+import { asUnknownContext, invalidParam } from './a2a-error.ts'
 import { isSettled, type ListTasks, type Message, type NewPush } from './protocol.ts'
 import { PushDelivery } from './push-delivery.ts'
 import {
@@ -207,11 +207,7 @@ export class MemoryTasks implements TaskStore, PushConfigs {
     try {
       return this.#options.threads.open(owner, contextId)
     } catch (error) {
-      if (!(error instanceof ServiceError) || error.code !== 'thread_not_found') throw error
-      throw invalidParam(
-        'message.contextId',
-        'there is no such context, or it was forgotten; leave it out to begin one',
-      )
+      throw asUnknownContext(error)
     }
   }
 

@@ -1,6 +1,7 @@
 import { type RunEnded, ServiceError } from '@bureau/protocol'
+import { beginRun, BY_TOKEN, type Remedies } from '../begin.ts'
 import { type AskedRun, type FaceDecision, type FaceHost, type FaceRun } from '../face-host.ts'
-import { invalidParam } from './a2a-error.ts'
+import { asUnknownContext, invalidParam } from './a2a-error.ts'
 import { isSettled, type ListTasks, type Message } from './protocol.ts'
 import { toInput } from './read-message.ts'
 import { TaskProgress } from './task-progress.ts'
@@ -49,8 +50,8 @@ export class RunTasks implements TaskStore {
   async begin(asked: Asked, message: Message): Promise<Task> {
     const { contextId } = message
     const input = toInput(message)
-    const continues = contextId !== undefined && { continues: contextId }
-    const run = await this.#start(asked, { input: { message: input, history: [] }, decisions: [], ...continues })
+    const conversation = contextId !== undefined && { conversation: contextId }
+    const run = await this.#start(asked, { input: { message: input, history: [] }, decisions: [], ...conversation })
     const progress = new TaskProgress({ taskId: run.runId, contextId: run.conversation! }, asked.served)
     return { id: run.runId, contextId: run.conversation!, message, run, progress, seq: 0 }
   }
@@ -104,18 +105,22 @@ export class RunTasks implements TaskStore {
     }
   }
 
-  async #start({ request, served }: Asked, run: Pick<AskedRun, 'input' | 'decisions' | 'continues'>): Promise<FaceRun> {
+  async #start(
+    { request, served }: Asked,
+    run: Pick<AskedRun, 'input' | 'decisions' | 'continues' | 'conversation'>,
+  ): Promise<FaceRun> {
     try {
-      return await this.#host.begin(request, { ...run, served, kept: true })
+      return await beginRun({ host: this.#host, remedies: REMEDIES }, request, { ...run, served, kept: true })
     } catch (error) {
-      const isUnknown = error instanceof ServiceError && UNKNOWN.has(error.code)
-      if (!isUnknown || run.decisions?.length) throw error
-      throw invalidParam('message.contextId', 'there is no such context; leave it out to begin one')
+      throw asUnknownContext(error)
     }
   }
 }
 
-const UNKNOWN: ReadonlySet<string> = new Set(['chat_not_found', 'run_not_found'])
+const REMEDIES: Remedies = {
+  consumer: BY_TOKEN,
+  waiting: (taskId) => `Send the decision with taskId ${JSON.stringify(taskId)}, or end that task with CancelTask.`,
+}
 
 /** That of a run's end, and that of its log. */
 const LAST_EVENTS = 2

@@ -3,6 +3,7 @@ import { type ErrorCode, type RunEnded, type RunRequest, ServiceError, type Wire
 import { streamResponse } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { answerOf } from '../answer.ts'
+import { beginRun, type Remedies } from '../begin.ts'
 import type { AskedRun, FaceAgency, FaceHost, FaceRun } from '../face-host.ts'
 import { sendEvents } from '../follow.ts'
 import { UnusableInput } from './content-parts.ts'
@@ -42,7 +43,7 @@ export async function answerAgui(options: AguiOptions, asking: Asking, reply: Fa
       log.warn({ kinds: skipped.slice(0, 20) }, 'AG-UI: parts that no model can take are left out')
     // Nobody would read the answer, so nothing is spent on one.
     if (reply.raw.destroyed) return reply.hijack()
-    const run = await options.host.begin(request, asked)
+    const run = await beginRun({ host: options.host, remedies: REMEDIES }, request, asked)
     nameRun(reply, run)
     const onPartsLost = (): void => log.warn({ agency: served.name }, PARTS_LOST)
     const { reasoning = true, keepsThreads } = options
@@ -56,6 +57,11 @@ export async function answerAgui(options: AguiOptions, asking: Asking, reply: Fa
     const chunks = oneChunk(refusedRun(body, refusal))
     return streamResponse(reply, { contentType: CONTENT_TYPE, keepalive: false, chunks, onClientLost: () => {} })
   }
+}
+
+const REMEDIES: Remedies = {
+  consumer: 'Send consumer_id.',
+  waiting: (runId) => `Answer all its interrupts in resume, or cancel the run: POST /v1/runs/${runId}/cancel.`,
 }
 
 const PARTS_LOST =

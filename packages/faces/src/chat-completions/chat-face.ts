@@ -4,8 +4,10 @@ import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
-import { ApiError, ApiErrorBody, answerError, failedRun, refusedStream } from '../openai/api-error.ts'
-import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
+import { beginRun } from '../begin.ts'
+import { ApiError, ApiErrorBody, answerError, failedRun, REMEDIES, refusedStream } from '../openai/api-error.ts'
+import { callerOptionsOf } from '../openai/caller-functions.ts'
+import { readConversation } from '../openai/conversation.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
 import { incompleteReason, isWithUser } from '../openai/model-event.ts'
 import { selectAgent, type Target } from '../openai/select-agent.ts'
@@ -13,7 +15,7 @@ import { completionId, completionOf, isAnswered } from './completion.ts'
 import { chatEncoder } from './encode.ts'
 import { ChatRequest, readChatRequest } from './read-request.ts'
 import { isSideRequest, type SideRequests } from './side-request.ts'
-import { readConversation } from './wire-items.ts'
+import { readMessages } from './wire-items.ts'
 
 export type ChatOptions = { readonly sideRequests: SideRequests }
 
@@ -60,7 +62,7 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
   const input = runInput(body, target, options.sideRequests)
   const isStreamed = body.stream === true
   if (!isStreamed && target.served.signsIn) throw new ServiceError('oauth_needs_streaming')
-  const run = await host.begin(request, {
+  const run = await beginRun({ host, remedies: REMEDIES }, request, {
     served: target.served,
     input,
     kept: false,
@@ -99,43 +101,26 @@ function runInput(body: ChatRequest, target: Target, sideRequests: SideRequests)
     const message = 'This server answers its users only, not requests of chat pages for titles, tags and the like.'
     throw new ApiError(message, { status: 400, code: 'side_request_refused' })
   }
-  const { instructions, history, message } = readConversation(body.messages)
+  const { instructions, history, message } = readConversation(readMessages(body.messages), 'messages')
+  const added = instructions.join('\n\n')
   return {
     message,
     history,
     agent: target.agent,
-    ...(instructions !== '' && { additionalInstructions: instructions }),
+    ...(added !== '' && { additionalInstructions: added }),
     ...(body.user_context && { userContext: body.user_context }),
     callerOptions: { ...callerOptions(body, target), ...(isSide && { modelOnly: true }) },
   }
 }
 
 function callerOptions(body: ChatRequest, target: Target): CallerOptions {
-  const { parallel_tool_calls: parallel, response_format: format } = body
   const maxTokens = body.max_completion_tokens ?? body.max_tokens
-  if (format && format.type !== 'text') requireNoOwnFormat(target, 'response_format')
-  return {
-    ...offeredFunctions(
-      (body.tools ?? []).map((tool) => tool.function),
-      choiceOf(body),
-      target,
-    ),
-    ...(parallel != null && { parallelCalls: parallel }),
-    ...(maxTokens != null && { maxOutputTokens: Math.max(maxTokens, MIN_OUTPUT_TOKENS) }),
-    ...(format?.type === 'json_object' && { format: { type: 'json_object' } }),
-    ...(format?.type === 'json_schema' && {
-      format: { type: 'json_schema', ...format.json_schema, strict: format.json_schema.strict ?? false },
-    }),
-  }
+  const maxOutputTokens = maxTokens == null ? null : Math.max(maxTokens, MIN_OUTPUT_TOKENS)
+  return callerOptionsOf(
+    { ...body, maxOutputTokens, format: body.response_format, formatParam: 'response_format' },
+    target,
+  )
 }
 
 /** The Responses API, which agents speak with their models, takes no less. */
 const MIN_OUTPUT_TOKENS = 16
-
-function choiceOf({ tool_choice: choice }: ChatRequest): GivenChoice {
-  const param = 'tool_choice'
-  if (choice == null || typeof choice === 'string') return { mode: choice ?? 'auto', param }
-  if (choice.type === 'function') return { mode: 'required', names: [choice.function.name], param }
-  const { mode, tools } = choice.allowed_tools
-  return { mode, names: tools.map((tool) => tool.function.name), param }
-}

@@ -1,40 +1,44 @@
 import { z } from 'zod'
 import { unsupportedParam } from '../openai/api-error.ts'
-import { FunctionName, MAX_FUNCTIONS, Parameters } from '../openai/caller-functions.ts'
+import {
+  AllowedMode,
+  ChoiceMode,
+  COMMON_MEMBERS,
+  FORMAT_MEMBERS,
+  FUNCTION_MEMBERS,
+  FunctionName,
+  FunctionType,
+  MAX_FUNCTIONS,
+} from '../openai/caller-functions.ts'
 import { parseBody } from '../openai/parse-body.ts'
 
-const Named = z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: FunctionName }) })
+/** What the Responses API has flat lies in an object of its own here; it is read as that API has it. */
+const Tool = z
+  .looseObject({ type: FunctionType, function: z.looseObject(FUNCTION_MEMBERS) })
+  .transform((tool) => tool.function)
 
-const Tool = z.looseObject({
-  type: z.literal('function', 'only function tools are taken: the agent has its own'),
-  function: z.looseObject({
-    name: FunctionName,
-    description: z.string().nullish(),
-    parameters: Parameters.nullish(),
-    strict: z.boolean().nullish(),
-  }),
-})
+const Named = z
+  .looseObject({ type: z.literal('function'), function: z.looseObject({ name: FunctionName }) })
+  .transform((tool) => ({ type: 'function' as const, name: tool.function.name }))
 
 const ToolChoice = z.union([
-  z.enum(['none', 'auto', 'required']),
+  ChoiceMode,
   Named,
-  z.looseObject({
-    type: z.literal('allowed_tools'),
-    allowed_tools: z.looseObject({
-      mode: z.enum(['auto', 'required']),
-      tools: z.array(Named).min(1).max(MAX_FUNCTIONS),
-    }),
-  }),
+  z
+    .looseObject({
+      type: z.literal('allowed_tools'),
+      allowed_tools: z.looseObject({ mode: AllowedMode, tools: z.array(Named).min(1).max(MAX_FUNCTIONS) }),
+    })
+    .transform(({ type, allowed_tools: { mode, tools } }) => ({ type, mode, tools })),
 ])
 
-const ResponseFormat = z.discriminatedUnion('type', [
-  z.looseObject({ type: z.literal('text') }),
-  z.looseObject({ type: z.literal('json_object') }),
-  z.looseObject({
-    type: z.literal('json_schema'),
-    json_schema: z.looseObject({ name: FunctionName, schema: z.looseObject({}), strict: z.boolean().nullish() }),
-  }),
-])
+const ResponseFormat = z
+  .discriminatedUnion('type', [
+    z.looseObject({ type: z.literal('text') }),
+    z.looseObject({ type: z.literal('json_object') }),
+    z.looseObject({ type: z.literal('json_schema'), json_schema: z.looseObject(FORMAT_MEMBERS) }),
+  ])
+  .transform((format) => (format.type === 'json_schema' ? { ...format.json_schema, type: format.type } : format))
 
 /**
  * Body of `POST /openai/v1/chat/completions`. Of the API's other members some cannot be honoured and are refused
@@ -42,21 +46,14 @@ const ResponseFormat = z.discriminatedUnion('type', [
  */
 export const ChatRequest = z
   .looseObject({
-    model: z.string().max(512).nullish().describe('An agency, or agency/agent.'),
+    ...COMMON_MEMBERS,
     messages: z.array(z.unknown()).min(1).max(20_000).describe('The whole conversation, the newest message last.'),
-    stream: z.boolean().nullish(),
     stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
     tools: z.array(Tool).max(MAX_FUNCTIONS).nullish().describe('Functions that the caller carries out.'),
     tool_choice: ToolChoice.nullish(),
-    parallel_tool_calls: z.boolean().nullish(),
     response_format: ResponseFormat.nullish(),
     max_completion_tokens: z.int().positive().nullish(),
     max_tokens: z.int().positive().nullish(),
-    user: z.string().max(1_024).nullish().describe('Of the platform: the consumer that is charged.'),
-    user_context: z
-      .record(z.string(), z.unknown())
-      .nullish()
-      .describe('Readable by the agents’ tools; never in the prompt.'),
   })
   .meta({ id: 'ChatCompletionRequest' })
 export type ChatRequest = z.output<typeof ChatRequest>

@@ -1,6 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import { z } from 'zod'
 import { invalidParam } from '../openai/api-error.ts'
+import { plainText } from '../openai/conversation.ts'
 import { parseEach } from '../openai/parse-body.ts'
 
 const TextPart = z.looseObject({ type: z.literal('text'), text: z.string() })
@@ -48,29 +49,11 @@ const ChatMessage = z.discriminatedUnion('role', [
 ])
 type ChatMessage = z.output<typeof ChatMessage>
 
-/** A conversation as a run takes it. */
-type Conversation = {
-  /** What the caller's system and developer messages say: added to the agent's own instructions. */
-  readonly instructions: string
-  readonly history: readonly WireItem[]
-  /** All after the last answer: what the user says now, or what the caller's functions have returned. */
-  readonly message: readonly WireItem[]
-}
-
-/** @throws ApiError 400, with the message that is wrong. */
-export function readConversation(messages: readonly unknown[]): Conversation {
+/** The messages of a request as items. @throws ApiError 400, with the message that is wrong. */
+export function readMessages(messages: readonly unknown[]): WireItem[] {
   const read = parseEach(ChatMessage, messages, 'messages')
   requireKnownCalls(read)
-  const spoken = read.filter(({ role }) => role !== 'system' && role !== 'developer')
-  if (spoken.length === 0) throw invalidParam('messages', 'there is no message to answer', 'missing')
-  const start = spoken.findLastIndex(({ role }) => role === 'assistant') + 1
-  return {
-    instructions: read
-      .flatMap((message) => (message.role === 'system' || message.role === 'developer' ? textOf(message.content) : []))
-      .join('\n\n'),
-    history: spoken.slice(0, start).flatMap(toItems),
-    message: spoken.slice(start).flatMap(toItems),
-  }
+  return read.flatMap(toItems)
 }
 
 /** @throws ApiError 400: a model refuses a result whose call it does not see. */
@@ -101,10 +84,10 @@ function toItems(message: ChatMessage): WireItem[] {
       return [...(text === '' ? [] : [{ type: 'message', role: 'assistant', content: text }]), ...calls]
     }
     case 'tool':
-      return [{ type: 'function_call_output', call_id: message.tool_call_id, output: textOf(message.content) }]
+      return [{ type: 'function_call_output', call_id: message.tool_call_id, output: plainText(message.content) }]
     case 'system':
     case 'developer':
-      return []
+      return [{ type: 'message', role: message.role, content: message.content }]
   }
 }
 
@@ -126,9 +109,6 @@ function toPart(part: UserPart): WireItem {
     }
   }
 }
-
-const textOf = (content: z.output<typeof Text>): string =>
-  typeof content === 'string' ? content : content.map(({ text }) => text).join('')
 
 const partsText = (
   parts: readonly { text?: string | null | undefined; refusal?: string | null | undefined }[],

@@ -4,8 +4,9 @@ import type { CallToolResult, Tool } from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { answerOf } from '../answer.ts'
+import { beginRun, BY_TOKEN, type Remedies } from '../begin.ts'
 import { approvalText } from '../openai/approval-text.ts'
-import { endOf, type FaceAgency, type FaceDecision, type FaceHost, type FaceRun } from '../face-host.ts'
+import { type AskedRun, endOf, type FaceAgency, type FaceHost, type FaceRun } from '../face-host.ts'
 import type { Threads } from '../threads.ts'
 import type { Asking, ToolResult } from './ask-person.ts'
 import { failed } from './failed.ts'
@@ -64,16 +65,14 @@ export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Pr
   const { served, request } = asked
   const call = readCall(asked)
   if ('isError' in call) return call
-  const { message, thread_id, run: waiting, ...decided } = call
+  const { message, thread_id, ...goesOn } = call
   const thread = threads?.open(JSON.stringify([served.name, await host.callerOf(request, served)]), thread_id)
-  const continues = thread ? undefined : (waiting ?? thread_id)
   try {
-    const run = await host.begin(request, {
+    const run = await beginRun({ host, remedies: REMEDIES }, request, {
       served,
       input: { message, history: thread?.history ?? [] },
       kept: false,
-      ...(continues !== undefined && { continues }),
-      ...decided,
+      ...goesOn,
     })
     // A server that keeps conversations lets runs go on without their client.
     const cancel = thread ? () => {} : () => void host.cancel(request, { served, runId: run.runId }).catch(() => {})
@@ -85,26 +84,30 @@ export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Pr
   }
 }
 
+const REMEDIES: Remedies = {
+  consumer: BY_TOKEN,
+  waiting: (runId) => `Until the run ${runId} is decided about, leave thread_id out to begin another thread.`,
+}
+
 const isKept = ({ status }: RunEnded): boolean => status === 'completed' || status === 'waiting'
 
 type AgencyCall = {
   readonly message: string | readonly []
   readonly thread_id: string | undefined
-  /** Absent: nobody can be asked. */
-  readonly decisions?: readonly FaceDecision[]
-  /** The run that goes on. */
-  readonly run?: string
-}
+} & Pick<AskedRun, 'continues' | 'conversation' | 'decisions'>
 
 function readCall({ input: given, asking }: Asked): AgencyCall | (CallToolResult & { readonly isError: true }) {
   const input = Input.safeParse(given)
   if (!input.success) return failed('invalid_request', z.prettifyError(input.error))
   const { message, thread_id } = input.data
   const goesOn = asking?.decided()
-  if (!goesOn) return { message, thread_id: thread_id ?? undefined, ...(asking && { decisions: [] }) }
+  if (!goesOn) {
+    const conversation = thread_id == null ? {} : { conversation: thread_id }
+    return { message, thread_id: thread_id ?? undefined, ...conversation, ...(asking && { decisions: [] }) }
+  }
   const { run, thread, decisions } = goesOn
   return decisions.length > 0
-    ? { message: [], thread_id: thread, decisions, run }
+    ? { message: [], thread_id: thread, decisions, continues: run }
     : failed('approval_required', UNDECIDED)
 }
 
@@ -137,7 +140,11 @@ async function endFor({ signal, report }: Asked, run: FaceRun, cancel: () => voi
   }
 }
 
+const CANNOT_ASK =
+  'A tool waits for an approval, which your client cannot ask its user for: that takes MCP 2026-07-28 and the capability elicitation.'
+
 function notAnswered({ status, error, approvals = [] }: RunEnded, { approvalsUrl }: FaceRun): CallToolResult {
+  if (error?.code === 'approval_required') return failed(error.code, CANNOT_ASK)
   if (error) return failed(error.code, error.message)
   if (status === 'cancelled') return failed(status, 'The run was cancelled.')
   return failed('approval_required', approvals.map((approval) => approvalText(approval, approvalsUrl)).join('\n'))

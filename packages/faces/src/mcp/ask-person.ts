@@ -1,6 +1,7 @@
 import type { ApprovalRequest } from '@bureau/protocol'
 import type { CallToolResult, InputRequiredResult, ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { jsonOrText } from '../answer.ts'
 import type { FaceDecision } from '../face-host.ts'
 import { approvalText } from '../openai/approval-text.ts'
 
@@ -52,7 +53,7 @@ export function askingOf(sdk: McpSdk, { mcpReq }: ServerContext): Asking | undef
     decided: () => {
       const state = mcpReq.requestState<string>()
       if (state === undefined) return undefined
-      const waiting = Waiting.safeParse(parsed(state)).data
+      const waiting = Waiting.safeParse(jsonOrText(state)).data
       if (!waiting) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'Invalid requestState')
       const { run, thread, calls } = waiting
       return {
@@ -105,14 +106,5 @@ function decisionOf(call: Waiting['calls'][number], response: unknown): FaceDeci
   if (answer.action === 'decline') return [{ ...of, approve: false }]
   const { approve, reason, arguments: given } = answer.content
   const isChanged = approve && given !== undefined && given !== call.arguments
-  return [{ ...of, approve, ...(reason && { reason }), ...(isChanged && { arguments: parsed(given) }) }]
-}
-
-/** What is not JSON is what it is: whoever checks it says so. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
+  return [{ ...of, approve, ...(reason && { reason }), ...(isChanged && { arguments: jsonOrText(given) }) }]
 }

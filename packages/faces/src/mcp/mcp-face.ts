@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { challengeOf, metadataRoutes } from './resource-metadata.ts'
 import type { McpSdk } from './ask-person.ts'
 import { type McpOptions, mcpServer } from './mcp-server.ts'
-import { METHOD_NOT_FOUND, rpcErrorHandler } from '../json-rpc/rpc-errors.ts'
+import { METHOD_NOT_FOUND, requireBody, rpcErrorHandler } from '../json-rpc/rpc-errors.ts'
 
 const MIB = 1_048_576
 
@@ -38,6 +38,7 @@ export function mcpRoutes(options: McpOptions): Route<object, { readonly open?: 
         otherContentType: 'text/event-stream',
         description: 'A JSON-RPC response.',
       },
+      202: null,
     },
     errors: [],
     ownBody: McpRequest,
@@ -47,7 +48,10 @@ export function mcpRoutes(options: McpOptions): Route<object, { readonly open?: 
   } as const
   const answer = async ({ request }: Call, reply: FastifyReply): Promise<unknown> => {
     options.requireOrigin(request)
-    if (request.body === null || request.body === undefined) throw new ServiceError('invalid_content_type')
+    requireBody(request)
+    if (typeof request.body !== 'object' || request.body === null) {
+      throw new ServiceError('invalid_request', { message: 'Send a message of JSON-RPC 2.0, which is a JSON object.' })
+    }
     const handlers = await (opening ??= openHandlers(options))
     return handlers.answer(request, reply)
   }

@@ -1,5 +1,6 @@
-import { type Route, routesOf } from '@bureau/runtime'
+import { ok, type Route, routesOf } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { baseUrlOf } from '../base-url.ts'
 
 type MetadataOptions = {
@@ -7,7 +8,13 @@ type MetadataOptions = {
   readonly serverUrl?: string | undefined
 }
 
-const { rawRoute } = routesOf<object, { readonly open?: true }>()
+const { jsonRoute } = routesOf<object, { readonly open?: true }>()
+
+const Metadata = z.object({
+  resource: z.string(),
+  authorization_servers: z.array(z.string()),
+  bearer_methods_supported: z.array(z.literal('header')),
+})
 
 const PATH = '/.well-known/oauth-protected-resource'
 
@@ -16,22 +23,26 @@ export function metadataRoutes(options: MetadataOptions): Route<object, { readon
   const { authorizationServers = [] } = options
   if (authorizationServers.length === 0) return []
   // Clients look below the path of the resource first, and then at the root.
-  return [`${PATH}/mcp`, PATH].map((url) =>
-    rawRoute(
+  return [`${PATH}/mcp`, PATH].map((url, index) =>
+    jsonRoute(
       {
         method: 'GET',
         url,
-        id: `mcp_metadata_${url}`,
+        id: index === 0 ? 'mcp_metadata' : 'mcp_metadata_of_host',
         tag: 'mcp',
-        summary: 'OAuth 2.0 protected resource metadata',
+        summary: 'OAuth 2.0 protected resource metadata (RFC 9728)',
         open: true,
-        success: { 200: { contentType: 'application/json', description: 'RFC 9728.' } },
+        success: { 200: Metadata },
         errors: [],
       },
-      async ({ request }, reply) => {
+      async ({ request }) => {
         const resource = `${baseUrlOf(options, request)}/mcp`
-        const body = { resource, authorization_servers: authorizationServers, bearer_methods_supported: ['header'] }
-        return reply.header('cache-control', 'public, max-age=300').send(body)
+        const body = {
+          resource,
+          authorization_servers: [...authorizationServers],
+          bearer_methods_supported: ['header' as const],
+        }
+        return ok(body, { 'cache-control': 'public, max-age=300' })
       },
     ),
   )

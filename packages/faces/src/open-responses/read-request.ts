@@ -1,23 +1,27 @@
 import { z } from 'zod'
 import { unsupportedParam } from '../openai/api-error.ts'
-import { FunctionName, MAX_FUNCTIONS, Parameters } from '../openai/caller-functions.ts'
+import {
+  AllowedMode,
+  ChoiceMode,
+  COMMON_MEMBERS,
+  FORMAT_MEMBERS,
+  FUNCTION_MEMBERS,
+  FunctionName,
+  FunctionType,
+  MAX_FUNCTIONS,
+} from '../openai/caller-functions.ts'
 import { parseBody } from '../openai/parse-body.ts'
+
+const Tool = z.looseObject({ type: FunctionType, ...FUNCTION_MEMBERS })
 
 const Named = z.looseObject({ type: z.literal('function'), name: FunctionName })
 
-const Tool = Named.extend({
-  type: z.literal('function', 'only function tools are taken: the agent has its own'),
-  description: z.string().nullish(),
-  parameters: Parameters.nullish(),
-  strict: z.boolean().nullish(),
-})
-
 const ToolChoice = z.union([
-  z.enum(['none', 'auto', 'required']),
+  ChoiceMode,
   Named,
   z.looseObject({
     type: z.literal('allowed_tools'),
-    mode: z.enum(['auto', 'required']),
+    mode: AllowedMode,
     tools: z.array(Named).min(1).max(MAX_FUNCTIONS),
   }),
 ])
@@ -25,12 +29,7 @@ const ToolChoice = z.union([
 const TextFormat = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('text') }),
   z.looseObject({ type: z.literal('json_object') }),
-  z.looseObject({
-    type: z.literal('json_schema'),
-    name: FunctionName,
-    schema: z.looseObject({}),
-    strict: z.boolean().nullish(),
-  }),
+  z.looseObject({ type: z.literal('json_schema'), ...FORMAT_MEMBERS }),
 ])
 
 const Metadata = z
@@ -46,7 +45,7 @@ const number = z.number().nullish()
  */
 export const ResponsesRequest = z
   .looseObject({
-    model: z.string().max(512).nullish().describe('An agency, or agency/agent.'),
+    ...COMMON_MEMBERS,
     input: z
       .union([z.string(), z.array(z.unknown()).max(20_000)])
       .nullish()
@@ -55,11 +54,9 @@ export const ResponsesRequest = z
     previous_response_id: z.string().max(128).nullish(),
     tools: z.array(Tool).max(MAX_FUNCTIONS).nullish().describe('Functions that the caller carries out.'),
     tool_choice: ToolChoice.nullish(),
-    parallel_tool_calls: flag,
     text: z.looseObject({ format: TextFormat.nullish() }).nullish(),
     max_output_tokens: z.int().min(16).nullish(),
     metadata: Metadata.nullish(),
-    stream: flag,
     background: flag,
     store: flag,
     include: z
@@ -78,11 +75,6 @@ export const ResponsesRequest = z
     service_tier: z.string().max(64).nullish(),
     safety_identifier: z.string().max(64).nullish(),
     prompt_cache_key: z.string().max(64).nullish(),
-    user: z.string().max(1_024).nullish().describe('Of the platform: the consumer that is charged.'),
-    user_context: z
-      .record(z.string(), z.unknown())
-      .nullish()
-      .describe('Readable by the agents’ tools; never in the prompt.'),
   })
   .meta({ id: 'OpenAIResponsesRequest' })
 export type ResponsesRequest = z.output<typeof ResponsesRequest>

@@ -4,8 +4,17 @@ import { ServiceError, type WireItem } from '@bureau/protocol'
 import { type Call, type EncodeEvent, type Route, routesOf } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FaceAgency, FaceHost, FaceRun } from '../face-host.ts'
-import { ApiError, ApiErrorBody, answerError, failedRun, invalidParam, unsupportedParam } from '../openai/api-error.ts'
-import { type GivenChoice, offeredFunctions, requireNoOwnFormat } from '../openai/caller-functions.ts'
+import { beginRun } from '../begin.ts'
+import {
+  ApiError,
+  ApiErrorBody,
+  answerError,
+  failedRun,
+  REMEDIES,
+  invalidParam,
+  unsupportedParam,
+} from '../openai/api-error.ts'
+import { callerOptionsOf } from '../openai/caller-functions.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
 import { selectAgent, type Target } from '../openai/select-agent.ts'
 import { readResponsesRequest, ResponsesRequest } from './read-request.ts'
@@ -72,7 +81,7 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   if (store?.continuesRuns && decisions.length > 0 && !previous) {
     throw invalidParam('previous_response_id', 'name the response that waits for the decision', 'missing')
   }
-  const run = await host.begin(request, {
+  const run = await beginRun({ host, remedies: REMEDIES }, request, {
     served,
     input,
     decisions,
@@ -201,23 +210,8 @@ function earlierOf({ previous, store }: Before): Parameters<typeof readInput>[1]
 }
 
 function callerOptions(body: ResponsesRequest, target: Target): CallerOptions {
-  const { parallel_tool_calls: parallel, max_output_tokens: maxTokens } = body
-  const format = body.text?.format
-  if (format && format.type !== 'text') requireNoOwnFormat(target, 'text.format')
-  return {
-    ...offeredFunctions(body.tools ?? [], choiceOf(body), target),
-    ...(parallel != null && { parallelCalls: parallel }),
-    ...(maxTokens != null && { maxOutputTokens: maxTokens }),
-    ...(format?.type === 'json_object' && { format: { type: 'json_object' } }),
-    ...(format?.type === 'json_schema' && { format: { ...format, strict: format.strict ?? false } }),
-  }
-}
-
-function choiceOf({ tool_choice: choice }: ResponsesRequest): GivenChoice {
-  const param = 'tool_choice'
-  if (choice == null || typeof choice === 'string') return { mode: choice ?? 'auto', param }
-  if (choice.type === 'function') return { mode: 'required', names: [choice.name], param }
-  return { mode: choice.mode, names: choice.tools.map(({ name }) => name), param }
+  const { max_output_tokens: maxOutputTokens, text } = body
+  return callerOptionsOf({ ...body, maxOutputTokens, format: text?.format, formatParam: 'text.format' }, target)
 }
 
 const withId = (item: WireItem): WireItem =>

@@ -3,7 +3,7 @@ import { type Call, ok, param, type Route, routesOf } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
-import { ApiError, ApiErrorBody, answerError, unsupportedParam } from '../openai/api-error.ts'
+import { ApiError, ApiErrorBody, answerError, invalidParam, unsupportedParam } from '../openai/api-error.ts'
 import { sendEvents } from '../follow.ts'
 import { parseBody } from '../openai/parse-body.ts'
 import { ResponseResource } from './resource.ts'
@@ -146,9 +146,11 @@ async function read(host: FaceHost, response: StoredResponse, { call, reply, isS
   })
 }
 
+/** @throws ApiError 400: `after` is not the id of one of them. */
 function itemList(items: readonly WireItem[], { limit, order, after }: z.output<typeof ListQuery>) {
   const ordered = order === 'asc' ? items : items.toReversed()
   const start = after === undefined ? 0 : ordered.findIndex(({ id }) => id === after) + 1
+  if (after !== undefined && start === 0) throw invalidParam('after', 'is not the id of an item of this list')
   const data = ordered.slice(start, start + limit)
   return {
     object: 'list' as const,

@@ -1,11 +1,13 @@
 import type { Message, WireItem } from '@bureau/protocol'
 import { z } from 'zod'
+import { jsonOrText } from '../answer.ts'
 import type { FaceDecision } from '../face-host.ts'
 import { invalidParam, unsupportedParam } from '../openai/api-error.ts'
-import { parseEach } from '../openai/parse-body.ts'
+import { type Conversation, readConversation } from '../openai/conversation.ts'
+import { deepest, parseEach } from '../openai/parse-body.ts'
 import type { Earlier } from './response-store.ts'
 
-const Part = z.looseObject({ type: z.string().max(64) })
+const Part = z.looseObject({ type: z.string().max(64), text: z.string().nullish() })
 const Content = z.union([z.string(), z.array(Part).max(1_000)])
 const Id = z.string().max(256)
 
@@ -62,9 +64,8 @@ const InputItem = z.unknown().transform((value, context): WireItem => {
   const schema = SCHEMAS.get(type) ?? (type === undefined ? InputMessage : Typed)
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data as WireItem
-  for (const { path, message } of parsed.error.issues.slice(0, 1)) {
-    context.addIssue({ code: 'custom', path: [...path], message })
-  }
+  const { path, message } = deepest(parsed.error.issues[0]!)
+  context.addIssue({ code: 'custom', path: [...path], message })
   return z.NEVER
 })
 
@@ -80,13 +81,8 @@ const SCHEMAS: ReadonlyMap<unknown, z.ZodType> = new Map<unknown, z.ZodType>([
 /** What providers put into their responses themselves, and take back. */
 const PASSED_ON = /^(?:reasoning|\w+_call|mcp_\w+|\w+_call_output)$/
 
-/** A conversation as a run takes it. */
-type Conversation = {
-  /** What the caller's system and developer messages say: added to the agent's own instructions. */
-  readonly instructions: readonly string[]
+type ReadInput = Omit<Conversation, 'history'> & {
   readonly history: readonly Message[]
-  /** All after the last answer: what the user says now, or what the caller's functions have returned. */
-  readonly message: readonly WireItem[]
   /** What a person has decided about calls that wait. */
   readonly decisions: readonly FaceDecision[]
   /** The items of the request, as they came. */
@@ -99,22 +95,22 @@ type Conversation = {
 export function readInput(
   input: string | readonly unknown[] | null | undefined,
   { thread: earlier, known: output }: Earlier,
-): Conversation {
+): ReadInput {
   const given = typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : (input ?? [])
   const items = parseEach(InputItem, given, 'input')
   requireUsable(items, earlier)
-  const isInstruction = ({ role }: WireItem): boolean => role === 'system' || role === 'developer'
   const answers = items.filter(isApprovalResponse)
   // A run that goes on has its calls itself.
   const known = new Set([...(earlier ?? []), ...answers].flatMap(({ call_id: id }) => id ?? []))
-  const spoken = items.filter((item) => !isInstruction(item)).flatMap((item) => toWire(item, known))
-  if (spoken.length === 0) throw invalidParam('input', 'there is no message to answer', 'missing')
-  const start = spoken.findLastIndex(isOfModel) + 1
+  const read = readConversation(
+    items.flatMap((item) => toWire(item, known)),
+    'input',
+  )
   const isWire = ({ type }: WireItem): boolean => type === undefined || !type.startsWith('bureau:')
   return {
-    instructions: items.filter(isInstruction).map(({ content }) => plainText(content)),
-    history: [...(earlier ?? []), ...spoken.slice(0, start).filter(isWire)],
-    message: spoken.slice(start).filter(isWire),
+    instructions: read.instructions,
+    history: [...(earlier ?? []), ...read.history.filter(isWire)],
+    message: read.message.filter(isWire),
     decisions: answers.map((answer) => decisionOf(answer, [...output, ...items])),
     items,
   }
@@ -133,16 +129,7 @@ function decisionOf(answer: ApprovalResponse, around: readonly WireItem[]): Face
     approve,
     ...(typeof token === 'string' && { token }),
     ...(reason != null && { reason }),
-    ...(args != null && { arguments: typeof args === 'string' ? parsed(args) : args }),
-  }
-}
-
-/** What is not JSON does not fit any tool, which is checked later. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
+    ...(args != null && { arguments: typeof args === 'string' ? jsonOrText(args) : args }),
   }
 }
 
@@ -164,11 +151,6 @@ function requireUsable(items: readonly WireItem[], earlier: readonly Message[] |
 const isCall = (type: string | undefined): boolean =>
   type === 'function_call' || type === 'bureau:tool_call' || type === 'bureau:approval_request'
 
-/** What comes from a model, and not from its user or caller. */
-function isOfModel({ type, role }: WireItem): boolean {
-  return role === undefined ? type !== 'function_call_output' : role === 'assistant'
-}
-
 /** Steps that were shown go back as the call and its output, a call that waits as the call; the others are for people. */
 function toWire(item: WireItem, known: ReadonlySet<string>): WireItem[] {
   if (isApprovalResponse(item)) return [item]
@@ -186,12 +168,4 @@ function toWire(item: WireItem, known: ReadonlySet<string>): WireItem[] {
     ]
   }
   return item.type?.startsWith('bureau:') ? [] : [item]
-}
-
-function plainText(content: unknown): string {
-  if (typeof content === 'string') return content
-  return (content as { readonly text?: unknown }[])
-    .map(({ text }) => text)
-    .filter((text) => typeof text === 'string')
-    .join('')
 }

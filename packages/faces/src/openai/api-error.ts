@@ -2,6 +2,7 @@ import { type ErrorCode, ERRORS, RUN_ERRORS, type RunError, ServiceError } from 
 import { errorGate, InvalidJson, JsonLimitExceeded, type Refused } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import type { Remedies } from '../begin.ts'
 
 /** The error object of OpenAI's API. Our own code is in `code`. */
 export const ApiErrorBody = z
@@ -54,7 +55,8 @@ export function unsupportedParam(param: string, message: string): ApiError {
  * things before it failed.
  */
 export function failedRun({ code, message }: RunError): ApiError {
-  return new ApiError(message, { status: statusOf(code), code, headers: { 'x-should-retry': 'false' } })
+  const remedy = code === 'approval_required' ? ' The Responses API has a way to bring one.' : ''
+  return new ApiError(message + remedy, { status: statusOf(code), code, headers: { 'x-should-retry': 'false' } })
 }
 
 const STATUSES: Partial<Record<string, number>> = {
@@ -62,6 +64,7 @@ const STATUSES: Partial<Record<string, number>> = {
   upstream_quota_exhausted: 429,
   upstream_timeout: 504,
   server_shutdown: 503,
+  approval_required: 400,
 }
 
 function statusOf(code: RunError['code']): number {
@@ -74,6 +77,13 @@ function typeOf(status: number): string {
   if (status === 401) return 'authentication_error'
   if (status === 403) return 'permission_error'
   return status < 500 ? 'invalid_request_error' : 'server_error'
+}
+
+/** For refusals of a server that name members of its own routes. */
+export const REMEDIES: Remedies = {
+  consumer: 'Send user.',
+  waiting: (runId) =>
+    `Send the decision as a bureau:approval_response, or cancel the run: POST /v1/runs/${runId}/cancel.`,
 }
 
 /** The last frame of every stream of this API. */

@@ -36,12 +36,12 @@ function parsePart<Schema extends z.ZodType>(schema: Schema, value: unknown, at:
 type Issue = Pick<z.core.$ZodIssue, 'path' | 'message'>
 
 /** Of a value that fits none of several forms, what is wrong with it as the form that it comes closest to. */
-function deepest(issue: z.core.$ZodIssue): Issue {
+export function deepest(issue: z.core.$ZodIssue): Issue {
   if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue
-  const closest = issue.errors
-    .flatMap((issues) => issues.slice(0, 1).map(deepest))
-    .toSorted((a, b) => b.path.length - a.path.length)[0]
-  return closest && closest.path.length > 0 ? { ...closest, path: [...issue.path, ...closest.path] } : issue
+  const each = issue.errors.flatMap((issues) => issues.slice(0, 1).map(deepest))
+  const closest = each.toSorted((a, b) => b.path.length - a.path.length)[0]!
+  if (closest.path.length > 0) return { ...closest, path: [...issue.path, ...closest.path] }
+  return { path: issue.path, message: [...new Set(each.map(({ message }) => message))].join('; or: ') }
 }
 
 /** `messages[2].content`. Names of members are as long as the caller likes. */

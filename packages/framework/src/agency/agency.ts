@@ -4,6 +4,7 @@ import { adoptHandoff } from './agents-sdk/adopt-handoff.ts'
 import type { AgencyHandoff } from './handoff.ts'
 import type { AnyAgent, AnyHandoff } from './agent-options.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
+import { COPY, otherCopy, THIS_COPY } from './copies.ts'
 import { agencyVersion } from './agency-version.ts'
 import { Agent } from './agent.ts'
 import type { AnswersOf } from './answers.ts'
@@ -52,11 +53,15 @@ export type AgencyOptions<
   readonly summarizeHistory?: true | ((leftOut: LeftOutHistory) => string | Promise<string>)
 }
 
-const AnAgent = z.custom<Agent>((value) => value instanceof Agent, { error: 'must be an Agent: new Agent({ … })' })
+const AnAgent = z.custom<Agent>((value) => value instanceof Agent, {
+  error: ({ input }) => otherCopy(input) ?? 'must be an Agent: new Agent({ … })',
+})
 
 const AgencyChecks = z.strictObject({
   name: z.string().optional(),
-  entryPoint: z.union([AnAgent, z.array(AnAgent)], { error: 'must be an Agent, or a list of them' }),
+  entryPoint: z.union([AnAgent, z.array(AnAgent)], {
+    error: ({ input }) => otherCopy([input].flat()[0]) ?? 'must be an Agent, or a list of them',
+  }),
   agents: z.array(AnAgent).optional(),
   flows: z.array(z.array(z.unknown())).optional(),
   sharedInstructions: z.string().optional(),
@@ -108,6 +113,10 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
       requireUsableToolNames(agent, added)
     }
     Object.freeze(this)
+  }
+
+  get [COPY](): string {
+    return THIS_COPY
   }
 
   /**

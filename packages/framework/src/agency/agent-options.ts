@@ -155,7 +155,9 @@ const ModelSettingsChecks = z.strictObject({
 
 const strings = z.array(z.string()).optional()
 const list = z.array(z.unknown()).optional()
-const guardrails = z.array(z.looseObject({ execute: AnyFunction })).optional()
+const guardrails = z
+  .array(z.looseObject({ execute: AnyFunction }, { error: 'must be an object with a function execute' }))
+  .optional()
 
 const McpConfigChecks = z.strictObject({
   includeServerInToolNames: z.boolean().optional(),

@@ -1,3 +1,4 @@
+import { COPY, THIS_COPY } from './copies.ts'
 import { foreignOptions } from './agents-sdk/adopt-agent.ts'
 import { present, readOptions } from '../options.ts'
 import type { ModelObject } from './model-object.ts'
@@ -15,7 +16,7 @@ import type { InputGuardrail, OutputGuardrail } from './guardrail.ts'
 import type { ModelSettings } from './model-settings.ts'
 import { type OutputType, requireOutputType } from './output-format.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './protected-servers.ts'
-import { requireUsableTools } from './refused-definitions.ts'
+import { requireMembers, requireUsableTools } from './refused-definitions.ts'
 import { type AgentTool, toAgentTools } from './tool.ts'
 import type { McpConfig, ToolServer } from './tool-server.ts'
 
@@ -59,6 +60,7 @@ export class Agent<
   constructor(options: AgentOptions<Name, Type, Target>) {
     readOptions(typeof options?.name === 'string' ? `Agent "${options.name}"` : 'Agent', AgentChecks, options)
     const { name, outputType = 'text' } = options
+    requireMembers(options)
     requireOutputType(outputType, name)
     const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...present(options) }
     this.name = name
@@ -88,6 +90,10 @@ export class Agent<
     requireUsableTools(this)
     this.protectedServers = protectedServersOf(this, declared)
     Object.freeze(this)
+  }
+
+  get [COPY](): string {
+    return THIS_COPY
   }
 
   /**

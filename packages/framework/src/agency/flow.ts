@@ -1,5 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import { Agent } from './agent.ts'
+import { otherCopy } from './copies.ts'
 import { isMessageTool, type MessageTool, SEND_MESSAGE } from './message-tool.ts'
 
 /** `message`: the sender asks and gets an answer back. `handoff`: the recipient takes over the conversation. */
@@ -27,6 +28,8 @@ export function readFlows(options: readonly FlowOption[]): readonly Flow[] {
   const seen = new Set<string>()
   return options.map(([sender, recipient, how = 'message', ...others], index) => {
     if (!(sender instanceof Agent && recipient instanceof Agent) || others.length > 0) {
+      const copy = otherCopy(sender) ?? otherCopy(recipient)
+      if (copy !== undefined) throw new ConfigError(`flows.${index}: an agent ${copy}.`)
       throw new ConfigError(`flows.${index}: must be [sender, recipient] or [sender, recipient, how], with two Agents.`)
     }
     if (how !== 'message' && how !== 'handoff' && !isMessageTool(how)) {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { requireMcpClient } from '../optional-packages.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import type { TokenStore } from '../tokens/token-store.ts'
 import { type RequireApproval, RequireApprovalChecks, type ToolFilter, ToolFilterChecks } from './tool-server.ts'
@@ -81,7 +82,10 @@ export class MCPServerOAuth {
   readonly url: string
   readonly options: MCPServerOAuthOptions
 
-  /** @throws ConfigError the URL or the name cannot be used, or only one of the two handlers is given. */
+  /**
+   * @throws ConfigError the URL or the name cannot be used, only one of the two handlers is given, or the client of MCP is not
+   *   installed.
+   */
   constructor(options: MCPServerOAuthOptions) {
     readOptions('MCPServerOAuth', MCPServerOAuthChecks, options)
     const where = `MCPServerOAuth "${options.name}"`
@@ -92,6 +96,7 @@ export class MCPServerOAuth {
     if ((options.redirectHandler === undefined) !== (options.callbackHandler === undefined)) {
       throw new ConfigError(`${where}: give redirectHandler and callbackHandler together.`)
     }
+    requireMcpClient()
     this.name = options.name
     this.url = options.url
     this.options = Object.freeze({ ...options })

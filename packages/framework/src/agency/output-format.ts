@@ -1,5 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { isOldZod, OLD_ZOD } from './tool-schema.ts'
 
 /** What an agent's final output is: text, a zod object, or a JSON Schema. */
 export type OutputType = 'text' | z.ZodObject | JsonSchemaOutput
@@ -69,5 +70,6 @@ export function parseOutput(outputType: OutputType, text: string): unknown {
 export function requireOutputType(outputType: unknown, agent: string): asserts outputType is OutputType {
   if (outputType === 'text' || outputType instanceof z.ZodType) return
   if (isObject(outputType) && outputType['type'] === 'json_schema' && isObject(outputType['schema'])) return
+  if (isOldZod(outputType)) throw new ConfigError(`Agent "${agent}": outputType ${OLD_ZOD}.`)
   throw new ConfigError(`Agent "${agent}": outputType is "text", a zod object, or { type: "json_schema", … }.`)
 }

@@ -10,13 +10,65 @@ const LOCAL_WORK: Readonly<Record<string, string>> = {
 }
 
 /**
+ * Checks that the lists of an agent hold what they are for.
+ *
+ * @throws ConfigError something in them is something else; every problem is listed, with its place.
+ */
+export function requireMembers(options: {
+  readonly name: string
+  readonly tools?: readonly unknown[]
+  readonly handoffs?: readonly unknown[]
+  readonly mcpServers?: readonly unknown[]
+}): void {
+  const { name, tools = [], handoffs = [], mcpServers = [] } = options
+  const problems = [
+    ...tools.map((tool, index) => [`tools.${index}`, problemOfTool(tool)]),
+    ...handoffs.map((target, index) => [`handoffs.${index}`, problemOfHandoff(target)]),
+    ...mcpServers.map((server, index) => [`mcpServers.${index}`, problemOfServer(server)]),
+  ].filter(([, problem]) => problem !== undefined)
+  if (problems.length === 0) return
+  throw new ConfigError(problems.map(([place, problem]) => `Agent "${name}": ${place} ${problem}.`).join('\n'))
+}
+
+function problemOfTool(tool: unknown): string | undefined {
+  if (typeof tool === 'function') {
+    if (/^class\b/.test(String(tool))) return undefined
+    return 'is a function. Make it a tool: tool({ name: "…", description: "…", parameters: z.object({ … }), execute: … })'
+  }
+  if (!isObject(tool)) return `is ${shown(tool)}, not a tool. Make one by tool({ … })`
+  if (!isAgent(tool)) return undefined
+  return `is the agent "${String(tool['name'])}". Connect agents by the flows of their agency: flows: [[sender, recipient]]`
+}
+
+function problemOfHandoff(target: unknown): string | undefined {
+  if (!isObject(target)) return `is ${shown(target)}, not an Agent. Write the variable that holds the agent`
+  return isAgent(target) || 'toolName' in target ? undefined : `is an object, not an Agent: new Agent({ … })`
+}
+
+function problemOfServer(server: unknown): string | undefined {
+  if (isObject(server)) return undefined
+  return `is ${shown(server)}, not a tool server. Write new MCPServerStreamableHttp({ name, url }) or new MCPServerStdio({ name, command })`
+}
+
+/** Of this package or of `@openai/agents`. */
+const isAgent = (value: Readonly<Record<string, unknown>>): boolean => 'instructions' in value && 'handoffs' in value
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
+
+function shown(value: unknown): string {
+  if (typeof value === 'function') return 'a function'
+  return typeof value === 'string' ? JSON.stringify(value) : String(value)
+}
+
+/**
  * Refuses by name what could only be ignored or fail in the middle of a run.
  *
  * @throws ConfigError a tool or the model of the agent cannot be used.
  */
 export function requireUsableTools(agent: {
   readonly name: string
-  readonly tools: readonly unknown[]
+  readonly tools: readonly object[]
   readonly model: string | object
 }): void {
   const { name, tools, model } = agent
@@ -32,8 +84,7 @@ export function requireUsableTools(agent: {
   }
 }
 
-function problemOf(tool: unknown): string | undefined {
-  if (typeof tool !== 'object' || tool === null) return 'one of its tools is not an object'
+function problemOf(tool: object): string | undefined {
   const { type, name, deferLoading, providerData, invoke, on } = tool as Readonly<Record<string, unknown>>
   const called = `the tool "${String(name)}"`
   if (type === 'function') {

@@ -2,6 +2,8 @@ const MAX_CHARACTERS = 1_048_576
 /** It must come back in a request, which may be nested 64 deep. */
 const MAX_DEPTH = 60
 
+const NOTHING = Object.freeze({})
+
 /** What is wrong with a value as shared state; undefined: nothing. Any JSON value of at most 1,048,576 characters fits. */
 export function sharedStateProblem(value: unknown): string | undefined {
   if (!isShallow(value, MAX_DEPTH)) return `is nested more than ${MAX_DEPTH} deep`
@@ -19,8 +21,8 @@ export class SharedState {
   #value: unknown
 
   /** @param changed - Called with each new value, which is not changed any more. */
-  constructor(value: unknown = {}, changed: (value: unknown) => void = () => {}) {
-    this.#value = frozenCopy(value)
+  constructor(value: unknown = NOTHING, changed: (value: unknown) => void = () => {}) {
+    this.#value = value === NOTHING ? value : frozenCopy(value)
     this.#changed = changed
   }
 

@@ -20,6 +20,13 @@ export function functionSchema(
   return { parameters: { ...schema, ...(strict && { additionalProperties: false }) }, strict }
 }
 
+/** What is wrong with a schema of zod 3, and what helps. */
+export const OLD_ZOD = 'is a schema of zod 3 and must be one of zod 4: npm install zod@4, and import { z } from "zod"'
+
+export function isOldZod(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && '_def' in value && !('_zod' in value)
+}
+
 /** The schema in the strict form, when it already keeps its rules but for objects that are not said to be closed. */
 export function strictSchema(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> | undefined {
   const closed = { ...schema, additionalProperties: false }

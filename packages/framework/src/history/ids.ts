@@ -10,9 +10,10 @@ export function isPlaceholder(id: unknown): boolean {
  *
  * An item that is repeated with the same id and the same content is left out. With other content it is an item of its
  * own, as in histories that clients number themselves: it stays and loses the id, unless its kind cannot be without
- * one.
+ * one. The list itself when no id is repeated.
  */
-export function withUniqueIds<Item extends Message>(items: readonly Item[]): Item[] {
+export function withUniqueIds<Item extends Message>(items: Item[]): Item[] {
+  if (!repeatsIds(items)) return items
   const firsts = new Map<string, Item>()
   const contents = new Map<string, Set<string>>()
   return items.flatMap((item) => {
@@ -32,6 +33,15 @@ export function withUniqueIds<Item extends Message>(items: readonly Item[]): Ite
   })
 }
 
+function repeatsIds(items: readonly Message[]): boolean {
+  const known = new Set<string>()
+  return items.some(({ id }) => {
+    if (typeof id !== 'string' || isPlaceholder(id)) return false
+    const { size } = known
+    return known.add(id).size === size
+  })
+}
+
 /** What an item says, as text that is the same for equal contents. */
 function contentOf(item: Message): string {
   return JSON.stringify(withoutMetadata(item), (_key, value: unknown) => {
@@ -46,8 +56,9 @@ export function withRealId<Item extends Message>(item: Item): Item {
   return isPlaceholder(item.id) || (item.type === 'function_call' && item.id === item.call_id) ? withoutId(item) : item
 }
 
-/** Gives the items that have a placeholder id one of their own. */
-export function withClientIds(items: readonly Message[]): Message[] {
+/** Gives the items that have a placeholder id one of their own. The list itself when there is none. */
+export function withClientIds(items: Message[]): Message[] {
+  if (!items.some(({ id }) => isPlaceholder(id))) return items
   const taken = new Set(items.map((item) => item.id).filter((id) => !isPlaceholder(id)))
   const counts = new Map<string, number>()
   return items.map((item, index) => {

@@ -5,9 +5,12 @@ import { isPlaceholder } from './ids.ts'
  * Removes what a provider refuses because its other half is missing: calls without an output, outputs without a call,
  * unanswered and unasked approvals, and reasoning whose result is gone. Order is kept.
  *
- * Lists of the same conversation, `before` these items or `after` them, may hold the other half.
+ * Lists of the same conversation, `before` these items or `after` them, may hold the other half. The list itself is returned when
+ * nothing in it depends on anything.
  */
-export function withoutOrphans<Item extends Message>(items: readonly Item[], around: Around = {}): Item[] {
+export function withoutOrphans<Item extends Message>(items: Item[], around: Around = {}): Item[] {
+  // Most conversations have nothing but words in them.
+  if (!items.some(isPart)) return items
   const entries = items.map((item) => ({ item, kept: true }))
   dropHalfPairs(entries, around)
   dropLooseReasoning(entries)
@@ -97,6 +100,11 @@ const SIDES: ReadonlyMap<unknown, Side> = new Map<unknown, Side>([
   ['mcp_approval_response', { family: 'approval', side: 'output' }],
   ['mcp_approval_response_item', { family: 'approval', side: 'output' }],
 ])
+
+/** Whether something else must be there for the item to be good for anything. */
+function isPart({ type }: Message): boolean {
+  return type === 'reasoning' || SIDES.has(type)
+}
 
 function halfOf(item: Message): Half | undefined {
   const found = SIDES.get(item.type)

@@ -6,7 +6,7 @@ import { timestampMicros } from '../history/history.ts'
 import { randomHex } from '../random-hex.ts'
 import type { Run } from '../run/run.ts'
 import type { CallBinding, ConversationEvent } from '../run/advance-run.ts'
-import { type ConversationState, isAsking, isRange } from '../run/run-state.ts'
+import { type ConversationState, type InputPart, isAsking, isRange } from '../run/run-state.ts'
 import type { ConversationTrace } from '../trace/run-trace.ts'
 import type { ToolFacts } from './item-events.ts'
 import { callIdOf, keyOf, RunningTurn, type TurnItem, turnItemState } from './turn-items.ts'
@@ -57,7 +57,7 @@ export class Conversation implements AgencyContext {
   #factsOf: (tool: string) => ToolFacts | undefined = () => undefined
   /** What it has produced since the model was asked, not stored yet. */
   readonly turn = new RunningTurn()
-  readonly #keys = new Set<string>()
+  #keys: Set<string> | undefined // collected when somebody asks for the first time: most conversations call nothing
   readonly #startedBefore = new Set<string>()
   readonly #busyRecipients = new Set<string>()
   readonly #additionalInstructions: string | undefined
@@ -122,9 +122,9 @@ export class Conversation implements AgencyContext {
 
   /** What the next model request sends. */
   get input(): WireItem[] {
-    return this.#state.input.flatMap((part) =>
-      isRange(part) ? this.items.slice(part[0], part[1]) : [part as WireItem],
-    )
+    const { input } = this.#state
+    const itemsOf = (part: InputPart): WireItem[] => (isRange(part) ? this.items.slice(part[0], part[1]) : [part])
+    return input.length === 1 ? itemsOf(input[0]!) : input.flatMap(itemsOf)
   }
 
   /** True, once, when the process before has died while it asked a model. */
@@ -200,7 +200,7 @@ export class Conversation implements AgencyContext {
     for (const [from, to] of stored) this.#remember(this.run.producedItems(from, to))
     for (const each of turn) {
       this.turn.add({ ...each, source: this.#source })
-      this.#keys.add(keyOf(each.item))
+      this.#keys?.add(keyOf(each.item))
     }
     for (const { call_id: id, status } of calls) if (status === 'started') this.#startedBefore.add(id)
   }
@@ -223,6 +223,7 @@ export class Conversation implements AgencyContext {
 
   /** Whether an item of the conversation has this one's type and id. */
   knows(item: WireItem): boolean {
+    this.#keys ??= new Set([...this.items, ...this.turn.items.map((each) => each.item)].map(keyOf))
     return this.#keys.has(keyOf(item))
   }
 
@@ -236,7 +237,7 @@ export class Conversation implements AgencyContext {
     const timestamp = timestampMicros(this.run.environment.now())
     const added: TurnItem = { item, source: this.#source, timestamp, ...(origin !== undefined && { origin }) }
     this.turn.add(added)
-    this.#keys.add(keyOf(item))
+    this.#keys?.add(keyOf(item))
     // What a model has not finished is asked again as a whole.
     if (this.#state.phase === 'calling') this.advance({ type: 'turn.added', item: turnItemState(added) })
   }
@@ -280,7 +281,7 @@ export class Conversation implements AgencyContext {
   #remember(items: readonly WireItem[]): void {
     for (const item of items) {
       this.items.push(item)
-      this.#keys.add(keyOf(item))
+      this.#keys?.add(keyOf(item))
     }
   }
 

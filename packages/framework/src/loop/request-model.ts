@@ -105,6 +105,7 @@ function bodyOf(conversation: Conversation, turn: PreparedTurn): ResponsesReques
 
 /** That a caller's address is forbidden may show only when its name is resolved. */
 function withForbiddenAddress(error: unknown): unknown {
+  if (error instanceof ConfigError) return error // a file's address, which has its own message
   for (let cause = error, depth = 0; cause instanceof Error && depth < 8; cause = cause.cause, depth++) {
     if (cause.name !== 'EgressError' || (cause as { reason?: unknown }).reason !== 'blocked') continue
     return new ConfigError('client_config.base_url: The address of the URL is not allowed.', { cause: error })
@@ -123,9 +124,10 @@ function withFunctionChoice(body: ResponsesRequest): ResponsesRequest {
 
 /** Part of the request only: the files are there for this run, so later turns must not read of them. */
 function withHint(input: WireItem[], files: readonly StoredFile[]): WireItem[] {
+  if (files.length === 0) return input
   const at = input.findLastIndex(({ role }) => role === 'user')
   const item = input[at]
-  if (files.length === 0 || !item) return input
+  if (!item) return input
   const { content } = item
   const parts = Array.isArray(content) ? content : content ? [{ type: 'input_text', text: content }] : []
   const hinted = { ...item, content: [...parts, { type: 'input_text', text: codeFilesHint(files) }] }

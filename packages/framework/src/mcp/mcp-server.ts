@@ -1,4 +1,4 @@
-import { Client, type Transport } from '@modelcontextprotocol/client'
+import type { Client, Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
 import {
   type ListedTool,
@@ -11,6 +11,7 @@ import {
   type ToolServerResult,
 } from '../agency/tool-server.ts'
 
+import { requireMcpClient } from '../optional-packages.ts'
 import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
 
 const CONNECT_TIMEOUT_MS = 20_000
@@ -63,7 +64,9 @@ export abstract class McpServer implements ToolServer {
   #client: Client | undefined
   #listed: readonly ListedTool[] | undefined
 
+  /** @throws ConfigError the client of MCP is not installed. */
   constructor(defaultName: string, options: ServerOptions) {
+    requireMcpClient()
     this.name = options.name ?? defaultName
     this.toolFilter = options.toolFilter
     this.requireApproval = options.requireApproval
@@ -74,13 +77,14 @@ export abstract class McpServer implements ToolServer {
     this.#cacheToolsList = options.cacheToolsList ?? false
   }
 
-  protected abstract openTransport(): Transport
+  protected abstract openTransport(): Promise<Transport>
 
   /** @throws what the transport throws when the server cannot be reached. */
   async connect(): Promise<void> {
-    const client = new Client({ name: 'bureau', version: '0.1.0' })
+    const mcp = await import('@modelcontextprotocol/client')
+    const client = new mcp.Client({ name: 'bureau', version: '0.1.0' })
     try {
-      await client.connect(this.openTransport(), { timeout: CONNECT_TIMEOUT_MS })
+      await client.connect(await this.openTransport(), { timeout: CONNECT_TIMEOUT_MS })
     } catch (error) {
       await client.close().catch(() => {})
       throw error

@@ -1,10 +1,4 @@
-import {
-  type AuthProvider,
-  type FetchLike,
-  StreamableHTTPClientTransport,
-  type Transport,
-} from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import type { AuthProvider, FetchLike, Transport } from '@modelcontextprotocol/client'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
@@ -33,7 +27,7 @@ const StdioChecks = z.strictObject({
 export class MCPServerStdio extends McpServer {
   readonly #program: { command: string; args: string[]; env?: Record<string, string>; cwd?: string }
 
-  /** @throws ConfigError an option is not valid, or no program is named. */
+  /** @throws ConfigError an option is not valid, no program is named, or the client of MCP is not installed. */
   constructor(options: MCPServerStdioOptions) {
     readOptions('MCPServerStdio', StdioChecks, options)
     const [first, ...rest] = (options.fullCommand ?? '').split(' ').filter((word) => word !== '')
@@ -48,7 +42,8 @@ export class MCPServerStdio extends McpServer {
     }
   }
 
-  protected override openTransport(): Transport {
+  protected override async openTransport(): Promise<Transport> {
+    const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio')
     return new StdioClientTransport({ ...this.#program, stderr: 'inherit' })
   }
 }
@@ -73,7 +68,7 @@ export class MCPServerStreamableHttp extends McpServer {
   readonly #url: URL
   readonly #options: Pick<MCPServerStreamableHttpOptions, 'requestInit' | 'authProvider' | 'fetch'>
 
-  /** @throws ConfigError an option is not valid. */
+  /** @throws ConfigError an option is not valid, or the client of MCP is not installed. */
   constructor(options: MCPServerStreamableHttpOptions) {
     readOptions('MCPServerStreamableHttp', StreamableHttpChecks, options)
     const url = URL.parse(options.url)
@@ -88,7 +83,8 @@ export class MCPServerStreamableHttp extends McpServer {
     }
   }
 
-  protected override openTransport(): Transport {
+  protected override async openTransport(): Promise<Transport> {
+    const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
     return new StreamableHTTPClientTransport(this.#url, this.#options)
   }
 }

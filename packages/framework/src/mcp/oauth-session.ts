@@ -1,9 +1,4 @@
-import {
-  type AuthProvider,
-  computeScopeUnion,
-  extractWWWAuthenticateParams,
-  UnauthorizedError,
-} from '@modelcontextprotocol/client'
+import type { AuthProvider } from '@modelcontextprotocol/client'
 import { type AttemptOptions, type Challenge, SignInAttempt } from './sign-in-attempt.ts'
 
 /** One user's tokens at one protected server, as a connection uses them. Refreshes silently; never asks the user. */
@@ -42,6 +37,7 @@ export class OAuthSession implements AuthProvider {
 
   /** @throws UnauthorizedError the user must sign in; `takeAttempt` has the prepared attempt. */
   async onUnauthorized({ response }: { readonly response: Response }): Promise<void> {
+    const { extractWWWAuthenticateParams, UnauthorizedError } = await import('@modelcontextprotocol/client')
     const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response)
     if (!(await this.renew({ resourceMetadataUrl, scope }, this.#lastToken))) throw new UnauthorizedError()
   }
@@ -64,6 +60,7 @@ export class OAuthSession implements AuthProvider {
   async widen(requiredScope: string | undefined): Promise<void> {
     const { store, key, settings } = this.#options
     if (settings.scopes) return
+    const { computeScopeUnion } = await import('@modelcontextprotocol/client')
     await store.exclusive(key, async () => {
       const { tokens } = await store.load(key)
       await this.#begin({ scope: computeScopeUnion(tokens?.scope, requiredScope), wider: true })

@@ -1,4 +1,4 @@
-import { type FetchLike, InsufficientScopeError, ProtocolError } from '@modelcontextprotocol/client'
+import type { FetchLike } from '@modelcontextprotocol/client'
 import type { ListedTool, RequireApproval, ToolFilter, ToolServer } from '../agency/tool-server.ts'
 import { limitedResponse } from '../limited-response.ts'
 import { MCPServerStreamableHttp } from './mcp-servers.ts'
@@ -103,16 +103,18 @@ export class ProtectedConnection implements ToolServer {
     try {
       return await this.#server.callTool(...call)
     } catch (error) {
+      const { InsufficientScopeError } = await import('@modelcontextprotocol/client')
       if (error instanceof InsufficientScopeError) await this.session.widen(error.requiredScope)
       throw error
     }
   }
 
   /** The error text for the model when a call fails: never the text of a foreign error, except the server's own about the call. */
-  readonly errorFunction = ({ error }: { error: unknown }): string => {
+  readonly errorFunction = async ({ error }: { error: unknown }): Promise<string> => {
     if (this.session.needsUser) {
       return `Error: "${this.name}" refused the call: the user must sign in again. Call ${AUTHENTICATE_TOOL}, then retry.`
     }
+    const { InsufficientScopeError, ProtocolError } = await import('@modelcontextprotocol/client')
     if (error instanceof InsufficientScopeError)
       return `Error: the user's sign-in to "${this.name}" does not permit this.`
     if (error instanceof ProtocolError) return `Error: "${this.name}" refused the call: ${error.message}`

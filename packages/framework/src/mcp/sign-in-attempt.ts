@@ -1,16 +1,15 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import {
-  auth,
-  type AuthOptions,
-  type AuthResult,
-  type FetchLike,
+import type {
+  AuthOptions,
+  AuthResult,
+  FetchLike,
   IssuerMismatchError,
-  type OAuthClientInformationContext,
-  type OAuthClientMetadata,
-  type OAuthClientProvider,
-  type OAuthDiscoveryState,
-  type StoredOAuthClientInformation,
-  type StoredOAuthTokens,
+  OAuthClientInformationContext,
+  OAuthClientMetadata,
+  OAuthClientProvider,
+  OAuthDiscoveryState,
+  StoredOAuthClientInformation,
+  StoredOAuthTokens,
 } from '@modelcontextprotocol/client'
 import { limitedResponse } from '../limited-response.ts'
 import type { OAuthServerSettings } from '../agency/oauth-server.ts'
@@ -212,11 +211,12 @@ export class SignInAttempt implements OAuthClientProvider {
   }
 
   async #authorize(options: Partial<AuthOptions>): Promise<AuthResult> {
+    const mcp = await import('@modelcontextprotocol/client')
     this.#deadline = AbortSignal.timeout(STEP_TIMEOUT_MS)
     try {
-      return await auth(this, { ...options, serverUrl: this.#options.settings.url, fetchFn: this.#fetch })
+      return await mcp.auth(this, { ...options, serverUrl: this.#options.settings.url, fetchFn: this.#fetch })
     } catch (error) {
-      throw error instanceof IssuerMismatchError && error.received !== undefined ? wrongIssuer(error) : error
+      throw error instanceof mcp.IssuerMismatchError && error.received !== undefined ? wrongIssuer(error) : error
     }
   }
 

@@ -52,6 +52,9 @@ export function requireBoundedEvent(pending: number): void {
 /** Keys as vendors write them: some providers quote the one that they refuse, and details go to logs. */
 const KEYS = /\b(?:(?:sk|pk|rk|xai)-|gsk_|AIza|Bearer\s+)[\w.-]{8,}/g
 
+/** A mistake of whoever configures the agent, which "not valid" would not lead to. */
+const NOT_FOUND = 'The model provider does not know the model, or its address is wrong (HTTP 404).'
+
 /** What a provider's HTTP error status and error code mean. */
 export function modelErrorOfStatus(status: number, body: string): ModelError {
   const detail = body.slice(0, 2_000).replaceAll(KEYS, '[key]')
@@ -62,6 +65,7 @@ export function modelErrorOfStatus(status: number, body: string): ModelError {
   }
   if (status === 429) return new ModelError('upstream_rate_limited', { status, detail })
   if (status >= 500) return new ModelError('upstream_unavailable', { status, detail })
+  if (status === 404) return new ModelError('upstream_invalid_request', { status, detail, message: NOT_FOUND })
   if (CONTEXT_LENGTH.test(body)) return new ModelError('context_length_exceeded', { status, detail })
   return new ModelError('upstream_invalid_request', { status, detail })
 }

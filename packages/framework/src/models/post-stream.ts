@@ -43,9 +43,17 @@ export async function postStream(post: StreamingPost): Promise<void> {
 
 const ENCODER = new TextEncoder()
 
+/** A body of more bytes is not kept while its answer arrives. A shorter one weighs less than what it takes to forget it. */
+const MAX_KEPT_BYTES = 4_096
+
+/** The body in a piece of memory of its own: undici would put a short text into a pool that is shared, and keep the whole pool. */
+function bodyOf(bytes: Uint8Array): Uint8Array | Readable {
+  return bytes.length > MAX_KEPT_BYTES ? releaseOnceRead(bytes) : bytes
+}
+
 /**
  * A body that can be read once, because undici keeps it as long as the answer lasts. That it takes iterables, its types
- * do not say. (It would put a short text into a pool that is shared, and keep the whole pool.)
+ * do not say.
  */
 function releaseOnceRead(bytes: Uint8Array): Readable {
   let unread: Uint8Array | undefined = bytes
@@ -74,7 +82,7 @@ function postOnce(post: StreamingPost): Promise<void> {
         'content-length': String(bytes.length),
         ...headers,
       },
-      body: releaseOnceRead(bytes),
+      body: bodyOf(bytes),
     },
     answer,
   )

@@ -169,12 +169,20 @@ const REPLAYED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
  * Without what other vendors' models have left: their reasoning and the calls that their providers carried out cannot be
  * looked up, and their own members are unknown. An item with a member `provider` is of the AI SDK, whatever its id.
  */
-function replayable(items: readonly WireItem[]): WireItem[] {
+function replayable(items: readonly WireItem[]): readonly WireItem[] {
+  if (!items.some(isForeign)) return items
   return items.flatMap((item) => {
-    const isOfAiSdk = typeof item['provider'] === 'object' && item['provider'] !== null
-    if (!isOfAiSdk && !isOwnId(item.id)) return [item]
+    if (!isForeign(item)) return [item]
     const members = REPLAYED_MEMBERS[item.type ?? '']
     if (members) return [Object.fromEntries(Object.entries(item).filter(([name]) => members.includes(name)))]
-    return isOfAiSdk || item.type === 'reasoning' ? [] : [item]
+    return isOfAiSdk(item) || item.type === 'reasoning' ? [] : [item]
   })
+}
+
+function isForeign(item: WireItem): boolean {
+  return isOfAiSdk(item) || isOwnId(item.id)
+}
+
+function isOfAiSdk({ provider }: WireItem): boolean {
+  return typeof provider === 'object' && provider !== null
 }

@@ -1,6 +1,6 @@
-import { createRequire } from 'node:module'
 import { ConfigError } from '@bureau/protocol'
 import type { LanguageModel } from '../agency/language-model.ts'
+import { notInstalled } from '../optional-packages.ts'
 
 type ProviderSettings = {
   readonly baseURL: string
@@ -115,15 +115,6 @@ export async function loadOptional<Loaded>(names: readonly string[], load: () =>
     return await load()
   } catch (cause) {
     if ((cause as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw cause
-    const packages = names.map((name) => `${name}@${testedVersion(name)}`).join(' ')
-    throw new ConfigError(`This model needs packages that are not installed: npm install ${packages}`, { cause })
+    throw notInstalled('This model needs', names, cause)
   }
 }
-
-/** The versions are in the package's own list of optional peers, and npm refuses others beside it. */
-function testedVersion(packageName: string): string {
-  const { peerDependencies } = createRequire(import.meta.url)('../../package.json') as PackageFile
-  return peerDependencies[packageName] ?? 'latest'
-}
-
-type PackageFile = { readonly peerDependencies: Readonly<Record<string, string>> }

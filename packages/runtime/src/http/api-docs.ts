@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { compress, readText, sendCompressed } from './compressed.ts'
 
 /** The viewers' own files. From the repository they come from their packages; a published package carries copies. */
 const ASSETS = {
@@ -15,7 +15,7 @@ type ApiDocs = {
   /** Put before `/openapi.json`, `/docs` and `/redoc`: empty, or a path like `/v1`. */
   readonly prefix: string
   /** Made anew for each request, so that it may name the address that was asked. */
-  readonly document: (request: { readonly protocol: string; readonly host: string }) => object
+  readonly document: (request: FastifyRequest) => object
   /** Fastify's `config` of the routes. */
   readonly routeConfig?: object
 }
@@ -26,21 +26,27 @@ const PAGE_POLICY =
 
 /** An API description and the two pages that show it, offline. */
 export function apiDocsRoutes(app: FastifyInstance, { prefix, document, routeConfig = {} }: ApiDocs): void {
-  const get = (path: string, answer: (reply: FastifyReply) => unknown): void => {
-    app.get(prefix + path, { config: routeConfig }, async (_request, reply) => answer(reply))
+  const get = (path: string, answer: (reply: FastifyReply, request: FastifyRequest) => unknown): void => {
+    app.get(prefix + path, { config: routeConfig }, async (request, reply) => answer(reply, request))
   }
   const html = (text: string) => (reply: FastifyReply) =>
     reply.type('text/html; charset=utf-8').header('content-security-policy', PAGE_POLICY).send(text)
   const script = (text: string) => (reply: FastifyReply) => reply.type('text/javascript; charset=utf-8').send(text)
-  app.get(`${prefix}/openapi.json`, { config: routeConfig }, async (request) => document(request))
+  // It differs by the address alone that was asked, and nearly everybody asks the same.
+  let latest: { readonly text: string; readonly content: Promise<Buffer> } | undefined
+  get('/openapi.json', async (reply, request) => {
+    const text = JSON.stringify(document(request))
+    if (latest?.text !== text) latest = { text, content: compress(text) }
+    return sendCompressed(request, reply.type('application/json; charset=utf-8'), await latest.content)
+  })
   get('/docs', html(SWAGGER_PAGE))
   get('/redoc', html(REDOC_PAGE))
   get('/docs/assets/swagger-start.js', script(swaggerStart(prefix)))
   get('/docs/assets/redoc-start.js', script(REDOC_START))
   for (const name of Object.keys(ASSETS) as AssetName[]) {
-    get(`/docs/assets/${name}`, async (reply) => {
+    get(`/docs/assets/${name}`, async (reply, request) => {
       reply.type(ASSETS[name].type).header('cache-control', 'public, max-age=86400')
-      return readAsset(name)
+      return sendCompressed(request, reply, await readAsset(name))
     })
   }
 }
@@ -70,14 +76,14 @@ function swaggerStart(prefix: string): string {
 const REMOTE_LOGO = 'https://cdn.redoc.ly/redoc/logo-mini.svg'
 const EMPTY_IMAGE = 'data:image/svg+xml,%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E'
 
-const loaded = new Map<AssetName, Promise<string>>()
+const loaded = new Map<AssetName, Promise<Buffer>>()
 
-function readAsset(name: AssetName): Promise<string> {
+function readAsset(name: AssetName): Promise<Buffer> {
   const known = loaded.get(name)
   if (known) return known
-  const reading = readFile(new URL(`../assets/${name}`, import.meta.url), 'utf8')
-    .catch(() => readFile(fileURLToPath(import.meta.resolve(ASSETS[name].from)), 'utf8'))
-    .then((text) => text.replaceAll(REMOTE_LOGO, EMPTY_IMAGE))
+  const reading = readText(fileURLToPath(new URL(`../assets/${name}`, import.meta.url)))
+    .catch(() => readText(fileURLToPath(import.meta.resolve(ASSETS[name].from))))
+    .then((text) => compress(text.replaceAll(REMOTE_LOGO, EMPTY_IMAGE)))
   loaded.set(name, reading)
   reading.catch(() => loaded.delete(name))
   return reading

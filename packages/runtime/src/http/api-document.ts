@@ -15,7 +15,7 @@ export type ApiStyle<Row extends RouteSpec> = {
   /** Refusals that the row does not name, because all routes of its kind have them. */
   readonly commonErrors: (route: Row) => readonly ErrorCode[]
   /** The status of a refusal. Default: that of its code everywhere. */
-  readonly statusOf?: (code: ErrorCode) => number
+  readonly statusOf?: (code: ErrorCode, route: Row) => number
   /** The schema of a refusal with this status. */
   readonly errorBody: (route: Row, status: number) => z.ZodType
   /** More of the response object of refusals with one status: examples, headers. */
@@ -35,7 +35,7 @@ export type ApiInfo = { readonly title: string; readonly version: string; readon
 export function apiDocument<Row extends RouteSpec>(
   routes: readonly Row[],
   style: ApiStyle<Row>,
-  { info, url }: { readonly info: ApiInfo; readonly url: string },
+  { info, url }: { readonly info: ApiInfo; readonly url?: string },
 ): Json {
   const writer = new OperationWriter(style)
   const paths: Record<string, Json> = {}
@@ -47,7 +47,7 @@ export function apiDocument<Row extends RouteSpec>(
   return {
     openapi: style.version,
     info,
-    servers: [{ url }],
+    ...(url !== undefined && { servers: [{ url }] }),
     tags: [...new Set(routes.map(({ tag }) => tag))].map((tag) => ({ name: tag })),
     paths,
     components: { schemas: writer.schemas.components, securitySchemes: { [name]: scheme } },
@@ -149,7 +149,7 @@ class OperationWriter<Row extends RouteSpec> {
 
   #failures(route: Row): Json {
     const { commonErrors, errorBody, more, statusOf = (code: ErrorCode) => ERRORS[code].status } = this.#style
-    const byStatus = Map.groupBy(new Set([...route.errors, ...commonErrors(route)]), statusOf)
+    const byStatus = Map.groupBy(new Set([...route.errors, ...commonErrors(route)]), (code) => statusOf(code, route))
     const answers = [...byStatus].map(([status, codes]) => {
       const { examples, ...rest } = more?.(route, status, codes) ?? {}
       const schema = this.schemas.of(route.errorBody ?? errorBody(route, status))

@@ -1,10 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { readCompressed, sendCompressed } from './compressed.ts'
 
 /** A published package carries the built console; in the repository it is in the `dist` of its own package. */
 const FOLDERS = ['../console/', '../../../console/dist/'].map((folder) =>
@@ -40,8 +38,6 @@ declare module 'fastify' {
 
 const IMMUTABLE = 'public, max-age=31536000, immutable'
 
-const compress = promisify(gzip)
-
 /**
  * Serves the console at `/console/`, at any prefix that a proxy puts before it. The page has nothing secret: whoever
  * opens it signs in there.
@@ -50,7 +46,7 @@ const compress = promisify(gzip)
  */
 export function consoleRoutes(app: FastifyInstance, routeConfig: object, facts: ConsoleFacts): void {
   app.decorate('consoleFacts', facts)
-  // The names of assets hold the hash of their content, so that they are read and compressed once.
+  // The names of assets hold the hash of their content, so that they are read once.
   const assets = new Map<string, Promise<Served | undefined>>()
   const readAsset = (name: string): Promise<Served | undefined> => {
     const known = assets.get(name)
@@ -93,20 +89,18 @@ async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<F
 const NOT_BUILT =
   '<!doctype html><html lang="en"><meta charset="utf-8"><title>Bureau</title><p>The console is not built. In a checkout: <code>npm run build:console</code>.</p></html>'
 
-type Served = { readonly type: string; readonly bytes: Buffer; readonly gzipped: Buffer }
+type Served = { readonly type: string; readonly content: Buffer }
 
-function send(request: FastifyRequest, reply: FastifyReply, { type, bytes, gzipped }: Served): FastifyReply {
-  reply.type(type).header('vary', 'accept-encoding').header('x-content-type-options', 'nosniff')
-  const isSmaller = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
-  return isSmaller ? reply.header('content-encoding', 'gzip').send(gzipped) : reply.send(bytes)
+function send(request: FastifyRequest, reply: FastifyReply, { type, content }: Served): Promise<FastifyReply> {
+  return sendCompressed(request, reply.type(type).header('x-content-type-options', 'nosniff'), content)
 }
 
 const ASSET = /^[\w-][\w.-]*\.(?:js|css|svg)$/
 
 async function readServed(name: string): Promise<Served | undefined> {
   for (const folder of FOLDERS) {
-    const bytes = await readFile(path.join(folder, name)).catch(() => undefined)
-    if (bytes) return { type: TYPES[path.extname(name)]!, bytes, gzipped: await compress(bytes) }
+    const content = await readCompressed(path.join(folder, name)).catch(() => undefined)
+    if (content) return { type: TYPES[path.extname(name)]!, content }
   }
   return undefined
 }

@@ -37,15 +37,25 @@ export function notFoundGate(methodsAt: (path: string) => readonly string[], han
   return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const [path = ''] = request.url.split('?')
     const methods = methodsAt(path)
-    const shown = path.length > MAX_SHOWN_PATH ? `${path.slice(0, MAX_SHOWN_PATH)}…` : path
+    const mount = mountOf(request)
+    const full = mount + path
+    const shown = full.length > MAX_SHOWN_PATH ? `${full.slice(0, MAX_SHOWN_PATH)}…` : full
     if (methods.length === 0) {
-      const message = `There is no route ${request.method} ${shown}. GET ${document} lists all routes.`
+      const message = `There is no route ${request.method} ${shown}. GET ${mount}${document} lists all routes.`
       return handle(new ServiceError('route_not_found', { message }), request, reply)
     }
     reply.header('allow', methods.join(', '))
     const message = `${shown} accepts ${methods.join(' and ')}, not ${request.method}.`
     return handle(new ServiceError('method_not_allowed', { message }), request, reply)
   }
+}
+
+/**
+ * The path below which another application serves this one, e.g. `/agents`; empty: none does. Whoever has taken a path off the
+ * request's address has left the whole of it in `originalUrl`, as Express does.
+ */
+export function mountOf({ url, originalUrl }: FastifyRequest): string {
+  return originalUrl.endsWith(url) ? originalUrl.slice(0, -url.length) : ''
 }
 
 const STATUS: Readonly<Record<string, number>> = {

@@ -2,7 +2,8 @@ import { existsSync, globSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { compress, sendCompressed } from './compressed.ts'
 
 /** The page that names all others. */
 const LIST = 'docs/README.md'
@@ -31,16 +32,18 @@ type Guide = {
 export function guideRoutes(app: FastifyInstance, { routeConfig = {} }: Guide = {}): void {
   // Listed when a page is first asked for: most servers never are.
   let listed: ReadonlyMap<string, string> | undefined
-  const text = (reply: FastifyReply, type: string): FastifyReply =>
+  const send = async (request: FastifyRequest, reply: FastifyReply, type: string, text: string) => {
     reply.type(`text/${type}; charset=utf-8`).header('content-security-policy', "default-src 'none'")
+    return sendCompressed(request, reply, await compress(text))
+  }
 
-  app.get('/llms.txt', { config: routeConfig }, async (_request, reply) =>
-    text(reply, 'plain').send(llmsText(await readPage(LIST))),
+  app.get('/llms.txt', { config: routeConfig }, async (request, reply) =>
+    send(request, reply, 'plain', llmsText(await readPage(LIST))),
   )
   app.get<{ Params: { '*': string } }>('/guide/*', { config: routeConfig }, async (request, reply) => {
     const file = (listed ??= listFiles()).get(request.params['*'])
     if (file === undefined) return reply.callNotFound()
-    return text(reply, file.endsWith('.md') ? 'markdown' : 'plain').send(await readPage(file))
+    return send(request, reply, file.endsWith('.md') ? 'markdown' : 'plain', await readPage(file))
   })
 }
 

@@ -1,4 +1,11 @@
-import { type AuthorizationRequest, type Authorize, SignInFailed } from '@bureau/framework'
+import {
+  type AuthorizationRequest,
+  type Authorize,
+  type OAuthAccess,
+  SignInFailed,
+  type SignInFailure,
+} from '@bureau/framework'
+import type { Logger } from '../log.ts'
 import type { AuthorizationFlow, FlowStatus, OAuthStateRegistry, Waited } from './oauth-state-registry.ts'
 
 /** Longest time that a user may take to sign in, in milliseconds (seed, Limits). */
@@ -106,4 +113,12 @@ function reasonOf({ error, error_description: description }: CallbackQuery): str
     .replace(/[\s\p{Cc}\p{Cf}]+/gu, ' ')
     .slice(0, MAX_REASON_LENGTH)
     .toWellFormed()
+}
+
+/** Failures that are a user's own doing. */
+const BY_USERS: ReadonlySet<SignInFailure> = new Set(['denied', 'timeout', 'cancelled'])
+
+/** Tells the log of sign-ins that came to nothing. */
+export function logFailures(log: Logger): OAuthAccess['onFailure'] {
+  return (error, facts) => log[BY_USERS.has(error.reason) ? 'info' : 'warn']({ err: error, ...facts }, 'sign-in failed')
 }

@@ -11,8 +11,10 @@ import {
 } from '@bureau/framework'
 import type { Message } from '@bureau/protocol'
 import type { Claims } from '@bureau/runtime'
+import type { ServerConfig } from '../config.ts'
 import { InvalidBody } from '../http/invalid-body.ts'
-import type { ApprovalTokens, CallOwner, HeldCall } from './approval-tokens.ts'
+import { approvalMsOf, type ServerOptions } from '../options.ts'
+import { ApprovalTokens, type CallOwner, type HeldCall } from './approval-tokens.ts'
 
 /** What a person has decided about a call, as a face has read it. */
 type Answer = {
@@ -74,6 +76,20 @@ type ApprovalsOptions = {
   /** How long a person may take to decide, in milliseconds. */
   readonly lifeMs: number
   readonly now: () => number
+}
+
+/** Reads and makes no key before a call has to wait. */
+export function openApprovals(
+  options: ServerOptions,
+  { secrets, directory }: ServerConfig['approvals'],
+  claims: Claims,
+): Approvals {
+  return new Approvals({
+    tokens: new ApprovalTokens({ secrets, directory }),
+    claims,
+    lifeMs: approvalMsOf(options),
+    now: Date.now,
+  })
 }
 
 /** A call to be decided about, and its place in the list of answers. */

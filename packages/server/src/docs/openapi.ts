@@ -5,7 +5,7 @@ type Row = RouteSpec & { readonly open?: true }
 
 type About = {
   readonly info: ApiInfo
-  readonly url: string
+  readonly url?: string
   /** What callers are refused with before their request is looked at. Default: that of a server with a token. */
   readonly ofCallers?: readonly ErrorCode[]
 }
@@ -32,7 +32,8 @@ const styleOf = (ofCallers: readonly ErrorCode[]): ApiStyle<Row> => ({
     ...(body || ownBody || (query && !codes) ? (['invalid_request'] as const) : []),
     ...OF_ALL,
   ],
-  statusOf: (code) => (code === 'invalid_request' ? 422 : ERRORS[code].status),
+  // The protocols with a shape of their own for errors say 400, as they have it.
+  statusOf: (code, { errorBody }) => (code === 'invalid_request' && !errorBody ? 422 : ERRORS[code].status),
   errorBody: (_route, status) => (status === 422 ? ValidationErrorBody : Refusal),
   schemas: [ValidationErrorBody],
 })

@@ -6,6 +6,8 @@ type RequestHead = {
   readonly method: string
   /** Path and query. */
   readonly url: string
+  /** With what was taken off it. */
+  readonly originalUrl: string
   readonly headers: IncomingHttpHeaders
   readonly socket: RequestSocket
 }
@@ -20,6 +22,7 @@ export type RequestSocket = { readonly remoteAddress?: string | undefined; reado
 export class BridgedRequest extends Readable {
   readonly method: string
   url: string
+  readonly originalUrl: string
   readonly headers: IncomingHttpHeaders
   readonly socket: RequestSocket
   readonly httpVersion = '1.1'
@@ -27,10 +30,11 @@ export class BridgedRequest extends Readable {
   complete = false
   readonly #pieces: AsyncIterator<Uint8Array>
 
-  constructor({ method, url, headers, socket }: RequestHead, body: AsyncIterable<Uint8Array>) {
+  constructor({ method, url, originalUrl, headers, socket }: RequestHead, body: AsyncIterable<Uint8Array>) {
     super()
     this.method = method
     this.url = url
+    this.originalUrl = originalUrl
     this.headers = headers
     this.socket = socket
     this.#pieces = body[Symbol.asyncIterator]()

@@ -27,8 +27,8 @@ export type HandlerOptions = Omit<ServerOptions, ListeningOptions> & EmbeddingOp
 /** Tells an Express application that the request could not be answered. */
 type Next = (error: unknown) => void
 
-/** A request of Node's, as frameworks pass it on: some have read the body before. */
-type NodeRequest = IncomingMessage & { readonly body?: unknown }
+/** A request of Node's, as frameworks pass it on: some have read the body before, or taken a path off its address. */
+type NodeRequest = IncomingMessage & { readonly body?: unknown; readonly originalUrl?: string }
 
 /** A server inside another application. Calling it answers a `Request` of the Fetch standard with a `Response`. */
 export type Handler = {
@@ -69,18 +69,20 @@ export function createHandler(options: HandlerOptions, config?: ServerConfig): H
   }
   const answer = async (request: Request): Promise<Response> => {
     if (request.bodyUsed) throw new TypeError(BODY_WAS_READ)
-    const path = pathOf(pathAndQuery(request.url))
+    const originalUrl = pathAndQuery(request.url)
+    const path = pathOf(originalUrl)
     const running = await opened()
     return path === undefined
       ? notFound()
-      : exchange(request, { path, app: running, address: clientAddress?.(request) })
+      : exchange(request, { path, originalUrl, app: running, address: clientAddress?.(request) })
   }
   const passOn = async (request: NodeRequest, response: ServerResponse, next?: Next): Promise<void> => {
     try {
       const path = pathOf(request.url ?? '/')
       const running = await opened()
       if (path === undefined) return void response.writeHead(404, JSON_TYPE).end(NOT_FOUND)
-      running.routing(withBody(Object.assign(request, { url: path })), response)
+      const { originalUrl = request.url ?? '/' } = request
+      running.routing(withBody(Object.assign(request, { url: path, originalUrl })), response)
     } catch (error) {
       if (next) return next(error)
       process.emitWarning(error as Error)
@@ -135,16 +137,18 @@ const pathAndQuery = (url: string): string => /^[a-z][a-z\d+.-]*:\/\/[^/?#]*([^#
 
 type Exchange = {
   readonly path: string
+  readonly originalUrl: string
   readonly app: FastifyInstance
   readonly address: string | undefined
 }
 
 /** Has the application answer a `Request`. When the client leaves, the application learns it as from a closed connection. */
-async function exchange(request: Request, { path, app, address }: Exchange): Promise<Response> {
+async function exchange(request: Request, { path, originalUrl, app, address }: Exchange): Promise<Response> {
   const { method, body, signal, url } = request
   const remoteAddress = isIP(address ?? '') === 0 ? UNKNOWN_ADDRESS : address
   const socket: RequestSocket = { remoteAddress, encrypted: url.startsWith('https:') }
-  const asked = new BridgedRequest({ method, url: path, headers: headersOf(request), socket }, body ?? bodyOf(NO_BYTES))
+  const head = { method, url: path, originalUrl, headers: headersOf(request), socket }
+  const asked = new BridgedRequest(head, body ?? bodyOf(NO_BYTES))
   const response = new BridgedResponse(asked)
   const leave = (): void => {
     asked.destroy()
@@ -185,7 +189,7 @@ function headersOf({ headers, body, url }: Request): Record<string, string> {
  * @throws TypeError the body is gone.
  */
 function withBody(request: NodeRequest): IncomingMessage {
-  const { body, method = 'GET', url = '/', headers, socket, readableEnded } = request
+  const { body, method = 'GET', url = '/', originalUrl = url, headers, socket, readableEnded } = request
   if (!readableEnded || headers['content-length'] === '0') return request
   if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) return request
   if (body === undefined) throw new TypeError(BODY_WAS_READ)
@@ -193,7 +197,7 @@ function withBody(request: NodeRequest): IncomingMessage {
   const { 'content-encoding': _, ...rest } = headers
   const length = { 'content-length': String(bytes.length) }
   return new BridgedRequest(
-    { method, url, headers: { ...rest, ...length }, socket },
+    { method, url, originalUrl, headers: { ...rest, ...length }, socket },
     bodyOf(bytes),
   ) as unknown as IncomingMessage
 }

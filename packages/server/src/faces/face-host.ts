@@ -103,16 +103,22 @@ function keptRun(runId: string, log: RunLogReader, mayDecide: boolean): FaceRun 
   }
 }
 
-/** A message of the user leaves nothing to wait for. */
+/** A message of the user leaves nothing to wait for. @throws ServiceError `invalid_request`: a decision comes without its token. */
 function answersOf(
   { message }: RunInput,
   decisions: AskedRun['decisions'] = [],
   { decidesAll }: { readonly decidesAll: boolean },
 ): Answers {
-  const list = decisions.map(({ token = '', ...decision }) => ({ token, ...decision }))
+  const list = decisions.map(({ token, ...decision }) => {
+    if (token === undefined) throw new ServiceError('invalid_request', { message: unknownCall(decision.callId) })
+    return { token, ...decision }
+  })
   if (decidesAll) return { list, others: 'refuse', lenient: true }
   return { list, others: message.length > 0 ? 'reject' : 'wait', lenient: false }
 }
+
+const unknownCall = (callId = ''): string =>
+  `The call ${JSON.stringify(callId.slice(0, 100))} does not wait, or the request for its decision did not come along.`
 
 /** The protocols name what was sent in their own words. */
 function refusedDecision(error: ApprovalRefused): ServiceError {

@@ -35,7 +35,7 @@ export function openAiRoutes(served: readonly ServedAgency[], options: ServerOpt
   return openAiFaces(host, { sideRequests, store, isStrict: strictResponses })
 }
 
-/** Protocols that describe themselves, so that the API description leaves them out. */
+/** Protocols that have agencies and tools in the words of others: MCP and A2A. */
 export function protocolRoutes({
   served,
   tools,

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
-import type { FastifyRequest } from 'fastify'
+import cors from '@fastify/cors'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ConfigError, ServiceError } from '@bureau/protocol'
 import { GuessLimiter, isPrivateName, peerOf } from '@bureau/runtime'
 import type { ServerConfig } from '../config.ts'
@@ -56,6 +57,22 @@ export function requireOrigin({ headers }: FastifyRequest, origins: Origins): vo
   if (isListed) return
   const message = `Pages of ${shown(origin)} may not call this server. To allow it, name the origin in corsOrigins.`
   throw new ServiceError('origin_not_allowed', { message })
+}
+
+/** Lets pages of these origins call. Comes before anything else, so that refusals and failures carry the headers too. */
+export async function allowOrigins(app: FastifyInstance, origins: Origins): Promise<void> {
+  const any = origins.includes('*')
+  const areListed = origins.every((origin) => typeof origin === 'string')
+  await app.register(cors, {
+    origin: any ? '*' : [...origins],
+    credentials: areListed && !any,
+    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
+    maxAge: 600,
+    // OPTIONS requests that ask for nothing are answered like the others, not with a text of the library's.
+    strictPreflight: false,
+    optionsSuccessStatus: 200,
+    exposedHeaders: ['x-request-id'],
+  })
 }
 
 /**

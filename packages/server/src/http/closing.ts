@@ -22,8 +22,8 @@ export function finishRunsBeforeClosing(app: FastifyInstance, { runs, kept, drai
     app.server.once('close', () => clearTimeout(late))
     await kept.drain()
   })
-  app.addHook('onRequest', async ({ routeOptions }) => {
-    if (!closing || TO_THE_END.test(routeOptions.url ?? '')) return
-    throw new ServiceError('server_draining', { headers: { connection: 'close' } })
+  app.addHook('onRequest', ({ routeOptions }, _reply, done) => {
+    const isRefused = closing && !TO_THE_END.test(routeOptions.url ?? '')
+    done(isRefused ? new ServiceError('server_draining', { headers: { connection: 'close' } }) : undefined)
   })
 }

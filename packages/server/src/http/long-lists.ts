@@ -21,7 +21,8 @@ export function issuesOfLongLists(schema: unknown, value: unknown): Issue[] {
   if (kind instanceof z.ZodRecord) return issuesOfMap(kind.valueType, Object.entries(value))
   if (!(kind instanceof z.ZodObject)) return []
   const fields = value as Fields
-  return Object.entries(kind.shape).flatMap(([name, member]) => within(name, issuesOfLongLists(member, fields[name])))
+  const members = Object.keys(kind.shape).filter((name) => typeof fields[name] === 'object' && fields[name] !== null)
+  return members.flatMap((name) => within(name, issuesOfLongLists(kind.shape[name], fields[name])))
 }
 
 /** A list that is longer than it may be is not looked into. */

@@ -22,16 +22,19 @@ function read(value: unknown, kinds: readonly Json[], root: Json): unknown {
   if (!rules || others.length > 0) return value
   if (Array.isArray(value)) {
     const entryKinds = kindsOf(rules['items'], root)
-    return value.map((entry) => read(entry, entryKinds, root))
+    const entries = value.map((entry) => read(entry, entryKinds, root))
+    return entries.some((entry, place) => entry !== value[place]) ? entries : value
   }
   const { properties = {}, additionalProperties } = rules as { properties?: Json; additionalProperties?: unknown }
   const otherKinds = kindsOf(additionalProperties, root)
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => {
-      const memberKinds = Object.hasOwn(properties, name) ? kindsOf(properties[name], root) : otherKinds
-      return [name, read(member, memberKinds, root)]
-    }),
-  )
+  let isChanged = false
+  const members = Object.entries(value).map(([name, member]) => {
+    const given = read(member, Object.hasOwn(properties, name) ? kindsOf(properties[name], root) : otherKinds, root)
+    isChanged ||= given !== member
+    return [name, given] as const
+  })
+  // Objects of many kinds are expensive to make, and most have nothing to be read.
+  return isChanged ? Object.fromEntries(members) : value
 }
 
 /** Of a schema that does not say what it takes, or takes certain values only, nothing is read. */

@@ -82,7 +82,7 @@ export async function downloadFile(
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof ConfigError) throw error
-    throw refusal(url, 'it could not be opened')
+    throw refusal(url, `it could not be opened${codeOf(error)}`, error)
   }
   throw refusal(url, 'it leads from one address to the next')
 }
@@ -97,7 +97,13 @@ async function readFile(answer: Response): Promise<AnyFile> {
   return { mediaType, data: { type: 'data', data: Buffer.from(bytes).toString('base64') } }
 }
 
+/** The system's word for what failed, such as ` (ECONNREFUSED)`; `fetch` hides it in the cause of its error. */
+function codeOf(error: unknown): string {
+  const { cause } = error as { cause?: { code?: unknown } }
+  return typeof cause?.code === 'string' ? ` (${cause.code})` : ''
+}
+
 /** Without the query, which may hold a key. */
-function refusal({ origin, pathname }: URL, reason: string): ConfigError {
-  return new ConfigError(`The file at ${origin}${pathname} cannot be given to the model: ${reason}.`)
+function refusal({ origin, pathname }: URL, reason: string, cause?: unknown): ConfigError {
+  return new ConfigError(`The file at ${origin}${pathname} cannot be given to the model: ${reason}.`, { cause })
 }

@@ -1,13 +1,21 @@
 import type { Agency, RunInput } from '@bureau/framework'
-import { RunRequest } from '@bureau/protocol'
+import { isMessage, MAX_HISTORY, RunRequest } from '@bureau/protocol'
 import { z } from 'zod'
 import { toClientConfig } from '../../agencies/check-client-config.ts'
 import type { Answers } from '../../approvals/approvals.ts'
 import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 
-/** A request body becomes the input of a run, except for its files. */
+/**
+ * A request body, checked. No rule is about the history and anything else, so a history without a flaw is left out of what the
+ * schema looks at, and copies.
+ */
 export function readRunRequest(agency: Agency, body: unknown): RunRequest {
-  return parseBody(requestSchema(agency), body)
+  const schema = requestSchema(agency)
+  const history = (body as { readonly chat_history?: unknown } | null | undefined)?.chat_history
+  const isGood = Array.isArray(history) && history.length <= MAX_HISTORY && history.every(isMessage)
+  if (!isGood) return parseBody(schema, body)
+  const { chat_history: _history, ...rest } = body as Readonly<Record<string, unknown>>
+  return { ...parseBody(schema, rest), chat_history: history }
 }
 
 const MAX_FILE_IDS = 50
