@@ -43,7 +43,7 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
       executablePath: CHROMIUM,
       args: [...args, '--disable-component-update', '--disable-sync'],
     })
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await browser?.close()

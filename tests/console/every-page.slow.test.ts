@@ -101,12 +101,12 @@ const LOOKS = [
   { colorScheme: 'dark', width: 360, height: 720 },
 ] as const
 
-describe.skipIf(!canBrowse)('every page of the console', { timeout: 240_000 }, () => {
+describe.skipIf(!canBrowse)('every page of the console', () => {
   const open = consoleBrowser()
   let server: TravelServer
   beforeAll(async () => {
     server = await startTravelServer()
-  }, 120_000)
+  })
   afterAll(() => server?.close())
 
   const address = (at: string): string =>

@@ -13,7 +13,7 @@ const addressesIn = (page: string): string[] =>
   [...page.matchAll(/(?:src|href)="\.\/(assets\/[^"]+)"/g)].map(([, name]) => name!)
 
 describe('the files of the console', () => {
-  beforeAll(() => buildConsoleIfOld(), 60_000)
+  beforeAll(() => buildConsoleIfOld())
 
   test('the first page takes at most 230 kB', async () => {
     const page = (await repositoryFile('packages/console/dist/index.html')).toString()

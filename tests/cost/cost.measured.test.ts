@@ -74,7 +74,7 @@ function describeServer(kind: Parameters<typeof startMeasured>[0], placesOf: () 
     let server: MeasuredServer
     beforeAll(async () => {
       server = await startMeasured(kind)
-    }, 60_000)
+    })
     afterAll(() => server.close())
     const filled = (body: string): string => body.replace('INTEGRATION', server.integrationId)
     const places = placesOf().map(

@@ -71,12 +71,12 @@ beforeAll(async () => {
     OPENAI_BASE_URL: provider.baseUrl,
     PUBLIC_BASE_URL: 'https://agents.example.com',
   }
-}, 300_000)
+})
 
 afterAll(async () => {
   await provider?.close()
   if (scratch !== '') rmSync(scratch, { recursive: true, force: true })
-}, 120_000)
+})
 
 async function freePort(): Promise<string> {
   const server = createServer().listen(0)

@@ -14,7 +14,7 @@ const TSCONFIG = JSON.stringify({
 })
 
 // Twenty seconds when the machine has nothing else to do.
-describe.concurrent('followed as a reader would', { timeout: 240_000 }, () => {
+describe.concurrent('followed as a reader would', () => {
   test.each(PAGES.filter((page) => blocksOf(page).some(isCommand)))('%s', async (page) => {
     await expect(runPage(page)).resolves.toBeDefined()
   })

@@ -7,7 +7,7 @@ import { printsAsShown } from './expected-output.ts'
 import { type Block, blocksOf, fileOf, isCommand, ROOT } from './page.ts'
 
 /** A command that takes longer than this hangs. */
-const COMMAND_TIMEOUT_MS = 90_000
+const COMMAND_TIMEOUT_MS = 180_000
 
 /** The packages are the sources of the repository, so npx must not look anywhere else; the chat must find its server. */
 const PRELUDE = `set -eu -o pipefail

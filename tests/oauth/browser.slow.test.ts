@@ -14,7 +14,7 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the sign-in in a real bro
 
   beforeAll(async () => {
     browser = await launchChromium()
-  }, 120_000)
+  })
   afterAll(() => browser?.close())
 
   test('redirect, login, consent, callback page, and the stream that goes on', async () => {

@@ -54,7 +54,7 @@ describe('types that openapi-typescript makes of an API description', () => {
   beforeAll(async () => {
     installed = await installOnce(`openapi-typescript-${VERSION}`, [`openapi-typescript@${VERSION}`, 'typescript@5'])
     folder = mkdtempSync(path.join(installed, 'caller-'))
-  }, 180_000)
+  })
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   /** Makes the types, and compiles a caller with them. @returns What the compiler has to say. */

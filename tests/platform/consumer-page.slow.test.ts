@@ -94,7 +94,7 @@ async function servePage(): Promise<string> {
 describe.skipIf(!hasChromium() && !process.env['CI'])('a page that holds nothing but a consumer token', () => {
   const platform = servePlatform('pglite', { agencies: { shop } })
   let browser: Browser
-  beforeAll(async () => void (browser = await launchChromium()), 120_000)
+  beforeAll(async () => void (browser = await launchChromium()))
   afterAll(() => browser?.close())
 
   /** The page in the browser of a consumer, and a way to call its functions. */

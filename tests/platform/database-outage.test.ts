@@ -63,7 +63,7 @@ describe.each(ENGINES)('a database on %s that is away for a moment', (engine) =>
     operation === away.operation && away.times-- > 0 ? new ServiceError('database_unavailable') : undefined
   const platform = servePlatform(engine, { intercept })
 
-  test.each(['startRun', 'noteAttachments', 'recordRunProgress', 'recordOutcome'])(
+  test.each(['noteAttachments', 'recordRunProgress', 'recordOutcome'])(
     'at %s does not fail a run',
     async (operation) => {
       const client = await platform.client()

@@ -8,7 +8,7 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the sign-in on the platfo
 
   beforeAll(async () => {
     browser = await launchChromium()
-  }, 120_000)
+  })
   afterAll(() => browser?.close())
 
   test('redirect, login, consent, callback page, and the stream that goes on', async () => {

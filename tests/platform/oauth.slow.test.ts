@@ -108,7 +108,6 @@ test.runIf(scaled)(
     expect(followed.result.status).toBe('completed')
     expect(toolOutputs(followed).at(-1)).toContain('Notes of ada')
   },
-  150_000,
 )
 
 test.runIf(scaled)(
@@ -130,5 +129,4 @@ test.runIf(scaled)(
     expect(stream.result.status).toBe('completed')
     expect(await first.platform.violations()).toEqual([])
   },
-  120_000,
 )

@@ -25,7 +25,7 @@ function runToEnd(args: readonly string[], env: Record<string, string>, cwd?: st
     encoding: 'utf8',
     cwd,
     env: { PATH: process.env['PATH'], PORT: '0', ...env },
-    timeout: 60_000,
+    timeout: 180_000,
     killSignal: 'SIGKILL',
   })
   return { status, lines: stderr.trim().split('\n') }
@@ -74,7 +74,7 @@ test.runIf(process.platform === 'linux')('platform with a data folder that canno
   expect(status).toBe(1)
 })
 
-test('a damaged data folder is told in one line, and what helps', { timeout: 240_000 }, async () => {
+test('a damaged data folder is told in one line, and what helps', async () => {
   const whole = newFolder()
   const { child, exited } = await startBureau(['platform', DEMO], { BUREAU_DATA: whole })
   child.kill('SIGTERM')

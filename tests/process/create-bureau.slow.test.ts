@@ -21,9 +21,9 @@ beforeAll(async () => {
   tarballs = new Map(compileAndPack(path.join(folder, 'tarballs')).map(({ name, filename }) => [name, filename]))
   writeFileSync(path.join(folder, 'package.json'), '{ "private": true }')
   await run('npm', ['install', ...QUICK, tarballs.get('create-bureau')!], { cwd: folder })
-}, 240_000)
+})
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }), 120_000)
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const QUICK = ['--prefer-offline', '--no-audit', '--no-fund']
 
@@ -83,7 +83,7 @@ function installedMb(project: string): number {
 }
 
 describe('a project from packed packages', () => {
-  test('minimal: serves, is changed in one file, and is served anew', { timeout: 240_000 }, async () => {
+  test('minimal: serves, is changed in one file, and is served anew', async () => {
     const project = await create('minimal')
     const url = await dev(project)
     expect(await ask(url, 'Hello')).toContain('Hello')
@@ -96,7 +96,7 @@ describe('a project from packed packages', () => {
     await checkProject(project)
   })
 
-  test('minimal: what production needs is small, and holds the documents', { timeout: 240_000 }, async () => {
+  test('minimal: what production needs is small, and holds the documents', async () => {
     const project = await create('minimal', 'small')
     await run('npm', ['prune', '--omit=dev', ...QUICK], { cwd: project })
 
@@ -117,7 +117,6 @@ describe('a project from packed packages', () => {
 
   test.each(['handoffs', 'tools', 'platform'])(
     '%s: serves, and its own tests and types are right',
-    { timeout: 240_000 },
     async (template) => {
       const project = await create(template)
       expect(await ask(await dev(project), 'Hello')).toContain('Hello')

@@ -144,7 +144,7 @@ test('a signal that comes while the server is started again ends it all', async 
   expect(await once(child, 'exit')).toEqual([0, null])
 })
 
-test('--platform serves the platform too, with a first key; its data stays', { timeout: 240_000 }, async () => {
+test('--platform serves the platform too, with a first key; its data stays', async () => {
   const { folder, next, replace } = await dev({ 'agency.ts': agency('one') }, ['--platform'])
   const [, first] = await next(READY)
   expect(await serves(first!, 'one')).toBe(200)

@@ -26,7 +26,7 @@ const { code } = await result.catch((error) => error)
 console.log(JSON.stringify({ node: process.versions.node, output, code }))
 `
 
-test('the library, which needs no server, runs on Node 22', { timeout: 240_000 }, async (context) => {
+test('the library, which needs no server, runs on Node 22', async (context) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'bureau-older-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const tarballs = compileAndPack(path.join(folder, 'tarballs'), {

@@ -142,7 +142,7 @@ beforeAll(async () => {
   writeFileSync(path.join(folder, 'server.mjs'), SERVER)
   writeFileSync(path.join(folder, 'ours.ts'), OURS)
   await install(tarballs)
-}, 240_000)
+})
 
 beforeEach((context) => {
   if (unreachable !== '') context.skip(unreachable)
@@ -360,7 +360,7 @@ describe('an application that installs the agents SDK too', () => {
   beforeAll(async () => {
     writeFileSync(path.join(folder, 'theirs.ts'), THEIRS)
     if (unreachable === '') await install(SDK)
-  }, 240_000)
+  })
 
   test('uses its tools, agents, tool servers and voices beside ours', async () => {
     expect(await typeErrors('theirs.ts')).toBe('')
@@ -404,7 +404,7 @@ describe('beside what its user has', () => {
   test.each([
     ['the oldest packages that it allows', oldestPeers()],
     ['the AI SDK of the patch before', { ai: PREVIOUS_AI }],
-  ])('npm takes %s', { timeout: 240_000 }, async (_title, theirs) => {
+  ])('npm takes %s', async (_title, theirs) => {
     const project = mkdtempSync(path.join(folder, 'beside-'))
     const packed = compileAndPack(path.join(folder, 'all'), { packages: [...PACKAGES, 'client', 'react'] })
     const ours = packed.map(({ name, filename }) => [name, `file:${filename}`])

@@ -86,7 +86,7 @@ test('without a terminal every line is JSON, and one says where the server is', 
   )
 })
 
-test('on a terminal the first key is shown, at the first start alone', { timeout: 60_000 }, async () => {
+test('on a terminal the first key is shown, at the first start alone', async () => {
   const BUREAU_DATA = temporary()
   const file = path.join(BUREAU_DATA, 'credentials.json')
   const outputs: string[] = []

@@ -11,7 +11,6 @@ const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.
 
 test.runIf(await testRedisReachable())(
   'when the process of a run is killed, whoever follows it at another one gets an error and an end',
-  { timeout: 90_000 },
   async () => {
     const provider = await startFakeProvider()
     closeAfterTest(() => provider.close())
@@ -45,7 +44,6 @@ test.runIf(await testRedisReachable())(
 
 test.runIf(await testRedisReachable())(
   'a page reads a run of ten steps to its end over a broken connection and the end of the process that it read at',
-  { timeout: 90_000 },
   async () => {
     const provider = await startFakeProvider()
     closeAfterTest(() => provider.close())

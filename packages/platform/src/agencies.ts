@@ -9,9 +9,19 @@ export function entryAgentNames(agency: Agency): string[] {
   return agency.entryPoints.map((agent) => agent.name)
 }
 
-/** The entry-capable agents of each agency of this deployment. */
-export function entryAgentsOf({ agencies }: Deployed): Readonly<Record<string, readonly string[]>> {
-  return Object.fromEntries([...agencies].map(([id, agency]) => [id, entryAgentNames(agency)]))
+/** What an admission has to know of an agency. */
+export type ServedAgency = {
+  /** Another one when its definition is. */
+  readonly version: string
+  /** The agents that may receive a user's message. */
+  readonly entryAgents: readonly string[]
+}
+
+/** The agencies of this deployment by their ids. */
+export function servedAgencies({ agencies }: Deployed): Readonly<Record<string, ServedAgency>> {
+  return Object.fromEntries(
+    [...agencies].map(([id, agency]) => [id, { version: agency.version, entryAgents: entryAgentNames(agency) }]),
+  )
 }
 
 /** @returns ServiceError `invalid_agent`, which says which agents can be asked. */

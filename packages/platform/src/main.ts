@@ -128,8 +128,8 @@ export async function equipPlatform(
     store,
     logs,
     log,
-    execute: async (run) => {
-      await executeRun(run, { ...config, ...stored, store, agencies, signIns, attachmentAccess, log })
+    execute: async (run, context) => {
+      await executeRun(run, context, { ...config, ...stored, store, agencies, signIns, attachmentAccess, log })
       webhooks.wake()
     },
   })

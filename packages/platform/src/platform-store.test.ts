@@ -6,7 +6,7 @@ import { ENGINES, openTestDatabase } from './db/engines.contract.ts'
 import { createOwner } from './owners/create-owner.ts'
 import { equipStore, openPlatformStore } from './platform-store.ts'
 import { admitCompletion } from './runs/admit/admit-completion.ts'
-import { AGENTS, completion, openTestStore } from './test-store.contract.ts'
+import { AGENCIES, completion, openTestStore } from './test-store.contract.ts'
 
 describe('the store', () => {
   test.runIf(ENGINES.includes('postgres'))(
@@ -38,7 +38,7 @@ describe('the store', () => {
     const tenant = await platform.addTenant()
     const left = new AbortController()
     const request = completion({ apiIntegrationId: tenant.integrationId, usageRequestId: 'left' })
-    const options = { bootId: platform.bootId, entryAgents: AGENTS, missingSandboxFiles: [], signal: left.signal }
+    const options = { bootId: platform.bootId, agencies: AGENCIES, missingSandboxFiles: [], signal: left.signal }
     const admission = admitCompletion(platform.store, tenant.caller, request, options)
     left.abort(new Error('the client left'))
     await expect(admission).rejects.toThrow('the client left')
@@ -49,7 +49,7 @@ describe('the store', () => {
   test('a sandbox file that is not there is refused after everything else', async () => {
     const platform = await openTestStore('pglite')
     const tenant = await platform.addTenant()
-    const options = { bootId: platform.bootId, entryAgents: AGENTS, signal: new AbortController().signal }
+    const options = { bootId: platform.bootId, agencies: AGENCIES, signal: new AbortController().signal }
     const request = completion({ apiIntegrationId: tenant.integrationId })
     const admit = (missing: string[], change = {}) =>
       admitCompletion(

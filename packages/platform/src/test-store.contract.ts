@@ -13,7 +13,7 @@ import { admitCompletion } from './runs/admit/admit-completion.ts'
 import type { Admission } from './runs/admit/admit-run.ts'
 import type { CompletionRequest } from './runs/admit/completion-request.ts'
 import { recordOutcome } from './runs/settle/record-outcome.ts'
-import type { RunContext } from './runs/execute/read-run-context.ts'
+import type { RunContext } from './runs/admit/read-run-context.ts'
 import { startRun } from './runs/execute/start-run.ts'
 import { insertReplica } from './runs/recover/replicas.repo.ts'
 import type { ModelCall } from './run-records/run-output.repo.ts'
@@ -63,7 +63,7 @@ export async function openTestStore(engine: Engine): Promise<{
   }
 }
 
-export const AGENTS = { shop: ['CEO', 'Clerk'] }
+export const AGENCIES = { shop: { version: '1', entryAgents: ['CEO', 'Clerk'] } }
 
 export async function addTenant(
   store: PlatformStore,
@@ -89,7 +89,7 @@ export async function addTenant(
         completion({ apiIntegrationId: integrationId, ...request }),
         {
           bootId: options.bootId ?? bootId,
-          entryAgents: AGENTS,
+          agencies: AGENCIES,
           missingSandboxFiles: [],
           signal,
         },

@@ -7,6 +7,8 @@ import { buildConsoleIfOld } from '../../../scripts/build-console.ts'
 import { closeAfterTest } from '../../support/test-server.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
+/** For what has to appear, on a machine that is busy. */
+const PATIENCE_MS = 90_000
 
 /** False: there is no browser, and that is no mistake. */
 export const canBrowse = existsSync(CHROMIUM) || Boolean(process.env['CI'])
@@ -38,7 +40,7 @@ export function consoleBrowser(
     await buildConsoleIfOld()
     const args = ['--no-sandbox', '--disable-dev-shm-usage', ...more]
     browser = await chromium.launch({ executablePath: CHROMIUM, args })
-  }, 60_000)
+  })
   afterAll(() => browser?.close())
   return (url, options = {}) => openConsole(browser, url, options)
 }
@@ -49,6 +51,7 @@ async function openConsole(
   { at = '/', signedIn, ...options }: OpenOptions,
 ): Promise<ConsolePage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
+  context.setDefaultTimeout(PATIENCE_MS)
   closeAfterTest(() => context.close())
   // The policy of the page forbids all scripts but its own, those of the test too.
   await context.addInitScript({ path: AXE })

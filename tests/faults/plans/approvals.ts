@@ -14,7 +14,7 @@ const MOMENTS: readonly (Pick<Fault, 'operation' | 'nth'> & { readonly says: str
   { operation: 'recordWaiting', nth: 1, says: 'at the request' },
   { operation: 'decideApprovals', nth: 1, says: 'at the decision' },
   { operation: 'takeUpRun', nth: 1, says: 'between the decision and the call' },
-  { operation: 'startRun', nth: 2, says: 'between the decision and the call' },
+  { operation: 'startRun', nth: 1, says: 'between the decision and the call' },
   { operation: 'recordStep', nth: 2 * APPROVED_STEP - 1, says: 'as the call begins' },
   { operation: 'recordStep', nth: 2 * APPROVED_STEP, says: 'as the call has ended' },
   { operation: 'recordStep', nth: 2 * APPROVED_STEP + 1, says: 'after the call' },

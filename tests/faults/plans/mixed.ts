@@ -10,7 +10,7 @@ const POINTS = ['before', 'inside', 'after'] as const
  * what follows on them are steps: calls, begun and ended, also of another agent, and a handoff.
  */
 const MOMENTS: Readonly<Record<string, number>> = {
-  startRun: 2,
+  startRun: 1,
   recordStep: 17,
   recordWaiting: 1,
   decideApprovals: 1,

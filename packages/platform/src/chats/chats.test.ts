@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
 import { listRuns, getRun } from '../run-records/read-runs.ts'
-import type { HistoryMessage } from '../runs/execute/read-run-context.ts'
+import type { HistoryMessage } from '../runs/admit/read-run-context.ts'
 import { startRun } from '../runs/execute/start-run.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
@@ -87,7 +87,7 @@ describe.each(ENGINES)('chats on %s', (engine) => {
       aliasChatId: 'desk',
       chatState: 'busy',
       activeRunId: runId,
-      run: { runId, status: 'queued' },
+      run: { runId, status: 'running' },
       recovery: { action: 'attach' },
     })
     await tenant.start(admission)
@@ -121,7 +121,7 @@ describe.each(ENGINES)('chats on %s', (engine) => {
     expect(two.next).toBeNull()
     expect((await list(10, null, { consumerId: 'bob' })).items).toHaveLength(2)
     expect((await list(10, null, { aliasChatId: 'ada-2' })).items).toMatchObject([
-      { chatState: 'busy', lastRunStatus: 'queued' },
+      { chatState: 'busy', lastRunStatus: 'running' },
     ])
     const { updatedAt } = one.items[1]!
     expect((await list(10, null, { updatedAfter: updatedAt })).items).toHaveLength(1)

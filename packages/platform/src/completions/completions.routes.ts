@@ -1,12 +1,11 @@
 import { ApiErrorResponse, GetCompletionV2Request, ServiceError } from '@bureau/protocol'
 import { readResumePoint } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
-import { entryAgentsOf } from '../agencies.ts'
-import { type Caller, reachOf } from '../caller.ts'
+import { servedAgencies } from '../agencies.ts'
+import { reachOf } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import { asConsumer } from '../consumer-tokens/consumer-request.ts'
 import { lifeOfToken } from './token-life.ts'
-import type { Platform } from '../context.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { type Call, rawRoute, type Route } from '../http/route.ts'
@@ -14,7 +13,7 @@ import { AfterAdmission } from '../http/admission-header.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
 import { rejectWaiting } from '../runs/approve/reject-waiting.ts'
-import { findRunStream, newRunStream, type RunStream } from '../runs/follow-run.ts'
+import { beginRun, findRunStream, type RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
 import { sendEvents, sendText } from './stream-run.ts'
 import { whileOpen } from './while-open.ts'
@@ -100,10 +99,10 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   const { bootId } = platform.replica
   await requireOwnChat(call)
   const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
-  const entryAgents = entryAgentsOf(platform)
+  const agencies = servedAgencies(platform)
   const admit = (): ReturnType<typeof admitCompletion> =>
     whileOpen(reply.raw, (signal) =>
-      admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles, signal }),
+      admitCompletion(platform.store, caller, completion, { bootId, agencies, missingSandboxFiles, signal }),
     )
   const admission = await admit().catch(async (error: unknown) => {
     const waiting = body.rejectPending === true ? waitingRunOf(error) : undefined
@@ -116,7 +115,7 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   try {
     const stream =
       admission.outcome === 'admitted'
-        ? start(platform, caller, admission, bootId)
+        ? beginRun(platform, caller, admission, bootId)
         : await findRunStream(platform, { ...reachOf(caller), runId })
     await answer(call, reply, { admission, stream, resumeFrom: stream.isNew ? 0 : resumeFrom })
   } catch (error) {
@@ -145,14 +144,6 @@ const ACTIVE_RUN = 'X-Agent-Active-Run-Id'
 async function requireOwnChat({ platform, caller, body: { chatId } }: CompletionCall): Promise<void> {
   if (caller.consumerId === undefined || chatId == null) return
   await platform.store.db.run(getChat, { ...reachOf(caller), chatId })
-}
-
-/** At once after its reservation, so that whoever looks for the run finds its log. */
-function start(platform: Platform, caller: Caller, { run, settings }: Admission, bootId: string): RunStream {
-  const { ownerId, integrationIds } = caller
-  const { runId, chatId, agent } = run
-  const { log } = platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
-  return newRunStream(platform, { ownerId, runId, integrationIds }, { run, log })
 }
 
 type Answer = { readonly admission: Admission; readonly stream: RunStream; readonly resumeFrom: number }

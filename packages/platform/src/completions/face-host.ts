@@ -4,7 +4,7 @@ import { oauthServersOf } from '@bureau/framework'
 import { type ApprovalRequest, type Integration, ServiceError, type WireItem } from '@bureau/protocol'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
-import { entryAgentsOf } from '../agencies.ts'
+import { servedAgencies } from '../agencies.ts'
 import { type Caller, reachOf } from '../caller.ts'
 import { getChatStatus } from '../chats/chat-status.ts'
 import { getChat } from '../chats/manage-chats.ts'
@@ -14,10 +14,9 @@ import { callerOf } from '../http/callers.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
 import { getRun } from '../run-records/read-runs.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
-import type { Admission } from '../runs/admit/admit-run.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
-import { findRunStream, isAtRest, isEnded, newRunStream, type RunStream } from '../runs/follow-run.ts'
+import { beginRun, findRunStream, isAtRest, isEnded, type RunStream } from '../runs/follow-run.ts'
 import { readWaitingCalls } from '../runs/approve/decide-approvals.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { decideRun } from './decide-run.ts'
@@ -60,12 +59,16 @@ export class PlatformHost implements FaceHost {
     const caller = callerOf(request, true)
     const { bootId } = platform.replica
     const completion = await this.#completion(request, asked)
-    const entryAgents = entryAgentsOf(platform)
+    const agencies = servedAgencies(platform)
     const admission = await whileOpen(request.raw.socket, (signal) =>
-      admitCompletion(platform.store, caller, completion, { bootId, entryAgents, missingSandboxFiles: [], signal }),
+      admitCompletion(platform.store, caller, completion, { bootId, agencies, missingSandboxFiles: [], signal }),
     )
     if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
-    return this.#follow(request, admission, asked.kept)
+    const stream =
+      admission.outcome === 'admitted'
+        ? beginRun(platform, caller, admission, bootId)
+        : await findRunStream(platform, { ...reachOf(caller), runId: admission.run.runId })
+    return this.#run(request, stream, asked.kept)
   }
 
   async find(request: FastifyRequest, { runId }: FaceRunKey): Promise<FaceRun> {
@@ -198,16 +201,6 @@ export class PlatformHost implements FaceHost {
     const stream = await findRunStream(this.#platform, wanted)
     const after = await lastAsked(stream.reader, new Set(asDecided.map(({ callId }) => callId)))
     return { ...this.#run(request, stream, kept), after }
-  }
-
-  async #follow(request: FastifyRequest, { outcome, run, settings }: Admission, kept: boolean): Promise<FaceRun> {
-    const { runId, chatId, agent } = run
-    const { ownerId, integrationIds } = callerOf(request, true)
-    const wanted = { ownerId, integrationIds, runId }
-    if (outcome === 'replayed') return this.#run(request, await findRunStream(this.#platform, wanted), kept)
-    const { bootId } = this.#platform.replica
-    const { log } = this.#platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings })
-    return this.#run(request, newRunStream(this.#platform, wanted, { run, log }), kept)
   }
 
   /** @param kept - True: whoever leaves ends nothing, whatever the integration says. */

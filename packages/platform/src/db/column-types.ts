@@ -42,7 +42,10 @@ export type RunInputRecord = {
   readonly sandboxFiles: readonly { readonly name: string; readonly path: string }[]
 }
 
-/** `waiting`: a person has to decide; the run holds its chat and no process. */
+/**
+ * `waiting`: a person has to decide; the run holds its chat and no process. `reserved`: admitted by a server of an earlier version
+ * and begun by none; runs are `running` from their admission on.
+ */
 export type RunState = 'reserved' | 'running' | 'waiting' | 'completed' | 'failed' | 'cancelled'
 export type AttachmentState = 'pending' | 'ok' | 'excluded' | 'needs_refresh'
 export type LedgerKind = 'debit' | 'refund' | 'grant' | 'correction' | 'backfill' | 'carry'

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
-import { AGENTS, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { AGENCIES, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { PostgresDatabase } from './database.postgres.ts'
 import { admitUnderLock, countThings, insertThing, urgentCount } from './database.test-operations.ts'
 import { ENGINES, openTestDatabase, queryRows, SERVER } from './engines.contract.ts'
@@ -116,7 +116,7 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL over a wire that breaks
       completion({ apiIntegrationId: tenant.integrationId, usageRequestId }),
       {
         bootId: platform.bootId,
-        entryAgents: AGENTS,
+        agencies: AGENCIES,
         missingSandboxFiles: [],
         signal: new AbortController().signal,
       },

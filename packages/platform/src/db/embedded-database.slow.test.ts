@@ -31,7 +31,7 @@ const DESCRIPTIONS = [
   "SELECT name, setting FROM pg_settings WHERE name IN ('server_version', 'server_encoding', 'lc_collate', 'TimeZone', 'shared_buffers')",
 ]
 
-describe('the embedded database', { timeout: 120_000 }, () => {
+describe('the embedded database', () => {
   let template: string
   let scratch: string
   let folder: string

@@ -12,6 +12,7 @@ import type { Platform } from '../context.ts'
 import { readEventChunks } from '../run-records/event-chunks.ts'
 import { getRun } from '../run-records/read-runs.ts'
 import { openCalls, type RunView } from '../run-records/run-view.ts'
+import type { Admitted } from './admit/admit-run.ts'
 import { readWaitingCalls } from './approve/decide-approvals.ts'
 import { endingOf } from './settle/ending-events.ts'
 
@@ -70,13 +71,17 @@ async function findLog({ store, logs }: Platform, wanted: Wanted, run: RunView):
   return new StoredRunFollower({ chunks: { read }, head: Number(run.lastEventId), isOver: () => logs.isReachable })
 }
 
-/** The stream of a run that this process has just begun. */
-export function newRunStream(
+/** Begins a run that was just admitted, at once, so that whoever looks for it finds its log. */
+export function beginRun(
   platform: Platform,
-  wanted: Wanted,
-  { run, log }: { run: RunView; log: RunLogReader },
+  { ownerId, integrationIds }: Omit<Wanted, 'runId'>,
+  { run, settings, context }: Admitted,
+  bootId: string,
 ): RunStream {
-  return { run, reader: endedByRecord(log, platform, wanted), isNew: true, hasAllAfter: async () => true }
+  const { runId, chatId, agent } = run
+  const { log } = platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings }, context)
+  const reader = endedByRecord(log, platform, { ownerId, runId, integrationIds })
+  return { run, reader, isNew: true, hasAllAfter: async () => true }
 }
 
 /** The log of a run that waits or whose process has died ends as its record says. Every other has an end of its own soon. */

@@ -163,8 +163,6 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
   test('only the process that was given a run can write to it, and only while it runs', async () => {
     const tenant = await platform.addTenant()
     const admission = await tenant.admit()
-    expect(await record(admission, tenant, { items: [answer('too early')] })).toBe('fenced')
-    await tenant.start(admission)
     const stranger = await platform.addReplica()
     expect(await record(admission, tenant, { items: [answer('x')], bootId: stranger })).toBe('fenced')
     expect(await tenant.finish(admission, {}, stranger)).toBe('fenced')
@@ -180,7 +178,7 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
   })
 
   describe('cancelling', () => {
-    test('before the start: it never starts and its message is given back', async () => {
+    test('before its model is asked: it never is, and its message is given back', async () => {
       const tenant = await withMember()
       const admission = await admit(tenant)
       const { ownerId } = tenant
@@ -191,7 +189,7 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
         run: { status: 'cancelling', cancel: { mode: 'after_turn' } },
       })
       expect(await tenant.start(admission)).toBe('cancel_requested')
-      await tenant.finish(admission, { state: 'cancelled' })
+      await tenant.finish(admission, { state: 'cancelled', unasked: true })
       expect(await spent(tenant)).toEqual({ messages: 0, tokens: 0, cost: 0 })
     })
 
@@ -378,9 +376,9 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
       const admission = await admit(tenant, doomed)
       const [, runner] = await Promise.all([
         killReplica(doomed).then(() => 'dead'),
-        tenant.finish(admission, { calls: [modelCall(1)] }, doomed),
+        tenant.finish(admission, { calls: [modelCall(1), modelCall(2)] }, doomed),
         takeUp(admission, tenant, platform.bootId),
-        record(admission, tenant, { calls: [modelCall(2)], bootId: doomed }),
+        record(admission, tenant, { calls: [modelCall(1)], bootId: doomed }),
       ])
       await takeUp(admission, tenant, platform.bootId)
       const next = await tenant.finish(admission, { calls: [modelCall(1)] })

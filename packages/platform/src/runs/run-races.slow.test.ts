@@ -117,5 +117,5 @@ describe.each(ENGINES)('everything at once on %s', (engine) => {
       WHERE finished_at IS NOT NULL`)
     expect(Number(ended?.['n'])).toBeGreaterThan(100)
     expect(ended?.['kinds']).toBe(3)
-  }, 180_000)
+  })
 })

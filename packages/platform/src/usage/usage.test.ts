@@ -41,7 +41,7 @@ describe.each(ENGINES)('usage on %s', (engine) => {
   test('a record says what a run spent, what was charged and what was given back', async () => {
     const { items } = await platform.db.run(listUsageRecords, all())
     expect(items).toMatchObject([
-      { usageRequestId: 'u-3', status: 'queued', usage: { request_count: 0 }, debited: { messages: 1 }, models: [] },
+      { usageRequestId: 'u-3', status: 'running', usage: { request_count: 0 }, debited: { messages: 1 }, models: [] },
       {
         usageRequestId: 'u-2',
         status: 'failed',

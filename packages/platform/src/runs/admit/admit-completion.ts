@@ -5,7 +5,7 @@ import type { PlatformStore } from '../../platform-store.ts'
 import { type Admission, type AdmitRun, admitRun } from './admit-run.ts'
 import { completionFingerprint, type CompletionRequest } from './completion-request.ts'
 
-type AdmitOptions = Pick<AdmitRun, 'bootId' | 'entryAgents' | 'missingSandboxFiles'> & {
+type AdmitOptions = Pick<AdmitRun, 'bootId' | 'agencies' | 'missingSandboxFiles'> & {
   /** Aborts when the client has left: then no run is reserved. */
   readonly signal: AbortSignal
 }

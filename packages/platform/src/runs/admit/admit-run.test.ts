@@ -43,13 +43,18 @@ describe.each(ENGINES)('admission on %s', (engine) => {
       (error: unknown) => error,
     )
 
-  test('reserves a run in a new chat and stores the message', async () => {
+  test('makes a run in a new chat, stores the message and says what the run begins with', async () => {
     const admission = await tenant.admit({ message: 'Hi', userContext: { plan: 'secret-canary' } })
     expect(admission).toMatchObject({
       outcome: 'admitted',
       textOnly: false,
-      run: { status: 'queued', agent: 'CEO', usage: null, lastEventId: '0' },
+      run: { status: 'running', agent: 'CEO', usage: null, lastEventId: '0' },
       settings: { agencyId: 'shop', maxTurns: 50 },
+      context: {
+        userContext: { plan: 'secret-canary' },
+        recorded: null,
+        history: [{ seq: 1, role: 'user', item: { content: [{ type: 'input_text', text: 'Hi' }] } }],
+      },
     })
     const stored = await platform.rows(`SELECT seq, role, item FROM messages WHERE run_id = '${admission.run.runId}'`)
     expect(stored).toMatchObject([{ role: 'user', item: { content: [{ type: 'input_text', text: 'Hi' }] } }])

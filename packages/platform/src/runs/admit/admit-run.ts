@@ -1,7 +1,7 @@
 import { type Message, ServiceError } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import { insertAttachments, refreshAttachments } from '../../chats/store-attachments.ts'
-import { unknownEntryAgent } from '../../agencies.ts'
+import { type ServedAgency, unknownEntryAgent } from '../../agencies.ts'
 import { type EarlierAttachment, listEarlierAttachments } from '../../chats/attachments.repo.ts'
 import { type ChatRow, findActiveRunId } from '../../chats/chats.repo.ts'
 import { openChat } from '../../chats/open-chat.ts'
@@ -14,9 +14,10 @@ import type { IntegrationRow } from '../../integrations/integrations.repo.ts'
 import { newId } from '../../ids.ts'
 import { remainingOf } from '../../members/allowance-policy.ts'
 import { debitRun } from '../../members/debit-and-refund.ts'
-import { type Place, seal } from '../../security/seal.ts'
+import { seal } from '../../security/seal.ts'
 import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } from './admit-consumer.ts'
-import type { CompletionRequest, GivenInput } from './completion-request.ts'
+import type { CompletionRequest } from './completion-request.ts'
+import { contextPlace, readRunContext, type RunContext, type SealedContext } from './read-run-context.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from '../recover/replicas.repo.ts'
 import { findRun, type RunRow } from '../../run-records/runs.repo.ts'
@@ -32,15 +33,19 @@ export type AdmitRun = {
   readonly request: CompletionRequest
   readonly fingerprint: Uint8Array
   readonly dataKey: Uint8Array
-  /** The entry-capable agents of each agency of this deployment. */
-  readonly entryAgents: Readonly<Record<string, readonly string[]>>
+  /** What this deployment serves, by the ids of the agencies. */
+  readonly agencies: Readonly<Record<string, ServedAgency>>
   /** The sandbox files that were looked for in the mount and not found. */
   readonly missingSandboxFiles: readonly string[]
 }
 
-/** A reserved run: a new one, or the one that this very request reserved before. */
-export type Admission = {
-  readonly outcome: 'admitted' | 'replayed'
+/** The run of a request: a new one, which begins now, or the one that this very request got before. */
+export type Admission = Admitted | ({ readonly outcome: 'replayed' } & AnyAdmission)
+
+/** A new run, with what it begins with. */
+export type Admitted = { readonly outcome: 'admitted'; readonly context: RunContext } & AnyAdmission
+
+type AnyAdmission = {
   readonly run: RunView
   readonly aliasChatId: string | null
   readonly textOnly: boolean
@@ -50,7 +55,7 @@ export type Admission = {
 }
 
 /**
- * Decides whether a completion may start and, if so, reserves its run: all in one transaction.
+ * Decides whether a completion may start and, if so, makes its run and reads what it begins with: all in one transaction.
  *
  * Whatever this throws, nothing was reserved. A request whose usageRequestId is known is answered before anything that
  * depends on the present state, and again after it: a retry is never refused because of its own run.
@@ -138,7 +143,7 @@ async function findReplay(tx: Tx, args: AdmitRun): Promise<Admission | undefined
   if (!Buffer.from(found.run.fingerprint).equals(fingerprint)) throw new ServiceError('usage_request_id_reused')
   const [view] = await runViews(tx, ownerId, [found.run])
   if (!view) throw new Error('a run has a view')
-  return toAdmission('replayed', found.run, { view, aliasChatId: found.alias })
+  return { outcome: 'replayed', ...admissionOf(found.run, { view, aliasChatId: found.alias }) }
 }
 
 async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admission> {
@@ -159,8 +164,12 @@ async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admiss
   await refreshAttachments(tx, args, refreshes)
   const target = { ownerId, chatId: run.chatId, runId: run.id, messageSeq, dataKey: args.dataKey }
   await insertAttachments(tx, target, request.attachments)
-  const admission = toAdmission('admitted', run, { view: runView(run, undefined), aliasChatId: chat?.alias ?? null })
-  return allowance ? { ...admission, messageLimit: await chargeMessage(tx, run, allowance) } : admission
+  return {
+    outcome: 'admitted',
+    ...admissionOf(run, { view: runView(run, undefined), aliasChatId: chat?.alias ?? null }),
+    context: await readRunContext(tx, { ownerId, runId: run.id }, args.dataKey),
+    ...(allowance && { messageLimit: await chargeMessage(tx, run, allowance) }),
+  }
 }
 
 /** The chat that the request names, locked; null when the run is to have one of its own. */
@@ -176,12 +185,12 @@ async function namedChat(
 }
 
 /** @throws ServiceError `unknown_agency`, `invalid_agent` */
-function chooseAgent({ request, entryAgents }: AdmitRun, integration: IntegrationRow): string {
-  const agent = request.agent ?? integration.defaultAgent
-  const agents = entryAgents[integration.agencyId]
-  if (!agents) throw new ServiceError('unknown_agency')
-  if (!agents.includes(agent)) throw unknownEntryAgent(agent, agents)
-  return agent
+function chooseAgent({ request, agencies }: AdmitRun, integration: IntegrationRow): ChosenAgent {
+  const name = request.agent ?? integration.defaultAgent
+  const agency = agencies[integration.agencyId]
+  if (!agency) throw new ServiceError('unknown_agency')
+  if (!agency.entryAgents.includes(name)) throw unknownEntryAgent(name, agency.entryAgents)
+  return { name, agencyVersion: agency.version }
 }
 
 /** What the messages of a chat have attached. @throws ServiceError `run_active` */
@@ -201,20 +210,11 @@ async function occupied(tx: Tx, ownerId: string, runId: string | undefined): Pro
   return new ServiceError('run_active', { headers: { 'Retry-After': '2', ...(runId && headers) } })
 }
 
-/** What is sealed of a run until it ends. */
-export type SealedContext = Pick<CompletionRequest, 'userContext'> & { readonly given: GivenInput | undefined }
-
-/** Where it is. */
-export const contextPlace = (ownerId: string, runId: string): Place => ({
-  table: 'runs',
-  column: 'context_enc',
-  owner: ownerId,
-  row: runId,
-})
+type ChosenAgent = { readonly name: string; readonly agencyVersion: string }
 
 type Reserving = {
   readonly integration: IntegrationRow
-  readonly agent: string
+  readonly agent: ChosenAgent
   readonly allowance: HeldAllowance | null
   /** Null: the chat is created with the run. */
   readonly chat: ChatRow | null
@@ -237,7 +237,8 @@ async function insertRun(
     integrationId: integration.id,
     chatId: chat?.id ?? newId('chat'),
     fingerprint,
-    agent,
+    agent: agent.name,
+    agencyVersion: agent.agencyVersion,
     bootId,
     memberId: allowance?.member.id ?? null,
     periodStart: allowance?.period.periodStart ?? null,
@@ -258,7 +259,7 @@ async function insertRun(
     contextEnc: context === null ? null : seal(dataKey, contextPlace(ownerId, id), context),
     timeoutSeconds: runTimeoutSeconds,
     messageId: newId('msg'),
-    item: JSON.stringify(userItem(request.message, agent)),
+    item: JSON.stringify(userItem(request.message, agent.name)),
   })
   // Lost against the same usageRequestId (the caller finds it and answers with that run) or against another run.
   if (!reserved) {
@@ -282,10 +283,7 @@ async function chargeMessage(tx: Tx, run: RunRow, { member }: HeldAllowance): Pr
   return { limit, remaining: Math.max(0, remaining), resetAt }
 }
 
-function toAdmission(
-  outcome: Admission['outcome'],
-  { textOnly, input }: RunRow,
-  { view, aliasChatId }: { view: RunView; aliasChatId: string | null },
-): Admission {
-  return { outcome, run: view, aliasChatId, textOnly, settings: input.settings, messageLimit: null }
+function admissionOf({ textOnly, input }: RunRow, shown: { view: RunView; aliasChatId: string | null }): AnyAdmission {
+  const { view: run, aliasChatId } = shown
+  return { run, aliasChatId, textOnly, settings: input.settings, messageLimit: null }
 }

@@ -9,7 +9,7 @@ type Given = Pick<
   RunRow,
   'id' | 'ownerId' | 'integrationId' | 'chatId' | 'memberId' | 'consumerId' | 'usageRequestId' | 'fingerprint'
 > &
-  Pick<RunRow, 'agent' | 'textOnly' | 'bootId' | 'periodStart' | 'input' | 'contextEnc'>
+  Pick<RunRow, 'agent' | 'agencyVersion' | 'textOnly' | 'bootId' | 'periodStart' | 'input' | 'contextEnc'>
 
 /** A run that is to be reserved, with the message that it will answer. */
 type NewReservation = Given & {
@@ -43,13 +43,12 @@ async function reserve(inserting: Promise<Inserted>, reservation: NewReservation
   if (!inserted) return undefined
   const { timeoutSeconds: _, messageId: __, item: ___, ...given } = reservation
   const { seq, ...times } = inserted
-  return { run: { ...given, ...times, ...UNTOUCHED }, messageSeq: seq }
+  return { run: { ...given, ...times, startedAt: times.createdAt, ...UNTOUCHED }, messageSeq: seq }
 }
 
 /** What a run has before anything has happened to it. */
 const UNTOUCHED = {
-  state: 'reserved',
-  agencyVersion: null,
+  state: 'running',
   cancelMode: null,
   cancelRequestedAt: null,
   errorCode: null,
@@ -57,7 +56,6 @@ const UNTOUCHED = {
   errorClass: null,
   usage: null,
   lastEventSeq: 0,
-  startedAt: null,
   finishedAt: null,
   attempt: 1,
   stalled: 0,
@@ -94,10 +92,11 @@ const lastSeq = sql<number>`${chats.nextSeq} - 1`.mapWith(Number).as('seq')
 
 function insertedRun(tx: Tx, reservation: NewReservation) {
   const { id, ownerId, integrationId, chatId, memberId, consumerId, usageRequestId, fingerprint } = reservation
-  const { agent, textOnly, bootId, periodStart, input, contextEnc, timeoutSeconds } = reservation
+  const { agent, agencyVersion, textOnly, bootId, periodStart, input, contextEnc, timeoutSeconds } = reservation
   const keys = { id, ownerId, integrationId, chatId, memberId, consumerId, usageRequestId, bootId, periodStart }
   const deadlineAt = sql`now() + make_interval(secs => ${timeoutSeconds})`
-  const values = { ...keys, fingerprint, agent, textOnly, input, contextEnc, deadlineAt, state: 'reserved' as const }
+  const given = { fingerprint, agent, agencyVersion, textOnly, input, contextEnc }
+  const values = { ...keys, ...given, deadlineAt, state: UNTOUCHED.state, startedAt: sql`now()` }
   return tx.$with('run').as(tx.insert(runs).values(values).onConflictDoNothing().returning())
 }
 

@@ -3,7 +3,7 @@ import { type Message, type WireItem, withoutMetadata } from '@bureau/protocol'
 import { sandboxFilesHint } from '../../mount/sandbox-files.ts'
 import type { GivenInput } from '../admit/completion-request.ts'
 import type { LeftOut } from './left-out.ts'
-import { beginsTurn, type HistoryMessage, type RunContext } from './read-run-context.ts'
+import { beginsTurn, type HistoryMessage, type RunContext } from '../admit/read-run-context.ts'
 
 /** The content part of each attachment of the chat, by its id. */
 export type AttachmentParts = ReadonlyMap<string, WireItem>

@@ -13,7 +13,7 @@ import type { AgencyMounts } from '../../mount/agency-mounts.ts'
 import { mountTools } from '../../mount/mount-tools.ts'
 import type { SignIns } from '../../oauth/open-sign-ins.ts'
 import type { PlatformStore } from '../../platform-store.ts'
-import type { RunContext } from './read-run-context.ts'
+import type { RunContext } from '../admit/read-run-context.ts'
 import { handOverRun } from './hand-over-run.ts'
 import { startRun, type StartOutcome } from './start-run.ts'
 import type { ActiveRun } from './active-run.ts'
@@ -55,11 +55,15 @@ const FILE_GONE: Outcome = {
   error: { code: 'attachment_fetch_failed', message: 'A file of the agency mount is no longer there.' },
 }
 
-/** Works on a reserved run from its start to the record of its end. Never throws. */
-export async function executeRun(run: ActiveRun, options: ExecuteOptions): Promise<void> {
+/**
+ * Works on a run from its start to the record of its end. Never throws.
+ *
+ * @param context - What its admission has read; null for a run that was taken up, which is read anew.
+ */
+export async function executeRun(run: ActiveRun, context: RunContext | null, options: ExecuteOptions): Promise<void> {
   const { runId } = run.reserved
   try {
-    const begun = await begin(run, options)
+    const begun = context ? { outcome: 'started' as const, context } : await begin(run, options)
     if (begun.outcome === 'fenced') return run.fence()
     const finish = begun.outcome === 'started' ? await work(run, begun.context, options) : NOT_BEGUN[begun.outcome]
     if (run.control.isHandedOver) return await handOverRun(run, options)
@@ -73,7 +77,7 @@ export async function executeRun(run: ActiveRun, options: ExecuteOptions): Promi
   }
 }
 
-/** Says that the run is running, however often the database has to be asked. */
+/** Begins a run that was taken up, however often the database has to be asked. */
 async function begin(
   run: ActiveRun,
   { store, agencies, log }: ExecuteOptions,
@@ -111,7 +115,8 @@ async function persistently(run: ActiveRun, log: Logger, write: () => Promise<vo
 }
 
 async function work(run: ActiveRun, context: RunContext, options: ExecuteOptions): Promise<Outcome> {
-  const { ownerId, runId, settings } = run.reserved
+  const { ownerId, runId, settings, takenUp } = run.reserved
+  let unasked = !takenUp
   try {
     const agency = options.agencies.get(settings.agencyId)
     if (!agency) return AGENCY_GONE
@@ -119,9 +124,12 @@ async function work(run: ActiveRun, context: RunContext, options: ExecuteOptions
     const mount = await options.mounts.of({ ownerId, integrationId: context.integrationId })
     if ((await mount.missing(context.input.sandboxFiles)).length > 0) return FILE_GONE
     const parts = await readAttachments(run, context, options)
-    return 'status' in parts ? parts : await converse(run, { context, parts, agency, mount, resume }, options)
+    if ('status' in parts) return parts
+    if (run.control.stopSignal.aborted) return { ...CANCELLED, unasked }
+    unasked = false
+    return await converse(run, { context, parts, agency, mount, resume }, options)
   } catch (error) {
-    if (run.control.signal.aborted) return CANCELLED
+    if (run.control.signal.aborted) return { ...CANCELLED, unasked }
     options.log.error({ err: error, runId }, 'a run could not be worked on')
     return BROKEN
   }

@@ -17,6 +17,7 @@ import type { RunKey } from '../../run-records/runs.repo.ts'
 import { listOwnRuns } from '../recover/list-own-runs.ts'
 import { EVENTS_OF_ATTEMPT, MAX_STALLED } from '../recover/take-up-policy.ts'
 import { type TakenRun, takeUpRun } from '../recover/take-up-run.ts'
+import type { RunContext } from '../admit/read-run-context.ts'
 import { ActiveRun, HAND_OVER_MS, type ReservedRun } from './active-run.ts'
 import { RunProgress } from './run-progress.ts'
 import { readShownItems, type ShownItem } from './shown-items.ts'
@@ -25,8 +26,8 @@ type RunExecutorOptions = {
   readonly store: PlatformStore
   readonly logs: RunLogs
   readonly log: Logger
-  /** Works on a run until it has ended and its end is recorded. Never throws. */
-  readonly execute: (run: ActiveRun) => Promise<void>
+  /** Works on a run until it has ended and its end is recorded; without a context, it reads that first. Never throws. */
+  readonly execute: (run: ActiveRun, context: RunContext | null) => Promise<void>
 }
 
 const STORE_MS = 1_000
@@ -56,11 +57,11 @@ export class RunExecutor {
     return this.#draining
   }
 
-  /** Begins a run that was just reserved. Its log can be read when this returns. */
-  start(reserved: ReservedRun): ActiveRun {
+  /** Begins a run that was just admitted, with its context, or taken up. Its log can be read when this returns. */
+  start(reserved: ReservedRun, context: RunContext | null): ActiveRun {
     const run = new ActiveRun(reserved, (active) => this.#equip(active))
     this.#runs.set(reserved.runId, run)
-    void this.#options.execute(run).finally(() => {
+    void this.#options.execute(run, context).finally(() => {
       this.#runs.delete(reserved.runId)
       run.close()
     })
@@ -69,19 +70,15 @@ export class RunExecutor {
 
   /**
    * Looks after runs that are this process's in the records and that it does not know: the answer to a COMMIT was lost,
-   * or something of ours went wrong. A reserved run is begun, and with a running one this process goes on.
+   * or something of ours went wrong. This process goes on with them, as with those of others.
    */
   async adopt(bootId: string): Promise<void> {
     const { store, log } = this.#options
     for (const run of await store.db.run(listOwnRuns, bootId)) {
-      const { ownerId, runId, state, attempt } = run
-      if (this.#runs.has(runId) || this.#taking.has(runId)) continue
-      log.warn({ runId, state }, 'a run of this process was not known to it')
-      if (state === 'reserved') this.start({ ...run, bootId })
-      else {
-        const taken = await store.db.run(takeUpRun, { ownerId, runId, bootId, attempt, version: RUN_STATE_VERSION })
-        if (taken.outcome === 'taken') this.takeUp(taken.run)
-      }
+      if (this.#runs.has(run.runId) || this.#taking.has(run.runId)) continue
+      log.warn({ runId: run.runId }, 'a run of this process was not known to it')
+      const taken = await store.db.run(takeUpRun, { ...run, bootId, version: RUN_STATE_VERSION })
+      if (taken.outcome === 'taken') this.takeUp(taken.run)
     }
   }
 
@@ -94,7 +91,7 @@ export class RunExecutor {
       await earlier
       await this.#runs.get(runId)?.ended
       const takenUp = before && { ...before, ...(await this.#earlierLog(reserved, before)) }
-      this.start({ ...reserved, ...(takenUp && { takenUp }) })
+      this.start({ ...reserved, ...(takenUp && { takenUp }) }, null)
     }
     const taking = begin()
       .catch((error: unknown) => this.#options.log.error({ err: error, runId }, 'a run could not be taken up'))

@@ -14,6 +14,8 @@ export type Outcome = Pick<RunEnded, 'status' | 'usage'> & {
   readonly error: { readonly code: string; readonly message?: string } | null
   readonly fileIdsMap?: Readonly<Record<string, string>>
   readonly callerCalls?: readonly string[]
+  /** True: the model was not asked for anything. */
+  readonly unasked?: boolean
   /** The calls for which it waits. */
   readonly approvals?: readonly ApprovalRequest[]
 }
@@ -35,6 +37,7 @@ export async function settleRun(run: ActiveRun, outcome: Outcome, options: Settl
     ...finalStateOf(run, outcome),
     ...rest,
     partial: partialOf(run),
+    ...(outcome.unasked && { unasked: true }),
   }
   while (!run.fenced) {
     try {

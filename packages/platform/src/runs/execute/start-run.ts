@@ -2,7 +2,7 @@ import { and, eq, sql } from 'drizzle-orm'
 import { tenantOperation } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { runs } from '../../db/schema.ts'
-import { contextColumns, readRunContext, type RunContext } from './read-run-context.ts'
+import { contextColumns, type RunContext, toRunContext } from '../admit/read-run-context.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
 import { findRun, isRun } from '../../run-records/runs.repo.ts'
 import { isActive } from '../../run-records/run-view.ts'
@@ -22,15 +22,15 @@ type StartRun = RunWriter & {
 }
 
 /**
- * Marks a reserved run as running and reads what its runner needs to know.
+ * Begins a run that this process has taken up, and reads what its runner needs to know.
  *
- * Safe to repeat after a lost answer. A run that was cancelled meanwhile stays reserved: finalize it as `cancelled`.
+ * Safe to repeat after a lost answer. A run that was cancelled meanwhile stays as it is: finalize it as `cancelled`.
  */
 export const startRun = tenantOperation(
   { source: import.meta.url, name: 'startRun', lane: 'run' },
   async (tx, { ownerId, runId, bootId, agencyVersion, dataKey }: StartRun): Promise<StartOutcome> => {
     const [started] = await updateStarted(tx, { ownerId, runId, bootId, agencyVersion })
-    if (started) return { outcome: 'started', context: await readRunContext(tx, started, dataKey) }
+    if (started) return { outcome: 'started', context: await toRunContext(tx, started, dataKey) }
     const run = await findRun(tx, { ownerId, runId })
     return { outcome: run?.bootId === bootId && isActive(run) ? 'cancel_requested' : 'fenced' }
   },

@@ -1,18 +1,9 @@
 import { and, asc, eq, inArray, lt, sql } from 'drizzle-orm'
-import type { RunSettings } from '../../db/column-types.ts'
 import { systemOperation } from '../../db/operation.ts'
 import { runs } from '../../db/schema.ts'
 
-/** An active run as the records have it, with what it takes to begin it. */
-type OwnRun = {
-  readonly ownerId: string
-  readonly runId: string
-  readonly chatId: string
-  readonly agent: string
-  readonly settings: RunSettings
-  readonly state: 'reserved' | 'running'
-  readonly attempt: number
-}
+/** An active run as the records have it. */
+type OwnRun = { readonly ownerId: string; readonly runId: string; readonly attempt: number }
 
 /** Long after every admission has had its answer. */
 const AGE = sql`interval '10 seconds'`
@@ -21,16 +12,8 @@ const AGE = sql`interval '10 seconds'`
 export const listOwnRuns = systemOperation(
   { source: import.meta.url, name: 'listOwnRuns', lane: 'run', onlyReads: true },
   async (tx, bootId: string): Promise<OwnRun[]> => {
-    const rows = await tx
-      .select({
-        ownerId: runs.ownerId,
-        runId: runs.id,
-        chatId: runs.chatId,
-        agent: runs.agent,
-        input: runs.input,
-        state: runs.state,
-        attempt: runs.attempt,
-      })
+    return tx
+      .select({ ownerId: runs.ownerId, runId: runs.id, attempt: runs.attempt })
       .from(runs)
       .where(
         and(
@@ -42,10 +25,5 @@ export const listOwnRuns = systemOperation(
       )
       .orderBy(asc(runs.id))
       .limit(1_000)
-    return rows.map(({ input, state, ...run }) => ({
-      ...run,
-      settings: input.settings,
-      state: state === 'reserved' ? 'reserved' : 'running',
-    }))
   },
 )

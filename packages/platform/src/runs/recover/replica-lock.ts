@@ -16,8 +16,10 @@ type ReplicaLockOptions = {
 
 /** How often the watcher checks the locks of all processes, as long as there are others. */
 const WATCH_MS = 500
-/** How often any other process, or one that is alone, checks its own lock and whether somebody watches. */
+/** How often any other process checks its own lock and whether somebody watches. */
 const CHECK_MS = 1_000
+/** How often a process that is alone checks its lock, and whether it still is. */
+const ALONE_MS = 2_000
 const RECONNECT_MS = 250
 const ANSWER_MS = 3_000
 /** After a restart of the database all locks are gone, and everybody needs a moment to take theirs again. */
@@ -141,7 +143,8 @@ export class ReplicaLock {
       this.#isWatcher ||= await tryToWatch(client)
       const watched = this.#isWatcher ? await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS }) : 0
       this.#aliveAt = now()
-      await sleep(watched > 1 ? WATCH_MS : CHECK_MS, undefined, { signal, ref: false })
+      const pauseMs = watched > 1 ? WATCH_MS : this.#isWatcher ? ALONE_MS : CHECK_MS
+      await sleep(pauseMs, undefined, { signal, ref: false })
     }
   }
 

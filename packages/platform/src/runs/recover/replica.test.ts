@@ -166,7 +166,7 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     await next.replica.sweep() // what the other live process of the test has not taken
     const { runId } = forgotten.run
     const [left] = await platform.rows(`SELECT state, boot_id, attempt FROM runs WHERE id = '${runId}'`)
-    expect(left).toEqual({ state: 'reserved', boot_id: next.replica.bootId, attempt: 2 })
+    expect(left).toEqual({ state: 'running', boot_id: next.replica.bootId, attempt: 2 })
     expect(next.taken).toEqual([runId])
     await tenant.finish(forgotten, {}, next.replica.bootId)
     await next.replica.close()

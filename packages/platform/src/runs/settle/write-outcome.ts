@@ -30,6 +30,8 @@ export type Ending = {
   readonly calls: readonly ModelCall[]
   readonly lastEventSeq: number
   readonly eventChunk: EventChunk | null
+  /** True: it was cancelled before its model was asked for anything. */
+  readonly unasked?: boolean
 }
 
 /** Makes a run terminal, with all that belongs to it. Everything is locked and the run is active. */
@@ -44,7 +46,7 @@ export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending): Promi
   }
   const usage = atOnce ? sumCalls(ending.calls) : await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id })
   const view = await endRun(tx, held, { ending, usage, output: atOnce ? ending : NO_OUTPUT })
-  const what = member && refundOf(run, ending, usage.output_tokens)
+  const what = member && refundOf(ending, usage.output_tokens)
   if (what) await refundRun(tx, run, what)
   return view
 }
@@ -107,10 +109,10 @@ async function attachmentsOf(tx: Tx, run: RunRow, state: Ending['state']): Promi
   return state === 'completed' || saidSomething ? 'ok' : 'excluded'
 }
 
-/** Our failure costs nothing; the provider's costs nothing if it gave nothing; a run that never began costs nothing. */
-function refundOf(run: RunRow, { state, error }: Ending, outputTokens: number): 'all' | 'message' | undefined {
+/** Our failure costs nothing; the provider's costs nothing if it gave nothing; a run whose model was never asked costs nothing. */
+function refundOf({ state, error, unasked }: Ending, outputTokens: number): 'all' | 'message' | undefined {
   const errorClass = error && RUN_ERRORS[error.code].class
   if (errorClass === 'system') return 'all'
   if (errorClass === 'upstream' && outputTokens === 0) return 'message'
-  return state === 'cancelled' && run.state === 'reserved' ? 'message' : undefined
+  return state === 'cancelled' && unasked ? 'message' : undefined
 }

@@ -9,11 +9,10 @@ import type { Tx } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { messageAttachments, runs } from '../../db/schema.ts'
 import { signInUserOf } from '../../security/credential-name.ts'
-import { unsealText } from '../../security/seal.ts'
-import { contextPlace, type SealedContext } from '../admit/admit-run.ts'
-import type { GivenInput } from '../admit/completion-request.ts'
+import { type Place, unsealText } from '../../security/seal.ts'
+import type { CompletionRequest, GivenInput } from './completion-request.ts'
 import { readRecordedRun, type RecordedRun } from '../../run-records/recorded-run.repo.ts'
-import type { RunRow } from '../../run-records/runs.repo.ts'
+import { isRun, type RunKey, type RunRow } from '../../run-records/runs.repo.ts'
 
 /** Everything that the runner needs to know of a run. */
 export type RunContext = {
@@ -113,7 +112,18 @@ const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
     .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx)),
 )
 
-export async function readRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Array): Promise<RunContext> {
+const selectContext = prepared((tx, { ownerId, runId }: RunKey) =>
+  tx.select(contextColumns).from(runs).where(isRun({ ownerId, runId })),
+)
+
+/** Of a run that is there. */
+export async function readRunContext(tx: Tx, key: RunKey, dataKey: Uint8Array): Promise<RunContext> {
+  const [run] = await selectContext(tx, key)
+  if (!run) throw new Error('a run vanished within its transaction')
+  return toRunContext(tx, run, dataKey)
+}
+
+export async function toRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Array): Promise<RunContext> {
   const chat: ChatKey = { ownerId: run.ownerId, chatId: run.chatId }
   const attachments = run.hasAttachments ? await selectAttachments(tx, chat) : []
   const bySeq = Map.groupBy(attachments, (row) => row.messageSeq)
@@ -149,6 +159,17 @@ export function bytesOf({ item }: StoredMessage): number {
 export function historyBudget({ settings }: RunInputRecord): number {
   return (settings.historyTokens ?? HISTORY_TOKENS) * BYTES_PER_TOKEN
 }
+
+/** What is sealed of a run until it ends. */
+export type SealedContext = Pick<CompletionRequest, 'userContext'> & { readonly given: GivenInput | undefined }
+
+/** Where it is. */
+export const contextPlace = (ownerId: string, runId: string): Place => ({
+  table: 'runs',
+  column: 'context_enc',
+  owner: ownerId,
+  row: runId,
+})
 
 function openContext(run: ContextRow, dataKey: Uint8Array): SealedContext {
   if (!run.contextEnc) return { userContext: null, given: undefined }

@@ -1,6 +1,6 @@
-import { ENGINES } from '@bureau/platform/testing'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { randomNumbers } from '../../bench/soak/plans.ts'
+import type { Engine } from './installation.ts'
 import type { Occurring } from './operations.ts'
 import { APPROVALS } from './plans/approvals.ts'
 import { cutPlans } from './plans/cuts.ts'
@@ -38,8 +38,8 @@ const SAMPLE: readonly RegExp[] = [
   /^the connection of admitRun breaks after COMMIT was sent, before its answer$/,
 ]
 
-describe.each(ENGINES)('every promise of the platform on %s is kept', (name) => {
-  const engine = name === 'pglite' ? 'embedded' : name
+/** Every promise of the platform on one engine. Each engine has a file of its own, so that they are tested side by side. */
+export function testPromises(engine: Engine): void {
   const random = randomNumbers(4)
   const runner = new FaultRunner(engine, random)
   afterAll(() => runner.close())
@@ -58,4 +58,4 @@ describe.each(ENGINES)('every promise of the platform on %s is kept', (name) => 
 
     expect(violations).toEqual([])
   })
-})
+}
