@@ -15,7 +15,7 @@ export default defineConfig({
   test: {
     pool: 'forks',
     // Most tests wait more than they compute.
-    maxWorkers: availableParallelism() + 1,
+    maxWorkers: availableParallelism() + 2,
     execArgv: ['--conditions=@bureau/source'],
     // Limits end what hangs: a machine at a third of its speed must not come near them.
     testTimeout: 60_000,

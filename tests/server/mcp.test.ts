@@ -475,6 +475,23 @@ describe('on the wire', () => {
     expect(listed.headers.get('x-accel-buffering')).toBe('no')
   })
 
+  test('the answer to a call begins at once, however long the agency takes', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([[hold(gate), text('Later.')]])
+
+    const answer = await fetch(`${server.url}/mcp`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...rawHeaders('tools/call', 'ask_solo') },
+      body: JSON.stringify(raw('tools/call', ask('Wait'))),
+      signal: AbortSignal.timeout(10_000), // the comments of the protocol's package come every 15 seconds
+    })
+    gate.release()
+
+    expect(answer.headers.get('content-type')).toContain('text/event-stream')
+    expect(await answer.text()).toContain('Later.')
+  })
+
   test.each([
     ['text that is not JSON', '{', {}, 400, -32700],
     ['another content type', JSON.stringify(raw('tools/list')), { 'content-type': 'text/plain' }, 400, -32600],

@@ -80,7 +80,7 @@ async function openHandlers(options: McpOptions): Promise<McpHandlers> {
   const serverOf = ({ requestInfo }: { requestInfo?: Request }) => mcpServer(sdk, options, requests.get(requestInfo!)!)
   const onerror = (error: Error): void => options.log.debug({ err: error }, 'a request of the protocol was refused')
   const brief = sdk.createMcpHandler(serverOf, { onerror })
-  // Calls may take minutes: their answer begins at once, and its comments keep the connection open.
+  // Calls may take minutes: their answer begins at once, and comments keep the connection open.
   const long = sdk.createMcpHandler(serverOf, { onerror, responseMode: 'sse' })
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     const left = new AbortController()
@@ -90,10 +90,19 @@ async function openHandlers(options: McpOptions): Promise<McpHandlers> {
     const { method } = request.body as { method?: unknown }
     if (method === 'subscriptions/listen') return reply.code(404).send(noSubscriptions(request.body as RpcRequest))
     const response = await (method === 'tools/call' ? long : brief).fetch(asked, { parsedBody: request.body })
-    return reply.header('x-accel-buffering', 'no').send(response)
+    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+    reply.header('x-accel-buffering', 'no')
+    return reply.send(isStream && response.body ? new Response(begunWithComment(response.body), response) : response)
   }
   return { answer }
 }
+
+/** The head of an answer leaves with its first bytes, and the SDK's own first ones come after 15 seconds, or with the result. */
+function begunWithComment(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  return stream.pipeThrough(new TransformStream({ start: (controller) => controller.enqueue(COMMENT) }))
+}
+
+const COMMENT = new TextEncoder().encode(': the answer follows\n\n')
 
 type RpcRequest = { readonly id?: unknown }
 
