@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { status, text } from '../support/fake-provider.ts'
 import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
@@ -7,8 +8,11 @@ const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwA
 
 /** Signed as object stores do it: gone once `sig` is not the current one. */
 let current = 'one'
+/** Told when somebody asks for the file that never comes. */
+let onAskedInVain = (): void => {}
 const files = await startFileServer((request, response) => {
   const url = new URL(request.url ?? '/', 'https://files.example.com')
+  if (url.pathname === '/never.txt') return onAskedInVain()
   if (url.searchParams.get('sig') !== current) return void response.writeHead(403).end('expired: secret-canary')
   if (url.pathname.endsWith('.png')) return void response.end(Buffer.from(PNG, 'base64'))
   response.end(`content of ${url.pathname}`)
@@ -50,6 +54,29 @@ describe.each(ENGINES)('attachments on %s', (engine) => {
       expect.objectContaining({ type: 'input_image', inline: false, urlKey: `${files.url}/x.png` }),
     ])
     expect(history.text).not.toContain('sig=')
+  })
+
+  test('a run that is cancelled while its attachments are fetched asks no model and costs no message', async () => {
+    const client = await platform.client({ memberAllowancesEnabled: true })
+    await client.post(`/v1/integrations/${client.integrationId}/members`, {
+      consumerId: 'u',
+      allowance: { messages: 1 },
+    })
+    const asked = new Promise<void>((resolve) => (onAskedInVain = resolve))
+    const before = platform.provider.modelRequests.length
+    const attributed = () => ({ consumerId: 'u', usageRequestId: randomUUID() })
+    const stream = await client.complete({ ...attributed(), attachments: [file('never.txt')] })
+    await asked
+
+    await client.post(`/v1/runs/${stream.runId}/cancel`)
+    await stream.all()
+
+    expect(stream.result).toMatchObject({ status: 'cancelled', new_messages: [] })
+    expect(platform.provider.modelRequests).toHaveLength(before)
+    platform.provider.script([text('Here I am.')])
+    expect((await client.completeWhole(attributed())).status).toBe(200)
+    expect((await client.completeWhole(attributed())).body.code).toBe('consumer_allowance_exhausted')
+    expect(await platform.violations()).toEqual([])
   })
 
   test('a message may consist of attachments alone', async () => {
