@@ -7,7 +7,9 @@ import { Usage } from './usage.ts'
 
 const PlatformRunStatus = z
   .enum(['queued', 'running', 'waiting', 'cancelling', 'completed', 'failed', 'cancelled'])
-  .describe('The last three are final.')
+  .describe(
+    'The last three are final. A run is `running` from its admission on; `queued` is one that an earlier version has left.',
+  )
 
 const PlatformRunError = z
   .object({
