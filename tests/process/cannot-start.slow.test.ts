@@ -39,7 +39,7 @@ async function takenPort(): Promise<string> {
 }
 
 test.each(['start', 'platform', 'serve', 'dev'])(
-  '%s on a taken port says so in one line, ends with 1 and lets its data folder go',
+  '%s on a taken port says so in one line, ends with 1, makes no database and lets its data folder go',
   async (command) => {
     const port = await takenPort()
     const BUREAU_DATA = newFolder()
@@ -48,6 +48,7 @@ test.each(['start', 'platform', 'serve', 'dev'])(
 
     expect(lines).toEqual([expect.stringMatching(new RegExp(`^Port ${port} is taken: .* with --port`))])
     expect(status).toBe(1)
+    expect(readdirSync(BUREAU_DATA)).not.toContain('FORMAT')
     if (command !== 'dev') await startBureau([command, DEMO], { BUREAU_DATA })
   },
 )

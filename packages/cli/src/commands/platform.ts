@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { checkAddress } from '@bureau/runtime'
 import { loadConfig } from '@bureau/server'
 import { announce } from '../announce.ts'
 import { PLATFORM_LINKS, serveHomePage } from '../home-page.ts'
@@ -15,10 +16,13 @@ export const platformCommand = withListenOptions(new Command('platform'))
   .action(async (file: string | undefined, flags: ListenFlags) => {
     const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
     const { openPlatformFor, servePlatform } = await withPlatform(() => import('../open-platform.ts'))
+    const module = await loadAgencies(file)
     const config = loadConfig()
-    const opened = await openPlatformFor(await loadAgencies(file), config, terminal)
+    const address = readListenOptions(flags, process.env)
+    await checkAddress(address) // before a database is made for it
+    const opened = await openPlatformFor(module, config, terminal)
     serveHomePage(opened.app, PLATFORM_LINKS)
-    const { url, credentials } = await servePlatform(opened.app, opened, readListenOptions(flags, process.env))
+    const { url, credentials } = await servePlatform(opened.app, opened, address)
     const { dataFolder } = opened.platform.config
     announce(terminal, opened.app, { url, config, platform: { dataFolder, credentials } })
   })

@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { checkAddress } from '@bureau/runtime'
 import { createApp, loadConfig } from '@bureau/server'
 import { announce } from '../announce.ts'
 import { PLATFORM_LINKS, serveHomePage, serverLinks } from '../home-page.ts'
@@ -17,6 +18,7 @@ export const startCommand = withListenOptions(new Command('start'))
     const module = await loadAgencies(file)
     const config = loadConfig()
     const address = readListenOptions(flags, process.env)
+    await checkAddress(address) // before a database is made for it
     const { loadPlatformConfig, openPlatformFor, servePlatform, sharePort } = await withPlatform(
       () => import('../open-platform.ts'),
     )
