@@ -16,21 +16,13 @@ import {
   JsonRpcTransportFactory,
   RestTransportFactory,
 } from '@a2a-js/sdk/client'
-import { Agency, Agent, tool } from '@bureau/framework'
+import { Agency, Agent } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import { pay } from '../support/conversations.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { Json, TestClient } from './support/test-client.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
-
-const pay = tool({
-  name: 'pay',
-  description: 'Pays.',
-  parameters: z.object({ euros: z.number() }),
-  needsApproval: true,
-  execute: ({ euros }) => `paid ${euros}`,
-})
 
 const shop = new Agency({
   name: 'Shop',

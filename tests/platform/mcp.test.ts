@@ -1,7 +1,8 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, test } from 'vitest'
-import { Agency, Agent, tool } from '@bureau/framework'
+import { Agency, Agent } from '@bureau/framework'
 import { z } from 'zod'
+import { pay } from '../support/conversations.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import type { Json, TestClient } from './support/test-client.ts'
@@ -135,13 +136,6 @@ describe.each(REVISIONS)('the platform for an MCP client of revision %s', (_, mo
 })
 
 describe('approvals and objects through MCP', () => {
-  const pay = tool({
-    name: 'pay',
-    description: 'Pays.',
-    parameters: z.object({ euros: z.number() }),
-    needsApproval: true,
-    execute: ({ euros }) => `paid ${euros}`,
-  })
   const outputType = z.object({ paid: z.number() })
   const clerk = new Agent({ name: 'Clerk', instructions: 'Help.', model: 'gpt-test', tools: [pay], outputType })
   const platform = servePlatform('pglite', { agencies: { shop: new Agency({ name: 'Shop', entryPoint: clerk }) } })

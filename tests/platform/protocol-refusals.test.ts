@@ -1,18 +1,11 @@
-import { Agency, Agent, tool } from '@bureau/framework'
+import { Agency, Agent } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import { pay } from '../support/conversations.ts'
 import { text, toolCall } from '../support/fake-provider.ts'
 import type { Json, TestClient } from './support/test-client.ts'
 import { servePlatform } from './support/test-platform.ts'
 
 describe('refusals name what the clients of a protocol can send', () => {
-  const pay = tool({
-    name: 'pay',
-    description: 'Pays.',
-    parameters: z.object({ euros: z.number() }),
-    needsApproval: true,
-    execute: ({ euros }) => `paid ${euros}`,
-  })
   const clerk = new Agent({ name: 'Clerk', instructions: 'Help.', model: 'gpt-test', tools: [pay] })
   const platform = servePlatform('pglite', { agencies: { shop: new Agency({ name: 'Shop', entryPoint: clerk }) } })
 

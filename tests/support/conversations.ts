@@ -11,7 +11,8 @@ const lookUp = tool({
   execute: ({ key }) => `value of ${key}`,
 })
 
-const pay = tool({
+/** A tool that a person decides about. */
+export const pay = tool({
   name: 'pay',
   description: 'Pays.',
   parameters: z.object({ euros: z.number() }),
