@@ -40,7 +40,12 @@ function isOlder(version, than) {
 function endWithScript() {
   if (process.env.npm_lifecycle_event === undefined || process.platform === 'win32') return
   const shell = process.ppid
-  const timer = setInterval(() => process.ppid === shell || process.kill(process.pid, 'SIGTERM'), 250)
+  let orphaned = false
+  const timer = setInterval(() => {
+    // A signal that came to all may wait behind this timer. Once more around, it has been heard.
+    if (orphaned) process.kill(process.pid, 'SIGTERM')
+    orphaned = process.ppid !== shell
+  }, 250)
   timer.unref()
   for (const signal of SIGNALS) {
     process.once(signal, () => {

@@ -130,8 +130,11 @@ describe.each([
   })
 })
 
-test('as the script of npm, it is not told again when the signal came to all', async () => {
-  const { shell, printed } = await startScript(SLOW_END, {})
+test.each([
+  ['', SLOW_END],
+  [', while it was busy', `${SLOW_END} Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000)`],
+])('as the script of npm, it is not told again when the signal came to all%s', async (_name, program) => {
+  const { shell, printed } = await startScript(program, {})
   process.kill(-shell.pid!, 'SIGTERM')
 
   expect(await printed).toBe('told to stop\n')
