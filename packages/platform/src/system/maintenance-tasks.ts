@@ -1,4 +1,4 @@
-import { sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { systemOperation } from '../db/operation.ts'
 
 /** A task that this process has to do now; `position` is where it ended the last time. */
@@ -12,6 +12,10 @@ export const declareTasks = systemOperation(
       ON CONFLICT DO NOTHING`)
   },
 )
+
+/** Part of a statement: whether any of these tasks is due. */
+export const anyDueTasks = (names: readonly string[]): SQL =>
+  sql`EXISTS (SELECT 1 FROM maintenance_tasks WHERE due_at <= now() AND name IN ${names})`
 
 /**
  * Takes the tasks that are due. Each is taken by one process and comes again after its time, also when that process dies.

@@ -10,17 +10,23 @@ import { releaseOverdueRuns } from '../runs/approve/wake-processes.ts'
 import { expireUploads, listOverdueUploads } from '../uploads/manage-uploads.ts'
 import { listMountOwners, setMountUsage } from '../uploads/mount-usage.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
+import { type DueWork, findDueWork } from './find-due-work.ts'
 import { declareTasks, setTaskPosition, takeDueTasks } from './maintenance-tasks.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 const KEPT_BACKUPS = 24
+const LOOK_MS = 10_000
 const STRETCHES_PER_CHECK = 10
 const MOUNTS_PER_MEASURING = 100
 
-/** What each process does for itself. */
-type OwnTask = { readonly name: string; readonly everyMs: number; readonly work: (platform: Platform) => Promise<void> }
+/** What a process does when it finds it to be due. */
+type DueTask = {
+  readonly name: string
+  readonly due: keyof DueWork
+  readonly work: (platform: Platform) => Promise<void>
+}
 
 /** What one process at a time does for all. `position` is what the task answered the last time, wherever that was. */
 type SharedTask = {
@@ -29,16 +35,18 @@ type SharedTask = {
   readonly work: (platform: Platform, position: string | null) => Promise<string | null | void>
 }
 
-const OWN_TASKS: readonly OwnTask[] = [
-  { name: 'adopt runs', everyMs: 10_000, work: ({ executor, replica }) => executor.adopt(replica.bootId) },
-  { name: 'release overdue runs', everyMs: 10_000, work: releaseOverdueRuns },
-  { name: 'take shared tasks', everyMs: MINUTE_MS / 2, work: doSharedTasks },
+const DUE_TASKS: readonly DueTask[] = [
+  { name: 'adopt runs', due: 'ownRuns', work: ({ executor, replica }) => executor.adopt(replica.bootId) },
+  { name: 'release overdue runs', due: 'overdueRuns', work: releaseOverdueRuns },
+  // What another process announced and did not live to deliver.
+  { name: 'deliver webhooks', due: 'deliveries', work: async ({ webhooks }) => webhooks.wake() },
+  { name: 'do shared tasks', due: 'tasks', work: doSharedTasks },
 ]
 
 const SHARED_TASKS: readonly SharedTask[] = [
   { name: 'fold usage', everyMs: MINUTE_MS, work: foldAllUsage },
-  { name: 'sweep', everyMs: MINUTE_MS, work: ({ store }) => sweepAllExpired(store.db) },
-  { name: 'expire uploads', everyMs: MINUTE_MS, work: dropExpiredUploads },
+  { name: 'sweep', everyMs: 5 * MINUTE_MS, work: ({ store }) => sweepAllExpired(store.db) },
+  { name: 'expire uploads', everyMs: 5 * MINUTE_MS, work: dropExpiredUploads },
   { name: 'check counters', everyMs: MINUTE_MS, work: checkCounters },
   { name: 'vacuum', everyMs: MINUTE_MS, work: vacuumRecords },
   { name: 'measure mounts', everyMs: 5 * MINUTE_MS, work: measureMounts },
@@ -46,29 +54,28 @@ const SHARED_TASKS: readonly SharedTask[] = [
   { name: 'backup', everyMs: HOUR_MS, work: backUp },
 ]
 
-/** What has to be done now and then, each task for itself. @returns A function that ends it and waits for the last one. */
-export async function startMaintenance(platform: Platform): Promise<() => Promise<void>> {
-  await platform.store.db.run(
-    declareTasks,
-    SHARED_TASKS.map(({ name }) => name),
-  )
-  const stops = OWN_TASKS.map((task) => repeat(platform, task))
-  return async () => {
-    await Promise.all(stops.map((stop) => stop()))
-  }
-}
+const SHARED_NAMES = SHARED_TASKS.map(({ name }) => name)
 
-/** One after the other: a task that takes long is not begun again before it has ended. */
-function repeat(platform: Platform, { name, everyMs, work }: OwnTask): () => Promise<void> {
-  let running: Promise<void> | undefined
-  const timer = setInterval(() => {
-    running ??= work(platform)
+/** Looks for what is to be done, and does it. @returns A function that ends it and waits for what is under way. */
+export async function startMaintenance(platform: Platform): Promise<() => Promise<void>> {
+  await platform.store.db.run(declareTasks, SHARED_NAMES)
+  const running = new Map<string, Promise<void>>()
+  // What takes long is not begun again before it has ended, and holds up nothing else.
+  const begin = (name: string, work: (platform: Platform) => Promise<void>): void => {
+    if (running.has(name)) return
+    const task = work(platform)
       .catch((error: unknown) => warn(platform, name, error))
-      .finally(() => (running = undefined))
-  }, everyMs).unref()
+      .finally(() => running.delete(name))
+    running.set(name, task)
+  }
+  const look = async (): Promise<void> => {
+    const found = await platform.store.db.run(findDueWork, { bootId: platform.replica.bootId, tasks: SHARED_NAMES })
+    for (const { name, due, work } of DUE_TASKS) if (found[due]) begin(name, work)
+  }
+  const timer = setInterval(() => begin('look for work', look), LOOK_MS).unref()
   return async () => {
     clearInterval(timer)
-    await running
+    while (running.size > 0) await Promise.all(running.values())
   }
 }
 

@@ -81,6 +81,10 @@ const CHANGED_AT = sql`coalesce(r.finished_at, r.waiting_since)`
 const UNKNOWN = sql`p.closed_at IS NULL AND r.state IN ('waiting', 'completed', 'failed', 'cancelled')
   AND ${CHANGED_AT} IS DISTINCT FROM p.notified_at`
 
+/** Part of a statement: whether there is anything to notify of. */
+export const ANY_DUE_NOTIFICATIONS = sql`EXISTS (SELECT 1 FROM push_configs p JOIN runs r ON r.id = p.run_id
+  WHERE ${UNKNOWN} AND p.next_at <= now())`
+
 type TakenNotifications = {
   readonly taken: readonly TakenNotification[]
   /** When none was taken: milliseconds until one is due; null: none waits. */

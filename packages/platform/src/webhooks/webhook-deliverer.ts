@@ -4,12 +4,10 @@ type WebhookDelivererOptions = {
   readonly onError: (error: unknown) => void
 }
 
-/** For what another process announced and did not live to deliver. */
-const POLL_MS = 30_000
 /** Between two rounds: what is announced meanwhile is delivered together. */
 const PAUSE_MS = 1_000
 
-/** Delivers webhooks when something was announced here, when one is to be tried again, and every half minute. */
+/** Delivers webhooks when something was announced or found to be due, and when one is to be tried again. */
 export class WebhookDeliverer {
   readonly #options: WebhookDelivererOptions
   #timer: NodeJS.Timeout | undefined
@@ -21,10 +19,9 @@ export class WebhookDeliverer {
 
   constructor(options: WebhookDelivererOptions) {
     this.#options = options
-    this.#schedule(POLL_MS)
   }
 
-  /** Something was announced, in a transaction that is committed. */
+  /** Something was announced, in a transaction that is committed, or is found to be due. */
   wake(): void {
     this.#isWoken = true
     if (!this.#round) this.#schedule(Math.max(0, this.#lastRoundAt + PAUSE_MS - performance.now()))
@@ -58,7 +55,7 @@ export class WebhookDeliverer {
     } catch (error) {
       this.#options.onError(error)
     }
-    const nextMs = this.#isWoken ? PAUSE_MS : Math.max(PAUSE_MS, dueMs ?? POLL_MS)
-    this.#schedule(Math.min(POLL_MS, nextMs))
+    const nextMs = this.#isWoken ? 0 : dueMs
+    if (nextMs !== null) this.#schedule(Math.max(PAUSE_MS, nextMs))
   }
 }

@@ -19,6 +19,11 @@ const TAKE = 20
 /** An endpoint that has failed for this long is switched off, a delivery given up. */
 const PATIENCE = sql`interval '3 days'`
 
+/** Part of a statement: whether there is anything to announce or to deliver. */
+export const ANY_DUE_DELIVERIES = sql`(EXISTS (SELECT 1 FROM outbox WHERE done_at IS NULL)
+  OR EXISTS (SELECT 1 FROM webhook_deliveries d JOIN webhook_endpoints e ON e.id = d.endpoint_id AND e.status = 'enabled'
+    WHERE d.state = 'pending' AND d.next_at <= now()))`
+
 /** Makes deliveries of announcements, for the endpoints that want them. @returns Whether there may be more. */
 export const fanOutAnnouncements = systemOperation(
   { source: import.meta.url, name: 'fanOutAnnouncements', lane: 'maintenance' },

@@ -7,6 +7,13 @@ type OverdueRun = RunKey & { readonly isCancelled: boolean }
 
 const MAX_RUNS = 200
 
+const IS_EXPIRED = and(isNull(runApprovals.approve), lte(runApprovals.expiresAt, sql`now()`))
+const IS_CANCELLED = and(eq(runs.state, 'waiting'), isNotNull(runs.cancelRequestedAt))
+
+/** Part of a statement: whether `listOverdueRuns` would find any. */
+export const ANY_OVERDUE_RUNS = sql`(EXISTS (SELECT 1 FROM ${runApprovals} WHERE ${IS_EXPIRED})
+  OR EXISTS (SELECT 1 FROM ${runs} WHERE ${IS_CANCELLED}))`
+
 /** Runs of all owners that wait and should not any more. */
 export const listOverdueRuns = systemOperation(
   { source: import.meta.url, name: 'listOverdueRuns', lane: 'run', onlyReads: true },
@@ -14,12 +21,12 @@ export const listOverdueRuns = systemOperation(
     const expired = await tx
       .selectDistinct({ ownerId: runApprovals.ownerId, runId: runApprovals.runId })
       .from(runApprovals)
-      .where(and(isNull(runApprovals.approve), lte(runApprovals.expiresAt, sql`now()`)))
+      .where(IS_EXPIRED)
       .limit(MAX_RUNS)
     const cancelled = await tx
       .select({ ownerId: runs.ownerId, runId: runs.id })
       .from(runs)
-      .where(and(eq(runs.state, 'waiting'), isNotNull(runs.cancelRequestedAt)))
+      .where(IS_CANCELLED)
       .limit(MAX_RUNS)
     return [
       ...expired.map((run) => ({ ...run, isCancelled: false })),

@@ -66,6 +66,8 @@ export class Replica {
   /** False until the database knows this process. */
   #known = false
   #draining = false
+  /** The last look at the records, or a death that this process has declared, says so. */
+  #anyLost = false
   /** Earlier lives that the database does not yet know to have ended. */
   readonly #ended = new Set<string>()
   #aliveAt: number
@@ -123,7 +125,8 @@ export class Replica {
   async beat(): Promise<void> {
     if (!this.#known) return this.#register()
     const sentAt = this.#now()
-    const { alive, cancels } = await this.#options.db.run(beatReplica, this.#bootId)
+    const { alive, cancels, anyLost } = await this.#options.db.run(beatReplica, this.#bootId)
+    this.#anyLost = anyLost
     if (!alive) {
       this.#fence()
       return this.#register()
@@ -158,6 +161,7 @@ export class Replica {
       const others = pulses.filter((pulse) => pulse.bootId !== this.#bootId)
       for (const pulse of this.#monitor.observe(others, this.#now())) {
         if (!(await db.run(declareDead, pulse))) continue
+        this.#anyLost = true
         await db.run(endSession, pulse.bootId)
         this.#options.onDeaths?.([pulse.bootId], 'heartbeat')
       }
@@ -208,7 +212,7 @@ export class Replica {
     this.#step = this.#step
       .then(() => this.beat())
       .then(() => this.watch())
-      .then(() => this.sweep())
+      .then(() => (this.#anyLost ? this.sweep() : undefined))
       .catch(this.#options.onError)
     await this.#step
   }

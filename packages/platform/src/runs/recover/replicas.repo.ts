@@ -1,4 +1,5 @@
-import { and, asc, eq, inArray, ne, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { alias } from 'drizzle-orm/pg-core'
 import { systemOperation, type Tx } from '../../db/operation.ts'
 import { replicas, runs } from '../../db/schema.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
@@ -16,15 +17,20 @@ export const insertReplica = systemOperation(
   },
 )
 
+/** Of an active run `r` and its process `p`: no process works on it. */
+const IS_LOST = sql`r.state IN ('reserved','running') AND (r.released OR p.state IS NULL OR p.state IN ('dead','gone'))`
+
+type Beaten = { readonly alive: boolean; readonly cancels: readonly PendingCancel[]; readonly anyLost: boolean }
+
 /**
  * Says that a process lives, by counting. `alive` is false when it was declared dead: then all its runs are lost.
  *
- * The same statement brings the cancels that are pending for its runs. Nobody waits until a heartbeat is on the disk: after a
+ * The same statement brings the cancels that are pending for its runs, and says whether any run is lost. Nobody waits until a heartbeat is on the disk: after a
  * crash of the server, an older count says as much.
  */
 export const beatReplica = systemOperation(
   { source: import.meta.url, name: 'beatReplica', lane: 'run' },
-  async (tx, bootId: string): Promise<{ alive: boolean; cancels: PendingCancel[] }> => {
+  async (tx, bootId: string): Promise<Beaten> => {
     const [beaten] = await tx
       .update(replicas)
       .set({ hbSeq: sql`${replicas.hbSeq} + 1`, heartbeatAt: sql`now()` })
@@ -33,9 +39,10 @@ export const beatReplica = systemOperation(
         cancels: sql<PendingCancel[]>`(SELECT coalesce(json_agg(json_build_object(
             'ownerId', r.owner_id, 'runId', r.id, 'mode', coalesce(r.cancel_mode, 'immediate'))), '[]')
           FROM runs r WHERE r.boot_id = ${bootId} AND r.state IN ('reserved','running') AND r.cancel_requested_at IS NOT NULL)`,
+        anyLost: sql<boolean>`EXISTS (SELECT 1 FROM runs r LEFT JOIN replicas p ON p.boot_id = r.boot_id WHERE ${IS_LOST})`,
         durability: sql`set_config('synchronous_commit', 'off', true)`,
       })
-    return { alive: beaten !== undefined, cancels: beaten?.cancels ?? [] }
+    return { alive: beaten !== undefined, cancels: beaten?.cancels ?? [], anyLost: beaten?.anyLost ?? false }
   },
 )
 
@@ -149,13 +156,14 @@ export type LostRun = RunKey & { readonly stalled: number; readonly attempt: num
 export const listLostRuns = systemOperation(
   { source: import.meta.url, name: 'listLostRuns', lane: 'run', onlyReads: true },
   async (tx): Promise<{ lost: LostRun[]; live: string[] }> => {
-    const isGone = sql`(${replicas.state} IS NULL OR ${replicas.state} IN ('dead','gone'))`
+    const r = alias(runs, 'r')
+    const p = alias(replicas, 'p')
     const lost = await tx
-      .select({ ownerId: runs.ownerId, runId: runs.id, stalled: runs.stalled, attempt: runs.attempt })
-      .from(runs)
-      .leftJoin(replicas, eq(replicas.bootId, runs.bootId))
-      .where(and(inArray(runs.state, ['reserved', 'running']), or(runs.released, isGone)))
-      .orderBy(asc(runs.id))
+      .select({ ownerId: r.ownerId, runId: r.id, stalled: r.stalled, attempt: r.attempt })
+      .from(r)
+      .leftJoin(p, eq(p.bootId, r.bootId))
+      .where(IS_LOST)
+      .orderBy(asc(r.id))
       .limit(500)
     if (lost.length === 0) return { lost, live: [] }
     const live = await tx
