@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type FileStores, localFileStores } from '@bureau/runtime'
 import { expect, onTestFinished, test } from 'vitest'
 import { copyFiles } from './copy-files.ts'
@@ -58,8 +59,9 @@ test('a copy that was interrupted goes on with what is missing', async () => {
     ...to,
     open: async (area) => {
       const store = await to.open(area)
-      const put: typeof store.put = (...args) => {
+      const put: typeof store.put = async (...args) => {
         if (++puts > 12) throw new Error('cut')
+        await sleep(10) // what is under way when it breaks
         return store.put(...args)
       }
       return Object.assign(Object.create(store) as typeof store, {

@@ -37,7 +37,10 @@ export async function copyFiles(
         onProgress(sofar)
       }
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, copySome))
+    // The first that fails ends the list for all. What they are writing is waited for, so that nothing goes on after an error.
+    const copies = Array.from({ length: AT_ONCE }, copySome)
+    await Promise.allSettled(copies)
+    await Promise.all(copies)
   }
   return sofar
 }
