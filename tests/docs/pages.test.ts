@@ -1,11 +1,12 @@
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
 import { printsAsShown } from './expected-output.ts'
 import { type Block, blocksOf, fileOf, isCommand, PAGES, ROOT } from './page.ts'
 import { problemOfShown } from './shown-command.ts'
 
-const LANGUAGES = new Set(['ts', 'tsx', 'js', 'jsx', 'sh', 'json', 'html', 'text', ''])
+const LANGUAGES = new Set(['ts', 'tsx', 'js', 'jsx', 'sh', 'json', 'yaml', 'html', 'text', ''])
 const SHELL_WORDS = /^(?:shown|ci|(?:server)?(?:(?:^| )in=repository)?)$/
 
 /** What keeps a block from being true, or from being checked; empty when there is nothing. */
@@ -17,6 +18,7 @@ function problemsOf(block: Block, previous: Block | undefined): string[] {
     return ['code needs file=NAME: it is saved, type-checked and run from there']
   }
   if (language === 'json') return problemOf(() => JSON.parse(text))
+  if (language === 'yaml') return problemOf(() => parse(text))
   if (language !== 'sh') return []
   if (!SHELL_WORDS.test(words.join(' '))) return [`no test knows "sh ${words.join(' ')}"`]
   if (words[0] !== 'shown') return []
@@ -27,9 +29,9 @@ function problemsOf(block: Block, previous: Block | undefined): string[] {
     .flatMap((line) => problemOfShown(line) ?? [])
 }
 
-function problemOf(parse: () => unknown): string[] {
+function problemOf(read: () => unknown): string[] {
   try {
-    parse()
+    read()
     return []
   } catch (error) {
     return [(error as Error).message]

@@ -9,8 +9,12 @@ import { type Block, blocksOf, fileOf, isCommand, ROOT } from './page.ts'
 /** A command that takes longer than this hangs. */
 const COMMAND_TIMEOUT_MS = 180_000
 
-/** The packages are the sources of the repository, so npx must not look anywhere else; the chat must find its server. */
+/**
+ * The packages are the sources of the repository, so neither npx nor the compiler must look anywhere else; the chat must find
+ * its server.
+ */
 const PRELUDE = `set -eu -o pipefail
+tsc() { command tsc --customConditions @bureau/source "$@"; }
 npx() { if [ "$1 \${2-}" = 'bureau chat' ]; then shift 2; set -- bureau chat --url "http://127.0.0.1:$PORT" "$@"; fi; "$@"; }
 `
 

@@ -1,4 +1,6 @@
+import { Agent as SdkAgent, OpenAIResponsesModel, run as runSdk } from '@openai/agents'
 import { Agency, Agent, tool } from '@bureau/framework'
+import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text, toolCall, type Turn } from '../support/fake-provider.ts'
@@ -70,6 +72,11 @@ describe('a call that waits for a person', () => {
 
     expect(status).toBe('completed')
     expect(output).toEqual([
+      // For clients that know no items of ours.
+      expect.objectContaining({
+        type: 'message',
+        content: [expect.objectContaining({ text: 'A person must approve the call pay({"euros":5}) first.' })],
+      }),
       {
         type: 'bureau:approval_request',
         id: expect.any(String),
@@ -85,6 +92,16 @@ describe('a call that waits for a person', () => {
       },
     ])
     expect(paid).toEqual([])
+  })
+
+  test('is a message to clients that know no such item, which end there', async () => {
+    const { server, paid } = await open([call(), call(), call()])
+    const client = new OpenAI({ apiKey: 'any', baseURL: `${server.url}/openai/v1` })
+
+    const result = await runSdk(new SdkAgent({ name: 'Mine', model: new OpenAIResponsesModel(client, 'solo') }), 'Pay.')
+
+    expect(result.finalOutput).toBe('A person must approve the call pay({"euros":5}) first.')
+    expect([server.provider.modelRequests.length, paid]).toEqual([1, []])
   })
 
   test.each([

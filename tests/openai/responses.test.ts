@@ -384,17 +384,20 @@ describe('responses that are kept', () => {
     const server = await startTestServer({ agencies: soloAgency(), ...keeping })
     server.provider.respond(() => text('Hi.'))
     const input = ['One', 'Two', 'Three'].map((content) => ({ role: 'user', content }))
+    const asListed = (text: string) => ({ type: 'message', role: 'user', content: [{ type: 'input_text', text }] })
     const { id } = (await server.post('/openai/v1/responses', { model: 'solo', input })).body
     const page = (query: string) => server.get(`/openai/v1/responses/${id}/input_items?order=asc&${query}`)
-    const said = ({ body }: Json): string[] => body.data.map(({ content }: Json) => content)
+    const said = ({ body }: Json): Json[] => body.data.map(({ type, role, content }: Json) => ({ type, role, content }))
 
     const first = await page('limit=2')
     const last = await page(`after=${first.body.last_id}`)
     const unknown = await page('after=in_unknown')
+    const many = await page('limit=many')
 
-    expect([said(first), said(last)]).toEqual([['One', 'Two'], ['Three']])
+    expect([said(first), said(last)]).toEqual([[asListed('One'), asListed('Two')], [asListed('Three')]])
     expect([first.body.has_more, last.body.has_more]).toEqual([true, false])
     expect([unknown.status, unknown.body.error.param]).toEqual([400, 'after'])
+    expect([many.status, many.body.error.message]).toEqual([400, 'limit: must be a whole number'])
   })
 
   test('previous_response_id goes on with the whole conversation, without the instructions of before', async () => {
@@ -433,7 +436,8 @@ describe('responses that are kept', () => {
     await responses.delete(made.id)
 
     expect(read.output).toEqual(made.output)
-    expect(items.data).toMatchObject([{ ...input[0], id: expect.any(String) }])
+    const content = [{ type: 'input_text', text: 'Hello' }]
+    expect(items.data).toEqual([{ type: 'message', role: 'user', content, id: expect.any(String) }])
     await expect(responses.retrieve(made.id)).rejects.toMatchObject({ status: 404, code: 'response_not_found' })
     await expect(responses.create({ model: 'solo', input, previous_response_id: made.id })).rejects.toMatchObject({
       status: 404,

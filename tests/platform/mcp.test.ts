@@ -176,6 +176,23 @@ describe('approvals and objects through MCP', () => {
     expect(await onlyRun(owner)).toMatchObject({ status: 'completed', runId: result.structuredContent.run_id })
   })
 
+  test('whoever closes the form is told where the run waits', async () => {
+    const owner = await platform.client()
+    platform.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' })])
+    const client = await asking(owner, async () => ({ action: 'cancel' }))
+
+    const result = (await client.callTool(call(owner))) as Json
+
+    const { runId, chatId, status } = await onlyRun(owner)
+    expect(result).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
+    expect(result.content[0].text).toMatch(/^Nobody has decided about the call, so it was not carried out\. /)
+    for (const told of [runId, chatId, `${owner.url}/v1/runs/${runId}/approvals`]) {
+      expect(result.content[0].text).toContain(told)
+    }
+    expect(status).toBe('waiting')
+    await owner.post(`/v1/runs/${runId}/cancel`, {})
+  })
+
   test.each([
     [
       'a key that may not decide',

@@ -9,29 +9,29 @@ describe('refusals name what the clients of a protocol can send', () => {
   const clerk = new Agent({ name: 'Clerk', instructions: 'Help.', model: 'gpt-test', tools: [pay] })
   const platform = servePlatform('pglite', { agencies: { shop: new Agency({ name: 'Shop', entryPoint: clerk }) } })
 
-  type Ask = (owner: TestClient, conversation?: string) => Promise<Json>
+  type Ask = (owner: TestClient, conversation?: string, message?: string) => Promise<Json>
 
-  const responses: Ask = async (owner, previous_response_id) => {
-    const body = { model: owner.integrationId, input: 'Pay.', previous_response_id }
+  const responses: Ask = async (owner, previous_response_id, input = 'Pay.') => {
+    const body = { model: owner.integrationId, input, previous_response_id }
     return (await owner.fetch('POST', '/openai/v1/responses', body)).json()
   }
-  const mcp: Ask = async (owner, thread_id) => {
+  const mcp: Ask = async (owner, thread_id, message = 'Pay.') => {
     const call = {
       name: `ask_${owner.integrationId.toLowerCase()}`,
-      arguments: { message: 'Pay.', ...(thread_id !== undefined && { thread_id }) },
+      arguments: { message, ...(thread_id !== undefined && { thread_id }) },
     }
     const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: call }
     return (
       await owner.fetch('POST', '/mcp', body, { headers: { accept: 'application/json, text/event-stream' } })
     ).text()
   }
-  const a2a: Ask = async (owner, contextId) => {
-    const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'Pay.' }], contextId }
+  const a2a: Ask = async (owner, contextId, text = 'Pay.') => {
+    const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text }], contextId }
     const body = { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } }
     return (await owner.post(`/a2a/${owner.integrationId}`, body, { headers: { 'a2a-version': '1.0' } })).body
   }
-  const agui: Ask = async (owner, threadId = 't') => {
-    const messages = [{ id: crypto.randomUUID(), role: 'user', content: 'Pay.' }]
+  const agui: Ask = async (owner, threadId = 't', content = 'Pay.') => {
+    const messages = [{ id: crypto.randomUUID(), role: 'user', content }]
     const answer = await owner.fetch('POST', `/agui/${owner.integrationId}`, { threadId, runId: 'r', messages })
     return answer.status === 200 ? answer.text() : answer.json()
   }
@@ -82,6 +82,20 @@ describe('refusals name what the clients of a protocol can send', () => {
     expect(refused).toMatch(/allowance_attribution_required/i)
     expect(refused).toContain(remedy)
     expect(refused).not.toMatch(/consumerId|usageRequestId/)
+  })
+
+  test.each<[string, Ask]>([
+    ['Responses', responses],
+    ['MCP', mcp],
+    ['A2A', a2a],
+    ['AG-UI', agui],
+  ])('%s, for a message beyond 512 KiB, as on the platform’s own route', async (_, ask) => {
+    const owner = await platform.client()
+
+    const refused = JSON.stringify(await ask(owner, undefined, 'é'.repeat(262_145)))
+
+    expect(refused).toContain('message: must be at most 512 KiB')
+    expect(await onlyRun(owner)).toBe(undefined)
   })
 
   test('an Idempotency-Key that was used for another request is called by its name', async () => {

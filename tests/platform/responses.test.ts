@@ -177,7 +177,7 @@ describe.each(ENGINES)('on %s', (engine) => {
       previous_response_id: first.id,
     })
 
-    const kinds = ['message', 'bureau:approval_request']
+    const kinds = ['message', 'message', 'bureau:approval_request']
     for (const { status, output } of [first, waiting, await read(client, first.id)]) {
       expect([status, output.map(({ type }: Json) => type)]).toEqual(['completed', kinds])
     }

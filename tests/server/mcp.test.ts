@@ -123,6 +123,20 @@ describe.each(REVISIONS)('a client of revision %s', (_, mode) => {
     expect(steps).toContain('Solo works on it.')
   })
 
+  test('sees the last of several steps that come at once, while it goes on', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [double] }) })
+    const gate = server.provider.gate()
+    server.provider.script([toolCall('double', { number: 2 }), textDeltas([hold(gate), 'Four.'])])
+    const client = await connect(server, mode)
+    const steps: (string | undefined)[] = []
+
+    const call = client.callTool(ask('Twice two?'), { onprogress: ({ message }) => void steps.push(message) })
+
+    await expect.poll(() => steps.at(-1)).toBe('Solo calls double.')
+    gate.release()
+    await call
+  })
+
   test('hangs up: the run ends', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()

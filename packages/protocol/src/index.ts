@@ -54,8 +54,9 @@ export {
   CreateNewChatResponse,
   GetCompletionV2Request,
   PlatformError,
+  RunWords,
 } from './platform-api.ts'
-export { listOf, Metadata, PageQuery } from './platform-fields.ts'
+export { listOf, Metadata, PageQuery, queryNumber } from './platform-fields.ts'
 export type { WebhookEvent } from './platform-names.ts'
 export { DecideApprovals, RunApproval, RunApprovals } from './platform-approvals-api.ts'
 export {

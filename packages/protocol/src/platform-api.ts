@@ -47,14 +47,20 @@ const UserContext = z
   )
   .refine((context) => depthOf(context) <= MAX_CONTEXT_DEPTH, 'must not be nested deeper than 32 levels')
 
+/** What a run of the platform is given, through whatever protocol it comes. */
+export const RunWords = z.object({
+  message: z
+    .string()
+    .refine((text) => utf8Length(text) <= MAX_MESSAGE_BYTES, 'must be at most 512 KiB')
+    .describe('The user message. May be empty when there are attachments or sandboxFiles.'),
+  user_context: UserContext.optional().describe('Caller context for the run: readable by tools, never in the prompt.'),
+})
+
 /** Body of `POST /get_completion_v2`. Unknown members are ignored. */
 export const GetCompletionV2Request = z
   .object({
     apiIntegrationId: Id.describe('Existing integration.'),
-    message: z
-      .string()
-      .refine((text) => utf8Length(text) <= MAX_MESSAGE_BYTES, 'must be at most 512 KiB')
-      .describe('The user message. May be empty when there are attachments or sandboxFiles.'),
+    message: RunWords.shape.message,
     agent: z
       .string()
       .min(1)
@@ -69,9 +75,7 @@ export const GetCompletionV2Request = z
       .max(5)
       .optional()
       .describe("Files that were uploaded into the integration's mount; the agent reads them with tools."),
-    user_context: UserContext.optional().describe(
-      'Caller context for the run: readable by tools, never in the prompt.',
-    ),
+    user_context: RunWords.shape.user_context,
     consumerId: z
       .string()
       .min(1)

@@ -48,11 +48,11 @@ export const utf8Length = (text: string): number => new TextEncoder().encode(tex
 
 /** A query parameter that is a whole number. */
 export const queryNumber = (schema: z.ZodInt) =>
-  z
-    .string()
-    .regex(/^\d{1,15}$/, 'must be a whole number')
-    .transform(Number)
-    .pipe(schema)
+  z.preprocess((text, context) => {
+    if (typeof text === 'string' && /^\d{1,15}$/.test(text)) return Number(text)
+    context.addIssue({ code: 'custom', message: 'must be a whole number' })
+    return z.NEVER
+  }, schema)
 
 export const queryBoolean = z.enum(['true', 'false']).transform((text) => text === 'true')
 

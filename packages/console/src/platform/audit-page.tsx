@@ -36,6 +36,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     name: 'At',
     cell: ({ createdAt }) => <span className="text-soft">{moment(createdAt)}</span>,
     right: true,
+    wraps: true,
   },
 ]
 

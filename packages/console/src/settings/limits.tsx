@@ -84,7 +84,7 @@ const REPLICA_COLUMNS: readonly Column<PlatformReplica>[] = [
   { name: 'Version', cell: ({ version }) => version ?? '', wideOnly: true },
   { name: 'Runs', cell: ({ activeRuns }) => whole(activeRuns), right: true },
   { name: 'Began', cell: ({ startedAt }) => moment(startedAt), right: true, wideOnly: true },
-  { name: 'Heartbeat', cell: ({ heartbeatAt }) => moment(heartbeatAt), right: true },
+  { name: 'Heartbeat', cell: ({ heartbeatAt }) => moment(heartbeatAt), right: true, wraps: true },
 ]
 
 type SettingsProps = {

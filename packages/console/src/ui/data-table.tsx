@@ -10,6 +10,8 @@ export type Column<Row> = {
   readonly grows?: boolean
   /** Stays on one line, and is cut off where it is longer than a name. */
   readonly short?: boolean
+  /** Takes two lines where there is little room. */
+  readonly wraps?: boolean
   /** Left out where there is little room: below 768 pixels, or below 1,280. */
   readonly wideOnly?: boolean | 'very'
 }
@@ -84,10 +86,11 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
   )
 }
 
-function cellClass({ right, grows, short, wideOnly = false }: Omit<Column<unknown>, 'name' | 'cell'>): string {
+function cellClass({ right, grows, short, wraps, wideOnly = false }: Omit<Column<unknown>, 'name' | 'cell'>): string {
   const room = { false: '', true: 'hidden md:table-cell', very: 'hidden xl:table-cell' }[`${wideOnly}`]
   return [
-    right ? 'text-right whitespace-nowrap tabular-nums' : '',
+    right ? 'text-right tabular-nums' : '',
+    wraps ? 'md:whitespace-nowrap' : right ? 'whitespace-nowrap' : '',
     grows ? 'w-full max-w-0 min-w-24' : '',
     short ? 'max-w-40 truncate' : '',
     room,

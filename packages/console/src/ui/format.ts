@@ -43,10 +43,11 @@ const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' })
 
 const DAY_OF_YEAR = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
 
-/** The day; of other years the year too. */
+/** The day, of other years the year too, on one line. */
 export function dayOf(at: string | number | Date): string {
   const date = new Date(at)
-  return (date.getFullYear() === new Date().getFullYear() ? DAY : DAY_OF_YEAR).format(date)
+  const day = date.getFullYear() === new Date().getFullYear() ? DAY : DAY_OF_YEAR
+  return day.format(date).replaceAll(' ', '\u00a0')
 }
 
 /** The time of today; of other days the day too, and of other years the year. */

@@ -56,7 +56,7 @@ export async function answerRpc(
       return await sendUpdates(reply, await stream(operations, asked), { frame: frameOf(id), failed })
     }
     const carryOut = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined
-    if (!carryOut) throw new A2aError('METHOD_NOT_FOUND', 'Method not found')
+    if (!carryOut) throw new A2aError('METHOD_NOT_FOUND', `Method not found: ${method.slice(0, 100)}`)
     return { jsonrpc: '2.0', id, result: await carryOut(operations, asked, leftSignal(reply)) }
   } catch (error) {
     return rpcError(toA2aError(error, request), id)

@@ -65,6 +65,7 @@ export async function askAgency({ host, threads }: AgencyHost, asked: Asked): Pr
   const { served, request } = asked
   const call = readCall(asked)
   if ('isError' in call) return call
+  if ('undecided' in call) return stillWaiting(host, asked, call.undecided)
   const { message, thread_id, ...goesOn } = call
   const thread = threads?.open(JSON.stringify([served.name, await host.callerOf(request, served)]), thread_id)
   try {
@@ -91,12 +92,29 @@ const REMEDIES: Remedies = {
 
 const isKept = ({ status }: RunEnded): boolean => status === 'completed' || status === 'waiting'
 
+/** The run is there still, for whoever knows where. */
+async function stillWaiting(
+  host: FaceHost,
+  { request, served }: Asked,
+  { run, thread }: Waiting,
+): Promise<CallToolResult> {
+  const found = await host.find(request, { served, runId: run })
+  const where = found?.approvalsUrl
+    ? ` The run ${run} of the thread ${thread} waits still: the decision is made at ${found.approvalsUrl}, and the run goes on then.`
+    : ''
+  return failed('approval_required', `Nobody has decided about the call, so it was not carried out.${where}`)
+}
+
+type Waiting = { readonly run: string; readonly thread: string }
+
 type AgencyCall = {
   readonly message: string | readonly []
   readonly thread_id: string | undefined
 } & Pick<AskedRun, 'continues' | 'conversation' | 'decisions'>
 
-function readCall({ input: given, asking }: Asked): AgencyCall | (CallToolResult & { readonly isError: true }) {
+type ReadCall = AgencyCall | { readonly undecided: Waiting } | (CallToolResult & { readonly isError: true })
+
+function readCall({ input: given, asking }: Asked): ReadCall {
   const input = Input.safeParse(given)
   if (!input.success) return failed('invalid_request', z.prettifyError(input.error))
   const { message, thread_id } = input.data
@@ -108,10 +126,8 @@ function readCall({ input: given, asking }: Asked): AgencyCall | (CallToolResult
   const { run, thread, decisions } = goesOn
   return decisions.length > 0
     ? { message: [], thread_id: thread, decisions, continues: run }
-    : failed('approval_required', UNDECIDED)
+    : { undecided: { run, thread } }
 }
-
-const UNDECIDED = 'Nobody has decided about the call, so it was not carried out.'
 
 type Ended = { readonly asked: Asked; readonly run: FaceRun; readonly thread_id: string }
 

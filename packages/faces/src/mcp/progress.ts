@@ -3,7 +3,7 @@ import type { LogEvent } from '@bureau/runtime'
 import type { ServerContext } from '@modelcontextprotocol/server'
 import { stepOf } from '../steps.ts'
 
-/** Clients show the latest step; what comes sooner after another is left out. */
+/** Clients show the latest step: of those that come within a pause, the last one is shown after it. */
 const PAUSE_MS = 250
 
 /**
@@ -14,17 +14,24 @@ export function progressReport({ mcpReq }: ServerContext): (event: LogEvent) => 
   const progressToken = mcpReq._meta?.progressToken
   if (progressToken === undefined) return requireNoSignIn
   let progress = 0
-  let lastMs = -Infinity
-  return (event) => {
-    const message = stepOf(event)
-    if (message === undefined) return
-    progress += 1
-    const nowMs = performance.now()
-    if (nowMs - lastMs < PAUSE_MS && event.type !== 'oauth.redirect') return
-    lastMs = nowMs
+  let shownAt = -Infinity
+  let held: NodeJS.Timeout | undefined
+  const show = (message: string): void => {
+    shownAt = performance.now()
     const params = { progressToken, progress, message }
     // A client that has left is noticed elsewhere.
     mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {})
+  }
+  mcpReq.signal.addEventListener('abort', () => clearTimeout(held), { once: true })
+  return (event) => {
+    if (event.type === 'run.ended') return clearTimeout(held)
+    const message = stepOf(event)
+    if (message === undefined) return
+    progress += 1
+    clearTimeout(held)
+    const waitMs = shownAt + PAUSE_MS - performance.now()
+    if (waitMs <= 0 || event.type === 'oauth.redirect') return show(message)
+    held = setTimeout(show, waitMs, message).unref()
   }
 }
 

@@ -6,7 +6,15 @@ import { type OutputItem, OutputItems } from './output-items.ts'
 import { findNumbers, renameItem, renumber } from './renumber.ts'
 import type { DescribeResponse, ResponseResource } from './resource.ts'
 import { type KindOfCall, Steps } from './steps.ts'
-import { approvalItem, asBegun, asOutput, eventsBetween, messageItem, outputOf } from './whole-items.ts'
+import {
+  approvalItem,
+  approvalMessage,
+  asBegun,
+  asOutput,
+  eventsBetween,
+  messageItem,
+  outputOf,
+} from './whole-items.ts'
 
 export type ResponseStream = {
   /** Of the response. */
@@ -93,7 +101,7 @@ export class ResponseEvents {
       case 'oauth.redirect':
         return this.#signIn(event)
       case 'approval.requested':
-        return this.#whole(approvalItem(event, this.stream.approvalsUrl))
+        return this.#approval(event)
       case 'log.reset':
         this.#isLost = true
         return ''
@@ -107,6 +115,13 @@ export class ResponseEvents {
   /** Whoever is not shown the steps must still learn where to go. */
   #signIn(event: RunEvent & { readonly type: 'oauth.redirect' }): string {
     return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
+  }
+
+  /** Clients that know no items of ours find nothing to do in such a response, and some ask again and again: they get a message too. */
+  #approval(event: RunEvent & { readonly type: 'approval.requested' }): string {
+    const { approvalsUrl } = this.stream
+    const message = this.#steps ? '' : this.#whole(approvalMessage(event, approvalsUrl))
+    return message + this.#whole(approvalItem(event, approvalsUrl))
   }
 
   #frame(type: string, fields: object): string {

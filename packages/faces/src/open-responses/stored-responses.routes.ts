@@ -1,4 +1,4 @@
-import { ServiceError, type WireItem } from '@bureau/protocol'
+import { queryNumber, ServiceError, type WireItem } from '@bureau/protocol'
 import { type Call, ok, param, type Route, routesOf } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
@@ -32,14 +32,14 @@ const ItemList = z.object({
 })
 
 const StreamQuery = z.looseObject({
-  stream: z.enum(['true', 'false', '1', '0']).optional(),
-  starting_after: z.coerce.number().int().min(0).optional(),
+  stream: z.enum(['true', 'false', '1', '0']).optional().describe('Follow the response.'),
+  starting_after: queryNumber(z.int().min(0)).optional().describe('`sequence_number` of the last event that is known.'),
 })
 
 const ListQuery = z.looseObject({
-  limit: z.coerce.number().int().min(1).max(100).default(20),
+  limit: queryNumber(z.int().min(1).max(100)).default(20),
   order: z.enum(['asc', 'desc']).default('desc'),
-  after: z.string().optional(),
+  after: z.string().optional().describe('The id of an item: those behind it.'),
 })
 
 const URL = '/openai/v1/responses/:id'
@@ -52,6 +52,7 @@ const ROWS = {
     id: 'openai_get_response',
     summary: 'A stored response',
     description: 'With `stream=true`, one that runs in the background: its events, after `starting_after`.',
+    ownQuery: StreamQuery,
     success: {
       200: {
         contentType: 'application/json',
@@ -83,7 +84,7 @@ const ROWS = {
     url: `${URL}/input_items`,
     id: 'openai_list_input_items',
     summary: 'The items of its request',
-    description: 'Query: `limit` (1 to 100), `order` (`asc`, `desc`), `after` (the id of an item).',
+    ownQuery: ListQuery,
     success: { 200: ItemList },
   },
 } as const
@@ -146,6 +147,13 @@ async function read(host: FaceHost, response: StoredResponse, { call, reply, isS
   })
 }
 
+/** As the API has them: each with its type, and what a message says in parts. */
+function asListed(item: WireItem): Record<string, unknown> {
+  const { type = 'message', role, content } = item
+  if (type !== 'message' || typeof content !== 'string') return { ...item, type }
+  return { ...item, type, content: [{ type: role === 'assistant' ? 'output_text' : 'input_text', text: content }] }
+}
+
 /** @throws ApiError 400: `after` is not the id of one of them. */
 function itemList(items: readonly WireItem[], { limit, order, after }: z.output<typeof ListQuery>) {
   const ordered = order === 'asc' ? items : items.toReversed()
@@ -154,7 +162,7 @@ function itemList(items: readonly WireItem[], { limit, order, after }: z.output<
   const data = ordered.slice(start, start + limit)
   return {
     object: 'list' as const,
-    data: data as Record<string, unknown>[],
+    data: data.map(asListed),
     first_id: data[0]?.id ?? null,
     last_id: data.at(-1)?.id ?? null,
     has_more: start + limit < ordered.length,

@@ -1,4 +1,5 @@
 import type { RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import { approvalText } from '../openai/approval-text.ts'
 import { textOf } from '../openai/model-event.ts'
 
 /** An event of an item, without its number. */
@@ -58,6 +59,20 @@ export function approvalItem(
   const item = { type: 'bureau:approval_request', call_id, name: tool, arguments: args, agent, expires_at, edit }
   return { ...item, approvals_url: url ?? null, ...(token !== undefined && { token }) }
 }
+
+const APPROVAL_MESSAGE = 'msg_approval_'
+
+/** The same in words. */
+export function approvalMessage(
+  event: RunEvent & { readonly type: 'approval.requested' },
+  url: string | undefined,
+): WireItem {
+  return messageItem(approvalText(event, url), { id: APPROVAL_MESSAGE + event.call_id })
+}
+
+/** No model has said it: it is nothing to go on from. */
+export const isApprovalMessage = ({ type, id }: WireItem): boolean =>
+  type === 'message' && typeof id === 'string' && id.startsWith(APPROVAL_MESSAGE)
 
 /** What a run has produced in the end, for a reader who could not be given the events that led there. */
 export function outputOf({ new_messages: items, caller_calls: calls = [] }: RunEnded): WireItem[] {

@@ -6,6 +6,7 @@ import { invalidParam, unsupportedParam } from '../openai/api-error.ts'
 import { type Conversation, readConversation } from '../openai/conversation.ts'
 import { deepest, parseEach } from '../openai/parse-body.ts'
 import type { Earlier } from './response-store.ts'
+import { isApprovalMessage } from './whole-items.ts'
 
 const Part = z.looseObject({ type: z.string().max(64), text: z.string().nullish() })
 const Content = z.union([z.string(), z.array(Part).max(1_000)])
@@ -167,5 +168,5 @@ function toWire(item: WireItem, known: ReadonlySet<string>): WireItem[] {
       { type: 'function_call_output', call_id, output: text },
     ]
   }
-  return item.type?.startsWith('bureau:') ? [] : [item]
+  return item.type?.startsWith('bureau:') || isApprovalMessage(item) ? [] : [item]
 }

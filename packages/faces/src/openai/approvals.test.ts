@@ -60,6 +60,7 @@ describe('a run that waits for a person', () => {
     expect(response.resource).toMatchObject({
       status: 'completed',
       output: [
+        { type: 'message', content: [{ text: expect.stringContaining(sentence) }] },
         {
           type: 'bureau:approval_request',
           status: 'completed',

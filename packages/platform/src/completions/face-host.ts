@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { AskedRun, FaceAgency, FaceDecision, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
 import { oauthServersOf } from '@bureau/framework'
-import { type ApprovalRequest, type Integration, ServiceError, type WireItem } from '@bureau/protocol'
+import { type ApprovalRequest, type Integration, RunWords, ServiceError, type WireItem } from '@bureau/protocol'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { servedAgencies } from '../agencies.ts'
@@ -11,6 +11,7 @@ import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
 import { baseUrlOf } from '../http/addresses.ts'
 import { callerOf } from '../http/callers.ts'
+import { parseInput } from '../http/parse-input.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
 import { getRun } from '../run-records/read-runs.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
@@ -112,10 +113,11 @@ export class PlatformHost implements FaceHost {
     const onBehalfOf = caller.consumerId ?? asked.onBehalfOf
     const { additionalInstructions, callerOptions, sharedState } = input
     const message = typeof input.message === 'string' ? [{ role: 'user', content: input.message }] : input.message
+    const words = parseInput(RunWords, { message: textOf(message), user_context: input.userContext ?? null })
     const chat = await this.#conversationOf(caller, asked)
     return {
       apiIntegrationId: served.name,
-      message: textOf(message),
+      message: words.message,
       agent: input.agent ?? null,
       chatId: chat?.chatId ?? null,
       aliasChatId: chat?.aliasChatId ?? null,

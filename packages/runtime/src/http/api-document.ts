@@ -90,9 +90,9 @@ class OperationWriter<Row extends RouteSpec> {
     return { required: !bodyOptional, content: json(schema, examples?.request) }
   }
 
-  #queryParameters({ query }: Row): Json[] {
-    if (!query) return []
-    const { properties = {}, required = [] } = this.schemas.of(query) as {
+  #queryParameters({ query, ownQuery = query }: Row): Json[] {
+    if (!ownQuery) return []
+    const { properties = {}, required = [] } = this.schemas.of(ownQuery) as {
       properties?: Record<string, Json>
       required?: string[]
     }
@@ -198,7 +198,7 @@ function descriptionOf(status: string, body: SuccessBody): string {
 const DESCRIPTIONS: Readonly<Record<string, string>> = {
   101: 'Switching Protocols',
   201: 'Created',
-  202: 'Not done yet',
+  202: 'Accepted',
   204: 'Done; there is no body.',
   302: 'Go on at `Location`.',
   503: 'Not ready',

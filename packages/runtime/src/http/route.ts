@@ -43,6 +43,8 @@ export type RouteSpec<Query extends z.ZodType = z.ZodType, Body extends z.ZodTyp
   readonly summary: string
   readonly description?: string
   readonly query?: Query
+  /** In place of `query`: the function checks the query itself. */
+  readonly ownQuery?: z.ZodType
   readonly body?: Body
   /** In place of `body`: the function checks the body by rules that go beyond this schema. */
   readonly ownBody?: z.ZodType | NamedSchema
