@@ -80,6 +80,12 @@ test.each(['/llms.txt', '/guide/platform.md', '/guide/examples/09-platform-clien
 
 const described = platformDescription()
 
+test('the size of a page is a number, with its limits', () => {
+  const { operation } = described.operations.find(({ id }) => id === 'listRuns')!
+  const limit = operation.parameters?.find(({ name }) => name === 'limit')
+  expect(limit?.schema).toMatchObject({ type: 'integer', minimum: 1, maximum: 100 })
+})
+
 test.each(described.operations)('$method $path: its examples are what its schemas say', ({ operation }) => {
   for (const { schema, examples } of examplesOf(operation)) {
     for (const example of examples) expect(described.problems(schema, example)).toEqual([])

@@ -187,6 +187,26 @@ describe.each(KINDS)('the description of a server with $name', ({ options, paths
   })
 })
 
+test('what may stand in the query of a protocol’s route is described, numbers as numbers', async () => {
+  const server = await startTestServer({ agencies: soloAgency(), openai: { keepResponsesMs: 1_000 } })
+  const { paths } = (await server.get('/openapi.json')).body
+  const queryOf = (path: string): Json[] =>
+    paths[path].get.parameters.filter((parameter: Json) => parameter.in === 'query')
+  const namesOf = (path: string): string[] => queryOf(path).map(({ name }) => name)
+
+  expect(namesOf('/openai/v1/responses/{id}')).toEqual(['stream', 'starting_after'])
+  expect(namesOf('/openai/v1/responses/{id}/input_items')).toEqual(['limit', 'order', 'after'])
+  expect(queryOf('/openai/v1/responses/{id}/input_items')[0].schema).toEqual({
+    type: 'integer',
+    minimum: 1,
+    maximum: 100,
+  })
+  expect(namesOf('/a2a/{agency}/tasks')).toEqual(
+    expect.arrayContaining(['contextId', 'status', 'pageSize', 'pageToken']),
+  )
+  expect(namesOf('/a2a/{agency}/tasks/{task}')).toEqual(['historyLength'])
+})
+
 describe('what is answered is what is described', () => {
   /** What is wrong with an answer, by the description of its operation. */
   function problemsWith(document: Json, operation: Json, answer: Json): unknown {

@@ -7,6 +7,7 @@ type Schema = Record<string, unknown>
 type Media = { schema?: Schema; example?: unknown; examples?: Record<string, { value: unknown }> }
 type Operation = {
   operationId: string
+  parameters?: { name: string; schema: Schema }[]
   requestBody?: { content: Record<string, Media> }
   responses: Record<string, { content?: Record<string, Media>; headers?: Record<string, object> }>
 }

@@ -95,6 +95,7 @@ type Row = {
   readonly url: string
   readonly summary: string
   /** What is sent; read by rules of the protocol's own. */
+  readonly query?: z.ZodType
   readonly body?: z.ZodType
   readonly isStream?: true
   readonly takesNotifications?: true
@@ -102,7 +103,8 @@ type Row = {
   readonly errorHandler: ErrorHandler
 }
 
-function row({ method, url, summary, body, isStream, takesNotifications, errorBody, errorHandler }: Row): RouteSpec {
+function row({ method, url, summary, query, body, isStream, ...more }: Row): RouteSpec {
+  const { takesNotifications, errorBody, errorHandler } = more
   const fastify = { errorHandler }
   const answer = { contentType: 'application/json', json: z.looseObject({}), description: 'An answer of the protocol.' }
   return {
@@ -111,6 +113,7 @@ function row({ method, url, summary, body, isStream, takesNotifications, errorBo
     id: `a2a_${method.toLowerCase()}${url.replaceAll(/[^A-Za-z]+/g, '_')}`,
     tag: 'a2a',
     summary,
+    ...(query && { ownQuery: query }),
     ...(body && { ownBody: body }),
     success: {
       200: { ...answer, ...(isStream && { otherContentType: 'text/event-stream' }) },

@@ -6,7 +6,7 @@ import { requireJson } from '../json-rpc/rpc-errors.ts'
 import { A2aError, toA2aError } from './a2a-error.ts'
 import { leftSignal, sendUpdates } from './json-rpc.ts'
 import { type A2aOperations, noExtendedCard } from './operations.ts'
-import { CreatePush, SendMessage } from './protocol.ts'
+import { CreatePush, GetTask, ListTasks, SendMessage } from './protocol.ts'
 import type { Asked } from './tasks.ts'
 
 const MEDIA_TYPE = 'application/a2a+json'
@@ -26,6 +26,7 @@ export const HTTP_ROWS: readonly {
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly path: string
   readonly summary: string
+  readonly query?: z.ZodType
   readonly body?: z.ZodType
   readonly isStream?: true
   /** True: a body means nothing, and may be empty whatever its content type. */
@@ -51,12 +52,14 @@ export const HTTP_ROWS: readonly {
     method: 'GET',
     path: '/tasks',
     summary: 'List tasks',
+    query: ListTasks,
     answer: ({ operations, ...at }) => json(at, () => operations.list(queryOf(at))),
   },
   {
     method: 'GET',
     path: '/tasks/:task',
     summary: 'Get a task, or with `:subscribe` behind its id follow it',
+    query: GetTask.omit({ id: true }),
     isStream: true,
     answer: (call) => onTask(call),
   },
