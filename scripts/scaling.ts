@@ -17,8 +17,8 @@ const COST = {
   /** The log of a run is stored once a second, in a small transaction. */
   databasePerSecondOfRun: 0.42,
   /** An idle process, for each second. */
-  processIdle: 8.2,
-  databaseIdle: 0.9,
+  processIdle: 2.7,
+  databaseIdle: 0.5,
   kilobytesPerStream: 60,
   /** A run of 500 deltas leaves 20 KB in Redis, until two minutes after its end. */
   redisKilobytesPerDelta: 0.04,

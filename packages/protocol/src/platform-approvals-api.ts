@@ -44,5 +44,12 @@ const Decided = z.strictObject({
     .describe('Other arguments, whole, as an object or as JSON text. Only where the call says `edit: true`.'),
 })
 
-export const DecideApprovals = z.array(Decided).min(1).max(128).meta({ id: 'DecideApprovals' })
+export const DecideApprovals = z
+  .array(Decided, {
+    error: ({ code }) =>
+      code === 'invalid_type' ? 'Send a list of decisions, such as [{"callId":"call_1","approve":true}].' : undefined,
+  })
+  .min(1)
+  .max(128)
+  .meta({ id: 'DecideApprovals' })
 export type DecideApprovals = z.output<typeof DecideApprovals>
