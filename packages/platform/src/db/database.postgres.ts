@@ -28,6 +28,8 @@ const WAIT_MS = 2_000
 const ADMISSION_WAIT_MS = 10_000
 /** Longer than between two tasks of an idle process: making a connection costs the server more than any of them. */
 const IDLE_MS = 90_000
+/** For a heartbeat and a task at the same time. */
+const KEPT_CONNECTIONS = 2
 /** Above the server's own statement_timeout: a silent network counts as a lost connection after this. */
 const QUERY_TIMEOUT_MS = 6_000
 /** How long a lost answer to COMMIT is asked for. */
@@ -58,7 +60,8 @@ export class PostgresDatabase implements Database {
       query_timeout: QUERY_TIMEOUT_MS,
       keepAlive: true,
     }
-    this.#pool = new Pool({ ...this.#config, pipeline: true, max: this.#free, idleTimeoutMillis: IDLE_MS })
+    const size = { min: Math.min(KEPT_CONNECTIONS, this.#free), max: this.#free }
+    this.#pool = new Pool({ ...this.#config, ...size, pipeline: true, idleTimeoutMillis: IDLE_MS })
     // A connection that breaks while nobody waits for it says so here; the next query on it fails by itself.
     this.#pool.on('error', () => {})
     this.#pool.on('connect', (client) => client.on('error', () => {}))
