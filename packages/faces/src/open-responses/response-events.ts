@@ -117,7 +117,9 @@ export class ResponseEvents {
     return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
   }
 
-  /** Clients that know no items of ours find nothing to do in such a response, and some ask again and again: they get a message too. */
+  /**
+   * Clients that know no items of ours find nothing in such a response, and some ask again and again: they get a message too.
+   */
   #approval(event: RunEvent & { readonly type: 'approval.requested' }): string {
     const { approvalsUrl } = this.stream
     const message = this.#steps ? '' : this.#whole(approvalMessage(event, approvalsUrl))

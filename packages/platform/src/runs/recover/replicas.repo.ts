@@ -25,8 +25,8 @@ type Beaten = { readonly alive: boolean; readonly cancels: readonly PendingCance
 /**
  * Says that a process lives, by counting. `alive` is false when it was declared dead: then all its runs are lost.
  *
- * The same statement brings the cancels that are pending for its runs, and says whether any run is lost. Nobody waits until a heartbeat is on the disk: after a
- * crash of the server, an older count says as much.
+ * The same statement brings the cancels that are pending for its runs, and says whether any run is lost. Nobody waits until a
+ * heartbeat is on the disk: after a crash of the server, an older count says as much.
  */
 export const beatReplica = systemOperation(
   { source: import.meta.url, name: 'beatReplica', lane: 'run' },
