@@ -470,6 +470,14 @@ describe('refusals', () => {
     })
   })
 
+  test.each(['chat/completions', 'responses'])('400 for another content type, to %s', async (route) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await fetch(`${server.url}/openai/v1/${route}`, { method: 'POST', body: 'Hello' })
+
+    expect([answer.status, await answer.json()]).toMatchObject([400, { error: { code: 'invalid_content_type' } }])
+  })
+
   test('400 for what is not JSON', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
 

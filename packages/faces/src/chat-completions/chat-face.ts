@@ -9,6 +9,7 @@ import { ApiError, ApiErrorBody, answerError, failedRun, REMEDIES, refusedStream
 import { callerOptionsOf } from '../openai/caller-functions.ts'
 import { readConversation } from '../openai/conversation.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
+import { requireJson } from '../json-rpc/rpc-errors.ts'
 import { incompleteReason, isWithUser } from '../openai/model-event.ts'
 import { selectAgent, type Target } from '../openai/select-agent.ts'
 import { completionId, completionOf, isAnswered } from './completion.ts'
@@ -57,6 +58,7 @@ export function chatFace(host: FaceHost, options: ChatOptions): readonly Route<o
 type Served = { readonly host: FaceHost; readonly options: ChatOptions }
 
 async function complete({ request }: Call, reply: FastifyReply, { host, options }: Served): Promise<unknown> {
+  requireJson(request)
   const body = readChatRequest(request.body)
   const target = await selectAgent(host, request, body.model ?? null)
   const input = runInput(body, target, options.sideRequests)

@@ -16,6 +16,7 @@ import {
 } from '../openai/api-error.ts'
 import { callerOptionsOf } from '../openai/caller-functions.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
+import { requireJson } from '../json-rpc/rpc-errors.ts'
 import { selectAgent, type Target } from '../openai/select-agent.ts'
 import { readResponsesRequest, ResponsesRequest } from './read-request.ts'
 import { nowSeconds, ResponseResource } from './resource.ts'
@@ -69,6 +70,7 @@ export function responsesFace(host: FaceHost, options: ResponsesOptions): readon
 }
 
 async function create({ request }: Call, reply: FastifyReply, { host, options }: Served): Promise<unknown> {
+  requireJson(request)
   const body = readResponsesRequest(request.body)
   const { store, isStrict } = options
   const isKept = isToBeKept(body, store)

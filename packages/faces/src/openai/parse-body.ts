@@ -8,8 +8,7 @@ import { ApiError, invalidParam } from './api-error.ts'
  */
 export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    const code = body === undefined ? 'invalid_content_type' : 'invalid_json'
-    throw new ApiError('Send a JSON object as application/json.', { status: 400, code })
+    throw new ApiError('Send a JSON object as application/json.', { status: 400, code: 'invalid_json' })
   }
   return parsePart(schema, body, '')
 }
