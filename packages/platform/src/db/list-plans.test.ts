@@ -120,6 +120,13 @@ describe('lists of an owner with many runs read no more than what they show', { 
     },
   )
 
+  test('a summary by day reads fewer rows than there are runs, also where days begin within a half hour', async () => {
+    const { ownerId } = tenant
+    const zone = { timeZone: 'Asia/Kathmandu', from: ago(60), to: ago(30) }
+    const request = { ownerId, integrationIds: null, groupBy: 'day' as const, ...zone }
+    expect(await readsOf(summarizeUsage, request)).toBeLessThan((RUNS * 30) / 200)
+  })
+
   test.each(['UTC', 'Asia/Kolkata', 'Asia/Kathmandu'])(
     'a summary has all runs, with the days of %s',
     async (timeZone) => {

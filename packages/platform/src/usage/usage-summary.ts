@@ -1,8 +1,8 @@
 import { ServiceError, type UsageSummary } from '@bureau/protocol'
-import { and, type Column, eq, inArray, isNull, ne, sql, type SQL } from 'drizzle-orm'
+import { and, type Column, eq, inArray, isNotNull, isNull, ne, sql, type SQL } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import { runs, usageConsumerDays, usageDeltas, usageEntries, usageHalfHours, usageQuarterDays } from '../db/schema.ts'
+import { runs, usageConsumerDays, usageDeltas, usageHalfHours, usageQuarterDays } from '../db/schema.ts'
 import { isTimeZone } from '../members/allowance-policy.ts'
 import { toUsage } from '../run-records/runs.repo.ts'
 
@@ -67,18 +67,9 @@ const QUARTER_DAYS: Kept = {
 }
 const HALF_HOURS: Kept = { table: usageHalfHours, begins: usageHalfHours.beginsAt, type: TIME, unitMs: DAY_MS / 48 }
 
+const TOKENS = ['input_tokens', 'cached_tokens', 'cache_write_tokens', 'output_tokens', 'reasoning_tokens'] as const
 /** What a summary adds up, and what the numbers are called in kept sums. */
-const NUMBERS = [
-  'runs',
-  'failed_runs',
-  'requests',
-  'input_tokens',
-  'cached_tokens',
-  'cache_write_tokens',
-  'output_tokens',
-  'reasoning_tokens',
-  'cost_usd',
-] as const
+const NUMBERS = ['runs', 'failed_runs', 'requests', ...TOKENS, 'cost_usd'] as const
 const KEPT = sql.raw([...NUMBERS, 'estimated'].join(', '))
 /**
  * Counts are added up as the numbers that they become in the answer, which are exact up to 2^53: adding bigints is much dearer,
@@ -87,20 +78,29 @@ const KEPT = sql.raw([...NUMBERS, 'estimated'].join(', '))
 const SUMS = sql.raw(
   `${NUMBERS.map((name) => `sum(${name}${name === 'cost_usd' ? '' : '::float8'}) AS ${name}`).join(', ')}, bool_or(estimated) AS estimated`,
 )
-/** The same numbers of runs and their model calls. */
-const COUNTED = sql.join(
+/** The same numbers of runs and of what each has used. */
+const COUNTED = sql.raw(
   [
-    sql`count(DISTINCT ${runs.id})`,
-    sql`count(DISTINCT ${runs.id}) FILTER (WHERE ${runs.state} = 'failed')`,
-    sql`count(${usageEntries.runId})`,
-    ...(['inputTokens', 'cachedTokens', 'cacheWriteTokens', 'outputTokens', 'reasoningTokens'] as const).map(
-      (name) => sql`coalesce(sum(${usageEntries[name]}), 0)::bigint`,
-    ),
-    sql`coalesce(sum(${usageEntries.costUsd}), 0)`,
-    sql`coalesce(bool_or(${usageEntries.estimated}), false)`,
-  ],
-  sql`, `,
+    'count(*)',
+    "count(*) FILTER (WHERE runs.state = 'failed')",
+    ...['requests', ...TOKENS].map((name) => `sum(used.${name})::bigint`),
+    'sum(used.cost_usd)',
+    'bool_or(used.estimated)',
+  ].join(', '),
 )
+/** A run that has ended keeps the sum of its calls. */
+const USED_IN_ALL = sql.raw(
+  [
+    "SELECT (usage->>'request_count')::bigint AS requests",
+    ...TOKENS.map((name) => `coalesce((usage->>'${name}')::bigint, 0) AS ${name}`),
+    "(usage->>'total_cost')::numeric AS cost_usd",
+    "coalesce((usage->>'estimated')::boolean, false) AS estimated",
+  ].join(', '),
+)
+const SUM_OF_CALLS = `count(*) AS requests, ${TOKENS.map((name) => `coalesce(sum(${name}), 0) AS ${name}`).join(', ')},
+  coalesce(sum(cost_usd), 0) AS cost_usd, coalesce(bool_or(estimated), false) AS estimated FROM usage_entries WHERE run_id = runs.id`
+const USED_SO_FAR = sql.raw(`SELECT ${SUM_OF_CALLS}`)
+const USED_BY_MODEL = sql.raw(`SELECT model, ${SUM_OF_CALLS} GROUP BY model`)
 
 type SumRow = { readonly key: string; readonly estimated: boolean; readonly cost_usd: string } & {
   readonly [name in Exclude<(typeof NUMBERS)[number], 'cost_usd'>]: number
@@ -123,7 +123,7 @@ async function summarize(tx: Tx, request: SummaryRequest): Promise<KeyedUsage[]>
     keptSums(request, finest, cuts, isByConsumer ? undefined : QUARTER_DAYS),
     recentSums(request, finest, cuts),
     cutRuns(request, finest, cuts),
-    openRuns(request, finest, cuts),
+    openRuns(request),
   ]
   const { limit = MAX_KEYS } = request
   const order = request.limit === undefined ? sql`1` : sql`sum(cost_usd) DESC, sum(runs::float8) DESC, 1`
@@ -196,44 +196,44 @@ function recentSums(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
     WHERE ${and(isReached(request, usageDeltas), which)}`
 }
 
-/** All runs of the shortest stretches that are cut. */
+/** Runs of the shortest stretches that are cut. */
 function cutRuns(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
-  return countRuns(request, inCut(request, { table: runs, begins: runs.createdAt, in: finest }, cuts))
+  const rows = inCut(request, { table: runs, begins: runs.createdAt, in: finest }, cuts)
+  return countRuns(request, rows, isNotNull(runs.finishedAt), USED_IN_ALL)
+}
+
+/** Runs that have not ended. */
+function openRuns(request: SummaryRequest): SQL {
+  return countRuns(request, sql`${runs}`, and(isNull(runs.finishedAt), isWithin(request, runs.createdAt)), USED_SO_FAR)
 }
 
 type InCut = { readonly table: SumTable | typeof runs; readonly begins: Column; readonly in: Kept }
 
 /**
- * The rows of a table in stretches that are cut, as far as they are asked for. Both ends of each are given: where rows are
- * filtered by their owner, nothing that has yet to be computed is looked up in an index.
+ * The rows of a table in stretches that are cut, as far as they are asked for. They are looked up for one stretch after the
+ * other, by both of its ends: a planner, which does not know how few they are, would rather read the whole table once.
  */
-function inCut({ from, to }: SummaryRequest, { table, begins, in: longer }: InCut, cuts: Cuts): SQL {
+function inCut(request: SummaryRequest, { table, begins, in: longer }: InCut, cuts: Cuts): SQL {
+  const { from, to } = request
   const units = cutUnits(longer, cuts)
   const since = units.map((at) => Math.max(at, Date.parse(from)))
   const until = units.map((at) => Math.min(at + longer.unitMs, to === undefined ? Infinity : Date.parse(to)))
-  return sql`unnest(${times(since)}, ${times(until)}) AS cut (since, until)
-    JOIN ${table} ON ${begins} >= cut.since AND ${begins} < cut.until`
+  return sql`unnest(${times(since)}, ${times(until)}) AS cut (since, until) CROSS JOIN LATERAL (SELECT * FROM ${table}
+    WHERE ${begins} >= cut.since AND ${begins} < cut.until AND ${isReached(request, table)} OFFSET 0) AS ${table}`
 }
 
-/** In all others, those that have not ended. */
-function openRuns(request: SummaryRequest, finest: Kept, cuts: Cuts): SQL {
-  return countRuns(request, sql`${runs}`, and(isNull(runs.finishedAt), isUncut(runs.createdAt, finest, cuts)))
-}
-
-function countRuns(request: SummaryRequest, rows: SQL, which?: SQL): SQL {
+function countRuns(request: SummaryRequest, rows: SQL, which: SQL | undefined, used: SQL): SQL {
   const { createdAt, integrationId, consumerId } = runs
-  const key = keyOf(request, createdAt, { integrationId, consumerId, model: usageEntries.model })
-  const join = sql.raw(request.groupBy === 'model' ? 'JOIN' : 'LEFT JOIN')
-  // How few runs these are is not known to a planner: each is to look up its own calls.
-  return sql`SELECT ${key}, ${COUNTED} FROM ${rows} ${join} LATERAL
-      (SELECT * FROM ${usageEntries} WHERE ${usageEntries.runId} = ${runs.id} OFFSET 0) AS ${usageEntries} ON true
-    WHERE ${and(isReached(request, runs), isWithin(request, runs.createdAt), which)} GROUP BY 1`
+  const key = keyOf(request, createdAt, { integrationId, consumerId, model: sql`used.model` })
+  return sql`SELECT ${key}, ${COUNTED} FROM ${rows}
+      CROSS JOIN LATERAL (${request.groupBy === 'model' ? USED_BY_MODEL : used}) AS used
+    WHERE ${and(isReached(request, runs), which)} GROUP BY 1`
 }
 
 const isUncut = (time: Column, finest: Kept, cuts: Cuts): SQL =>
   sql`date_bin(${millis(finest.unitMs)}, ${time}, 'epoch') <> ALL (${times(cutUnits(finest, cuts))})`
 
-type Keyed = { readonly integrationId: Column; readonly consumerId?: Column; readonly model?: Column }
+type Keyed = { readonly integrationId: Column; readonly consumerId?: Column; readonly model?: Column | SQL }
 
 function keyOf({ groupBy, timeZone }: SummaryRequest, at: Column, { integrationId, consumerId, model }: Keyed): SQL {
   switch (groupBy) {
