@@ -10,7 +10,15 @@ import type { Tenant } from './tenant.ts'
 /** Milliseconds of CPU per run, one number per round. */
 export type CostRounds = { readonly selfHosted: readonly number[]; readonly hosted: readonly number[] }
 
-const CONCURRENCY = 8
+/** How the deltas of an answer come. */
+export type Delivery = {
+  readonly name: string
+  /** Milliseconds between two of them; 0: all at once. */
+  readonly paceMs: number
+  /** Runs at a time. */
+  readonly concurrency: number
+}
+
 const DELTAS = 50
 /** Between two measurements, for what the one before has left to do. */
 const PAUSE_MS = 500
@@ -24,21 +32,25 @@ export function startSelfHosted(upstream: Launched): Promise<Launched> {
 export async function measureCost(
   selfHosted: Launched,
   { tenant, readCpu }: { readonly tenant: Tenant; readonly readCpu: ReadCpu },
+  { concurrency }: Delivery,
   effort: Effort,
 ): Promise<CostRounds> {
   const rounds = { selfHosted: [] as number[], hosted: [] as number[] }
   const { warmUpRuns, warmUpMs } = effort
   const measureMs = effort.measureMs / 2
-  await costOfSelfHosted(selfHosted, warmUpMs / 2, measureMs)
-  await costOfHosted(tenant, readCpu, { warmUpRuns, warmUpMs, measureMs })
+  await costOfSelfHosted(selfHosted, { concurrency, warmUpMs: warmUpMs / 2, measureMs })
+  await costOfHosted(tenant, readCpu, { concurrency, warmUpRuns, warmUpMs, measureMs })
   for (let round = 0; round < effort.rounds; round++) {
-    rounds.selfHosted.push(await costOfSelfHosted(selfHosted, PAUSE_MS, measureMs))
-    rounds.hosted.push(await costOfHosted(tenant, readCpu, { warmUpRuns: 50, warmUpMs: PAUSE_MS, measureMs }))
+    const times = { concurrency, warmUpMs: PAUSE_MS, measureMs }
+    rounds.selfHosted.push(await costOfSelfHosted(selfHosted, times))
+    rounds.hosted.push(await costOfHosted(tenant, readCpu, { ...times, warmUpRuns: 50 }))
   }
   return rounds
 }
 
-async function costOfSelfHosted({ port, pid }: Launched, warmUpMs: number, measureMs: number): Promise<number> {
+type Times = { readonly concurrency: number; readonly warmUpMs: number; readonly measureMs: number }
+
+async function costOfSelfHosted({ port, pid }: Launched, times: Times): Promise<number> {
   const target = {
     port,
     path: '/demo/get_response_stream',
@@ -47,18 +59,20 @@ async function costOfSelfHosted({ port, pid }: Launched, warmUpMs: number, measu
     failMark: '{"data":{"type":"error"',
   }
   const readCpuNs = (): number => cpuNs(pid)
-  const load = { concurrency: CONCURRENCY, deltas: DELTAS, warmUpMs, measureMs, readCpuNs }
-  const result = await measureLoad(target, load)
+  const result = await measureLoad(target, { ...times, deltas: DELTAS, readCpuNs })
   if (result.broken > 0) throw new Error(`a stream of the self-hosted server broke: ${result.firstProblem}`)
   return result.cpuNs / 1e6 / result.streams
 }
 
-async function costOfHosted(tenant: Tenant, readCpu: ReadCpu, times: Omit<Effort, 'rounds'>): Promise<number> {
+async function costOfHosted(
+  tenant: Tenant,
+  readCpu: ReadCpu,
+  times: Times & { readonly warmUpRuns: number },
+): Promise<number> {
   let before = 0
   let after = 0
   const { runs } = await measureCompletions(tenant, {
     ...times,
-    concurrency: CONCURRENCY,
     allowances: false,
     turns: 1,
     onPhase: (phase) => {
