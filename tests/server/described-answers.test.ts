@@ -338,9 +338,10 @@ const responsesOf = (document: Json, operation: string): Json => {
   return document.paths[path][method.toLowerCase()].responses
 }
 
+const ajv = new Ajv2020({ strict: false, validateFormats: false })
+
 /** What is wrong with a body, by what the document says of this response. */
 function problemsWith(document: Json, response: Json, body: Json): unknown {
-  const ajv = new Ajv2020({ strict: false, validateFormats: false })
   const { schema } = response.content['application/json']
   const check = ajv.compile({ ...schema, components: document.components })
   return check(body) ? [] : check.errors

@@ -208,9 +208,10 @@ test('what may stand in the query of a protocol’s route is described, numbers 
 })
 
 describe('what is answered is what is described', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false })
+
   /** What is wrong with an answer, by the description of its operation. */
   function problemsWith(document: Json, operation: Json, answer: Json): unknown {
-    const ajv = new Ajv2020({ strict: false, validateFormats: false })
     const { schema } = operation.responses[200].content['application/json']
     const check = ajv.compile({ ...schema, components: document.components })
     return check(answer) ? [] : check.errors

@@ -16,22 +16,10 @@ export class ApiSchemas {
 
   /** A schema as what may be sent; answers may have members that are not described yet. */
   of(schema: z.ZodType): object {
-    const target = this.#version === '3.0.3' ? 'openapi-3.0' : 'draft-2020-12'
-    const made = z.toJSONSchema(schema, { target, io: 'input', unrepresentable: 'any' })
-    const text = JSON.stringify(made).replaceAll(/"#\/(?:definitions|\$defs)\//g, `"${pointerTo('')}`)
-    const plain = (_name: string, value: unknown): unknown => (this.#version === '3.0.3' ? withTypedNull(value) : value)
-    const {
-      definitions = {},
-      $defs = definitions,
-      ...rest
-    } = JSON.parse(text, plain) as Json & {
-      definitions?: Json
-      $defs?: Json
-    }
-    for (const [name, definition] of Object.entries($defs)) {
-      this.components[name] ??= withoutIdentity(definition as object)
-    }
-    return withoutIdentity(rest)
+    const known = MADE[this.#version].get(schema) ?? make(schema, this.#version)
+    MADE[this.#version].set(schema, known)
+    for (const [name, definition] of Object.entries(known.definitions)) this.components[name] ??= definition
+    return known.schema
   }
 
   /** Adds a schema that was not made here, under its name or, where that is taken, one like it. */
@@ -45,6 +33,27 @@ export class ApiSchemas {
     return name in this.components ? this.#freeName(`${name}Tool`) : name
   }
 }
+
+/** A schema, and those that it refers to by their names. */
+type Made = { readonly schema: object; readonly definitions: Readonly<Record<string, object>> }
+
+/** Most routes share their refusals, and all servers of a process their schemas: each is made once. */
+const MADE: Readonly<Record<OpenApiVersion, WeakMap<z.ZodType, Made>>> = {
+  '3.0.3': new WeakMap(),
+  '3.1.0': new WeakMap(),
+}
+
+function make(schema: z.ZodType, version: OpenApiVersion): Made {
+  const target = version === '3.0.3' ? 'openapi-3.0' : 'draft-2020-12'
+  const made = z.toJSONSchema(schema, { target, io: 'input', unrepresentable: 'any' })
+  const text = JSON.stringify(made).replaceAll(/"#\/(?:definitions|\$defs)\//g, `"${pointerTo('')}`)
+  const plain = (_name: string, value: unknown): unknown => (version === '3.0.3' ? withTypedNull(value) : value)
+  const { definitions = {}, $defs = definitions, ...rest } = JSON.parse(text, plain) as Json & Definitions
+  const named = Object.entries($defs).map(([name, definition]) => [name, withoutIdentity(definition)] as const)
+  return { schema: withoutIdentity(rest), definitions: Object.fromEntries(named) }
+}
+
+type Definitions = { definitions?: Record<string, object>; $defs?: Record<string, object> }
 
 const pointerTo = (name: string): string => `#/components/schemas/${name}`
 
