@@ -15,7 +15,7 @@ test.each([
   const server = await startTestServer({ agencies: soloAgency(), enableAgui })
   server.provider.script([[stall(), text('never')]])
   const stream = await server.stream('/solo/get_response_stream', body)
-  await stream.until(() => true)
+  await stream.untilText('response.in_progress') // the last that the model said
 
   await vi.advanceTimersByTimeAsync(14_000)
   expect(stream.text).not.toContain(': keepalive')

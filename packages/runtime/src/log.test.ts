@@ -49,3 +49,22 @@ test('lines that were written together all arrive when the process ends by itsel
     Array.from({ length: 500 }, (_, n) => n),
   )
 })
+
+test('lines wait for each other for a moment, and where there are none nothing is written', () => {
+  const [first, second, last] = logged(`
+    import fs from 'node:fs'
+    import { setTimeout as pause } from 'node:timers/promises'
+    let writes = 0
+    const { write } = fs
+    fs.write = (...args) => (writes++, write(...args))
+    createLogger('info').info('of another logger')
+    log.info({})
+    while (writes === 0) await pause(10)
+    await pause(500)
+    log.info({ writes })
+  `)
+
+  expect(first).toMatchObject({ msg: 'of another logger' })
+  expect(second).toBeDefined()
+  expect(last).toMatchObject({ writes: 1 })
+})

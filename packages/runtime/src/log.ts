@@ -28,6 +28,25 @@ const MAX_WAITING_BYTES = 8_192
 /** What takes the lines of a log, each JSON text with its end. */
 export type LogDestination = { write(line: string): void }
 
+/** All loggers of the process share it. */
+let standardOutput: LogDestination | undefined
+
+/** A timer runs while there is something to write, because pino's own writes ten times a second even where there is nothing. */
+function openStandardOutput(): LogDestination {
+  const output = destination({ sync: false, minLength: MAX_WAITING_BYTES })
+  let flushing: NodeJS.Timeout | undefined
+  const flush = (): void => {
+    flushing = undefined
+    output.flush()
+  }
+  return {
+    write: (line) => {
+      output.write(line)
+      flushing ??= setTimeout(flush, MAX_DELAY_MS).unref()
+    },
+  }
+}
+
 /**
  * JSON logs with secrets cut out, by default on standard output, where a line is written within 100 ms, and when the
  * process exits.
@@ -41,7 +60,7 @@ export function createLogger(level: LogLevel, to?: LogDestination): Logger {
       formatters: { log: (record) => withoutSecrets(record, MAX_DEPTH) },
       serializers: { err: (error: Error) => withoutSecrets(stdSerializers.err(error), MAX_DEPTH) },
     },
-    to ?? destination({ sync: false, minLength: MAX_WAITING_BYTES, periodicFlush: MAX_DELAY_MS }),
+    to ?? (standardOutput ??= openStandardOutput()),
   )
 }
 
