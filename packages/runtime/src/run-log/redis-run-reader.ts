@@ -36,15 +36,17 @@ export class RedisRunReader implements RunLogReader {
 
   async *read(after: number, signal: AbortSignal): AsyncGenerator<EventBatch, void> {
     const { leaving, lookMs } = this.#options
-    const news = new News(AbortSignal.any([signal, leaving]))
+    const news = new News()
     let isNudged = false
     const onEntry = (): void => news.arrive()
+    for (const each of [signal, leaving]) each.addEventListener('abort', onEntry, { once: true })
     const onNudge = (): void => {
       isNudged = true
       news.arrive()
     }
-    const stop = await reach(this.#stream.watch({ onEntry, onNudge }))
+    let stop: (() => Promise<void>) | undefined
     try {
+      stop = await reach(this.#stream.watch({ onEntry, onNudge }))
       for (let position = after, silent = false; ;) {
         signal.throwIfAborted()
         if (leaving.aborted) throw new StreamBroken('server_shutdown')
@@ -63,8 +65,10 @@ export class RedisRunReader implements RunLogReader {
         await news.wait(lookMs)
       }
     } finally {
+      // The process outlives its readers: a signal made of both would be kept with what listens to it.
+      for (const each of [signal, leaving]) each.removeEventListener('abort', onEntry)
       // Redis may be away; the subscription then means nothing any more, and nobody waits for its end.
-      stop().catch(() => {})
+      stop?.().catch(() => {})
     }
   }
 
@@ -87,10 +91,6 @@ async function reach<T>(answer: Promise<T>): Promise<T> {
 class News {
   #arrived = false
   #wake: (() => void) | undefined
-
-  constructor(signal: AbortSignal) {
-    signal.addEventListener('abort', () => this.arrive(), { once: true })
-  }
 
   arrive(): void {
     this.#arrived = true

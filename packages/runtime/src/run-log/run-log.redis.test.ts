@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
+import { queryObjects } from 'node:v8'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { connectRedis, type RedisConnection } from '../redis/connect-redis.ts'
 import { describeRunLogs, ENDING, event, eventsOf, newRun, readAll } from './run-log.contract.ts'
@@ -86,6 +87,22 @@ describe.runIf(await isReachable())('on Redis', () => {
     await log.seal(ENDING)
     log.release()
     expect((await Promise.all(reading)).map((events) => events.length)).toEqual([402, 3])
+  })
+
+  test('nothing is left of a reader that has read to the end', async () => {
+    const prefix = `test:${randomUUID()}:`
+    const logs = await RedisRunLogs.open(await connectTest(), { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const run = newRun()
+    const log = logs.create(run)
+    log.append(event('said'))
+    const reader = await found(elsewhere, run.runId)
+    await log.seal(ENDING)
+    log.release()
+    await readAll(reader)
+    const before = queryObjects(AbortSignal)
+    for (let count = 0; count < 50; count++) await readAll(reader)
+    expect(Number(queryObjects(AbortSignal)) - Number(before)).toBeLessThan(10)
   })
 
   test('a write that is repeated with more, because its answer was lost, shows nothing twice', async () => {
