@@ -91,9 +91,9 @@ const COUNTED = sql.raw(
 /** A run that has ended keeps the sum of its calls. */
 const USED_IN_ALL = sql.raw(
   [
-    "SELECT (usage->>'request_count')::bigint AS requests",
+    "SELECT coalesce((usage->>'request_count')::bigint, 0) AS requests",
     ...TOKENS.map((name) => `coalesce((usage->>'${name}')::bigint, 0) AS ${name}`),
-    "(usage->>'total_cost')::numeric AS cost_usd",
+    "coalesce((usage->>'total_cost')::numeric, 0) AS cost_usd",
     "coalesce((usage->>'estimated')::boolean, false) AS estimated",
   ].join(', '),
 )
