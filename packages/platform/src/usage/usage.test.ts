@@ -116,6 +116,34 @@ describe.each(ENGINES)('usage on %s', (engine) => {
     }
   })
 
+  test('a stretch that begins and ends within a half hour has every number of the runs in it', async () => {
+    const other = await platform.addTenant()
+    const admission = await other.admit({})
+    const used = {
+      cached_tokens: 7,
+      cache_write_tokens: 5,
+      reasoning_tokens: 3,
+      total_cost: 0.0000001,
+      estimated: true,
+    }
+    await other.finish(admission, { calls: [modelCall(1, used), modelCall(2, { cached_tokens: 1 })] })
+    const [{ at } = { at: '' }] = await platform.rows(
+      `SELECT created_at::text AS at FROM runs WHERE id = '${admission.run.runId}'`,
+    )
+    const from = new Date(String(at)).toISOString()
+    const to = new Date(Date.parse(from) + 1).toISOString()
+    for (const groupBy of ['day', 'integration', 'consumer', 'model'] as const) {
+      const [whole, cut] = [
+        await ask({ groupBy, ownerId: other.ownerId }),
+        await ask({ groupBy, ownerId: other.ownerId, from, to }),
+      ]
+      expect([groupBy, ...cut]).toEqual([groupBy, ...whole])
+      expect(cut).toMatchObject([
+        { runs: 1, usage: { ...used, request_count: 2, cached_tokens: 8, total_cost: 0.0001001 } },
+      ])
+    }
+  })
+
   test('without an end, everything until now', async () => {
     const from = new Date(Date.now() - 3_600_000).toISOString()
     for (const groupBy of ['day', 'integration', 'consumer'] as const) {
