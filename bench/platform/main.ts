@@ -20,10 +20,16 @@ const WARM_UP: Effort = { warmUpRuns: 4_000, warmUpMs: 25_000, measureMs: 100, r
 const FULL: Effort = { warmUpRuns: 400, warmUpMs: 4_000, measureMs: 5_000, rounds: 5 }
 const QUICK: Effort = { warmUpRuns: 200, warmUpMs: 2_000, measureMs: 2_000, rounds: 3 }
 
-const SCENARIOS: readonly RateScenario[] = [
+const SCENARIOS: readonly (RateScenario & { readonly rounds?: Answering['rounds'] })[] = [
   { name: 'a chat each', allowances: false, turns: 1 },
   { name: 'a chat each, allowances', allowances: true, turns: 1 },
   { name: '10 turns in a chat, allowances', allowances: true, turns: 10 },
+  {
+    name: 'a chat each, a tool round',
+    allowances: false,
+    turns: 1,
+    rounds: [[{ name: 'get_weather', arguments: '{"city":"Paris"}' }]],
+  },
 ]
 
 /** A burst costs the least. Providers send each delta when they have it: as many runs at once as keep a core busy then. */
@@ -41,14 +47,20 @@ async function measure(engine: Engine, upstream: Launched): Promise<EngineResult
   const running = await startPlatform(engine, upstream)
   try {
     const tenant = await openTenant(running.launched, CONCURRENCY)
-    await setAnswering(upstream, 5)
+    await setAnswering(upstream, { deltas: 5 })
     console.error(`warming up ${engine}`)
     await measureRates(SCENARIOS[1]!, { tenant, upstream, readCpu: await running.cpuReader() }, WARM_UP)
     const readCpu = await running.cpuReader()
     const rates = []
     for (const scenario of SCENARIOS) {
       console.error(`measuring ${engine}, ${scenario.name}`)
-      rates.push({ name: scenario.name, rates: await measureRates(scenario, { tenant, upstream, readCpu }, effort) })
+      await setAnswering(upstream, { deltas: 5, rounds: scenario.rounds ?? [] })
+      const hasTarget = !scenario.rounds
+      rates.push({
+        name: scenario.name,
+        hasTarget,
+        rates: await measureRates(scenario, { tenant, upstream, readCpu }, effort),
+      })
     }
     const requestIds = rates[0]?.rates.requestIds ?? []
     const lookUpsPerSecond = await measureLookUps(tenant, requestIds, effort)
@@ -56,7 +68,7 @@ async function measure(engine: Engine, upstream: Launched): Promise<EngineResult
     const costs = []
     for (const delivery of DELIVERIES) {
       console.error(`measuring ${engine}, cost of a run ${delivery.name}`)
-      await setAnswering(upstream, 50, delivery.paceMs)
+      await setAnswering(upstream, { deltas: 50, paceMs: delivery.paceMs })
       costs.push({ name: delivery.name, rounds: await measureCost(selfHosted, { tenant, readCpu }, delivery, effort) })
     }
     await selfHosted.stop()
@@ -66,8 +78,8 @@ async function measure(engine: Engine, upstream: Launched): Promise<EngineResult
   }
 }
 
-async function setAnswering(upstream: Launched, deltas: number, paceMs = 0): Promise<void> {
-  const answering: Answering = { rounds: [], deltas, paceMs, holdAfter: null }
+async function setAnswering(upstream: Launched, parts: Partial<Answering>): Promise<void> {
+  const answering: Answering = { rounds: [], deltas: 5, paceMs: 0, holdAfter: null, ...parts }
   const url = `http://127.0.0.1:${upstream.port}/answering`
   await fetch(url, { method: 'PUT', body: JSON.stringify(answering), signal: AbortSignal.timeout(5_000) })
 }

@@ -5,9 +5,11 @@ import type { Engine } from './engines.ts'
 import type { CostRounds } from './measure-cost.ts'
 import type { Rates } from './measure-rates.ts'
 
+type MeasuredRates = { readonly name: string; readonly hasTarget: boolean; readonly rates: Rates }
+
 export type EngineResults = {
   readonly engine: Engine
-  readonly rates: readonly { readonly name: string; readonly rates: Rates }[]
+  readonly rates: readonly MeasuredRates[]
   readonly lookUpsPerSecond: number
   /** By how the deltas came. */
   readonly costs: readonly { readonly name: string; readonly rounds: CostRounds }[]
@@ -26,7 +28,7 @@ export function report(results: readonly EngineResults[], command: string): stri
     '',
     '| completions, 5 deltas, read to `end` | runs/s | target | admission p50 / p99 | CPU per run: server | database | provider and load | runs/s that a core of its own would allow the server | others on the machine |',
     '|---|---|---|---|---|---|---|---|---|',
-    ...results.flatMap(({ engine, rates }) => rates.map((each) => rateRow(engine, each.name, each.rates))),
+    ...results.flatMap(({ engine, rates }) => rates.map((each) => rateRow(engine, each))),
     '',
     '| status look-ups | per second |',
     '|---|---|',
@@ -38,13 +40,13 @@ export function report(results: readonly EngineResults[], command: string): stri
   ].join('\n')
 }
 
-function rateRow(engine: Engine, name: string, rates: Rates): string {
+function rateRow(engine: Engine, { name, hasTarget, rates }: MeasuredRates): string {
   const { perSecond, admissionMs, serverMs, databaseMs, outsideMs, foreignShare } = rates
   const target = RATE_TARGETS[engine]
   return row([
     `${engine}, ${name}`,
     `**${perSecond.toFixed(0)}**`,
-    `${target} ${perSecond >= target ? 'met' : 'MISSED'}`,
+    hasTarget ? `${target} ${perSecond >= target ? 'met' : 'MISSED'}` : '-',
     `${quantile(admissionMs, 0.5).toFixed(1)} / ${quantile(admissionMs, 0.99).toFixed(1)} ms`,
     `${serverMs.toFixed(2)} ms`,
     `${databaseMs.toFixed(2)} ms`,
