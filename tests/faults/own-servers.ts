@@ -138,7 +138,7 @@ async function startProgram(programOf: (port: number, folder: string) => Program
   return { url, pid: () => child?.pid ?? 0, start, stop, remove }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -147,7 +147,7 @@ async function freePort(): Promise<number> {
   return port
 }
 
-async function accepts(port: number): Promise<boolean> {
+export async function accepts(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1')
   const isOpen = await once(socket, 'connect').then(
     () => true,

@@ -54,6 +54,17 @@ function describeContents(open: () => Promise<FileStore>): void {
     expect(await store.stat('uploads/1/report.csv')).toMatchObject({ sizeBytes: 700_000 })
   })
 
+  test('gives back a file of many megabytes, and deletes it with others', async () => {
+    const store = await open()
+    const content = randomBytes(11 * 1024 * 1024)
+    await store.put('large', chunks(content), { maxBytes: content.length })
+    const opened = await store.open('large')
+    expect(opened && (await buffer(opened.stream)).equals(content)).toBe(true)
+    await store.put('small', chunks('x'), LIMIT)
+    await store.delete('large', 'small')
+    expect(await namesIn(store)).toEqual([])
+  })
+
   test('keeps empty files', async () => {
     const store = await open()
     await store.put('empty', chunks(), LIMIT)

@@ -63,17 +63,6 @@ describe.runIf(S3_TEST_ENDPOINT !== undefined)("a service of one's own (S3_TEST_
     return stores.open('area')
   }
   describeFileStore('S3_TEST_ENDPOINT', openReal)
-
-  test('takes a large file in parts, and deletes many', async () => {
-    const store = await openReal()
-    const content = randomBytes(11 * MIB)
-    await store.put('large', chunks(content), LIMIT)
-    const opened = await store.open('large')
-    expect(opened && (await buffer(opened.stream)).equals(content)).toBe(true)
-    for (const name of ['a', 'b']) await store.put(name, chunks('x'), LIMIT)
-    await store.delete('a', 'b', 'large')
-    for await (const file of store.list()) expect.fail(file.name)
-  })
 })
 
 describe('S3FileStore', () => {
