@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { deflateSync, gzipSync } from 'node:zlib'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { writeBeforeReading } from '../support/broken-connections.ts'
 import { text, toolCall } from '../support/fake-provider.ts'
 import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
 import type { Answer, TestClient } from './support/test-client.ts'
@@ -278,6 +279,15 @@ describe.each(ENGINES)('hostile input on %s', (engine) => {
 
       expect(answer).toMatch(/^HTTP\/1\.1 413 /)
       expect(answer.toLowerCase()).toContain('x-agent-run-admitted: false')
+    })
+
+    test('what is too long is answered, also to a client that is still writing', async () => {
+      const upload = { apiIntegrationId: client.integrationId, name: 'a.txt', size: 1 }
+      const { pathname, search } = new URL((await client.post('/create_agency_upload', upload)).body.uploadUrl)
+
+      const answer = await writeBeforeReading('PUT', platform.url + pathname + search, {})
+
+      expect(answer).toMatch(/^HTTP\/1\.1 413 /)
     })
 
     test('a body that comes slowly holds up nobody else', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { writeBeforeReading } from '../support/broken-connections.ts'
 import { text } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
@@ -214,6 +215,16 @@ describe.each(BOTH)('keys that cannot be sent in a header: POST %s', (path) => {
     expect(answer.body.detail[0].input).toBe('')
     expect(server.provider.requests).toEqual([])
   })
+})
+
+test('413 also for a client that is still writing, which is cut when it does not stop', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+
+  const answer = await writeBeforeReading('POST', `${server.url}/solo/get_response`, {
+    'content-type': 'application/json',
+  })
+
+  expect(answer).toMatch(/^HTTP\/1\.1 413 .*body_too_large/s)
 })
 
 test('422 for ids of a megabyte, which no answer repeats', async () => {

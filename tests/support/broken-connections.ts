@@ -1,3 +1,5 @@
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { RunStorage, StreamEvent } from '@bureau/client'
 
 /** A fetch whose first answers break off after so many bytes of their bodies; the others are whole. */
@@ -34,4 +36,39 @@ export function memoryStorage(): RunStorage & { readonly kept: Map<string, strin
     setItem: (key, value) => void kept.set(key, value),
     removeItem: (key) => void kept.delete(key),
   }
+}
+
+/**
+ * Begins a body of 50 MB, and reads nothing before it has written two of them; then goes on until the server closes the
+ * connection.
+ *
+ * @returns The answer, as it came.
+ * @throws The error of the connection, if it broke before the answer could be read.
+ */
+export async function writeBeforeReading(
+  method: string,
+  url: string,
+  headers: Record<string, string>,
+): Promise<string> {
+  const { host, hostname, port, pathname, search } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  const closed = new Promise((resolve) => socket.once('close', resolve))
+  let broken: Error | undefined
+  socket.on('error', (error) => (broken = error))
+  const fields = Object.entries({ host, 'content-length': '50000000', ...headers })
+  const head = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  socket.write(`${method} ${pathname}${search} HTTP/1.1\r\n${head}\r\n`)
+  const write = (): boolean => socket.write('x'.repeat(100_000))
+  for (let count = 0; count < 20; count++) {
+    write()
+    await sleep(5)
+  }
+  if (broken) throw broken
+
+  let answer = ''
+  socket.on('data', (chunk: Buffer) => (answer += chunk.toString()))
+  const writing = setInterval(write, 50)
+  await closed
+  clearInterval(writing)
+  return answer
 }

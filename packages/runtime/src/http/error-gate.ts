@@ -23,10 +23,24 @@ export function errorGate(refusedOf: (error: Error, request: FastifyRequest) => 
   return (error, request, reply) => {
     const { status, headers, body } = refusedOf(error, request)
     if (status === 401) reply.header('www-authenticate', 'Bearer')
-    return reply
-      .headers({ ...headers })
-      .code(status)
-      .send(body)
+    reply.headers({ ...headers }).code(status)
+    if (!request.raw.complete && reply.getHeader('connection') === 'close') closeGently(request.raw.socket)
+    return reply.send(body)
+  }
+}
+
+/** How long a client may go on writing after its answer, in milliseconds. */
+const LINGER_MS = 2_000
+
+/**
+ * Lets a client that is still writing read the answer, after which its connection is closed: one with unread bytes is reset,
+ * and the answer may be lost with it (RFC 9112, section 9.6). What arrives meanwhile is thrown away.
+ */
+function closeGently(socket: Socket): void {
+  socket.destroySoon = () => {
+    const patience = setTimeout(() => socket.destroy(), LINGER_MS)
+    socket.once('end', () => socket.destroy()).once('close', () => clearTimeout(patience))
+    socket.resume().end()
   }
 }
 
