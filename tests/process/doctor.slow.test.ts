@@ -47,8 +47,8 @@ test('a machine that is fit has no fault', async () => {
   expect([...found.keys()]).toEqual([
     'Node.js',
     'Agencies',
-    'Address',
     'Settings',
+    'Address',
     'Token',
     'Model',
     'Redis',
@@ -107,10 +107,25 @@ test('a data folder below a file is a fault that names the variable', async () =
   expect(found.get('Database')).toEqual(['FAULT', `BUREAU_DATA: ${BIN} is a file, not a folder.`])
 })
 
-test('settings that no server would start with are the last finding', async () => {
-  const { code, found } = await examine([DEMO], { NODE_ENV: 'production' })
+test('every setting that is not valid is named at once, and the rest is checked without it', async () => {
+  const { code, output, found } = await examine([DEMO], {
+    PORT: 'abc',
+    OPENAI_BASE_URL: 'foo',
+    PLATFORM_MAX_LAG_MS: 'slow',
+    BUREAU_ALLOWED_HOSTS: '***',
+  })
 
   expect(code).toBe(1)
-  expect([...found.keys()].at(-1)).toBe('Settings')
+  for (const name of ['PORT', 'OPENAI_BASE_URL', 'PLATFORM_MAX_LAG_MS']) expect(output).toContain(`${name}: must be`)
+  expect(output).toContain('cannot understand "***"')
+  expect([...found.keys()]).toEqual(expect.arrayContaining(['Address', 'Model', 'Redis', 'Database', 'Disk']))
+})
+
+test('a setting that is missing is a fault, and what does not need it is checked', async () => {
+  const { code, found } = await examine([DEMO], { NODE_ENV: 'production', OPENAI_BASE_URL: `http://${NOBODY}/v1` })
+
+  expect(code).toBe(1)
   expect(found.get('Settings')![1]).toContain('PUBLIC_BASE_URL: set the https:// address')
+  expect(found.has('Redis')).toBe(true)
+  expect(found.has('Database')).toBe(false)
 })

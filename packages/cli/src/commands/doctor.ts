@@ -9,7 +9,8 @@ export const doctorCommand = withAddressOptions(new Command('doctor'))
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
   .addHelpText('after', '\nThe exit code is 1 when something is at fault.')
   .action(async (file: string | undefined, flags: ListenFlags) => {
-    for await (const finding of examine({ file, ...readListenOptions(flags, process.env) })) {
+    const readAddress = (environment: NodeJS.ProcessEnv) => readListenOptions(flags, environment)
+    for await (const finding of examine({ file, environment: process.env, readAddress })) {
       console.log(describeFinding(finding))
       if (finding.state === 'fault') process.exitCode = 1
     }

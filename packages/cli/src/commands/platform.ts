@@ -5,6 +5,7 @@ import { announce } from '../announce.ts'
 import { PLATFORM_LINKS, serveHomePage } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
+import { readSettings } from '../read-settings.ts'
 import { openTerminal } from '../terminal.ts'
 import { withPlatform } from '../with-platform.ts'
 
@@ -15,10 +16,15 @@ export const platformCommand = withListenOptions(new Command('platform'))
   .addHelpText('after', '\nExample:\n  $ DATABASE_URL=postgres://localhost/bureau bureau platform agency.ts')
   .action(async (file: string | undefined, flags: ListenFlags) => {
     const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
-    const { openPlatformFor, servePlatform } = await withPlatform(() => import('../open-platform.ts'))
+    const { loadPlatformConfig, openPlatformFor, servePlatform } = await withPlatform(
+      () => import('../open-platform.ts'),
+    )
     const module = await loadAgencies(file)
-    const config = loadConfig()
-    const address = readListenOptions(flags, process.env)
+    const { config, address } = readSettings({
+      config: loadConfig,
+      address: () => readListenOptions(flags, process.env),
+      platform: loadPlatformConfig,
+    })
     await checkAddress(address) // before a database is made for it
     const opened = await openPlatformFor(module, config, terminal)
     serveHomePage(opened.app, PLATFORM_LINKS)

@@ -5,6 +5,7 @@ import { announce } from '../announce.ts'
 import { serveHomePage, serverLinks } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
+import { readSettings } from '../read-settings.ts'
 import { openTerminal } from '../terminal.ts'
 
 /** `bureau serve [file]`: the self-hosted server. */
@@ -15,8 +16,10 @@ export const serveCommand = withListenOptions(new Command('serve'))
   .action(async (file: string | undefined, flags: ListenFlags) => {
     const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
     const module = await loadAgencies(file)
-    const config = loadConfig()
-    const address = readListenOptions(flags, process.env)
+    const { config, address } = readSettings({
+      config: loadConfig,
+      address: () => readListenOptions(flags, process.env),
+    })
     const app = await createApp({ ...module, ...address, drainMs: DRAIN_MS, logDestination: terminal.log }, config)
     serveHomePage(app, serverLinks(config))
     const url = await listen(app, { ...address, closeMs: DRAIN_MS + CLOSE_MARGIN_MS, log: app.log as Logger })

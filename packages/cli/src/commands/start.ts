@@ -5,6 +5,7 @@ import { announce } from '../announce.ts'
 import { PLATFORM_LINKS, serveHomePage, serverLinks } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
+import { readSettings } from '../read-settings.ts'
 import { openTerminal } from '../terminal.ts'
 import { withPlatform } from '../with-platform.ts'
 
@@ -16,13 +17,16 @@ export const startCommand = withListenOptions(new Command('start'))
   .action(async (file: string | undefined, flags: ListenFlags) => {
     const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
     const module = await loadAgencies(file)
-    const config = loadConfig()
-    const address = readListenOptions(flags, process.env)
-    await checkAddress(address) // before a database is made for it
     const { loadPlatformConfig, openPlatformFor, servePlatform, sharePort } = await withPlatform(
       () => import('../open-platform.ts'),
     )
-    const { drainMs, dataFolder } = loadPlatformConfig()
+    const { config, address, platformConfig } = readSettings({
+      config: loadConfig,
+      address: () => readListenOptions(flags, process.env),
+      platformConfig: loadPlatformConfig,
+    })
+    await checkAddress(address) // before a database is made for it
+    const { drainMs, dataFolder } = platformConfig
     const server = await createApp({ ...module, ...address, drainMs, logDestination: terminal.log }, config)
     serveHomePage(server, [...serverLinks(config), ...PLATFORM_LINKS])
     const opened = await openPlatformFor(module, config, terminal)

@@ -34,15 +34,14 @@ export async function checkModel({ model }: ServerConfig): Promise<Finding> {
   return clockFinding(response, askedAt) ?? { subject, state: 'ok', text }
 }
 
-/** What keeps single agents from being answered. Nothing when nothing does. */
-export async function* checkAgents({ agencies = {} }: AgencyModule, config: ServerConfig): AsyncGenerator<Finding> {
+/** What keeps single agents from being answered. Undefined when nothing does. */
+export async function checkAgents({ agencies = {} }: AgencyModule, config: ServerConfig): Promise<Finding | undefined> {
   const access = modelAccess(config)
-  for (const [name, agency] of Object.entries(agencies)) {
-    for (const { agents, problem } of modelProblems(agency, access)) {
-      yield { subject, state: 'fault', text: `${agents.join(', ')} of ${name}: ${problem}` }
-    }
-  }
+  const problems = Object.entries(agencies).flatMap(([name, agency]) =>
+    modelProblems(agency, access).map(({ agents, problem }) => `${agents.join(', ')} of ${name}: ${problem}`),
+  )
   await access.close()
+  return problems.length > 0 ? { subject, state: 'fault', text: problems.join('\n') } : undefined
 }
 
 function clockFinding(response: Response, askedAt: number): Finding | undefined {

@@ -3,18 +3,24 @@ import { checkAddress } from '@bureau/runtime'
 import { loadConfig, type ServerConfig } from '@bureau/server'
 import { type AgencyModule, loadAgencies } from '../load-agencies.ts'
 import { checkAgents, checkModel } from './check-model.ts'
+import { examineSettings } from '../read-settings.ts'
 import { hasPlatform, withPlatform } from '../with-platform.ts'
 import { checked, type Finding } from './finding.ts'
+
+type Address = { readonly host: string; readonly port: number }
 
 type Examined = {
   /** The module whose agencies would be served. */
   readonly file: string | undefined
-  readonly host: string
-  readonly port: number
+  readonly environment: NodeJS.ProcessEnv
+  readonly readAddress: (environment: NodeJS.ProcessEnv) => Address
 }
 
-/** Looks at everything that a server needs, one thing after the other. Yields each finding as it is made. */
-export async function* examine({ file, host, port }: Examined): AsyncGenerator<Finding> {
+/**
+ * Looks at everything that a server needs, one thing after the other, whatever is at fault before. Yields each finding as it is
+ * made.
+ */
+export async function* examine({ file, environment, readAddress }: Examined): AsyncGenerator<Finding> {
   yield { subject: 'Node.js', state: 'ok', text: process.versions.node }
   let loaded: AgencyModule = {}
   yield checked('Agencies', async () => {
@@ -22,47 +28,52 @@ export async function* examine({ file, host, port }: Examined): AsyncGenerator<F
     const { agencies = {}, tools = [] } = loaded
     return [...Object.keys(agencies), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
   })
-  yield checked('Address', async () => {
-    await checkAddress({ host, port })
-    return `${host}:${port} is free`
-  })
-  if (!hasPlatform()) return yield* examineServer(loaded)
-  const { checkDatabase, checkDisk, checkFiles, checkRedis, loadPlatformConfig } = await withPlatform(
-    () => import('./check-platform.ts'),
-  )
-  let settings: { readonly server: ServerConfig; readonly platform: PlatformConfig } | undefined
-  yield checked('Settings', async () => {
-    settings = { server: loadConfig(), platform: loadPlatformConfig() }
-    return 'the environment is valid'
-  })
-  if (!settings) return
-  const { server, platform } = settings
-  yield checkToken(server)
-  yield checked('Model', () => checkModel(server))
-  yield* checkAgents(loaded, server)
-  yield checked('Redis', () => checkRedis(server.redisUrl))
-  yield checked('Database', () => checkDatabase(platform))
-  yield checked('Disk', () => checkDisk(platform))
-  if (platform.filesUrl !== undefined) yield checked('Files', () => checkFiles(platform))
+  const checks = hasPlatform() ? await withPlatform(() => import('./check-platform.ts')) : undefined
+  const read = (variables: NodeJS.ProcessEnv) =>
+    examineSettings<Settings>({
+      address: () => readAddress(variables),
+      server: () => loadConfig(variables),
+      platform: () => checks?.loadPlatformConfig(variables),
+    })
+  const { problems } = read(environment)
+  yield problems.length === 0
+    ? { subject: 'Settings', state: 'ok', text: 'the environment is valid' }
+    : { subject: 'Settings', state: 'fault', text: [...problems, 'The rest is checked without them.'].join('\n') }
+  const { address, server, platform } = read(withoutMistakes(environment, problems)).valid
+  if (address) yield checked('Address', () => checkFree(address))
+  if (server) yield* examineServer(loaded, server)
+  if (!checks) yield { subject: 'Platform', state: 'note', text: NO_PLATFORM }
+  if (checks && server) yield checked('Redis', () => checks.checkRedis(server.redisUrl))
+  if (!checks || !platform) return
+  yield checked('Database', () => checks.checkDatabase(platform))
+  yield checked('Disk', () => checks.checkDisk(platform))
+  if (platform.filesUrl !== undefined) yield checked('Files', () => checks.checkFiles(platform))
 }
 
-/** Without the platform there is no database. */
-async function* examineServer(loaded: AgencyModule): AsyncGenerator<Finding> {
-  let server: ServerConfig | undefined
-  yield checked('Settings', async () => {
-    server = loadConfig()
-    return 'the environment is valid'
-  })
-  if (!server) return
-  const config = server
-  yield checkToken(config)
-  yield checked('Model', () => checkModel(config))
-  yield* checkAgents(loaded, config)
-  yield {
-    subject: 'Platform',
-    state: 'note',
-    text: 'not installed: npm install @bureau/platform brings start and platform',
-  }
+type Settings = {
+  readonly address: Address
+  readonly server: ServerConfig
+  readonly platform: PlatformConfig | undefined
+}
+
+/** A line about a variable begins with its name. */
+function withoutMistakes(environment: NodeJS.ProcessEnv, problems: readonly string[]): NodeJS.ProcessEnv {
+  const wrong = new Set(problems.map((problem) => problem.split(':')[0]))
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !wrong.has(name)))
+}
+
+const NO_PLATFORM = 'not installed: npm install @bureau/platform brings start and platform'
+
+async function checkFree({ host, port }: Address): Promise<string> {
+  await checkAddress({ host, port })
+  return `${host}:${port} is free`
+}
+
+async function* examineServer(loaded: AgencyModule, server: ServerConfig): AsyncGenerator<Finding> {
+  yield checkToken(server)
+  yield checked('Model', () => checkModel(server))
+  const agents = await checked('Model', async () => (await checkAgents(loaded, server)) ?? '')
+  if (agents.state === 'fault') yield agents
 }
 
 function checkToken({ read }: ServerConfig): Finding {
