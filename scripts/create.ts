@@ -5,7 +5,7 @@
  * folder `packages`: it runs without this checkout.
  */
 import { spawnSync } from 'node:child_process'
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createProject, CreateError } from 'create-bureau'
 import { compileAndPack } from './pack.ts'
@@ -38,11 +38,29 @@ export function useTarballs(project: string, tarballs: ReadonlyMap<string, strin
   writeFileSync(file, `${JSON.stringify({ ...manifest, overrides }, null, 2)}\n`)
 }
 
+/** What else a project has to know when its packages are in its folder: how to build its image, and how to add one of them. */
+export function explainTarballs(project: string, tarballs: ReadonlyMap<string, string>): void {
+  const dockerfile = path.join(project, 'Dockerfile')
+  const manifests = 'COPY package*.json ./\n'
+  const text = readFileSync(dockerfile, 'utf8')
+  writeFileSync(dockerfile, text.replace(manifests, `${manifests}COPY packages ./packages\n`))
+  const { dependencies } = JSON.parse(readFileSync(path.join(project, 'package.json'), 'utf8'))
+  const platform = tarballs.get('@bureau/platform')
+  const lacksPlatform = '@bureau/cli' in dependencies && !('@bureau/platform' in dependencies)
+  const adding = lacksPlatform ? ` \`npm install ./${platform}\` adds the platform, for \`npx bureau start\`.` : ''
+  appendFileSync(
+    path.join(project, 'README.md'),
+    `\nThe packages of Bureau are in \`packages\`, made from a checkout; no registry is asked for them.${adding}\n`,
+  )
+}
+
 /** @throws CreateError */
 function installPacked({ folder }: { readonly folder: string }): void {
   console.log('Packing and installing …')
   const packed = compileAndPack(path.join(folder, 'packages'))
-  useTarballs(folder, new Map(packed.map(({ name, filename }) => [name, path.relative(folder, filename)])))
+  const tarballs = new Map(packed.map(({ name, filename }) => [name, path.relative(folder, filename)]))
+  useTarballs(folder, tarballs)
+  explainTarballs(folder, tarballs)
   const { status } = spawnSync('npm', ['install'], { cwd: folder, stdio: 'inherit' })
   if (status !== 0) throw new CreateError(`npm install failed. The project is complete: run it again in ${folder}.`)
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { explainTarballs } from '../../../scripts/create.ts'
 import { TEMPLATES } from './project-options.ts'
 
 const BIN = fileURLToPath(new URL('../bin/create-bureau.mjs', import.meta.url))
@@ -16,7 +17,7 @@ function temporary(): string {
 
 /** Runs the command in a folder, without a terminal. */
 function create(cwd: string, ...args: string[]) {
-  const env = { PATH: process.env['PATH'], npm_config_user_agent: 'pnpm/10.0.0 npm/? node/v24' }
+  const env = { PATH: process.env['PATH'], npm_config_user_agent: 'pnpm/10.0.0 npm/? node/v24.11.0' }
   const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
     cwd,
     env,
@@ -43,6 +44,7 @@ describe.each(Object.keys(TEMPLATES))('the template %s', (template) => {
       'README.md',
       'agency.test.ts',
       'agency.ts',
+      'check-node.mjs',
     ]
     expect(files).toEqual(expect.arrayContaining([...always, 'package.json', 'tsconfig.json']))
     expect(files.filter((name) => name.startsWith('_'))).toEqual([])
@@ -51,13 +53,48 @@ describe.each(Object.keys(TEMPLATES))('the template %s', (template) => {
       name: 'my-agency',
       private: true,
       type: 'module',
-      scripts: { test: 'node --test' },
+      scripts: { test: 'node check-node.mjs && node --test' },
     })
     expect(readFileSync(path.join(folder, 'README.md'), 'utf8')).toContain('# my-agency')
     expect(statSync(path.join(folder, '.env')).mode & 0o777).toBe(0o600)
     expect(readFileSync(path.join(folder, '.gitignore'), 'utf8')).toMatch(/^\.env$/m)
     expect(stdout).toContain('  cd My Agency\n  pnpm install\n  pnpm dev\n')
   })
+})
+
+test('made under an older Node, which a checkout need not notice, it ends with what is needed', () => {
+  const cwd = temporary()
+  const env = { PATH: process.env['PATH'], npm_config_user_agent: 'npm/10.8.2 node/v20.20.2 linux x64' }
+  const { stdout } = spawnSync(process.execPath, [BIN, 'a', '--no-install'], { cwd, env, encoding: 'utf8' })
+
+  expect(stdout).toMatch(/It needs Node\.js 24\.11 or newer; this is 20\.20\.2\. Install it, .*\n$/)
+})
+
+test('its tests say which Node they need instead of passing without running', () => {
+  const cwd = temporary()
+  create(cwd, 'a', '--no-install')
+  const checked = (preload: string) =>
+    spawnSync(process.execPath, ['--import', `data:text/javascript,${preload}`, 'a/check-node.mjs'], {
+      cwd,
+      encoding: 'utf8',
+    })
+  const older = checked("Object.defineProperty(process, 'versions', { value: { node: '20.20.2' } })")
+
+  expect(older.status).toBe(1)
+  expect(older.stderr).toContain('The tests need Node.js 24.11 or newer')
+  expect(checked('')).toMatchObject({ status: 0, stderr: '' })
+})
+
+test('made with packed packages, its image gets them before it installs, and its README says how to add one', () => {
+  const cwd = temporary()
+  create(cwd, 'a', '--no-install')
+  const folder = path.join(cwd, 'a')
+  explainTarballs(folder, new Map([['@bureau/platform', 'packages/bureau-platform-0.1.0.tgz']]))
+
+  expect(readFileSync(path.join(folder, 'Dockerfile'), 'utf8')).toMatch(/^COPY packages \.\/packages\nRUN npm ci/m)
+  expect(readFileSync(path.join(folder, 'README.md'), 'utf8')).toContain(
+    '`npm install ./packages/bureau-platform-0.1.0.tgz` adds the platform',
+  )
 })
 
 test('into a folder that has files of the same names, nothing is written', () => {

@@ -6,6 +6,7 @@ import {
   type Asked,
   CreateError,
   nameOf,
+  NEEDED_NODE,
   type ProjectOptions,
   readArguments,
   type Template,
@@ -21,7 +22,6 @@ type Caller = {
 }
 
 const PACKAGE = new URL('../package.json', import.meta.url)
-const NEEDED_NODE = '24.11'
 
 /**
  * Makes a project as its arguments say, asks a person for what they leave open, and installs what it needs last. Without
@@ -46,7 +46,7 @@ export async function createProject(
 }
 
 async function complete(asked: Asked, command: string): Promise<ProjectOptions> {
-  const { folder, template, packageManager, installs } = asked
+  const { folder, template, packageManager, installs, node } = asked
   const asks = !asked.yes && process.stdin.isTTY && process.stdout.isTTY
   const missing = folder === undefined || template === undefined
   const answers = asks && missing ? await askFor(asked) : { folder, template: template ?? ('minimal' as const) }
@@ -55,7 +55,7 @@ async function complete(asked: Asked, command: string): Promise<ProjectOptions> 
   }
   const absolute = path.resolve(answers.folder)
   const name = asked.name ?? nameOf(absolute)
-  return { folder: absolute, name, template: answers.template, packageManager, installs }
+  return { folder: absolute, name, template: answers.template, packageManager, installs, node }
 }
 
 async function askFor({ folder, template }: Asked): Promise<{ folder: string; template: Template }> {
@@ -88,19 +88,19 @@ function byPackageManager({ folder, packageManager }: ProjectOptions): void {
   throw new CreateError(`${packageManager} install failed. The project is complete: run it again in ${folder}.`)
 }
 
-function nextSteps({ installs, packageManager, template }: ProjectOptions, place: string): string {
+function nextSteps({ installs, packageManager, template, node }: ProjectOptions, place: string): string {
   const run = packageManager === 'npm' ? 'npm run' : packageManager
   const steps = [
     ...(place === '.' ? [] : [`cd ${place}`]),
     ...(installs ? [] : [`${packageManager} install`]),
     `${run} dev`,
   ]
-  const needed =
-    process.versions.node.localeCompare(NEEDED_NODE, 'en', { numeric: true }) >= 0
-      ? ''
-      : `It needs Node.js ${NEEDED_NODE}; this is ${process.version}.\n\n`
+  const isOld = node.localeCompare(NEEDED_NODE, 'en', { numeric: true }) < 0
+  const needed = isOld
+    ? `\n\nIt needs Node.js ${NEEDED_NODE} or newer; this is ${node}. Install it, or "npm install node@24" there.`
+    : ''
   const edited = template === 'nextjs' ? 'agency.ts and app/page.tsx' : 'agency.ts'
-  return `${needed}Next:\n\n${steps.map((step) => `  ${step}\n`).join('')}\nYour agents are in ${edited}. No key is needed to begin; OPENAI_API_KEY in .env brings a real model.`
+  return `Next:\n\n${steps.map((step) => `  ${step}\n`).join('')}\nYour agents are in ${edited}. No key is needed to begin; OPENAI_API_KEY in .env brings a real model.${needed}`
 }
 
 function helpOf(command: string): string {

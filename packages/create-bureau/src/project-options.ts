@@ -14,6 +14,8 @@ export const TEMPLATES = {
   nextjs: 'an agency inside a Next.js application, with a chat page',
 } as const
 
+export const NEEDED_NODE = '24.11'
+
 export type Template = keyof typeof TEMPLATES
 
 const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'] as const
@@ -29,11 +31,13 @@ export type ProjectOptions = {
   readonly template: Template
   readonly packageManager: PackageManager
   readonly installs: boolean
+  /** The version of Node.js that the project will meet. */
+  readonly node: string
 }
 
 /** What was asked for; the rest has a default, or a person is asked. */
 export type Asked = Partial<Pick<ProjectOptions, 'name' | 'template'>> &
-  Pick<ProjectOptions, 'packageManager' | 'installs'> & {
+  Pick<ProjectOptions, 'packageManager' | 'installs' | 'node'> & {
     readonly folder: string | undefined
     /** No question. */
     readonly yes: boolean
@@ -54,6 +58,7 @@ export function readArguments(args: readonly string[], userAgent: string | undef
     }),
     packageManager: oneOf(MANAGERS, values['package-manager'] ?? managerOf(userAgent), '--package-manager'),
     installs: !values['no-install'],
+    node: nodeOf(userAgent),
     yes: values.yes,
     shows: values.help ? 'help' : values.version ? 'version' : undefined,
   }
@@ -89,6 +94,11 @@ function oneOf<Value extends string>(values: readonly Value[], given: string, op
 /** What runs this program says so. */
 function managerOf(userAgent = 'npm'): string {
   return MANAGERS.find((name) => userAgent.startsWith(name)) ?? 'npm'
+}
+
+/** Node.js of the caller: a script of npm may run this program by another one, which a checkout brings. */
+function nodeOf(userAgent = ''): string {
+  return /\bnode\/v([\d.]+)/.exec(userAgent)?.[1] ?? process.versions.node
 }
 
 const PACKAGE_NAME = /^(?:@[a-z\d~-][a-z\d._~-]*\/)?[a-z\d~-][a-z\d._~-]{0,213}$/

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { CreateError, type ProjectOptions, type Template } from './project-options.ts'
+import { CreateError, NEEDED_NODE, type ProjectOptions, type Template } from './project-options.ts'
 
 const TEMPLATES_FOLDER = fileURLToPath(new URL('../templates', import.meta.url))
 
@@ -57,7 +57,7 @@ function manifestText(name: string, template: Template, version: string): string
     version: '0.1.0',
     private: true,
     type: 'module',
-    engines: { node: '>=24.11' },
+    engines: { node: `>=${NEEDED_NODE}` },
     scripts,
     dependencies,
     devDependencies,
@@ -66,7 +66,12 @@ function manifestText(name: string, template: Template, version: string): string
 }
 
 const COMMON: Manifest = {
-  scripts: { dev: 'bureau dev', start: 'bureau serve', test: 'node --test', types: 'tsc --noEmit' },
+  scripts: {
+    dev: 'bureau dev',
+    start: 'bureau serve',
+    test: 'node check-node.mjs && node --test',
+    types: 'tsc --noEmit',
+  },
   dependencies: { zod: '^4.6.7' },
   devDependencies: { '@types/node': '^24.19.2', typescript: '^7.0.2' },
 }
