@@ -72,7 +72,7 @@ test.each([
   ['packages/server/src/embedding/create-handler.ts', 'docs/embedding.md'],
   ['packages/server/src/oauth/oauth-options.ts', 'docs/self-hosting.md'],
   ['packages/server/src/realtime/realtime-options.ts', 'docs/realtime.md'],
-  ['packages/server/src/observability/open-tracing.ts', 'docs/observability.md'],
+  ['packages/runtime/src/observability/open-tracing.ts', 'docs/observability.md'],
   ['packages/client/src/client.ts', 'docs/client.md'],
   ['packages/client/src/send.ts', 'docs/client.md'],
   ['packages/client/src/server.ts', 'docs/client.md'],

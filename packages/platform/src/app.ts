@@ -4,9 +4,12 @@ import {
   apiDocsRoutes,
   guideRoutes,
   consoleRoutes,
+  logRequests,
   methodsAt,
   NO_SNIFFING,
   notFoundGate,
+  REQUEST_ID_LABEL,
+  requestIdOf,
   serveRoutes,
 } from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
@@ -20,7 +23,7 @@ import type { Platform } from './context.ts'
 import { platformDocument } from './docs/openapi.ts'
 import { refuseWhenFull } from './http/admission-gate.ts'
 import { readStrictBodies } from './http/bodies.ts'
-import { authenticateCallers } from './http/callers.ts'
+import { authenticateCallers, ownerOf } from './http/callers.ts'
 import { allowOrigins } from './http/origins.ts'
 import { answerClientError, renderError } from './http/render-error.ts'
 import type { Route } from './http/route.ts'
@@ -32,6 +35,7 @@ import { operatorRoutes } from './owners/owners.routes.ts'
 import { oauthRoutes } from './oauth/oauth.routes.ts'
 import { approvalRoutes } from './completions/approvals.routes.ts'
 import { runRoutes } from './completions/runs.routes.ts'
+import { metricsRoute } from './system/metrics.routes.ts'
 import { systemRoutes } from './system/system.routes.ts'
 import { fileRoutes } from './uploads/files.routes.ts'
 import { uploadRoutes } from './uploads/uploads.routes.ts'
@@ -68,7 +72,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   const app = fastify({
     loggerInstance,
     bodyLimit: 262_144,
-    logController: new LogController({ disableRequestLogging: true }),
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: REQUEST_ID_LABEL }),
     exposeHeadRoutes: false,
     trustProxy: [...platform.config.trustedProxies],
     forceCloseConnections: true,
@@ -76,7 +80,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
     pluginTimeout: 0,
     // While runs finish, requests are still answered: with what became of runs, or that no new one is taken.
     return503OnClosing: false,
-    genReqId: (request) => requestId(request.headers['x-request-id']),
+    genReqId: (request) => requestIdOf(request, () => newId('req')),
     clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => void renderUnrouted(error, request, reply.header(...NO_SNIFFING)),
     routerOptions: { maxParamLength: 1_024 },
@@ -86,9 +90,8 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
     http: { maxHeaderSize: 16_384, headersTimeout: 10_000 },
   })
   answerCompletely(app)
-  app.addHook('onRequest', async (request, reply) => {
-    reply.header('x-request-id', request.id).header('cache-control', 'no-store')
-  })
+  logRequests(app, (request, reply) => ({ ownerId: ownerOf(request), runId: reply.getHeader('x-agent-run-id') }))
+  app.addHook('onRequest', async (_request, reply) => void reply.header('cache-control', 'no-store'))
   await allowOrigins(app, platform)
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
@@ -96,7 +99,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderUnrouted, '/v1/openapi.json'))
   const protocols = protocolRoutes(platform, VERSION)
-  serveRoutes(app, [...ROUTES, ...operatorRoutes, ...protocols], routeSettings(platform))
+  serveRoutes(app, [...ROUTES, ...operatorRoutes, metricsRoute, ...protocols], routeSettings(platform))
   serveDocs(app, platform, [...ROUTES, ...protocols])
   if (platform.config.console)
     consoleRoutes(app, { open: true }, { version: VERSION, agencies: 'none', platform: true })
@@ -114,9 +117,4 @@ function serveDocs(app: FastifyInstance, { config }: Platform, routes: readonly 
     },
   })
   guideRoutes(app, { routeConfig: { open: true } })
-}
-
-/** The caller's own, when it is harmless. */
-function requestId(given: string | string[] | undefined): string {
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{8,64}$/.test(given) ? given : newId('req')
 }

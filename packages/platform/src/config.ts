@@ -1,5 +1,12 @@
 import { ConfigError } from '@bureau/protocol'
-import { ClientEnvironment, CLOSE_MARGIN_MS, type LogLevel, parseS3Url, readEnvironment } from '@bureau/runtime'
+import {
+  ClientEnvironment,
+  CLOSE_MARGIN_MS,
+  type LogLevel,
+  ObservabilityEnvironment,
+  parseS3Url,
+  readEnvironment,
+} from '@bureau/runtime'
 import { z } from 'zod'
 import { parseMasterKey } from './security/master-key.ts'
 
@@ -65,6 +72,7 @@ export const PlatformEnvironment = z.object({
   PLATFORM_REQUESTS_PER_MINUTE: whole(1, 1_000_000).default(30_000).describe('Requests a minute of one API key.'),
   PLATFORM_REQUEST_BURST: whole(1, 1_000_000).default(2_000).describe('Requests of one API key that may come at once.'),
   ...ClientEnvironment,
+  ...ObservabilityEnvironment,
   PLATFORM_MAX_ACTIVE_RUNS: whole(1, 100_000)
     .optional()
     .describe('Runs of one process at a time. Default: 300 on the embedded database, otherwise 500.'),
@@ -152,6 +160,10 @@ export type PlatformConfig = {
   readonly logLevel: LogLevel
   /** Undefined: there are no routes of the operator. */
   readonly operatorKey: string | undefined
+  /** Whether there are metrics for the operator. */
+  readonly metrics: boolean
+  /** Where traces of runs go. Undefined: nowhere. */
+  readonly tracesEndpoint: string | undefined
   /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
   readonly read: (name: string) => string | undefined
 }
@@ -195,6 +207,8 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     console: env.BUREAU_CONSOLE,
     logLevel: env.LOG_LEVEL,
     operatorKey: env.PLATFORM_OPERATOR_KEY,
+    metrics: env.BUREAU_METRICS,
+    tracesEndpoint: env.OTEL_EXPORTER_OTLP_ENDPOINT,
     read: (name: string) => environment[name] || undefined,
   })
 }

@@ -1,5 +1,5 @@
 import type { Agency, RunEnvironment } from '@bureau/framework'
-import type { FileStores, GuessLimiter, Logger, RateLimiter, RunLogs } from '@bureau/runtime'
+import type { FileStores, GuessLimiter, Logger, Observability, RateLimiter, RunLogs } from '@bureau/runtime'
 import type { AttachmentAccess } from './attachments/attachment-access.ts'
 import type { BlobStore } from './attachments/blob-store.ts'
 import type { RunExecutor } from './runs/execute/run-executor.ts'
@@ -42,6 +42,8 @@ export type Platform = {
   readonly guesses: GuessLimiter
   readonly overload: Overload
   readonly signIns: SignIns
+  /** What the operator is told of the runs of this process. */
+  readonly observability: Observability
   readonly startUp: StartUp
   readonly log: Logger
 }

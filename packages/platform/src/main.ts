@@ -6,7 +6,7 @@ import {
   readOptions,
   type RunEnvironment,
 } from '@bureau/framework'
-import { createLogger, GuessLimiter, type Logger, RateLimiter } from '@bureau/runtime'
+import { createLogger, GuessLimiter, type Logger, Observability, RateLimiter } from '@bureau/runtime'
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { createApp } from './app.ts'
@@ -111,14 +111,15 @@ type EquipOptions = Required<PlatformOptions> & {
 /** A platform on records that are open already. */
 export async function equipPlatform(
   store: PlatformStore,
-  { agencies, environment, config, log, access }: EquipOptions,
+  { agencies, environment: given, config, log, access }: EquipOptions,
 ): Promise<OpenPlatform> {
+  const observability = await openObservability(config, agencies, log)
+  const environment = { ...given, observer: observability.observer({ log }, given.observer) }
   const listener: ControlListener = { store }
   const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
   const { logs, control } = backends
   const stored = await openFiles(config, log)
-  const attachmentAccess =
-    access ?? createAttachmentAccess({ allow: config.allowedHosts, ports: config.attachmentPorts })
+  const attachmentAccess = access ?? attachmentAccessOf(config)
   const openTokenStore = (ownerId: string): SqlTokenStore => tokenStore(store, { ownerId, log })
   const startUp: StartUp = {}
   const registry = backends.oauthStates
@@ -149,6 +150,7 @@ export async function equipPlatform(
     ...stored,
     webhooks,
     signIns,
+    observability,
     log,
     rates: new RateLimiter(config.rates),
     guesses: new GuessLimiter(config.wrongKeysPerMinute),
@@ -160,12 +162,24 @@ export async function equipPlatform(
   closeWith(app, platform, async () => {
     await stopMaintenance()
     await webhooks.close()
+    await observability.close()
     await signIns.close()
     await backends.close()
     stored.files.close()
   })
   return { platform, app }
 }
+
+function openObservability(
+  { metrics, tracesEndpoint: endpoint }: PlatformConfig,
+  agencies: Platform['agencies'],
+  log: Logger,
+): Promise<Observability> {
+  return Observability.open({ metrics, endpoint, version: VERSION, agencies, log })
+}
+
+const attachmentAccessOf = ({ allowedHosts, attachmentPorts }: PlatformConfig): AttachmentAccess =>
+  createAttachmentAccess({ allow: allowedHosts, ports: attachmentPorts })
 
 type StoredFiles = Pick<Platform, 'files' | 'blobs' | 'staged' | 'mounts'>
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Agency, RunEnvironment } from '@bureau/framework'
 export { patternOf } from '@bureau/runtime'
-import { createLogger, type LogLevel } from '@bureau/runtime'
+import { createLogger, type LogDestination, type LogLevel } from '@bureau/runtime'
 import { type AttachmentAccessOptions, createAttachmentAccess } from './attachments/attachment-access.ts'
 import { createFirstApiKey, type IssuedApiKey } from './api-keys/create-api-key.ts'
 import { loadPlatformConfig, type PlatformConfig } from './config.ts'
@@ -47,6 +47,8 @@ export type TestPlatformOptions = {
   readonly intercept?: (operation: string) => Error | undefined
   /** Default: nothing. */
   readonly logLevel?: LogLevel
+  /** Default: standard output. */
+  readonly logDestination?: LogDestination
 }
 
 type TestTenant = { readonly ownerId: string; readonly key: IssuedApiKey }
@@ -94,7 +96,7 @@ export async function openTestPlatform(engine: Engine, options: TestPlatformOpti
     agencies: new Map(Object.entries(options.agencies)),
     environment: options.environment,
     config,
-    log: createLogger(options.logLevel ?? 'silent'),
+    log: createLogger(options.logLevel ?? 'silent', options.logDestination),
     ...(options.access && { access: createAttachmentAccess(options.access) }),
   })
   return {

@@ -76,6 +76,12 @@ export {
   throughStartPage,
 } from './oauth/sign-in-browser.ts'
 export { type CallbackAnswer, answerCallback } from './oauth/answer-callback.ts'
+export type { SessionObserver } from './observability/count-sessions.ts'
+export type { Metrics } from './observability/metrics.ts'
+export { Observability } from './observability/observability.ts'
+export { ObservabilityEnvironment } from './observability/observability-environment.ts'
+export type { TracingOptions } from './observability/open-tracing.ts'
+export { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
 export { readEnvironment } from './read-environment.ts'
 export { connectRedis, type RedisConnection } from './redis/connect-redis.ts'
 export { encodeBatches, type EncodeEvent, endingWith } from './run-log/encode-batches.ts'

@@ -8,12 +8,16 @@ import {
   createLogger,
   KeptRuns,
   type Logger,
+  logRequests,
   methodsAt,
   NO_SNIFFING,
   notFoundGate,
+  Observability,
   openBackends,
   parseJson,
   readJsonBodies,
+  REQUEST_ID_LABEL,
+  requestIdOf,
   RunHost,
   usableDirectories,
 } from '@bureau/runtime'
@@ -23,14 +27,13 @@ import { recentRunsOf } from './console/serve-console.ts'
 import type { ServerContext } from './context.ts'
 import { allowOrigins, type Callers, callersOf, LOOPBACK_HOST } from './http/callers.ts'
 import { finishRunsBeforeClosing } from './http/closing.ts'
+import { readMetricsOption, serveMetrics } from './http/metrics.routes.ts'
 import { refuseUnreadable, renderError } from './http/render-error.ts'
 import { schemaCompilers } from './http/schema-compilers.ts'
 import { ActivityLogs } from './logs/activity-logs.ts'
 import { recordActivity } from './logs/logs.routes.ts'
 import { modelAccess, type ServerModelAccess } from './model-access.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
-import { Observability } from './observability/observability.ts'
-import { logRequests, REQUEST_ID_LABEL, requestIdOf } from './observability/request-log.ts'
 import { addRoutes } from './app-routes.ts'
 import { checkServerOptions } from './check-options.ts'
 import {
@@ -62,7 +65,8 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   if (options.authenticate && config.read('APP_TOKEN') !== undefined) {
     log.warn('APP_TOKEN is set and not used: authenticate says who may call')
   }
-  const observability = await openObservability(options, config, { agencies, callers, log })
+  const metrics = readMetricsOption(options.metrics ?? config.metrics)
+  const observability = await openObservability(options, config, { metrics: metrics !== undefined, agencies, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderUnrouted, '/openapi.json'))
@@ -72,8 +76,8 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const backends = await openBackends({ ...config, log, resumeMs, claimsDirectory: config.approvals.used })
   const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
-  const watched = { now: Date.now, observer: observability.observer() }
-  const environment = { models, mcp: new McpConnections(), ...watched, ...(signIns && { oauth: signIns.access }) }
+  const known = { models, mcp: new McpConnections(), ...(signIns && { oauth: signIns.access }) }
+  const environment = { ...known, now: Date.now, observer: observability.observer() }
   const recent = recentRunsOf(options, config)
   const slots = new RunSlots(maxRunsOf(options))
   const context: ServerContext = {
@@ -96,13 +100,14 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     files: fileSettings(options, models),
   }
   // The last is closed first.
-  for (const each of [models, backends, signIns, environment.mcp]) app.addHook('onClose', async () => each?.close())
+  for (const each of [observability, models, backends, signIns, environment.mcp])
+    app.addHook('onClose', async () => each?.close())
   logRequests(app)
   await allowOrigins(app, callers.origins)
   finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
   checkCallers(app, callers)
   const logs = await keepActivity(app, options)
-  observability.install(app)
+  serveMetrics(app, metrics, { observability, callers, log })
   readBodies(app)
   app.setErrorHandler(renderError)
   const { tickets } = backends
@@ -138,16 +143,11 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
   })
 }
 
-type Watched = {
-  readonly agencies: ReadonlyMap<string, Agency>
-  readonly callers: Callers
-  readonly log: Logger
-}
+type Watched = { readonly metrics: boolean; readonly agencies: ReadonlyMap<string, Agency>; readonly log: Logger }
 
-function openObservability(options: ServerOptions, config: ServerConfig, watched: Watched): Promise<Observability> {
-  const { tracing, metrics } = options
+function openObservability({ tracing }: ServerOptions, config: ServerConfig, watched: Watched): Promise<Observability> {
   const endpoint = config.read('OTEL_EXPORTER_OTLP_ENDPOINT')
-  return Observability.open({ tracing, metrics, endpoint, version: VERSION, ...watched })
+  return Observability.open({ tracing, endpoint, version: VERSION, ...watched })
 }
 
 function metadataOptions(

@@ -1,11 +1,9 @@
 import { Agency, AnyFunction, Milliseconds, type OptionChecks, otherCopy, readOptions } from '@bureau/framework'
 import { SIDE_REQUESTS } from '@bureau/faces'
-import type { EgressPolicyOptions } from '@bureau/runtime'
+import type { EgressPolicyOptions, TracingOptions } from '@bureau/runtime'
 import { z } from 'zod'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
-import type { MetricsOptions } from './observability/metrics.routes.ts'
-import type { TracingOptions } from './observability/open-tracing.ts'
-import type { OpenAiServerOptions, ServerOptions } from './options.ts'
+import type { MetricsOptions, OpenAiServerOptions, ServerOptions } from './options.ts'
 import { RealtimeChecks } from './realtime/realtime-options.ts'
 
 const flag = z.boolean().optional()

@@ -1,7 +1,7 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
-import { ClientEnvironment, readEnvironment } from '@bureau/runtime'
+import { ClientEnvironment, ObservabilityEnvironment, readEnvironment } from '@bureau/runtime'
 import { z } from 'zod'
 
 /** Everything the self-hosted server reads from its environment. */
@@ -59,7 +59,7 @@ export const ServerEnvironment = z.object({
     .stringbool('must be true or false')
     .optional()
     .describe('Whether the console shows the latest 200 runs of a process. Default: unless NODE_ENV is production.'),
-  OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional().describe('Collector that gets traces of runs (OTLP over HTTP).'),
+  ...ObservabilityEnvironment,
   NODE_ENV: z.string().optional().describe('production: the demo model is never chosen on its own.'),
 })
 
@@ -76,6 +76,7 @@ export type ServerConfig = {
   readonly redisUrl: string | undefined
   readonly console: boolean
   readonly keepRecentRuns: boolean
+  readonly metrics: boolean
   readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
   readonly approvals: {
     readonly secrets: readonly string[]
@@ -111,6 +112,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
     wrongKeysPerMinute: env.BUREAU_WRONG_KEYS_PER_MINUTE,
     redisUrl: env.REDIS_URL,
     console: env.BUREAU_CONSOLE,
+    metrics: env.BUREAU_METRICS,
     keepRecentRuns: env.BUREAU_KEEP_RECENT_RUNS ?? env.NODE_ENV !== 'production',
     oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
     approvals: {

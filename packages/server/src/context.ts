@@ -1,9 +1,8 @@
 import type { RunEnvironment } from '@bureau/framework'
-import type { Logger } from '@bureau/runtime'
+import type { Logger, SessionObserver } from '@bureau/runtime'
 import type { MetadataOptions } from './agencies/agency-metadata.ts'
 import type { Approvals } from './approvals/approvals.ts'
 import type { FileSettings } from './agencies/read-files.ts'
-import type { SessionObserver } from './observability/count-sessions.ts'
 import type { SignIns } from './oauth/open-sign-ins.ts'
 import type { RequestRuns } from './request-runs.ts'
 

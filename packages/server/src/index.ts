@@ -3,11 +3,9 @@ export { loadConfig, type ServerConfig, ServerEnvironment } from './config.ts'
 export { toolsOpenApi, type ToolsDescription } from './docs/tools-openapi.ts'
 export { createHandler, type Handler, type HandlerOptions } from './embedding/create-handler.ts'
 export { modelAccess, type ServerModelAccess } from './model-access.ts'
-export type { MetricsOptions } from './observability/metrics.routes.ts'
-export type { TracingOptions } from './observability/open-tracing.ts'
 export { jwtAuthenticate, type JwtOptions } from './http/jwt-authenticate.ts'
 export type { Authenticate, User } from './http/users.ts'
-export type { OpenAiServerOptions, ServerOptions, ServerTool } from './options.ts'
+export type { MetricsOptions, OpenAiServerOptions, ServerOptions, ServerTool } from './options.ts'
 export type { RealtimeAudioFormat, RealtimeOptions, RealtimeProviderOptions } from './realtime/realtime-options.ts'
 export { type RunningServer, runServer } from './run-server.ts'
 export type {
@@ -17,5 +15,6 @@ export type {
   FlowStatus,
   NewFlow,
   OAuthStateRegistry,
+  TracingOptions,
   Waited,
 } from '@bureau/runtime'

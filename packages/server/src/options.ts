@@ -1,15 +1,20 @@
 import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { SideRequests } from '@bureau/faces'
-import type { EgressPolicyOptions, LogDestination, LogLevel } from '@bureau/runtime'
-import type { MetricsOptions } from './observability/metrics.routes.ts'
-import type { TracingOptions } from './observability/open-tracing.ts'
+import type { EgressPolicyOptions, LogDestination, LogLevel, TracingOptions } from '@bureau/runtime'
 import type { Authenticate } from './http/users.ts'
 import type { RealtimeOptions } from './realtime/realtime-options.ts'
 import type { OAuthOptions } from './oauth/oauth-options.ts'
 
 /** A tool in any style: made by `tool()`, a tool class, or a function tool of `@openai/agents`. */
 export type ServerTool = AnyTool
+
+export type MetricsOptions = {
+  /** Default `/metrics`. */
+  readonly path?: string
+  /** A port for metrics alone, on the server's host. Default: the server's own port. */
+  readonly port?: number
+}
 
 /** How the server speaks OpenAI's API. */
 export type OpenAiServerOptions = {

@@ -10,6 +10,9 @@ const FAILED_LOOKUP_COST = 9
 
 const callers = new WeakMap<FastifyRequest, Caller>()
 
+/** Undefined: nobody whom a key names, or not known yet. */
+export const ownerOf = (request: FastifyRequest): string | undefined => callers.get(request)?.ownerId
+
 /** Who asks is known before a body is read: without a key nobody makes us read one. */
 export function authenticateCallers(app: FastifyInstance, platform: Platform): void {
   app.addHook('onRequest', async (request, reply) => {

@@ -17,8 +17,8 @@ const CHAT_DETAILS: Readonly<Record<number, string>> = {
 export const renderError = errorGate((error, request) => {
   const refusal = toServiceError(error)
   const { status, code, detail } = refusal
-  if (status >= 500) request.log.error({ err: error, detail }, 'request failed')
-  else request.log.info({ code, detail }, 'request refused')
+  if (code === 'internal_error') request.log.error({ err: error, detail }, 'request failed')
+  else request.log[code.endsWith('_unavailable') ? 'warn' : 'info']({ code, detail }, 'request refused')
   const surface = surfaceOf(request)
   const headers = {
     // Some errors come before any hook: of addresses that cannot be read.

@@ -1,7 +1,7 @@
 import { type AgencyContext, usageOfRealtimeResponse } from '@bureau/framework'
 import { addUsage, NO_USAGE, type Usage } from '@bureau/protocol'
+import type { SessionObserver } from '@bureau/runtime'
 import type { RealtimeSession } from '@openai/agents-realtime'
-import type { SessionObserver } from '../observability/count-sessions.ts'
 
 type MeteredSession = {
   readonly session: RealtimeSession<AgencyContext>

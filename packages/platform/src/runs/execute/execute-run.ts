@@ -61,7 +61,8 @@ const FILE_GONE: Outcome = {
  * @param context - What its admission has read; null for a run that was taken up, which is read anew.
  */
 export async function executeRun(run: ActiveRun, context: RunContext | null, options: ExecuteOptions): Promise<void> {
-  const { runId } = run.reserved
+  const { runId, ownerId, settings } = run.reserved
+  const startedAt = performance.now()
   try {
     const begun = context ? { outcome: 'started' as const, context } : await begin(run, options)
     if (begun.outcome === 'fenced') return run.fence()
@@ -70,7 +71,10 @@ export async function executeRun(run: ActiveRun, context: RunContext | null, opt
     const { approvals } = finish
     if (approvals && !run.stoppedBy && (await suspendRun(run, approvals, options))) return
     await settleRun(run, approvals ? CANCELLED : finish, options)
-    options.log.info({ runId, status: finish.status, code: finish.error?.code, usage: finish.usage }, 'run ended')
+    const { status, error, usage } = finish
+    const durationMs = Math.round(performance.now() - startedAt)
+    const facts = { runId, ownerId, agency: settings.agencyId, status, code: error?.code, durationMs, usage }
+    options.log.info(facts, 'run ended')
   } catch (error) {
     options.log.error({ err: error, runId }, 'a run was lost')
     run.fence()

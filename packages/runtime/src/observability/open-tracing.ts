@@ -15,7 +15,7 @@ export type TracingOptions = {
 
 export type OpenTracing = { readonly tracer: Tracer; readonly close: () => Promise<void> }
 
-const NAME = '@bureau/server'
+const NAME = 'bureau'
 const PACKAGES = ['@opentelemetry/sdk-trace@3', '@opentelemetry/resources@3', '@opentelemetry/exporter-trace-otlp-http']
 
 /**

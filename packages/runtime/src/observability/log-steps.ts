@@ -1,8 +1,8 @@
-import type { FastifyBaseLogger } from 'fastify'
+import type { Logger } from '../log.ts'
 import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
 
 /** Logs what a run does, at level `debug`: who worked, on which model, with which tools, how long and how it went. */
-export function logSteps(log: FastifyBaseLogger): RunObserver {
+export function logSteps(log: Logger): RunObserver {
   return (run) => {
     log.debug({ runId: run.runId, agent: run.agent }, 'run started')
     return new LoggedStep(log, run.runId, run)
@@ -18,12 +18,12 @@ const MESSAGES: Readonly<Record<PartOfRun['kind'], { done: string; failed: strin
 }
 
 class LoggedStep implements RunSpan {
-  readonly #log: FastifyBaseLogger
+  readonly #log: Logger
   readonly #runId: string
   readonly #step: RunStep
   readonly #startedAt = performance.now()
 
-  constructor(log: FastifyBaseLogger, runId: string, step: RunStep) {
+  constructor(log: Logger, runId: string, step: RunStep) {
     this.#log = log
     this.#runId = runId
     this.#step = step
