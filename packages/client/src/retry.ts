@@ -1,4 +1,5 @@
 import { BureauError } from './error.ts'
+import { checkOptions } from './check-options.ts'
 import { type Call, type Connection, send } from './send.ts'
 import { onWake } from './wake.ts'
 
@@ -51,8 +52,10 @@ type Options = Omit<Connection, 'url'> &
     readonly url: string | URL
   }
 
-export function askingOf(options: Options): Asking {
+/** @throws TypeError an option is not known, or `url` is not an address. `where` is whose options they are. */
+export function askingOf(where: string, options: Options): Asking {
   const { url, retryDelaysMs = DELAYS_MS, silenceMs = SILENCE_MS } = options
+  checkOptions(where, options)
   return { connection: { ...options, url: String(url).replace(/\/+$/, '') }, retryDelaysMs, silenceMs }
 }
 

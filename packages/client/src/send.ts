@@ -21,6 +21,11 @@ export type Connection = {
   readonly fetch?: typeof fetch | undefined
 }
 
+/** Of a page, an address may be relative. @throws TypeError it is not one. */
+export function addressOf(url: string | URL): URL {
+  return new URL(url, (globalThis as { location?: URL }).location?.href)
+}
+
 type HeadersLike = Readonly<Record<string, string>>
 
 /**
@@ -48,22 +53,20 @@ export async function send(
     body: call.body ?? null,
     signal: signal ?? null,
   }
-  let response
-  let text
-  try {
-    response = await fetchIt(url + call.path, request)
-    if (response.ok) return response
-    text = await response.text()
-  } catch (cause) {
+  const response = await fetchIt(url + call.path, request).catch((cause) => {
+    throw connectionLost(cause, `${addressOf(url).host} cannot be reached.`)
+  })
+  if (response.ok) return response
+  const text = await response.text().catch((cause) => {
     throw connectionLost(cause)
-  }
+  })
   const isStale = response.status === 401 && typeof token === 'function' && refused === undefined
   if (isStale) return send(connection, call, signal, bearer ?? '')
   throw refusal(call, response, text)
 }
 
-export function connectionLost(cause?: unknown): BureauError {
-  return new BureauError('connection_lost', 'The connection to the server was lost.', { cause, retryable: true })
+export function connectionLost(cause?: unknown, message = 'The connection to the server was lost.'): BureauError {
+  return new BureauError('connection_lost', message, { cause, retryable: true })
 }
 
 /** Codes for refusals that name none: those of the self-hosted server, and of proxies. */
