@@ -36,7 +36,8 @@ describe.each(ENGINES)('management on %s', (engine) => {
       expect((await change('"1"')).status).toBe(412)
       expect((await client.get(`${members}?status=inactive`)).body.data).toHaveLength(1)
       expect((await client.get(`${members}?status=active`)).body.data).toHaveLength(0)
-      expect((await client.call('DELETE', one)).status).toBe(204)
+      expect((await client.call('DELETE', one, undefined, { headers: { 'if-match': '"1"' } })).status).toBe(412)
+      expect((await client.call('DELETE', one, undefined, { headers: { 'if-match': '"2"' } })).status).toBe(204)
       expect((await client.get(one)).body.code).toBe('member_not_found')
     })
 
@@ -192,6 +193,7 @@ describe.each(ENGINES)('management on %s', (engine) => {
       expect(changed.body).toMatchObject({ defaultAgent: 'Clerk', maxTurns: 7, version: 2, textOnlyMode: true })
       expect(changed.headers.get('etag')).toBe('"2"')
       expect((await client.call('PATCH', path, {})).status).toBe(400)
+      expect((await client.call('DELETE', path, undefined, { headers: { 'if-match': '"1"' } })).status).toBe(412)
       expect((await client.call('DELETE', path)).status).toBe(204)
       expect((await client.get(path)).body.code).toBe('integration_not_found')
     })
@@ -256,12 +258,13 @@ describe.each(ENGINES)('management on %s', (engine) => {
     const lines = (await client.get('/v1/usage/export?format=jsonl')).text.trim().split('\n')
     expect(lines.map((line) => JSON.parse(line).consumerId)).toEqual(['a', 'b', 'a'])
     expect((await client.get('/v1/usage/export?format=csv')).text.split('\r\n')).toHaveLength(5)
-    for (const range of [
-      'from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z',
-      'from=2020-01-01T00:00:00Z&to=2026-01-01T00:00:00Z',
+    for (const [range, parameter] of [
+      ['from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', 'to'],
+      ['from=2020-01-01T00:00:00Z&to=2026-01-01T00:00:00Z', 'from'],
+      ['timeZone=Mars', 'timeZone'],
     ]) {
       const refused = await client.get(`/v1/usage/summary?groupBy=day&${range}`)
-      expect(refused.body.code).toBe('invalid_time_range')
+      expect(refused.body).toMatchObject({ code: 'invalid_time_range', fields: [{ path: `/${parameter}` }] })
     }
     expect((await client.get('/v1/usage/summary?groupBy=moon')).body.code).toBe('invalid_request')
   })

@@ -236,6 +236,13 @@ describe('loadConfig', () => {
   })
 
   test.each([
+    [{ BUREAU_ALLOWED_HOSTS: '***' }, 'BUREAU_ALLOWED_HOSTS: "***" is no host'],
+    [{ BUREAU_OAUTH_TOKEN_KEY: `${'ab'.repeat(32)},short` }, 'BUREAU_OAUTH_TOKEN_KEY: must be keys of 32 bytes'],
+  ])('%j is refused at once', (environment, problem) => {
+    expect(() => loadConfig(environment)).toThrow(problem)
+  })
+
+  test.each([
     ['no key', {}, 'demo'],
     ['a key', { OPENAI_API_KEY: 'sk' }, 'gpt-5-mini'],
     ['a base URL', { OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' }, 'gpt-5-mini'],

@@ -38,6 +38,7 @@ export { oauthServersOf, type ProtectedServer } from './agency/protected-servers
 export { serverTools } from './mcp/server-tools.ts'
 export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFailure } from './mcp/sign-in.ts'
 export { keyOfFolder } from './tokens/key-file.ts'
+export { readSealKey } from './tokens/seal-file.ts'
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'
 export type { CredentialsKey, StoredCredentials, TokenStore } from './tokens/token-store.ts'
 export { summaryMessage } from './run/summarize-history.ts'

@@ -58,6 +58,7 @@ describe('loadPlatformConfig', () => {
     [{ PLATFORM_NEW_MASTER_KEY: 'short' }, 'PLATFORM_NEW_MASTER_KEY: the master key must be 32 bytes'],
     [{ DATABASE_URL: 'mysql://db' }, 'DATABASE_URL'],
     [{ REDIS_URL: 'http://cache' }, 'REDIS_URL'],
+    [{ BUREAU_ALLOWED_HOSTS: '10.0.0.0/8, ***' }, 'BUREAU_ALLOWED_HOSTS: "***" is no host'],
     [{ FILES_URL: 'https://bucket' }, 'FILES_URL: begins with s3://'],
     [
       { FILES_URL: 's3://key:secret@bucket' },

@@ -1,6 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import {
-  ClientEnvironment,
+  PeerEnvironment,
   CLOSE_MARGIN_MS,
   type LogLevel,
   ObservabilityEnvironment,
@@ -71,7 +71,7 @@ export const PlatformEnvironment = z.object({
     .describe('Origins, by commas, that browsers may call from. Default: none.'),
   PLATFORM_REQUESTS_PER_MINUTE: whole(1, 1_000_000).default(30_000).describe('Requests a minute of one API key.'),
   PLATFORM_REQUEST_BURST: whole(1, 1_000_000).default(2_000).describe('Requests of one API key that may come at once.'),
-  ...ClientEnvironment,
+  ...PeerEnvironment,
   ...ObservabilityEnvironment,
   PLATFORM_MAX_ACTIVE_RUNS: whole(1, 100_000)
     .optional()
@@ -105,12 +105,6 @@ export const PlatformEnvironment = z.object({
     .optional()
     .describe(
       'Where identity providers send users back to. Default: `/auth/callback` of PUBLIC_BASE_URL, else of the address that `bureau` listens on.',
-    ),
-  BUREAU_ALLOWED_HOSTS: z
-    .string()
-    .optional()
-    .describe(
-      'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
     ),
   BUREAU_CONSOLE: z.stringbool('must be true or false').default(true).describe('false: no console at /console.'),
   LOG_LEVEL: z
@@ -203,7 +197,7 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
     signInPage: env.PLATFORM_SIGN_IN_PAGE === 'on',
-    allowedHosts: listOf(env.BUREAU_ALLOWED_HOSTS),
+    allowedHosts: env.BUREAU_ALLOWED_HOSTS,
     console: env.BUREAU_CONSOLE,
     logLevel: env.LOG_LEVEL,
     operatorKey: env.PLATFORM_OPERATOR_KEY,
@@ -247,10 +241,7 @@ function unsafe(env: Environment): string[] {
         'A key that lies on one machine is no use to the others, nor to a backup.',
     )
   }
-  if (
-    env.BUREAU_ALLOWED_HOSTS !== undefined &&
-    /(^|,)\s*(0\.0\.0\.0\/0|::\/0)\s*(,|$)/.test(env.BUREAU_ALLOWED_HOSTS)
-  ) {
+  if (env.BUREAU_ALLOWED_HOSTS.some((entry) => entry === '0.0.0.0/0' || entry === '::/0')) {
     problems.push(
       'BUREAU_ALLOWED_HOSTS: name single hosts or networks. All addresses would open your network to callers.',
     )

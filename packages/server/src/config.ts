@@ -1,7 +1,7 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from '@bureau/framework'
-import { ClientEnvironment, ObservabilityEnvironment, readEnvironment } from '@bureau/runtime'
+import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, readSealKey, VENDOR_BASE_URL } from '@bureau/framework'
+import { PeerEnvironment, ObservabilityEnvironment, readEnvironment } from '@bureau/runtime'
 import { z } from 'zod'
 
 /** Everything the self-hosted server reads from its environment. */
@@ -19,13 +19,7 @@ export const ServerEnvironment = z.object({
     .string()
     .optional()
     .describe(`Model of agents that name none. Default: ${DEFAULT_MODEL}; without any key or base URL the demo model.`),
-  BUREAU_ALLOWED_HOSTS: z
-    .string()
-    .optional()
-    .describe(
-      'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
-    ),
-  ...ClientEnvironment,
+  ...PeerEnvironment,
   REDIS_URL: z
     .url('must be an address like redis://127.0.0.1:6379')
     .optional()
@@ -37,6 +31,9 @@ export const ServerEnvironment = z.object({
   BUREAU_OAUTH_TOKEN_KEY: z
     .string()
     .optional()
+    .refine((text) => text === undefined || text.split(',').every(readSealKey), {
+      error: 'must be keys of 32 bytes, in base64 or hex, by commas',
+    })
     .describe('Keys of the token files: 32 bytes in base64 or hex, by commas; the first encrypts. Default: a file.'),
   BUREAU_SECRET: z
     .string()
@@ -107,7 +104,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
       apiKey: env.OPENAI_API_KEY,
       defaultModel: env.BUREAU_MODEL ?? (offline ? DEMO_MODEL : DEFAULT_MODEL),
     },
-    allowedHosts: (env.BUREAU_ALLOWED_HOSTS ?? '').split(',').flatMap((host) => host.trim() || []),
+    allowedHosts: env.BUREAU_ALLOWED_HOSTS,
     trustedProxies: env.BUREAU_TRUSTED_PROXIES,
     wrongKeysPerMinute: env.BUREAU_WRONG_KEYS_PER_MINUTE,
     redisUrl: env.REDIS_URL,

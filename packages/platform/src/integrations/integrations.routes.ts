@@ -104,8 +104,9 @@ export const integrationRoutes: readonly Route[] = [
       summary: 'Take an integration away',
       scope: 'integrations:write',
       query: DeleteIntegrationQuery,
+      headers: { 'If-Match': 'The ETag that the deletion is based on.' },
       success: { 204: null },
-      errors: ['integration_not_found', 'runs_active'],
+      errors: ['integration_not_found', 'runs_active', 'version_conflict'],
     },
     remove,
   ),
@@ -169,11 +170,12 @@ async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered<20
 }
 
 async function remove(call: Call<z.output<typeof DeleteIntegrationQuery>>): Promise<typeof NO_CONTENT> {
-  const { platform, caller, query } = call
+  const { platform, caller, query, request } = call
   const { cancelling } = await platform.store.db.run(deleteIntegration, {
     ownerId: caller.ownerId,
     integrationId: param(call, 'integrationId'),
     actor: caller.keyId,
+    ...readIfMatch(request),
     cancelRuns: query.cancelRuns === 'true',
   })
   for (const { runId } of cancelling) {

@@ -118,16 +118,17 @@ export const updateIntegration = tenantOperation(
  * Takes an integration away, with the tokens of tool servers that its consumers have. With `cancelRuns`, its active runs are cancelled; the answer lists them, so that the
  * processes that execute them can be woken.
  *
- * @throws ServiceError `integration_not_found`, `runs_active` (without `cancelRuns`)
+ * @throws ServiceError `integration_not_found`, `version_conflict`, `runs_active` (without `cancelRuns`)
  */
 export const deleteIntegration = tenantOperation(
   { source: import.meta.url, name: 'deleteIntegration', lane: 'interactive' },
   async (
     tx,
-    args: IntegrationKey & { actor: string; cancelRuns: boolean },
+    args: IntegrationKey & { actor: string; ifVersion?: number; cancelRuns: boolean },
   ): Promise<{ cancelling: { runId: string; bootId: string }[] }> => {
-    const { ownerId, integrationId, actor, cancelRuns } = args
-    await lockIntegration(tx, args)
+    const { ownerId, integrationId, actor, ifVersion, cancelRuns } = args
+    const row = await lockIntegration(tx, args)
+    if (ifVersion !== undefined && ifVersion !== row.version) throw new ServiceError('version_conflict')
     const cancelling = await listActiveRuns(tx, args)
     if (cancelling.length > 0 && !cancelRuns) throw new ServiceError('runs_active')
     for (const { runId } of cancelling) await markCancelled(tx, { ownerId, runId, mode: 'immediate' })

@@ -110,14 +110,15 @@ export const updateMember = tenantOperation(
  * Takes a member away, with its tokens of tool servers. Its running responses finish; later completions are refused
  * with `member_not_found`.
  *
- * @throws ServiceError `member_not_found`
+ * @throws ServiceError `member_not_found`, `version_conflict`
  */
 export const deleteMember = tenantOperation(
   { source: import.meta.url, name: 'deleteMember', lane: 'interactive' },
-  async (tx, args: MemberKey & { actor: string }): Promise<void> => {
-    const { ownerId, actor } = args
+  async (tx, args: MemberKey & { actor: string; ifVersion?: number }): Promise<void> => {
+    const { ownerId, actor, ifVersion } = args
     const held = await lockMember(tx, args)
     if (!held) throw new ServiceError('member_not_found')
+    if (ifVersion !== undefined && ifVersion !== held.member.version) throw new ServiceError('version_conflict')
     const own = and(eq(members.id, held.member.id), eq(members.ownerId, ownerId))
     await tx
       .update(members)

@@ -117,11 +117,13 @@ export const memberRoutes: readonly Route[] = [
       tag: 'Members',
       summary: 'Take a member away; its responses in progress finish',
       scope: 'members:write',
+      headers: { 'If-Match': 'The ETag that the deletion is based on.' },
       success: { 204: null },
-      errors: ['member_not_found'],
+      errors: ['member_not_found', 'version_conflict'],
     },
     async (call) => {
-      await call.platform.store.db.run(deleteMember, { ...memberKey(call), actor: call.caller.keyId })
+      const deletion = { ...memberKey(call), actor: call.caller.keyId, ...readIfMatch(call.request) }
+      await call.platform.store.db.run(deleteMember, deletion)
       return NO_CONTENT
     },
   ),

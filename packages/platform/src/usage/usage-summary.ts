@@ -37,16 +37,37 @@ export const summarizeUsage = tenantOperation(
   { source: import.meta.url, name: 'summarizeUsage', lane: 'interactive' },
   async (tx, request: SummaryRequest): Promise<KeyedUsage[]> => {
     const { from, to = new Date().toISOString(), timeZone } = request
-    const lengthMs = Date.parse(to) - Date.parse(from)
-    if (!(lengthMs > 0 && lengthMs <= MAX_DAYS * DAY_MS) || !isTimeZone(timeZone))
-      throw new ServiceError('invalid_time_range')
+    requireAscending({ from, to })
+    if (!(Date.parse(to) - Date.parse(from) <= MAX_DAYS * DAY_MS))
+      throw invalidRange('from', `The time range must be ${MAX_DAYS} days or less.`)
+    if (!isTimeZone(timeZone)) throw noTimeZone(timeZone)
     try {
       return await summarize(tx, request)
     } catch (error) {
-      throw sqlstateOf(error) === '22023' ? new ServiceError('invalid_time_range') : error
+      throw sqlstateOf(error) === '22023' ? noTimeZone(timeZone) : error
     }
   },
 )
+
+/** @throws ServiceError `invalid_time_range` */
+export function requireAscending({
+  from,
+  to,
+}: {
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+}): void {
+  if (from !== undefined && to !== undefined && !(Date.parse(from) < Date.parse(to)))
+    throw invalidRange('to', 'The time range is empty: "to" must be later than "from".')
+}
+
+const noTimeZone = (name: string): ServiceError =>
+  invalidRange('timeZone', `There is no time zone ${JSON.stringify(name)}. Name one like Europe/Berlin.`)
+
+function invalidRange(parameter: string, message: string): ServiceError {
+  const fields = [{ path: `/${parameter}`, code: 'invalid_time_range', error: message }]
+  return new ServiceError('invalid_time_range', { message, fields })
+}
 
 /** Kept sums of stretches of one length, which begin at its multiples since the epoch. */
 type Kept = { readonly table: SumTable; readonly begins: Column; readonly type: SQL; readonly unitMs: number }

@@ -17,7 +17,7 @@ import { present } from '../http/present.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
 import { exportUsageRecords, listUsageRecords, type UsageFilter } from './usage-records.ts'
-import { summarizeUsage } from './usage-summary.ts'
+import { requireAscending, summarizeUsage } from './usage-summary.ts'
 
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 30
@@ -75,13 +75,6 @@ export const usageRoutes: readonly Route[] = [
 ]
 
 type Range = { readonly from?: string | undefined; readonly to?: string | undefined }
-
-/** @throws ServiceError `invalid_time_range` */
-function requireAscending({ from, to }: Range): void {
-  if (from !== undefined && to !== undefined && Date.parse(from) >= Date.parse(to)) {
-    throw new ServiceError('invalid_time_range')
-  }
-}
 
 function filterOf(call: Call<Range & { apiIntegrationId?: string | undefined }>): UsageFilter {
   const { caller, query } = call

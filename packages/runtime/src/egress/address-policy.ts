@@ -73,6 +73,9 @@ export function allowsAddress(policy: EgressPolicy, peer: EgressPeer, address: s
   return isPublicAddress(address) || policy.allow.some((exception) => covers(exception, peer, ip))
 }
 
+/** Whether an exception can be read: a host, `*.` and a host, an address or a network, with or without a port. */
+export const isEgressException = (entry: string): boolean => parseException(entry) !== undefined
+
 /** Whether the operator named this host and port, so that rules on names and ports do not apply to it. */
 export function isException(policy: EgressPolicy, peer: EgressPeer): boolean {
   const ip = isIP(peer.host) === 0 ? undefined : ipaddr.process(peer.host)

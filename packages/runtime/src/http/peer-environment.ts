@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 import { z } from 'zod'
+import { isEgressException } from '../egress/address-policy.ts'
 
 const listOf = (text: string): string[] => text.split(',').flatMap((part) => part.trim() || [])
 
@@ -17,8 +18,20 @@ function isNetwork(text: string): boolean {
   }
 }
 
-/** What both servers read of the environment to tell their clients apart. */
-export const ClientEnvironment = {
+/** What both servers read of the environment about whoever they speak to. */
+export const PeerEnvironment = {
+  BUREAU_ALLOWED_HOSTS: z
+    .string()
+    .default('')
+    .transform(listOf)
+    .superRefine((entries, { addIssue }) => {
+      for (const entry of entries)
+        if (!isEgressException(entry))
+          addIssue({ code: 'custom', message: `"${entry}" is no host, address or network like 10.0.0.0/8` })
+    })
+    .describe(
+      'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',
+    ),
   BUREAU_TRUSTED_PROXIES: z
     .string()
     .default('')
