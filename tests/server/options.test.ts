@@ -223,8 +223,18 @@ describe('an option that is not known is refused, with the one that is meant', (
   })
 })
 
-test('a script that asks an agency is told of unknown options too', async () => {
-  await expect(ask(solo, 'hi', { apikey: 'sk' } as never)).rejects.toThrow('Did you mean "apiKey"?')
+test.each([
+  ['unknown options', [solo, 'hi', { apikey: 'sk' }], 'ask: there is no option "apikey". Did you mean "apiKey"?'],
+  [
+    'an agent in place of its agency',
+    [new Agent({ name: 'A', instructions: '' }), 'hi'],
+    'ask: agency: must be an Agency, not an Agent: new',
+  ],
+  ['no agency at all', [undefined, 'hi'], 'ask: agency: must be an Agency: new'],
+  ['a message that is none', [solo, 5], 'ask: message: must be a text'],
+  ['an agent that is not there', [solo, 'hi', { agent: 'Nope' }], 'ask: there is no agent "Nope". Available agents: '],
+])('a script that asks an agency is told of %s', async (_, given, problem) => {
+  await expect(ask(...(given as Parameters<typeof ask>))).rejects.toThrow(problem)
 })
 
 describe('loadConfig', () => {

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { type Message, type RunEnded, type RunEvent, type WireItem } from '@bureau/protocol'
+import { ConfigError, type Message, type RunEnded, type RunEvent, type WireItem } from '@bureau/protocol'
 import { AnyFunction, type OptionChecks, readOptions } from './options.ts'
 import { Agent as HttpAgent } from 'undici'
 import { z } from 'zod'
-import type { Agency } from './agency/agency.ts'
+import { Agency } from './agency/agency.ts'
+import { Agent } from './agency/agent.ts'
+import { otherCopy } from './agency/copies.ts'
 import { McpConnections } from './mcp/connections.ts'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
 import type { OnToolFailure, RunEnvironment, RunSink } from './run/run.ts'
@@ -49,6 +51,26 @@ const AskChecks = z.strictObject({
   onToolFailure: AnyFunction.optional(),
 } satisfies OptionChecks<AskOptions>)
 
+type Question = { readonly agency: Agency; readonly message: string | readonly WireItem[] }
+
+const QuestionChecks = z.strictObject({
+  agency: z.instanceof(Agency, { error: ({ input }) => otherCopy(input) ?? notAnAgency(input) }),
+  message: z.union([z.string(), z.array(z.unknown())], { error: 'must be a text, or a list of items' }),
+} satisfies OptionChecks<Question>)
+
+const notAnAgency = (value: unknown): string =>
+  `must be an Agency${value instanceof Agent ? ', not an Agent' : ''}: new Agency({ entryPoint: … })`
+
+/** @throws ConfigError a mistake of the caller's, which must not become a failed run. */
+function check(where: string, question: Question, options: AskOptions): void {
+  readOptions(where, QuestionChecks, question)
+  const { agent } = readOptions(where, AskChecks, options)
+  const { agents } = question.agency
+  if (agent === undefined || agents.has(agent)) return
+  const names = [...agents.keys()].join(', ')
+  throw new ConfigError(`${where}: there is no agent ${JSON.stringify(agent)}. Available agents: ${names}.`)
+}
+
 /** A reader this many events behind holds the model back. */
 const MAX_UNREAD_EVENTS = 1_000
 
@@ -62,14 +84,14 @@ type Asked<Output> = RunEnded & { readonly output: Output | null }
  * Runs an agency once in this process, without a server: for scripts and tests. A failed run is an answer too, with an
  * `error`. Connections to tool servers are closed when it returns.
  *
- * @throws ConfigError an option is not valid.
+ * @throws ConfigError an argument or an option is not valid, or there is no such agent.
  */
 export async function ask<Answers extends object, Name extends keyof Answers & string = keyof Answers & string>(
   agency: Answering<Answers>,
   message: string | readonly WireItem[],
   options: AskOptions & { readonly agent?: Name } = {},
 ): Promise<Asked<Answers[Name]>> {
-  readOptions('ask', AskChecks, options)
+  check('ask', { agency, message }, options)
   const ended = await execute(agency, message, { options, sink: NO_READER, control: new RunControl() })
   return ended as Asked<Answers[Name]>
 }
@@ -83,7 +105,7 @@ export async function* askStreamed(
   message: string | readonly WireItem[],
   options: AskOptions = {},
 ): AsyncGenerator<RunEvent, void> {
-  readOptions('askStreamed', AskChecks, options)
+  check('askStreamed', { agency, message }, options)
   const unread = new UnreadEvents()
   const control = new RunControl()
   const ended = execute(agency, message, { options, sink: unread, control })

@@ -1,6 +1,5 @@
 import {
   listOf,
-  ServiceError,
   UsageExportQuery,
   UsageRecord,
   UsageRecordsQuery,

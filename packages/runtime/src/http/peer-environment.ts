@@ -24,10 +24,9 @@ export const PeerEnvironment = {
     .string()
     .default('')
     .transform(listOf)
-    .superRefine((entries, { addIssue }) => {
-      for (const entry of entries)
-        if (!isEgressException(entry))
-          addIssue({ code: 'custom', message: `"${entry}" is no host, address or network like 10.0.0.0/8` })
+    .superRefine((entries, context) => {
+      const message = (entry: string): string => `"${entry}" is no host, address or network like 10.0.0.0/8`
+      for (const entry of entries) if (!isEgressException(entry)) context.addIssue(message(entry))
     })
     .describe(
       'Hosts or networks, by commas, that callers and tool servers may name although they are not public addresses.',

@@ -11,7 +11,7 @@ import { type OpenTracing, openTracing, type TracingOptions } from './open-traci
 import { observeAll } from './run-steps.ts'
 import type { TracedRuns, traceRuns } from './trace-runs.ts'
 
-export type ObservabilityOptions = {
+type ObservabilityOptions = {
   readonly tracing?: boolean | TracingOptions | undefined
   /** Whether anything is counted. */
   readonly metrics: boolean
