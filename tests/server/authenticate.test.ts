@@ -53,13 +53,20 @@ describe('authenticate', () => {
     expect([refused.status, refused.body.error]).toEqual([500, 'Something failed on our side.'])
   })
 
-  test('a refusal with a status of its own is that status', async () => {
+  test.each([
+    [{ statusCode: 403 }, 403, 'forbidden', 'This user may not do that here.'],
+    [{ statusCode: 403, expose: true }, 403, 'forbidden', 'The account is suspended.'],
+    [{ statusCode: 401, expose: true }, 401, 'not_authenticated', 'The account is suspended.'],
+    [{ statusCode: 402, expose: true }, 402, 'invalid_request', 'The request is not valid.'],
+  ])('a refusal with %j', async (members, status, code, sentence) => {
     const authenticate = (): never => {
-      throw Object.assign(new Error('suspended'), { statusCode: 403 })
+      throw Object.assign(new Error('The account is suspended.'), members)
     }
     const server = await startTestServer({ agencies: soloAgency(), authenticate })
 
-    expect((await server.get('/solo/get_metadata')).status).toBe(403)
+    const refused = await server.get('/solo/get_metadata')
+
+    expect([refused.status, refused.body.code, refused.body.error]).toEqual([status, code, sentence])
   })
 
   test('whoever tries too often is slowed down', async () => {

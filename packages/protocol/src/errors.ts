@@ -22,6 +22,7 @@ export const ERRORS = {
 
   // Self-hosted server
   not_authenticated: { status: 401, message: 'Send a token in the header Authorization: Bearer <token>.' },
+  forbidden: { status: 403, message: 'This user may not do that here.' },
   unauthorized: { status: 401, message: 'The token in the Authorization header is not valid.' },
   host_not_allowed: { status: 403, message: 'Without a token, this server does not answer under that host name.' },
   origin_not_allowed: { status: 403, message: 'Pages of this origin may not call this server.' },

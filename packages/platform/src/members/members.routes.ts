@@ -58,7 +58,8 @@ export const memberRoutes: readonly Route[] = [
       url: `${MEMBERS}/batch`,
       id: 'registerMembers',
       tag: 'Members',
-      summary: 'Register up to 500 consumers; each succeeds or fails for itself',
+      summary:
+        'Register up to 500 consumers; one that exists with other values fails alone, an invalid body as a whole',
       scope: 'members:write',
       idempotent: true,
       body: MemberBatch,

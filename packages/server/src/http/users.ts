@@ -13,7 +13,8 @@ export type User = {
 
 /**
  * Says who sends a request, from its headers: a session, a signed token, whatever the application has. Null: nobody may, and
- * the answer is 401. What it throws is a 500, unless the error has a `statusCode` of its own. The body has not been read.
+ * the answer is 401. What it throws is a 500, unless the error has a `statusCode` of its own; its message is for the caller
+ * when it says so by `expose: true`, as errors of the package `http-errors` do. The body has not been read.
  */
 export type Authenticate = (request: FastifyRequest) => User | null | Promise<User | null>
 
@@ -36,22 +37,41 @@ export function userOf(request: FastifyRequest): User | undefined {
 /**
  * Lets a request of a user's in, and remembers whose it is. Lines that are logged for it have `userId`.
  *
- * @throws ServiceError `not_authenticated`, `unauthorized`, or `rate_limited` for an address that is refused too often.
- * @throws What `authenticate` throws.
+ * @throws ServiceError `not_authenticated`, `forbidden`, `unauthorized`, or `rate_limited` for an address that is refused too
+ *   often. @throws What `authenticate` throws.
  */
 export async function admitUser(
   request: FastifyRequest,
   authenticate: Authenticate,
   guesses: GuessLimiter,
 ): Promise<void> {
-  const user = await identify(request, authenticate)
+  const user = await identify(request, authenticate).catch((error: unknown) => {
+    throw refusalOf(error)
+  })
   if (!user) {
-    if (request.headers.authorization === undefined) throw new ServiceError('not_authenticated')
+    if (request.headers.authorization === undefined) throw new ServiceError('not_authenticated', { message: UNKNOWN })
     guesses.count(request.ip)
     throw new ServiceError('unauthorized')
   }
   users.set(request, user)
   request.log = request.log.child({ userId: user.id })
+}
+
+/** The application may know its users by something else than a token. */
+const UNKNOWN = 'This server does not know who sends the request: sign in, or send your token.'
+
+const CODES: Readonly<Record<number, 'not_authenticated' | 'forbidden'>> = {
+  401: 'not_authenticated',
+  403: 'forbidden',
+}
+
+/** A refusal of the application's own, which has a status; anything else is a defect. */
+function refusalOf(error: unknown): unknown {
+  if (!(error instanceof Error) || !('statusCode' in error)) return error
+  const code = CODES[Number(error.statusCode)]
+  if (code === undefined) return error
+  const isForCaller = 'expose' in error && error.expose === true
+  return new ServiceError(code, { ...(isForCaller && { message: error.message }), cause: error })
 }
 
 /**
