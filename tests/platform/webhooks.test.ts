@@ -154,7 +154,7 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
 
     answer = 410
     const tested = await client.post(`${endpoint}/test`)
-    expect(tested.body).toEqual({ delivered: false, responseStatus: 410 })
+    expect(tested.body).toEqual({ delivered: false, responseStatus: 410, problem: expect.stringContaining('410') })
     const second = await client.post('/v1/api_keys', { name: 'y' })
     await client.call('DELETE', `/v1/api_keys/${second.body.id}`)
     await deliver()
@@ -176,8 +176,20 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     const tested = await client.post(`/v1/webhook_endpoints/${body.id}/test`)
 
     answer = 204
-    expect(tested.body).toEqual({ delivered: false, responseStatus: 302 })
+    expect(tested.body).toEqual({ delivered: false, responseStatus: 302, problem: expect.stringContaining('302') })
     expect(take(`/${client.ownerId}/elsewhere`)).toEqual([])
+  })
+
+  test('a test says why nothing could be delivered', async () => {
+    const client = await platform.client()
+    const test = async (url: string): Promise<unknown> => {
+      const { body } = await client.post('/v1/webhook_endpoints', { url, events: ['run.failed'] })
+      return (await client.post(`/v1/webhook_endpoints/${body.id}/test`)).body
+    }
+
+    const none = { delivered: false, responseStatus: null }
+    expect(await test('https://files.example.com:1/')).toEqual({ ...none, problem: 'It takes no connections.' })
+    expect(await test('https://other.example.com/')).toMatchObject({ ...none, problem: expect.any(String) })
   })
 
   test.each([

@@ -58,7 +58,12 @@ export const WebhookDelivery = z
 export type WebhookDelivery = z.output<typeof WebhookDelivery>
 
 export const WebhookTest = z
-  .object({ delivered: z.boolean(), responseStatus: z.int().nullable() })
+  .object({
+    delivered: z.boolean(),
+    responseStatus: z.int().nullable(),
+    problem: z.string().nullable().describe('Why it was not delivered.'),
+  })
   .meta({ id: 'WebhookTest' })
+export type WebhookTest = z.output<typeof WebhookTest>
 
 export const WebhookListQuery = PageQuery

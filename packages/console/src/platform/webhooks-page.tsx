@@ -1,4 +1,4 @@
-import type { NewWebhookEndpoint, WebhookDelivery, WebhookEndpoint } from '@bureau/protocol'
+import type { NewWebhookEndpoint, WebhookDelivery, WebhookEndpoint, WebhookTest } from '@bureau/protocol'
 import { WEBHOOK_EVENTS } from '@bureau/protocol/platform-names'
 import { useState } from 'react'
 import { ask } from '../server/request.ts'
@@ -87,13 +87,9 @@ function More({ endpoint, show }: { readonly endpoint: WebhookEndpoint; readonly
   )
   const remove = useChange(() => ask('platform', pathOf(endpoint), { method: 'DELETE' }), 'The endpoint is gone')
   const test = async (): Promise<void> => {
-    const { delivered, responseStatus } = await ask<{ delivered: boolean; responseStatus: number | null }>(
-      'platform',
-      `${pathOf(endpoint)}/test`,
-      { method: 'POST' },
-    )
-    if (delivered) return showToast(`Delivered, answered with ${responseStatus}`)
-    throw new Error(responseStatus === null ? 'Nothing answers there.' : `It answered with ${responseStatus}.`)
+    const sent = await ask<WebhookTest>('platform', `${pathOf(endpoint)}/test`, { method: 'POST' })
+    if (sent.problem !== null) throw new Error(sent.problem)
+    showToast(`Delivered, answered with ${sent.responseStatus}`)
   }
   return (
     <Menu

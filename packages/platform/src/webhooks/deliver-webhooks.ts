@@ -1,4 +1,3 @@
-import { isDelivered } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
 import { sendWebhook } from './send-webhook.ts'
 import { fanOutAnnouncements, settleDelivery, takeDeliveries, type TakenDelivery } from './webhook-retries.ts'
@@ -24,7 +23,7 @@ export async function deliverWebhooks(sender: Sender): Promise<number | null> {
 
 async function deliver(sender: Sender, delivery: TakenDelivery): Promise<void> {
   const { endpointId, eventId } = delivery
-  const responseStatus = await sendWebhook(sender, delivery)
-  const outcome = { endpointId, eventId, delivered: isDelivered(responseStatus), responseStatus }
+  const { responseStatus, problem } = await sendWebhook(sender, delivery)
+  const outcome = { endpointId, eventId, delivered: problem === null, responseStatus }
   await sender.store.db.run(settleDelivery, outcome)
 }

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { checkUrl, postToReceiver } from '@bureau/runtime'
+import { checkUrl, EgressError, isDelivered, postToReceiver } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
 import { unsealText } from '../security/seal.ts'
 import { secretPlace } from './webhook-endpoints.ts'
@@ -19,12 +19,12 @@ type Webhook = {
 /**
  * Sends one webhook, signed. Only public addresses are reached, and no redirect is followed.
  *
- * @returns The status of the answer; null when there was none.
+ * @returns The status of the answer, null when there was none; and a sentence for the owner when it was not delivered.
  */
 export async function sendWebhook(
   { store, attachmentAccess, log }: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>,
   webhook: Webhook,
-): Promise<number | null> {
+): Promise<SentWebhook> {
   const { ownerId, eventId, url } = webhook
   const secret = unsealText(await store.dataKeys.of(ownerId), secretPlace(webhook), webhook.secretEnc)
   const body = JSON.stringify({
@@ -36,11 +36,26 @@ export async function sendWebhook(
   try {
     const headers = { 'content-type': 'application/json', ...signature(secret, eventId, body) }
     const receiver = checkUrl(url, { ...attachmentAccess, schemes: ['https'] })
-    return await postToReceiver(receiver, attachmentAccess.dispatcher, { headers, body })
+    const responseStatus = await postToReceiver(receiver, attachmentAccess.dispatcher, { headers, body })
+    const problem = isDelivered(responseStatus) ? null : `It answered with ${responseStatus}, not with 200 to 299.`
+    return { responseStatus, problem }
   } catch (error) {
     log.info({ err: error, endpointId: webhook.endpointId }, 'a webhook could not be delivered')
-    return null
+    return { responseStatus: null, problem: problemOf(error) }
   }
+}
+
+type SentWebhook = { readonly responseStatus: number | null; readonly problem: string | null }
+
+/** Names no address: the owner knows the one that was given. */
+function problemOf(error: unknown): string {
+  if (error instanceof EgressError) return error.message
+  const { name, code = '' } = error as { readonly name?: string; readonly code?: string }
+  if (name === 'TimeoutError') return 'It did not answer in time.'
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'Its host name was not found.'
+  if (code === 'ECONNREFUSED') return 'It takes no connections.'
+  if (/CERT|TLS|SSL/.test(code)) return 'Its certificate is not valid.'
+  return 'The connection to it failed.'
 }
 
 /** Standard Webhooks, version 1: HMAC-SHA256 over id, time and body. */

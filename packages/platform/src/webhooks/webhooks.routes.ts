@@ -9,7 +9,7 @@ import {
   WebhookPatch,
   WebhookTest,
 } from '@bureau/protocol'
-import { type Answered, checkUrl, created, EgressError, isDelivered, NO_CONTENT, ok, param } from '@bureau/runtime'
+import { type Answered, checkUrl, created, EgressError, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import type { Platform } from '../context.ts'
 import { answerPage, type List } from '../http/pages.ts'
@@ -181,10 +181,10 @@ async function deliveries(
   return answerPage(call, (page) => db.run(listWebhookDeliveries, { ...keyOf(call), ...page }))
 }
 
-async function sendTest(call: Call): Promise<Answered<200, z.output<typeof WebhookTest>>> {
+async function sendTest(call: Call): Promise<Answered<200, WebhookTest>> {
   const key = keyOf(call)
   const target = await call.platform.store.db.run(findWebhookTarget, key)
   const event = { eventId: newId('evt'), topic: 'webhook.test', announcedAt: new Date().toISOString(), payload: {} }
-  const responseStatus = await sendWebhook(call.platform, { ...key, ...target, ...event })
-  return ok({ delivered: isDelivered(responseStatus), responseStatus })
+  const sent = await sendWebhook(call.platform, { ...key, ...target, ...event })
+  return ok({ delivered: sent.problem === null, ...sent })
 }
