@@ -66,11 +66,18 @@ test('what a server refuses because it is busy or stops is no defect', async () 
   const active = await client.complete()
 
   const refused = await client.completeWhole()
+  const elsewhere = await fetch(`${platform.url}/openai/v1/responses`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${client.token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: client.integrationId, input: 'Hi' }),
+  })
 
-  expect(refused.body).toMatchObject({ code: 'overloaded' })
-  const line = lines.find(({ msg }) => msg === 'request refused')
-  expect(line).toMatchObject({ level: 30, code: 'overloaded' })
-  expect(line).not.toHaveProperty('err')
+  expect([refused.status, elsewhere.status]).toEqual([503, 503])
+  const refusals = lines.filter(({ code }) => code === 'overloaded')
+  expect(refusals.map(({ level, err }) => [level, err])).toEqual([
+    [30, undefined],
+    [30, undefined],
+  ])
   gate.release()
   await active.all()
 })

@@ -23,7 +23,7 @@ export type Connection = {
 
 /** Of a page, an address may be relative. @throws TypeError it is not one. */
 export function addressOf(url: string | URL): URL {
-  return new URL(url, (globalThis as { location?: URL }).location?.href)
+  return new URL(url, (globalThis as { location?: { readonly href: string } }).location?.href)
 }
 
 type HeadersLike = Readonly<Record<string, string>>

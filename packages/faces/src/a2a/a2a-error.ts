@@ -1,4 +1,5 @@
 import { ERRORS, ServiceError } from '@bureau/protocol'
+import { logRefusal } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { isInvalidJson } from '../json-rpc/rpc-errors.ts'
@@ -98,8 +99,8 @@ export function toA2aError(error: unknown, request: FastifyRequest): A2aError {
     return new A2aError('INVALID_JSON', `Invalid JSON payload: ${(error as Error).message}`)
   }
   if (error instanceof ServiceError) {
-    const { status, code, message, headers, detail } = error
-    if (status >= 500) request.log.error({ err: error, detail }, 'request failed')
+    const { status, code, message, headers } = error
+    if (status >= 500) logRefusal(request, error, error)
     const reason = status < 500 ? 'INVALID_REQUEST' : 'INTERNAL'
     return new A2aError(reason, message, { http: status, headers, details: [errorInfo(code.toUpperCase(), 'bureau')] })
   }

@@ -1,5 +1,5 @@
 import { ERRORS, ServiceError } from '@bureau/protocol'
-import { errorGate, InvalidJson, type Refused } from '@bureau/runtime'
+import { errorGate, InvalidJson, logRefusal, type Refused } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 
 /** Codes of JSON-RPC 2.0, section 5.1. */
@@ -56,7 +56,7 @@ function refusedOf(error: Error & { readonly statusCode?: number }, request: Fas
   if (isInvalidJson(error)) return refused(400, PARSE_ERROR, error.message, 'invalid_json')
   if (error instanceof ServiceError) {
     const { status, code, message, headers } = error
-    if (status >= 500) request.log.error({ err: error, detail: error.detail }, 'request failed')
+    if (status >= 500) logRefusal(request, error, error)
     return { ...refused(status, status < 500 ? INVALID_REQUEST : INTERNAL_ERROR, message, code), headers }
   }
   const { statusCode: status = 500 } = error

@@ -1,5 +1,5 @@
 import { type ErrorCode, ERRORS, RUN_ERRORS, type RunError, ServiceError } from '@bureau/protocol'
-import { errorGate, InvalidJson, JsonLimitExceeded, type Refused } from '@bureau/runtime'
+import { errorGate, InvalidJson, JsonLimitExceeded, logRefusal, type Refused } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Remedies } from '../begin.ts'
@@ -112,7 +112,7 @@ function apiErrorOf(error: Error & { readonly statusCode?: number }, request: Fa
   }
   if (error instanceof ServiceError) {
     const { message, status, code, headers } = error
-    if (status >= 500) request.log.error({ err: error, detail: error.detail }, 'request failed')
+    if (status >= 500) logRefusal(request, error, error)
     return new ApiError(message, { status, code, headers })
   }
   const code = FRAMEWORK_CODES[error.statusCode ?? 500]

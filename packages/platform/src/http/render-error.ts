@@ -1,5 +1,5 @@
 import { type ErrorCode, ServiceError } from '@bureau/protocol'
-import { errorGate, refuseMalformed } from '@bureau/runtime'
+import { errorGate, logRefusal, refuseMalformed } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { AfterAdmission, admissionHeaders } from './admission-header.ts'
 import type { Surface } from './route.ts'
@@ -16,9 +16,8 @@ const CHAT_DETAILS: Readonly<Record<number, string>> = {
 /** What was not meant for the caller becomes `internal_error`. */
 export const renderError = errorGate((error, request) => {
   const refusal = toServiceError(error)
-  const { status, code, detail } = refusal
-  if (code === 'internal_error') request.log.error({ err: error, detail }, 'request failed')
-  else request.log[code.endsWith('_unavailable') ? 'warn' : 'info']({ code, detail }, 'request refused')
+  const { status } = refusal
+  logRefusal(request, refusal, error)
   const surface = surfaceOf(request)
   const headers = {
     // Some errors come before any hook: of addresses that cannot be read.
