@@ -42,7 +42,7 @@ export type Platform = {
   readonly guesses: GuessLimiter
   readonly overload: Overload
   readonly signIns: SignIns
-  /** What the operator is told of the runs of this process. */
+  /** What the operator sees of the runs of this process. */
   readonly observability: Observability
   readonly startUp: StartUp
   readonly log: Logger
