@@ -124,7 +124,9 @@ test('asks about calls that need an approval: yes, no with a reason, other argum
   expect(err).toContain('Solo wants to use refund {"amount":250}')
   expect(err).toContain('The arguments must be a JSON object.')
   expect(err).toContain('Type y to carry the call out, n to reject it, e to change its arguments first.')
-  expect([code, server.provider.rejected]).toEqual([0, []])
+  // Nobody has decided about the fourth call.
+  expect(err).toContain('Not decided, so not carried out: refund. The line after a message decides: y or n.')
+  expect([code, server.provider.rejected]).toEqual([1, []])
 })
 
 const lookAt = (answer: string) =>
@@ -180,6 +182,33 @@ test('lines that are typed early are shown when their turn comes, and none of th
   await chat.output('Yes?')
 
   expect(paid).toEqual([])
+})
+
+test('a chat that ends before a call is decided does not send what was typed before the question', async () => {
+  const pay = tool({
+    name: 'pay',
+    description: 'Pays.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: () => '',
+  })
+  const server = await startTestServer({
+    agencies: soloAgency({ tools: [pay] }),
+    env: { BUREAU_APPROVALS_PATH: await temporaryFolder() },
+  })
+  const gate = server.provider.gate()
+  server.provider.script([[hold(gate, { before: 'headers' }), toolCall('pay', {})], text('Yes?')])
+  const chat = startOnTerminal(`sh -c '${process.execPath} ${BIN} chat --url ${server.url}; echo ended with $?'`, {})
+  await chat.output('you> ')
+  chat.write('Hello\ry\r')
+  await gate.reached()
+  gate.release()
+  await chat.output('approve? [y]es, [n]o> ')
+  chat.write('\u0004')
+  await chat.output('Not decided, so not carried out: pay.')
+
+  await chat.output('ended with 1')
+  expect(server.provider.requests).toHaveLength(1)
 })
 
 test.each([

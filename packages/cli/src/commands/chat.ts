@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { type Client, createClient } from '@bureau/client'
 import { ConfigError } from '@bureau/protocol'
-import { AnswerView, coloured } from '../chat/answer-view.ts'
+import { AnswerView, coloured, plain } from '../chat/answer-view.ts'
 import { type ApprovalAnswer, decideCalls, type WaitingCall } from '../chat/decide-calls.ts'
 import { listAgencies } from '../chat/list-agencies.ts'
 import { TypedLines } from '../chat/typed-lines.ts'
@@ -42,7 +42,7 @@ async function chat(client: Client): Promise<void> {
   const next = (): Promise<string | undefined> => terminal.lines.read(coloured('cyan', 'you> '))
   for (let line = await next(); line !== undefined; line = await next()) {
     const message = await wholeMessage(line, terminal)
-    if (message.trim() !== '') await turn(client, message, terminal)
+    if (message.trim() !== '' && !(await turn(client, message, terminal))) return
   }
 }
 
@@ -57,14 +57,20 @@ async function wholeMessage(first: string, { lines }: Terminal): Promise<string>
 
 type Terminal = { readonly lines: TypedLines; readonly view: AnswerView }
 
-/** One message and its answer, with whatever the user has to decide in between. */
-async function turn(client: Client, message: string, terminal: Terminal): Promise<void> {
+/** One message and its answer, with whatever the user has to decide in between. False when the input ends before that is decided. */
+async function turn(client: Client, message: string, terminal: Terminal): Promise<boolean> {
   let waiting = await answer(client, { message }, terminal)
   while (waiting.length > 0) {
     const approvals = await decideCalls(waiting, terminal.lines)
-    if (approvals.length === 0) return
+    if (approvals.length === 0) {
+      const tools = waiting.map(({ tool }) => plain(tool)).join(', ')
+      console.error(`Not decided, so not carried out: ${tools}. The line after a message decides: y or n.`)
+      process.exitCode = 1
+      return false
+    }
     waiting = await answer(client, { message: [], body: { approvals } }, terminal)
   }
+  return true
 }
 
 type Asked = { readonly message: string | []; readonly body?: { readonly approvals: ApprovalAnswer[] } }
