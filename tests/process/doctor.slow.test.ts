@@ -113,11 +113,14 @@ test('every setting that is not valid is named at once, and the rest is checked 
     OPENAI_BASE_URL: 'foo',
     PLATFORM_MAX_LAG_MS: 'slow',
     BUREAU_ALLOWED_HOSTS: '***',
+    BUREAU_OAUTH_TOKEN_KEY: 'x',
   })
 
   expect(code).toBe(1)
-  for (const name of ['PORT', 'OPENAI_BASE_URL', 'PLATFORM_MAX_LAG_MS']) expect(output).toContain(`${name}: must be`)
-  expect(output).toContain('cannot understand "***"')
+  for (const name of ['PORT', 'OPENAI_BASE_URL', 'PLATFORM_MAX_LAG_MS', 'BUREAU_OAUTH_TOKEN_KEY'])
+    expect(output).toContain(`${name}: must be`)
+  expect(output).toContain('BUREAU_ALLOWED_HOSTS: "***" is no host')
+  expect(found.get('Model')![0]).toBe('note')
   expect([...found.keys()]).toEqual(expect.arrayContaining(['Address', 'Model', 'Redis', 'Database', 'Disk']))
 })
 
