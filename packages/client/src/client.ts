@@ -78,7 +78,7 @@ type Before = { readonly parts: readonly Part[]; readonly history: readonly Mess
  * Runs on the platform, and with `resume` on a self-hosted server, outlive their connection: the client follows them
  * again by itself.
  *
- * @throws TypeError an option is not known, or `url` is not an address.
+ * @throws TypeError `url` is not an address of HTTP.
  */
 export function createClient<A extends AnyAgency = AnyAgency>(
   options: PlatformOptions,
@@ -97,7 +97,7 @@ class AgencyClient implements Client {
     const { integration } = options
     if (integration === undefined) this.histories = options.histories ?? new Map<string, readonly Message[]>()
     const server = integration === undefined ? agencyServer(options.resume ?? false) : platformServer(integration)
-    this.#ways = { ...askingOf('createClient', options), server }
+    this.#ways = { ...askingOf(options), server }
     this.#store = new RunStore(server.resumes && options.storage, `${this.#ways.connection.url}:${server.name}`)
   }
 

@@ -63,7 +63,7 @@ const OFFSET = 'upload-offset'
 /** The chats, runs and files of an integration; a page that shows only answers need not load it. @throws TypeError as `createClient`. */
 export function platformApi(options: Omit<PlatformOptions, 'storage'>): PlatformApi {
   const { integration } = options
-  const ways = askingOf('platformApi', options)
+  const ways = askingOf(options)
   const chat = (id: string): string => `/v1/chats/${encodeURIComponent(id)}`
   const list = <Item>(path: string, query: Query = {}): Promise<Page<Item>> =>
     ask(ways, get(`${path}?${String(new URLSearchParams(query as Record<string, string>))}`))

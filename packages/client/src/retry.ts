@@ -1,6 +1,5 @@
 import { BureauError } from './error.ts'
-import { checkOptions } from './check-options.ts'
-import { type Call, type Connection, send } from './send.ts'
+import { addressOf, type Call, type Connection, send } from './send.ts'
 import { onWake } from './wake.ts'
 
 type Retrying = {
@@ -52,10 +51,10 @@ type Options = Omit<Connection, 'url'> &
     readonly url: string | URL
   }
 
-/** @throws TypeError an option is not known, or `url` is not an address. `where` is whose options they are. */
-export function askingOf(where: string, options: Options): Asking {
+/** @throws TypeError `url` is not an address of HTTP. */
+export function askingOf(options: Options): Asking {
   const { url, retryDelaysMs = DELAYS_MS, silenceMs = SILENCE_MS } = options
-  checkOptions(where, options)
+  if (!addressOf(url)?.protocol.startsWith('http')) throw new TypeError('url must be an HTTP address.')
   return { connection: { ...options, url: String(url).replace(/\/+$/, '') }, retryDelaysMs, silenceMs }
 }
 

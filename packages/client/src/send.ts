@@ -21,10 +21,9 @@ export type Connection = {
   readonly fetch?: typeof fetch | undefined
 }
 
-/** Of a page, an address may be relative. @throws TypeError it is not one. */
-export function addressOf(url: string | URL): URL {
-  return new URL(url, (globalThis as { location?: { readonly href: string } }).location?.href)
-}
+/** Null: it is none. Of a page, an address may be relative. */
+export const addressOf = (url: string | URL): URL | null =>
+  URL.parse(String(url), (globalThis as { location?: { readonly href: string } }).location?.href)
 
 type HeadersLike = Readonly<Record<string, string>>
 
@@ -54,7 +53,7 @@ export async function send(
     signal: signal ?? null,
   }
   const response = await fetchIt(url + call.path, request).catch((cause) => {
-    throw connectionLost(cause, `${addressOf(url).host} cannot be reached.`)
+    throw connectionLost(cause, `${addressOf(url)?.host} cannot be reached.`)
   })
   if (response.ok) return response
   const text = await response.text().catch((cause) => {

@@ -1,0 +1,29 @@
+import { createServer } from 'node:net'
+import { expect, test } from 'vitest'
+import { type AgencyOptions, createClient } from './client.ts'
+
+test.each([
+  [{}, 'url must be an HTTP address.'],
+  [{ url: 'shop' }, 'url must be an HTTP address.'],
+  [{ url: 'ftp://ada:secret@shop.example' }, 'url must be an HTTP address.'],
+  [{ ur: 'http://127.0.0.1:8000/support' }, 'url must be an HTTP address.'],
+])('%j is refused', (options, problem) => {
+  const open = () => createClient(options as unknown as AgencyOptions)
+
+  expect(open).toThrow(problem)
+  expect(open).not.toThrow(/secret/)
+})
+
+test('a connection that could not be made is not one that was lost, and names the host alone', async () => {
+  const closed = createServer().listen(0, '127.0.0.1')
+  const { port } = await new Promise<{ port: number }>((resolve) => {
+    closed.once('listening', () => resolve(closed.address() as { port: number }))
+  })
+  await new Promise((resolve) => closed.close(resolve))
+  const open = createClient({ url: `http://ada:secret@127.0.0.1:${port}/support?key=secret`, retryDelaysMs: [] })
+
+  await expect(open.stream('Hi').result).rejects.toMatchObject({
+    code: 'connection_lost',
+    message: `127.0.0.1:${port} cannot be reached.`,
+  })
+})
