@@ -64,7 +64,7 @@ export async function send(
   throw refusal(call, response, text)
 }
 
-export function connectionLost(cause?: unknown, message = 'The connection to the server was lost.'): BureauError {
+export function connectionLost(cause?: unknown, message = 'The connection was lost.'): BureauError {
   return new BureauError('connection_lost', message, { cause, retryable: true })
 }
 
