@@ -109,17 +109,19 @@ test('404 without BUREAU_METRICS', async () => {
   expect([answer.status, await answer.text()]).toEqual([404, expect.stringContaining('BUREAU_METRICS=true')])
 })
 
-test('runs are traces of the collector that the environment names', async () => {
+test('runs are sent to the collector that the environment names, as parts of the caller’s trace', async () => {
   const collector = await startOtlpCollector()
   onTestFinished(() => collector.close())
   const { platform } = await start({ config: { tracesEndpoint: collector.url } })
   const client = await platform.client()
   platform.provider.script([text('Done.')])
 
-  const { stream } = await client.completeWhole()
+  const traceparent = `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`
+  const { stream } = await client.completeWhole({}, { headers: { traceparent } })
   await platform.app.close()
 
   const run = collector.spans.find(({ name }) => name === 'invoke_workflow shop')
+  expect([run?.traceId, run?.parentSpanId]).toEqual(['ab'.repeat(16), 'cd'.repeat(8)])
   expect(run?.attributes).toMatchObject({ 'bureau.run.id': stream.runId, 'bureau.run.status': 'completed' })
   expect(collector.spans.map(({ name }) => name)).toEqual(expect.arrayContaining(['invoke_agent CEO', 'chat gpt-test']))
 })

@@ -3,10 +3,9 @@ import { expect, test } from 'vitest'
 import { type AgencyOptions, createClient } from './client.ts'
 
 test.each([
-  [{}, 'url must be an HTTP address.'],
-  [{ url: 'shop' }, 'url must be an HTTP address.'],
-  [{ url: 'ftp://ada:secret@shop.example' }, 'url must be an HTTP address.'],
-  [{ ur: 'http://127.0.0.1:8000/support' }, 'url must be an HTTP address.'],
+  [{}, 'url must be an address.'],
+  [{ url: 'shop' }, 'url must be an address.'],
+  [{ ur: 'http://127.0.0.1:8000/support' }, 'url must be an address.'],
 ])('%j is refused', (options, problem) => {
   const open = () => createClient(options as unknown as AgencyOptions)
 

@@ -78,7 +78,7 @@ type Before = { readonly parts: readonly Part[]; readonly history: readonly Mess
  * Runs on the platform, and with `resume` on a self-hosted server, outlive their connection: the client follows them
  * again by itself.
  *
- * @throws TypeError `url` is not an address of HTTP.
+ * @throws TypeError `url` is no address.
  */
 export function createClient<A extends AnyAgency = AnyAgency>(
   options: PlatformOptions,

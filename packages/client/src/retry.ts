@@ -51,10 +51,14 @@ type Options = Omit<Connection, 'url'> &
     readonly url: string | URL
   }
 
-/** @throws TypeError `url` is not an address of HTTP. */
+/** @throws TypeError `url` is no address. */
 export function askingOf(options: Options): Asking {
   const { url, retryDelaysMs = DELAYS_MS, silenceMs = SILENCE_MS } = options
-  if (!addressOf(url)?.protocol.startsWith('http')) throw new TypeError('url must be an HTTP address.')
+  try {
+    addressOf(url)
+  } catch {
+    throw new TypeError('url must be an address.')
+  }
   return { connection: { ...options, url: String(url).replace(/\/+$/, '') }, retryDelaysMs, silenceMs }
 }
 

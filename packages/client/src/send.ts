@@ -21,9 +21,9 @@ export type Connection = {
   readonly fetch?: typeof fetch | undefined
 }
 
-/** Null: it is none. Of a page, an address may be relative. */
-export const addressOf = (url: string | URL): URL | null =>
-  URL.parse(String(url), (globalThis as { location?: { readonly href: string } }).location?.href)
+/** Of a page, an address may be relative. @throws TypeError it is none. */
+export const addressOf = (url: string | URL): URL =>
+  new URL(url, (globalThis as { location?: { readonly href: string } }).location?.href)
 
 type HeadersLike = Readonly<Record<string, string>>
 
@@ -53,7 +53,7 @@ export async function send(
     signal: signal ?? null,
   }
   const response = await fetchIt(url + call.path, request).catch((cause) => {
-    throw connectionLost(cause, `${addressOf(url)?.host} cannot be reached.`)
+    throw connectionLost(cause, `${addressOf(url).host} cannot be reached.`)
   })
   if (response.ok) return response
   const text = await response.text().catch((cause) => {

@@ -15,7 +15,7 @@ import { BlobStore } from './attachments/blob-store.ts'
 import { openBackends, openFileStores } from './backends.ts'
 import { closeToOthers } from './close-to-others.ts'
 import { RunExecutor } from './runs/execute/run-executor.ts'
-import { executeRun } from './runs/execute/execute-run.ts'
+import { executeRun, type ExecuteOptions } from './runs/execute/execute-run.ts'
 import { type StartUp, loadPlatformConfig, type PlatformConfig } from './config.ts'
 import type { Platform } from './context.ts'
 import { Overload } from './http/overload.ts'
@@ -111,10 +111,11 @@ type EquipOptions = Required<PlatformOptions> & {
 /** A platform on records that are open already. */
 export async function equipPlatform(
   store: PlatformStore,
-  { agencies, environment: given, config, log, access }: EquipOptions,
+  { agencies, environment, config, log, access }: EquipOptions,
 ): Promise<OpenPlatform> {
   const observability = await openObservability(config, agencies, log)
-  const environment = { ...given, observer: observability.observer({ log }, given.observer) }
+  const observe: ExecuteOptions['observe'] = (traceparent) =>
+    observability.observer({ log, headers: { traceparent } }, environment.observer)
   const listener: ControlListener = { store }
   const backends = await openBackends(config, log, (message) => onControlMessage(message, listener))
   const { logs, control } = backends
@@ -125,12 +126,13 @@ export async function equipPlatform(
   const registry = backends.oauthStates
   const signIns = openSignIns({ agencies, environment, config, startUp, registry, openTokenStore, log })
   const webhooks = startDelivering({ store, attachmentAccess, log })
+  const equipment = { store, agencies, signIns, attachmentAccess }
   const executor: RunExecutor = new RunExecutor({
     store,
     logs,
     log,
     execute: async (run, context) => {
-      await executeRun(run, context, { ...config, ...stored, store, agencies, signIns, attachmentAccess, log })
+      await executeRun(run, context, { ...config, ...stored, ...equipment, observe, log })
       webhooks.wake()
     },
   })
@@ -139,17 +141,14 @@ export async function equipPlatform(
   replica.startTimers()
   const platform: Platform = {
     config,
-    store,
-    agencies,
+    ...equipment,
     environment,
     replica,
     logs,
     control,
     executor,
-    attachmentAccess,
     ...stored,
     webhooks,
-    signIns,
     observability,
     log,
     rates: new RateLimiter(config.rates),

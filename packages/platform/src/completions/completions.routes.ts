@@ -115,7 +115,7 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   try {
     const stream =
       admission.outcome === 'admitted'
-        ? beginRun(platform, caller, admission, bootId)
+        ? beginRun(platform, caller, admission, request.headers)
         : await findRunStream(platform, { ...reachOf(caller), runId })
     await answer(call, reply, { admission, stream, resumeFrom: stream.isNew ? 0 : resumeFrom })
   } catch (error) {

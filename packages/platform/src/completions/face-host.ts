@@ -67,7 +67,7 @@ export class PlatformHost implements FaceHost {
     if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
     const stream =
       admission.outcome === 'admitted'
-        ? beginRun(platform, caller, admission, bootId)
+        ? beginRun(platform, caller, admission, request.headers)
         : await findRunStream(platform, { ...reachOf(caller), runId: admission.run.runId })
     return this.#run(request, stream, asked.kept)
   }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RunErrorCode, ServiceError } from '@bureau/protocol'
 import {
@@ -76,10 +77,12 @@ export function beginRun(
   platform: Platform,
   { ownerId, integrationIds }: Omit<Wanted, 'runId'>,
   { run, settings, context }: Admitted,
-  bootId: string,
+  headers: IncomingHttpHeaders,
 ): RunStream {
   const { runId, chatId, agent } = run
-  const { log } = platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings }, context)
+  const { bootId } = platform.replica
+  const traceParent = headers['traceparent'] as string | undefined
+  const { log } = platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings, traceParent }, context)
   const reader = endedByRecord(log, platform, { ownerId, runId, integrationIds })
   return { run, reader, isNew: true, hasAllAfter: async () => true }
 }

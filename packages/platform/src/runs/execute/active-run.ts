@@ -14,6 +14,8 @@ export type ReservedRun = {
   readonly chatId: string
   readonly agent: string
   readonly settings: RunSettings
+  /** The `traceparent` header of the request that began it. */
+  readonly traceParent?: string | undefined
   /** Set when another process has worked on it before. */
   readonly takenUp?: TakenUp | undefined
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Agency, decideCalls, runAgency, type RunResume, RunState } from '@bureau/framework'
+import { type Agency, decideCalls, runAgency, type RunObserver, type RunResume, RunState } from '@bureau/framework'
 import { ERRORS } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { AttachmentAccess } from '../../attachments/attachment-access.ts'
@@ -23,13 +23,15 @@ import { withdrawnOf } from './shown-items.ts'
 import { type Outcome, settleRun } from './settle-run.ts'
 import { suspendRun } from './suspend-run.ts'
 
-type ExecuteOptions = {
+export type ExecuteOptions = {
   readonly store: PlatformStore
   readonly agencies: ReadonlyMap<string, Agency>
   readonly signIns: SignIns
   readonly attachmentAccess: AttachmentAccess
   readonly blobs: BlobStore
   readonly mounts: AgencyMounts
+  /** Watches a run, as a part of the trace that a `traceparent` header names. */
+  readonly observe: (traceParent: string | undefined) => RunObserver | undefined
   readonly log: Logger
   /** How long a person may take to decide about a call, in milliseconds. */
   readonly approvalMs: number
@@ -208,11 +210,11 @@ async function toSummarize(
 
 async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Promise<Outcome> {
   const { context, parts, agency, mount, resume } = work
-  const { ownerId, runId, settings } = run.reserved
+  const { ownerId, runId, settings, traceParent } = run.reserved
   const leftOut = agency.summarizeHistory && !resume ? await toSummarize(run, context, options) : undefined
   const ended = await runAgency(agency, composeInput(context, parts, leftOut), {
     runId,
-    environment: options.signIns.environmentOf(agency, ownerId),
+    environment: { ...options.signIns.environmentOf(agency, ownerId), observer: options.observe(traceParent) },
     sink: run.recorder,
     journal: run.progress,
     resume,
