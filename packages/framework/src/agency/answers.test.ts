@@ -1,4 +1,4 @@
-import { expectTypeOf, test } from 'vitest'
+import { expect, expectTypeOf, test } from 'vitest'
 import { z } from 'zod'
 import { ask } from '../ask.ts'
 import { Agency } from './agency.ts'
@@ -31,7 +31,7 @@ test('an answer has the type of the output, and names that are not there are ref
   } | null>()
   expectTypeOf((await ask(agency, 'Hi', options)).output).toEqualTypeOf<string | { city: string } | null>()
   // @ts-expect-error -- there is no such agent
-  await ask(agency, 'Hi', { ...options, agent: 'Nobody' })
+  await expect(ask(agency, 'Hi', { ...options, agent: 'Nobody' })).rejects.toThrow('there is no agent "Nobody"')
 })
 
 test('what is not known may be anything', async () => {
