@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { readdir } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Agency, Agent, MCPServerOAuth, Tool, tool, type ToolContext } from '@bureau/framework'
@@ -9,6 +10,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { startIdentityProvider } from '../oauth/support/identity-provider.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
 
 /** `x-user: ada` is Ada. */
@@ -157,6 +159,18 @@ describe('the user', () => {
     await server.post('/solo/get_response', { message: 'x' }, ada)
 
     expect((await server.get('/console/runs', bob)).status).toBe(404)
+  })
+
+  test('owns the activity logs, whatever ids others choose', async () => {
+    const logsDir = await temporaryFolder()
+    const options = { agencies: soloAgency(), authenticate: byHeader, enableLogging: true, logsDir }
+    const server = await startTestServer(options)
+    await server.get('/solo/get_metadata', { ...ada, 'x-agency-log-id': 'mine' })
+    const read = async (headers: Record<string, string>): Promise<number> =>
+      (await server.get('/get_logs?log_id=mine', headers)).status
+
+    await expect.poll(() => readdir(logsDir)).toHaveLength(1)
+    expect([await read({ 'x-user': 'eve' }), await read(ada)]).toEqual([404, 200])
   })
 
   test('owns the responses that are kept', async () => {

@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import { z } from 'zod'
 import { named, rawRoute, type ServerRoute } from '../http/route.ts'
+import { userOf } from '../http/users.ts'
 import { type ActivityLogs, LOG_ID } from './activity-logs.ts'
 import { scrubberOf } from './known-texts.ts'
 import { logRecord } from './log-record.ts'
@@ -30,7 +32,7 @@ export function recordActivity(
     const scrub = scrubberOf(request)
     const log = recordingLogger(request.log as Logger, (call) => {
       const fields = { requestId: request.id, ...call.fields }
-      logs.append(id, JSON.stringify(logRecord({ ...call, fields }, new Date(), scrub)))
+      logs.append(ownId(request, id), JSON.stringify(logRecord({ ...call, fields }, new Date(), scrub)))
     })
     request.log = log
     reply.log = log
@@ -42,6 +44,16 @@ export function recordActivity(
   app.addHook('preHandler', async (request, reply) => {
     if (request.routeOptions.config?.authenticatesItself) record(request, reply)
   })
+}
+
+/** Ids are chosen by callers: where the server knows its users, each has those of its own, and nobody finds another's log. */
+function ownId(request: FastifyRequest, id: string): string {
+  const user = userOf(request)
+  return user
+    ? createHash('sha256')
+        .update(JSON.stringify([user.id, id]))
+        .digest('base64url')
+    : id
 }
 
 const COMMON = {
@@ -81,7 +93,7 @@ async function readLog(logs: ActivityLogs, request: FastifyRequest, id: string):
   if (id === '') throw new ServiceError('log_id_required')
   let records: unknown[] | undefined
   try {
-    records = await logs.take(id)
+    records = LOG_ID.test(id) ? await logs.take(ownId(request, id)) : undefined
   } catch (error) {
     request.log.error({ err: error }, 'an activity log could not be read')
     throw new ServiceError('internal_error', { message: 'Internal server error', cause: error })
