@@ -6,7 +6,7 @@ import { applyClientMessage, readClientMessage } from './client-messages.ts'
 import { CLOSE, closeSocket, sendJson } from './live-connections.ts'
 import type { RealtimeSdk } from './load-realtime-sdk.ts'
 import type { RealtimeSettings } from './realtime-options.ts'
-import { relayEvents, type ServerMessage } from './relay-events.ts'
+import { connectionErrorOf, relayEvents, type ServerMessage } from './relay-events.ts'
 import { SessionLimits } from './session-limits.ts'
 import { SessionUsage } from './session-usage.ts'
 import { type ToolApproval, VoiceSession } from './voice-session.ts'
@@ -61,7 +61,7 @@ export async function serveRealtimeConnection(options: RealtimeConnectionOptions
   try {
     await voice.connect()
   } catch (error) {
-    log.warn({ err: error }, 'realtime session could not be started')
+    log.warn({ err: connectionErrorOf(error) ?? error }, 'realtime session could not be started')
     closeSocket(socket, CLOSE.failed, 'initialise session')
     return voice.close()
   }

@@ -732,6 +732,24 @@ describe('how a session ends', () => {
     expect(await client.closed).toEqual({ code: 1011, reason: 'initialise session' })
   })
 
+  test('1011 when nobody answers at the address of the provider, of which neither client nor log see more than that', async () => {
+    const lines: string[] = []
+    const server = await startRealtimeServer({
+      agencies: shop(),
+      realtime: { url: 'ws://127.0.0.1:1/v1?api-key=hidden' },
+      options: { logLevel: 'debug', logDestination: { write: (line: string) => void lines.push(line) } },
+    })
+    const client = await server.connect(PATH)
+
+    expect(await client.next('error')).toMatchObject({
+      error: 'The model provider could not be reached or answered with a server error.',
+      code: 'upstream_unavailable',
+    })
+    expect((await client.closed).code).toBe(1011)
+    expect(lines.join('')).toContain('ECONNREFUSED')
+    expect(lines.join('')).not.toContain('hidden')
+  })
+
   test('1011 when the provider refuses the settings: no agent talks without its instructions', async () => {
     const server = await startRealtimeServer({ agencies: shop() })
     server.provider.refuseSettings = 'Invalid voice.'

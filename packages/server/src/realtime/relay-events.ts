@@ -1,5 +1,5 @@
 import type { AgencyContext } from '@bureau/framework'
-import type { ErrorCode, RunErrorCode } from '@bureau/protocol'
+import { type ErrorCode, RUN_ERRORS, type RunErrorCode } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { RealtimeSession } from '@openai/agents-realtime'
 import { historyItem, publicEvent } from './public-events.ts'
@@ -58,9 +58,10 @@ export function relayEvents({ session, send, log, approvals }: Relay): void {
     send({ type: 'guardrail_tripped', guardrails: [guardrail.name], message: agentOutput })
   })
   let errors = 0
-  session.on('error', ({ error }) => {
-    if (++errors <= MAX_LOGGED_ERRORS) log.warn({ err: error }, 'realtime session reported an error')
-    send({ type: 'error', ...describeError(error) })
+  session.on('error', ({ error: told }) => {
+    const lost = connectionErrorOf(told)
+    if (++errors <= MAX_LOGGED_ERRORS) log.warn({ err: lost ?? told }, 'realtime session reported an error')
+    send({ type: 'error', ...(lost ? UNREACHABLE : describeError(told)) })
   })
 }
 
@@ -79,6 +80,14 @@ function messageOf(event: { readonly type: string; readonly [key: string]: unkno
     default:
       return { type: 'raw_model_event', raw_type: event.type, data: publicEvent(event) }
   }
+}
+
+const UNREACHABLE = { error: RUN_ERRORS.upstream_unavailable.message, code: 'upstream_unavailable' } as const
+
+/** What keeps the provider from being reached, out of an event of the socket, which also knows the address with its keys. */
+export function connectionErrorOf(told: unknown): Error | undefined {
+  const { type, error } = (told ?? {}) as { readonly type?: unknown; readonly error?: unknown }
+  return type === 'error' && error instanceof Error ? error : undefined
 }
 
 /** What the provider says of a client's own event is the client's business; what went wrong in here is not. */
