@@ -282,12 +282,36 @@ describe('jwtAuthenticate', () => {
     if (what === 'is away') issuer.goAway()
     else issuer.claimToBe('https://other.example')
     const authenticate = jwtAuthenticate({ issuer: issuer.issuer, audience: 'agents' })
-    const server = await startTestServer({ agencies: soloAgency(), authenticate })
+    const lines: string[] = []
+    const logDestination = { write: (line: string) => void lines.push(line) }
+    const server = await startTestServer({ agencies: soloAgency(), authenticate, logLevel: 'warn', logDestination })
 
     const answer = await server.get('/solo/get_metadata', bearer(await issuer.sign()))
 
     expect(answer.status).toBe(503)
     expect(answer.headers.get('retry-after')).toBe('5')
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
+      code: 'issuer_unavailable',
+      err: { type: expect.any(String) },
+    })
+  })
+
+  test('a token that is refused says so to its client, and why to the operator', async () => {
+    const { issuer, sign } = await startIssuer()
+    const lines: string[] = []
+    const server = await startTestServer({
+      agencies: soloAgency(),
+      authenticate: jwtAuthenticate({ issuer, audience: 'agents' }),
+      logLevel: 'info',
+      logDestination: { write: (line: string) => void lines.push(line) },
+    })
+    const token = await sign({ aud: 'others' })
+
+    const answer = await server.get('/solo/get_metadata', bearer(token))
+
+    expect(answer.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"')
+    expect(lines.find((line) => line.includes('a token was refused'))).toContain('\\"aud\\"')
+    expect(lines.join('')).not.toContain(token)
   })
 
   test('an issuer cannot make the server call into its network', async () => {

@@ -30,9 +30,10 @@ export function errorGate(refusedOf: (error: Error, request: FastifyRequest) => 
 }
 
 /** A defect is logged with its stack, what cannot be reached as a warning; what is busy or stops refuses as it should. */
-export function logRefusal({ log }: FastifyRequest, { code, detail }: ServiceError, error: Error): void {
+export function logRefusal({ log }: FastifyRequest, { code, detail, cause }: ServiceError, error: Error): void {
   if (code === 'internal_error') log.error({ err: error, detail }, 'request failed')
-  else log[code.endsWith('_unavailable') ? 'warn' : 'info']({ code, detail }, 'request refused')
+  else if (code.endsWith('_unavailable')) log.warn({ code, detail, err: cause }, 'request refused')
+  else log.info({ code, detail }, 'request refused')
 }
 
 /** How long a client may go on writing after its answer, in milliseconds. */

@@ -34,7 +34,7 @@ function settingsOf({ options, config, keepsRecentRuns, version }: Parts): Serve
   return {
     version,
     limits: limitsOf(options, config),
-    features: featuresOf(options, keepsRecentRuns),
+    features: featuresOf(options, keepsRecentRuns, options.metrics ?? config.metrics),
     egress: { allow: [...config.allowedHosts, ...allow], deny: [...deny] },
   }
 }
@@ -56,7 +56,11 @@ function limitsOf(options: ServerOptions, config: ServerConfig): SettingsLimit[]
   ]
 }
 
-function featuresOf(options: ServerOptions, keepsRecentRuns: boolean): SettingsFeature[] {
+function featuresOf(
+  options: ServerOptions,
+  keepsRecentRuns: boolean,
+  metrics: ServerOptions['metrics'],
+): SettingsFeature[] {
   return [
     { name: 'keepRecentRuns', about: 'The latest runs are kept for the console', on: keepsRecentRuns },
     { name: 'exposeInstructions', about: 'Instructions are shown', on: options.exposeInstructions ?? false },
@@ -66,6 +70,6 @@ function featuresOf(options: ServerOptions, keepsRecentRuns: boolean): SettingsF
     { name: 'enableAgui', about: 'AG-UI in place of the agency protocol', on: options.enableAgui ?? false },
     { name: 'enableRealtime', about: 'Voice over WebSockets', on: options.enableRealtime ?? false },
     { name: 'enableLogging', about: 'Requests with a log id are recorded', on: options.enableLogging ?? false },
-    { name: 'metrics', about: 'Metrics for Prometheus at /metrics', on: Boolean(options.metrics) },
+    { name: 'metrics', about: 'Metrics for Prometheus at /metrics', on: Boolean(metrics) },
   ]
 }

@@ -1,5 +1,6 @@
 import { ConfigError, ServiceError } from '@bureau/protocol'
 import { type EgressPolicyOptions, guardedFetch, readBearer } from '@bureau/runtime'
+import type { FastifyBaseLogger } from 'fastify'
 import { createRemoteJWKSet, customFetch, errors, type JWTPayload, jwtVerify, type JWTVerifyGetKey } from 'jose'
 import { z } from 'zod'
 import type { Authenticate } from './users.ts'
@@ -82,10 +83,10 @@ export function jwtAuthenticate(options: JwtOptions): Authenticate {
     requiredClaims: ['exp', idClaim],
     clockTolerance: clockToleranceSeconds,
   }
-  const authenticate: Authenticate = async ({ headers }) => {
+  const authenticate: Authenticate = async ({ headers, log }) => {
     const token = readBearer(headers.authorization)
     if (token === undefined) return null
-    const claims = await verified(() => jwtVerify(token, keys.find, rules))
+    const claims = await verified(log, () => jwtVerify(token, keys.find, rules))
     const id = claims?.[idClaim]
     return claims && typeof id === 'string' && id.trim() !== '' ? { id, claims } : null
   }
@@ -99,11 +100,18 @@ const issuers = new WeakMap<Authenticate, string>()
 export const issuerOf = (authenticate: Authenticate): string | undefined => issuers.get(authenticate)
 
 /** Null: the token is not valid. @throws ServiceError `issuer_unavailable` */
-async function verified(verify: () => Promise<{ readonly payload: JWTPayload }>): Promise<JWTPayload | null> {
+async function verified(
+  log: FastifyBaseLogger,
+  verify: () => Promise<{ readonly payload: JWTPayload }>,
+): Promise<JWTPayload | null> {
   try {
     return (await verify()).payload
   } catch (cause) {
-    if (TOKEN_ERRORS.some((kind) => cause instanceof kind)) return null
+    if (TOKEN_ERRORS.some((kind) => cause instanceof kind)) {
+      // It says which claim is wrong, so that a wrong audience is found; never what is in the token.
+      log.info({ reason: (cause as Error).message }, 'a token was refused')
+      return null
+    }
     throw new ServiceError('issuer_unavailable', { cause, headers: { 'retry-after': '5' } })
   }
 }

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { type ErrorCode, ServiceError } from '@bureau/protocol'
-import { errorGate, InvalidJson, JsonLimitExceeded, refuseMalformed, type Refused } from '@bureau/runtime'
+import { errorGate, InvalidJson, JsonLimitExceeded, logRefusal, refuseMalformed, type Refused } from '@bureau/runtime'
 import { InvalidBody, notAnObject } from './invalid-body.ts'
 
 /** Every body has `error`, a sentence, and its `code`; framework errors also `detail`. What was not meant for the caller goes to the log. */
@@ -17,7 +17,10 @@ export function refusedOf(error: Error & { readonly statusCode?: number }, reque
     const entry = { type: 'json_invalid', loc, msg: error.message, input: {} }
     return invalid([entry], error.message, 'invalid_json')
   }
-  if (error instanceof ServiceError) return refused(error)
+  if (error instanceof ServiceError) {
+    if (error.code.endsWith('_unavailable')) logRefusal(request, error, error)
+    return refused(error)
+  }
   const { statusCode: status = 500 } = error
   // A content type that is none was not read, like any other that is not JSON.
   if (status === 415) return refusedOf(notAnObject(null), request)

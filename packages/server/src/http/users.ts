@@ -51,11 +51,14 @@ export async function admitUser(
   if (!user) {
     if (request.headers.authorization === undefined) throw new ServiceError('not_authenticated', { message: UNKNOWN })
     guesses.count(request.ip)
-    throw new ServiceError('unauthorized')
+    throw new ServiceError('unauthorized', { headers: INVALID_TOKEN })
   }
   users.set(request, user)
   request.log = request.log.child({ userId: user.id })
 }
+
+/** Clients get another token when they are told that theirs is not valid any more (RFC 6750, section 3.1). */
+const INVALID_TOKEN = { 'www-authenticate': 'Bearer error="invalid_token"' }
 
 /** The application may know its users by something else than a token. */
 const UNKNOWN = 'This server does not know who sends the request: sign in, or send your token.'
