@@ -1,8 +1,8 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { hold, status, text, textDeltas, toolCall } from '../../../../tests/support/fake-provider.ts'
-import { soloAgency, startTestServer } from '../../../../tests/support/test-server.ts'
+import { hold, status, text, textDeltas, toolCall, type Turn } from '../../../../tests/support/fake-provider.ts'
+import { type Json, soloAgency, startTestServer, type TestServer } from '../../../../tests/support/test-server.ts'
 
 const divide = tool({
   name: 'divide',
@@ -13,6 +13,26 @@ const divide = tool({
     return a / b
   },
 })
+
+const refund = tool({
+  name: 'refund',
+  description: 'Pays money back.',
+  parameters: z.object({ euros: z.number() }),
+  needsApproval: true,
+  execute: ({ euros }) => `${euros} euros are paid back.`,
+})
+
+const refundCall = (euros: number): Turn => toolCall('refund', { euros }, { callId: `call_${euros}` })
+
+const statusesOf = async (server: TestServer): Promise<string[][]> =>
+  (await server.get('/console/runs')).body.runs.map((run: Record<string, string>) => [run['status'], run['message']])
+
+/** Decides on what the last of the answers waits for, as a client does that has all of their messages. */
+function decide(server: TestServer, answers: readonly Json[], approve: boolean): ReturnType<TestServer['post']> {
+  const history = answers.flatMap(({ new_messages: messages }) => messages)
+  const approvals = answers.at(-1)!.approvals.map(({ call_id, token }: Json) => ({ call_id, token, approve }))
+  return server.post('/solo/get_response', { chat_history: history, approvals })
+}
 
 function pairAgency(): { pair: Agency } {
   const expert = new Agent({ name: 'Expert', description: 'Knows.', instructions: 'Help.', model: 'gpt-test' })
@@ -56,6 +76,26 @@ describe('GET /console/runs', () => {
     expect(solo.body.runs.map(({ message }: { message: string }) => message)).toEqual(['good'])
     expect((await server.get('/console/runs?status=odd')).status).toBe(422)
   })
+
+  test.each([true, false])(
+    '200 shows a run no longer as waiting once its call is decided: approve %s',
+    async (approve) => {
+      const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }) })
+      server.provider.script([refundCall(1), refundCall(2), text('All is settled.')])
+      const done = ['completed', 'Refund 7 euros']
+      const first = await server.post('/solo/get_response', { message: 'Refund 7 euros' })
+      const before = await statusesOf(server)
+
+      const second = await decide(server, [first.body], approve)
+      const between = await statusesOf(server)
+      await decide(server, [first.body, second.body], approve)
+
+      expect(before).toEqual([['waiting', 'Refund 7 euros']])
+      expect(between.map(([state]) => state)).toEqual(['waiting', 'completed'])
+      expect(await statusesOf(server)).toEqual([done, done, done])
+      expect((await server.get('/console/runs?status=waiting')).body.runs).toEqual([])
+    },
+  )
 
   test('200 keeps the latest 200', async () => {
     const server = await startTestServer({ agencies: soloAgency() })

@@ -32,10 +32,11 @@ export class RecentRuns {
   }
 
   /** Records the run that is about to begin. */
-  record(asked: Pick<StartRun, 'agency' | 'agencyName' | 'input' | 'userId'>): Recording {
+  record(asked: Pick<StartRun, 'agency' | 'agencyName' | 'input' | 'userId' | 'resume'>): Recording {
     let recorded: RecordedRun | undefined
     const observer = (step: Parameters<RunObserver>[0]): RunSpan => {
       recorded = new RecordedRun(step, asked, { showsPrompts: this.#showsPrompts, onGrown: (by) => this.#grow(by) })
+      if (asked.resume) this.#goOnFrom(recorded.origin)
       this.#runs.set(step.runId, recorded)
       this.#makeRoom()
       return recorded.span
@@ -57,6 +58,11 @@ export class RecentRuns {
 
   find(runId: string): RecentRunDetail | undefined {
     return this.#runs.get(runId)?.detail
+  }
+
+  /** What waited there is decided, and what still waits is held by the run that goes on. */
+  #goOnFrom(origin: string): void {
+    for (const run of this.#runs.values()) if (run.origin === origin) run.wentOn()
   }
 
   #grow(by: number): void {

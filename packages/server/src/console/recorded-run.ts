@@ -9,7 +9,7 @@ const MAX_LENGTH = 524_288
 const MAX_TEXT_LENGTH = 16_384
 const PREVIEW_LENGTH = 200
 
-type Asked = Pick<StartRun, 'agency' | 'agencyName' | 'input' | 'userId'>
+type Asked = Pick<StartRun, 'agency' | 'agencyName' | 'input' | 'userId' | 'resume'>
 type Root = Parameters<RunObserver>[0]
 type PartOfRun = Exclude<RunStep, { kind: 'run' }>
 type Step = { -readonly [Member in keyof RecentRunStep]: RecentRunStep[Member] }
@@ -19,6 +19,8 @@ type RecordedRunOptions = { readonly showsPrompts: boolean; readonly onGrown: (b
 /** One run while it is recorded, and what is kept of it. */
 export class RecordedRun {
   readonly span: RunSpan
+  /** The id of the run with which it began, however often a person had to decide since: its own, if it goes on with none. */
+  readonly origin: string
   readonly #options: RecordedRunOptions
   readonly #startedAt = performance.now()
   readonly #summary: { -readonly [Member in keyof RecentRun]: RecentRun[Member] }
@@ -32,6 +34,7 @@ export class RecordedRun {
   constructor(root: Root, asked: Asked, options: RecordedRunOptions) {
     const { input, agency, agencyName, userId = null } = asked
     this.#options = options
+    this.origin = asked.resume?.state?.run_id ?? root.runId
     this.#request = this.#requestOf(input)
     this.#summary = {
       run_id: root.runId,
@@ -40,7 +43,7 @@ export class RecordedRun {
       agent: root.agent,
       user_id: userId,
       status: 'running',
-      message: previewOf(input.message),
+      message: previewOf(input.message) || (asked.resume ? previewOf(lastOfUser(input.history)) : ''),
       started_at: new Date().toISOString(),
       duration_ms: null,
       model_calls: 0,
@@ -85,6 +88,11 @@ export class RecordedRun {
       (each) => each.kind === 'tool' && each.name === tool && each.agent === agent && each.duration_ms === null,
     )
     if (step) step.failure ??= describeThrown(error)
+  }
+
+  /** Another run goes on with it: nothing of this one waits any more. */
+  wentOn(): void {
+    if (this.#summary.status === 'waiting') this.#summary.status = 'completed'
   }
 
   /** Nothing more is recorded. */
@@ -171,7 +179,15 @@ export class RecordedRun {
   }
 }
 
-function previewOf(message: Asked['input']['message']): string {
+/** A run that goes on after a decision has no message of its own: it still answers the one before. */
+function lastOfUser(history: Asked['input']['history']): readonly Said[] {
+  const last = history.findLast(({ role, callerAgent }) => role === 'user' && callerAgent == null)
+  return last ? [last] : []
+}
+
+type Said = Readonly<Record<string, unknown>>
+
+function previewOf(message: string | readonly Said[]): string {
   if (typeof message === 'string') return message.slice(0, PREVIEW_LENGTH)
   const texts = message.flatMap(({ content }) => {
     if (!Array.isArray(content)) return [content]
