@@ -193,6 +193,40 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect(runs.body.data).toHaveLength(1)
   })
 
+  test('an output of a call that the response before has not made is refused, and costs no run', async () => {
+    const client = await served.client()
+    served.provider.script([toolCall('get_weather', {}, { callId: 'call_w' }), text('Sunny.')])
+    const { id } = await create(client, { tools: [weather] })
+    const goesOn = { previous_response_id: id, tools: [weather] }
+    const output = (call_id: string): Json => ({ type: 'function_call_output', call_id, output: 'Red.' })
+
+    const wrong = { model: client.integrationId, input: [output('call_x')], ...goesOn }
+    const refused = await ask(client, 'POST', '', wrong)
+    const runs = await client.get(`/v1/runs?apiIntegrationId=${client.integrationId}`)
+    const right = await create(client, { input: [output('call_w')], ...goesOn })
+
+    const message = 'input[0].call_id: neither the input nor the response before it has a call of that id'
+    expect([refused.status, refused.body.error.message]).toEqual([400, message])
+    expect(runs.body.data).toHaveLength(1)
+    expect(right.output.at(-1).content[0].text).toBe('Sunny.')
+  })
+
+  test('a call that waited beside an approval takes its output after the decision', async () => {
+    const client = await served.client()
+    const calls = [
+      toolCall('get_weather', {}, { callId: 'call_w' }),
+      toolCall('pay', { euros: 5 }, { callId: 'call_p' }),
+    ]
+    served.provider.script([calls, text('Sunny.')])
+    const first = await create(client, { tools: [weather] })
+    const second = await create(client, { input: [decision()], previous_response_id: first.id, tools: [weather] })
+
+    const output = { type: 'function_call_output', call_id: 'call_w', output: 'Sun.' }
+    const third = await create(client, { input: [output], previous_response_id: second.id })
+
+    expect(third.output.at(-1).content[0].text).toBe('Sunny.')
+  })
+
   test('the same decision again gives the same response, another one is refused', async () => {
     const client = await served.client()
     served.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' }), text('Done.')])

@@ -116,7 +116,7 @@ function storedResponse({ record, served, earlier, events }: BegunResponse, onSi
   let thread: Earlier | undefined
   let broken: ResponseResource | undefined
   return {
-    response: { record, served, resource: async () => broken ?? events.resource, thread: () => thread, ended },
+    response: { record, served, resource: async () => broken ?? events.resource, thread: async () => thread, ended },
     watch: (event: LogEvent) => {
       const text = events.encode(event)
       if (event.type !== 'run.ended') return text

@@ -20,7 +20,7 @@ export type BegunResponse = {
 export type Earlier = {
   /** The conversation; null: the server has it. */
   readonly thread: readonly Message[] | null
-  /** The output of the response before, of which tokens of approvals are known. */
+  /** The output of the response before, of which its calls and the tokens of approvals are known. */
   readonly known: readonly WireItem[]
 }
 
@@ -31,7 +31,7 @@ export type StoredResponse = {
   /** The response as it is now. */
   readonly resource: () => Promise<ResponseResource>
   /** What a request goes on with: the conversation with this response, and its output. Undefined while it is in progress. */
-  readonly thread: () => Earlier | undefined
+  readonly thread: () => Promise<Earlier | undefined>
   /** Resolves when a run that has ended is known to have. */
   readonly ended: Promise<void>
 }

@@ -23,7 +23,7 @@ import { nowSeconds, ResponseResource } from './resource.ts'
 import { ResponseEvents } from './response-events.ts'
 import { streamOf } from './response-stream.ts'
 import type { ResponseRecord } from './response-record.ts'
-import type { BegunResponse, ResponseStore, StoredResponse } from './response-store.ts'
+import type { BegunResponse, Earlier, ResponseStore, StoredResponse } from './response-store.ts'
 import { storedRoutes } from './stored-responses.routes.ts'
 import { readInput } from './wire-items.ts'
 
@@ -77,7 +77,7 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   const target = await selectAgent(host, request, body.model ?? null)
   const { served } = target
   const previous = await findPrevious(body, { request, served, store })
-  const { input, decisions, items } = readRun(body, target, { previous, store })
+  const { input, decisions, items } = readRun(body, target, await earlierOf(body, { previous, store }))
   const isBackground = body.background === true
   if (!body.stream && served.signsIn) throw new ServiceError('oauth_needs_streaming')
   if (store?.continuesRuns && decisions.length > 0 && !previous) {
@@ -188,8 +188,8 @@ type Asked = { readonly input: RunInput } & Pick<ReturnType<typeof readInput>, '
 type Before = { readonly previous: StoredResponse | undefined; readonly store: ResponseStore | undefined }
 
 /** @throws ApiError 400 */
-function readRun(body: ResponsesRequest, target: Target, before: Before): Asked {
-  const { instructions, history, message, ...asked } = readInput(body.input, earlierOf(before))
+function readRun(body: ResponsesRequest, target: Target, earlier: Earlier): Asked {
+  const { instructions, history, message, ...asked } = readInput(body.input, earlier)
   const added = [body.instructions ?? '', ...instructions].filter((text) => text !== '').join('\n\n')
   const input: RunInput = {
     message,
@@ -203,13 +203,18 @@ function readRun(body: ResponsesRequest, target: Target, before: Before): Asked 
 }
 
 /** @throws ApiError 400 while the response before is in progress. */
-function earlierOf({ previous, store }: Before): Parameters<typeof readInput>[1] {
+async function earlierOf({ input }: ResponsesRequest, { previous, store }: Before): Promise<Earlier> {
   if (!previous) return { thread: [], known: [] }
-  if (store?.continuesRuns) return { thread: null, known: [] }
-  const known = previous.thread()
+  // A server that has the conversation reads its end only where outputs must fit its calls.
+  if (store?.continuesRuns && !bringsOutputs(input)) return { thread: null, known: [] }
+  const known = await previous.thread()
   if (!known) throw unsupportedParam('previous_response_id', 'that response is still in progress')
   return known
 }
+
+const bringsOutputs = (input: ResponsesRequest['input']): boolean =>
+  Array.isArray(input) &&
+  input.some((item) => (item as { readonly type?: unknown } | null)?.type === 'function_call_output')
 
 function callerOptions(body: ResponsesRequest, target: Target): CallerOptions {
   const { max_output_tokens: maxOutputTokens, text } = body

@@ -93,13 +93,11 @@ type ReadInput = Omit<Conversation, 'history'> & {
 /**
  * @throws ApiError 400, with the item that is wrong.
  */
-export function readInput(
-  input: string | readonly unknown[] | null | undefined,
-  { thread: earlier, known: output }: Earlier,
-): ReadInput {
+export function readInput(input: string | readonly unknown[] | null | undefined, before: Earlier): ReadInput {
+  const { thread: earlier, known: output } = before
   const given = typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : (input ?? [])
   const items = parseEach(InputItem, given, 'input')
-  requireUsable(items, earlier)
+  requireUsable(items, before)
   const answers = items.filter(isApprovalResponse)
   // A run that goes on has its calls itself.
   const known = new Set([...(earlier ?? []), ...answers].flatMap(({ call_id: id }) => id ?? []))
@@ -134,14 +132,14 @@ function decisionOf(answer: ApprovalResponse, around: readonly WireItem[]): Face
   }
 }
 
-function requireUsable(items: readonly WireItem[], earlier: readonly Message[] | null): void {
+function requireUsable(items: readonly WireItem[], { thread, known: output }: Earlier): void {
   const known = new Set(
-    [...(earlier ?? []), ...items].flatMap(({ type, call_id: id }) => (isCall(type) && id ? [id] : [])),
+    [...(thread ?? output), ...items].flatMap(({ type, call_id: id }) => (isCall(type) && id ? [id] : [])),
   )
   for (const [index, { type, call_id: id }] of items.entries()) {
     const at = `input[${index}]`
     if (type === 'item_reference') throw unsupportedParam(at, 'send the item itself; clients do so with store: false')
-    if (type === 'function_call_output' && earlier && !known.has(id ?? '')) {
+    if (type === 'function_call_output' && !known.has(id ?? '')) {
       throw invalidParam(`${at}.call_id`, 'neither the input nor the response before it has a call of that id')
     }
     const isKnown = type === undefined || SCHEMAS.has(type) || PASSED_ON.test(type) || type.startsWith('bureau:')

@@ -5,12 +5,13 @@ import {
   type ResponseStore,
   type StoredResponse,
 } from '@bureau/faces'
-import { ServiceError, type WireItem } from '@bureau/protocol'
+import { ServiceError, type WireItem, withoutMetadata } from '@bureau/protocol'
 import type { EncodeEvent } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
 import { reachOf } from '../caller.ts'
 import { callerOf } from '../http/callers.ts'
+import { getRun } from '../run-records/read-runs.ts'
 import { deleteResponse, findResponse, putResponse } from '../run-records/response-records.ts'
 import type { PlatformHost } from './face-host.ts'
 
@@ -39,13 +40,20 @@ export class PlatformResponses implements ResponseStore {
       key && (await this.#platform.store.db.run(findResponse, { ...reachOf(callerOf(request, true)), ...key }))
     if (!found) return undefined
     const record = found as ResponseRecord
-    const served = await this.#host.agency(request, record.agency)
+    const { agency, runId } = record
+    const served = await this.#host.agency(request, agency)
     if (!served) return undefined
     const resource = async () => {
-      const run = await this.#host.find(request, { served, runId: record.runId }).catch(orUnreachable)
+      const run = await this.#host.find(request, { served, runId }).catch(orUnreachable)
       return responseNow(record, served, run)
     }
-    return { record, served, resource, thread: () => ({ thread: null, known: [] }), ended: Promise.resolve() }
+    const thread = async () => {
+      const wanted = { ...reachOf(callerOf(request, true)), runId, output: true }
+      // All of the run: a decision made another response of it, but left the calls of the one before open.
+      const { newMessages = [] } = await this.#platform.store.db.run(getRun, wanted)
+      return { thread: null, known: newMessages.map(withoutMetadata) }
+    }
+    return { record, served, resource, thread, ended: Promise.resolve() }
   }
 
   async delete(request: FastifyRequest, { record }: StoredResponse): Promise<void> {
