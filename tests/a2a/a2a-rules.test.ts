@@ -111,10 +111,17 @@ describe.each(BINDINGS)('over %s', (binding, ask) => {
 
     const { error } = await ask(server, 'SendMessage', params(task))
 
-    expect((error.data ?? error.details)[0]).toMatchObject({
-      '@type': 'type.googleapis.com/google.rpc.BadRequest',
-      fieldViolations: [{ field, description: expect.any(String) }],
-    })
+    expect(error.data ?? error.details).toMatchObject([
+      {
+        '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+        reason: 'INVALID_PARAMS',
+        domain: 'a2a-protocol.org',
+      },
+      {
+        '@type': 'type.googleapis.com/google.rpc.BadRequest',
+        fieldViolations: [{ field, description: expect.any(String) }],
+      },
+    ])
   })
 
   test.each([
@@ -200,7 +207,7 @@ describe.each(BINDINGS)('over %s', (binding, ask) => {
     const { error } = await ask(await start(), 'ListTasks', params)
 
     const [field] = Object.keys(params)
-    expect((error.data ?? error.details)[0].fieldViolations[0]).toEqual({ field, description })
+    expect((error.data ?? error.details)[1].fieldViolations[0]).toEqual({ field, description })
   })
 
   test('JSONRPC-ERR, HTTP_JSON-ERR: a server that is full says so', async () => {

@@ -59,15 +59,24 @@ export class A2aError extends Error {
     this.code = code
     this.status = options.http ?? http
     this.grpc = grpc
-    this.details = options.details ?? [errorInfo(reason, 'a2a-protocol.org')]
+    this.details = options.details ?? [protocolInfo(reason)]
     this.headers = options.headers ?? {}
   }
 }
 
 /** A part of the request that is wrong. `path` begins with the member of the parameters. */
 export function invalidParam(path: string, description: string): A2aError {
-  return new A2aError('INVALID_PARAMS', `Invalid parameters: ${path}: ${description}`, {
-    details: [badRequest([{ field: path, description }])],
+  return invalidParams([{ field: path, description }])
+}
+
+type Violation = { readonly field: string; readonly description: string }
+
+/** Clients read the reason in the first detail, as of all refusals. */
+function invalidParams(violations: readonly [Violation, ...Violation[]]): A2aError {
+  const [{ field, description }] = violations
+  const badRequest = { '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations: violations }
+  return new A2aError('INVALID_PARAMS', `Invalid parameters: ${field}: ${description}`, {
+    details: [protocolInfo('INVALID_PARAMS'), badRequest],
   })
 }
 
@@ -84,10 +93,7 @@ export function parseParams<Schema extends z.ZodType>(schema: Schema, params: un
   const violations = parsed.error.issues.slice(0, MAX_VIOLATIONS).map(({ path, message }) => {
     return { field: path.map(String).join('.') || 'params', description: message }
   })
-  const [{ field, description }] = violations as [(typeof violations)[0]]
-  throw new A2aError('INVALID_PARAMS', `Invalid parameters: ${field}: ${description}`, {
-    details: [badRequest(violations)],
-  })
+  throw invalidParams(violations as [Violation, ...Violation[]])
 }
 
 const MAX_VIOLATIONS = 20
@@ -113,10 +119,8 @@ export function toA2aError(error: unknown, request: FastifyRequest): A2aError {
   return new A2aError('INTERNAL', 'Internal error')
 }
 
+const protocolInfo = (reason: Reason): Detail => errorInfo(reason, 'a2a-protocol.org')
+
 function errorInfo(reason: string, domain: string): Detail {
   return { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain }
-}
-
-function badRequest(fieldViolations: readonly { readonly field: string; readonly description: string }[]): Detail {
-  return { '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations }
 }
