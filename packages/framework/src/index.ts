@@ -1,5 +1,5 @@
 export type { AgencyHandoff } from './agency/handoff.ts'
-export { Agency, type AgencyOptions, type LeftOutHistory } from './agency/agency.ts'
+export { Agency, type AgencyOptions, type LeftOutHistory, titleOf } from './agency/agency.ts'
 export { Agent } from './agency/agent.ts'
 export { otherCopy } from './agency/copies.ts'
 export type { AnswerOf, AnswersOf } from './agency/answers.ts'

@@ -1,3 +1,4 @@
+import { titleOf } from '@bureau/framework'
 import { ok, param, type Route, routesOf } from '@bureau/runtime'
 import { z } from 'zod'
 import type { FaceAgency, FaceHost } from '../face-host.ts'
@@ -68,13 +69,13 @@ export function modelRoutes(host: FaceHost): readonly Route<object>[] {
 
 function modelOf({ name, agency, createdAt }: FaceAgency, id: string): Model {
   const agent = agency.agents.get(id.slice(name.length + 1)) ?? agency.entryPoint
-  const title = id === name ? agency.name : `${agency.name}: ${agent.name}`
+  const title = titleOf(agency, name)
   return {
     id,
     object: 'model',
     created: createdAt,
     owned_by: 'bureau',
-    name: agency.name === 'Unnamed Agency' ? id : title,
+    name: id === name ? title : `${title}: ${agent.name}`,
     description: agent.description,
   }
 }

@@ -71,6 +71,11 @@ const AgencyChecks = z.strictObject({
   summarizeHistory: z.union([z.literal(true), AnyFunction], { error: 'must be true or a function' }).optional(),
 } satisfies OptionChecks<AgencyOptions>)
 
+const UNNAMED = 'Unnamed Agency'
+
+/** What people and models are shown of an agency: its own name, or without one that under which it is served. */
+export const titleOf = ({ name }: Pick<Agency, 'name'>, served: string): string => (name === UNNAMED ? served : name)
+
 /**
  * A group of agents with an entry point. A definition only: whatever differs between requests belongs to the run, so one
  * agency serves any number of runs at once.
@@ -93,7 +98,7 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
   /** @throws ConfigError an option is not valid, or two agents, or two tools of an agent, share a name. */
   constructor(options: AgencyOptions<Entry, Member, Path>) {
     readOptions('Agency', AgencyChecks, options)
-    this.name = options.name ?? 'Unnamed Agency'
+    this.name = options.name ?? UNNAMED
     this.entryPoints = Object.freeze([options.entryPoint].flat())
     if (this.entryPoints.length === 0) throw new ConfigError('entryPoint: name at least one agent.')
     this.flows = Object.freeze(readFlows(options.flows ?? []))

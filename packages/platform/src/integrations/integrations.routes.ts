@@ -1,3 +1,4 @@
+import { titleOf } from '@bureau/framework'
 import {
   AgencyList,
   DeleteIntegrationQuery,
@@ -116,7 +117,7 @@ async function listAgencies({ platform }: Call): Promise<Answered<200, z.output<
   const data = [...platform.agencies].map(([agencyId, agency]) => {
     const entries = new Set(entryAgentNames(agency))
     const agents = [...agency.agents.keys()].map((name) => ({ name, entryPoint: entries.has(name) }))
-    return { agencyId, name: agency.name, version: agency.version, agents }
+    return { agencyId, name: titleOf(agency, agencyId), version: agency.version, agents }
   })
   return ok({ object: 'list', data })
 }

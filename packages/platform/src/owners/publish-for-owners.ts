@@ -1,4 +1,4 @@
-import type { Agency } from '@bureau/framework'
+import { type Agency, titleOf } from '@bureau/framework'
 import type { Logger } from '@bureau/runtime'
 import { chooseDefaultAgent } from '../integrations/describe-integrations.ts'
 import { publishAgencies } from '../integrations/publish-agencies.ts'
@@ -14,8 +14,8 @@ export type Publishing = {
 
 /** Publishes each agency that an owner never had. @returns The integration of the first. */
 export async function publishFor({ agencies, store, log }: Publishing, ownerId: string): Promise<string> {
-  const wanted = [...agencies].map(([agencyId, { name }]) => ({
-    name,
+  const wanted = [...agencies].map(([agencyId, agency]) => ({
+    name: titleOf(agency, agencyId),
     agencyId,
     defaultAgent: chooseDefaultAgent({ agencies }, { agencyId }),
   }))
