@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { Agency, Agent, tool } from '@bureau/framework'
@@ -560,7 +561,28 @@ describe('tracing', () => {
     expect((await server.post('/solo/get_response', { message: 'hi' })).body.response).toBe('Hello')
   })
 
+  test('a collector that refuses traces is said in the log', async () => {
+    const collector = createHttpServer((_request, response) => response.writeHead(401).end()).listen(0, '127.0.0.1')
+    await once(collector, 'listening')
+    closeAfterTest(async () => collector.close())
+    const lines: string[] = []
+    const server = await startTestServer({
+      agencies: soloAgency({ model: 'demo' }),
+      tracing: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}` },
+      logLevel: 'warn',
+      logDestination: { write: (line: string) => void lines.push(line) },
+    })
+
+    await server.post('/solo/get_response', { message: 'hi' })
+    await server.close()
+
+    expect(lines.filter((line) => line.includes('traces could not be sent'))).toHaveLength(1)
+  })
+
   test('an endpoint that is no address is refused at the start', async () => {
+    expect(() => loadConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector' })).toThrow(
+      'OTEL_EXPORTER_OTLP_ENDPOINT: must be',
+    )
     await expect(startTestServer({ agencies: soloAgency(), tracing: { endpoint: 'collector' } })).rejects.toThrow(
       'tracing.endpoint',
     )

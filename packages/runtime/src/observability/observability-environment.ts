@@ -8,5 +8,8 @@ export const ObservabilityEnvironment = {
     .describe(
       'true: metrics for Prometheus, at `/metrics` of the self-hosted server and `/v1/admin/metrics` of the platform.',
     ),
-  OTEL_EXPORTER_OTLP_ENDPOINT: z.string().optional().describe('Collector that gets traces of runs (OTLP over HTTP).'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z
+    .url({ protocol: /^https?$/, error: 'must be an address like http://collector:4318' })
+    .optional()
+    .describe('Collector that gets traces of runs (OTLP over HTTP).'),
 }

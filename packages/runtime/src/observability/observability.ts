@@ -95,9 +95,10 @@ export class Observability {
 async function openTracingOf(options: ObservabilityOptions): Promise<OpenTracing | undefined> {
   const { tracing, endpoint, version, log } = options
   const given = typeof tracing === 'object' ? tracing : {}
-  if (tracing) return openTracing({ ...(endpoint !== undefined && { endpoint }), ...given }, version)
+  const onLost = (error: unknown): void => log.warn({ err: error }, 'traces could not be sent')
+  if (tracing) return openTracing({ ...(endpoint !== undefined && { endpoint }), ...given }, version, onLost)
   if (tracing === false || endpoint === undefined) return undefined
-  return openTracing({ endpoint }, version).catch((error: unknown) => {
+  return openTracing({ endpoint }, version, onLost).catch((error: unknown) => {
     log.warn({ err: error }, 'OTEL_EXPORTER_OTLP_ENDPOINT is set, but traces cannot be sent')
     return undefined
   })

@@ -21,12 +21,18 @@ const PACKAGES = ['@opentelemetry/sdk-trace@3', '@opentelemetry/resources@3', '@
 /**
  * Opens the tracer of one server. Nothing is registered globally.
  *
+ * @param onLost - Told why spans could not be sent, once until some could be sent again.
  * @throws ConfigError the endpoint is not a URL, or the optional packages are not installed.
  */
-export async function openTracing(options: TracingOptions, version: string): Promise<OpenTracing> {
+export async function openTracing(
+  options: TracingOptions,
+  version: string,
+  onLost: (error: unknown) => void,
+): Promise<OpenTracing> {
   if (options.provider) return { tracer: options.provider.getTracer(NAME, version), close: async () => {} }
   const url = options.endpoint === undefined ? undefined : tracesUrl(options.endpoint)
   const { sdk, resources, otlp } = await loadSdk()
+  const exporter = new otlp.OTLPTraceExporter(url === undefined ? {} : { url })
   const provider = new sdk.TracerProvider({
     resource: resources
       .resourceFromAttributes({ 'service.name': 'bureau', 'service.version': version })
@@ -36,11 +42,29 @@ export async function openTracing(options: TracingOptions, version: string): Pro
           detectors: [resources.resourceAttributesEnvDetector, resources.serviceNameEnvDetector],
         }),
       ),
-    spanProcessors: [
-      new sdk.BatchSpanProcessor({ exporter: new otlp.OTLPTraceExporter(url === undefined ? {} : { url }) }),
-    ],
+    spanProcessors: [new sdk.BatchSpanProcessor({ exporter: tellingOfLosses(exporter, onLost) })],
   })
   return { tracer: provider.getTracer(NAME, version), close: () => provider.shutdown() }
+}
+
+type Exporter = Pick<
+  InstanceType<Awaited<ReturnType<typeof loadSdk>>['otlp']['OTLPTraceExporter']>,
+  'export' | 'shutdown'
+>
+
+/** The SDK says nothing of what it could not send. */
+function tellingOfLosses(exporter: Exporter, onLost: (error: unknown) => void): Exporter {
+  let isLosing = false
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        const isLost = result.code !== 0
+        if (isLost && !isLosing) onLost(result.error)
+        isLosing = isLost
+        done(result)
+      }),
+    shutdown: () => exporter.shutdown(),
+  }
 }
 
 function tracesUrl(endpoint: string): string {
