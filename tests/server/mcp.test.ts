@@ -165,12 +165,24 @@ describe.each(REVISIONS)('a client of revision %s', (_, mode) => {
   })
 
   test.each([
-    ['a message that is missing', { name: 'ask_solo', arguments: {} }, 'invalid_request', /message/],
+    [
+      'a message that is missing',
+      { name: 'ask_solo', arguments: {} },
+      'invalid_request',
+      /^message: is missing; it must be a string$/,
+    ],
+    [
+      'a message that is a number',
+      { name: 'ask_solo', arguments: { message: 5 } },
+      'invalid_request',
+      /^message: must be a string$/,
+    ],
+    ['an empty message', ask(''), 'invalid_request', /^message: must not be empty$/],
     [
       'a member that does not exist',
       { name: 'ask_solo', arguments: { message: 'x', thread: 1 } },
       'invalid_request',
-      /thread/,
+      /^thread: there is no such argument; there are message and thread_id$/,
     ],
     ['a thread that does not exist', ask('x', 't_unknown'), 'thread_not_found', /begin a new one/],
     ['input that does not fit', { name: 'double', arguments: { number: 'x' } }, 'invalid_request', /number/],

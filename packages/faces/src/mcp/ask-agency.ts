@@ -11,15 +11,26 @@ import type { Threads } from '../threads.ts'
 import type { Asking, ToolResult } from './ask-person.ts'
 import { failed } from './failed.ts'
 
-const Input = z.strictObject({
-  message: z.string().min(1).describe('What you want to know or have done, with everything that is needed for it.'),
-  thread_id: z
-    .string()
-    .nullish()
-    .describe(
-      'Goes on with an earlier conversation: the thread_id of its last answer. Leave it out to begin a new one.',
-    ),
-})
+const Input = z.strictObject(
+  {
+    message: z
+      .string({ error: ({ input }) => (input === undefined ? 'is missing; it must be a string' : 'must be a string') })
+      .min(1, 'must not be empty')
+      .describe('What you want to know or have done, with everything that is needed for it.'),
+    thread_id: z
+      .string({ error: 'must be a string' })
+      .nullish()
+      .describe(
+        'Goes on with an earlier conversation: the thread_id of its last answer. Leave it out to begin a new one.',
+      ),
+  },
+  { error: ({ code, keys }) => (code === 'unrecognized_keys' ? unknownArguments(keys) : undefined) },
+)
+
+/** Their names are the caller's, and as many and as long as it likes. */
+function unknownArguments([first = '']: readonly string[]): string {
+  return `${first.slice(0, 100)}: there is no such argument; there are message and thread_id`
+}
 
 const Output = z.object({
   answer: z.unknown().describe('Text, or an object where the agency answers with one.'),
@@ -116,7 +127,7 @@ type ReadCall = AgencyCall | { readonly undecided: Waiting } | (CallToolResult &
 
 function readCall({ input: given, asking }: Asked): ReadCall {
   const input = Input.safeParse(given)
-  if (!input.success) return failed('invalid_request', z.prettifyError(input.error))
+  if (!input.success) return failed('invalid_request', problemsOf(input.error))
   const { message, thread_id } = input.data
   const goesOn = asking?.decided()
   if (!goesOn) {
@@ -128,6 +139,9 @@ function readCall({ input: given, asking }: Asked): ReadCall {
     ? { message: [], thread_id: thread, decisions, continues: run }
     : { undecided: { run, thread } }
 }
+
+const problemsOf = ({ issues }: z.ZodError): string =>
+  issues.map(({ path, message }) => [...path.map(String), message].join(': ')).join('; ')
 
 type Ended = { readonly asked: Asked; readonly run: FaceRun; readonly thread_id: string }
 
