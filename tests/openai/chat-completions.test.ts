@@ -396,8 +396,9 @@ describe('response_format', () => {
 
 describe('refusals', () => {
   test.each([
-    { body: {}, param: 'messages' },
-    { body: { messages: [] }, param: 'messages' },
+    { body: {}, param: 'messages', says: /^messages: there is no message to answer$/ },
+    { body: { messages: [] }, param: 'messages', says: /^messages: there is no message to answer$/ },
+    { body: { messages: 'x' }, param: 'messages', says: /^messages: must be a list$/ },
     { body: { messages: [{ role: 'system', content: 'only this' }] }, param: 'messages' },
     { body: { messages: [{ role: 'user', content: 7 }] }, param: 'messages[0].content', says: /string.*array/ },
     {

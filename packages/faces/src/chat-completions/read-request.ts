@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { unsupportedParam } from '../openai/api-error.ts'
+import { NO_MESSAGE } from '../openai/conversation.ts'
 import {
   AllowedMode,
   ChoiceMode,
@@ -47,7 +48,11 @@ const ResponseFormat = z
 export const ChatRequest = z
   .looseObject({
     ...COMMON_MEMBERS,
-    messages: z.array(z.unknown()).min(1).max(20_000).describe('The whole conversation, the newest message last.'),
+    messages: z
+      .array(z.unknown(), { error: ({ input }) => (input === undefined ? NO_MESSAGE : 'must be a list') })
+      .min(1, NO_MESSAGE)
+      .max(20_000)
+      .describe('The whole conversation, the newest message last.'),
     stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
     tools: z.array(Tool).max(MAX_FUNCTIONS).nullish().describe('Functions that the caller carries out.'),
     tool_choice: ToolChoice.nullish(),

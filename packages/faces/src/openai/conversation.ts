@@ -1,6 +1,8 @@
 import type { WireItem } from '@bureau/protocol'
 import { invalidParam } from './api-error.ts'
 
+export const NO_MESSAGE = 'there is no message to answer'
+
 /** A conversation as a run takes it. */
 export type Conversation = {
   /** What the caller's system and developer messages say: added to the agent's own instructions. */
@@ -18,7 +20,7 @@ export type Conversation = {
  */
 export function readConversation(items: readonly WireItem[], param: string): Conversation {
   const spoken = items.filter((item) => !isInstruction(item))
-  if (spoken.length === 0) throw invalidParam(param, 'there is no message to answer', 'missing')
+  if (spoken.length === 0) throw invalidParam(param, NO_MESSAGE, 'missing')
   const start = spoken.findLastIndex(isOfModel) + 1
   return {
     instructions: items.filter(isInstruction).map(({ content }) => plainText(content)),
