@@ -96,6 +96,7 @@ describe.each(BINDINGS)('over %s', (binding, ask) => {
     ],
     ['CORE-ERR-002: no message', 'message', () => ({})],
     ['DM-SERIAL-004: no parts', 'message.parts', () => message({ parts: [] })],
+    ['parts that hold nothing', 'message.parts', () => message({ parts: [{ text: '' }, { text: '' }] })],
     [
       'DM-PART-001: a part with two contents',
       'message.parts.0',

@@ -58,10 +58,16 @@ const Part = z
   })
 export type Part = z.output<typeof Part>
 
+const hasContent = ({ text, raw, url, data }: Part): boolean => data != null || Boolean(text || raw || url)
+
 export const Message = z.looseObject({
   messageId: Id,
   role: z.literal('ROLE_USER', { error: 'must be ROLE_USER' }),
-  parts: z.array(Part).min(1).max(MAX_PARTS),
+  parts: z
+    .array(Part)
+    .min(1)
+    .max(MAX_PARTS)
+    .refine((parts) => parts.length === 0 || parts.some(hasContent), { error: 'must hold some text, data or a file' }),
   contextId: OptionalId,
   taskId: OptionalId,
 })
