@@ -58,9 +58,9 @@ function tellingOfLosses(exporter: Exporter, onLost: (error: unknown) => void): 
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
-        const isLost = result.code !== 0
-        if (isLost && !isLosing) onLost(result.error)
-        isLosing = isLost
+        const { error } = result
+        if (error && !isLosing) onLost(error)
+        isLosing = error !== undefined
         done(result)
       }),
     shutdown: () => exporter.shutdown(),
