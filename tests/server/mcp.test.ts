@@ -201,6 +201,22 @@ describe.each(REVISIONS)('a client of revision %s', (_, mode) => {
     expect(server.provider.modelRequests).toEqual([])
   })
 
+  test('why a tool has failed is in the log, with the id of its request', async () => {
+    const lines: string[] = []
+    const server = await startTestServer({
+      agencies: soloAgency(),
+      tools: [double],
+      logLevel: 'warn',
+      logDestination: { write: (line: string) => void lines.push(line) },
+    })
+    const client = await connect(server, mode, { 'x-request-id': 'request-1' })
+
+    await client.callTool({ name: 'double', arguments: { number: 2_000 } })
+
+    const failure = lines.map((line) => JSON.parse(line)).find(({ msg }) => msg === 'tool failed')
+    expect(failure).toMatchObject({ tool: 'double', requestId: 'request-1', err: { message: 'secret of the tool' } })
+  })
+
   test('a run that fails is a result too, and leaves its thread as it was', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([text('Paris.'), status(401), text('Rome.')])

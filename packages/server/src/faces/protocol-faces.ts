@@ -60,7 +60,7 @@ export function protocolRoutes({
           ...shared,
           threads,
           log,
-          tools: mcpTools(tools, log),
+          tools: mcpTools(tools),
           authorizationServers: issuer ? [issuer] : [],
         })
       : []),

@@ -12,7 +12,6 @@ import {
 } from '@bureau/framework'
 import type { McpTool } from '@bureau/faces'
 import { NO_USAGE, ServiceError } from '@bureau/protocol'
-import type { Logger } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { issuesOfLongLists } from '../http/long-lists.ts'
@@ -48,7 +47,7 @@ export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
 }
 
 /** The same tools for clients of the Model Context Protocol. */
-export function mcpTools(tools: readonly FunctionTool[], log: Logger): McpTool[] {
+export function mcpTools(tools: readonly FunctionTool[]): McpTool[] {
   return tools.map((tool) => {
     const { name, description, parameters } = tool
     const servedTool = servedCall(tool)
@@ -58,7 +57,7 @@ export function mcpTools(tools: readonly FunctionTool[], log: Logger): McpTool[]
         return JSON.parse(toolAnswer(name, result)).response
       } catch (error) {
         if (error instanceof InvalidBody) throw new ServiceError('invalid_request', { message: error.message })
-        log.warn({ err: error, tool: name }, 'tool failed')
+        request.log.warn({ err: error, tool: name }, 'tool failed')
         throw new ServiceError('tool_failed', { message: failureOf(tool, error) })
       }
     }
