@@ -20,7 +20,7 @@ import { loadPart, RequestFailed } from './server/request.ts'
 import { FirstDoor, GuideDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
 import { FirstPartner } from './shell/first-partner.tsx'
 import { Shell } from './shell/shell.tsx'
-import { Empty } from './ui/page.tsx'
+import { NoSuchPage } from './shell/no-such-page.tsx'
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -42,7 +42,7 @@ const lazyPage = (load: () => Promise<Record<string, unknown>>, name: string) =>
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <Empty icon="search" title="There is no such page." />,
+  notFoundComponent: NoSuchPage,
 })
 
 const home = createRoute({

@@ -44,7 +44,8 @@ async function examineAgency(name: string): Promise<Finding[]> {
     const agents = nodes.flatMap((node) => (node.type === 'agent' ? [node] : []))
     const reached = new Set(edges.filter(({ type }) => type === 'communication').map(({ target }) => target))
     const models = [...new Set(agents.map(({ data }) => data.model))].join(', ')
-    const findings: Finding[] = [{ state: 'good', what: `Agency ${name}: ${agents.length} agents on ${models}.` }]
+    const count = agents.length === 1 ? '1 agent' : `${agents.length} agents`
+    const findings: Finding[] = [{ state: 'good', what: `Agency ${name}: ${count} on ${models}.` }]
     if (agents.some(({ data }) => data.model === DEMO_MODEL)) {
       const fix =
         'It follows simple rules and understands nothing. Set OPENAI_API_KEY or OPENAI_BASE_URL for a real one.'

@@ -21,9 +21,9 @@ type BlockProps = { readonly label: string; readonly value: unknown; readonly to
 /** The same with a name and a button that copies it. */
 export function JsonBlock({ label, value, tone = 'plain' }: BlockProps) {
   return (
-    <section aria-label={label}>
+    <div>
       <div className="mb-0.5 flex items-center justify-between">
-        <h4 className="text-xs font-medium text-soft">{label}</h4>
+        <p className="text-xs font-medium text-soft">{label}</p>
         <IconButton icon="copy" label={`Copy ${label.toLowerCase()}`} onClick={() => void copy(pretty(value), label)} />
       </div>
       <div
@@ -34,7 +34,7 @@ export function JsonBlock({ label, value, tone = 'plain' }: BlockProps) {
       >
         <JsonView value={value} />
       </div>
-    </section>
+    </div>
   )
 }
 
