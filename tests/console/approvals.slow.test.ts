@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text, toolCall } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, focused } from './support/console-page.ts'
 
 const refund = tool({
   name: 'refund',
@@ -39,8 +39,10 @@ describe.skipIf(!canBrowse)('a call that waits for an approval', () => {
 
     await askForRefund(page)
     expect(await barriers()).toEqual([])
-    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByRole('button', { name: 'Approve' }).press('Enter')
     await page.getByText('All is settled.').waitFor()
+    await page.getByRole('status').getByText('Approved').waitFor()
+    await expect.poll(() => focused(page)).toBe('textarea Message')
 
     expect(outputs(server)).toEqual(['50 euros are paid back.'])
     expect(await page.getByRole('region', { name: 'Approval of refund' }).count()).toBe(0)
@@ -79,6 +81,8 @@ describe.skipIf(!canBrowse)('a call that waits for an approval', () => {
     const input = JSON.stringify(server.provider.modelRequests.at(-1)!.body)
     expect(input.split('50 euros are paid back.').length).toBe(2)
     expect(input).toContain('All is settled.')
+    await page.getByRole('link', { name: 'Inbox' }).click()
+    await page.getByText('Nothing waits for you').waitFor()
   })
 
   test('is made also when the server has forgotten the run', async () => {

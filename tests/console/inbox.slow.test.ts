@@ -5,7 +5,7 @@ import type { TestClient } from '../platform/support/test-client.ts'
 import { type Served, startPlatform } from '../platform/support/test-platform.ts'
 import { text, toolCall, type Turn } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, focused, misplaced } from './support/console-page.ts'
 
 /** The CEO refunds little by herself and messages the Clerk, who refunds too. */
 function refundShop(): { shop: Agency; paid: number[] } {
@@ -72,12 +72,17 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
     await ofAda.getByRole('button', { name: 'Approve' }).waitFor()
     expect(await ofAda.getByText('Refund it.').count()).toBe(1)
     expect(await barriers()).toEqual([])
+    expect(await misplaced(page)).toEqual([])
     started.platform.provider.script([text('Paid.'), text('Not paid.')])
-    await ofAda.getByRole('button', { name: 'Approve' }).click()
+    await ofAda.getByRole('button', { name: 'Approve' }).press('Enter')
     await ofAda.waitFor({ state: 'detached' })
+    await page.getByRole('status').getByText('Approved').waitFor()
+    await expect.poll(() => focused(page)).toBe('section Approval of refund, grace: Refund it.')
     await ofGrace.getByLabel('Reason').fill('Too much.')
-    await ofGrace.getByRole('button', { name: 'Reject' }).click()
+    await ofGrace.getByRole('button', { name: 'Reject' }).press('Enter')
     await page.getByText('Nothing waits for you').waitFor()
+    await page.getByRole('status').getByText('Rejected').waitFor()
+    await expect.poll(() => focused(page)).toBe('h1 Inbox')
 
     await expect.poll(() => statusOf(started, first)).toBe('completed')
     await expect.poll(() => statusOf(started, second)).toBe('completed')
@@ -178,12 +183,14 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
 
     await page.getByText('Sign in to the platform').click()
     await page.getByLabel('API key').fill(started.client.token)
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Chats' }).waitFor()
+    await expect.poll(() => focused(page)).toBe('h1 Chats')
     await page.goto(`${started.platform.url}/console/#/inbox`)
     await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
 
     expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360)
     expect(await barriers()).toEqual([])
+    expect(await misplaced(page)).toEqual([])
   })
 })

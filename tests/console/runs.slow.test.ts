@@ -2,7 +2,7 @@ import { text as readText } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { hold, status, text, textDeltas } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, focused } from './support/console-page.ts'
 
 describe.skipIf(!canBrowse)('the runs of a server', () => {
   const open = consoleBrowser()
@@ -105,7 +105,7 @@ describe.skipIf(!canBrowse)('around the pages', () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const { page, barriers, complaints } = await open(server.url, { at: '/settings' })
 
-    await page.getByText('Agency solo: 1 agents').waitFor()
+    await page.getByText('Agency solo: 1 agent on').waitFor()
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox', { name: 'Search pages, agents, tools and chats' }).fill('graph')
     expect(await barriers()).toEqual([])
@@ -115,6 +115,7 @@ describe.skipIf(!canBrowse)('around the pages', () => {
       .or(page.getByRole('link', { name: 'Try it' }))
       .waitFor()
 
+    await expect.poll(() => focused(page)).toBe('h1 Graph')
     expect(page.url()).toContain('/graph/solo')
     expect(complaints).toEqual([])
   })

@@ -65,6 +65,7 @@ describe.skipIf(!canBrowse)('the settings page', () => {
 
     const card = page.getByRole('region', { name: 'Self-hosted server' })
     await card.getByText('10.1.0.0/16').waitFor()
+    await page.getByText('Agency solo: 1 agent on gpt-test.').waitFor()
 
     expect(await card.getByText('Largest request body').locator('..').innerText()).toContain('34 MB')
     expect(await barriers()).toEqual([])

@@ -75,14 +75,30 @@ const WATCH_POLICY = `document.addEventListener('securitypolicyviolation', ({ vi
   console.error('policy: ' + violatedDirective + ' ' + blockedURI)
 })`
 
+/** What has the focus: its element and its name. */
+export const focused = (page: Page): Promise<string> =>
+  page.evaluate<string>(`(({ localName, ariaLabel, textContent }) =>
+    localName === 'body' ? localName : localName + ' ' + (ariaLabel ?? textContent))(document.activeElement)`)
+
+const STRUCTURE = ['heading-order', 'landmark-unique', 'page-has-heading-one', 'region']
+
+/** What axe finds of what lies outside of landmarks, has the name of another, or skips a level of headings. */
+export const misplaced = async (page: Page): Promise<string[]> =>
+  described(
+    await page.evaluate<readonly Violation[]>(
+      `axe.run({ runOnly: ${JSON.stringify(STRUCTURE)} }).then(({ violations }) => violations)`,
+    ),
+  )
+
 type Violation = { readonly id: string; readonly impact: string; readonly nodes: readonly { readonly html: string }[] }
 
 async function barriersOf(page: Page): Promise<string[]> {
   const violations = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)')
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
+  return described(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical'))
 }
+
+const described = (violations: readonly Violation[]): string[] =>
+  violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 
 /** The bytes of a file of the repository. */
 export const repositoryFile = (name: string): Promise<Buffer> =>

@@ -5,6 +5,7 @@ import { routesQuery } from '../server/queries.ts'
 import { buttonClass } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { Heading } from '../ui/page.tsx'
 import { AgencyGraph } from './agency-graph.tsx'
 
 const route = getRouteApi('/server/graph/$agency')
@@ -18,7 +19,7 @@ export function GraphPage() {
   return (
     <div className="flex h-full flex-col">
       <header className="flex min-h-12 items-center gap-2 border-b border-line px-3">
-        <h1 className="text-[13px] font-semibold">Graph</h1>
+        <Heading title="Graph" className="text-[13px] font-semibold" />
         <Select
           label="Agency"
           value={agency}

@@ -34,7 +34,10 @@ function WaitingRun({ run, isOpen }: { readonly run: PlatformRun; readonly isOpe
   return (
     <li className="card">
       <details open={open} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-        <summary className="flex min-h-12 flex-wrap items-center gap-x-3 rounded-xl px-4 py-2 hover:bg-hover">
+        <summary
+          data-item={open ? undefined : true}
+          className="flex min-h-12 flex-wrap items-center gap-x-3 rounded-xl px-4 py-2 hover:bg-hover"
+        >
           <Icon name="chevron" className={`text-soft transition-transform ${open ? 'rotate-90' : ''}`} />
           <span className="max-w-full truncate font-medium sm:max-w-sm">{run.message || run.agent}</span>
           {run.message && <span className="text-[13px]">{run.agent}</span>}
@@ -44,15 +47,16 @@ function WaitingRun({ run, isOpen }: { readonly run: PlatformRun; readonly isOpe
           <span className="flex-1 truncate text-[13px]">{run.consumerId ?? ''}</span>
           <span className="text-[13px] text-soft">{moment(run.createdAt)}</span>
         </summary>
-        {open && <Calls run={run.runId} />}
+        {open && <Calls run={run} />}
       </details>
     </li>
   )
 }
 
-function Calls({ run }: { readonly run: string }) {
-  const { data, error } = useQuery(approvalsQuery(run))
-  const decide = useDecide(run)
+function Calls({ run }: { readonly run: PlatformRun }) {
+  const { data, error } = useQuery(approvalsQuery(run.runId))
+  const decide = useDecide(run.runId)
+  const about = [run.consumerId, run.message].filter(Boolean).join(': ')
   return (
     <div className="flex flex-col gap-3 border-t border-line p-4">
       {error && <Failure error={error} />}
@@ -61,10 +65,10 @@ function Calls({ run }: { readonly run: string }) {
         {data
           ?.filter(({ decision }) => decision === null)
           .map((each) => (
-            <ApprovalCard key={each.callId} approval={requestOf(each)} />
+            <ApprovalCard key={each.callId} approval={requestOf(each)} {...(about && { about })} />
           ))}
       </DecideContext>
-      <Link to="/platform/runs/$run" params={{ run }} className="text-[13px] underline underline-offset-2">
+      <Link to="/platform/runs/$run" params={{ run: run.runId }} className="text-[13px] underline underline-offset-2">
         What led to it
       </Link>
     </div>

@@ -2,16 +2,24 @@ import type { ApprovalRequest } from '@bureau/protocol'
 import { createContext, useContext, useState } from 'react'
 import type { Decide } from '../server/approvals.ts'
 import { Button } from '../ui/button.tsx'
-import { moment, parsed, pretty } from '../ui/format.ts'
+import { brief, moment, parsed, pretty } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
-import { failedToast } from '../ui/toasts.tsx'
+import { failedToast, showToast } from '../ui/toasts.tsx'
+
+const NAME_LENGTH = 80
 
 /** Who decides on the calls that are shown; undefined: here nobody can. */
 export const DecideContext = createContext<Decide | undefined>(undefined)
 
+type CardProps = {
+  readonly approval: Omit<ApprovalRequest, 'agent_run_id'>
+  /** Of which run it is, where there are several. Default: its arguments tell it from others. */
+  readonly about?: string
+}
+
 /** A call that waits until a person has decided on it. */
-export function ApprovalCard({ approval }: { readonly approval: Omit<ApprovalRequest, 'agent_run_id'> }) {
+export function ApprovalCard({ approval, about }: CardProps) {
   const decide = useContext(DecideContext)
   const [edited, setEdited] = useState<string>()
   const [reason, setReason] = useState('')
@@ -20,13 +28,16 @@ export function ApprovalCard({ approval }: { readonly approval: Omit<ApprovalReq
     setBusy(true)
     const decision = { approve, ...(reason !== '' && { reason }), ...(approve && edited !== undefined && { edited }) }
     decide?.(approval.call_id, decision)
+      .then(() => showToast(approve ? 'Approved' : 'Rejected'))
       .catch(failedToast) // The card may be gone: somebody else has decided.
       .finally(() => setBusy(false))
   }
   const isJson = edited === undefined || typeof parsed(edited) === 'object'
   return (
     <section
-      aria-label={`Approval of ${approval.tool}`}
+      data-item
+      tabIndex={-1}
+      aria-label={`Approval of ${approval.tool}, ${about ?? brief(approval.arguments, NAME_LENGTH)}`}
       className="flex flex-col gap-2.5 rounded-xl border border-warn/50 bg-warn-soft px-3.5 py-3 text-[13px]"
     >
       <div className="flex items-start gap-2">

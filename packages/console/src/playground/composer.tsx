@@ -57,6 +57,7 @@ export function Composer(props: Props) {
     <DropZone add={add}>
       <Files files={files} remove={(name) => setFiles(files.filter((file) => file.name !== name))} />
       <textarea
+        data-item
         aria-label={label}
         rows={1}
         placeholder={

@@ -7,6 +7,7 @@ import { IconButton } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
 import { pretty } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
+import { Heading } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
 import { type PartnerAgent, usePartners } from './partner.ts'
@@ -28,7 +29,7 @@ type Props = {
 export function PaneHeader({ session, view, side, change, agents, entry, showOptions, isSingle }: Props) {
   return (
     <header className="flex min-h-12 flex-wrap items-center gap-2 border-b border-line px-3 py-1.5 [&>select]:min-w-28 [&>select]:max-w-max [&>select]:flex-1">
-      <h1 className="sr-only">Playground</h1>
+      <Heading title="Playground" className="sr-only" />
       <PartnerSelect side={side} change={change} />
       <Select
         label="Agent"

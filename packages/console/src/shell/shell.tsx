@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { Link, Outlet } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { Link, Outlet, useRouterState } from '@tanstack/react-router'
+import { lazy, Suspense, useEffect, useRef, useState } from 'react'
 import { IconButton, iconButtonClass } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
@@ -9,6 +9,7 @@ import { useChats } from '../chats/use-chats.ts'
 import { useWaitingRuns } from '../server/approvals.ts'
 import { isServerThere, useIsServerLost } from '../server/reachability.ts'
 import { loadPart } from '../server/request.ts'
+import { FocusKeeper } from './keep-focus.ts'
 import { INBOX, useSections } from './navigation.ts'
 import { setTheme, useTheme } from '../ui/theme.ts'
 
@@ -27,6 +28,7 @@ export function Shell() {
     document.addEventListener('keydown', onKey)
     return () => document.removeEventListener('keydown', onKey)
   }, [])
+  useKeptFocus()
   const search = (): void => setSearching(true)
   return (
     <div className="flex h-dvh flex-col">
@@ -39,7 +41,7 @@ export function Shell() {
       </a>
       <LostServer />
       <div className="relative flex min-h-0 flex-1 flex-col md:flex-row">
-        <div className="flex h-12 shrink-0 items-center gap-2 border-b border-line bg-panel px-2 md:hidden">
+        <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line bg-panel px-2 md:hidden">
           <IconButton
             icon={shown ? 'close' : 'menu'}
             label="Navigation"
@@ -47,7 +49,7 @@ export function Shell() {
             onClick={() => setShown(!shown)}
           />
           <Brand />
-        </div>
+        </header>
         <div
           className={`${shown ? 'flex' : 'hidden'} absolute inset-x-0 top-12 bottom-0 z-40 md:static md:z-auto md:flex`}
         >
@@ -61,6 +63,18 @@ export function Shell() {
       <ToastList />
     </div>
   )
+}
+
+/** Where the focus is when what has it goes, and when another page is shown. */
+function useKeptFocus(): void {
+  const [keeper] = useState(() => new FocusKeeper())
+  const path = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname })
+  const before = useRef(path)
+  useEffect(() => keeper.start(), [keeper])
+  useEffect(() => {
+    if (before.current !== undefined && before.current !== path) keeper.pageChanged()
+    before.current = path
+  }, [keeper, path])
 }
 
 /** The address holds the page already. */

@@ -5,6 +5,7 @@ import { forgetEverything } from '../server/queries.ts'
 import { ask, isRefusal } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { TextField } from '../ui/field.tsx'
+import { Heading } from '../ui/page.tsx'
 
 type DoorText = { readonly title: string; readonly about: ReactNode; readonly label: string; readonly probe: string }
 
@@ -71,7 +72,7 @@ export function SignIn({ door }: { readonly door: Door }) {
         }}
       >
         <div>
-          <h1 className="text-lg font-semibold">{title}</h1>
+          <Heading title={title} className="text-lg font-semibold" />
           <p className="text-[13px] text-soft">{about}</p>
         </div>
         <TextField

@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect } from 'react'
 import { RequestFailed } from '../server/request.ts'
 import { Icon, type IconName } from './icons.tsx'
 
@@ -18,7 +18,7 @@ export function Page({ title, about, actions, children }: PageProps) {
       <div className="mx-auto max-w-6xl px-4 py-5 sm:px-6">
         <header className="mb-4 flex flex-wrap items-start justify-between gap-x-4 gap-y-2">
           <div className="min-w-0">
-            <h1 className="text-lg font-semibold">{title}</h1>
+            <Heading title={title} className="text-lg font-semibold" />
             {about && <p className="max-w-2xl text-[13px] text-soft">{about}</p>}
           </div>
           {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
@@ -26,6 +26,20 @@ export function Page({ title, about, actions, children }: PageProps) {
         {children}
       </div>
     </div>
+  )
+}
+
+type HeadingProps = { readonly title: string; readonly className: string }
+
+/** What a page is called, on it and in the title of the window. It gets the focus when somebody comes to the page. */
+export function Heading({ title, className }: HeadingProps) {
+  useEffect(() => {
+    document.title = `${title} · Bureau`
+  }, [title])
+  return (
+    <h1 tabIndex={-1} className={`${className} outline-none`}>
+      {title}
+    </h1>
   )
 }
 

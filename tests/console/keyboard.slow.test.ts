@@ -1,0 +1,46 @@
+import { describe, expect, test } from 'vitest'
+import { soloAgency, startTestServer } from '../support/test-server.ts'
+import { canBrowse, consoleBrowser, focused, misplaced } from './support/console-page.ts'
+
+describe.skipIf(!canBrowse)('whoever works with the keyboard', () => {
+  const open = consoleBrowser()
+
+  test('is at the heading of the page after signing in, and of each that the search leads to', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'secret' } })
+    const { page, complaints } = await open(server.url, { at: '/runs' })
+
+    await page.getByLabel('Server token').fill('secret')
+    expect(await page.title()).toBe('Sign in to the server · Bureau')
+    await page.keyboard.press('Enter')
+    await expect.poll(() => focused(page)).toBe('h1 Runs')
+    expect(await page.title()).toBe('Runs · Bureau')
+    const search = page.getByRole('combobox', { name: /^Search/ })
+    await page.keyboard.press('Control+k')
+    await search.fill('settings')
+    await page.keyboard.press('Enter')
+    await expect.poll(() => focused(page)).toBe('h1 Settings')
+    await page.keyboard.press('Control+k')
+    await search.waitFor()
+    await page.keyboard.press('Escape')
+    await search.waitFor({ state: 'detached' })
+    await expect.poll(() => focused(page)).toBe('h1 Settings')
+    await page.getByRole('link', { name: 'Inbox' }).press('Enter')
+    await expect.poll(() => focused(page)).toBe('h1 Inbox')
+
+    expect(await page.title()).toBe('Inbox · Bureau')
+    expect(complaints).toEqual([])
+  })
+
+  test.each([390, 1280])('finds the way back from an address that leads nowhere, at %d pixels', async (width) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page, barriers } = await open(server.url, { at: '/nowhere', viewport: { width, height: 760 } })
+
+    await page.getByRole('heading', { name: 'There is no such page', level: 1 }).waitFor()
+    expect(await misplaced(page)).toEqual([])
+    expect(await barriers()).toEqual([])
+    await page.getByRole('link', { name: 'To the first page' }).press('Enter')
+
+    await expect.poll(() => focused(page)).toBe('h1 Playground')
+    expect(await page.title()).toBe('Playground · Bureau')
+  })
+})
