@@ -57,7 +57,7 @@ export async function admitUser(
   request.log = request.log.child({ userId: user.id })
 }
 
-/** Clients get another token when they are told that theirs is not valid any more (RFC 6750, section 3.1). */
+/** By this clients know that their token is not valid any more, and get another one (RFC 6750, section 3.1). */
 const INVALID_TOKEN = { 'www-authenticate': 'Bearer error="invalid_token"' }
 
 /** The application may know its users by something else than a token. */
