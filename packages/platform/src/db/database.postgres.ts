@@ -5,7 +5,7 @@ import { isConnectionLost, sqlstateOf, toDatabaseError, unavailable } from './da
 import { CommitUnknownError, type Database, type RunOptions } from './database.ts'
 import { LaneQueue } from './lane-queue.ts'
 import type { Lane, Operation } from './operation.ts'
-import { PostgresConnection } from './postgres-connection.ts'
+import { PostgresConnection, SERVER_LIFE } from './postgres-connection.ts'
 import { commit, isTransactionOver, prepare, type Session, setLocal, SETTINGS } from './transaction.ts'
 
 type PostgresOptions = {
@@ -96,7 +96,7 @@ export class PostgresDatabase implements Database {
       await commit(connection)
       return prepared.result
     } catch (error) {
-      if (committing && isUnanswered(error)) return await this.#resolveCommit(committing.result, xid)
+      if (committing && isUnanswered(error)) return await this.#resolveCommit(committing.result, xid, connection)
       throw error
     } finally {
       client.release(!isTransactionOver(connection.tag))
@@ -128,31 +128,39 @@ export class PostgresDatabase implements Database {
   }
 
   /** Asks the server, on a connection of its own, what became of a transaction whose COMMIT went unanswered. */
-  async #resolveCommit<Result>(result: Result, xid: string | null): Promise<Result> {
+  async #resolveCommit<Result>(
+    result: Result,
+    xid: string | null,
+    { serverLife }: PostgresConnection,
+  ): Promise<Result> {
     if (xid === null) return result // nothing was written
     const giveUpAt = performance.now() + RESOLVE_MS
     while (performance.now() < giveUpAt) {
-      const status = await this.#statusOf(xid)
-      if (status === 'committed') return result
+      const { status, life } = (await this.#statusOf(xid)) ?? {}
       if (status === 'aborted') throw unavailable('the connection broke before COMMIT arrived')
+      if (status === 'committed' && life === serverLife) return result
+      // After a crash the number may be that of another transaction.
+      if (status === 'committed') throw new CommitUnknownError('the server crashed at COMMIT', { result })
       await sleep(50)
     }
     throw new CommitUnknownError('the answer to COMMIT was lost')
   }
 
-  async #statusOf(xid: string): Promise<string | null> {
+  async #statusOf(xid: string): Promise<{ readonly status: string | null; readonly life: string } | undefined> {
     const client = new Client({ ...this.#config, connectionTimeoutMillis: 500, query_timeout: 500 })
     client.on('error', () => {})
     try {
       await client.connect()
       // A standby that took over does not know what the lost primary was doing.
-      const { rows } = await client.query<{ status: string | null }>(
-        'SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_xact_status($1::xid8) END AS status',
+      const { rows } = await client.query<{ status: string | null; life: string }>(
+        `SELECT CASE WHEN pg_is_in_recovery() THEN NULL
+          WHEN $1::xid8 >= pg_snapshot_xmax(pg_current_snapshot()) THEN 'aborted' -- nobody has had this number
+          ELSE pg_xact_status($1::xid8) END AS status, ${SERVER_LIFE}`,
         [xid],
       )
-      return rows[0]?.status ?? null
+      return rows[0]
     } catch {
-      return null // unreachable for now: the caller asks again until its time is up
+      return undefined // unreachable for now: the caller asks again until its time is up
     } finally {
       void client.end().catch(() => {})
     }

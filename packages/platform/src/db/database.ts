@@ -30,10 +30,20 @@ export interface Database {
 /**
  * COMMIT was sent and its answer was lost: the transaction may or may not have taken place.
  *
- * Thrown after two seconds of asking the server for the outcome.
+ * Thrown after two seconds of asking the server for the outcome, and when the server has crashed since.
  */
 export class CommitUnknownError extends Error {
   override readonly name = 'CommitUnknownError'
+  /**
+   * What the operation has come to, when the server has crashed since: what it wrote can be looked for, because it is there now
+   * or never will be. Undefined: it may still come.
+   */
+  readonly result: unknown
+
+  constructor(message: string, { result, ...options }: ErrorOptions & { readonly result?: unknown } = {}) {
+    super(message, options)
+    this.result = result
+  }
 }
 
 /** A statement that the database refused. Carries no values: they may be secrets. */

@@ -7,6 +7,12 @@ import { DRIZZLE, type Session } from './transaction.ts'
 /** Asked for on a standby, the number of a transaction would be an error. */
 const NUMBER = 'SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END::text AS xid'
 
+/**
+ * Another one after a crash or a failover, when the server has given up what was not on its disk, and may give the numbers of
+ * those transactions to others. A server that was stopped in an orderly way has the same again.
+ */
+export const SERVER_LIFE = '(SELECT stats_reset::text FROM pg_stat_wal) AS life'
+
 type PostgresConnectionOptions = {
   /** False: no statement is kept on the connection. */
   readonly keepStatements: boolean
@@ -18,6 +24,7 @@ export class PostgresConnection implements Session {
   readonly #client: PoolClient
   readonly #keepStatements: boolean
   readonly #plans = new PlanAge()
+  #serverLife: string | undefined
   #opening: string | undefined
   #tag = 'ROLLBACK'
   #xid: string | null = null
@@ -28,6 +35,13 @@ export class PostgresConnection implements Session {
     // Drizzle asks a connection for nothing but `query`, always in this form.
     const query = (config: QueryConfig, values?: unknown[]): Promise<QueryResult> => this.#query(config, values)
     this.tx = drizzle({ query } as unknown as PoolClient, DRIZZLE)
+    const asked = client.query<{ life: string }>(`SELECT ${SERVER_LIFE}`)
+    asked.then(({ rows }) => (this.#serverLife = rows[0]?.life)).catch(() => {}) // nothing else succeeds then
+  }
+
+  /** See `SERVER_LIFE`: of the server to which this connection leads. */
+  get serverLife(): string | undefined {
+    return this.#serverLife
   }
 
   /** The command tag of what was sent last; `unknown` while it is unanswered. */

@@ -2,6 +2,7 @@ import { ServiceError } from '@bureau/protocol'
 import type { Caller } from '../../caller.ts'
 import { CommitUnknownError } from '../../db/database.ts'
 import type { PlatformStore } from '../../platform-store.ts'
+import { getRun } from '../../run-records/read-runs.ts'
 import { type Admission, type AdmitRun, admitRun } from './admit-run.ts'
 import { completionFingerprint, type CompletionRequest } from './completion-request.ts'
 
@@ -45,10 +46,27 @@ export async function admitCompletion(
   try {
     return await store.db.run(admitRun, args, { signal: wanted.signal })
   } catch (error) {
-    if (error instanceof CommitUnknownError) return { outcome: 'unknown' }
-    throw error
+    if (!(error instanceof CommitUnknownError)) throw error
+    return findAdmitted(store, caller, error.result as Admission | undefined)
   } finally {
     clearTimeout(late)
     signal.removeEventListener('abort', leave)
+  }
+}
+
+/** Looks for the run of an admission whose COMMIT met a crash of the database. */
+async function findAdmitted(
+  { db }: PlatformStore,
+  { ownerId, integrationIds }: Caller,
+  admission: Admission | undefined,
+): Promise<Admission | { readonly outcome: 'unknown' }> {
+  if (!admission) return { outcome: 'unknown' }
+  try {
+    await db.run(getRun, { ownerId, integrationIds, runId: admission.run.runId, output: false })
+    return admission
+  } catch (error) {
+    const isGone = error instanceof ServiceError && error.code === 'run_not_found'
+    if (!isGone) return { outcome: 'unknown' }
+    throw new ServiceError('database_unavailable', { cause: error, headers: { 'Retry-After': '2' } })
   }
 }
