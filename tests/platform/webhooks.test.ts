@@ -188,7 +188,7 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     }
 
     const none = { delivered: false, responseStatus: null }
-    expect(await test('https://files.example.com:1/')).toEqual({ ...none, problem: 'It takes no connections.' })
+    expect(await test('https://files.example.com:1/')).toEqual({ ...none, problem: 'It refused the connection.' })
     expect(await test('https://other.example.com/')).toMatchObject({ ...none, problem: expect.any(String) })
   })
 

@@ -233,7 +233,7 @@ test.each([
   ['no agency at all', [undefined, 'hi'], 'ask: agency: must be an Agency: new'],
   ['a message that is none', [solo, 5], 'ask: message: must be a text'],
   ['an agent that is not there', [solo, 'hi', { agent: 'Nope' }], 'ask: there is no agent "Nope". Available agents: '],
-])('a script that asks an agency is told of %s', async (_, given, problem) => {
+])('ask() rejects %s by name', async (_, given, problem) => {
   await expect(ask(...(given as Parameters<typeof ask>))).rejects.toThrow(problem)
 })
 

@@ -7,13 +7,10 @@ test.each([
   [{ url: 'shop' }, 'url must be an address.'],
   [{ ur: 'http://127.0.0.1:8000/support' }, 'url must be an address.'],
 ])('%j is refused', (options, problem) => {
-  const open = () => createClient(options as unknown as AgencyOptions)
-
-  expect(open).toThrow(problem)
-  expect(open).not.toThrow(/secret/)
+  expect(() => createClient(options as unknown as AgencyOptions)).toThrow(problem)
 })
 
-test('a connection that could not be made is not one that was lost, and names the host alone', async () => {
+test('a server that cannot be reached is named by its host alone, without credentials or query', async () => {
   const closed = createServer().listen(0, '127.0.0.1')
   const { port } = await new Promise<{ port: number }>((resolve) => {
     closed.once('listening', () => resolve(closed.address() as { port: number }))

@@ -47,13 +47,13 @@ export async function sendWebhook(
 
 type SentWebhook = { readonly responseStatus: number | null; readonly problem: string | null }
 
-/** Names no address: the owner knows the one that was given. */
+/** Never includes a resolved IP address: the owner already knows the URL. */
 function problemOf(error: unknown): string {
   if (error instanceof EgressError) return error.message
   const { name, code = '' } = error as { readonly name?: string; readonly code?: string }
   if (name === 'TimeoutError') return 'It did not answer in time.'
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'Its host name was not found.'
-  if (code === 'ECONNREFUSED') return 'It takes no connections.'
+  if (code === 'ECONNREFUSED') return 'It refused the connection.'
   if (/CERT|TLS|SSL/.test(code)) return 'Its certificate is not valid.'
   return 'The connection to it failed.'
 }
