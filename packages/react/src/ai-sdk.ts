@@ -1,4 +1,4 @@
-import type { Client, Input, Part, Run } from '@bureau/client'
+import { BureauError, type Client, type Input, type Part, type Run } from '@bureau/client'
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
 import { pastMessages, userMessage } from './messages.ts'
 
@@ -13,7 +13,12 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
   /** Runs that wait for approvals, by chat. */
   const waiting = new Map<string, Run>()
   let messagesSent = 0
-  const stream = (chat: string, run: Run, signal: AbortSignal | undefined): ReadableStream<UIMessageChunk> => {
+  const stream = (
+    chat: string,
+    run: Run,
+    signal: AbortSignal | undefined,
+    shown: readonly Part[] = [],
+  ): ReadableStream<UIMessageChunk> => {
     waiting.delete(chat)
     const stop = (): void => void run.cancel().catch(() => {})
     if (signal?.aborted) stop()
@@ -22,7 +27,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       .then(({ status }) => status === 'waiting' && waiting.set(chat, run))
       .catch(() => {})
       .finally(() => signal?.removeEventListener('abort', stop))
-    return chunksOf(run)
+    return chunksOf(run, shown)
   }
   return {
     // A run is replayed from its first event.
@@ -32,7 +37,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       const decided = decisionsIn(messages)
       const run = decided.size > 0 ? (waiting.get(chat) ?? (await client.attach({ chat }))) : null
       const next = run && (await decide(run, decided))
-      if (next) return stream(chat, next, abortSignal)
+      if (next) return stream(chat, next, abortSignal, run.parts)
       messagesSent++
       const asked = messages.findLast(({ role }) => role === 'user')
       if (trigger === 'regenerate-message') dropLastAnswer(client, chat)
@@ -56,14 +61,24 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
  */
 export async function chatMessages(client: Client, chat: string): Promise<UIMessage[]> {
   const run = await client.attach({ chat })
-  const unfinished = (await run?.started)?.run
-  run?.detach()
+  const unfinished = run ? await idUnlessOver(run) : undefined
   const { entries } = await client.history(chat)
   const said = pastMessages(entries.filter(({ run: of, item }) => of !== unfinished || item.role === 'user'))
-  const isAsked = entries.some(({ run: of }) => of === unfinished)
+  const isAsked = unfinished === undefined || entries.some(({ run: of }) => of === unfinished)
   const asked =
     run?.message === undefined || isAsked ? [] : [userMessage(run.request ?? chat, run.message as Input['message'])]
   return [...said, ...asked].map(({ id, role, parts }) => ({ id, role, parts: parts.map(uiPartOf) }))
+}
+
+/** Detaches from a run. One whose last event has come already will not be found again, and its answer is in the history. */
+async function idUnlessOver(run: Run): Promise<string | undefined> {
+  const { run: id } = await run.started
+  run.detach()
+  const isUnfinished = await run.result.then(
+    ({ status }) => status === 'waiting',
+    (error: unknown) => error instanceof BureauError && error.code === 'detached',
+  )
+  return isUnfinished ? id : undefined
 }
 
 function uiPartOf(part: Part): UIMessage['parts'][number] {
@@ -128,16 +143,16 @@ function inputOf({ histories }: Client, parts: UIMessage['parts'], body: object 
   return { message: [{ role: 'user', content: [{ type: 'input_text', text }, ...files] }], body }
 }
 
-/** A run as the AI SDK reads it: what has changed of its parts, again and again. */
-function chunksOf(run: Run): ReadableStream<UIMessageChunk> {
-  const shown = new Map(run.parts.map((part) => [part.id, part]))
+/** A run as the AI SDK reads it: what has changed of its parts, again and again. `before` are those that are shown. */
+function chunksOf(run: Run, before: readonly Part[]): ReadableStream<UIMessageChunk> {
+  const shown = new Map(before.map((part) => [part.id, part]))
   return new ReadableStream<UIMessageChunk>({
     async start(controller) {
       const send = (...chunks: readonly UIMessageChunk[]): void => chunks.forEach((chunk) => controller.enqueue(chunk))
       const sendChanges = (): void => {
         for (const part of run.parts) {
-          const before = shown.get(part.id)
-          if (before !== part) send(...changes(before, part))
+          const last = shown.get(part.id)
+          if (last !== part) send(...changes(last, part))
           shown.set(part.id, part)
         }
       }

@@ -345,8 +345,8 @@ describe('a conversation on the platform', () => {
       await platform.provider.close()
     })
     const { url, token, integrationId: integration } = await platform.client()
-    const open = (chat: string): Conversation => {
-      const client = createClient({ url, token, integration, retryDelaysMs: [0, 10, 100, 400] })
+    const open = (chat: string, fetchIt = fetch): Conversation => {
+      const client = createClient({ url, token, integration, fetch: fetchIt, retryDelaysMs: [0, 10, 100, 400] })
       const conversation = new Conversation(client, chat)
       onTestFinished(conversation.open())
       return conversation
@@ -370,6 +370,24 @@ describe('a conversation on the platform', () => {
     const expected = ['user: First?', 'assistant: One.', 'user: Second?', 'assistant: Two.']
     expect(shown(await until(first, isIdle))).toEqual(expected)
     expect(shown(await until(second, isIdle))).toEqual(expected)
+  })
+
+  test('an answer that ends while another page loads the history is shown there', async () => {
+    const { provider, open } = await openPlatform()
+    const gate = provider.gate()
+    provider.script([textDeltas(['On', hold(gate), 'e.'])])
+    const first = open('mine')
+    void first.send('First?', true)
+    await until(first, (state) => shown(state).at(-1)!.includes('On'))
+    const late = open('mine', async (input, init) => {
+      const response = await fetch(input, init)
+      if (!response.url.includes('/messages')) return response
+      gate.release()
+      await until(first, isIdle)
+      return response
+    })
+
+    expect(shown(await until(late, isIdle))).toEqual(['user: First?', 'assistant: One.'])
   })
 
   test('what is sent while another page is answered waits for that, and shows it', async () => {

@@ -151,8 +151,12 @@ export class Conversation {
 
   async #resume(opening: object): Promise<void> {
     const isUnknown = this.#isNew && this.#turns.length === 0
-    const { entries, cursor } = isUnknown ? NOTHING : await this.#client.history(this.#chat)
+    const load = (): ReturnType<Client['history']> => this.#client.history(this.#chat)
+    // A run of the platform may end while it is looked for, and is in the history from then on. A history that is kept
+    // here gets what the run says as soon as it is followed.
+    const kept = isUnknown ? NOTHING : this.#client.histories && (await load())
     const run = isUnknown ? null : await this.#client.attach({ chat: this.#chat })
+    const { entries, cursor } = kept ?? (await load())
     const id = (await run?.started)?.run
     if (this.#opening !== opening) return run?.detach()
     this.#cursor = cursor

@@ -1,0 +1,84 @@
+import { type Client, createClient, type RunStorage } from '@bureau/client'
+import { readUIMessageStream, type UIMessage } from 'ai'
+import { describe, expect, test } from 'vitest'
+import { bureauTransport, chatMessages } from './ai-sdk.ts'
+import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
+import { memoryStorage } from '../../../tests/support/broken-connections.ts'
+import { hold, textDeltas } from '../../../tests/support/fake-provider.ts'
+import { closeAfterTest, soloAgency, startTestServer } from '../../../tests/support/test-server.ts'
+
+/** Gives an answer once its last byte is there, so that a client reads all events of a run that is over at once. */
+const wholeFetch: typeof fetch = async (input, init) => {
+  const response = await fetch(input, init)
+  return response.status === 204 ? response : new Response(await response.arrayBuffer(), response)
+}
+
+const SERVERS = {
+  'a self-hosted server': async () => {
+    const { url, provider } = await startTestServer({ agencies: soloAgency() })
+    const open = (storage: RunStorage, fetchIt = fetch): Client =>
+      createClient({ url: `${url}/solo`, resume: true, storage, fetch: fetchIt })
+    return { provider, open }
+  },
+  'the platform': async () => {
+    const platform = await startPlatform('pglite')
+    closeAfterTest(async () => {
+      await platform.close()
+      await platform.provider.close()
+    })
+    const { url, token, integrationId: integration } = await platform.client()
+    const open = (storage: RunStorage, fetchIt = fetch): Client =>
+      createClient({ url, token, integration, storage, fetch: fetchIt })
+    return { provider: platform.provider, open }
+  },
+}
+
+const said = (messages: readonly UIMessage[]): string[] =>
+  messages.map(({ role, parts }) => `${role}: ${parts.map((part) => (part.type === 'text' ? part.text : '')).join('')}`)
+
+/** What a page shows in the end that loads the history and resumes. */
+async function shownAfterReload(client: Client): Promise<string[]> {
+  const before = await chatMessages(client, 'mine')
+  const resumed = await bureauTransport(client).reconnectToStream({ chatId: 'mine' })
+  let last: UIMessage | undefined
+  if (resumed) for await (const message of readUIMessageStream({ stream: resumed })) last = message
+  return [...said(before), ...(last ? said([last]) : [])]
+}
+
+describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
+  test.each([
+    ['at once', wholeFetch],
+    ['as it comes', fetch],
+  ])('an answer that ended while the page was away is shown, read %s', async (_how, fetchIt) => {
+    const { provider, open } = await start()
+    const storage = memoryStorage()
+    const gate = provider.gate()
+    provider.script([textDeltas(['It is', hold(gate), ' done.'])])
+    const left = open(storage).stream({ message: 'Where is order 7?', chat: 'mine' })
+    const { run } = await left.started
+    left.detach()
+    gate.release()
+    await (
+      await open(memoryStorage()).attach({ run })
+    )?.result
+
+    expect(await shownAfterReload(open(storage, fetchIt))).toEqual([
+      'user: Where is order 7?',
+      'assistant: It is done.',
+    ])
+  })
+
+  test('an answer that goes on is shown from its first word', async () => {
+    const { provider, open } = await start()
+    const storage = memoryStorage()
+    const gate = provider.gate()
+    provider.script([textDeltas(['It is', hold(gate), ' done.'])])
+    const left = open(storage).stream({ message: 'Where is order 7?', chat: 'mine' })
+    for await (const words of left.text()) if (words === 'It is') break
+    left.detach()
+
+    const shown = shownAfterReload(open(storage))
+    gate.release()
+    expect(await shown).toEqual(['user: Where is order 7?', 'assistant: It is done.'])
+  })
+})
