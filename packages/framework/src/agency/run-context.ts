@@ -54,11 +54,21 @@ type RunContextUsage = {
 
 /** @param usage - Read when somebody asks. */
 export function createRunContext(context: AgencyContext, usage: () => Usage): RunContext {
-  return {
-    context,
-    get usage() {
-      const { request_count: requests, input_tokens, output_tokens, total_tokens } = usage()
-      return { requests, inputTokens: input_tokens, outputTokens: output_tokens, totalTokens: total_tokens }
-    },
+  return new ContextOfRun(context, usage)
+}
+
+/** A class, because V8 keeps each object that is written with a getter, and all that this reaches, until a full collection. */
+class ContextOfRun implements RunContext {
+  readonly context: AgencyContext
+  readonly #usage: () => Usage
+
+  constructor(context: AgencyContext, usage: () => Usage) {
+    this.context = context
+    this.#usage = usage
+  }
+
+  get usage(): RunContextUsage {
+    const { request_count: requests, input_tokens, output_tokens, total_tokens } = this.#usage()
+    return { requests, inputTokens: input_tokens, outputTokens: output_tokens, totalTokens: total_tokens }
   }
 }

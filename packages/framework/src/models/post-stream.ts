@@ -8,8 +8,8 @@ export type StreamingPost = {
   readonly dispatcher: Dispatcher
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
-  /** Removed once the answer has begun: prompts are long, and so are answers. */
-  body?: string
+  /** Undefined once the answer has begun: prompts are long, and so are answers. */
+  body: string | undefined
   readonly signal: AbortSignal
   /** Called when a connection takes the request. */
   readonly onSent?: () => void
@@ -136,7 +136,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
       return
     }
     this.#started = true
-    delete this.#post.body
+    this.#post.body = undefined
     // Providers send each event as an HTTP chunk; those of one read of the socket are handed on together.
     if (this.#unread.push(chunk) === 1) queueMicrotask(() => this.#deliver())
   }

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
+import { BriefMap } from '../brief-map.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -11,6 +12,8 @@ declare module 'fastify' {
 
 /** On every answer: browsers do not guess types, so that no text of a caller's becomes a page. */
 export const NO_SNIFFING = ['x-content-type-options', 'nosniff'] as const
+
+type OpenAnswer = { readonly request: IncomingMessage; readonly answer: ServerResponse }
 
 /** How often a closing server looks for requests whose body is still on its way, in milliseconds. */
 const CUT_EVERY_MS = 1_000
@@ -25,23 +28,25 @@ const CUT_EVERY_MS = 1_000
  * slow, so it is cut.
  */
 export function answerCompletely(app: FastifyInstance): void {
-  const open = new Map<ServerResponse, IncomingMessage>()
+  const open = new BriefMap<number, OpenAnswer>()
+  let lastId = 0
   app.decorate('drains', [])
   app.addHook('onRequest', (request, reply, done) => {
     reply.header(...NO_SNIFFING)
     // A WebSocket is closed by whoever speaks through it.
     if (request.raw.headers.upgrade === undefined) {
-      open.set(reply.raw, request.raw)
-      reply.raw.once('close', () => open.delete(reply.raw))
+      const id = ++lastId
+      open.set(id, { request: request.raw, answer: reply.raw })
+      reply.raw.once('close', () => open.delete(id))
     }
     done()
   })
   app.addHook('preClose', async () => {
     const cut = setInterval(() => {
-      for (const request of open.values()) if (!request.complete) request.destroy()
+      for (const { request } of open.values()) if (!request.complete) request.destroy()
     }, CUT_EVERY_MS)
     await Promise.all(app.drains.map((drain) => drain()))
-    while (open.size > 0) await Promise.all([...open.keys()].map((answer) => once(answer, 'close')))
+    while (open.size > 0) await Promise.all(open.values().map(({ answer }) => once(answer, 'close')))
     clearInterval(cut)
   })
 }

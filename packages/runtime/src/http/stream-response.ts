@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { sseKeepalive } from '@bureau/protocol'
+import { BriefMap } from '../brief-map.ts'
 
 /** A client that reads nothing for this long is cut off. */
 const MAX_STALL_MS = 60_000
@@ -76,14 +77,16 @@ type Heartbeat = { touch: () => void; remove: () => void }
 
 /** One timer for all open streams of the process. */
 class Heartbeats {
-  readonly #streams = new Map<object, { send: (text: string) => void; lastMs: number }>()
+  readonly #streams = new BriefMap<number, { readonly send: (text: string) => void; lastMs: number }>()
+  #lastId = 0
   #timer: NodeJS.Timeout | undefined
 
   add(send: (text: string) => void): Heartbeat {
     const entry = { send, lastMs: performance.now() }
-    this.#streams.set(entry, entry)
+    const id = ++this.#lastId
+    this.#streams.set(id, entry)
     this.#timer ??= setInterval(() => this.#beat(), 1_000).unref()
-    return { touch: () => void (entry.lastMs = performance.now()), remove: () => this.#remove(entry) }
+    return { touch: () => void (entry.lastMs = performance.now()), remove: () => this.#remove(id) }
   }
 
   #beat(): void {
@@ -96,8 +99,8 @@ class Heartbeats {
     }
   }
 
-  #remove(entry: object): void {
-    this.#streams.delete(entry)
+  #remove(id: number): void {
+    this.#streams.delete(id)
     if (this.#streams.size > 0) return
     clearInterval(this.#timer)
     this.#timer = undefined

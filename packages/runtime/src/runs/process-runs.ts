@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { BriefMap } from '../brief-map.ts'
 import { EndedRuns, type EndedRunsOptions } from './ended-runs.ts'
 import { type CancelOutcome, type CancelRequest, isOwner, type LiveRun, type OwnedRun } from './run-registry.ts'
 
 /** The runs of this process that a cancel can find: live ones, and the ends of those that were stopped. */
 export class ProcessRuns {
-  readonly #live = new Map<string, LiveRun>()
+  readonly #live = new BriefMap<string, LiveRun>()
   /** Live runs whose end will be kept. */
   readonly #stopped = new Set<string>()
   readonly #ended: EndedRuns
