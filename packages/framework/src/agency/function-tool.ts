@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { NamedAgent } from './guardrail.ts'
+import { linkedAbort } from './linked-abort.ts'
 import type { RunContext } from './run-context.ts'
 
 /** One call of a function by a model. */
@@ -111,15 +112,14 @@ async function inTime(
   call: (details: ToolCallDetails) => Promise<unknown>,
   name: string,
 ): Promise<unknown> {
-  const late = new AbortController()
-  const signal = details.signal ? AbortSignal.any([details.signal, late.signal]) : late.signal
+  const late = linkedAbort(details.signal)
   const { promise, resolve } = Promise.withResolvers<string>()
   const timer = setTimeout(() => {
     late.abort(new Error('the call has taken too long'))
     resolve(`Tool '${name}' timed out after ${timeoutMs}ms.`)
   }, timeoutMs)
   try {
-    return await Promise.race([call({ ...details, signal }), promise])
+    return await Promise.race([call({ ...details, signal: late.signal }), promise])
   } finally {
     clearTimeout(timer)
   }

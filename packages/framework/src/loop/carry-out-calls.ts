@@ -3,6 +3,7 @@ import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
 import { CallSuspended, type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
 import type { RunContext } from '../agency/run-context.ts'
+import { linkedAbort } from '../agency/linked-abort.ts'
 import { definitionOf } from '../agency/tool.ts'
 import { toolServerOf } from '../mcp/server-tools.ts'
 import { RunFailed } from '../run/run-errors.ts'
@@ -54,8 +55,8 @@ export async function carryOutCalls(
   const handedOver = left.length > 0 || isHeld ? [] : handoffs.slice(0, 1)
   await start(conversation, [...own, ...handedOver.map(({ call }) => call)])
   await answerHosted(conversation, hosted)
-  const stop = own.length > 1 ? new AbortController() : undefined
-  const signal = stop ? AbortSignal.any([conversation.signal, stop.signal]) : conversation.signal
+  const stop = own.length > 1 ? linkedAbort(conversation.signal) : undefined
+  const { signal } = stop ?? conversation
   const working = bindings.map(async (binding) => {
     try {
       return await carryOut(conversation, turn, { ...binding, signal })
