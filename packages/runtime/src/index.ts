@@ -1,3 +1,4 @@
+export { BriefMap } from './brief-map.ts'
 export { openBackends } from './backends.ts'
 export { createEgressPolicy, type EgressPolicy, type EgressPolicyOptions } from './egress/address-policy.ts'
 export { ByteBudget } from './egress/byte-budget.ts'

@@ -1,3 +1,4 @@
+import { BriefMap } from '../brief-map.ts'
 import { ChunkWriter } from './chunk-writer.ts'
 import { decodeChunk } from './event-text.ts'
 import { Lingering } from './lingering.ts'
@@ -26,7 +27,7 @@ type MemoryRunLogsOptions = {
 /** Embedded: one process executes all runs. Logs are in memory and, in chunks of a second, in durable storage if there is any. */
 export class MemoryRunLogs implements RunLogs {
   readonly #options: MemoryRunLogsOptions
-  readonly #logs = new Map<string, MemoryRunLog>()
+  readonly #logs = new BriefMap<string, MemoryRunLog>()
   readonly #ended: Lingering
 
   constructor(options: MemoryRunLogsOptions = {}) {

@@ -1,4 +1,5 @@
 import { ServiceError } from '@bureau/protocol'
+import { BriefMap } from '../brief-map.ts'
 import type { RedisConnection } from '../redis/connect-redis.ts'
 import { FlushTimer } from './flush-timer.ts'
 import { Lingering } from './lingering.ts'
@@ -37,7 +38,7 @@ type RedisRunLogsOptions = {
 export class RedisRunLogs implements RunLogs {
   readonly #redis: RedisConnection
   readonly #options: Required<Pick<RedisRunLogsOptions, 'prefix' | 'lingerMs' | 'lookMs'>> & RedisRunLogsOptions
-  readonly #logs = new Map<string, RedisRunLog>()
+  readonly #logs = new BriefMap<string, RedisRunLog>()
   readonly #timer = new FlushTimer(BATCH_MS)
   readonly #ended: Lingering
   readonly #leaving = new AbortController()

@@ -1,6 +1,7 @@
 import { RUN_STATE_VERSION } from '@bureau/framework'
 import type { CancelMode } from '@bureau/protocol'
 import {
+  BriefMap,
   type ChunkStorage,
   COALESCE_MS,
   type EventChunk,
@@ -36,7 +37,7 @@ const STORES_PER_TICK = 50
 /** The runs that this process executes: starts them, finds them, stops them. */
 export class RunExecutor {
   readonly #options: RunExecutorOptions
-  readonly #runs = new Map<string, ActiveRun>()
+  readonly #runs = new BriefMap<string, ActiveRun>()
   readonly #coalesce = new FlushTimer(COALESCE_MS)
   readonly #storing: NodeJS.Timeout
   readonly #taking = new Map<string, Promise<void>>()
