@@ -23,7 +23,7 @@ const MAX_DEPTH = 8
 
 /** Lines are written together, because one write to a pipe costs more than the work of making ten lines. */
 const MAX_DELAY_MS = 100
-const MAX_WAITING_LENGTH = 16_384
+const MAX_WAITING_BYTES = 8_192
 
 /** What takes the lines of a log, each JSON text with its end. */
 export type LogDestination = { write(line: string): void }
@@ -31,30 +31,18 @@ export type LogDestination = { write(line: string): void }
 /** All loggers of the process share it. */
 let standardOutput: LogDestination | undefined
 
-/**
- * Lines are gathered here, because pino's own buffer measures all that waits for each line that is added, and its timer
- * writes ten times a second even where there is nothing.
- */
+/** A timer runs while there is something to write, because pino's own writes ten times a second even where there is nothing. */
 function openStandardOutput(): LogDestination {
-  const output = destination({ sync: false, minLength: 0 })
-  let waiting = ''
-  let timer: NodeJS.Timeout | undefined
+  const output = destination({ sync: false, minLength: MAX_WAITING_BYTES })
+  let flushing: NodeJS.Timeout | undefined
   const flush = (): void => {
-    clearTimeout(timer)
-    timer = undefined
-    if (waiting === '') return
-    const text = waiting
-    waiting = ''
-    output.write(text)
+    flushing = undefined
+    output.flush()
   }
-  // Before the listeners of the output, which write what it has got.
-  process.prependListener('beforeExit', flush)
-  process.prependListener('exit', flush)
   return {
     write: (line) => {
-      waiting += line
-      if (waiting.length >= MAX_WAITING_LENGTH) flush()
-      else timer ??= setTimeout(flush, MAX_DELAY_MS).unref()
+      output.write(line)
+      flushing ??= setTimeout(flush, MAX_DELAY_MS).unref()
     },
   }
 }
