@@ -2,8 +2,8 @@
  * A Map of what comes and goes with each request.
  *
  * V8 copies the table of a Map when it has grown full of deleted entries, and an old copy keeps all later ones, with every
- * object that was in them when they were copied, until a full collection: a fifth of all memory of a run outlived it. So
- * what is deleted here is taken out of its entry first. Keys are kept for as long, and therefore are not objects.
+ * object that was in them when they were copied, until a full collection. So what is deleted here is taken out of its
+ * entry first. Keys are kept for as long, and therefore are not objects.
  */
 export class BriefMap<Key extends string | number, Value extends object> {
   readonly #entries = new Map<Key, { value: Value | undefined }>()
