@@ -6,7 +6,13 @@ const conditions = ['@bureau/source', 'node', 'development|production']
 
 const everyTest = ['packages/*/{src,bin}/**/*.test.ts', 'scripts/**/*.test.ts', 'tests/**/*.test.ts']
 const setApart = ['**/*.slow.test.ts', '**/*.measured.test.ts']
-const databaseTests = ['packages/platform/**', 'tests/platform/**']
+/** What needs more than Node and this checkout, or is the most work: databases, servers of others, programs, and the clients of both servers. */
+const withOthers = [
+  'packages/{cli,client,create-bureau,platform,react}/{src,bin}/**',
+  'scripts/sbom.test.ts',
+  'tests/{platform,oauth,process,deploy,docs}/**',
+  '**/*.{redis,s3}.test.ts',
+]
 const only = (kind: string): string[] => everyTest.map((pattern) => pattern.replace('*.test.ts', `*.${kind}.test.ts`))
 
 export default defineConfig({
@@ -32,18 +38,17 @@ export default defineConfig({
         test: {
           name: 'fast',
           include: everyTest,
-          exclude: [...configDefaults.exclude, ...setApart, ...databaseTests],
+          exclude: [...configDefaults.exclude, ...setApart, ...withOthers],
           // The files of a worker share their modules, which hold no state: loading them anew was half of all the work.
           isolate: false,
         },
       },
       {
         extends: true,
-        // On both engines, with storms: these take the most time by far.
         test: {
-          name: 'database',
-          include: everyTest.filter((pattern) => !pattern.startsWith('scripts')),
-          exclude: [...configDefaults.exclude, ...setApart, 'packages/!(platform)/**', 'tests/!(platform)/**'],
+          name: 'others',
+          include: withOthers.map((pattern) => pattern.replace(/\*\*$/, '**/*.test.ts')),
+          exclude: [...configDefaults.exclude, ...setApart],
           // As above; and the embedded databases of a worker go from test to test.
           isolate: false,
         },
