@@ -400,7 +400,7 @@ describe('refusals', () => {
     { body: { messages: [] }, param: 'messages', says: /^messages: there is no message to answer$/ },
     { body: { messages: 'x' }, param: 'messages', says: /^messages: must be a list$/ },
     { body: { messages: [{ role: 'system', content: 'only this' }] }, param: 'messages' },
-    { body: { messages: [{ role: 'user', content: 7 }] }, param: 'messages[0].content', says: /string.*array/ },
+    { body: { messages: [{ role: 'user', content: 7 }] }, param: 'messages[0].content', says: /a string.*a list/ },
     {
       body: { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }] },
       param: 'messages[0].content[0].image_url.url',
@@ -415,7 +415,7 @@ describe('refusals', () => {
     { body: { messages: hello, functions: [] }, param: 'functions' },
     { body: { messages: hello, tools: [{ type: 'web_search' }] }, param: 'tools[0].type' },
     { body: { messages: hello, tool_choice: 'required' }, param: 'tool_choice' },
-    { body: { messages: hello, tool_choice: 'any' }, param: 'tool_choice', says: /"none"\|"auto"\|"required"/ },
+    { body: { messages: hello, tool_choice: 'any' }, param: 'tool_choice', says: /one of "none", "auto", "required"/ },
   ])('400 for $param', async ({ body, param, says = /./ }: { body: object; param: string; says?: RegExp }) => {
     const server = await startTestServer({ agencies: soloAgency() })
 

@@ -68,7 +68,7 @@ describe('loadPlatformConfig', () => {
     [{ FILES_URL: 's3://bucket/a//b' }, 'FILES_URL: the prefix has'],
     [{ FILES_URL: 's3://bucket?endpoint=ftp://x' }, 'FILES_URL: endpoint is an http:// or https:// address'],
     [{ FILES_URL: 's3://bucket?endpoint=https://x/path' }, 'FILES_URL: endpoint has no path'],
-    [{ FILES_URL: 's3://bucket?style=path' }, 'FILES_URL: Unrecognized key: "style"'],
+    [{ FILES_URL: 's3://bucket?style=path' }, 'FILES_URL: "style" does not exist here'],
     [{ PLATFORM_REQUESTS_PER_MINUTE: 'many' }, 'PLATFORM_REQUESTS_PER_MINUTE'],
     [{ PLATFORM_MASTER_KEY: 'short', BUREAU_CONSOLE: 'maybe' }, 'BUREAU_CONSOLE: must be true or false.'],
     [{ PLATFORM_ATTACHMENT_PORTS: '443,https' }, 'PLATFORM_ATTACHMENT_PORTS'],

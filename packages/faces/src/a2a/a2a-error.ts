@@ -1,5 +1,5 @@
 import { ERRORS, ServiceError } from '@bureau/protocol'
-import { logRefusal } from '@bureau/runtime'
+import { logRefusal, problemSentence } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { isInvalidJson } from '../json-rpc/rpc-errors.ts'
@@ -88,7 +88,7 @@ export function asUnknownContext(error: unknown): unknown {
 
 /** @throws A2aError the parameters do not fit. */
 export function parseParams<Schema extends z.ZodType>(schema: Schema, params: unknown): z.output<Schema> {
-  const parsed = schema.safeParse(params ?? {})
+  const parsed = schema.safeParse(params ?? {}, { error: problemSentence })
   if (parsed.success) return parsed.data
   const violations = parsed.error.issues.slice(0, MAX_VIOLATIONS).map(({ path, message }) => {
     return { field: path.map(String).join('.') || 'params', description: message }

@@ -1,4 +1,4 @@
-import type { LogEvent } from '@bureau/runtime'
+import { type LogEvent, problemSentence } from '@bureau/runtime'
 import { type RunEnded, Usage } from '@bureau/protocol'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
@@ -126,7 +126,7 @@ type AgencyCall = {
 type ReadCall = AgencyCall | { readonly undecided: Waiting } | (CallToolResult & { readonly isError: true })
 
 function readCall({ input: given, asking }: Asked): ReadCall {
-  const input = Input.safeParse(given)
+  const input = Input.safeParse(given, { error: problemSentence })
   if (!input.success) return failed('invalid_request', problemsOf(input.error))
   const { message, thread_id } = input.data
   const goesOn = asking?.decided()

@@ -1,4 +1,5 @@
 import type { Message, WireItem } from '@bureau/protocol'
+import { problemSentence } from '@bureau/runtime'
 import { z } from 'zod'
 import { jsonOrText } from '../answer.ts'
 import type { FaceDecision } from '../face-host.ts'
@@ -63,7 +64,7 @@ const Typed = z.looseObject({ type: z.string().max(64) })
 const InputItem = z.unknown().transform((value, context): WireItem => {
   const { type } = (value ?? {}) as { readonly type?: unknown }
   const schema = SCHEMAS.get(type) ?? (type === undefined ? InputMessage : Typed)
-  const parsed = schema.safeParse(value)
+  const parsed = schema.safeParse(value, { error: problemSentence })
   if (parsed.success) return parsed.data as WireItem
   const { path, message } = deepest(parsed.error.issues[0]!)
   context.addIssue({ code: 'custom', path: [...path], message })

@@ -1,3 +1,4 @@
+import { problemSentence } from '@bureau/runtime'
 import type { z } from 'zod'
 import { ApiError, invalidParam } from './api-error.ts'
 
@@ -27,7 +28,7 @@ export function parseEach<Schema extends z.ZodType>(
 }
 
 function parsePart<Schema extends z.ZodType>(schema: Schema, value: unknown, at: string): z.output<Schema> {
-  const parsed = schema.safeParse(value)
+  const parsed = schema.safeParse(value, { error: problemSentence })
   if (parsed.success) return parsed.data
   const issue = deepest(parsed.error.issues[0]!)
   throw invalidParam(pathOf(at, issue.path), issue.message, isMissing(value, issue.path) ? 'missing' : 'invalid_value')

@@ -1,7 +1,6 @@
 import { type ErrorCode, type FieldProblem, ServiceError } from '@bureau/protocol'
-import type { InputCodes } from '@bureau/runtime'
+import { type InputCodes, problemSentence, shortened } from '@bureau/runtime'
 import type { z } from 'zod'
-import { problemSentence, shortened } from './problem-sentence.ts'
 
 const MAX_SHOWN_PROBLEMS = 10
 

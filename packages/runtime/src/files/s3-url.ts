@@ -1,5 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { problemSentence } from '../http/problem-sentence.ts'
 
 /** A bucket of some S3 service, or a part of one. */
 export type S3Place = {
@@ -34,7 +35,7 @@ export function parseS3Url(text: string): S3Place {
   const url = URL.parse(text)
   if (url?.protocol !== 's3:') throw new ConfigError('FILES_URL: begins with s3://')
   requirePlainAddress(url)
-  const parsed = Parameters.safeParse(Object.fromEntries(url.searchParams))
+  const parsed = Parameters.safeParse(Object.fromEntries(url.searchParams), { error: problemSentence })
   if (!parsed.success) {
     const problems = parsed.error.issues.map(({ path, message }) => [...path, message].join(' '))
     throw new ConfigError(`FILES_URL: ${problems.join('; ')}`)

@@ -1,5 +1,5 @@
 import { ServiceError, type ValidationEntry } from '@bureau/protocol'
-import type { InputCodes } from '@bureau/runtime'
+import { type InputCodes, problemSentence } from '@bureau/runtime'
 import { z } from 'zod'
 import { validationEntries } from './validation-entries.ts'
 import { issuesOfLongLists } from './long-lists.ts'
@@ -39,7 +39,7 @@ export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknow
  * @throws InvalidBody; ServiceError with the code that `codes` has for the first problem.
  */
 export function parseQuery(schema: z.ZodType, query: unknown, codes: InputCodes = {}): unknown {
-  const parsed = schema.safeParse(query)
+  const parsed = schema.safeParse(query, { error: problemSentence })
   if (parsed.success) return parsed.data
   const code = codes[String(parsed.error.issues[0]?.path[0])]
   if (code) throw new ServiceError(code)

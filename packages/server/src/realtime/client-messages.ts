@@ -1,4 +1,4 @@
-import { InvalidJson, parseJson } from '@bureau/runtime'
+import { InvalidJson, parseJson, problemSentence } from '@bureau/runtime'
 import { ClientEvent, refusalOf } from './client-events.ts'
 import type { ToolApproval, VoiceSession } from './voice-session.ts'
 
@@ -35,7 +35,7 @@ export function readClientMessage(data: Buffer, isBinary: boolean): ClientMessag
 type Fields = Readonly<Record<string, unknown>>
 
 function readEvent(message: Fields, type: string): ClientMessage {
-  const parsed = ClientEvent.safeParse(message)
+  const parsed = ClientEvent.safeParse(message, { error: problemSentence })
   if (parsed.success) return { kind: 'event', event: parsed.data }
   return { kind: 'ignored', because: refusalOf(parsed.error, type) }
 }

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { parseInput } from './parse-input.ts'
+import { problemSentence } from './problem-sentence.ts'
+
+/** What is said of a value, behind the name of the part that is wrong. */
+function saidOf(schema: z.ZodType, value: unknown): string | undefined {
+  const [issue] = schema.safeParse(value, { error: problemSentence }).error?.issues ?? []
+  return issue && [...issue.path, issue.message].join(': ')
+}
 
 const kinds = z.discriminatedUnion('type', [
   z.object({ type: z.literal('file') }),
@@ -27,18 +33,16 @@ test.each<[z.ZodType, unknown, string]>([
   [z.strictObject({ a: z.string().optional() }), { b: 1 }, '"b" does not exist here'],
   [z.string().min(8, 'is too short to be safe'), 'short', 'is too short to be safe'],
 ])('%#: a value that the schema refuses is told in one plain sentence', (schema, input, said) => {
-  expect(() => parseInput(z.object({ value: schema }), { value: input })).toThrow(
-    `The request is not valid. value: ${said}`,
-  )
+  expect(saidOf(schema, input)).toBe(said)
 })
 
 test('of members by their type, the sentence names the types that there are', () => {
-  expect(() => parseInput(z.array(kinds), [{ type: 'video' }])).toThrow('0/type: must be one of "file", "image"')
+  expect(saidOf(z.array(kinds), [{ type: 'video' }])).toBe('0: type: must be one of "file", "image"')
 })
 
 test('a list of allowed values is never cut off, names of the caller are', () => {
   const values = Array.from({ length: 40 }, (_, index) => `a_long_name_of_a_scope_${index}`)
 
-  expect(() => parseInput(z.enum(values), 'x')).toThrow('"a_long_name_of_a_scope_39"')
-  expect(() => parseInput(z.strictObject({}), { ['x'.repeat(5_000)]: 1 })).toThrow(/^.{220,300}$/)
+  expect(saidOf(z.enum(values), 'x')).toContain('"a_long_name_of_a_scope_39"')
+  expect(saidOf(z.strictObject({}), { ['x'.repeat(5_000)]: 1 })).toMatch(/^.{200,300}$/)
 })
