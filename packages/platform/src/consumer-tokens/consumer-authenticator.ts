@@ -2,6 +2,7 @@ import { ServiceError } from '@bureau/protocol'
 import type { KeyIssuer } from '../api-keys/create-api-key.ts'
 import { hashToken } from '../api-keys/api-key-token.ts'
 import type { Caller } from '../caller.ts'
+import { PromiseCache } from '../promise-cache.ts'
 import { API_SCOPES, type ConsumerClaims, TOKEN_PREFIX, verifyConsumerToken } from './consumer-token.ts'
 import { findTokenGround, listAllowedOrigins } from './consumer-tokens.repo.ts'
 
@@ -10,20 +11,21 @@ const TRUST_MS = 5_000
 const CACHED = 10_000
 
 type Ground = Awaited<ReturnType<typeof findTokenGround.work>>
-type Known = { readonly ground: Promise<Ground>; readonly until: number }
 type Sent = { readonly authorization: string | undefined; readonly origin: string | undefined }
 
 /** Turns tokens of consumers into callers. What a token stands on is remembered for five seconds. */
 export class ConsumerAuthenticator {
   readonly #issuer: KeyIssuer
   readonly #now: () => number
-  readonly #known = new Map<string, Known>()
-  #origins: { readonly list: Promise<ReadonlySet<string>>; readonly until: number } | undefined
+  readonly #grounds: PromiseCache<Ground>
+  readonly #origins: PromiseCache<ReadonlySet<string>>
 
   /** `now` answers milliseconds since the epoch. */
   constructor(issuer: KeyIssuer, now: () => number = Date.now) {
     this.#issuer = issuer
     this.#now = now
+    this.#grounds = new PromiseCache({ size: CACHED, keepMs: TRUST_MS, now })
+    this.#origins = new PromiseCache({ size: 1, keepMs: TRUST_MS, now })
   }
 
   /** Whether these credentials are a consumer's, valid or not. */
@@ -58,33 +60,25 @@ export class ConsumerAuthenticator {
 
   /** Whether some integration lists this origin: preflights do not say which one is meant. */
   async isListed(origin: string): Promise<boolean> {
-    if (!this.#origins || this.#origins.until <= this.#now()) {
-      const list = this.#issuer.db.run(listAllowedOrigins, undefined).then((origins) => new Set(origins))
-      this.#origins = { list, until: this.#now() + TRUST_MS }
+    try {
+      const { db } = this.#issuer
+      const origins = await this.#origins.of('all', async () => new Set(await db.run(listAllowedOrigins, undefined)))
+      return origins.has(origin)
+    } catch {
+      return false // the request itself says that the database cannot be reached
     }
-    return this.#origins.list.then(
-      (list) => list.has(origin),
-      () => false, // the request itself says that the database cannot be reached
-    )
   }
 
   /** Looks at everything anew: something was revoked here. */
   forget(): void {
-    this.#known.clear()
+    this.#grounds.clear()
   }
 
   #groundOf(token: string, claims: ConsumerClaims): Promise<Ground> {
     const name = Buffer.from(hashToken(token)).toString('base64')
-    const known = this.#known.get(name)
-    if (known && known.until > this.#now()) return known.ground
     const { ownerId, keyId, integrationId, consumerId } = claims
-    const ground = this.#issuer.db.run(findTokenGround, { ownerId, keyId, integrationId, consumerId })
-    this.#known.delete(name)
-    this.#known.set(name, { ground, until: this.#now() + TRUST_MS })
-    ground.catch(() => this.#known.delete(name))
-    const oldest = this.#known.keys().next()
-    if (this.#known.size > CACHED && !oldest.done) this.#known.delete(oldest.value)
-    return ground
+    const asked = { ownerId, keyId, integrationId, consumerId }
+    return this.#grounds.of(name, () => this.#issuer.db.run(findTokenGround, asked))
   }
 }
 

@@ -1,16 +1,17 @@
 import type { FileStores } from '@bureau/runtime'
+import { PromiseCache } from '../promise-cache.ts'
 import { AgencyMount } from './agency-mount.ts'
 
 /** Whose mount it is. One integration has one mount, which its members share. */
 type MountOwner = { readonly ownerId: string; readonly integrationId: string }
 
-/** Mounts that were used lately are kept open; opening one is a handful of system calls. */
+/** Mounts that were opened last are kept; opening one is a handful of system calls. */
 const MAX_OPEN = 1_000
 
 /** The mounts of all integrations: the areas `mounts/<owner>/<integration>` of the stored files. */
 export class AgencyMounts {
   readonly #files: FileStores
-  readonly #open = new Map<string, Promise<AgencyMount>>()
+  readonly #open = new PromiseCache<AgencyMount>({ size: MAX_OPEN })
 
   constructor(files: FileStores) {
     this.#files = files
@@ -19,14 +20,7 @@ export class AgencyMounts {
   /** The mount of an integration; made when it is asked for the first time. */
   of({ ownerId, integrationId }: MountOwner): Promise<AgencyMount> {
     const area = `mounts/${requireId(ownerId)}/${requireId(integrationId)}`
-    const known = this.#open.get(area)
-    if (known) return known
-    const [oldest] = this.#open.keys()
-    if (oldest !== undefined && this.#open.size >= MAX_OPEN) this.#open.delete(oldest)
-    const opening = this.#files.open(area).then((files) => new AgencyMount(files))
-    this.#open.set(area, opening)
-    opening.catch(() => this.#open.delete(area))
-    return opening
+    return this.#open.of(area, async () => new AgencyMount(await this.#files.open(area)))
   }
 }
 

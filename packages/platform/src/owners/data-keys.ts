@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Database } from '../db/database.ts'
+import { PromiseCache } from '../promise-cache.ts'
 import { findOwner } from './owners.repo.ts'
 import { type Place, seal, unseal } from '../security/seal.ts'
 
@@ -18,7 +19,7 @@ export const dataKeyPlace = (ownerId: string): Place => ({
 export class DataKeys {
   readonly #db: Database
   readonly #masterKey: Uint8Array
-  readonly #unwrapped = new Map<string, Promise<Uint8Array>>()
+  readonly #unwrapped = new PromiseCache<Uint8Array>({ size: CACHED })
 
   constructor(db: Database, masterKey: Uint8Array) {
     this.#db = db
@@ -32,14 +33,7 @@ export class DataKeys {
 
   /** The owner's key, 32 bytes. @throws SealError it was wrapped with another master key. */
   of(ownerId: string): Promise<Uint8Array> {
-    const known = this.#unwrapped.get(ownerId)
-    if (known) return known
-    const key = this.#load(ownerId)
-    this.#unwrapped.set(ownerId, key)
-    key.catch(() => this.#unwrapped.delete(ownerId)) // a failure is not remembered
-    const oldest = this.#unwrapped.keys().next()
-    if (this.#unwrapped.size > CACHED && !oldest.done) this.#unwrapped.delete(oldest.value)
-    return key
+    return this.#unwrapped.of(ownerId, () => this.#load(ownerId))
   }
 
   async #load(ownerId: string): Promise<Uint8Array> {
