@@ -93,11 +93,8 @@ async function equipOrClose(store: PlatformStore, options: EquipOptions): Promis
 }
 
 /** Without its records a process can do nothing right: whoever started it starts it again. */
-function endWithDatabase({ app, platform }: OpenPlatform, log: Logger): void {
-  let closing = false
-  app.addHook('preClose', async () => void (closing = true))
+function endWithDatabase({ platform }: OpenPlatform, log: Logger): void {
   void platform.store.db.failed.then((error) => {
-    if (closing) return
     log.fatal({ err: error }, 'the database stopped')
     process.exit(1)
   })

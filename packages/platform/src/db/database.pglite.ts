@@ -40,6 +40,7 @@ export class PgliteDatabase implements Database {
   #lastId = 0
   #refusable = 0
   #stopped: Error | undefined
+  #closing = false
 
   private constructor(worker: Worker, unlock: () => void) {
     this.#worker = worker
@@ -47,7 +48,7 @@ export class PgliteDatabase implements Database {
     this.failed = new Promise((resolve) => {
       const stop = (error: Error): void => {
         this.#stop(error)
-        resolve(error)
+        if (!this.#closing) resolve(error)
       }
       worker.once('error', stop)
       worker.once('exit', (code) => stop(new Error(`the thread of the embedded database ended with code ${code}`)))
@@ -126,6 +127,7 @@ export class PgliteDatabase implements Database {
 
   async close(): Promise<void> {
     if (!this.#stopped) {
+      this.#closing = true
       const exit = once(this.#worker, 'exit')
       this.#worker.postMessage({ type: 'close' } satisfies ToWorker)
       await exit
