@@ -1,5 +1,6 @@
+import { textOf } from '@bureau/protocol'
 import { describe, expect, test } from 'vitest'
-import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { cut, failed, hold, refusal, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { Json } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -63,6 +64,42 @@ describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
       ['user', 'ok'],
       ['assistant', 'ok'],
     ])
+  })
+
+  test('of a response that fails, a complete message is in the history once, and one that was being written too', async () => {
+    const client = await platform.client()
+    platform.provider.script([
+      [text('A whole sentence.'), failed('server_error')],
+      [textDeltas(['Half a ', 'sent']), cut({ how: 'reset', after: 5 })],
+      text('Fine now.'),
+    ])
+
+    const first = await client.completeWhole({ message: 'One' })
+    const { chatId } = first.stream
+    await client.completeWhole({ chatId, message: 'Two' })
+    await client.completeWhole({ chatId, message: 'Three' })
+
+    const history = await client.get(`/v1/chats/${chatId}/messages`)
+    expect(history.body.data.map((m: Json) => [m.role, m.status, textOf(m.item.content)])).toEqual([
+      ['user', 'ok', 'One'],
+      ['assistant', 'failed', 'A whole sentence.'],
+      ['user', 'ok', 'Two'],
+      ['assistant', 'failed', expect.stringMatching(/^Half a /)],
+      ['user', 'ok', 'Three'],
+      ['assistant', 'ok', 'Fine now.'],
+    ])
+    const input = JSON.stringify(platform.provider.modelRequests.at(-1)!.body['input'])
+    expect(input.split('A whole sentence.')).toHaveLength(2)
+  })
+
+  test('a refusal of the model is its answer', async () => {
+    const client = await platform.client()
+    platform.provider.script([refusal('I will not do that.')])
+
+    const { stream } = await client.completeWhole()
+
+    const run = await client.get(`/v1/runs/${stream.runId}?include=output`)
+    expect(run.body).toMatchObject({ status: 'completed', outputText: 'I will not do that.' })
   })
 
   test('an agent that asks another one: both are in the history, only one speaks to the user', async () => {

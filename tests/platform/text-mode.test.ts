@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { cut, hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { cut, hold, refusal, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -57,6 +57,17 @@ describe.each(ENGINES)('Text Only Mode on %s', (engine) => {
     expect(body).not.toMatch(/error|fail|provider/i)
     const run = await client.get(`/v1/runs/${response.headers['x-agent-run-id'] as string}`)
     expect(run.body).toMatchObject({ status: 'failed', error: { class: 'upstream' } })
+  })
+
+  test('a refusal of the model is text as any other', async () => {
+    const client = await platform.client({ textOnlyMode: true })
+    platform.provider.script([refusal('I will not do that.')])
+
+    const { body, response } = await complete(client)
+
+    expect(body).toBe('I will not do that.')
+    const whole = await client.get(`/v1/runs/${response.headers['x-agent-run-id'] as string}/text`)
+    expect(whole.text).toBe('I will not do that.')
   })
 
   test('a cancelled run ends normally', async () => {

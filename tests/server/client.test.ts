@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { cuttingFetch, eventsOf, memoryStorage } from '../support/broken-connections.ts'
 import {
   hold,
+  refusal,
   imageGeneration,
   reasoning,
   status,
@@ -47,6 +48,17 @@ describe('a client of a self-hosted server', () => {
     expect(await run.result).toMatchObject({ status: 'completed', text: 'Hello there', usage: { request_count: 1 } })
     expect((await run.result).messages).toHaveLength(2)
     expect((await run.started).run).toBe((await run.result).run)
+  })
+
+  test('streams a refusal of the model as its text', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([refusal('I refuse')])
+    const run = createClient({ url: `${server.url}/solo` }).stream('Hi')
+    const pieces: string[] = []
+    for await (const piece of run.text()) pieces.push(piece)
+
+    expect(pieces).toEqual(['I', ' refuse'])
+    expect(await run.result).toMatchObject({ status: 'completed', text: 'I refuse' })
   })
 
   test('keeps the history of each chat, and none without a chat', async () => {

@@ -9,6 +9,9 @@ import { connectionLost, send } from './send.ts'
 import type { Decision } from './server.ts'
 import { readEvent, type StreamEvent } from './stream-event.ts'
 
+/** A refusal is said too. */
+const TEXT_DELTAS: ReadonlySet<string> = new Set(['response.output_text.delta', 'response.refusal.delta'])
+
 type MetaFrame = { readonly run_id: string; readonly chatId?: string; readonly usageRequestId?: string | null }
 
 /** A connection that lasted for so long is as good as one that brought something new: runs may be silent for minutes. */
@@ -97,7 +100,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   async *text(): AsyncGenerator<string, void> {
     for await (const event of this) {
       if (event.type !== 'raw_response_event' || event.callerAgent !== null) continue
-      if (event.data.type === 'response.output_text.delta') yield event.data.delta ?? ''
+      if (TEXT_DELTAS.has(event.data.type)) yield event.data.delta ?? ''
     }
   }
 

@@ -1,6 +1,5 @@
-import type { RunEnded } from '@bureau/protocol'
+import { type RunEnded, textOf } from '@bureau/protocol'
 import type { FaceAgency } from './face-host.ts'
-import { textOf } from './openai/model-event.ts'
 
 /**
  * What a completed run has answered: text, or an object where the agent has a structured output. A server that records its runs
@@ -9,7 +8,7 @@ import { textOf } from './openai/model-event.ts'
 export function answerOf({ output, new_messages: messages }: RunEnded, { agency }: FaceAgency): unknown {
   if (output !== null) return output
   const last = messages.findLast(({ role, callerAgent }) => role === 'assistant' && callerAgent == null)
-  const text = last ? textOf(last) : ''
+  const text = textOf(last?.content)
   const isText = (agency.agents.get(last?.agent ?? '')?.outputType ?? 'text') === 'text'
   return isText ? text : jsonOrText(text)
 }

@@ -16,7 +16,7 @@ export {
 } from './agency-api.ts'
 export { type ErrorCode, ERRORS, type FieldProblem, ServiceError, type ServiceErrorOptions } from './errors.ts'
 export { ConfigError, StartError } from './start-errors.ts'
-export { isMessage, Message, type WireItem, withoutMetadata } from './message.ts'
+export { isMessage, isTextDelta, Message, textOf, type WireItem, withoutMetadata } from './message.ts'
 export { eventEnvelope } from './event-envelope.ts'
 export type {
   ApprovalRequest,

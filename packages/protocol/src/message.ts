@@ -75,6 +75,18 @@ function withoutNulls(item: unknown): unknown {
   )
 }
 
+/** What the content of a message or the summary of a reasoning says: a text, or parts that hold some. A refusal is said too. */
+export function textOf(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content.map((part: { text?: string; refusal?: string } | null) => part?.text ?? part?.refusal ?? '').join('')
+}
+
+/** Whether events of a model of this kind bring a piece of what a message says. */
+export function isTextDelta(kind: string): boolean {
+  return kind === 'response.output_text.delta' || kind === 'response.refusal.delta'
+}
+
 /** A Responses API item in its wire form, without Bureau's metadata. */
 export type WireItem = { readonly [key: string]: unknown; type?: string; role?: string; id?: string; call_id?: string }
 

@@ -1,4 +1,4 @@
-import type { ApprovalRequest, ModelEvent, RunEnded } from '@bureau/protocol'
+import { type ApprovalRequest, isTextDelta, type ModelEvent, type RunEnded } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
 import { deltaLiteral, isWithUser } from '../openai/model-event.ts'
 import { answerOf } from '../answer.ts'
@@ -102,7 +102,7 @@ export class TaskProgress {
   }
 
   #onModelEvent({ source, kind, json, item_id }: ModelEvent): readonly string[] {
-    if (kind !== 'response.output_text.delta' || !isWithUser(source)) return []
+    if (!isTextDelta(kind) || !isWithUser(source)) return []
     const literal = deltaLiteral(json)
     if (literal === undefined) return []
     const goesOn = item_id === this.#item && this.#text.length > 0

@@ -1,4 +1,4 @@
-import type { Message, ModelEvent, RunEnded } from '@bureau/protocol'
+import { isTextDelta, type Message, type ModelEvent, type RunEnded, textOf } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
 import { storable } from '../db/storable.ts'
 
@@ -58,7 +58,7 @@ export class RunText {
   }
 
   #onModelEvent({ kind, source, json }: ModelEvent): string {
-    if (kind !== 'response.output_text.delta' || source.callerAgent !== null) return ''
+    if (!isTextDelta(kind) || source.callerAgent !== null) return ''
     const { item_id: itemId, delta } = JSON.parse(json) as { item_id?: unknown; delta?: unknown }
     return this.#say(String(itemId), String(delta))
   }
@@ -66,7 +66,7 @@ export class RunText {
   /** A message whose text did not come in pieces. */
   #onMessage(item: Message): string {
     if (item.type !== 'message' || this.#spoken.has(String(item.id))) return ''
-    return this.#say(String(item.id), outputTextOf(item))
+    return this.#say(String(item.id), textOf(item.content))
   }
 
   #end({ status, new_messages: items }: RunEnded): string {
@@ -74,7 +74,7 @@ export class RunText {
     if (this.#spoken.size > 0) return ''
     // Of a log that is no longer kept only this event is left: it holds the whole text.
     this.#incomplete = false
-    return items.map((item, index) => (isSpoken(item) ? this.#say(`#${index}`, outputTextOf(item)) : '')).join('')
+    return items.map((item, index) => (isSpoken(item) ? this.#say(`#${index}`, textOf(item.content)) : '')).join('')
   }
 
   #say(item: string, text: string): string {
@@ -88,12 +88,4 @@ export class RunText {
 
 function isSpoken({ type, role, callerAgent }: Message): boolean {
   return type === 'message' && role === 'assistant' && callerAgent == null
-}
-
-function outputTextOf({ content }: Message): string {
-  if (typeof content === 'string') return content
-  if (!Array.isArray(content)) return ''
-  return content
-    .map((part: { type?: unknown; text?: unknown }) => (part.type === 'output_text' ? String(part.text) : ''))
-    .join('')
 }

@@ -7,6 +7,7 @@ import {
   type PlatformRunError,
   RUN_ERRORS,
   type RunError,
+  textOf,
   type Usage,
 } from '@bureau/protocol'
 import type { RunRow } from './runs.repo.ts'
@@ -90,7 +91,7 @@ export function runOutput(
   const answer = items.findLast(isAnswer)
   const left = status === 'completed' ? openCalls(items).map(outputOf) : []
   const newMessages = waiting ? messagesWhileWaiting(items, waiting) : newMessagesForClient(items, [], left)
-  return { outputText: answer ? textOf(answer) : null, newMessages }
+  return { outputText: answer ? textOf(answer.content) : null, newMessages }
 }
 
 /** Calls without an output. A run completes only with those that its caller carries out. */
@@ -102,12 +103,3 @@ export function openCalls(items: readonly Message[]): string[] {
 }
 
 const outputOf = (call_id: string): Message => ({ type: 'function_call_output', call_id })
-
-function textOf(item: Message): string {
-  const { content } = item
-  if (typeof content === 'string') return content
-  if (!Array.isArray(content)) return ''
-  return content
-    .map((part: { type?: unknown; text?: unknown }) => (part.type === 'output_text' ? String(part.text) : ''))
-    .join('')
-}

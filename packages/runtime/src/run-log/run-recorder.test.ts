@@ -1,4 +1,4 @@
-import type { EventSource, ModelEvent, RunEvent } from '@bureau/protocol'
+import type { EventSource, Message, ModelEvent, RunEvent } from '@bureau/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { FlushTimer } from './flush-timer.ts'
@@ -197,16 +197,19 @@ describe('RunRecorder', () => {
     expect((await ended(log)).map(({ data }) => data?.delta)).toEqual(['a', 'b'])
   })
 
-  test('knows the text of the message to the user that is being written', () => {
+  test('knows the text of the message to the user that is being written, until it is among the messages', () => {
     const { recorder } = record()
-    expect(recorder.partial).toBeUndefined()
+    const earlier: Message = { type: 'message', role: 'assistant', id: 'msg_0', content: [] }
+    const message: Message = { ...earlier, id: 'msg_1' }
+    expect(recorder.snapshot([])).toEqual({ new_messages: [] })
     recorder.emit(delta('Hel'))
     recorder.emit(delta('lo'))
     recorder.emit(delta('inner', { item: 'msg_9', source: NESTED }))
-    expect(recorder.partial).toEqual({ item_id: 'msg_1', text: 'Hello' })
-    const item = { type: 'message_output_item', agent: { name: 'CEO' }, raw_item: { type: 'message', id: 'msg_1' } }
-    recorder.emit({ type: 'item.created', source: USER, name: 'message_output_created', item })
-    expect(recorder.partial).toBeUndefined()
+    expect(recorder.snapshot([earlier])).toEqual({
+      new_messages: [earlier],
+      partial: { item_id: 'msg_1', text: 'Hello' },
+    })
+    expect(recorder.snapshot([earlier, message])).toEqual({ new_messages: [earlier, message] })
   })
 })
 

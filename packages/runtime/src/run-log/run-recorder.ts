@@ -1,5 +1,5 @@
 import type { RunSink } from '@bureau/framework'
-import type { RunEvent } from '@bureau/protocol'
+import type { Message, RunEvent } from '@bureau/protocol'
 import type { FlushTimer } from './flush-timer.ts'
 import { type RunLog, type RunSnapshot, sizeOf } from './run-log.ts'
 import { TextDelta } from './text-delta.ts'
@@ -35,6 +35,7 @@ export class RunRecorder implements RunSink {
   #ticking = false
   #bytes = 0
   #full = false
+  /** The text of the message to the user that was written last. */
   #partial: RunSnapshot['partial']
 
   constructor(options: RunRecorderOptions) {
@@ -46,9 +47,11 @@ export class RunRecorder implements RunSink {
     return this.#bytes
   }
 
-  /** The text of the message to the user that is being written. */
-  get partial(): RunSnapshot['partial'] {
-    return this.#partial
+  /** What the run has come to: these messages, and the one to the user that is being written, if it is none of them. */
+  snapshot(new_messages: readonly Message[]): RunSnapshot {
+    const partial = this.#partial
+    if (!partial || new_messages.some(({ id }) => id === partial.item_id)) return { new_messages }
+    return { new_messages, partial }
   }
 
   emit(event: RunEvent): void {
@@ -60,8 +63,6 @@ export class RunRecorder implements RunSink {
     this.flush()
     const recorded = recordable(event)
     if (recorded) this.#write(recorded)
-    const finished = event.type === 'item.created' ? event.item.raw_item['id'] : undefined
-    if (finished !== undefined && finished === this.#partial?.item_id) this.#partial = undefined
   }
 
   /** A slow reader never holds back a run, and what a run may log fits into memory. */

@@ -81,7 +81,7 @@ export class KeptRuns {
     let produced = soFar
     const log = this.#options.logs.create({
       runId: key,
-      snapshot: () => ({ new_messages: produced(), ...(recorder.partial && { partial: recorder.partial }) }),
+      snapshot: () => recorder.snapshot(produced()),
     })
     const recorder = new RunRecorder({ log, timer: this.#timer, maxOutputBytes: Infinity, onOutputLimit: () => {} })
     this.#live.set(key, over)

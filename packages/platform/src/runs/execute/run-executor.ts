@@ -170,7 +170,7 @@ export class RunExecutor {
         append: async (chunk) => this.#appendChunk(run, chunk),
         read: storedChunks(store, { ownerId, runId }).read,
       },
-      snapshot: () => ({ new_messages: progress.messages, ...(recorder.partial && { partial: recorder.partial }) }),
+      snapshot: () => recorder.snapshot(progress.messages),
     })
     const onOutputLimit = (): void => run.fail('output_limit_exceeded')
     const recorder = new RunRecorder({ log, timer: this.#coalesce, onOutputLimit })

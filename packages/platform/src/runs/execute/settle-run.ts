@@ -77,7 +77,8 @@ function isRunErrorCode(code: string | undefined): code is RunErrorCode {
 }
 
 /** The message that was being written: kept of a failed run, so that nobody wonders where it went. */
-function partialOf({ recorder: { partial }, reserved: { agent } }: ActiveRun): Ending['partial'] {
+function partialOf({ recorder, progress, reserved: { agent } }: ActiveRun): Ending['partial'] {
+  const { partial } = recorder.snapshot(progress.messages)
   if (!partial) return null
   const item: Message = {
     type: 'message',
