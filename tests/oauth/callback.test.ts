@@ -11,6 +11,7 @@ import {
   toolOutputs,
   untilRedirect,
 } from './support/oauth-set-up.ts'
+import { text, toolCall } from '../support/fake-provider.ts'
 import type { TestStream } from '../support/test-server.ts'
 
 type Pending = OAuthSetUp & { readonly stream: TestStream; readonly state: string; readonly authUrl: string }
@@ -133,6 +134,20 @@ test('timeout: nobody signs in within the limit; the stream ends cleanly and the
   const late = await new Browser().signIn(authUrl, 'ada')
   expect(late.status).toBe(400)
   expect(await late.json()).toMatchObject({ detail: `OAuth flow for state ${state} is not pending (status: timeout)` })
+})
+
+test('a run in which nobody has signed in in time waits for nobody again', async () => {
+  const { server, run } = await startOAuthSetUp({ oauthTimeoutMs: 300 })
+  const asking = toolCall('authenticate_mcp_server', { server_name: 'notes' })
+  server.provider.script([[asking, asking], asking, text('Another time, then.')])
+  const stream = await run('ada')
+  await stream.all()
+
+  expect(statuses(stream)).toEqual(['pending', 'timeout'])
+  expect(new Set(toolOutputs(stream))).toEqual(
+    new Set(['Failed to authenticate "notes": nobody signed in within the time limit.']),
+  )
+  expect(toolOutputs(stream)).toHaveLength(3)
 })
 
 test('after a timeout a client that registered itself is forgotten: the provider may no longer know it', async () => {

@@ -54,7 +54,8 @@ type CustomPart = { readonly type: 'custom'; readonly name: string; readonly dat
 /** One thing to show of a run. A part never changes: another one with its id takes its place. */
 export type Part = PartBase & (Written | ToolPart | AgentPart | SignInPart | FilePart | CustomPart)
 
-const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
+/** What a piece of text belongs to, by the kind of its event. A refusal is said too. */
+export const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
   'response.output_text.delta': 'text',
   'response.refusal.delta': 'text',
   'response.reasoning_summary_text.delta': 'reasoning',

@@ -1,6 +1,6 @@
 import type { CancelMode } from '@bureau/protocol'
 import { BureauError } from './error.ts'
-import { type Part, Parts } from './parts.ts'
+import { type Part, Parts, TEXT_DELTAS } from './parts.ts'
 import { readStream, Silence } from './read-stream.ts'
 import { type MessagesFrame, messagesOf, type Result, resultOf } from './result.ts'
 import { ask, retrying } from './retry.ts'
@@ -8,9 +8,6 @@ import type { Begin, Decided, Started, Ways } from './run-begin.ts'
 import { connectionLost, send } from './send.ts'
 import type { Decision } from './server.ts'
 import { readEvent, type StreamEvent } from './stream-event.ts'
-
-/** A refusal is said too. */
-const TEXT_DELTAS: ReadonlySet<string> = new Set(['response.output_text.delta', 'response.refusal.delta'])
 
 type MetaFrame = { readonly run_id: string; readonly chatId?: string; readonly usageRequestId?: string | null }
 
@@ -100,7 +97,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   async *text(): AsyncGenerator<string, void> {
     for await (const event of this) {
       if (event.type !== 'raw_response_event' || event.callerAgent !== null) continue
-      if (TEXT_DELTAS.has(event.data.type)) yield event.data.delta ?? ''
+      if (TEXT_DELTAS[event.data.type] === 'text') yield event.data.delta ?? ''
     }
   }
 

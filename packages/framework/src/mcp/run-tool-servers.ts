@@ -21,6 +21,8 @@ type Activated = { readonly connection: ProtectedConnection } | { readonly hoste
 export class RunToolServers {
   /** Sign-ins of one run follow each other: a user can look at one page at a time. */
   readonly signIns = new OneAtATime()
+  /** True: nobody signed in while the run waited for it. It waits for nobody again. */
+  isUnattended = false
   readonly #pool: ProtectedConnections
   readonly #leases: Lease[] = []
   readonly #begun = new Map<string, Promise<void>>()

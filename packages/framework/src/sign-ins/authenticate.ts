@@ -68,6 +68,7 @@ async function signIn(attempt: SignInAttempt, caller: Caller, reach: Reach): Pro
 }
 
 async function askUser(attempt: SignInAttempt, { run }: Caller, { userId, attempts, access }: Reach): Promise<void> {
+  if (run.toolServers.isUnattended) throw new SignInFailed('timeout')
   const { settings, store, key } = attempts
   const { redirectHandler, callbackHandler } = settings.options
   const authorize = redirectHandler && callbackHandler ? byHandlers(redirectHandler, callbackHandler) : access.authorize
@@ -84,7 +85,10 @@ async function askUser(attempt: SignInAttempt, { run }: Caller, { userId, attemp
   } catch (error) {
     run.control.signal.throwIfAborted()
     if (run.control.stopSignal.aborted) throw new SignInFailed('cancelled', { cause: error })
-    if (error instanceof SignInFailed && error.reason === 'timeout') await attempt.abandon()
+    if (error instanceof SignInFailed && error.reason === 'timeout') {
+      run.toolServers.isUnattended = true
+      await attempt.abandon()
+    }
     throw error
   }
 }
