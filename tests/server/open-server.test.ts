@@ -18,9 +18,13 @@ async function ask(url: string, headers: Record<string, string>): Promise<Answer
 
 const PATH = '/solo/get_metadata'
 
-test('a token of blanks, which nobody could send, is a mistake that is told at the start', async () => {
-  const started = startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: '  ' } })
-  await expect(started).rejects.toThrow('APP_TOKEN: must not be blank.')
+test.each([
+  ['of blanks', '  ', 'must not be blank'],
+  ['with letters that clients encode in different ways', 'pässwort', 'must consist of ASCII letters'],
+  ['that is a sentence, of which each word would be one', 'correct horse battery staple', 'must not have spaces'],
+])('a token %s is a mistake that is told at the start', async (_what, token, problem) => {
+  const started = startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: token } })
+  await expect(started).rejects.toThrow(`APP_TOKEN: ${problem}`)
 })
 
 describe('without a token', () => {

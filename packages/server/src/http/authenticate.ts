@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify'
-import { ServiceError } from '@bureau/protocol'
+import { ConfigError, ServiceError } from '@bureau/protocol'
 import { type GuessLimiter, readBearer, sameSecret } from '@bureau/runtime'
 
 /** What a server lets its callers in by. */
 type ServerAccess = {
-  readonly token: string
+  readonly tokens: readonly string[]
   /** Slows whoever tries tokens. */
   readonly guesses: GuessLimiter
 }
@@ -13,20 +13,40 @@ type ServerAccess = {
  * @throws ServiceError `not_authenticated` without a bearer token, `unauthorized` with a wrong one, `rate_limited` for a
  *   client that has sent too many wrong ones.
  */
-export function authenticate(request: FastifyRequest, { token, guesses }: ServerAccess): void {
+export function authenticate(request: FastifyRequest, { tokens, guesses }: ServerAccess): void {
   const given = readBearer(request.headers.authorization)
   if (given === undefined) throw new ServiceError('not_authenticated')
-  if (isServerToken(given, token)) return
+  if (isServerToken(given, tokens)) return
   guesses.count(request.ip)
   throw new ServiceError('unauthorized')
 }
 
-/**
- * Whether a token is the server's. Several may be configured, with spaces between, so that clients can change over one
- * by one.
- */
-function isServerToken(given: string, configured: string): boolean {
-  // All are compared: the time that it takes does not show which it is.
-  const matches = configured.split(/\s+/).map((token) => token !== '' && sameSecret(given, token))
+/** All are compared: the time that it takes does not show which it is. */
+function isServerToken(given: string, tokens: readonly string[]): boolean {
+  const matches = tokens.map((token) => sameSecret(given, token))
   return matches.includes(true)
+}
+
+/** A word of a sentence is shorter. */
+const MIN_LENGTH_OF_SEVERAL = 16
+
+/**
+ * The server's tokens: one, or several with spaces between, so that clients can change over one by one.
+ *
+ * @throws ConfigError nobody could send one of them, or they look like a sentence, each word of which would open the server.
+ */
+export function readServerTokens(variable: string, value: string): readonly string[] {
+  const tokens = value.split(/\s+/).filter((token) => token !== '')
+  if (tokens.length === 0) throw new ConfigError(`${variable}: must not be blank.`)
+  if (!tokens.every((token) => /^[!-~]+$/.test(token))) {
+    throw new ConfigError(
+      `${variable}: must consist of ASCII letters, digits and punctuation: HTTP clients do not agree on how to send anything else.`,
+    )
+  }
+  if (tokens.length > 1 && tokens.some(({ length }) => length < MIN_LENGTH_OF_SEVERAL)) {
+    throw new ConfigError(
+      `${variable}: must not have spaces in it, unless it is several tokens of ${MIN_LENGTH_OF_SEVERAL} characters and more: each of them opens the server.`,
+    )
+  }
+  return tokens
 }

@@ -5,7 +5,7 @@ import { ConfigError, ServiceError } from '@bureau/protocol'
 import { GuessLimiter, isPrivateName, peerOf } from '@bureau/runtime'
 import type { ServerConfig } from '../config.ts'
 import type { ServerOptions } from '../options.ts'
-import { authenticate } from './authenticate.ts'
+import { authenticate, readServerTokens } from './authenticate.ts'
 import { admitUser } from './users.ts'
 
 /** Pages served by this machine. Browsers take every name that ends with `localhost` for it (RFC 6761, 6.3). */
@@ -39,10 +39,12 @@ export function callersOf(options: ServerOptions, config: Pick<ServerConfig, 're
   }
   const guesses = new GuessLimiter(config.wrongKeysPerMinute)
   const token = authenticateUser ? undefined : config.read(appTokenEnv)
-  if (token?.trim() === '') throw new ConfigError(`${appTokenEnv}: must not be blank.`)
   const known = { areKnown: true, origins: corsOrigins ?? ['*'], host: host ?? '0.0.0.0' }
   if (authenticateUser) return { ...known, check: (request) => admitUser(request, authenticateUser, guesses) }
-  if (token !== undefined) return { ...known, check: (request) => authenticate(request, { token, guesses }) }
+  if (token !== undefined) {
+    const access = { tokens: readServerTokens(appTokenEnv, token), guesses }
+    return { ...known, check: (request) => authenticate(request, access) }
+  }
   const origins = corsOrigins ?? [LOOPBACK_ORIGIN]
   return { areKnown: false, origins, host: host ?? '127.0.0.1', check: localCallers(options, origins) }
 }
