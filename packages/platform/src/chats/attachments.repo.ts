@@ -17,7 +17,7 @@ export type NewAttachment = {
     | { readonly sha256: Uint8Array; readonly mime: string; readonly bytes: number }
 }
 
-/** An earlier attachment of the conversation that has a URL (not inline data) and is still used. */
+/** An earlier attachment of the conversation that has a URL (not inline data). */
 export type EarlierAttachment = {
   readonly id: string
   readonly urlKey: string
@@ -25,10 +25,11 @@ export type EarlierAttachment = {
   readonly paramsHash: string
   /** Milliseconds since the epoch; null when the address did not say. */
   readonly expiresAt: number | null
-  readonly state: 'ok' | 'needs_refresh'
+  /** Later turns leave out what is `excluded`. */
+  readonly state: 'ok' | 'needs_refresh' | 'excluded'
 }
 
-/** The earlier attachments with an address that later turns still use. */
+/** The earlier attachments with an address. */
 export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKey): Promise<EarlierAttachment[]> {
   const rows = await tx
     .select()
@@ -37,7 +38,7 @@ export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKe
       and(
         eq(messageAttachments.chatId, chatId),
         eq(messageAttachments.ownerId, ownerId),
-        inArray(messageAttachments.state, ['ok', 'needs_refresh']),
+        inArray(messageAttachments.state, ['ok', 'needs_refresh', 'excluded']),
         isNotNull(messageAttachments.urlKey),
       ),
     )
@@ -47,7 +48,7 @@ export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKe
     urlKey: urlKey ?? '',
     paramsHash: Buffer.from(urlParamsHash ?? []).toString('hex'),
     expiresAt: expiresAt?.getTime() ?? null,
-    state: state as 'ok' | 'needs_refresh',
+    state: state as EarlierAttachment['state'],
   }))
 }
 

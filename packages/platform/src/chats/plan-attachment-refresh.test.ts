@@ -7,7 +7,7 @@ const NOW = Date.parse('2026-11-20T22:00:00Z')
 const HASH_KEY = new Uint8Array(32)
 const url = (text: string): URL => parseAttachmentUrl(text)!
 
-function earlier(id: string, address: string, state: 'ok' | 'needs_refresh' = 'ok'): EarlierAttachment {
+function earlier(id: string, address: string, state: EarlierAttachment['state'] = 'ok'): EarlierAttachment {
   const parsed = url(address)
   return {
     id,
@@ -33,6 +33,15 @@ const STALE = amz('20261120T200000Z', 3600)
 describe('planAttachmentRefresh', () => {
   test('a conversation without files needs nothing', () => {
     expect(plan([])).toEqual([])
+  })
+
+  test('a file that no later turn uses needs nothing, and may be listed', () => {
+    const unused = earlier('b', `https://files.example.com/b.pdf?${STALE}`, 'excluded')
+    const fresh = `https://files.example.com/b.pdf?${FRESH}`
+    expect(plan([unused])).toEqual([])
+    expect(plan([unused], { 'https://files.example.com/b.pdf': fresh })).toEqual([])
+    const again = earlier('c', `https://files.example.com/b.pdf?${STALE}&page=2`)
+    expect(plan([unused, again], { 'https://files.example.com/b.pdf': fresh })).toEqual([`c ${fresh}`])
   })
 
   test('an address without a recognised expiry is used until it fails', () => {

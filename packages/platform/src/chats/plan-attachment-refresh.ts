@@ -11,7 +11,8 @@ const MARGIN_MS = 120_000
 /**
  * Matches `attachmentUrlRefreshes` with the earlier files of a conversation. Changes nothing.
  *
- * The whole conversation is looked at, so one answer names every file that needs a fresh address.
+ * The whole conversation is looked at, so one answer names every file that needs a fresh address. One that no later turn uses
+ * may be listed too: a client need not know which these are.
  *
  * @param now Milliseconds since the epoch.
  * @throws ServiceError `invalid_attachment_refresh`, `attachment_refresh_ambiguous`, `attachment_refresh_required`
@@ -29,7 +30,7 @@ export function planAttachmentRefresh(
     const file = files.get(key)
     if (!file) throw invalid(`${key} is not an earlier file of this conversation.`)
     const url = readFreshUrl(key, value, now)
-    if (new Set(file.map((attachment) => attachment.paramsHash)).size > 1) {
+    if (new Set(file.filter(isUsed).map((attachment) => attachment.paramsHash)).size > 1) {
       throw new ServiceError('attachment_refresh_ambiguous')
     }
     fresh.set(key, url)
@@ -39,7 +40,7 @@ export function planAttachmentRefresh(
     const keys = missing.map(([key]) => key).join(', ')
     throw new ServiceError('attachment_refresh_required', { message: `attachmentUrlRefreshes must list: ${keys}` })
   }
-  return [...fresh].flatMap(([key, url]) => (files.get(key) ?? []).map(({ id }) => ({ id, url })))
+  return [...fresh].flatMap(([key, url]) => files.get(key)!.filter(isUsed).map(({ id }) => ({ id, url })))
 }
 
 /** The key that a caller names: an address with its query removed. */
@@ -57,7 +58,10 @@ function readFreshUrl(key: string, value: string, now: number): URL {
   return url
 }
 
+const isUsed = ({ state }: EarlierAttachment): boolean => state !== 'excluded'
+
 function isStale({ state, expiresAt }: EarlierAttachment, now: number): boolean {
+  if (state === 'excluded') return false
   return state === 'needs_refresh' || (expiresAt !== null && expiresAt <= now + MARGIN_MS)
 }
 
