@@ -378,6 +378,16 @@ describe.each(ENGINES)('security on %s', (engine) => {
       expect(denied.headers.get('access-control-allow-origin')).not.toBe('*')
       expect(denied.headers.get('access-control-allow-origin')).not.toBe('https://evil.example.com')
     })
+
+    test('what is no preflight, or one of a page that may not call, is refused as every other request', async () => {
+      const denied = await preflight('https://evil.example.com')
+      const plain = await fetch(`${platform.url}/v1/runs`, { method: 'OPTIONS' })
+
+      const refusal = { error: 'The API key is missing or not valid.', code: 'invalid_api_key' }
+      for (const answer of [denied, plain]) {
+        expect({ status: answer.status, body: await answer.json() }).toEqual({ status: 401, body: refusal })
+      }
+    })
   })
 
   test('what no route has is 404, also what is internal', async () => {

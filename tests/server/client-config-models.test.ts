@@ -193,6 +193,15 @@ describe('thirdparty/... models', () => {
     expect([answered.status, answered.body.response]).toEqual([200, 'ok'])
   })
 
+  test.each(['thirdparty/openai', 'litellm/anthropic/'])('422 for %s, which names no model', async (model) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const { status, body } = await ask(server, { model, thirdparty_keys: { openai: 'sk', anthropic: 'sk' } })
+
+    expect([status, body.detail[0].loc.at(-1)]).toEqual([422, 'model'])
+    expect(body.detail[0].msg).toContain('thirdparty/<provider>/<model>')
+  })
+
   test('openrouter/… without a prefix is a model of OpenRouter: no key goes to the default vendor', async () => {
     const router = await otherProvider({ validate: false })
     const server = await startTestServer({ agencies: soloAgency(), env: { OPENROUTER_BASE_URL: router.baseUrl } })

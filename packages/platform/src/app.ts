@@ -92,11 +92,11 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   answerCompletely(app)
   logRequests(app, (request, reply) => ({ ownerId: ownerOf(request), runId: reply.getHeader('x-agent-run-id') }))
   app.addHook('onRequest', async (_request, reply) => void reply.header('cache-control', 'no-store'))
+  app.setErrorHandler(renderError) // before the first route, which answers preflights
   await allowOrigins(app, platform)
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
   readStrictBodies(app)
-  app.setErrorHandler(renderError)
   app.setNotFoundHandler(notFoundGate(methodsAt(app), renderUnrouted, '/v1/openapi.json'))
   const protocols = protocolRoutes(platform, VERSION)
   serveRoutes(app, [...ROUTES, ...operatorRoutes, metricsRoute, ...protocols], routeSettings(platform))

@@ -43,9 +43,18 @@ function vendorOf(name: string): string | undefined {
 
 /** The provider that the chosen model names and that is not known. */
 export function unknownProvider(config: ClientConfig): string | undefined {
-  const name = lacksAddress(config) ? undefined : THIRD_PARTY.exec(chosenName(config) ?? '')?.[1]
-  const provider = name?.split('/')[0]
+  const provider = thirdPartyName(config)?.split('/')[0]
   return provider === undefined || isProvider(provider) ? undefined : provider
+}
+
+/** Whether a request says whose model it chooses, and not which. */
+export function lacksModel(config: ClientConfig): boolean {
+  const name = thirdPartyName(config)
+  return name !== undefined && !/\/./.test(name)
+}
+
+function thirdPartyName(config: ClientConfig): string | undefined {
+  return lacksAddress(config) ? undefined : THIRD_PARTY.exec(chosenName(config) ?? '')?.[1]
 }
 
 /** Whether a request can bring keys for a provider of this name, which may be its other name. */

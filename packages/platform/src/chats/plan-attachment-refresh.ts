@@ -40,7 +40,12 @@ export function planAttachmentRefresh(
     const keys = missing.map(([key]) => key).join(', ')
     throw new ServiceError('attachment_refresh_required', { message: `attachmentUrlRefreshes must list: ${keys}` })
   }
-  return [...fresh].flatMap(([key, url]) => files.get(key)!.filter(isUsed).map(({ id }) => ({ id, url })))
+  return [...fresh].flatMap(([key, url]) =>
+    files
+      .get(key)!
+      .filter(isUsed)
+      .map(({ id }) => ({ id, url })),
+  )
 }
 
 /** The key that a caller names: an address with its query removed. */

@@ -2,6 +2,7 @@ import {
   chargedVendor,
   type ClientConfig as ModelOverride,
   lacksAddress,
+  lacksModel,
   type ModelAccess,
   unknownProvider,
   VENDORS,
@@ -74,6 +75,12 @@ function checkModel(config: ClientConfig, report: Report): void {
   if (provider !== undefined) {
     const names = VENDORS.join(', ')
     report(['model'], `there is no provider '${provider.slice(0, 64)}'. Providers: ${names}`, config.model)
+  } else if (lacksModel(asked)) {
+    report(
+      ['model'],
+      'the name of the model is missing behind that of its provider: thirdparty/<provider>/<model>',
+      config.model,
+    )
   }
   if (lacksAddress(asked)) report(['base_url'], 'this model is on a server of your own: say where in base_url', null)
 }
