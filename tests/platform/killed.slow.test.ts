@@ -236,18 +236,20 @@ test('after a kill -9 calls of tool servers are made again where a trusted serve
   await expectNoViolations(folder)
 })
 
-test('with onDisconnect=cancel a run that nobody has followed for ten seconds is cancelled', async () => {
+test('with onDisconnect=cancel a run that nobody has followed for ten seconds is cancelled, whoever was refused before', async () => {
   const installation = await install()
   const { provider } = installation
   const { url } = await installation.start()
   const client = installation.client(url)
   await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { onDisconnect: 'cancel' })
-  provider.script([textDeltas(['Half an ', hold(provider.gate()), 'answer.'])])
+  provider.script([textDeltas(['Half än ', hold(provider.gate()), 'answer.'])])
   const stream = await client.complete()
-  await stream.untilText('Half an')
+  await stream.untilText('Half än')
+  const withinCharacter = await client.get(`/v1/runs/${stream.runId}/text?offset=6`)
 
   await stream.hangUp()
 
+  expect(withinCharacter.body.code).toBe('invalid_offset')
   await provider.waitForAborts(1).catch(() => provider.waitForAborts(1)) // each waits ten seconds
   await expect.poll(async () => (await client.get(`/v1/runs/${stream.runId}`)).body.status).toBe('cancelled')
 })

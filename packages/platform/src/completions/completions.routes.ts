@@ -156,8 +156,8 @@ async function answer(call: CompletionCall, reply: FastifyReply, given: Answer):
   reply.header('X-Agent-Run-Admitted', 'true').header('X-Agent-Run-Id', run.runId).header('X-Chat-Id', run.chatId)
   if (replayed) reply.header('X-Agent-Run-Replayed', 'true')
   addMessageLimit(reply, admission)
-  const onLeft = platform.executor.find(run.runId)?.follow() ?? nobody
-  const followed = { stream, onLeft, life: lifeOfToken(platform, call, reply) }
+  const follow = (): (() => void) => platform.executor.find(run.runId)?.follow() ?? nobody
+  const followed = { stream, follow, life: lifeOfToken(platform, call, reply) }
   if (textOnly) {
     if (!(await sendText(reply, followed, 0))) await reply.code(200).send('')
     return

@@ -187,6 +187,6 @@ function followed(
   stream: Parameters<typeof sendText>[1]['stream'],
 ): Parameters<typeof sendText>[1] {
   const { platform } = call
-  const onLeft = platform.executor.find(stream.run.runId)?.follow() ?? (() => {})
-  return { stream, onLeft, life: lifeOfToken(platform, call, reply) }
+  const follow = (): (() => void) => platform.executor.find(stream.run.runId)?.follow() ?? (() => {})
+  return { stream, follow, life: lifeOfToken(platform, call, reply) }
 }

@@ -7,8 +7,8 @@ import { encodeText } from './encode-text.ts'
 
 type Followed = {
   readonly stream: RunStream
-  /** Called once, when the client has gone or has everything. */
-  readonly onLeft: () => void
+  /** Counts the client. Called when nothing can refuse it any more; what it returns, once it has gone or has everything. */
+  readonly follow: () => () => void
   /** Aborts when the reader may read no longer. Absent: never. */
   readonly life?: AbortSignal | undefined
 }
@@ -47,10 +47,7 @@ function lastWords(error: unknown, life: AbortSignal | undefined): string | unde
 export async function sendText(reply: FastifyReply, followed: Followed, offset: number): Promise<boolean> {
   const lost = new AbortController()
   const text = await encodeText(followed.stream.reader, { offset, signal: lost.signal })
-  if (!text) {
-    followed.onLeft()
-    return false
-  }
+  if (!text) return false
   reply.header('trailer', 'X-Agent-Run-Status')
   const chunks = withStatus(reply, text)
   await send(reply, followed, { lost, contentType: 'text/plain; charset=utf-8', chunks, keepalive: false })
@@ -70,7 +67,8 @@ type Sending = {
   readonly keepalive: boolean
 }
 
-async function send(reply: FastifyReply, { onLeft, life }: Followed, { lost, ...sending }: Sending): Promise<void> {
+async function send(reply: FastifyReply, { follow, life }: Followed, { lost, ...sending }: Sending): Promise<void> {
+  const onLeft = follow()
   life?.addEventListener('abort', () => lost.abort(life.reason), { once: true })
   if (reply.raw.destroyed) {
     // Gone before its first byte: nobody would be told of it later.
