@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { hold, status, text, textDeltas } from '../support/fake-provider.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { closeAfterTest } from '../support/test-server.ts'
+import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
 
 describe.each(ENGINES)('recovery on %s', (engine) => {
   const platform = servePlatform(engine)
@@ -187,6 +189,29 @@ describe.each(ENGINES)('recovery on %s', (engine) => {
     expect(late.body).toMatchObject({ ok: true, cancelled: false, run: { status: 'completed' } })
     expect((await cancel({ cancel_mode: 'later' })).status).toBe(400)
     expect(await platform.violations()).toEqual([])
+  })
+
+  test('a cancel whose run is given up meanwhile looks at the record now and then until its time is over', async () => {
+    const operations: string[] = []
+    const own = await startPlatform(engine, { intercept: (name) => void operations.push(name) })
+    closeAfterTest(async () => {
+      await own.close()
+      await own.provider.close()
+    })
+    const { executor, replica } = own.platform
+    const client = await own.client()
+    own.provider.script([textDeltas(['a', hold(own.provider.gate()), 'b'])])
+    const stream = await client.complete()
+    await stream.untilText('"delta":"a"')
+    const asked = once(executor.find(stream.runId)!.control.stopSignal, 'abort')
+
+    const cancelling = client.post(`/v1/runs/${stream.runId}/cancel`, { cancel_mode: 'after_turn', waitMs: 1_000 })
+    await asked
+    executor.fence(replica.bootId)
+    const { status: code, body } = await cancelling
+
+    expect([code, body.ok, body.run.status]).toEqual([202, false, 'cancelling'])
+    expect(operations.filter((name) => name === 'getRun').length).toBeLessThan(12)
   })
 
   test('with onDisconnect=cancel a run that nobody follows is not cancelled while a client follows', async () => {

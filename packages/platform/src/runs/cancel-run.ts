@@ -32,13 +32,15 @@ export async function cancelRun(
   if (isWaiting && (await db.run(releaseCancelled, { ownerId, runId }))) wakeProcesses(platform)
   platform.executor.cancel(runId, mode)
   platform.control.tell({ type: 'cancel', runId, mode })
+  const until = performance.now() + waitMs
+  // What ends here may go on in another process: from then on the records are asked.
   const local = platform.executor.find(runId)?.ended
-  for (const until = performance.now() + waitMs; ;) {
-    const restMs = until - performance.now()
-    const pause = sleep(Math.max(0, local ? restMs : Math.min(POLL_MS, restMs)), undefined, { ref: false })
-    await (local ? Promise.race([local, pause]) : pause)
+  if (local) await Promise.race([local, sleep(waitMs, undefined, { ref: false })])
+  for (;;) {
     const { status } = await db.run(getRun, { ownerId, runId, integrationIds: null, output: false })
     if (isEnded(status)) return { ended: true }
+    const restMs = until - performance.now()
     if (restMs <= 0) return { ended: false }
+    await sleep(Math.min(POLL_MS, restMs), undefined, { ref: false })
   }
 }
