@@ -16,7 +16,11 @@ export class RedisControlChannel implements ControlChannel {
   readonly #redis: RedisConnection
   readonly #listener: (text: string) => void
   readonly #subscribe = (): void => {
-    this.#redis.subscriber.subscribe(CHANNEL, this.#listener).catch(() => {}) // the next connection does it
+    const { subscriber } = this.#redis
+    subscriber
+      .subscribe(CHANNEL, this.#listener)
+      .then(() => subscriber.off('ready', this.#subscribe))
+      .catch(() => {}) // the next connection does it
   }
 
   private constructor(redis: RedisConnection, listener: (text: string) => void) {
@@ -34,9 +38,9 @@ export class RedisControlChannel implements ControlChannel {
       if (message.success) onMessage(message.data)
     }
     const channel = new RedisControlChannel(redis, listener)
-    // Once subscribed, the client does so again by itself.
+    // Once it has been answered, the client subscribes again by itself.
     if (redis.subscriber.isReady) await redis.subscriber.subscribe(CHANNEL, listener)
-    else redis.subscriber.once('ready', channel.#subscribe)
+    else redis.subscriber.on('ready', channel.#subscribe)
     return channel
   }
 
