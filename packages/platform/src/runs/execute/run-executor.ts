@@ -41,7 +41,11 @@ export class RunExecutor {
   readonly #coalesce = new FlushTimer(COALESCE_MS)
   readonly #storing: NodeJS.Timeout
   readonly #taking = new Map<string, Promise<void>>()
+  /** Earlier starts of this process: their runs belong to others. */
+  readonly #fenced = new Set<string>()
   #draining = false
+  /** True: what is taken up now is given to another process at once. */
+  #handsOver = false
   #nextToStore = 0
 
   constructor(options: RunExecutorOptions) {
@@ -62,6 +66,10 @@ export class RunExecutor {
   start(reserved: ReservedRun, context: RunContext | null): ActiveRun {
     const run = new ActiveRun(reserved, (active) => this.#equip(active))
     this.#runs.set(reserved.runId, run)
+    if (this.#handsOver) {
+      run.handOver()
+      run.control.handedOver()
+    }
     void this.#options.execute(run, context).finally(() => {
       this.#runs.delete(reserved.runId)
       run.close()
@@ -92,7 +100,7 @@ export class RunExecutor {
       await earlier
       await this.#runs.get(runId)?.ended
       const takenUp = before && { ...before, ...(await this.#earlierLog(reserved, before)) }
-      this.start({ ...reserved, ...(takenUp && { takenUp }) }, null)
+      if (!this.#fenced.has(reserved.bootId)) this.start({ ...reserved, ...(takenUp && { takenUp }) }, null)
     }
     const taking = begin()
       .catch((error: unknown) => this.#options.log.error({ err: error, runId }, 'a run could not be taken up'))
@@ -131,8 +139,9 @@ export class RunExecutor {
     this.#runs.get(runId)?.cancel(mode)
   }
 
-  /** The runs of an earlier start of this process belong to others now. */
+  /** The runs of an earlier start of this process belong to others now, also those that it is about to begin. */
   fence(bootId: string): void {
+    this.#fenced.add(bootId)
     for (const run of this.#runs.values()) if (run.reserved.bootId === bootId) run.fence()
   }
 
@@ -143,6 +152,7 @@ export class RunExecutor {
   async drain(drainMs: number): Promise<void> {
     this.#draining = true
     await Promise.race([this.#allEnded(), aborted(AbortSignal.timeout(drainMs))])
+    this.#handsOver = true
     for (const run of this.#runs.values()) run.handOver()
     await Promise.race([this.#allEnded(), aborted(AbortSignal.timeout(HAND_OVER_MS))])
     for (const run of this.#runs.values()) run.control.handedOver()
@@ -151,6 +161,7 @@ export class RunExecutor {
   }
 
   async #allEnded(): Promise<void> {
+    await Promise.all(this.#taking.values())
     await Promise.all([...this.#runs.values()].map((run) => run.ended))
   }
 

@@ -94,8 +94,8 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
   })
   afterAll(() => platform.drop())
 
-  /** A replica whose clock and timers are the test's, and a switch for its database. */
-  async function startReplica() {
+  /** A replica whose clock and timers are the test's, and a switch for its database, whose answers can be held. */
+  async function startReplica(onAnswer: (operation: string) => Promise<void> | undefined = () => undefined) {
     let clock = 0
     let down = false
     const fenced: string[] = []
@@ -106,8 +106,12 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
       engine: db.engine,
       failed: db.failed,
       close: () => db.close(),
-      run: (operation, args, options) =>
-        down ? Promise.reject(new CommitUnknownError('down')) : db.run(operation, args, options),
+      run: async (operation, args, options) => {
+        if (down) throw new CommitUnknownError('down')
+        const answer = await db.run(operation, args, options)
+        await onAnswer(operation.name)
+        return answer
+      },
     }
     const replica = await Replica.start({
       db: wire,
@@ -170,6 +174,30 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     expect(next.taken).toEqual([runId])
     await tenant.finish(forgotten, {}, next.replica.bootId)
     await next.replica.close()
+  })
+
+  test('drained it has all runs that a sweep has brought meanwhile', async () => {
+    const given = Promise.withResolvers<void>()
+    const drained = Promise.withResolvers<void>()
+    const { replica, taken } = await startReplica((operation) => {
+      if (operation === 'setReplicaState') setImmediate(drained.resolve)
+      if (operation !== 'takeUpRun') return undefined
+      given.resolve()
+      return drained.promise
+    })
+    const tenant = await platform.addTenant()
+    const doomed = await platform.addReplica()
+    const lost = await tenant.admit({}, { bootId: doomed })
+    await platform.rows(`UPDATE replicas SET state = 'dead' WHERE boot_id = '${doomed}'`)
+
+    replica.look() // another live process of the test may have its share
+    replica.look()
+    await given.promise
+    await replica.drain()
+
+    expect(taken).toEqual([lost.run.runId])
+    await tenant.finish(lost, {}, replica.bootId)
+    await replica.close()
   })
 
   test('declared dead it fences itself with its next heartbeat and begins a new life', async () => {

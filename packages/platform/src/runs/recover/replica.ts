@@ -184,7 +184,8 @@ export class Replica {
   /** Admits no more runs (`admitRun` refuses with `server_draining`) and takes none up; its own go on. */
   async drain(): Promise<void> {
     this.#draining = true
-    await this.#options.db.run(setReplicaState, { bootId: this.#bootId, state: 'draining' })
+    const drained = this.#options.db.run(setReplicaState, { bootId: this.#bootId, state: 'draining' })
+    await Promise.all([drained, this.#step]) // a sweep that is under way may still be given runs
   }
 
   /** Takes the process out of the records, after its runs have ended. */
