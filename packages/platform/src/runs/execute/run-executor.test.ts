@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { createLogger, MemoryRunLogs } from '@bureau/runtime'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openTestStore } from '../../test-store.contract.ts'
+import { MAX_STALLED } from '../recover/take-up-policy.ts'
 import type { TakenRun } from '../recover/take-up-run.ts'
 import type { ActiveRun } from './active-run.ts'
 import { RunExecutor } from './run-executor.ts'
@@ -23,7 +24,7 @@ class LateLogs extends MemoryRunLogs {
 }
 
 /** A run that a process has given up, and that fails where it cannot go on. */
-function takenRun(bootId: string): TakenRun {
+function takenRun(bootId: string, stalled = 0): TakenRun {
   return {
     ownerId: 'own_1',
     runId: 'run_1',
@@ -37,7 +38,7 @@ function takenRun(bootId: string): TakenRun {
       runTimeoutSeconds: 60,
       maxTurns: 10,
     },
-    before: { attempt: 2, stalled: 0, lost: false, waited: false, lastEventSeq: 0 },
+    before: { attempt: 2, stalled, lost: false, waited: false, lastEventSeq: 0 },
   }
 }
 
@@ -101,5 +102,18 @@ describe('a run that a process is about to take up', () => {
     control.handedOver()
 
     await draining
+  })
+
+  test('counts as one that other processes have died over before it has begun', async () => {
+    const { executor, logs, begun } = openExecutor()
+
+    executor.takeUp(takenRun('boot_1', MAX_STALLED - 1))
+    const isSuspectEarly = executor.hasSuspect
+    logs.answer()
+    await expect.poll(() => begun).toHaveLength(1)
+
+    expect([isSuspectEarly, executor.hasSuspect]).toEqual([true, true])
+    await executor.drain(0)
+    expect(executor.hasSuspect).toBe(false)
   })
 })

@@ -34,13 +34,16 @@ type RunExecutorOptions = {
 const STORE_MS = 1_000
 const STORES_PER_TICK = 50
 
+/** A run that was given to this process and that it is about to begin. */
+type Taking = { readonly stalled: number; readonly begun: Promise<void> }
+
 /** The runs that this process executes: starts them, finds them, stops them. */
 export class RunExecutor {
   readonly #options: RunExecutorOptions
   readonly #runs = new BriefMap<string, ActiveRun>()
   readonly #coalesce = new FlushTimer(COALESCE_MS)
   readonly #storing: NodeJS.Timeout
-  readonly #taking = new Map<string, Promise<void>>()
+  readonly #taking = new Map<string, Taking>()
   /** Earlier starts of this process: their runs belong to others. */
   readonly #fenced = new Set<string>()
   #draining = false
@@ -97,22 +100,23 @@ export class RunExecutor {
     const earlier = this.#taking.get(runId)
     const begin = async (): Promise<void> => {
       // After an earlier loss of this process it may still be at work on it, or about to be.
-      await earlier
+      await earlier?.begun
       await this.#runs.get(runId)?.ended
       const takenUp = before && { ...before, ...(await this.#earlierLog(reserved, before)) }
       if (!this.#fenced.has(reserved.bootId)) this.start({ ...reserved, ...(takenUp && { takenUp }) }, null)
     }
-    const taking = begin()
+    const begun = begin()
       .catch((error: unknown) => this.#options.log.error({ err: error, runId }, 'a run could not be taken up'))
       .finally(() => this.#taking.get(runId) === taking && this.#taking.delete(runId))
+    const taking: Taking = { stalled: before?.stalled ?? 0, begun }
     this.#taking.set(runId, taking)
   }
 
-  /** True: it works on a run that other processes have died over, and that has made no step yet. */
+  /** True: it works, or is about to work, on a run that other processes have died over, and that has made no step yet. */
   get hasSuspect(): boolean {
-    return [...this.#runs.values()].some(({ reserved: { takenUp }, progress }) => {
-      return takenUp?.stalled === MAX_STALLED - 1 && progress.steps === 0
-    })
+    const withoutStep = [...this.#runs.values()].filter(({ progress }) => progress.steps === 0)
+    const candidates = [...this.#taking.values(), ...withoutStep.map(({ reserved }) => reserved.takenUp)]
+    return candidates.some((run) => run?.stalled === MAX_STALLED - 1)
   }
 
   /** What is left of the log of the process before, and where that of this one begins. */
@@ -161,7 +165,7 @@ export class RunExecutor {
   }
 
   async #allEnded(): Promise<void> {
-    await Promise.all(this.#taking.values())
+    await Promise.all([...this.#taking.values()].map(({ begun }) => begun))
     await Promise.all([...this.#runs.values()].map((run) => run.ended))
   }
 
