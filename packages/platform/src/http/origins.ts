@@ -28,11 +28,15 @@ const SETTINGS = {
  */
 export async function allowOrigins(app: FastifyInstance, { config, store }: Platform): Promise<void> {
   const own = new Set(config.corsOrigins)
-  const settingsOf = async ({ headers: { origin } }: FastifyRequest): Promise<FastifyCorsOptions> => {
+  const settingsOf = async ({ headers }: FastifyRequest): Promise<FastifyCorsOptions> => {
+    const { origin } = headers
+    // Any other OPTIONS is a request as all are.
+    const preflight = origin !== undefined && headers['access-control-request-method'] !== undefined
+    const settings = { ...SETTINGS, preflight }
     if (origin === undefined || own.has(origin))
-      return { ...SETTINGS, origin: [...config.corsOrigins], credentials: true }
+      return { ...settings, origin: [...config.corsOrigins], credentials: true }
     const isListed = await store.consumers.isListed(origin)
-    return { ...SETTINGS, origin: isListed && origin, credentials: false }
+    return { ...settings, origin: isListed && origin, credentials: false }
   }
   await app.register(cors, { delegator: settingsOf })
 }
