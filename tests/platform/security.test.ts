@@ -180,6 +180,7 @@ describe.each(ENGINES)('security on %s', (engine) => {
       const answer = await raw(`${head}Content-Length: 33000000\r\nExpect: 100-continue\r\n\r\n`, true)
       const welcome = await raw(
         `${head}Authorization: Bearer ${client.token}\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n{}`,
+        true,
       )
 
       expect(answer).toMatch(/^HTTP\/1\.1 401 /)
