@@ -22,8 +22,8 @@ export async function deliverWebhooks(sender: Sender): Promise<number | null> {
 }
 
 async function deliver(sender: Sender, delivery: TakenDelivery): Promise<void> {
-  const { endpointId, eventId } = delivery
+  const { endpointId, eventId, attempts } = delivery
   const { responseStatus, problem } = await sendWebhook(sender, delivery)
-  const outcome = { endpointId, eventId, delivered: problem === null, responseStatus }
+  const outcome = { endpointId, eventId, attempts, delivered: problem === null, responseStatus }
   await sender.store.db.run(settleDelivery, outcome)
 }

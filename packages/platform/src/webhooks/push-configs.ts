@@ -5,6 +5,7 @@ import { pushConfigs } from '../db/schema.ts'
 import { holdRunOnly } from '../run-records/hold-run.ts'
 import type { RunKey } from '../run-records/runs.repo.ts'
 import type { Place } from '../security/seal.ts'
+import { leaseEnd, retryDelay } from './webhook-retries.ts'
 
 type PushKey = RunKey & { readonly id: string }
 
@@ -91,15 +92,14 @@ type TakenNotifications = {
   readonly nextMs: number | null
 }
 
-/** Takes notifications that are due. A notification that is not settled comes again: after 5 s, 10 s, 20 s … up to a day. */
+/** Takes notifications that are due. What is not settled, because its process was killed, comes again when its lease ends. */
 export const takeNotifications = systemOperation(
   { source: import.meta.url, name: 'takeNotifications', lane: 'maintenance' },
   async (tx): Promise<TakenNotifications> => {
     const { rows } = await tx.execute(sql`
       WITH due AS (SELECT p.run_id, p.id FROM push_configs p JOIN runs r ON r.id = p.run_id
         WHERE ${UNKNOWN} AND p.next_at <= now() ORDER BY p.next_at LIMIT ${TAKE} FOR UPDATE OF p SKIP LOCKED)
-      UPDATE push_configs p SET attempts = p.attempts + 1,
-        next_at = now() + least(interval '1 day', interval '5 seconds' * power(2, least(p.attempts, 20)))
+      UPDATE push_configs p SET attempts = p.attempts + 1, next_at = ${leaseEnd(sql`p.attempts + 1`)}
       FROM due, runs r WHERE p.run_id = due.run_id AND p.id = due.id AND r.id = due.run_id
       RETURNING p.owner_id, p.run_id, p.id, p.url, p.secret_enc, p.attempts, r.chat_id, r.state, r.error_code,
         ${CHANGED_AT} AS changed_at`)
@@ -144,7 +144,8 @@ export const settleNotification = systemOperation(
       delivered
         ? sql`UPDATE push_configs SET notified_at = ${changedAt}, attempts = 0, next_at = now(), failing_since = NULL,
             closed_at = CASE WHEN ${isLast} THEN now() END WHERE ${isMine}`
-        : sql`UPDATE push_configs SET failing_since = coalesce(failing_since, now()),
+        : sql`UPDATE push_configs SET next_at = now() + ${retryDelay(sql`attempts`)},
+            failing_since = coalesce(failing_since, now()),
             closed_at = CASE WHEN ${isLast} OR failing_since < now() - ${PATIENCE} THEN now() END WHERE ${isMine}`,
     )
   },

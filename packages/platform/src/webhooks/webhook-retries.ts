@@ -1,4 +1,5 @@
-import { sql } from 'drizzle-orm'
+import { RECEIVER_TIMEOUT_MS } from '@bureau/runtime'
+import { type SQL, sql } from 'drizzle-orm'
 import { systemOperation, type Tx } from '../db/operation.ts'
 
 /** A delivery that this process has taken. */
@@ -12,12 +13,22 @@ export type TakenDelivery = {
   readonly announcedAt: string
   readonly url: string
   readonly secretEnc: Uint8Array
+  /** This one included. */
+  readonly attempts: number
 }
 
 const FAN_OUT = 200
 const TAKE = 20
 /** An endpoint that has failed for this long is switched off, a delivery given up. */
 const PATIENCE = sql`interval '3 days'`
+
+/** How long a receiver is left alone after so many attempts: 5 s, 10 s, 20 s … up to a day. */
+export const retryDelay = (attempts: SQL): SQL =>
+  sql`least(interval '1 day', interval '5 seconds' * power(2, least(${attempts} - 1, 20)))`
+
+/** Until when what was taken for another attempt is left to its process: past the end of the attempt, by the delay after it. */
+export const leaseEnd = (attempts: SQL): SQL =>
+  sql`now() + make_interval(secs => ${RECEIVER_TIMEOUT_MS / 1_000}) + ${retryDelay(attempts)}`
 
 /** Part of a statement: whether there is anything to announce or to deliver. */
 export const ANY_DUE_DELIVERIES = sql`(EXISTS (SELECT 1 FROM outbox WHERE done_at IS NULL)
@@ -46,7 +57,7 @@ type TakenDeliveries = {
   readonly nextMs: number | null
 }
 
-/** Takes deliveries that are due. A delivery that is not settled comes again: after 5 s, 10 s, 20 s … up to a day. */
+/** Takes deliveries that are due. What is not settled, because its process was killed, comes again when its lease ends. */
 export const takeDeliveries = systemOperation(
   { source: import.meta.url, name: 'takeDeliveries', lane: 'maintenance' },
   async (tx): Promise<TakenDeliveries> => {
@@ -54,11 +65,11 @@ export const takeDeliveries = systemOperation(
       WITH due AS (SELECT d.endpoint_id, d.event_id FROM webhook_deliveries d
         JOIN webhook_endpoints e ON e.id = d.endpoint_id AND e.status = 'enabled'
         WHERE d.state = 'pending' AND d.next_at <= now() ORDER BY d.next_at LIMIT ${TAKE} FOR UPDATE OF d SKIP LOCKED)
-      UPDATE webhook_deliveries d SET attempts = d.attempts + 1,
-        next_at = now() + least(interval '1 day', interval '5 seconds' * power(2, least(d.attempts, 20)))
+      UPDATE webhook_deliveries d SET attempts = d.attempts + 1, next_at = ${leaseEnd(sql`d.attempts + 1`)}
       FROM due, webhook_endpoints e
       WHERE d.endpoint_id = due.endpoint_id AND d.event_id = due.event_id AND e.id = d.endpoint_id
-      RETURNING d.owner_id, d.endpoint_id, d.event_id, d.topic, d.payload, d.announced_at, e.url, e.secret_enc`)
+      RETURNING d.owner_id, d.endpoint_id, d.event_id, d.topic, d.payload, d.announced_at, d.attempts,
+        e.url, e.secret_enc`)
     if (rows.length === 0) return { taken: [], nextMs: await findNextDue(tx) }
     const taken = rows.map((row) => ({
       ownerId: String(row['owner_id']),
@@ -69,6 +80,7 @@ export const takeDeliveries = systemOperation(
       announcedAt: new Date(row['announced_at'] as string).toISOString(),
       url: String(row['url']),
       secretEnc: new Uint8Array(row['secret_enc'] as Uint8Array),
+      attempts: Number(row['attempts']),
     }))
     return { taken, nextMs: null }
   },
@@ -82,9 +94,7 @@ async function findNextDue(tx: Tx): Promise<number | null> {
   return rows[0]?.ms ?? null
 }
 
-type DeliveryOutcome = {
-  readonly endpointId: string
-  readonly eventId: string
+type DeliveryOutcome = Pick<TakenDelivery, 'endpointId' | 'eventId' | 'attempts'> & {
   readonly delivered: boolean
   /** Null: there was no answer. */
   readonly responseStatus: number | null
@@ -93,11 +103,15 @@ type DeliveryOutcome = {
 /** Notes what became of a delivery. 410 (gone) switches the endpoint off at once, three days of failures do so too. */
 export const settleDelivery = systemOperation(
   { source: import.meta.url, name: 'settleDelivery', lane: 'maintenance' },
-  async (tx, { endpointId, eventId, delivered, responseStatus }: DeliveryOutcome): Promise<void> => {
-    await tx.execute(sql`UPDATE webhook_deliveries SET response_status = ${responseStatus}::int,
+  async (tx, { endpointId, eventId, attempts, delivered, responseStatus }: DeliveryOutcome): Promise<void> => {
+    const { rows } = await tx.execute(sql`UPDATE webhook_deliveries SET response_status = ${responseStatus}::int,
         state = CASE WHEN ${delivered} THEN 'delivered' WHEN created_at < now() - ${PATIENCE} THEN 'failed' ELSE state END,
-        done_at = CASE WHEN ${delivered} OR created_at < now() - ${PATIENCE} THEN now() END
-      WHERE endpoint_id = ${endpointId} AND event_id = ${eventId}`)
+        done_at = CASE WHEN ${delivered} OR created_at < now() - ${PATIENCE} THEN now() END,
+        next_at = now() + ${retryDelay(sql`attempts`)}
+      WHERE endpoint_id = ${endpointId} AND event_id = ${eventId} AND state = 'pending' AND attempts = ${attempts}
+      RETURNING 1`)
+    // What was settled or taken again meanwhile is another's, and says nothing about the endpoint.
+    if (rows.length === 0) return
     if (delivered) {
       await tx.execute(sql`UPDATE webhook_endpoints SET failing_since = NULL
         WHERE id = ${endpointId} AND failing_since IS NOT NULL`)

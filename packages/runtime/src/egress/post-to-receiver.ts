@@ -3,7 +3,8 @@ import { isException } from './address-policy.ts'
 import { checkUrl, peerOf, type UrlRules } from './check-url.ts'
 import type { GuardedDispatcher } from './guarded-dispatcher.ts'
 
-const TIMEOUT_MS = 15_000
+/** An attempt is over after this long. */
+export const RECEIVER_TIMEOUT_MS = 15_000
 
 /**
  * Checks an address that a caller wants to be notified at: https, and plain http only for peers that the operator has named.
@@ -34,7 +35,7 @@ export async function postToReceiver(
     dispatcher,
     headers: { 'user-agent': 'Bureau', ...headers },
     body,
-    signal: AbortSignal.timeout(TIMEOUT_MS),
+    signal: AbortSignal.timeout(RECEIVER_TIMEOUT_MS),
   })
   response.body.on('error', () => {}).destroy()
   return response.statusCode
