@@ -106,7 +106,12 @@ export const ERRORS = {
   run_not_waiting: { status: 409, message: 'The run does not wait for a decision.' },
   invalid_cursor: { status: 400, message: 'The cursor is not valid for this list.' },
   idempotency_key_reused: { status: 422, message: 'The Idempotency-Key was used with another request.' },
-  idempotency_in_progress: { status: 409, message: 'A request with this Idempotency-Key is still running.' },
+  idempotency_in_progress: {
+    status: 409,
+    message:
+      'A request with this Idempotency-Key is still running, or its answer was lost. ' +
+      'A minute after it began it can be carried out again: look first for what it has made.',
+  },
   idempotency_key_required: { status: 400, message: 'Send an Idempotency-Key header.' },
   version_conflict: { status: 412, message: 'The resource was changed meanwhile. Read it again.' },
   usage_request_not_found: { status: 404, message: 'Nothing is reserved under this usageRequestId.' },

@@ -1,7 +1,10 @@
 import { ServiceError } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { unavailable } from '../db/database-error.ts'
+import { CommitUnknownError, type Database } from '../db/database.ts'
 import { ENGINES } from '../db/engines.contract.ts'
 import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
+import type { PlatformStore } from '../platform-store.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { type Answer, oncePerKey } from './once-per-key.ts'
 
@@ -17,12 +20,27 @@ describe.each(ENGINES)('Idempotency-Key on %s', (engine) => {
   afterAll(() => platform.drop())
 
   const refuse = (refusal: ServiceError): Answer => ({ status: refusal.status, body: { code: refusal.code } })
-  const once = (key: string, request: unknown, work: () => Promise<Answer>, { ownerId, caller } = tenant) =>
-    oncePerKey(platform.store, { ownerId, apiKeyId: caller.keyId, route: 'POST /v1/things', key }, request, {
+  type Asking = Pick<TestTenant, 'ownerId' | 'caller'> & { readonly store?: PlatformStore }
+  const once = (key: string, request: unknown, work: () => Promise<Answer>, asking: Asking = tenant) => {
+    const { ownerId, caller, store = platform.store } = asking
+    return oncePerKey(store, { ownerId, apiKeyId: caller.keyId, route: 'POST /v1/things', key }, request, {
       work,
       refuse,
       shownOnce: ['token'],
     })
+  }
+  /** The tenant, while the database is away for one operation. */
+  const without = (name: string): Asking => {
+    const { db } = platform
+    const wire: Database = {
+      engine: db.engine,
+      failed: db.failed,
+      close: () => db.close(),
+      run: (operation, args, options) =>
+        operation.name === name ? Promise.reject(unavailable('away')) : db.run(operation, args, options),
+    }
+    return { ...tenant, store: { ...platform.store, db: wire } }
+  }
   const made = (id: string) => async (): Promise<Answer> => ({ status: 201, body: { id, token: 'token-canary' } })
 
   test('repeats the first answer, without its secrets, and does not do the work again', async () => {
@@ -75,6 +93,23 @@ describe.each(ENGINES)('Idempotency-Key on %s', (engine) => {
     expect(await once('d', {}, made('late'))).toMatchObject({ status: 404, replayed: true })
     await expect(once('e', {}, broken)).rejects.toThrow('broken')
     expect(await once('e', {}, made('again'))).toMatchObject({ status: 201, replayed: false })
+  })
+
+  test('an answer that cannot be kept is given all the same, and the work is not done again', async () => {
+    expect(await once('h', {}, made('one'), without('keepAnswer'))).toMatchObject({ status: 201, body: { id: 'one' } })
+    await expect(once('h', {}, made('two'))).rejects.toMatchObject({ code: 'idempotency_in_progress' })
+  })
+
+  test('what may have been done is not done again: every repetition reads that nobody knows', async () => {
+    const unknown = () => Promise.reject(new CommitUnknownError('the answer to COMMIT was lost'))
+    const answer = { status: 503, body: { code: 'database_unavailable' } }
+    expect(await once('i', {}, unknown)).toEqual({ ...answer, replayed: false })
+    expect(await once('i', {}, made('two'))).toEqual({ ...answer, replayed: true })
+  })
+
+  test('a key that cannot be given back hides no defect', async () => {
+    const broken = () => Promise.reject(new Error('broken'))
+    await expect(once('j', {}, broken, without('releaseIdempotencyKey'))).rejects.toThrow('broken')
   })
 
   test('the key of a request that was lost can be tried again after a minute, by the same request only', async () => {

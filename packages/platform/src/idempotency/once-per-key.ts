@@ -1,11 +1,13 @@
 import { ServiceError } from '@bureau/protocol'
+import { isPassing } from '../db/database-error.ts'
+import { CommitUnknownError } from '../db/database.ts'
 import { newId } from '../ids.ts'
 import type { PlatformStore } from '../platform-store.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { type Place, seal, unsealText } from '../security/seal.ts'
 import { claimIdempotencyKey, type IdempotencyKey, keepAnswer, releaseIdempotencyKey } from './idempotency-keys.repo.ts'
 
-/** An answer of a route: a status below 500 and a JSON body. */
+/** An answer of a route that is kept, with a JSON body. */
 export type Answer = { readonly status: number; readonly body: unknown }
 
 const place = ({ ownerId, apiKeyId, route, key }: IdempotencyKey): Place => ({
@@ -28,8 +30,8 @@ type Routine = {
  * Does the work of a request once for each `Idempotency-Key` of an API key: a repetition gets the first answer,
  * `replayed`. The rights of an API key never change, so whoever gets an answer again may have it.
  *
- * Kept for 24 hours. A refusal (ServiceError below 500) is an answer and is kept too; anything else thrown gives the key
- * back.
+ * Kept for 24 hours. A refusal (ServiceError below 500) is an answer and is kept too, and so is that nobody knows whether the work
+ * was done; anything else thrown gives the key back.
  *
  * @throws ServiceError `idempotency_key_reused`, `idempotency_in_progress`
  */
@@ -47,16 +49,16 @@ export async function oncePerKey(
     const body: unknown = JSON.parse(unsealText(dataKey, place(key), first.responseEnc))
     return { status: first.status, body, replayed: true }
   }
+  const answer = await answerOf(routine, () => db.run(releaseIdempotencyKey, { ...key, claim }))
+  const kept = withoutSecrets(answer.body, routine.shownOnce)
+  const responseEnc = seal(dataKey, place(key), JSON.stringify(kept ?? null))
   try {
-    const answer = await answerOf(routine)
-    const kept = withoutSecrets(answer.body, routine.shownOnce)
-    const responseEnc = seal(dataKey, place(key), JSON.stringify(kept ?? null))
     await db.run(keepAnswer, { ...key, claim, answer: { status: answer.status, responseEnc } })
-    return { ...answer, replayed: false }
   } catch (error) {
-    await db.run(releaseIdempotencyKey, { ...key, claim })
-    throw error
+    // The work is done: a client that was refused now would lose the secrets of the answer, and ask for the work again.
+    if (!isPassing(error)) throw error
   }
+  return { ...answer, replayed: false }
 }
 
 function withoutSecrets(body: unknown, shownOnce: readonly string[]): unknown {
@@ -65,11 +67,20 @@ function withoutSecrets(body: unknown, shownOnce: readonly string[]): unknown {
   return { ...body, ...Object.fromEntries(secrets.map((name) => [name, null])) }
 }
 
-async function answerOf(routine: Routine): Promise<Answer> {
+async function answerOf({ work, refuse }: Routine, release: () => Promise<void>): Promise<Answer> {
   try {
-    return await routine.work()
+    return await work()
   } catch (error) {
-    if (error instanceof ServiceError && error.status < 500) return routine.refuse(error)
+    if (error instanceof CommitUnknownError) return refuse(new ServiceError('database_unavailable', UNKNOWN))
+    if (error instanceof ServiceError && error.status < 500) return refuse(error)
+    // A key that cannot be given back can be used again after a minute; why the work failed is what the client has to know.
+    await release().catch(() => {})
     throw error
   }
+}
+
+const UNKNOWN = {
+  message:
+    'It is not known whether the request was carried out. ' +
+    'Look for what it has made before you send it under another Idempotency-Key.',
 }
