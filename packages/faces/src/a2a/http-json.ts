@@ -115,7 +115,8 @@ async function onTask({ operations, ...at }: HttpCall): Promise<unknown> {
   const [, id, verb = ''] = /^(.*?)(?::([a-z]+))?$/.exec(param(at.call, 'task'))!
   const asked = { ...queryOf(at), params: { ...(request.query as object), id } }
   if (verb === 'subscribe') return stream(at, () => operations.subscribe(asked))
-  if (verb === 'cancel' && request.method === 'POST') return json(at, () => operations.cancel(asked))
+  if (verb === 'cancel' && request.method === 'POST')
+    return json(at, () => operations.cancel(asked, leftSignal(at.reply)))
   if (verb === '' && request.method === 'GET') return json(at, () => operations.get(asked))
   throw new A2aError('METHOD_NOT_FOUND', 'There is no such route.')
 }

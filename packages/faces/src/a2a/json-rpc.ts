@@ -22,7 +22,7 @@ const METHODS: Readonly<Record<string, Method>> = {
   SendMessage: (operations, asked, signal) => operations.send(asked, signal),
   GetTask: (operations, asked) => operations.get(asked),
   ListTasks: (operations, asked) => operations.list(asked),
-  CancelTask: (operations, asked) => operations.cancel(asked),
+  CancelTask: (operations, asked, signal) => operations.cancel(asked, signal),
   CreateTaskPushNotificationConfig: (operations, asked) => operations.createPush(asked),
   GetTaskPushNotificationConfig: (operations, asked) => operations.getPush(asked),
   ListTaskPushNotificationConfigs: (operations, asked) => operations.listPushes(asked),
@@ -125,6 +125,7 @@ export async function sendUpdates(reply: FastifyReply, updates: Updates, { frame
 /** Aborts when the client of a request that waits has left. */
 export function leftSignal(reply: FastifyReply): AbortSignal {
   const left = new AbortController()
+  if (reply.raw.destroyed) left.abort()
   reply.raw.once('close', () => left.abort())
   return left.signal
 }

@@ -56,9 +56,9 @@ export class A2aOperations {
   }
 
   /** @throws A2aError */
-  async cancel(asked: Asked): Promise<object> {
+  async cancel(asked: Asked, signal: AbortSignal): Promise<object> {
     const task = await this.#find(asked, parseParams(TaskOf, asked.params).id)
-    const ended = isOver(task) ? undefined : await this.#tasks.cancel(asked, task)
+    const ended = isOver(task) ? undefined : await this.#tasks.cancel(asked, task, signal)
     const { state } = (ended ?? task).progress.status
     if (ended && state === 'TASK_STATE_CANCELED') return viewOf(ended, { withArtifacts: true })
     throw new A2aError('TASK_NOT_CANCELABLE', `The task has ended: ${state}.`)

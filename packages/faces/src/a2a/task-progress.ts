@@ -1,4 +1,4 @@
-import { type ApprovalRequest, isTextDelta, type ModelEvent, type RunEnded } from '@bureau/protocol'
+import { type ApprovalRequest, isTextDelta, type ModelEvent, RUN_ERRORS, type RunEnded } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
 import { deltaLiteral, isWithUser } from '../openai/model-event.ts'
 import { answerOf } from '../answer.ts'
@@ -66,6 +66,12 @@ export class TaskProgress {
   /** It was cancelled while it waited. */
   cancel(): void {
     this.#to('TASK_STATE_CANCELED')
+  }
+
+  /** Nobody learns any more what becomes of it. */
+  fail(): void {
+    const code = 'internal_error'
+    this.#to('TASK_STATE_FAILED', [{ text: RUN_ERRORS[code].message }, { data: { code } }])
   }
 
   /** Takes the next event. Returns what its readers are sent, each a `StreamResponse` as JSON. */

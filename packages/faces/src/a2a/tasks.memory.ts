@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { type ApprovalRequest, ServiceError } from '@bureau/protocol'
 import { checkReceiver, type GuardedDispatcher, type Logger } from '@bureau/runtime'
 import { endOf, type FaceDecision, type FaceHost, type FaceRun } from '../face-host.ts'
@@ -108,20 +109,19 @@ export class MemoryTasks implements TaskStore, PushConfigs {
 
   async settled({ id }: Task, signal: AbortSignal): Promise<Task> {
     const task = this.#tasks.get(id)!
-    const left = aborted(signal)
-    while (!isSettled(task.progress.status.state) && !signal.aborted) await Promise.race([task.changed.promise, left])
+    await until(({ progress }) => isSettled(progress.status.state), task, signal)
     return task
   }
 
-  async cancel({ request, served }: Asked, { id }: Task): Promise<Task> {
+  async cancel({ request, served }: Asked, { id }: Task, signal: AbortSignal): Promise<Task> {
     const task = this.#tasks.get(id)!
-    const isWorking = await this.#options.host.cancel(request, { served, runId: task.run.runId })
+    await this.#options.host.cancel(request, { served, runId: task.run.runId })
+    await until((stopped) => isOver(stopped) || isWaiting(stopped), task, signal)
     // Nobody works on a task that waits.
-    if (!isWorking && isWaiting(task)) {
+    if (isWaiting(task)) {
       task.progress.cancel()
       notify(task)
     }
-    while (!isOver(task)) await task.changed.promise
     return task
   }
 
@@ -226,12 +226,12 @@ export class MemoryTasks implements TaskStore, PushConfigs {
           if (event.status === 'completed' || event.status === 'waiting') thread.add(event.new_messages)
         }
         notify(task)
-        task.changed.resolve()
-        task.changed = Promise.withResolvers()
       })
       log.debug({ taskId: task.id, runId: run.runId, status: ended.status }, 'task ended')
     } catch (error) {
       log.error({ err: error, taskId: task.id }, 'the run of a task cannot be read')
+      progress.fail()
+      notify(task)
     }
     thread.close()
     this.#rest(task)
@@ -264,6 +264,14 @@ export class MemoryTasks implements TaskStore, PushConfigs {
 function notify(task: KeptTask): void {
   const due = dueOf(task)
   for (const { delivery } of task.pushes.values()) delivery.due = due
+  task.changed.resolve()
+  task.changed = Promise.withResolvers()
+}
+
+/** Waits until a task is as it should be, or `signal` aborts. */
+async function until(isSo: (task: Task) => boolean, task: KeptTask, signal: AbortSignal): Promise<void> {
+  const left = once(signal, 'abort')
+  while (!isSo(task) && !signal.aborted) await Promise.race([task.changed.promise, left])
 }
 
 /** That the task has ended or needs something of its client; nothing while it is worked on. */
@@ -277,13 +285,6 @@ function pushView(taskId: string, id: string, { url, authentication }: NewPush):
 }
 
 const NEVER = new AbortController().signal
-
-function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  if (signal.aborted) resolve()
-  else signal.addEventListener('abort', () => resolve(), { once: true })
-  return promise
-}
 
 /** Where a page ends: the time and the id of its last task. */
 function readToken(token: string): string {

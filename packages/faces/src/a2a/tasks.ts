@@ -36,8 +36,8 @@ export interface TaskStore {
   /** Waits until the task has ended or needs something of its client, or `signal` aborts. */
   settled(task: Task, signal: AbortSignal): Promise<Task>
 
-  /** Ends a task that has not ended. */
-  cancel(asked: Asked, task: Task): Promise<Task>
+  /** Ends a task that has not ended, and waits until it has, or `signal` aborts. */
+  cancel(asked: Asked, task: Task, signal: AbortSignal): Promise<Task>
 
   /**
    * A page of the caller's tasks.
