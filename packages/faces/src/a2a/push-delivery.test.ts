@@ -58,8 +58,37 @@ describe('the notifications of one receiver', () => {
 
     expect(sent).toEqual([
       [0, 'TASK_STATE_INPUT_REQUIRED'],
-      [5, 'TASK_STATE_COMPLETED'],
+      [1, 'TASK_STATE_COMPLETED'],
     ])
+  })
+
+  test('of a new state come as often as those of the first one, however often that has failed', async () => {
+    const { delivery, sent } = start([500])
+    delivery.due = change('TASK_STATE_INPUT_REQUIRED')
+    await vi.advanceTimersByTimeAsync(6 * MINUTE_MS)
+
+    delivery.due = change('TASK_STATE_COMPLETED')
+    await vi.advanceTimersByTimeAsync(60 * MINUTE_MS)
+
+    const ofEnd = sent.filter(([, state]) => state === 'TASK_STATE_COMPLETED').map(([seconds]) => seconds - 360)
+    expect(ofEnd).toEqual([0, 5, 15, 35, 75, 155, 315, 635, 1_275])
+  })
+
+  test('of a new state come when the answer to the one before has come', async () => {
+    const answer = Promise.withResolvers<number>()
+    const sent: string[] = []
+    const delivery = new PushDelivery(async ({ state }) => {
+      sent.push(state)
+      return answer.promise
+    })
+    delivery.due = change('TASK_STATE_INPUT_REQUIRED')
+    delivery.due = change('TASK_STATE_COMPLETED')
+    expect(sent).toEqual(['TASK_STATE_INPUT_REQUIRED'])
+
+    answer.resolve(500)
+    await vi.advanceTimersByTimeAsync(0)
+
+    expect(sent).toEqual(['TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_COMPLETED'])
   })
 
   test('do not come again when there is nothing to say any more', async () => {

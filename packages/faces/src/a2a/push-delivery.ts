@@ -13,7 +13,10 @@ const GONE = 410
 export class PushDelivery {
   readonly #send: (notification: Notification) => Promise<number | null>
   #due: Notification | undefined
-  #isWorking = false
+  /** Of what is due. */
+  #attempts = 0
+  #isSending = false
+  #timer: NodeJS.Timeout | undefined
 
   /** @param send - Resolves to the status of the answer; null: there was none. Never rejects. */
   constructor(send: (notification: Notification) => Promise<number | null>) {
@@ -23,24 +26,20 @@ export class PushDelivery {
   /** What is to be delivered now; undefined: nothing, and nothing is tried again. */
   set due(notification: Notification | undefined) {
     this.#due = notification
-    if (!this.#isWorking) void this.#work()
+    this.#attempts = 0
+    clearTimeout(this.#timer)
+    if (!this.#isSending) void this.#deliver()
   }
 
-  async #work(): Promise<void> {
-    this.#isWorking = true
-    for (let attempts = 1; this.#due;) {
-      const sent = this.#due
-      const status = await this.#send(sent)
-      if (isDelivered(status) || status === GONE || attempts === MAX_ATTEMPTS) {
-        if (this.#due === sent) this.#due = undefined
-        attempts = 1
-      } else {
-        await sleep(RETRY_MS * 2 ** (attempts++ - 1))
-      }
-    }
-    this.#isWorking = false
+  /** One after the other, so that the receiver gets the last one last. */
+  async #deliver(): Promise<void> {
+    const sent = this.#due
+    if (!sent) return
+    this.#isSending = true
+    const status = await this.#send(sent)
+    this.#isSending = false
+    if (this.#due !== sent) return this.#deliver()
+    if (isDelivered(status) || status === GONE || ++this.#attempts === MAX_ATTEMPTS) this.#due = undefined
+    else this.#timer = setTimeout(() => void this.#deliver(), RETRY_MS * 2 ** (this.#attempts - 1)).unref()
   }
 }
-
-/** Keeps no process from ending. */
-const sleep = (ms: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, ms).unref())
