@@ -6,6 +6,8 @@ import { claimDigest, type Claims } from './claims.ts'
 
 /** Expired files are looked for after so many claims. */
 const CLAIMS_PER_SWEEP = 1_000
+/** A file that has expired for less time may be one that is being made: it has no expiry yet, or one that is close. */
+const MAKING_MS = 60_000
 
 /**
  * Embedded: one empty file for each claim, whose modification time is when it expires. Processes that share the folder share the
@@ -47,7 +49,7 @@ export class FileClaims implements Claims {
     for (const name of await readdir(this.#directory)) {
       const path = join(this.#directory, name)
       const file = await stat(path).catch(() => undefined)
-      if (file && file.mtimeMs < this.#now()) await rm(path, { force: true })
+      if (file && file.mtimeMs < this.#now() - MAKING_MS) await rm(path, { force: true })
     }
   }
 
