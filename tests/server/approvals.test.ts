@@ -1,6 +1,8 @@
+import fs from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { Agency, Agent, type AnyTool, MCPServerStreamableHttp, tool, Tool } from '@bureau/framework'
 import { hostedMcpTool, tool as sdkTool } from '@openai/agents'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { Gate, hold, mcpApprovalRequest, mcpCall, text, toolCall, type Turn } from '../support/fake-provider.ts'
 import { startHttpToolServer } from '../support/tool-server.ts'
@@ -573,6 +575,25 @@ describe('a token', () => {
 
     expect([full.status, status]).toEqual([503, 200])
     expect(calls).toHaveLength(1)
+  })
+
+  test('is not used up by a request for which another one could not be claimed', async () => {
+    const { refund, calls } = refunds()
+    const server = await open([refund], [[call(250, 'call_1'), call(300, 'call_2')], text('Done.')])
+    const { chat_history, approvals } = await ask(server)
+    const body = { chat_history, approvals: approvals.map((each) => decision(each)) }
+    const { link } = fs
+    const full = Object.assign(new Error('the disk is full'), { code: 'ENOSPC' })
+    vi.spyOn(fs, 'link').mockImplementationOnce(link).mockRejectedValueOnce(full)
+    syncBuiltinESMExports()
+
+    const failed = await server.post(ROUTE, body)
+    vi.restoreAllMocks()
+    syncBuiltinESMExports()
+    const { status } = await server.post(ROUTE, body)
+
+    expect([failed.status, status]).toEqual([500, 200])
+    expect(calls).toHaveLength(2)
   })
 
   test('shows nothing of what it holds', async () => {

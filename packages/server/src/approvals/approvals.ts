@@ -185,14 +185,16 @@ export class Approvals {
     const release = async (): Promise<void> => {
       for (const id of claimed) await claims.release(id)
     }
-    for (const { call, at } of opened) {
-      const id = JSON.stringify(['approval', owner.agency, owner.userId, call.agent_run_id, call.call_id])
-      if (await claims.claim(id, call.expires_at)) {
+    try {
+      for (const { call, at } of opened) {
+        const id = JSON.stringify(['approval', owner.agency, owner.userId, call.agent_run_id, call.call_id])
+        const isFirst = await claims.claim(id, call.expires_at)
+        if (!isFirst) throw new ApprovalRefused('approval_used', { at, message: USED })
         claimed.push(id)
-        continue
       }
+    } catch (error) {
       await release()
-      throw new ApprovalRefused('approval_used', { at, message: USED })
+      throw error
     }
     return release
   }
