@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { callTool, definitionOf } from '@bureau/framework'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { AgencyMount } from './agency-mount.ts'
 import { mountTools } from './mount-tools.ts'
 import { openTestMount } from './test-mount.contract.ts'
@@ -169,4 +169,36 @@ describe('search_files', () => {
       await expect(call(mount, name, input, stopped)).rejects.toThrow('cancelled')
     }
   })
+
+  test('stops when the run does, also between files that hold no text', async () => {
+    const { mount, write } = await openTestMount()
+    for (let index = 0; index < 3; index++) await write(`${index}`, '')
+    const run = new AbortController()
+    const opened = whenOpened(mount, () => run.abort(new Error('cancelled')))
+    await expect(call(mount, 'search_files', { query: 'x' }, run.signal)).rejects.toThrow('cancelled')
+    expect(opened).toHaveLength(1)
+  })
+
+  test('takes a few seconds, also for many files that hold no text on a slow disk', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { mount, write } = await openTestMount()
+    for (let index = 0; index < 5; index++) await write(`${index}`, index % 2 ? '' : '\0')
+    const opened = whenOpened(mount, () => vi.advanceTimersByTime(2_000))
+    const found = await call(mount, 'search_files', { query: 'x' })
+    expect(found).toBe('[The search took too long. Name a longer path.]')
+    expect(opened).toHaveLength(3)
+  })
 })
+
+/** Does something whenever a file is opened. */
+function whenOpened(mount: AgencyMount, work: () => void): string[] {
+  const paths: string[] = []
+  const open = mount.open.bind(mount)
+  mount.open = (path) => {
+    paths.push(path)
+    work()
+    return open(path)
+  }
+  return paths
+}

@@ -16,7 +16,7 @@ type MountTool = ReturnType<typeof tool>
 /**
  * The tools with which agents look at the files of their integration. They read only.
  *
- * Failures are answered in words; no call costs more than a few seconds and 64 KiB of context.
+ * Failures are answered in words; no call costs more than 64 KiB of context, and a search no more than a few seconds.
  */
 export function mountTools(mount: AgencyMount): readonly MountTool[] {
   return [listFiles(mount), readFile(mount), searchTool(mount)]

@@ -31,7 +31,7 @@ const SHOWN_LENGTH = 300
 export async function searchFiles(mount: AgencyMount, search: FileSearch): Promise<FoundLines> {
   const run = new SearchRun(search)
   for await (const { path } of mount.list(search.path)) {
-    if (run.incomplete) break
+    if (!run.mayGoOn()) break
     const file = await mount.open(path)
     if (file) await run.searchFile(file)
   }
@@ -52,13 +52,20 @@ class SearchRun implements FoundLines {
     this.#find = finderOf(search)
   }
 
+  /** Asked before each file as well, because one that is empty or not text has no lines. */
+  mayGoOn(): boolean {
+    this.#search.signal?.throwIfAborted()
+    if (performance.now() > this.#until) this.incomplete ??= 'The search took too long. Name a longer path.'
+    return this.incomplete === null
+  }
+
   async searchFile(file: OpenedMountFile): Promise<void> {
     const content = await readText(file, MAX_LINE_LENGTH)
     if (content.kind === 'binary') return
     this.files++
     let number = 0
     for await (const lines of content.lines) {
-      this.#search.signal?.throwIfAborted()
+      if (!this.mayGoOn()) return
       for (const text of lines) {
         number++
         this.#bytesLeft -= text.length + 1
@@ -67,8 +74,6 @@ class SearchRun implements FoundLines {
         if (this.incomplete) return
       }
       if (this.#bytesLeft < 0) this.incomplete = 'Only the first 64 MiB were searched. Name a longer path.'
-      if (performance.now() > this.#until) this.incomplete = 'The search took too long. Name a longer path.'
-      if (this.incomplete) return
     }
   }
 
