@@ -1,8 +1,11 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { MCPServerStdio, MCPServerStreamableHttp } from '@bureau/framework'
 import { expect, test } from 'vitest'
-import { text, toolCall } from '../support/fake-provider.ts'
-import { closeAfterTest, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
+import { Gate, text, toolCall } from '../support/fake-provider.ts'
+import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 import { startHttpToolServer } from '../support/tool-server.ts'
 
 async function expectGreeting(server: TestServer): Promise<void> {
@@ -44,4 +47,55 @@ test('a tool server that cannot be reached fails the run with its name, and the 
     expect(answer.body.error).toBe('The tool server "absent" could not be reached.')
   }
   expect(server.provider.requests).toEqual([])
+})
+
+type ToolServerAnswer = { readonly result: Json } | { readonly error: Json }
+
+/** An MCP server that answers a request as the test says. */
+async function startScriptedToolServer(answer: (request: Json) => Promise<ToolServerAnswer>): Promise<string> {
+  const reply = async (request: IncomingMessage, response: ServerResponse): Promise<unknown> => {
+    if (request.method !== 'POST') return response.writeHead(405).end()
+    const message: Json = await json(request)
+    if (message.id === undefined) return response.writeHead(202).end()
+    const { protocolVersion } = message.params
+    const server = { protocolVersion, serverInfo: { name: 'scripted', version: '1.0.0' }, capabilities: { tools: {} } }
+    const answered = message.method === 'initialize' ? { result: server } : await answer(message)
+    response.writeHead(200, { 'content-type': 'application/json' })
+    return response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, ...answered }))
+  }
+  const http = createServer((request, response) => void reply(request, response))
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  closeAfterTest(async () => {
+    http.closeAllConnections()
+    http.close()
+  })
+  return `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`
+}
+
+test('a listing that fails in one run leaves the calls of others alone', async () => {
+  const gate = new Gate()
+  const failures: Json[] = []
+  const url = await startScriptedToolServer(async ({ method }) => {
+    if (method === 'tools/list') {
+      const error = failures.pop()
+      return error ? { error } : { result: { tools: [{ name: 'wait', inputSchema: { type: 'object' } }] } }
+    }
+    await gate.pass(new AbortController().signal)
+    return { result: { content: [{ type: 'text', text: 'waited' }] } }
+  })
+  const mcp = new MCPServerStreamableHttp({ name: 'scripted', url })
+  const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+  server.provider.respond(({ toolOutputs: [output], items }) => {
+    if (output) return text(output.output)
+    return JSON.stringify(items).includes('short') ? text('short') : toolCall('wait', {})
+  })
+  const long = server.post('/solo/get_response', { message: 'long' })
+  await gate.reached()
+
+  failures.push({ code: -32_603, message: 'Internal error' })
+  const short = await server.post('/solo/get_response', { message: 'short' })
+  gate.release()
+
+  expect(short.body.response).toBe('short')
+  expect((await long).body.response).toContain('waited')
 })

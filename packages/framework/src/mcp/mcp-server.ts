@@ -51,7 +51,9 @@ export const SERVER_CHECKS = {
   timeout: Milliseconds.optional(),
 } satisfies OptionChecks<ServerOptions>
 
-/** A connection to an MCP server. It can be opened again after it was closed. */
+type Connection = { readonly client: Client; readonly unanswered: Set<Promise<unknown>> }
+
+/** A connection to an MCP server. It can be opened again after it was closed, or in place of one that is still in use. */
 export abstract class McpServer implements ToolServer {
   readonly name: string
   readonly toolFilter: ToolFilter | undefined
@@ -61,7 +63,7 @@ export abstract class McpServer implements ToolServer {
   readonly useStructuredContent: boolean
   readonly #timeout: number
   readonly #cacheToolsList: boolean
-  #client: Client | undefined
+  #connection: Connection | undefined
   #listed: readonly ListedTool[] | undefined
 
   /** @throws ConfigError the client of MCP is not installed. */
@@ -89,16 +91,17 @@ export abstract class McpServer implements ToolServer {
       await client.close().catch(() => {})
       throw error
     }
-    await this.#client?.close().catch(() => {})
-    this.#client = client
+    const replaced = this.#connection
+    this.#connection = { client, unanswered: new Set() }
     this.#listed = undefined
+    if (replaced) void closeWhenIdle(replaced)
   }
 
   async close(): Promise<void> {
-    const client = this.#client
-    this.#client = undefined
+    const connection = this.#connection
+    this.#connection = undefined
     this.#listed = undefined
-    await client?.close()
+    await connection?.client.close()
   }
 
   async listTools(): Promise<readonly ListedTool[]> {
@@ -106,7 +109,8 @@ export abstract class McpServer implements ToolServer {
     const tools: ListedTool[] = []
     let cursor: string | undefined
     do {
-      const page = await this.#connected.listTools(cursor === undefined ? {} : { cursor }, { timeout: this.#timeout })
+      const params = cursor === undefined ? {} : { cursor }
+      const page = await this.#ask((client) => client.listTools(params, { timeout: this.#timeout }))
       tools.push(...page.tools)
       cursor = page.nextCursor
     } while (cursor !== undefined)
@@ -120,11 +124,24 @@ export abstract class McpServer implements ToolServer {
 
   async callToolResult(...[name, input, meta, options]: Parameters<ToolServer['callTool']>): Promise<ToolServerResult> {
     const request = { name, arguments: input ?? {}, ...(meta && { _meta: meta }) }
-    return this.#connected.callTool(request, { timeout: this.#timeout, ...options })
+    return this.#ask((client) => client.callTool(request, { timeout: this.#timeout, ...options }))
   }
 
-  get #connected(): Client {
-    if (!this.#client) throw new Error(`the tool server "${this.name}" is not connected`)
-    return this.#client
+  #ask<Answer>(request: (client: Client) => Promise<Answer>): Promise<Answer> {
+    const { client, unanswered } = this.#connected
+    const answer: Promise<Answer> = request(client).finally(() => unanswered.delete(answer))
+    unanswered.add(answer)
+    return answer
   }
+
+  get #connected(): Connection {
+    if (!this.#connection) throw new Error(`the tool server "${this.name}" is not connected`)
+    return this.#connection
+  }
+}
+
+/** Other runs may wait for answers over a connection that is replaced. */
+async function closeWhenIdle({ client, unanswered }: Connection): Promise<void> {
+  await Promise.allSettled(unanswered)
+  await client.close().catch(() => {})
 }

@@ -1,4 +1,5 @@
 import type { ListedTool, ToolServer } from '../agency/tool-server.ts'
+import { McpServer } from './mcp-server.ts'
 import { ToolServerError } from './tool-server-error.ts'
 
 /**
@@ -48,8 +49,8 @@ async function listOrReconnect(server: ToolServer): Promise<readonly ListedTool[
   try {
     return await server.listTools()
   } catch {
-    // A server that was restarted does not know the connection any more.
-    await server.close().catch(() => {})
+    // A server that was restarted does not know the connection any more. Ours replace it without breaking off others' calls.
+    if (!(server instanceof McpServer)) await server.close().catch(() => {})
   }
   try {
     await server.connect()
