@@ -1,6 +1,7 @@
 import dns from 'node:dns'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { buffer, text } from 'node:stream/consumers'
 import { ConfigError } from '@bureau/protocol'
@@ -234,6 +235,18 @@ describe('when S3 has trouble', () => {
       message: 'The stored files cannot be reached. Try again shortly.',
       cause: { message: 'These credentials may not use the bucket.' },
     })
+  })
+
+  test('a body whose parts are refused is closed', async () => {
+    const store = await openStore()
+    server.fault = ({ query }, response) => {
+      if (!query.has('partNumber')) return false
+      fail(response, 403, 'AccessDenied')
+      return true
+    }
+    const source = Readable.from(chunks(...Array.from({ length: 12 }, () => Buffer.alloc(MIB))))
+    await expect(store.put('large', source, LIMIT)).rejects.toMatchObject({ code: 'files_unavailable' })
+    await expect.poll(() => source.destroyed).toBe(true)
   })
 
   test('an abort ends a request that is not answered', async () => {

@@ -114,8 +114,8 @@ class S3FileStore implements FileStore {
     const object = this.#object(name)
     const { signal } = options
     const checked = new CheckedBody(body, options)
+    const parts = partsOf(checked)
     try {
-      const parts = partsOf(checked)
       const first = (await parts.next()).value as Part // there is always one
       if (first.isLast)
         await reached(client.send(new sdk.PutObjectCommand({ ...object, Body: first.bytes }), abortOn(signal)))
@@ -123,6 +123,8 @@ class S3FileStore implements FileStore {
     } catch (error) {
       signal?.throwIfAborted()
       throw error
+    } finally {
+      await parts.return() // Closes a body of which not everything was read.
     }
     return { name, sizeBytes: checked.sizeBytes, sha256: checked.sha256, modifiedAt: Date.now() }
   }
