@@ -115,14 +115,18 @@ function describeContents(open: () => Promise<FileStore>): void {
 
   test('lists files by prefix, sorted by name', async () => {
     const store = await open()
-    const names = ['a.txt', 'a/1', 'a/b/2', 'a-1', 'b', 'uploads/x/1', 'uploads/y/2', 'é']
+    const names = ['a-1', 'a.txt', 'a/1', 'a/b/2', 'b', 'uploads/x/1', 'uploads/y/2', 'é']
     for (const name of names.toReversed()) await store.put(name, chunks(name), LIMIT)
-    expect(await namesIn(store)).toEqual(['a-1', 'a.txt', 'a/1', 'a/b/2', 'b', 'uploads/x/1', 'uploads/y/2', 'é'])
+    expect(await namesIn(store)).toEqual(names)
+    for (const [index, name] of names.entries()) {
+      expect(await namesIn(store, '', name)).toEqual(names.slice(index + 1))
+    }
     expect(await namesIn(store, 'a/')).toEqual(['a/1', 'a/b/2'])
     expect(await namesIn(store, 'uploads/x')).toEqual(['uploads/x/1'])
     expect(await namesIn(store, 'uplo')).toEqual(['uploads/x/1', 'uploads/y/2'])
     expect(await namesIn(store, 'none')).toEqual([])
-    expect(await namesIn(store, '', 'a/1')).toEqual(['a/b/2', 'b', 'uploads/x/1', 'uploads/y/2', 'é'])
+    expect(await namesIn(store, '', 'a/b/')).toEqual(names.slice(3))
+    expect(await namesIn(store, '', 'a/b/never')).toEqual(names.slice(4))
     expect(await namesIn(store, 'uploads/', 'uploads/x/1')).toEqual(['uploads/y/2'])
     for await (const file of store.list('é')) expect(file).toMatchObject({ sizeBytes: 2 })
   })

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import {
+import fs, {
   link,
   lstat,
   mkdir,
@@ -12,11 +12,12 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { ConfigError } from '@bureau/protocol'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { describeFileStore } from './file-store.contract.ts'
 import { localFileStores, openLocalFileStore, type LocalFileStore } from './file-store.local.ts'
 
@@ -43,9 +44,9 @@ async function* chunks(...parts: string[]): AsyncGenerator<Uint8Array> {
 
 const LIMIT = { maxBytes: 1000 }
 
-async function names(store: LocalFileStore): Promise<string[]> {
+async function names(store: LocalFileStore, prefix?: string, after?: string): Promise<string[]> {
   const found: string[] = []
-  for await (const { name } of store.list()) found.push(name)
+  for await (const { name } of store.list(prefix, after)) found.push(name)
   return found
 }
 
@@ -73,6 +74,21 @@ describe('LocalFileStore', () => {
     for (const name of ['old.part', 'old.txt']) await utimes(join(staging, name), twoDaysAgo, twoDaysAgo)
     await localFileStores(root).removeLeftovers(Date.now() - 24 * 60 * 60 * 1000)
     expect((await readdir(staging)).toSorted()).toEqual(['new.part', 'old.txt'])
+  })
+
+  test('looks at nothing that comes before what is listed', async () => {
+    const store = await openStore()
+    for (const name of ['a/1', 'b', 'c', 'd']) await store.put(name, chunks('x'), LIMIT)
+    const [lstats, readdirs] = [vi.spyOn(fs, 'lstat'), vi.spyOn(fs, 'readdir')]
+    syncBuiltinESMExports()
+
+    const listed = await names(store, '', 'b')
+    vi.restoreAllMocks()
+    syncBuiltinESMExports()
+
+    expect(listed).toEqual(['c', 'd'])
+    expect(lstats.mock.calls.map(([path]) => basename(String(path)))).toEqual(['c', 'd'])
+    expect(readdirs).toHaveBeenCalledTimes(1)
   })
 
   test('refuses a staging directory within the store', async () => {

@@ -112,11 +112,7 @@ export class LocalFileStore implements FileStore {
 
   async *list(prefix = '', after = ''): AsyncGenerator<StoredFile> {
     await using root = await this.#openDirectory([])
-    if (!root) return
-    const last = Buffer.from(after)
-    for await (const file of listDirectory(root, '', prefix)) {
-      if (Buffer.compare(Buffer.from(file.name), last) > 0) yield file
-    }
+    if (root) yield* listDirectory(root, '', { prefix, after })
   }
 
   async #openFile(name: string) {
@@ -159,20 +155,32 @@ function parentsOf(name: string): string[] {
   return dirname(name) === '.' ? [] : dirname(name).split('/')
 }
 
-async function* listDirectory(directory: HeldDirectory, path: string, prefix: string): AsyncGenerator<StoredFile> {
+type Wanted = { readonly prefix: string; readonly after: string }
+
+/** Looks only at what can be listed: whoever lists page by page asks for the rest of a large store again and again. */
+async function* listDirectory(directory: HeldDirectory, path: string, wanted: Wanted): AsyncGenerator<StoredFile> {
   const entries = await readdir(directory.at('.'), { withFileTypes: true })
   for (const entry of entries.toSorted(byStoredName)) {
     const name = path + entry.name
     if (!isFileName(name)) continue
-    if (entry.isDirectory() && (`${name}/`.startsWith(prefix) || prefix.startsWith(`${name}/`))) {
+    if (entry.isDirectory() && mayHoldWanted(`${name}/`, wanted)) {
       await using child = await directory.enter(entry.name)
-      if (child) yield* listDirectory(child, `${name}/`, prefix)
-    } else if (entry.isFile() && name.startsWith(prefix)) {
+      if (child) yield* listDirectory(child, `${name}/`, wanted)
+    } else if (entry.isFile() && name.startsWith(wanted.prefix) && isBehind(name, wanted.after)) {
       const stats = await lstat(directory.at(entry.name)).catch(ignore('ENOENT'))
       if (!stats?.isFile() || stats.nlink !== 1) continue
       yield { name, sizeBytes: stats.size, modifiedAt: Math.trunc(stats.mtimeMs) }
     }
   }
+}
+
+function mayHoldWanted(folder: string, { prefix, after }: Wanted): boolean {
+  const fits = folder.startsWith(prefix) || prefix.startsWith(folder)
+  return fits && (after.startsWith(folder) || isBehind(folder, after))
+}
+
+function isBehind(name: string, after: string): boolean {
+  return Buffer.compare(Buffer.from(name), Buffer.from(after)) > 0
 }
 
 /** What lies in a directory sorts by its whole name, in which a `/` follows. */
