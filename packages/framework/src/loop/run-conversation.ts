@@ -3,6 +3,7 @@ import { createRunContext, type RunContext } from '../agency/run-context.ts'
 import { parseOutput } from '../agency/output-format.ts'
 import { CallSuspended } from '../agency/function-tool.ts'
 import { ModelError } from '../models/model-error.ts'
+import { untilAborted } from '../models/retries.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
 import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
 import type { CallBinding } from '../run/advance-run.ts'
@@ -27,6 +28,7 @@ import { callIdOf, functionOutput } from './turn-items.ts'
 export async function runConversation(conversation: Conversation): Promise<unknown> {
   conversation.begin()
   try {
+    // A tool may ignore its signal: the run does not wait for it.
     const answer = await untilAborted(takeTurns(conversation), conversation.signal)
     conversation.endTurn()
     conversation.advance({ type: 'answered', outcome: isNested(conversation) ? answerText(answer) : null })
@@ -189,23 +191,5 @@ function parsed(parse: () => unknown): unknown {
     return parse()
   } catch (cause) {
     throw new ModelError('upstream_invalid_response', { detail: 'the answer does not fit its output type', cause })
-  }
-}
-
-/** A tool may ignore its signal; the run does not wait for it. */
-async function untilAborted<T>(working: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const abort = (): void => reject(signal.reason)
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
-  try {
-    return await Promise.race([working, promise])
-  } catch (error) {
-    working.catch(() => {})
-    promise.catch(() => {})
-    signal.throwIfAborted()
-    throw error
-  } finally {
-    signal.removeEventListener('abort', abort)
   }
 }
