@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ModelError } from './model-error.ts'
 
 const MAX_ATTEMPTS = 3
@@ -30,7 +31,7 @@ export async function withRetries<Answer>(signal: AbortSignal, request: () => Pr
       if (!(error instanceof RetryableError)) throw error
       const waitMs = error.retryAfterMs ?? 500 * 2 ** (attempt - 1)
       if (attempt === MAX_ATTEMPTS || waitMs > MAX_RETRY_WAIT_MS) throw error.cause
-      await pause(waitMs, signal)
+      await sleep(waitMs, undefined, { signal }).catch(() => signal.throwIfAborted())
     }
   }
 }
@@ -45,16 +46,6 @@ export function parseRetryAfter(header: string | string[] | undefined): number |
   const seconds = Number(header)
   const waitMs = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(header) - Date.now()
   return Number.isFinite(waitMs) ? Math.max(0, waitMs) : undefined
-}
-
-async function pause(waitMs: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, waitMs)
-  try {
-    await untilAborted(promise, signal)
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 /** Does not wait for work that ignores its signal. */

@@ -1,4 +1,5 @@
 import { EventEmitter, once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { RedisConnection } from '../redis/connect-redis.ts'
 import {
   type AuthorizationFlow,
@@ -175,7 +176,9 @@ export class RedisOAuthStateRegistry implements OAuthStateRegistry {
         if (found !== undefined) return found
         const leftMs = deadline - performance.now()
         if (leftMs <= 0) return undefined
-        await Promise.race([changed, elapsed(Math.min(leftMs, RENEW_MS), stop.signal, signal)])
+        const over = signal ? AbortSignal.any([stop.signal, signal]) : stop.signal
+        const late = sleep(Math.min(leftMs, RENEW_MS), undefined, { signal: over, ref: false }).catch(() => {})
+        await Promise.race([changed, late])
         signal?.throwIfAborted()
       } finally {
         stop.abort()
@@ -187,13 +190,4 @@ export class RedisOAuthStateRegistry implements OAuthStateRegistry {
 /** Redis may be away for a moment; the next question is a few seconds off. */
 function whileInterrupted(): undefined {
   return undefined
-}
-
-/** Resolves after a time, or earlier when one of the signals aborts. */
-async function elapsed(ms: number, ...signals: readonly (AbortSignal | undefined)[]): Promise<void> {
-  const stop = AbortSignal.any([
-    AbortSignal.timeout(Math.ceil(ms)),
-    ...signals.filter((signal) => signal !== undefined),
-  ])
-  if (!stop.aborted) await once(stop, 'abort')
 }
