@@ -9,7 +9,7 @@ type SessionLimitSettings = Pick<
 export class SessionLimits {
   readonly #settings: SessionLimitSettings
   readonly #end: (reason: string) => void
-  readonly #redisRunIdtime: NodeJS.Timeout
+  readonly #lifetime: NodeJS.Timeout
   #idle: NodeJS.Timeout | undefined
   #lastActiveAt = performance.now()
   #receivedBytes = 0
@@ -25,7 +25,7 @@ export class SessionLimits {
       this.close()
       end(reason)
     }
-    this.#redisRunIdtime = setTimeout(() => this.#end('session too long'), settings.maxSessionMs).unref()
+    this.#lifetime = setTimeout(() => this.#end('session too long'), settings.maxSessionMs).unref()
     this.#watchIdleness(settings.idleMs)
   }
 
@@ -52,7 +52,7 @@ export class SessionLimits {
   }
 
   close(): void {
-    clearTimeout(this.#redisRunIdtime)
+    clearTimeout(this.#lifetime)
     clearTimeout(this.#idle)
   }
 
