@@ -19,9 +19,7 @@ export type SafeFetchOptions = {
   readonly headersTimeoutMs?: number
   /** Longest time for everything, redirects and body included. Default 60,000. */
   readonly totalTimeoutMs?: number
-  /** Slowest average rate, looked at from `minRateAfterMs` on. Default 10,240 bytes a second. */
-  readonly minBytesPerSecond?: number
-  /** Default 10,000. */
+  /** From when on the download must not be too slow. Default 10,000. */
   readonly minRateAfterMs?: number
   readonly signal?: AbortSignal
 }
@@ -37,6 +35,7 @@ type Fetched = {
 }
 
 const HEADERS = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'Bureau' }
+const MIN_BYTES_PER_SECOND = 10 * 1024
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const TIMEOUTS = [errors.ConnectTimeoutError, errors.HeadersTimeoutError, errors.BodyTimeoutError]
 
@@ -128,13 +127,13 @@ async function receive(
   options: SafeFetchOptions,
   { sink, expire }: Receiver,
 ): Promise<{ sizeBytes: number; sha256: string }> {
-  const { maxBytes, budget, minBytesPerSecond = 10 * 1024, minRateAfterMs = 10_000 } = options
+  const { maxBytes, budget, minRateAfterMs = 10_000 } = options
   const hash = createHash('sha256')
   const startedAt = performance.now()
   let sizeBytes = 0
   const checkRate = (): void => {
     const elapsedMs = performance.now() - startedAt
-    if (elapsedMs < minRateAfterMs || (sizeBytes * 1000) / elapsedMs >= minBytesPerSecond) return
+    if (elapsedMs < minRateAfterMs || (sizeBytes * 1000) / elapsedMs >= MIN_BYTES_PER_SECOND) return
     expire('The download was too slow.')
   }
   const rateTimer = setInterval(checkRate, Math.min(1_000, minRateAfterMs))

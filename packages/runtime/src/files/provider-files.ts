@@ -14,8 +14,6 @@ export type ProviderFilesAccess = {
   readonly headers?: Readonly<Record<string, string>>
   /** For a base URL that came from a caller: a `GuardedDispatcher`. */
   readonly dispatcher: Dispatcher
-  /** Longest time for one request. Default 60,000. */
-  readonly requestTimeoutMs?: number
   /** Longest wait until an uploaded file is processed. Default 60,000. */
   readonly processingTimeoutMs?: number
   /** Default 1,000. */
@@ -33,6 +31,7 @@ export type ProviderFile = z.infer<typeof ProviderFile>
 export type FileToUpload = { readonly fileName: string; readonly bytes: Uint8Array; readonly mime: string }
 
 const MAX_ANSWER_BYTES = 1024 * 1024
+const REQUEST_TIMEOUT_MS = 60_000
 const FILE_ID = /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,255}$/
 
 /**
@@ -137,7 +136,7 @@ type Answer = { readonly status: number; readonly bytes: Buffer }
 /** Redirects are not followed, so the key goes nowhere else. */
 async function ask(access: ProviderFilesAccess, question: Question, signal: AbortSignal | undefined): Promise<Answer> {
   const { method, path, body, failed, maxBytes = MAX_ANSWER_BYTES } = question
-  const limits = [AbortSignal.timeout(access.requestTimeoutMs ?? 60_000), ...(signal ? [signal] : [])]
+  const limits = [AbortSignal.timeout(REQUEST_TIMEOUT_MS), ...(signal ? [signal] : [])]
   try {
     const response = await request(endpointUrl(access.baseUrl, path), {
       method,
