@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Agent } from './agent.ts'
 import type { Flow } from './flow.ts'
 import type { InputGuardrail, OutputGuardrail } from './guardrail.ts'
@@ -40,7 +40,7 @@ export function agencyVersion(agency: Definition): string {
   const text = JSON.stringify(definition, (_name, value: unknown) =>
     typeof value === 'function' || typeof value === 'bigint' ? String(value) : value,
   )
-  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+  return hash('sha256', text, 'hex').slice(0, 16)
 }
 
 function agentDefinition(agent: Agent, handoffs: readonly AgencyHandoff[]): object {

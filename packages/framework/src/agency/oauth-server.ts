@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 import { requireMcpClient } from '../optional-packages.ts'
@@ -149,7 +149,7 @@ export function settingsOf(server: MCPServerOAuth, read: (name: string) => strin
 function storageNameOf(settings: Omit<OAuthServerSettings, 'storageName'>): string {
   const { name, url, clientId, scopes, redirectUri, authServerUrl } = settings
   const identity = [name, url, clientId ?? null, scopes?.toSorted() ?? null, redirectUri, authServerUrl ?? null]
-  const digest = createHash('sha256').update(JSON.stringify(identity)).digest('hex').slice(0, 16)
+  const digest = hash('sha256', JSON.stringify(identity), 'hex').slice(0, 16)
   return `${name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 40)}-${digest}`
 }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { fieldsOf } from '../fields.ts'
 import { ConfigError } from '@bureau/protocol'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
@@ -137,7 +137,7 @@ function nameFor({ name }: ListedTool, server: ToolServer, { mcpConfig }: Owner)
   const full = mcpConfig.includeServerInToolNames === true ? `mcp_${server.name}__${name}` : name
   const usable = full.replace(/[^A-Za-z0-9_-]/g, '_')
   if (usable.length <= MAX_NAME_LENGTH) return usable
-  const digest = createHash('sha256').update(full).digest('hex').slice(0, 8)
+  const digest = hash('sha256', full, 'hex').slice(0, 8)
   return `${usable.slice(0, MAX_NAME_LENGTH - digest.length - 1)}_${digest}`
 }
 

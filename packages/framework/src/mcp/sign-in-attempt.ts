@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type {
   AuthOptions,
   AuthResult,
@@ -249,6 +249,6 @@ function wrongIssuer(error: IssuerMismatchError): SignInFailed {
 
 /** Compares in constant time, whatever the lengths. */
 function sameText(given: string, expected: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+  const digest = (text: string): Buffer => hash('sha256', text, 'buffer')
   return timingSafeEqual(digest(given), digest(expected))
 }

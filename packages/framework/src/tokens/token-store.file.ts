@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readFile, realpath, rename, rm } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 import type { StoredOAuthClientInformation, StoredOAuthTokens } from '@modelcontextprotocol/client'
@@ -158,6 +158,6 @@ function readKeys(text: string): readonly Uint8Array[] {
  * Letters, digits, `_` and `-` stay, at most 40 of them; the first 16 hex digits of the text's SHA-256 follow.
  */
 function safeSegment(text: string): string {
-  const digest = createHash('sha256').update(text).digest('hex').slice(0, 16)
+  const digest = hash('sha256', text, 'hex').slice(0, 16)
   return `${text.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 40)}-${digest}`
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** Things that may happen once: of many who claim an id, one succeeds. */
 export interface Claims {
@@ -14,5 +14,5 @@ export interface Claims {
 
 /** Ids are kept as digests: they may be long, and hold what callers have named. */
 export function claimDigest(id: string): string {
-  return createHash('sha256').update(id).digest('base64url')
+  return hash('sha256', id, 'base64url')
 }

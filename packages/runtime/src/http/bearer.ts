@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 
 /** The token of an `Authorization: Bearer …` header; undefined when there is none (RFC 6750, section 2.1). */
 export function readBearer(header: string | undefined): string | undefined {
@@ -11,5 +11,5 @@ export function sameSecret(given: string, expected: string): boolean {
 }
 
 function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest()
+  return hash('sha256', text, 'buffer')
 }

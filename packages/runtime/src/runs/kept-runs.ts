@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RunSink } from '@bureau/framework'
 import { type Message, type RunEnded, type RunError, RUN_ERRORS, ServiceError } from '@bureau/protocol'
@@ -196,9 +196,7 @@ const FULL = 'The server keeps as many runs as it can. Try again shortly, or wit
 
 /** A log is found under its owner's name only, so that nobody else's is found. */
 function keyOf({ runId, agency, userId }: OwnedRun): string {
-  return createHash('sha256')
-    .update(JSON.stringify([agency, userId, runId]))
-    .digest('base64url')
+  return hash('sha256', JSON.stringify([agency, userId, runId]), 'base64url')
 }
 
 function lostEnding(runId: string): LogEvent[] {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** A request whose sender has given it an id, so that it can be sent again. Ids of other callers and agencies are others. */
 export type NamedRequest = {
@@ -26,7 +26,5 @@ export interface RequestIds {
 
 /** Requests are looked up by digests: ids may hold anything that a caller has chosen. */
 export function requestDigest({ agency, userId, requestId }: NamedRequest): string {
-  return createHash('sha256')
-    .update(JSON.stringify([agency, userId, requestId]))
-    .digest('base64url')
+  return hash('sha256', JSON.stringify([agency, userId, requestId]), 'base64url')
 }

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 
 /** One-time tickets: whoever may do something hands one on to somebody else, who may then do it once. */
 export interface Tickets {
@@ -18,7 +18,5 @@ export function newTicket(): string {
 
 /** Tickets are looked up by a digest: how long a look-up takes tells nothing about the ticket. */
 export function ticketDigest(purpose: string, ticket: string): string {
-  return createHash('sha256')
-    .update(JSON.stringify([purpose, ticket]))
-    .digest('base64url')
+  return hash('sha256', JSON.stringify([purpose, ticket]), 'base64url')
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
@@ -49,11 +49,7 @@ export function recordActivity(
 /** Ids are chosen by callers: where the server knows its users, each has those of its own, and nobody finds another's log. */
 function ownId(request: FastifyRequest, id: string): string {
   const user = userOf(request)
-  return user
-    ? createHash('sha256')
-        .update(JSON.stringify([user.id, id]))
-        .digest('base64url')
-    : id
+  return user ? hash('sha256', JSON.stringify([user.id, id]), 'base64url') : id
 }
 
 const COMMON = {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import {
   type RunEnded,
   type RunEventsQuery,
@@ -78,7 +78,7 @@ export async function keepRun(
 
 /** A history that the client has carried on meanwhile makes no other request. */
 function digestOf({ chat_history: _history, request_id: _id, ...asked }: RunRequest): string {
-  return createHash('sha256').update(JSON.stringify(asked)).digest('base64url')
+  return hash('sha256', JSON.stringify(asked), 'base64url')
 }
 
 /**
