@@ -30,8 +30,7 @@ export class ServerHost implements FaceHost {
   }
 
   callerOf(request: FastifyRequest, served: FaceAgency): Promise<string | null> {
-    const { agency, context } = this.#hosted(served.name)
-    return runUser(context.signIns, agency, request)
+    return runUser(this.#hosted(served.name), request)
   }
 
   async begin(request: FastifyRequest, { served, input, kept, decisions, ...rules }: AskedRun): Promise<FaceRun> {

@@ -47,7 +47,7 @@ export async function beginRun<Run extends LiveRun>(
   served: ServedAgency,
   { begin, ...asked }: Beginning<Run>,
 ): Promise<Run | undefined> {
-  const userId = await runUser(served.context.signIns, served.agency, request)
+  const userId = await runUser(served, request)
   const run = isClientLost(reply)
     ? undefined
     : await startAsked(served, asked, { request, userId, begin: (start) => begin(request, start) })

@@ -12,6 +12,8 @@ export const USER_CHECK = {
   },
 } as const
 
+type Served = { readonly agency: Agency; readonly context: { readonly signIns: SignIns | undefined } }
+
 const MAX_USER_ID_LENGTH = 1_024
 
 /**
@@ -20,8 +22,7 @@ const MAX_USER_ID_LENGTH = 1_024
  * @throws ServiceError `user_not_resolved`, or what the server's `oauthUserId` throws.
  */
 export async function runUser(
-  signIns: SignIns | undefined,
-  agency: Agency,
+  { agency, context: { signIns } }: Served,
   request: FastifyRequest,
 ): Promise<string | null> {
   return signIns?.agencies.has(agency) ? requireUser(signIns, request) : (userOf(request)?.id ?? null)

@@ -44,7 +44,7 @@ export const agencyFace: Face = (served) => {
     }),
     jsonRoute(specs.cancelResponseStream, async ({ request }) => {
       const body = parseBody(CancelRequestBody, request.body)
-      return ok(await cancelRun(served, { ...body, userId: await userOf(served, request) }))
+      return ok(await cancelRun(served, { ...body, userId: await runUser(served, request) }))
     }),
     ...(served.context.keepsRuns
       ? [
@@ -71,14 +71,11 @@ function goesOn({ context }: ServedAgency, { on_disconnect, request_id }: RunReq
   throw new InvalidBody([{ type: 'value_error', loc: ['body', 'request_id'], msg, input: request_id }])
 }
 
-const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Promise<string | null> =>
-  runUser(context.signIns, agency, request)
-
 async function getResponse(served: ServedAgency, request: FastifyRequest, reply: FastifyReply): Promise<object> {
   const body = readRunRequest(served.agency, request.body)
   const asked = readAsked(served, request, body)
   const keeps = goesOn(served, body)
-  const userId = await userOf(served, request)
+  const userId = await runUser(served, request)
   if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
   if (keeps) return answer(await endOf(await keepRun(request, served, { ...asked, body, userId })))
   const begin = (start: StartAsked) => served.context.runs.start(request, start)

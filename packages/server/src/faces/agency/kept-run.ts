@@ -50,7 +50,7 @@ export async function streamKeptRun(
     const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.keep(request, start) })
     return run && streamLog(reply, run.log, { run_id: run.runId, resumed: false, resume_from: 0 })
   }
-  const userId = await userOf(served, call.request)
+  const userId = await runUser(served, call.request)
   const { runId: run_id, log, resumed } = await keepRun(call.request, served, { ...asked, body, userId })
   // The run goes on also without `meta`: the client can come back with the id of its request.
   if (isClientLost(reply)) return abandon(reply)
@@ -109,14 +109,11 @@ export async function findRunOfRequest(
   served: ServedAgency,
 ): Promise<Answered<200, z.output<typeof RunOfRequest>>> {
   const { request_id } = query
-  const userId = await userOf(served, request)
+  const userId = await runUser(served, request)
   const run_id = await served.context.runs.findRequest({ agency: served.name, userId, requestId: request_id })
   if (run_id === undefined) throw new ServiceError('run_not_found')
   return ok({ run_id, request_id })
 }
-
-const userOf = ({ context, agency }: ServedAgency, request: FastifyRequest): Promise<string | null> =>
-  runUser(context.signIns, agency, request)
 
 /**
  * Streams such a run behind the last event that its reader has seen; 204 when there is nothing more.
@@ -131,7 +128,7 @@ export async function followKeptRun(
   const { request, query } = call
   const header = request.headers['last-event-id']
   const resume_from = readResumePoint({ header, query: query.starting_after }) ?? 0
-  const userId = await userOf(served, request)
+  const userId = await runUser(served, request)
   const run_id = param(call, 'run_id')
   const log = await served.context.runs.find({ runId: run_id, agency: served.name, userId })
   if (!log) throw new ServiceError('run_not_found')
