@@ -99,3 +99,28 @@ test('a listing that fails in one run leaves the calls of others alone', async (
   expect(short.body.response).toBe('short')
   expect((await long).body.response).toContain('waited')
 })
+
+test('tools that are listed in several pages are all there', async () => {
+  const url = await startScriptedToolServer(async ({ params: { cursor } }) => {
+    const tools = [{ name: cursor ?? 'first', inputSchema: { type: 'object' } }]
+    return { result: { tools, ...(cursor === undefined && { nextCursor: 'second' }) } }
+  })
+  const mcp = new MCPServerStreamableHttp({ name: 'scripted', url })
+  const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+  server.provider.script([text('Hi.')])
+
+  await server.post('/solo/get_response', { message: 'hi' })
+
+  expect(server.provider.modelRequests[0]!.toolNames).toEqual(['first', 'second'])
+})
+
+test('a list of tools that never ends fails the run', async () => {
+  let pages = 0
+  const url = await startScriptedToolServer(async () => ({ result: { tools: [], nextCursor: String(++pages) } }))
+  const mcp = new MCPServerStreamableHttp({ name: 'scripted', url })
+  const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+
+  const answer = await server.post('/solo/get_response', { message: 'hi' })
+
+  expect(answer.body.error).toBe('The tool server "scripted" could not be reached.')
+})

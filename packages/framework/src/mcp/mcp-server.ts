@@ -106,14 +106,8 @@ export abstract class McpServer implements ToolServer {
 
   async listTools(): Promise<readonly ListedTool[]> {
     if (this.#listed) return this.#listed
-    const tools: ListedTool[] = []
-    let cursor: string | undefined
-    do {
-      const params = cursor === undefined ? {} : { cursor }
-      const page = await this.#ask((client) => client.listTools(params, { timeout: this.#timeout }))
-      tools.push(...page.tools)
-      cursor = page.nextCursor
-    } while (cursor !== undefined)
+    // All pages; the client refuses a list that does not end.
+    const { tools } = await this.#ask((client) => client.listTools({}, { timeout: this.#timeout }))
     if (this.#cacheToolsList) this.#listed = tools
     return tools
   }
