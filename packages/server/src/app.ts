@@ -74,7 +74,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   warnOfModels(agencies, models, log)
   const resumeMs = resumeMsOf(options)
   const backends = await openBackends({ ...config, log, resumeMs, claimsDirectory: config.approvals.used })
-  const kept = new KeptRuns({ logs: backends.runLogs, registry: backends.runs, resumeMs })
+  const hosting = openRunHost(backends, resumeMs)
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
   const known = { models, mcp: new McpConnections(), ...(signIns && { oauth: signIns.access }) }
   const environment = { ...known, now: Date.now, observer: observability.observer() }
@@ -85,11 +85,12 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     takeSlot: () => slots.take(),
     observeSession: (agency) => observability.session(agency),
     runs: new RequestRuns({
-      host: new RunHost(backends.runs, kept, backends.requestIds),
+      host: hosting.host,
       slots,
       environmentOf: (request, recorder) => ({ ...environment, observer: observability.observer(request, recorder) }),
       recent,
     }),
+    ...hosting,
     keepsRuns: resumeMs > 0,
     approvals: openApprovals(options, config.approvals, backends.claims),
     signIns,
@@ -104,7 +105,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
     app.addHook('onClose', async () => each?.close())
   logRequests(app)
   await allowOrigins(app, callers.origins)
-  finishRunsBeforeClosing(app, { runs: backends.runs, kept, drainMs: drainMsOf(options) })
+  finishRunsBeforeClosing(app, { ...hosting, drainMs: drainMsOf(options) })
   checkCallers(app, callers)
   const logs = await keepActivity(app, options)
   serveMetrics(app, metrics, { observability, callers, log })
@@ -148,6 +149,14 @@ type Watched = { readonly metrics: boolean; readonly agencies: ReadonlyMap<strin
 function openObservability({ tracing }: ServerOptions, config: ServerConfig, watched: Watched): Promise<Observability> {
   const endpoint = config.read('OTEL_EXPORTER_OTLP_ENDPOINT')
   return Observability.open({ tracing, endpoint, version: VERSION, ...watched })
+}
+
+function openRunHost(
+  { runs: registry, runLogs: logs, requestIds }: Awaited<ReturnType<typeof openBackends>>,
+  resumeMs: number,
+): Pick<ServerContext, 'host' | 'kept' | 'registry'> {
+  const kept = new KeptRuns({ logs, registry, resumeMs })
+  return { host: new RunHost(registry, kept, requestIds), kept, registry }
 }
 
 function metadataOptions(

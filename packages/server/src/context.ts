@@ -1,5 +1,5 @@
 import type { RunEnvironment } from '@bureau/framework'
-import type { Logger, SessionObserver } from '@bureau/runtime'
+import type { KeptRuns, Logger, RunHost, RunRegistry, SessionObserver } from '@bureau/runtime'
 import type { MetadataOptions } from './agencies/agency-metadata.ts'
 import type { Approvals } from './approvals/approvals.ts'
 import type { FileSettings } from './agencies/read-files.ts'
@@ -17,7 +17,13 @@ export type ServerContext = {
   readonly takeSlot: () => () => void
   /** Watches a voice session of the agency of this route name; undefined when nobody wants to know. */
   readonly observeSession: (agency: string) => SessionObserver | undefined
+  /** Starts the runs of requests. */
   readonly runs: RequestRuns
+  readonly host: RunHost
+  /** Finds runs that outlive their clients. */
+  readonly kept: KeptRuns
+  /** Stops runs. */
+  readonly registry: RunRegistry
   /** False: every run ends with its client. */
   readonly keepsRuns: boolean
   readonly approvals: Approvals

@@ -54,31 +54,6 @@ export class RequestRuns {
     return slots.start(() => host.keep(this.#given(request, asked)))
   }
 
-  /** As in `RunHost`, with `begin` by `keep`. */
-  keepOnce(...given: Parameters<RunHost['keepOnce']>): ReturnType<RunHost['keepOnce']> {
-    return this.#options.host.keepOnce(...given)
-  }
-
-  /** As in `RunHost`. */
-  findRequest(...given: Parameters<RunHost['findRequest']>): ReturnType<RunHost['findRequest']> {
-    return this.#options.host.findRequest(...given)
-  }
-
-  /** As in `RunHost`. */
-  find(...given: Parameters<RunHost['find']>): ReturnType<RunHost['find']> {
-    return this.#options.host.find(...given)
-  }
-
-  /** As in `RunHost`. */
-  cancel(...given: Parameters<RunHost['cancel']>): ReturnType<RunHost['cancel']> {
-    return this.#options.host.cancel(...given)
-  }
-
-  /** As in `RunHost`. */
-  abandon(run: LiveRun): void {
-    this.#options.host.abandon(run)
-  }
-
   #given(request: FastifyRequest, asked: Asked): StartRun {
     const { environmentOf, recent } = this.#options
     const { observer, ...failures } = recent?.record(asked) ?? {}

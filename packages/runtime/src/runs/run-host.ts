@@ -18,7 +18,7 @@ import { type EventBatches, UnkeptRunLog } from '../run-log/unkept-run-log.ts'
 import type { RunLogReader } from '../run-log/run-log.ts'
 import type { KeptRuns } from './kept-runs.ts'
 import type { NamedRequest, RequestIds, RequestedRun } from './request-ids.ts'
-import type { CancelOutcome, CancelRequest, LiveRun, OwnedRun, RunRegistry } from './run-registry.ts'
+import type { LiveRun, RunRegistry } from './run-registry.ts'
 
 /** The run of a request is known a moment before it can be followed. */
 const PATIENCE_MS = 2_000
@@ -57,8 +57,8 @@ export type RequestRun = Pick<LoggedRun, 'runId' | 'log'> & { readonly resumed: 
 const NO_READER: RunSink = { emit: () => {}, ready: () => undefined }
 
 /**
- * Executes the runs of the self-hosted server: all that a protocol needs of them. A run ends with its client, and what was
- * read of it is not kept, unless it was started by `keep`.
+ * Executes the runs of the self-hosted server. A run ends with its client, and what was read of it is not kept, unless it
+ * was started by `keep`.
  */
 export class RunHost {
   readonly #registry: RunRegistry
@@ -83,7 +83,7 @@ export class RunHost {
   }
 
   /**
-   * Starts a run that goes on when its client leaves: its events can be read, again and by many, by whoever `find`s it.
+   * Starts a run that goes on when its client leaves: its events can be read, again and by many, from its log.
    *
    * @throws ServiceError `overloaded`: too many runs are kept.
    */
@@ -131,26 +131,6 @@ export class RunHost {
     const known = await this.#requests.find(request).catch(unavailable)
     const log = known && (await this.#kept.find({ ...request, runId: known.runId }))
     return log && known.runId
-  }
-
-  /** As in `KeptRuns`. */
-  find(run: OwnedRun): Promise<RunLogReader | undefined> {
-    return this.#kept.find(run)
-  }
-
-  /** As in `KeptRuns`. */
-  drain(): Promise<void> {
-    return this.#kept.drain()
-  }
-
-  /** As in `RunRegistry`. */
-  cancel(request: CancelRequest): Promise<CancelOutcome | undefined> {
-    return this.#registry.cancel(request)
-  }
-
-  /** As in `RunRegistry`. */
-  abandon(run: LiveRun): void {
-    this.#registry.abandon(run)
   }
 
   async #beginFor(request: NamedRequest, begin: () => Promise<LoggedRun>): Promise<LoggedRun> {

@@ -35,7 +35,7 @@ export class ServerHost implements FaceHost {
 
   async begin(request: FastifyRequest, { served, input, kept, decisions, ...rules }: AskedRun): Promise<FaceRun> {
     const hosted = this.#hosted(served.name)
-    const { runs } = hosted.context
+    const { runs, registry } = hosted.context
     const mayDecide = decisions !== undefined
     const begin = async (start: StartAsked): Promise<FaceRun> => {
       const asked = { ...start, approvals: mayDecide && start.approvals }
@@ -52,7 +52,7 @@ export class ServerHost implements FaceHost {
         isAtRest: false,
         mayDecide,
         read: () => events,
-        leave: () => runs.abandon(run),
+        leave: () => registry.abandon(run),
       }
     }
     const { decidesAll = false, keptByClient = 'messages' } = rules
@@ -65,14 +65,14 @@ export class ServerHost implements FaceHost {
   }
 
   async find(request: FastifyRequest, key: FaceRunKey): Promise<FaceRun | undefined> {
-    const log = await this.#hosted(key.served.name).context.runs.find(await this.#owned(request, key))
+    const log = await this.#hosted(key.served.name).context.kept.find(await this.#owned(request, key))
     return log && keptRun(key.runId, log, true)
   }
 
   async cancel(request: FastifyRequest, key: FaceRunKey): Promise<boolean> {
     const owned = await this.#owned(request, key)
     const stop = { ...owned, mode: 'immediate', timeoutMs: CANCEL_TIMEOUT_MS } as const
-    return (await this.#hosted(key.served.name).context.runs.cancel(stop)) !== undefined
+    return (await this.#hosted(key.served.name).context.registry.cancel(stop)) !== undefined
   }
 
   async #owned(request: FastifyRequest, { served, runId }: FaceRunKey) {

@@ -24,7 +24,7 @@ export async function streamRun(
   served: ServedAgency,
   { contentType, encode, ...asked }: StreamedRun,
 ): Promise<unknown> {
-  const { runs } = served.context
+  const { runs, registry } = served.context
   const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.follow(request, start) })
   if (!run) return
   return streamResponse(reply, {
@@ -32,7 +32,7 @@ export async function streamRun(
     chunks: encodeBatches(run.events, encode),
     keepalive: true,
     // Clients cancel and hang up in one go, and the hang-up may arrive first.
-    onClientLost: () => runs.abandon(run),
+    onClientLost: () => registry.abandon(run),
   })
 }
 

@@ -3,7 +3,7 @@ import { ServiceError } from '@bureau/protocol'
 import type { KeptRuns, RunRegistry } from '@bureau/runtime'
 
 type Closing = {
-  readonly runs: Pick<RunRegistry, 'cancelAll'>
+  readonly registry: Pick<RunRegistry, 'cancelAll'>
   /** Nobody may be reading them. */
   readonly kept: Pick<KeptRuns, 'drain'>
   /** How long runs may go on. What is cancelled then ends its stream like any other, with what there is. */
@@ -14,11 +14,11 @@ type Closing = {
 const TO_THE_END = /\/cancel_response_stream$|\/runs\/:run_id\/events$/
 
 /** While a server closes it takes no more requests, except those that cancel or follow a run, and lets its runs finish. */
-export function finishRunsBeforeClosing(app: FastifyInstance, { runs, kept, drainMs }: Closing): void {
+export function finishRunsBeforeClosing(app: FastifyInstance, { registry, kept, drainMs }: Closing): void {
   let closing = false
   app.drains.push(async () => {
     closing = true
-    const late = setTimeout(() => runs.cancelAll(), drainMs).unref()
+    const late = setTimeout(() => registry.cancelAll(), drainMs).unref()
     app.server.once('close', () => clearTimeout(late))
     await kept.drain()
   })

@@ -115,7 +115,7 @@ type Cancel = CancelRequestBody & { readonly userId: string | null }
 async function cancelRun({ name: agency, context }: ServedAgency, cancel: Cancel): Promise<CancelResponse> {
   const { run_id: runId, userId } = cancel
   const mode = cancel.cancel_mode ?? 'immediate'
-  const outcome = await context.runs.cancel({ runId, agency, userId, mode, timeoutMs: CANCEL_TIMEOUT_MS })
+  const outcome = await context.registry.cancel({ runId, agency, userId, mode, timeoutMs: CANCEL_TIMEOUT_MS })
   if (!outcome) {
     throw new ServiceError('run_not_found', { message: `Run '${runId}' not found or already completed` })
   }

@@ -67,13 +67,13 @@ export async function keepRun(
   served: ServedAgency,
   { body, userId, ...asked }: KeptRequest & { readonly userId: string | null },
 ): Promise<RequestRun> {
-  const { runs } = served.context
+  const { runs, host } = served.context
   const begin = (id?: { readonly runId: string }): Promise<LoggedRun> =>
     startAsked(served, asked, { request, userId, begin: (start) => runs.keep(request, { ...start, ...id }) })
   const { request_id: requestId } = body
   if (requestId == null) return { ...(await begin()), resumed: false }
   const named = { agency: served.name, userId, requestId, asked: digestOf(body) }
-  return runs.keepOnce(named, (runId) => begin({ runId }))
+  return host.keepOnce(named, (runId) => begin({ runId }))
 }
 
 /** A history that the client has carried on meanwhile makes no other request. */
@@ -110,7 +110,7 @@ export async function findRunOfRequest(
 ): Promise<Answered<200, z.output<typeof RunOfRequest>>> {
   const { request_id } = query
   const userId = await runUser(served, request)
-  const run_id = await served.context.runs.findRequest({ agency: served.name, userId, requestId: request_id })
+  const run_id = await served.context.host.findRequest({ agency: served.name, userId, requestId: request_id })
   if (run_id === undefined) throw new ServiceError('run_not_found')
   return ok({ run_id, request_id })
 }
@@ -130,7 +130,7 @@ export async function followKeptRun(
   const resume_from = readResumePoint({ header, query: query.starting_after }) ?? 0
   const userId = await runUser(served, request)
   const run_id = param(call, 'run_id')
-  const log = await served.context.runs.find({ runId: run_id, agency: served.name, userId })
+  const log = await served.context.kept.find({ runId: run_id, agency: served.name, userId })
   if (!log) throw new ServiceError('run_not_found')
   if (hasEverything(log, resume_from)) return reply.code(204).send()
   return streamLog(reply, log, { run_id, resumed: true, resume_from })
