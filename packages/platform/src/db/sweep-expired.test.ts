@@ -1,3 +1,4 @@
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { branchChat } from '../chats/branch-chat.ts'
 import { createChat, listChats } from '../chats/manage-chats.ts'
@@ -124,5 +125,44 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
 
   test('an unknown sweep is a defect', async () => {
     await expect(platform.db.run(sweepExpired, 'everything')).rejects.toThrow('there is no sweep everything')
+  })
+})
+
+describe.runIf(ENGINES.includes('postgres'))('what somebody is renewing', () => {
+  let platform: TestStore
+  let tenant: TestTenant
+  let renewer: Client
+  beforeAll(async () => {
+    platform = await openTestStore('postgres')
+    tenant = await platform.addTenant({ retentionDays: 30 })
+    renewer = new Client({ connectionString: platform.url })
+    await renewer.connect()
+  })
+  afterAll(async () => {
+    await renewer.end()
+    await platform.drop()
+  })
+
+  const addChat = (): Promise<unknown> =>
+    platform.rows(`INSERT INTO chats (id, owner_id, integration_id, created_at, updated_at) VALUES
+      ('chat_' || gen_random_uuid(), '${tenant.ownerId}', '${tenant.integrationId}', now() - interval '40 days', now() - interval '40 days')`)
+  const addKey = (): Promise<unknown> =>
+    platform.rows(`INSERT INTO idempotency_keys (owner_id, api_key_id, route, key, claim, fingerprint, expires_at)
+      VALUES ('${tenant.ownerId}', 'key_1', 'r', 'k', 'c', 'f', now() - interval '1 hour')`)
+  const addLease = (): Promise<unknown> =>
+    platform.rows(`INSERT INTO leases (owner_id, name, holder, expires_at)
+      VALUES ('${tenant.ownerId}', 'l', 'h', now() - interval '2 hours')`)
+
+  test.each([
+    ['emptyChats', addChat, "chats SET last_run_id = 'run_1', next_seq = 2"],
+    ['expiredChats', addChat, 'chats SET updated_at = now()'],
+    ['idempotencyKeys', addKey, "idempotency_keys SET expires_at = now() + interval '1 day'"],
+    ['leases', addLease, "leases SET expires_at = now() + interval '15 seconds'"],
+  ])('is neither swept nor waited for: %s', async (name, addExpired, renewal) => {
+    await addExpired()
+    await renewer.query(`BEGIN; UPDATE ${renewal}`)
+    expect(await platform.db.run(sweepExpired, name)).toBe(0)
+    await renewer.query('ROLLBACK')
+    expect(await platform.db.run(sweepExpired, name)).toBe(1)
   })
 })

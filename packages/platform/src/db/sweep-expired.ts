@@ -8,12 +8,17 @@ const BATCH_SIZE = 500
 const MAX_BATCHES = 20
 const BATCH = sql.raw(String(BATCH_SIZE))
 
-/** What is kept only for a time, and for how long. Children stand before their parents. */
+/**
+ * What is kept only for a time, and for how long. Children stand before their parents.
+ *
+ * Rows that can be renewed are locked when they are found, which checks them again as they are by then. Those that
+ * somebody else has locked are left to the next sweep.
+ */
 const SWEEPS: Readonly<Record<string, SQL>> = {
   eventChunks: sql`DELETE FROM run_event_chunks WHERE (run_id, first_seq) IN (SELECT c.run_id, c.first_seq
     FROM runs r JOIN run_event_chunks c ON c.run_id = r.id WHERE r.finished_at < now() - interval '24 hours' LIMIT ${BATCH})`,
   idempotencyKeys: sql`DELETE FROM idempotency_keys WHERE (owner_id, api_key_id, route, key) IN (SELECT owner_id, api_key_id, route, key
-    FROM idempotency_keys WHERE expires_at < now() LIMIT ${BATCH})`,
+    FROM idempotency_keys WHERE expires_at < now() LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
   announcements: sql`DELETE FROM outbox WHERE id IN (SELECT id FROM outbox
     WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
   deliveries: sql`DELETE FROM webhook_deliveries WHERE (endpoint_id, event_id) IN (SELECT endpoint_id, event_id
@@ -21,16 +26,18 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
   pushConfigs: sql`DELETE FROM push_configs WHERE (run_id, id) IN (SELECT run_id, id FROM push_configs
     WHERE closed_at < now() - interval '7 days' LIMIT ${BATCH})`,
   leases: sql`DELETE FROM leases WHERE (owner_id, name) IN (SELECT owner_id, name FROM leases
-    WHERE expires_at < now() - interval '1 hour' LIMIT ${BATCH})`,
+    WHERE expires_at < now() - interval '1 hour' LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
   replicas: sql`DELETE FROM replicas WHERE boot_id IN (SELECT boot_id FROM replicas x WHERE state IN ('gone','dead')
     AND heartbeat_at < now() - interval '7 days' AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.boot_id = x.boot_id
       AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
   emptyChats: sql`UPDATE chats SET deleted_at = now() WHERE id IN (SELECT id FROM chats WHERE last_run_id IS NULL
-    AND next_seq = 1 AND deleted_at IS NULL AND created_at < now() - interval '30 days' LIMIT ${BATCH})`,
+    AND next_seq = 1 AND deleted_at IS NULL AND created_at < now() - interval '30 days'
+    LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
   expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL, summary = NULL WHERE id IN (SELECT c.id FROM chats c
     JOIN integrations i ON i.id = c.integration_id WHERE c.deleted_at IS NULL
       AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)
-      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running','waiting')) LIMIT ${BATCH})`,
+      AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running','waiting'))
+    LIMIT ${BATCH} FOR UPDATE OF c SKIP LOCKED)`,
   deletedAttachments: sql`DELETE FROM message_attachments WHERE id IN (SELECT a.id FROM chats c
     JOIN message_attachments a ON a.chat_id = c.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
   deletedMessages: sql`DELETE FROM messages WHERE (chat_id, seq) IN (SELECT m.chat_id, m.seq FROM chats c
