@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
-import { rename, writeFile } from 'node:fs/promises'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
 import type { Platform } from '../context.ts'
-import { createOwner } from './create-owner.ts'
+import { ensureOwner } from './create-owner.ts'
 import { findFirstOwner } from './owners.repo.ts'
 import { publishFor, publishForAll } from './publish-for-owners.ts'
 
@@ -23,6 +23,8 @@ const UNFINISHED = `${FILE}.new`
  * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone.
  * Later, agencies that are new in the deployment are published for the owners who get all, and the log says so.
  *
+ * Processes that start together make one owner and a key each. Every key works; a data folder that they share keeps one.
+ *
  * Call it before the app listens: whoever reaches the platform then finds the credentials.
  *
  * @returns The credentials, to be shown this once; undefined when there is an owner already, or no agency to publish.
@@ -37,12 +39,13 @@ export async function ensureFirstOwner(platform: Platform): Promise<FirstCredent
     return undefined
   }
   await writeFile(unfinished, '', { mode: 0o600, flush: true })
-  const { id: ownerId } =
-    known ?? (await createOwner(store.db, store.dataKeys, { name: 'First owner', publishesAgencies: true }))
+  const { id: ownerId } = await ensureOwner(store.db, store.dataKeys, { name: 'First owner', publishesAgencies: true })
   const apiIntegrationId = await publishFor(platform, ownerId)
-  const { token } = await createFirstApiKey(store.keyIssuer, ownerId, { name: 'First key' })
+  const { id: keyId, token } = await createFirstApiKey(store.keyIssuer, ownerId, { name: 'First key' })
   const credentials = { apiKey: token, apiIntegrationId, ownerId }
-  await writeFile(unfinished, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
-  await rename(unfinished, path.join(config.dataFolder, FILE))
+  const file = path.join(config.dataFolder, FILE)
+  await writeFile(`${file}.${keyId}`, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
+  await rename(`${file}.${keyId}`, file)
+  await rm(unfinished, { force: true })
   return credentials
 }

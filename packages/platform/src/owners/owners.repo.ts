@@ -1,6 +1,6 @@
 import type { Owner as OwnerView, OwnerPatch } from '@bureau/protocol'
 import { ServiceError } from '@bureau/protocol'
-import { asc, desc, eq } from 'drizzle-orm'
+import { asc, desc, eq, sql } from 'drizzle-orm'
 import { systemOperation } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { owners } from '../db/schema.ts'
@@ -29,6 +29,18 @@ export const findFirstOwner = systemOperation(
   async (tx): Promise<Owner | undefined> => {
     const [row] = await tx.select().from(owners).orderBy(owners.id).limit(1)
     return row
+  },
+)
+
+/** Of processes that start together, one makes the first owner and the others find it. */
+const LOCK = 727_003
+
+/** The first owner there is. Without owners it is this one, which is stored. */
+export const findOrInsertOwner = systemOperation(
+  { source: import.meta.url, name: 'findOrInsertOwner', lane: 'interactive' },
+  async (tx, owner: typeof owners.$inferInsert): Promise<Owner> => {
+    await tx.execute(sql`SELECT pg_advisory_xact_lock(${LOCK})`)
+    return (await findFirstOwner.work(tx, undefined)) ?? insertOwner.work(tx, owner)
   },
 )
 
