@@ -170,6 +170,19 @@ describe.skipIf(!ENGINES.includes('postgres'))('files in a bucket', () => {
     expect(bucket.multiparts.size).toBe(0)
   })
 
+  test('an image that is sent again while nothing refers to it yet stays', async () => {
+    const key = `bureau/blobs/own_${'0'.repeat(26)}/${'ab'.repeat(32)}`
+    const again = { bytes: Buffer.from('x'), modifiedAt: new Date() }
+    const { platform } = await start({
+      intercept: (operation) => void (operation === 'findReferencedBlobs' && bucket.objects.set(key, again)),
+    })
+    bucket.objects.set(key, { bytes: Buffer.from('x'), modifiedAt: new Date(Date.now() - 2 * DAY_MS) })
+
+    await removeLeftovers(platform)
+
+    expect([...bucket.objects.keys()]).toEqual([key])
+  })
+
   test('counters that a killed deletion left behind are set right', async () => {
     const { platform, client: newClient } = await start()
     const client = await newClient()

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { FileStore } from '@bureau/runtime'
 
+/** PostgreSQL takes 65,535 parameters in a statement. */
+const PAGE_SIZE = 1_000
+
 /** Inline images of an owner, by the SHA-256 of their content. No blob is larger than an inline image may be. */
 export class BlobStore {
   readonly #files: FileStore
@@ -28,16 +31,26 @@ export class BlobStore {
     return Buffer.concat(chunks)
   }
 
-  async delete(ownerId: string, ...hashes: readonly Uint8Array[]): Promise<void> {
-    await this.#files.delete(...hashes.map((sha256) => nameOf(ownerId, sha256)))
+  /** The blobs that were put before a moment (milliseconds since the epoch), of one owner at a time and at most 1,000. */
+  async *listOld(before: number): AsyncGenerator<{ ownerId: string; hashes: readonly Uint8Array[] }, void> {
+    let page: { ownerId: string; hashes: Uint8Array[] } = { ownerId: '', hashes: [] }
+    for await (const { name, modifiedAt } of this.#files.list()) {
+      if (modifiedAt >= before) continue
+      const [ownerId = '', hash = ''] = name.split('/')
+      if (page.ownerId !== ownerId || page.hashes.length === PAGE_SIZE) {
+        if (page.hashes.length > 0) yield page
+        page = { ownerId, hashes: [] }
+      }
+      page.hashes.push(new Uint8Array(Buffer.from(hash, 'hex')))
+    }
+    if (page.hashes.length > 0) yield page
   }
 
-  /** The blobs of all owners and when each was written, in milliseconds since the epoch. */
-  async *list(): AsyncGenerator<{ ownerId: string; sha256: Uint8Array; writtenAt: number }, void> {
-    for await (const { name, modifiedAt } of this.#files.list()) {
-      const [ownerId = '', hash = ''] = name.split('/')
-      yield { ownerId, sha256: new Uint8Array(Buffer.from(hash, 'hex')), writtenAt: modifiedAt }
-    }
+  /** Deletes a blob, unless it was put since this moment: a request may have sent it again after it was listed. */
+  async deleteOld(ownerId: string, sha256: Uint8Array, before: number): Promise<void> {
+    const name = nameOf(ownerId, sha256)
+    const file = await this.#files.stat(name)
+    if (file && file.modifiedAt < before) await this.#files.delete(name)
   }
 }
 

@@ -79,9 +79,9 @@ export class StagedUploads {
 
   /** Removes what nobody has removed and is older than any upload may be (milliseconds since the epoch). */
   async removeLeftovers(before: number): Promise<void> {
-    const old: string[] = []
-    for await (const { name, modifiedAt } of this.#files.list()) if (modifiedAt < before) old.push(name)
-    await this.#files.delete(...old)
+    for await (const { name, modifiedAt } of this.#files.list()) {
+      if (modifiedAt < before) await this.#files.delete(name)
+    }
   }
 }
 

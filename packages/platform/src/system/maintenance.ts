@@ -148,13 +148,9 @@ async function checkCounters({ store, log }: Platform, position: string | null):
 }
 
 async function removeBlobs({ store, blobs }: Platform, before: number): Promise<void> {
-  const old = new Map<string, Uint8Array[]>()
-  for await (const { ownerId, sha256, writtenAt } of blobs.list()) {
-    if (writtenAt < before) old.set(ownerId, [...(old.get(ownerId) ?? []), sha256])
-  }
-  for (const [ownerId, hashes] of old) {
+  for await (const { ownerId, hashes } of blobs.listOld(before)) {
     const kept = new Set((await store.db.run(findReferencedBlobs, { ownerId, blobs: hashes })).map(hex))
-    await blobs.delete(ownerId, ...hashes.filter((sha256) => !kept.has(hex(sha256))))
+    for (const sha256 of hashes) if (!kept.has(hex(sha256))) await blobs.deleteOld(ownerId, sha256, before)
   }
 }
 
