@@ -130,7 +130,7 @@ describe.skipIf(!ENGINES.includes('postgres'))('files in a bucket', () => {
     expect(bucket.objects.size).toBe(1)
 
     await first.rows(`UPDATE uploads SET expires_at = now() - interval '1 second' WHERE id = '${uploadId}'`)
-    await dropExpiredUploads(first.platform)
+    await dropExpiredUploads(first.platform, null)
 
     expect(bucket.objects.size).toBe(0)
     const { body } = await client.get(`/v1/integrations/${client.integrationId}`)

@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto'
-import { dropExpiredUploads } from '@bureau/platform/testing'
+import { mkdir, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { dropExpiredUploads, measureMounts } from '@bureau/platform/testing'
 import { describe, expect, test } from 'vitest'
 import { text, toolCall } from '../support/fake-provider.ts'
+import { closeAfterTest } from '../support/test-server.ts'
 import { type TestClient } from './support/test-client.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
 
 const REPORT = 'city,visitors\nParis,40\nRome,25\n'
 const sha256 = (content: string): string => createHash('sha256').update(content).digest('hex')
@@ -206,7 +209,7 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
     await platform.rows(`UPDATE uploads SET expires_at = now() - interval '1 second' WHERE id = '${body.uploadId}'`)
 
     const late = await (await nobody()).call('PUT', placeOf(body), REPORT, { headers: { 'content-type': 'text/csv' } })
-    await dropExpiredUploads(platform.platform)
+    await dropExpiredUploads(platform.platform, null)
 
     expect([late.status, late.body.code]).toEqual([410, 'upload_expired'])
     expect((await announce(client)).status).toBe(200)
@@ -252,5 +255,51 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
 
     expect([answer.status, answer.body.code]).toEqual([400, code])
     expect(answer.headers.get('x-agent-run-admitted')).toBe('false')
+  })
+})
+
+describe.each(ENGINES)('a mount that cannot be used, on %s', (engine) => {
+  /** A tenant whose mount is no folder, another one behind it, and the tenants that the log has named so far. */
+  async function start() {
+    const named: unknown[] = []
+    const logDestination = { write: (line: string) => void named.push((JSON.parse(line) as TestClient).integrationId) }
+    const platform = await startPlatform(engine, { logLevel: 'warn', logDestination })
+    closeAfterTest(async () => {
+      await platform.close()
+      await platform.provider.close()
+    })
+    const [broken, other] = [await platform.client(), await platform.client()]
+    const folderOf = ({ ownerId, integrationId }: TestClient): string =>
+      path.join(platform.dataFolder, 'mounts', ownerId, integrationId)
+    await mkdir(path.dirname(folderOf(broken)), { recursive: true })
+    await writeFile(folderOf(broken), 'not a folder')
+    return { platform, broken, other, folderOf, named }
+  }
+
+  test('is logged, and the others are measured', async () => {
+    const { platform, broken, other, folderOf, named } = await start()
+    await mkdir(folderOf(other), { recursive: true })
+    await writeFile(path.join(folderOf(other), 'made by an agent'), '12345')
+
+    expect(await measureMounts(platform.platform, null)).toBeNull()
+
+    const { body } = await other.get(`/v1/integrations/${other.integrationId}`)
+    expect(body.storage).toMatchObject({ usedBytes: 5, fileCount: 1 })
+    expect(named).toContain(broken.integrationId)
+  })
+
+  test('is logged, and the uploads of the others expire before its own are tried again', async () => {
+    const { platform, broken, other, named } = await start()
+    await platform.rows(`INSERT INTO uploads (id, owner_id, integration_id, name, path, declared_bytes, token_hash, expires_at)
+      SELECT 'upl_00' || n, '${broken.ownerId}', '${broken.integrationId}', 'a', '/app/mnt/uploads/' || n || '/a', 1, 'x',
+        now() - interval '1 hour' FROM generate_series(1, 500) n`)
+    const { body } = await announce(other)
+    await platform.rows(`UPDATE uploads SET expires_at = now() - interval '1 hour' WHERE id = '${body.uploadId}'`)
+
+    const position = await dropExpiredUploads(platform.platform, null)
+    expect(await dropExpiredUploads(platform.platform, position)).toBeNull()
+
+    expect(await platform.rows("SELECT id FROM uploads WHERE state = 'expired'")).toEqual([{ id: body.uploadId }])
+    expect(named).toContain(broken.integrationId)
   })
 })

@@ -1,5 +1,6 @@
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { ServiceError } from '@bureau/protocol'
 import { findReferencedBlobs } from '../chats/attachments.repo.ts'
 import type { Platform } from '../context.ts'
 import { backupDatabase } from '../db/backup.ts'
@@ -20,6 +21,7 @@ const KEPT_BACKUPS = 24
 const LOOK_MS = 10_000
 const STRETCHES_PER_CHECK = 10
 const MOUNTS_PER_MEASURING = 100
+const UPLOADS_PER_EXPIRY = 500
 
 /** What a process does when it finds it to be due. */
 type DueTask = {
@@ -104,21 +106,52 @@ async function foldAllUsage({ store }: Platform): Promise<void> {
 }
 
 /** Their files first: a process may have died after a file got its name, and before its record did. */
-export async function dropExpiredUploads({ store, mounts }: Platform): Promise<void> {
-  const overdue = await store.db.run(listOverdueUploads, undefined)
-  for (const upload of overdue) await (await mounts.of(upload)).delete(upload.path)
-  const uploadIds = overdue.map(({ uploadId }) => uploadId)
+export async function dropExpiredUploads(platform: Platform, position: string | null): Promise<string | null> {
+  const { store, mounts } = platform
+  const overdue = await store.db.run(listOverdueUploads, { after: position, limit: UPLOADS_PER_EXPIRY })
+  const dropped = await workOnEach(platform, 'expire uploads', overdue, async (upload) => {
+    await (await mounts.of(upload)).delete(upload.path)
+  })
+  const uploadIds = dropped.map(({ uploadId }) => uploadId)
   if (uploadIds.length > 0) await store.db.run(expireUploads, uploadIds)
+  return overdue.length < UPLOADS_PER_EXPIRY ? null : (overdue.at(-1)?.uploadId ?? null)
 }
 
 /** Sandboxes write into mounts on a disk without asking: the counters follow, those of some mounts each time. */
-export async function measureMounts({ store, mounts }: Platform, position: string | null): Promise<string | null> {
+export async function measureMounts(platform: Platform, position: string | null): Promise<string | null> {
+  const { store, mounts } = platform
   const owners = await store.db.run(listMountOwners, { after: position, limit: MOUNTS_PER_MEASURING })
-  for (const owner of owners) {
+  await workOnEach(platform, 'measure mounts', owners, async (owner) => {
     const mount = await mounts.of(owner)
     await store.db.run(setMountUsage, { ...owner, ...(await mount.measure()) })
-  }
+  })
   return owners.length < MOUNTS_PER_MEASURING ? null : (owners.at(-1)?.integrationId ?? null)
+}
+
+/**
+ * Works on each by itself: a sandbox may make its own mount unusable, which is logged and stops no others. Files or records
+ * that cannot be reached stop all.
+ *
+ * @returns Those that did not fail.
+ */
+async function workOnEach<Item extends { readonly ownerId: string; readonly integrationId: string }>(
+  { log }: Platform,
+  name: string,
+  items: readonly Item[],
+  work: (item: Item) => Promise<void>,
+): Promise<Item[]> {
+  const done: Item[] = []
+  for (const item of items) {
+    try {
+      await work(item)
+      done.push(item)
+    } catch (error) {
+      if (error instanceof ServiceError && error.status === 503) throw error
+      const { ownerId, integrationId } = item
+      log.warn({ err: error, ownerId, integrationId }, `maintenance failed: ${name}`)
+    }
+  }
+  return done
 }
 
 /** What processes have left behind that died, and inline images that no message refers to, after a day. */

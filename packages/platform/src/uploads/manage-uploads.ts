@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
-import { and, eq, inArray, sql } from 'drizzle-orm'
+import { and, eq, gt, inArray, sql } from 'drizzle-orm'
 import { systemOperation, tenantOperation, type Tx } from '../db/operation.ts'
 import { mountUsage, uploads } from '../db/schema.ts'
 import { requireIntegration } from '../members/members.repo.ts'
@@ -161,11 +161,12 @@ async function requirePending(tx: Tx, key: UploadKey): Promise<UploadRow> {
   return row
 }
 
-/** Pending uploads whose hour is over, at most 500: whatever there is of them can be removed. */
+/** So many pending uploads whose hour is over, by their ids, from behind one: whatever there is of them can be removed. */
 export const listOverdueUploads = systemOperation(
   { source: import.meta.url, name: 'listOverdueUploads', lane: 'maintenance' },
-  async (tx): Promise<UploadView[]> => {
-    const rows = await tx.select().from(uploads).where(isOverdue).orderBy(uploads.expiresAt).limit(500)
+  async (tx, { after, limit }: { readonly after: string | null; readonly limit: number }): Promise<UploadView[]> => {
+    const isNext = and(isOverdue, gt(uploads.id, after ?? ''))
+    const rows = await tx.select().from(uploads).where(isNext).orderBy(uploads.id).limit(limit)
     return rows.map(uploadView)
   },
 )

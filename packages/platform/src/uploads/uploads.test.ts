@@ -131,7 +131,8 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     const fresh = await reserve(tenant, 5)
     await platform.rows(`UPDATE uploads SET expires_at = now() - interval '1 second' WHERE id = '${uploadId}'`)
     expect(await codeOf(platform.db.run(openUpload, { uploadId, tokenHash }))).toBe('upload_expired')
-    const overdue = async () => (await platform.db.run(listOverdueUploads, undefined)).map((upload) => upload.uploadId)
+    const overdue = async () =>
+      (await platform.db.run(listOverdueUploads, { after: null, limit: 10 })).map((upload) => upload.uploadId)
     expect(await overdue()).toEqual([uploadId])
     for (const _ of ['once', 'again']) await platform.db.run(expireUploads, [uploadId, fresh.uploadId])
     expect(await overdue()).toEqual([])
