@@ -52,7 +52,7 @@ export class ActiveRun {
   readonly ended: Promise<void>
   #end: () => void = () => {}
   #stoppedBy: RunErrorCode | undefined
-  #fenced = false
+  readonly #fencing = new AbortController()
   #followers = 0
   #abandonment: NodeJS.Timeout | undefined
 
@@ -74,7 +74,12 @@ export class ActiveRun {
 
   /** True: somebody else decides about it now. Nothing may be written or shown. */
   get fenced(): boolean {
-    return this.#fenced
+    return this.#fencing.signal.aborted
+  }
+
+  /** Aborts when somebody else decides about it. */
+  get fencing(): AbortSignal {
+    return this.#fencing.signal
   }
 
   cancel(mode: CancelMode): void {
@@ -95,7 +100,7 @@ export class ActiveRun {
 
   /** Stops the run at once and breaks its streams off, without an end. */
   fence(): void {
-    this.#fenced = true
+    this.#fencing.abort()
     this.control.cancel('immediate')
     this.log.abandon(new StreamBroken('run_taken_away'))
   }

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Agency, decideCalls, runAgency, type RunObserver, type RunResume, RunState } from '@bureau/framework'
 import { ERRORS } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
@@ -7,7 +6,6 @@ import { AttachmentFailure } from '../../attachments/attachment-failure.ts'
 import type { BlobStore } from '../../attachments/blob-store.ts'
 import { loadAttachments } from '../../attachments/load-attachments.ts'
 import { type AttachmentNote, noteAttachments } from '../../chats/note-attachment.ts'
-import { isPassing } from '../../db/database-error.ts'
 import type { AgencyMount } from '../../mount/agency-mount.ts'
 import type { AgencyMounts } from '../../mount/agency-mounts.ts'
 import { mountTools } from '../../mount/mount-tools.ts'
@@ -22,6 +20,7 @@ import { findLeftOut, keepSummary, readLeftOut } from './left-out.ts'
 import { withdrawnOf } from './shown-items.ts'
 import { type Outcome, settleRun } from './settle-run.ts'
 import { suspendRun } from './suspend-run.ts'
+import { untilAnswered } from './until-answered.ts'
 
 export type ExecuteOptions = {
   readonly store: PlatformStore
@@ -37,7 +36,6 @@ export type ExecuteOptions = {
   readonly approvalMs: number
 }
 
-const RETRY_MS = 500
 const CANCELLED: Outcome = { status: 'cancelled', usage: null, error: null }
 const BROKEN: Outcome = { status: 'failed', usage: null, error: { code: 'internal_error' } }
 
@@ -69,6 +67,7 @@ export async function executeRun(run: ActiveRun, context: RunContext | null, opt
     const begun = context ? { outcome: 'started' as const, context } : await begin(run, options)
     if (begun.outcome === 'fenced') return run.fence()
     const finish = begun.outcome === 'started' ? await work(run, begun.context, options) : NOT_BEGUN[begun.outcome]
+    if (run.fenced) return
     if (run.control.isHandedOver) return await handOverRun(run, options)
     const { approvals } = finish
     if (approvals && !run.stoppedBy && (await suspendRun(run, approvals, options))) return
@@ -78,7 +77,7 @@ export async function executeRun(run: ActiveRun, context: RunContext | null, opt
     const facts = { runId, ownerId, agency: settings.agencyId, status, code: error?.code, durationMs, usage }
     options.log.info(facts, 'run ended')
   } catch (error) {
-    options.log.error({ err: error, runId }, 'a run was lost')
+    if (!run.fenced) options.log.error({ err: error, runId }, 'a run was lost')
     run.fence()
   }
 }
@@ -90,33 +89,17 @@ async function begin(
 ): Promise<StartOutcome | { readonly outcome: 'broken' }> {
   const { ownerId, runId, bootId, settings } = run.reserved
   const agencyVersion = agencies.get(settings.agencyId)?.version ?? null
-  while (!run.fenced) {
-    try {
-      const dataKey = await store.dataKeys.of(ownerId)
-      return await store.db.run(startRun, { ownerId, runId, bootId, agencyVersion, dataKey })
-    } catch (error) {
-      if (!isPassing(error)) {
-        log.error({ err: error, runId }, 'a run could not be started')
-        return { outcome: 'broken' }
-      }
-      log.warn({ err: error, runId }, 'a run could not be started; it is tried again')
-      await sleep(RETRY_MS, undefined, { ref: false })
-    }
+  const start = async (): Promise<StartOutcome> => {
+    const dataKey = await store.dataKeys.of(ownerId)
+    return store.db.run(startRun, { ownerId, runId, bootId, agencyVersion, dataKey })
   }
-  return { outcome: 'fenced' }
-}
-
-/** However often the database has to be asked. @throws What it refuses with, and when the run is stopped meanwhile. */
-async function persistently(run: ActiveRun, log: Logger, write: () => Promise<void>): Promise<void> {
-  const { reserved, control } = run
-  for (;;) {
-    try {
-      return await write()
-    } catch (error) {
-      if (!isPassing(error)) throw error
-      log.warn({ err: error, runId: reserved.runId }, 'a write of a run is repeated')
-      await sleep(RETRY_MS, undefined, { ref: false, signal: control.signal })
-    }
+  const onError = (err: unknown): void => log.warn({ err, runId }, 'a run could not be started; it is tried again')
+  try {
+    return await untilAnswered(start, { signal: run.fencing, onError })
+  } catch (error) {
+    if (run.fenced) return { outcome: 'fenced' }
+    log.error({ err: error, runId }, 'a run could not be started')
+    return { outcome: 'broken' }
   }
 }
 
@@ -151,7 +134,10 @@ async function readAttachments(
   const attached = history.flatMap(({ attachments }) => attachments)
   if (attached.length === 0) return new Map()
   const note = async (notes: readonly AttachmentNote[]): Promise<void> => {
-    if (notes.length > 0) await persistently(run, log, () => store.db.run(noteAttachments, { ownerId, notes }))
+    if (notes.length === 0) return
+    const write = (): Promise<void> => store.db.run(noteAttachments, { ownerId, notes })
+    const onError = (err: unknown): void => log.warn({ err, runId }, 'a write of a run is repeated')
+    await untilAnswered(write, { signal: run.control.signal, onError })
   }
   try {
     const readBlob = (sha256: Uint8Array): Promise<Uint8Array | undefined> => blobs.read(ownerId, sha256)

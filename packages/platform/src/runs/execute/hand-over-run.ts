@@ -1,7 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@bureau/runtime'
 import { eq } from 'drizzle-orm'
-import { isPassing } from '../../db/database-error.ts'
 import { tenantOperation } from '../../db/operation.ts'
 import { runs } from '../../db/schema.ts'
 import type { PlatformStore } from '../../platform-store.ts'
@@ -11,8 +9,7 @@ import type { RunWriter, WriteOutcome } from '../../run-records/record-step.ts'
 import { type ModelCall, storeOutput } from '../../run-records/run-output.repo.ts'
 import { isActive } from '../../run-records/run-view.ts'
 import type { ActiveRun } from './active-run.ts'
-
-const RETRY_MS = 500
+import { untilAnswered } from './until-answered.ts'
 
 /** Gives a run up that has stopped after a step, so that another process goes on with it at once. */
 export async function handOverRun(
@@ -22,18 +19,14 @@ export async function handOverRun(
   run.recorder.flush()
   const { ownerId, runId, bootId } = run.reserved
   const { calls } = await run.progress.close()
-  while (!run.fenced) {
-    try {
-      const outcome = await store.db.run(releaseRun, { ownerId, runId, bootId, calls })
-      if (outcome === 'fenced') return run.fence()
-      log.info({ runId, steps: run.progress.steps }, 'run handed over: any process may go on with it')
-      return await run.log.handOver('run_handed_over')
-    } catch (error) {
-      if (!isPassing(error)) throw error
-      log.warn({ err: error, runId }, 'a run could not be handed over; it is tried again')
-      await sleep(RETRY_MS, undefined, { ref: false })
-    }
+  const giveUp = async (): Promise<void> => {
+    const outcome = await store.db.run(releaseRun, { ownerId, runId, bootId, calls })
+    if (outcome === 'fenced') return run.fence()
+    log.info({ runId, steps: run.progress.steps }, 'run handed over: any process may go on with it')
+    await run.log.handOver('run_handed_over')
   }
+  const onError = (err: unknown): void => log.warn({ err, runId }, 'a run could not be handed over; it is tried again')
+  await untilAnswered(giveUp, { signal: run.fencing, onError })
 }
 
 /** What the models have cost since the last step is recorded; what they have said since then is not. */

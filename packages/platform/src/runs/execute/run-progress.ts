@@ -1,11 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { newMessagesForClient, type RunJournal, type RunState, RunStopped } from '@bureau/framework'
 import type { Message, UsageByModel } from '@bureau/protocol'
-import { isPassing } from '../../db/database-error.ts'
 import type { Database } from '../../db/database.ts'
 import { newId } from '../../ids.ts'
 import { recordStep, type RunWriter } from '../../run-records/record-step.ts'
 import type { ModelCall, RunItemRecord } from '../../run-records/run-output.repo.ts'
+import { untilAnswered } from './until-answered.ts'
 
 type RunProgressOptions = {
   readonly db: Database
@@ -23,8 +22,6 @@ type RecordedProgress = {
   /** How many model calls. */
   readonly calls: number
 }
-
-const RETRY_MS = 500
 
 /**
  * Records the steps of a run: complete items, the usage of each model call, and how far the run has come.
@@ -106,7 +103,7 @@ export class RunProgress implements RunJournal {
     const calls = this.#calls.slice(this.#storedCalls)
     const { version } = this.#state!
     const step = { ...writer, items, calls, version, state: JSON.stringify(this.#state) }
-    const outcome = await this.#persistently(() => db.run(recordStep, step))
+    const outcome = await untilAnswered(() => db.run(recordStep, step), this.#options)
     if (outcome === 'fenced') {
       onFenced()
       throw new RunStopped('cancelled')
@@ -114,20 +111,6 @@ export class RunProgress implements RunJournal {
     this.#storedItems += items.length
     this.#storedCalls += calls.length
     this.#kept = ticket
-  }
-
-  /** However often the database has to be asked: a run waits rather than going on with what may be lost. */
-  async #persistently<T>(write: () => Promise<T>): Promise<T> {
-    const { signal, onError } = this.#options
-    for (;;) {
-      try {
-        return await write()
-      } catch (error) {
-        if (!isPassing(error)) throw error
-        onError(error)
-        await sleep(RETRY_MS, undefined, { ref: false, signal })
-      }
-    }
   }
 }
 

@@ -1,12 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApprovalRequest } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
-import { isPassing } from '../../db/database-error.ts'
 import type { PlatformStore } from '../../platform-store.ts'
 import { recordWaiting } from '../approve/record-waiting.ts'
 import type { ActiveRun } from './active-run.ts'
-
-const RETRY_MS = 500
+import { untilAnswered } from './until-answered.ts'
 
 /**
  * Leaves a run to a person. Its readers are given their last events by its record.
@@ -21,31 +18,19 @@ export async function suspendRun(
   run.recorder.flush()
   const { ownerId, runId, bootId } = run.reserved
   const { items, calls } = await run.progress.close()
-  while (!run.fenced) {
-    try {
-      await run.log.store()
-      const lastEventSeq = run.log.head
-      const outcome = await store.db.run(recordWaiting, {
-        ownerId,
-        runId,
-        bootId,
-        items,
-        calls,
-        approvals,
-        lastEventSeq,
-      })
-      if (outcome === 'cancelled') return false
-      if (outcome === 'fenced') run.fence()
-      else {
-        log.info({ runId, approvals: approvals.length }, 'run waits')
-        await run.log.handOver('run_waits')
-      }
-      return true
-    } catch (error) {
-      if (!isPassing(error)) throw error
-      log.warn({ err: error, runId }, 'a run could not be left to wait; it is tried again')
-      await sleep(RETRY_MS, undefined, { ref: false })
+  const suspend = async (): Promise<boolean> => {
+    await run.log.store()
+    const lastEventSeq = run.log.head
+    const waiting = { ownerId, runId, bootId, items, calls, approvals, lastEventSeq }
+    const outcome = await store.db.run(recordWaiting, waiting)
+    if (outcome === 'cancelled') return false
+    if (outcome === 'fenced') run.fence()
+    else {
+      log.info({ runId, approvals: approvals.length }, 'run waits')
+      await run.log.handOver('run_waits')
     }
+    return true
   }
-  return true
+  const onError = (err: unknown): void => log.warn({ err, runId }, 'a run could not be left to wait; it is tried again')
+  return untilAnswered(suspend, { signal: run.fencing, onError })
 }
