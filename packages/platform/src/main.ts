@@ -270,6 +270,7 @@ function closeWith(app: FastifyInstance, platform: Platform, end: () => Promise<
     await replica.close().catch((error: unknown) => log.warn({ err: error }, 'the end could not be announced'))
     await end()
     await attachmentAccess.dispatcher.close()
+    executor.close()
     await store.db.close()
   })
 }

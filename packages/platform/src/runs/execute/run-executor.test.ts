@@ -104,6 +104,17 @@ describe('a run that a process is about to take up', () => {
     await draining
   })
 
+  test('is not worked on when it begins after the process has closed', async () => {
+    const { executor, begun } = openExecutor()
+    await executor.drain(0)
+    executor.close()
+
+    const run = executor.start(takenRun('boot_1'), null)
+    await run.ended
+
+    expect(begun.map(({ fenced }) => fenced)).toEqual([true])
+  })
+
   test('counts as one that other processes have died over before it has begun', async () => {
     const { executor, logs, begun } = openExecutor()
 

@@ -46,9 +46,8 @@ export class RunExecutor {
   readonly #taking = new Map<string, Taking>()
   /** Earlier starts of this process: their runs belong to others. */
   readonly #fenced = new Set<string>()
-  #draining = false
-  /** True: what is taken up now is given to another process at once. */
-  #handsOver = false
+  /** What begins while runs are handed over is handed over at once; when the process is closed, it is not worked on at all. */
+  #phase: 'open' | 'draining' | 'handing over' | 'closed' = 'open'
   #nextToStore = 0
 
   constructor(options: RunExecutorOptions) {
@@ -62,14 +61,15 @@ export class RunExecutor {
 
   /** True: no more runs are to be admitted. */
   get draining(): boolean {
-    return this.#draining
+    return this.#phase !== 'open'
   }
 
   /** Begins a run that was just admitted, with its context, or taken up. Its log can be read when this returns. */
   start(reserved: ReservedRun, context: RunContext | null): ActiveRun {
     const run = new ActiveRun(reserved, (active) => this.#equip(active))
     this.#runs.set(reserved.runId, run)
-    if (this.#handsOver) {
+    if (this.#phase === 'closed') run.fence()
+    if (this.#phase === 'handing over') {
       run.handOver()
       run.control.handedOver()
     }
@@ -154,9 +154,9 @@ export class RunExecutor {
    * step of each run, or at once when that takes longer than five seconds.
    */
   async drain(drainMs: number): Promise<void> {
-    this.#draining = true
+    this.#phase = 'draining'
     await Promise.race([this.#allEnded(), aborted(AbortSignal.timeout(drainMs))])
-    this.#handsOver = true
+    this.#phase = 'handing over'
     for (const run of this.#runs.values()) run.handOver()
     await Promise.race([this.#allEnded(), aborted(AbortSignal.timeout(HAND_OVER_MS))])
     for (const run of this.#runs.values()) run.control.handedOver()
@@ -164,9 +164,17 @@ export class RunExecutor {
     clearInterval(this.#storing)
   }
 
+  /** The database is about to be closed. A run that was admitted in the last moment is anybody's to go on with. */
+  close(): void {
+    this.#phase = 'closed'
+    for (const run of this.#runs.values()) run.fence()
+  }
+
   async #allEnded(): Promise<void> {
-    await Promise.all([...this.#taking.values()].map(({ begun }) => begun))
-    await Promise.all([...this.#runs.values()].map((run) => run.ended))
+    while (this.#taking.size + this.#runs.size > 0) {
+      await Promise.all([...this.#taking.values()].map(({ begun }) => begun))
+      await Promise.all([...this.#runs.values()].map((run) => run.ended))
+    }
   }
 
   #equip(run: ActiveRun): { log: ActiveRun['log']; recorder: RunRecorder; progress: RunProgress } {
