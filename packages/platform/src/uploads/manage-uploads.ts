@@ -73,17 +73,21 @@ export const reserveUpload = tenantOperation(
 
 type Room = { readonly ownerId: string; readonly integrationId: string; readonly bytes: number; readonly quota: number }
 
-/** One statement checks and takes, so of many that want the last room one gets it. */
+/**
+ * Of many that want the last room one gets it. The lock is a statement of its own, because one that waits counts the uploads
+ * that there were when it began.
+ */
 async function reserveRoom(tx: Tx, { ownerId, integrationId, bytes, quota }: Room): Promise<void> {
+  const isMount = and(eq(mountUsage.integrationId, integrationId), eq(mountUsage.ownerId, ownerId))
   await tx.insert(mountUsage).values({ ownerId, integrationId }).onConflictDoNothing()
+  await tx.select().from(mountUsage).where(isMount).for('update')
   const pending = sql`(SELECT count(*) FROM uploads WHERE integration_id = ${integrationId} AND state = 'pending')`
   const taken = await tx
     .update(mountUsage)
     .set({ reservedBytes: sql`${mountUsage.reservedBytes} + ${bytes}::bigint` })
     .where(
       and(
-        eq(mountUsage.integrationId, integrationId),
-        eq(mountUsage.ownerId, ownerId),
+        isMount,
         sql`${mountUsage.usedBytes} + ${mountUsage.reservedBytes} + ${bytes}::bigint <= ${quota}::bigint`,
         sql`${mountUsage.fileCount} + ${pending} < ${MAX_FILES}`,
       ),

@@ -108,6 +108,14 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     expect(await usage(tenant)).toMatchObject({ reservedBytes: 50 })
   })
 
+  test('of 20 that want the last five places of a mount, five get them', async () => {
+    const tenant = await platform.addTenant()
+    const { ownerId, integrationId } = tenant
+    await platform.db.run(setMountUsage, { ownerId, integrationId, usedBytes: 0, fileCount: 99_995 })
+    const codes = await Promise.all(Array.from({ length: 20 }, () => codeOf(reserve(tenant, 0))))
+    expect(codes.filter((code) => code === 'fine')).toHaveLength(5)
+  })
+
   test('what agents wrote counts once the mount was measured', async () => {
     const tenant = await platform.addTenant({ storageQuotaBytes: 50 })
     const { ownerId, integrationId } = tenant
