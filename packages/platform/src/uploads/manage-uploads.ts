@@ -160,8 +160,13 @@ export const completeUpload = tenantOperation(
 )
 
 async function requirePending(tx: Tx, key: UploadKey): Promise<UploadRow> {
-  const [row] = await tx.select().from(uploads).where(isUpload(key)).for('update')
-  if (row?.state !== 'pending' || row.expiresAt.getTime() <= Date.now()) throw new ServiceError('upload_expired')
+  const isPending = sql`${uploads.state} = 'pending' AND ${uploads.expiresAt} > now()`
+  const [row] = await tx
+    .select()
+    .from(uploads)
+    .where(and(isUpload(key), isPending))
+    .for('update')
+  if (!row) throw new ServiceError('upload_expired')
   return row
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { newId } from '../ids.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
@@ -114,6 +114,16 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     await platform.db.run(setMountUsage, { ownerId, integrationId, usedBytes: 0, fileCount: 99_995 })
     const codes = await Promise.all(Array.from({ length: 20 }, () => codeOf(reserve(tenant, 0))))
     expect(codes.filter((code) => code === 'fine')).toHaveLength(5)
+  })
+
+  test('the clock of the database decides when an upload is over, not that of a process', async () => {
+    const tenant = await platform.addTenant()
+    const { uploadId } = await reserve(tenant, 1)
+    vi.useFakeTimers({ now: Date.now() + 7_200_000, toFake: ['Date'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const key = { ownerId: tenant.ownerId, uploadId }
+    expect(await codeOf(platform.db.run(advanceUpload, { ...key, offset: 0, bytes: 1, part: 'a' }))).toBe('fine')
+    expect(await codeOf(platform.db.run(completeUpload, { ...key, bytes: 1, sha256: tokenHash }))).toBe('fine')
   })
 
   test('what agents wrote counts once the mount was measured', async () => {
