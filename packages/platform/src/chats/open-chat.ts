@@ -18,16 +18,16 @@ type ChatChoice = {
 }
 
 /**
- * The chat that a completion names, locked, or a new one.
+ * The chat that a completion names, locked; null when it names none.
  *
- * By id; by alias, created when there is none; by id with an alias that is bound to it; or a new chat when neither is
- * given. Runs in the reservation's transaction, so a refused request leaves no chat behind.
+ * By id; by alias, created when there is none; or by id with an alias that is bound to it. Runs in the reservation's
+ * transaction, so a refused request leaves no chat behind.
  *
  * @throws ServiceError `chat_not_found`, `chat_alias_conflict`
  */
-export async function openChat(tx: Tx, choice: ChatChoice): Promise<ChatRow> {
+export async function openChat(tx: Tx, choice: ChatChoice): Promise<ChatRow | null> {
   const { chatId, aliasChatId } = choice
-  if (chatId === null) return aliasChatId === null ? insertChat(tx, choice, null) : openByAlias(tx, choice, aliasChatId)
+  if (chatId === null) return aliasChatId === null ? null : openByAlias(tx, choice, aliasChatId)
   const chat = await lockChat(tx, { ownerId: choice.ownerId, chatId })
   if (!chat || !isUsable(chat, choice)) throw new ServiceError('chat_not_found')
   if (aliasChatId === null || chat.alias === aliasChatId) return chat
@@ -73,7 +73,7 @@ const insertRow = prepared((tx, { id, ownerId, integrationId, alias, createdByCo
   tx.insert(chats).values({ id, ownerId, integrationId, alias, createdByConsumer }).onConflictDoNothing().returning(),
 )
 
-async function insertChat(tx: Tx, choice: ChatChoice, alias: string | null): Promise<ChatRow> {
+async function insertChat(tx: Tx, choice: ChatChoice, alias: string): Promise<ChatRow> {
   const { ownerId, integrationId, consumerId } = choice
   const [created] = await insertRow(tx, {
     id: newId('chat'),
@@ -83,7 +83,7 @@ async function insertChat(tx: Tx, choice: ChatChoice, alias: string | null): Pro
     createdByConsumer: consumerId,
   })
   // Another request created the alias at the same moment: its chat is the one.
-  const chat = created ?? (alias === null ? undefined : await lockByAlias(tx, choice, alias))
+  const chat = created ?? (await lockByAlias(tx, choice, alias))
   if (!chat) throw new ServiceError('chat_not_found')
   return chat
 }

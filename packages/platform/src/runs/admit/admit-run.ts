@@ -179,7 +179,6 @@ async function namedChat(
   { chatBinding }: IntegrationRow['settings'],
 ): Promise<ChatRow | null> {
   const { apiIntegrationId: integrationId, consumerId, chatId, aliasChatId } = request
-  if (chatId === null && aliasChatId === null) return null
   const boundToConsumer = chatBinding === 'consumer'
   return openChat(tx, { ownerId, integrationId, consumerId, chatId, aliasChatId, boundToConsumer })
 }
