@@ -49,17 +49,17 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
       platform.db.run(appendEventChunk, { ownerId, runId, bootId, chunk: chunk(firstSeq, lastSeq) })
     const read = (afterSeq: number) => platform.db.run(readEventChunks, { ownerId, runId, afterSeq })
     expect([await append(1, 3), await append(4, 6), await append(4, 6)]).toEqual(['ok', 'ok', 'ok'])
-    expect(await read(3)).toEqual({ chunks: [chunk(4, 6)], ended: false })
+    expect(await read(3)).toEqual([chunk(4, 6)])
     await tenant.finish(admission, { eventChunk: chunk(7, 9), lastEventSeq: 9 })
     expect(await append(10, 11)).toBe('fenced')
-    expect(await read(0)).toEqual({ chunks: [chunk(1, 3), chunk(4, 6), chunk(7, 9)], ended: true })
+    expect(await read(0)).toEqual([chunk(1, 3), chunk(4, 6), chunk(7, 9)])
     await expect(
       platform.db.run(readEventChunks, { ownerId: (await platform.addTenant()).ownerId, runId, afterSeq: 0 }),
     ).rejects.toMatchObject({ code: 'run_not_found' })
 
     await age('runs', 'finished_at', '25 hours', `id = '${runId}'`)
     expect(await sweep()).toBe(3)
-    expect(await read(0)).toEqual({ chunks: [], ended: true })
+    expect(await read(0)).toEqual([])
   })
 
   test('an empty chat goes after 30 days; a busy one, a used one and a branch with messages stay', async () => {

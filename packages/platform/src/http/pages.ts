@@ -1,7 +1,6 @@
 import { type Answered, ok } from '@bureau/runtime'
 import { type CursorBinding, decodeCursor, encodeCursor } from './cursor.ts'
 import type { Page, PageRequest } from '../db/page.ts'
-import type { Platform } from '../context.ts'
 import type { Call } from './route.ts'
 
 const DEFAULT_LIMIT = 20
@@ -19,17 +18,16 @@ export async function answerPage<Item>(
   { platform, caller, query, request }: Call<ListQuery>,
   read: (page: PageRequest) => Promise<Page<Item>>,
 ): Promise<Answered<200, List<Item>>> {
+  const { serverKey } = platform.store
   const { limit = DEFAULT_LIMIT, cursor, ...filters } = query
   const route = request.url.split('?')[0] ?? ''
   const binding: CursorBinding = { ownerId: caller.ownerId, route, filters }
-  const after = cursor === undefined ? null : decodeCursor(serverKeyOf(platform), binding, cursor)
+  const after = cursor === undefined ? null : decodeCursor(serverKey, binding, cursor)
   const { items, next } = await read({ limit, after })
   return ok({
     object: 'list',
     data: items,
     hasMore: next !== null,
-    nextCursor: next && encodeCursor(serverKeyOf(platform), binding, next),
+    nextCursor: next && encodeCursor(serverKey, binding, next),
   })
 }
-
-const serverKeyOf = (platform: Platform): Uint8Array => platform.store.serverKey

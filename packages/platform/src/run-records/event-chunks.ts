@@ -33,7 +33,7 @@ const updateLastSeq = prepared((tx, { ownerId, runId, lastSeq }: RunKey & { last
 )
 
 /**
- * The chunks that hold events after `afterSeq`, in order, at most 32; `ended` once the run is terminal.
+ * The chunks that hold events after `afterSeq`, in order, at most 32.
  *
  * Nothing is left 24 hours after the end: then `messages` and `end` are made from the run itself.
  *
@@ -41,13 +41,9 @@ const updateLastSeq = prepared((tx, { ownerId, runId, lastSeq }: RunKey & { last
  */
 export const readEventChunks = tenantOperation(
   { source: import.meta.url, name: 'readEventChunks', lane: 'interactive' },
-  async (
-    tx,
-    { ownerId, runId, afterSeq }: RunKey & { afterSeq: number },
-  ): Promise<{ chunks: EventChunk[]; ended: boolean }> => {
-    const run = await findRun(tx, { ownerId, runId })
-    if (!run) throw new ServiceError('run_not_found')
-    const chunks = await tx
+  async (tx, { ownerId, runId, afterSeq }: RunKey & { afterSeq: number }): Promise<EventChunk[]> => {
+    if (!(await findRun(tx, { ownerId, runId }))) throw new ServiceError('run_not_found')
+    return tx
       .select({ firstSeq: runEventChunks.firstSeq, lastSeq: runEventChunks.lastSeq, body: runEventChunks.body })
       .from(runEventChunks)
       .where(
@@ -55,6 +51,5 @@ export const readEventChunks = tenantOperation(
       )
       .orderBy(asc(runEventChunks.firstSeq))
       .limit(32)
-    return { chunks, ended: !isActive(run) }
   },
 )

@@ -15,26 +15,26 @@ type CancelRequest = {
 /**
  * Asks one run to stop. Nothing happens to a run that has ended; `after_turn` can be sharpened, not softened.
  *
- * Who executes the run learns of it with its next heartbeat; to be faster, wake the process that `bootId` names.
- * `isWaiting`: nobody executes it; it has to be released, so that somebody ends it.
+ * Who executes the run learns of it with its next heartbeat. `isWaiting`: nobody executes it; it has to be released, so
+ * that somebody ends it.
  *
  * @throws ServiceError `run_not_found`
  */
 export const requestCancel = tenantOperation(
   { source: import.meta.url, name: 'requestCancel', lane: 'run' },
-  async (tx, request: CancelRequest): Promise<{ run: RunView; bootId: string | null; isWaiting: boolean }> => {
-    const marked = await markCancelled(tx, request)
+  async (tx, request: CancelRequest): Promise<{ run: RunView; isWaiting: boolean }> => {
+    const state = await markCancelled(tx, request)
     const run = await findRunView(tx, request)
     if (!run) throw new ServiceError('run_not_found')
-    return { run, bootId: marked?.bootId ?? null, isWaiting: marked?.state === 'waiting' }
+    return { run, isWaiting: state === 'waiting' }
   },
 )
 
-/** Notes the wish on an active run. Undefined: the run is not active. */
+/** Notes the wish on an active run, and says in which state it is. Undefined: the run is not active. */
 export async function markCancelled(
   tx: Tx,
   { ownerId, runId, mode }: CancelRequest,
-): Promise<Pick<RunRow, 'bootId' | 'state'> | undefined> {
+): Promise<RunRow['state'] | undefined> {
   const [row] = await tx
     .update(runs)
     .set({
@@ -42,6 +42,6 @@ export async function markCancelled(
       cancelMode: sql`CASE WHEN ${runs.cancelMode} = 'immediate' THEN ${runs.cancelMode} ELSE ${mode} END`,
     })
     .where(and(eq(runs.id, runId), eq(runs.ownerId, ownerId), inArray(runs.state, ['reserved', 'running', 'waiting'])))
-    .returning({ bootId: runs.bootId, state: runs.state })
-  return row
+    .returning({ state: runs.state })
+  return row?.state
 }

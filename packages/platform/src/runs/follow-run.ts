@@ -68,7 +68,7 @@ async function findLog({ store, logs }: Platform, wanted: Wanted, run: RunView):
   const found = await logs.find(run.runId).catch(() => undefined)
   if (found || isAtRest(run.status)) return found
   const { ownerId, runId } = wanted
-  const read = async (afterSeq: number) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks
+  const read = (afterSeq: number) => store.db.run(readEventChunks, { ownerId, runId, afterSeq })
   return new StoredRunFollower({ chunks: { read }, head: Number(run.lastEventId), isOver: () => logs.isReachable })
 }
 
@@ -167,7 +167,7 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   const produced = run.newMessages ?? []
   const callerCalls = status === 'completed' ? openCalls(produced) : []
   const reader = new StoredRunLog({
-    chunks: { read: async (afterSeq) => (await store.db.run(readEventChunks, { ownerId, runId, afterSeq })).chunks },
+    chunks: { read: (afterSeq) => store.db.run(readEventChunks, { ownerId, runId, afterSeq }) },
     lastSeq: Number(run.lastEventId),
     produced,
     ending: endingOf({

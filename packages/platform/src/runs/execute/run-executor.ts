@@ -219,7 +219,7 @@ export class RunExecutor {
 }
 
 function storedChunks({ db }: PlatformStore, run: RunKey): Pick<ChunkStorage, 'read'> {
-  return { read: async (afterSeq) => (await db.run(readEventChunks, { ...run, afterSeq })).chunks }
+  return { read: (afterSeq) => db.run(readEventChunks, { ...run, afterSeq }) }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
