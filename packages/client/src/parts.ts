@@ -54,7 +54,7 @@ type CustomPart = { readonly type: 'custom'; readonly name: string; readonly dat
 /** One thing to show of a run. A part never changes: another one with its id takes its place. */
 export type Part = PartBase & (Written | ToolPart | AgentPart | SignInPart | FilePart | CustomPart)
 
-/** What a piece of text belongs to, by the kind of its event. A refusal is said too. */
+/** What a piece of text belongs to, by the kind of its event. A refusal is text too. */
 export const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
   'response.output_text.delta': 'text',
   'response.refusal.delta': 'text',

@@ -75,7 +75,7 @@ function withoutNulls(item: unknown): unknown {
   )
 }
 
-/** What the content of a message or the summary of a reasoning says: a text, or parts that hold some. A refusal is said too. */
+/** What the content of a message or the summary of a reasoning says: a text, or parts that hold some. A refusal is text too. */
 export function textOf(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''

@@ -11,7 +11,7 @@ const MARGIN_MS = 120_000
 /**
  * Matches `attachmentUrlRefreshes` with the earlier files of a conversation. Changes nothing.
  *
- * The whole conversation is looked at, so one answer names every file that needs a fresh address. One that no later turn uses
+ * The whole conversation is looked at, so one answer names every file that needs a fresh address. A file that no later turn uses
  * may be listed too: a client need not know which these are.
  *
  * @param now Milliseconds since the epoch.
