@@ -28,6 +28,15 @@ test('/llms.txt lists every page of docs/ with a sentence about it', async () =>
   expect(pages.filter((page) => page !== 'guide/README.md' && !list.includes(`](${page}): `))).toEqual([])
 })
 
+test('/guide leads to the page that lists the others, also below a prefix', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+
+  const answer = await fetch(`${server.url}/guide`, { redirect: 'manual' })
+
+  expect([answer.status, answer.headers.get('location')]).toEqual([302, 'guide/README.md'])
+  expect((await (await fetch(`${server.url}/guide`)).text()).slice(0, 2)).toBe('# ')
+})
+
 test('every page and every link between pages and examples leads to a document', async () => {
   const server = await startTestServer({ agencies: soloAgency() })
   const read = new Map<string, string>()

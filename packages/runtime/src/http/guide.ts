@@ -23,7 +23,7 @@ type Guide = {
 }
 
 /**
- * The documents of this version, for programs and for people without the internet: `/guide/<page>.md`, with the examples
+ * The documents of this version, for programs and for people without the internet: `/guide`, `/guide/<page>.md`, with the examples
  * below `/guide/examples`, the files to deploy with below `/guide/deploy`, and `/llms.txt`, which lists the pages
  * (https://llmstxt.org).
  *
@@ -40,6 +40,7 @@ export function guideRoutes(app: FastifyInstance, { routeConfig = {} }: Guide = 
   app.get('/llms.txt', { config: routeConfig }, async (request, reply) =>
     send(request, reply, 'plain', llmsText(await readPage(LIST))),
   )
+  app.get('/guide', { config: routeConfig }, async (_request, reply) => reply.redirect('guide/README.md'))
   app.get<{ Params: { '*': string } }>('/guide/*', { config: routeConfig }, async (request, reply) => {
     const file = (listed ??= listFiles()).get(request.params['*'])
     if (file === undefined) return reply.callNotFound()
