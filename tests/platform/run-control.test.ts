@@ -61,9 +61,11 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     const ledger = await client.get(`${membersOf(client)}/u/allowance/ledger`)
     const csv = (await client.get('/v1/usage/export?format=csv')).text
     const next = await client.completeWhole({ consumerId: 'u', usageRequestId: randomUUID(), message: 'again' })
+    const later = await client.get(`${membersOf(client)}/u/allowance/ledger`)
 
     const marks = ledger.body.data.map((entry: Record<string, unknown>) => [entry['tokens'] === 0, entry['estimated']])
     expect(new Set(marks.map(String))).toEqual(new Set(['true,false', 'false,true']))
+    expect(later.body.data.filter(({ estimated }: { estimated: boolean }) => estimated)).toHaveLength(1)
     expect(csv.split('\r\n')[0]).toMatch(/,estimated$/)
     expect(csv.split('\r\n').filter((line) => line.endsWith(',true'))).toHaveLength(1)
     expect(stream.result).toMatchObject({ cancelled: true, usage: { request_count: 1, estimated: true } })

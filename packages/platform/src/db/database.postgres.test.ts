@@ -163,6 +163,16 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL', () => {
     await db.close()
   })
 
+  test('once it is closed it is unavailable, as requests that come while a process ends are told', async () => {
+    const { url, drop } = await openTestDatabase('postgres')
+    const db = new PostgresDatabase({ url })
+    await db.run(queryRows, 'SELECT 1')
+    await db.close()
+
+    await expect(db.run(queryRows, 'SELECT 1')).rejects.toMatchObject({ code: 'database_unavailable' })
+    await drop()
+  })
+
   test('whoever waits two seconds for a connection is refused; what runs write waits on', async () => {
     const { url, drop } = await openTestDatabase('postgres')
     const db = new PostgresDatabase({ url, poolSize: 1 })

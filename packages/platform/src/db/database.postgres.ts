@@ -49,6 +49,7 @@ export class PostgresDatabase implements Database {
   readonly #maxAdmitting: number
   #free: number
   #admitting = 0
+  #closed = false
 
   constructor(options: PostgresOptions) {
     this.#keepStatements = options.keepStatements ?? true
@@ -71,6 +72,7 @@ export class PostgresDatabase implements Database {
     options.signal?.throwIfAborted()
     await this.#turn(operation.lane)
     try {
+      if (this.#closed) throw unavailable('the process ends')
       return await this.#transact(operation, args, options)
     } catch (error) {
       throw toDatabaseError(error)
@@ -198,6 +200,7 @@ export class PostgresDatabase implements Database {
   }
 
   async close(): Promise<void> {
+    this.#closed = true
     await this.#pool.end()
   }
 }

@@ -2,7 +2,7 @@ import { type LedgerEntry, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, getTableColumns, lt, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
-import { allowanceLedger, usageEntries } from '../db/schema.ts'
+import { allowanceLedger } from '../db/schema.ts'
 import { type MemberRow, toMicro } from './allowance-policy.ts'
 import { bookLedger, holdPeriod, type LedgerRow, ledgerView } from './ledger.repo.ts'
 import { findMember, lockMember, type MemberKey } from './members.repo.ts'
@@ -81,11 +81,12 @@ export const listLedger = tenantOperation(
   },
 )
 
-/** Messages are counted; only what a run has spent on models may be estimated. */
-const IS_ESTIMATED = sql<boolean>`(${allowanceLedger.tokens} <> 0 OR ${allowanceLedger.costMicro} <> 0) AND EXISTS (
-  SELECT FROM ${usageEntries} WHERE ${usageEntries.ownerId} = ${allowanceLedger.ownerId}
-    AND ${usageEntries.runId} = ${allowanceLedger.runId} AND ${usageEntries.estimated}
-)`
+/**
+ * Messages are counted; only what a run has spent on models may be estimated. The tables are named here: among what is selected
+ * from one table, drizzle leaves the names of tables away.
+ */
+const IS_ESTIMATED = sql<boolean>`(tokens <> 0 OR cost_micro <> 0) AND EXISTS (SELECT FROM usage_entries u
+  WHERE u.owner_id = allowance_ledger.owner_id AND u.run_id = allowance_ledger.run_id AND u.estimated)`
 
 function instantOf({ kind, messages = 0, tokens = 0, costUsd = 0, occurredAt }: Adjustment, now: Date): Date {
   const at = occurredAt === undefined ? now : new Date(occurredAt)

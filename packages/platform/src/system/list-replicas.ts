@@ -1,7 +1,7 @@
 import type { PlatformReplica } from '@bureau/protocol'
 import { desc, sql } from 'drizzle-orm'
 import { systemOperation } from '../db/operation.ts'
-import { replicas, runs } from '../db/schema.ts'
+import { replicas } from '../db/schema.ts'
 
 const MAX_REPLICAS = 50
 
@@ -16,8 +16,9 @@ export const listReplicas = systemOperation(
         version: replicas.version,
         startedAt: replicas.startedAt,
         heartbeatAt: replicas.heartbeatAt,
-        activeRuns: sql<number>`(SELECT count(*) FROM ${runs} WHERE ${runs.bootId} = ${replicas.bootId}
-          AND ${runs.state} IN ('reserved','running'))`.mapWith(Number),
+        // Drizzle would leave the names of the tables away here.
+        activeRuns: sql<number>`(SELECT count(*) FROM runs r WHERE r.boot_id = replicas.boot_id
+          AND r.state IN ('reserved','running'))`.mapWith(Number),
       })
       .from(replicas)
       .where(sql`${replicas.state} IN ('live','draining') OR ${replicas.heartbeatAt} > now() - interval '1 day'`)

@@ -4,6 +4,7 @@ import { ENGINES } from '../../db/engines.contract.ts'
 import { checkInvariants } from '../../db/invariants.ts'
 import { openTestStore } from '../../test-store.contract.ts'
 import { ReplicaMonitor } from './replica-monitor.ts'
+import { listReplicas } from '../../system/list-replicas.ts'
 import { Replica } from './replica.ts'
 import { requestCancel } from '../../run-records/request-cancel.ts'
 
@@ -174,6 +175,18 @@ describe.each(ENGINES)('Replica on %s', (engine) => {
     expect(next.taken).toEqual([runId])
     await tenant.finish(forgotten, {}, next.replica.bootId)
     await next.replica.close()
+  })
+
+  test('is listed with the runs that it works on, and not with those of others', async () => {
+    const tenant = await platform.addTenant()
+    const [busy, idle] = [await platform.addReplica(), await platform.addReplica()]
+    const admission = await tenant.admit({}, { bootId: busy })
+
+    const listed = await platform.db.run(listReplicas, { bootId: busy })
+
+    const runsOf = (bootId: string) => listed.find(({ id }) => id === bootId)?.activeRuns
+    expect([runsOf(busy), runsOf(idle)]).toEqual([1, 0])
+    await tenant.finish(admission, {}, busy)
   })
 
   test('drained it has all runs that a sweep has brought meanwhile', async () => {
