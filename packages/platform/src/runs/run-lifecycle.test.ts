@@ -259,7 +259,8 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
       await platform.db.run(requestCancel, { ...key, mode: 'immediate' })
       await killReplica(doomed)
       const ended = await takeUp(admission, tenant, platform.bootId)
-      expect(ended).toMatchObject({ outcome: 'ended', run: { status: 'cancelled', error: null } })
+      const lastEventId = String(EVENTS_OF_ATTEMPT + 2) // its end and that of its log
+      expect(ended).toMatchObject({ outcome: 'ended', run: { status: 'cancelled', error: null, lastEventId } })
     })
 
     test('whose integration wants it fails as runner_lost, is refunded and leaves its chat free', async () => {
@@ -274,7 +275,7 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
         run: {
           status: 'failed',
           error: { code: 'runner_lost', retryable: true },
-          lastEventId: String(EVENTS_OF_ATTEMPT + 2),
+          lastEventId: String(EVENTS_OF_ATTEMPT + 3), // its error, its end and that of its log
         },
       })
       expect(await spent(tenant)).toEqual({ messages: 0, tokens: 0, cost: 0 })

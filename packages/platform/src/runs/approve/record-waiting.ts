@@ -7,9 +7,10 @@ import { holdRun } from '../../run-records/hold-run.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
 import { type RunOutputRecord, storeOutput } from '../../run-records/run-output.repo.ts'
 import { runView } from '../../run-records/run-view.ts'
+import { endingLength } from '../settle/ending-events.ts'
 
-/** The last events of a run that waits are made from its record: `run.ended` and `log.ended`. */
-export const WAITING_EVENTS = 2
+/** The last events of a run that waits are made from its record. */
+export const WAITING_EVENTS = endingLength({ status: 'waiting', error: null })
 
 type Waiting = RunWriter &
   Pick<RunOutputRecord, 'items' | 'calls'> & {

@@ -2,7 +2,7 @@ import { tenantOperation } from '../../db/operation.ts'
 import { selectApprovals, updateToReleased } from '../../run-records/approvals.repo.ts'
 import { holdRun } from '../../run-records/hold-run.ts'
 import type { RunKey } from '../../run-records/runs.repo.ts'
-import { EVENTS_OF_ATTEMPT } from '../recover/take-up-policy.ts'
+import { endingByRecord } from '../recover/take-up-run.ts'
 import { recordDecision } from './decide-approvals.ts'
 import { writeOutcome } from '../settle/write-outcome.ts'
 
@@ -22,15 +22,6 @@ export const rejectWaiting = tenantOperation(
     await updateToReleased(tx, waiting.run, waiting.run.lastEventSeq)
     const held = await holdRun(tx, key)
     if (!held) throw new Error('a locked run vanished')
-    const { lastEventSeq, attempt } = held.run
-    await writeOutcome(tx, held, {
-      state: 'cancelled',
-      error: null,
-      items: [],
-      partial: null,
-      calls: [],
-      lastEventSeq: Math.max(lastEventSeq, attempt * EVENTS_OF_ATTEMPT) + 2,
-      eventChunk: null,
-    })
+    await writeOutcome(tx, held, endingByRecord(held.run, null))
   },
 )

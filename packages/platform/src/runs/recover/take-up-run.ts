@@ -1,3 +1,4 @@
+import { RUN_ERRORS, type RunError } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import type { RunSettings } from '../../db/column-types.ts'
 import { tenantOperation, type Tx } from '../../db/operation.ts'
@@ -7,6 +8,7 @@ import { type HeldRun, holdRun } from '../../run-records/hold-run.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
 import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
 import type { RunView } from '../../run-records/run-view.ts'
+import { endingLength } from '../settle/ending-events.ts'
 import { type Ending, writeOutcome } from '../settle/write-outcome.ts'
 import { EVENTS_OF_ATTEMPT, MAX_STALLED } from './take-up-policy.ts'
 
@@ -59,7 +61,7 @@ export const takeUpRun = tenantOperation(
   async (tx, writer: TakeUpRun): Promise<TakeUp> => {
     const held = await holdRun(tx, writer)
     if (held?.run.attempt !== writer.attempt || !(await isFree(tx, held.run, writer.bootId))) return { outcome: 'left' }
-    const ending = endingOf(held.run)
+    const ending = endingFor(held.run)
     if (ending) return { outcome: 'ended', run: await writeOutcome(tx, held, ending) }
     if (!(await isKnown(tx, held, writer.version))) return { outcome: 'left' }
     return { outcome: 'taken', run: await give(tx, held.run, writer.bootId) }
@@ -81,19 +83,21 @@ async function stateOf(tx: Tx, bootId: string): Promise<string | undefined> {
   return replica?.state
 }
 
-function endingOf(run: RunRow): Ending | undefined {
+const LOST: RunError = { code: 'runner_lost', message: RUN_ERRORS.runner_lost.message }
+
+function endingFor(run: RunRow): Ending | undefined {
   const cancelled = run.cancelRequestedAt !== null
   const mayGoOn = run.released || (run.input.settings.whenRunnerLost !== 'fail' && run.stalled < MAX_STALLED)
   if (mayGoOn && !cancelled) return undefined
-  return {
-    state: cancelled ? 'cancelled' : 'failed',
-    error: cancelled ? null : { code: 'runner_lost' },
-    items: [],
-    partial: null,
-    calls: [],
-    lastEventSeq: Math.max(run.lastEventSeq, run.attempt * EVENTS_OF_ATTEMPT) + (cancelled ? 1 : 2),
-    eventChunk: null,
-  }
+  return endingByRecord(run, cancelled ? null : LOST)
+}
+
+/** The end of a run that no process works on: its events follow on all that one may have shown. Without an error it is cancelled. */
+export function endingByRecord({ lastEventSeq, attempt }: RunRow, error: RunError | null): Ending {
+  const state = error ? 'failed' : 'cancelled'
+  const shown = Math.max(lastEventSeq, attempt * EVENTS_OF_ATTEMPT)
+  const length = endingLength({ status: state, error })
+  return { state, error, items: [], partial: null, calls: [], lastEventSeq: shown + length, eventChunk: null }
 }
 
 /** A state of another version is left to a process that knows it, as long as the run may take. */

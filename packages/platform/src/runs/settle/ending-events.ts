@@ -16,3 +16,8 @@ export function endingOf(outcome: RunOutcome): LogEvent[] {
   const failure: LogEvent[] = error ? [{ type: 'run.error', source: null, error }] : []
   return [...failure, { type: 'run.ended', ...outcome, usage_by_model: [], output: null }]
 }
+
+/** How many numbers the end of a log takes: those of `endingOf`, and that of `log.ended`. */
+export function endingLength(outcome: Pick<RunOutcome, 'status' | 'error'>): number {
+  return endingOf({ run_id: '', new_messages: [], usage: null, ...outcome }).length + 1
+}
