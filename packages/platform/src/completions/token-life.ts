@@ -15,8 +15,10 @@ type Asking = { readonly caller: Caller; readonly request: FastifyRequest }
  */
 export function lifeOfToken(platform: Platform, asking: Asking, reply: FastifyReply): AbortSignal | undefined {
   const watched = watchToken(platform, asking)
-  if (watched) reply.raw.once('close', watched.stop)
-  return watched?.signal
+  if (!watched) return undefined
+  reply.raw.once('close', watched.stop)
+  if (reply.raw.destroyed) watched.stop()
+  return watched.signal
 }
 
 type Read = RunLogReader['read']
