@@ -58,7 +58,7 @@ export const apiKeyRoutes: readonly Route[] = [
       url: '/v1/api_keys/:keyId/rotate',
       id: 'rotateApiKey',
       tag: 'API keys',
-      summary: 'Replace an API key; the old one works on for a while',
+      summary: 'Replace an API key; the old one works on for overlapSeconds',
       scope: 'keys',
       idempotent: true,
       shownOnce: ['token'],
