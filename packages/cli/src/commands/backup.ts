@@ -5,7 +5,10 @@ import { withPlatform } from '../with-platform.ts'
 export const backupCommand = new Command('backup')
   .description('Copy the embedded database to one file. A running platform keeps hourly copies in its data folder.')
   .argument('<file>', 'the file to write')
-  .addHelpText('after', '\nThe copy holds the database alone: keep master.key, mounts and blobs of the data folder too.')
+  .addHelpText(
+    'after',
+    '\nThe copy holds the database alone: keep master.key, mounts and blobs of the data folder too.',
+  )
   .action(async (file: string) => {
     const platform = await withPlatform(() => import('@bureau/platform'))
     const { databaseUrl } = platform.loadPlatformConfig()
@@ -15,7 +18,9 @@ export const backupCommand = new Command('backup')
     } finally {
       await db.close()
     }
-    console.error(`Wrote ${file}. It holds the database alone: keep the master key and the files (mounts and blobs) too.`)
+    console.error(
+      `Wrote ${file}. It holds the database alone: keep the master key and the files (mounts and blobs) too.`,
+    )
   })
 
 /** `bureau restore <file>`: fills an empty data folder from a copy. */

@@ -24,7 +24,8 @@ type ListenOptions = {
 }
 
 /**
- * Listens; on SIGTERM or SIGINT stops accepting, lets streams finish, and closes. A second signal closes at once.
+ * Listens; on SIGTERM or SIGINT stops accepting, lets streams finish, and closes. A second signal closes at once. A promise that is
+ * rejected and that nobody awaits is logged, where the program has no listener of its own: it would end the runs of all others.
  *
  * @returns The address that is served.
  * @throws StartError the address cannot be listened on; the app is closed then.
@@ -54,6 +55,7 @@ export async function listen(app: FastifyInstance, options: ListenOptions): Prom
   for (const signal of STOP_SIGNALS) process.on(signal, stop)
   // While it stops, the agents SDK would exit as soon as it found itself the only one that listens for the signal.
   app.server.once('close', () => stopping || ignoreSignals())
+  if (process.listenerCount('unhandledRejection') === 0) logUnhandledRejections(app, options.log)
   const { host, port } = options
   try {
     return await app.listen({ host, port, backlog: MAX_WAITING_CONNECTIONS })
@@ -62,6 +64,13 @@ export async function listen(app: FastifyInstance, options: ListenOptions): Prom
     await app.close()
     throw addressError(error, options)
   }
+}
+
+function logUnhandledRejections(app: FastifyInstance, log: Logger): void {
+  const onRejection = (reason: unknown): void =>
+    log.error({ err: reason }, 'a promise that nobody awaits was rejected: an await is missing, perhaps in a tool')
+  process.on('unhandledRejection', onRejection)
+  app.server.once('close', () => process.off('unhandledRejection', onRejection))
 }
 
 type Address = Pick<ListenOptions, 'host' | 'port'>
