@@ -121,6 +121,18 @@ test('the token is asked for again with every attempt', async () => {
   expect(server.requests.map(({ authorization }) => authorization)).toEqual(['Bearer token-1', 'Bearer token-2'])
 })
 
+test('a stream that a token has ended is followed on behind its last event, with another one', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const [first = '', second = ''] = FRAMES
+  const ended = 'event: token_ended\ndata: {"code":"invalid_consumer_token","error":"It has ended."}\n\n'
+  server.next({ frames: [first, second + ended] })
+  const run = clientOf('platform', server.url).stream('Hi')
+
+  expect(await heard(run)).toEqual(EXPECTED)
+  expect(run.parts).toMatchObject([{ text: 'Héllo 🌍' }])
+  expect(server.requests.at(-1)?.path).toBe('/v1/runs/run-1/events?starting_after=2')
+})
+
 test('the connection says how it is, and parts keep their identity while nothing changes', async () => {
   const server = await startScriptedServer(FRAMES)
   server.next({ cutAfter: META.length + 20 })

@@ -231,13 +231,13 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     }
   }
 
-  /** False: the frame was there before, or is no event. */
+  /** False: the frame was there before, or is not in the log of the run, as the one that says that a token has ended. */
   #take(name: string | null, data: string, id: string | null): boolean {
     if (name === 'meta') {
       this.#start(JSON.parse(data) as MetaFrame)
       return false
     }
-    const number = Number(id ?? 0)
+    const number = Number(id ?? this.#lastNumber)
     if (id !== null && number <= this.#lastNumber) return false
     this.#lastNumber = number
     if (name === 'messages') this.#end = JSON.parse(data) as MessagesFrame
@@ -247,7 +247,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
       this.#parts.add(event)
       this.#notify()
     }
-    return true
+    return id !== null
   }
 
   #start(meta: MetaFrame): void {
