@@ -133,6 +133,33 @@ test('a stream that a token has ended is followed on behind its last event, with
   expect(server.requests.at(-1)?.path).toBe('/v1/runs/run-1/events?starting_after=2')
 })
 
+test.each(['token', 'headers'] as const)(
+  'a %s function that fails is a lost connection, and asked again',
+  async (option) => {
+    const server = await startScriptedServer(FRAMES)
+    server.next({ cutAfter: META.length + 20 })
+    const failures = [2, 3]
+    let asked = 0
+    const give = async () => {
+      asked += 1
+      if (failures.includes(asked)) throw new TypeError('Failed to fetch')
+      return option === 'token' ? 'mine' : { authorization: 'mine' }
+    }
+    const options = { url: server.url, integration: 'i', [option]: give }
+    const run = createClient({ ...options, retryDelaysMs: SOON }).stream('Hi')
+    expect(await heard(run)).toEqual(EXPECTED)
+    expect(asked).toBe(4)
+
+    failures.push(5)
+    const failed = createClient({ ...options, retryDelaysMs: [] }).stream('Hi').result
+    await expect(failed).rejects.toMatchObject({
+      code: 'connection_lost',
+      message: expect.stringContaining('Failed to fetch'),
+      cause: new TypeError('Failed to fetch'),
+    })
+  },
+)
+
 test('the connection says how it is, and parts keep their identity while nothing changes', async () => {
   const server = await startScriptedServer(FRAMES)
   server.next({ cutAfter: META.length + 20 })

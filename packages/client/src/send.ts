@@ -30,7 +30,7 @@ type HeadersLike = Readonly<Record<string, string>>
 /**
  * Sends a request once, or again with another token when one was `refused`.
  *
- * @throws BureauError `connection_lost`, or the refusal; whatever `token` or `headers` throw.
+ * @throws BureauError `connection_lost`, also when `token` or `headers` fail, or the refusal.
  */
 export async function send(
   connection: Connection,
@@ -39,8 +39,8 @@ export async function send(
   refused?: string,
 ): Promise<Response> {
   const { url, token, headers, fetch: fetchIt = fetch } = connection
-  const bearer = typeof token === 'function' ? await token(refused) : token
-  const own = typeof headers === 'function' ? await headers() : headers
+  const bearer = typeof token === 'function' ? await given(() => token(refused)) : token
+  const own = typeof headers === 'function' ? await given(headers) : headers
   const request: RequestInit = {
     method: call.method,
     headers: {
@@ -62,6 +62,15 @@ export async function send(
   const isStale = response.status === 401 && typeof token === 'function' && refused === undefined
   if (isStale) return send(connection, call, signal, bearer ?? '')
   throw refusal(call, response, text)
+}
+
+/** What a function of the page gives. It often asks a server for it, over the same network. */
+async function given<Value>(give: () => Value | Promise<Value>): Promise<Value> {
+  try {
+    return await give()
+  } catch (cause) {
+    throw connectionLost(cause, (cause as Error | undefined)?.message)
+  }
 }
 
 export function connectionLost(cause?: unknown, message = 'The connection was lost.'): BureauError {
