@@ -266,6 +266,17 @@ describe.each(ENGINES)('a client of the platform on %s', (engine) => {
     expect(text === content).toBe(true)
   })
 
+  test('an upload that is aborted says so, and not that the connection was lost', async () => {
+    const { url, integrationId: integration, token } = await platform.client()
+    const { files } = platformApi({ url, integration, token })
+    const leaving = new AbortController()
+    const reason = new Error('The user has closed the window.')
+    const file = new File(['x'.repeat(2_500_000)], 'long.txt')
+    const uploaded = files.upload(file, { signal: leaving.signal, onProgress: () => leaving.abort(reason) })
+
+    await expect(uploaded).rejects.toMatchObject({ code: 'detached', retryable: false, cause: reason })
+  })
+
   test('Text Only Mode is told by name', async () => {
     const caller = await platform.client({ textOnlyMode: true })
     platform.provider.respond(() => text('Hello.'))

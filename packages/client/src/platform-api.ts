@@ -1,5 +1,5 @@
 import type { AgencyUpload, ChatMessage, PlatformChat, PlatformRun, StoredUpload } from '@bureau/protocol'
-import type { BureauError } from './error.ts'
+import { BureauError } from './error.ts'
 import type { PlatformOptions } from './client.ts'
 import { ask, type Asking, askingOf, retrying } from './retry.ts'
 import { send } from './send.ts'
@@ -79,7 +79,14 @@ export function platformApi(options: Omit<PlatformOptions, 'storage'>): Platform
       list: (query) => list('/v1/runs', { apiIntegrationId: integration, ...query }),
       get: (runId) => ask(ways, get(`/v1/runs/${encodeURIComponent(runId)}`)),
     },
-    files: { upload: (file, options = {}) => upload(ways, integration, file, options) },
+    files: {
+      upload: (file, options = {}) =>
+        upload(ways, integration, file, options).catch((error: unknown) => {
+          const { signal } = options
+          if (!signal?.aborted) throw error
+          throw new BureauError('detached', 'The upload was stopped.', { cause: signal.reason })
+        }),
+    },
   }
 }
 
