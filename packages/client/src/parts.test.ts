@@ -30,7 +30,7 @@ test('arguments are text while they are written', () => {
   )
 
   expect(parts.all).toMatchObject([{ id: 'call-1', type: 'tool', name: 'add', input: '{"a":1', state: 'input' }])
-  parts.end(false)
+  parts.end(null)
   expect(parts.all).toMatchObject([{ state: 'stopped' }])
 })
 
@@ -99,7 +99,7 @@ test('a call that waits says so until it is decided on, and a run that waits kee
   const shown = { id: 'call-1', type: 'tool', name: 'refund', input: { order: 7 } }
   expect(parts.all).toEqual([{ ...shown, agent: 'CEO', parent: null, state: 'approval', approval }])
 
-  parts.end(true)
+  parts.end([approval])
   expect(parts.all).toMatchObject([{ state: 'approval' }])
   parts.decide('call-1')
   expect(parts.all).toEqual([{ ...shown, agent: 'CEO', parent: null, state: 'running' }])

@@ -68,7 +68,7 @@ type Source = Pick<EventSource, 'agent'> & { readonly parent_run_id?: string | u
 export function partsOf(messages: readonly Message[]): readonly Part[] {
   const parts = new Parts([])
   parts.add({ type: 'reset', new_messages: messages })
-  parts.end(false)
+  parts.end(null)
   return parts.all
 }
 
@@ -124,13 +124,14 @@ export class Parts {
     }
   }
 
-  /** Nothing goes on in a run that is over. A run that waits keeps its calls. */
-  end(isWaiting: boolean): void {
+  /** Nothing goes on in a run that is over. One that waits keeps its calls; what it no longer waits for is decided on. */
+  end(waitsFor: readonly Approval[] | null): void {
     for (const { id } of this.#parts) {
+      if (waitsFor && !waitsFor.some(({ call_id: callId }) => callId === id)) this.decide(id)
       this.#change(id, (part) => {
         if (part.type === 'text' || part.type === 'reasoning') return { ...part, state: 'done' }
         if (part.type === 'tool' || part.type === 'agent')
-          return part.state !== 'done' && !isWaiting && { ...part, state: 'stopped' }
+          return part.state !== 'done' && !waitsFor && { ...part, state: 'stopped' }
         return part.type === 'sign-in' && part.state === 'pending' && { ...part, state: 'failed' }
       })
     }
@@ -138,7 +139,9 @@ export class Parts {
 
   /** A call has been decided on. */
   decide(callId: string): void {
-    this.#change(callId, (part) => part.type === 'tool' && { ...withoutApproval(part), state: 'running' })
+    this.#change(callId, (part) => {
+      return part.type === 'tool' && part.state === 'approval' && { ...withoutApproval(part), state: 'running' }
+    })
   }
 
   /** A call waits for a decision. */

@@ -261,7 +261,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   #resultOf(): Result {
     const end = { frame: this.#end, last: this.#events.at(-1) }
     const waits = end.frame?.status === 'waiting'
-    this.#parts.end(waits)
+    this.#parts.end(waits ? (end.frame?.approvals ?? []) : null)
     this.#begin.onEnded(this.#ids, messagesOf(end), waits)
     return resultOf(end)
   }

@@ -16,6 +16,14 @@ const add = tool({
   execute: ({ a, b }) => String(a + b),
 })
 
+const refund = tool({
+  name: 'refund',
+  description: 'Pays back.',
+  parameters: z.object({ cents: z.number() }),
+  needsApproval: { when: true, edit: true },
+  execute: ({ cents }) => `${cents} cents`,
+})
+
 /** Resolves with the first state that fits. */
 async function until(
   conversation: Conversation,
@@ -240,14 +248,6 @@ describe('a conversation with a self-hosted agency', () => {
   })
 
   test('arguments that do not fit are an error, and the call still waits for a decision', async () => {
-    const needsApproval = { when: true, edit: true } as const
-    const refund = tool({
-      name: 'refund',
-      description: 'Pays back.',
-      parameters: z.object({ cents: z.number() }),
-      needsApproval,
-      execute: ({ cents }) => `${cents} cents`,
-    })
     const { server, open } = await openSolo({ tools: [refund] })
     server.provider.script([[toolCall('refund', { cents: 700 })], text('Paid back.')])
     const conversation = open()
@@ -338,8 +338,8 @@ test('calls that wait are shown, what is sent meanwhile waits too, and the run g
 })
 
 describe('a conversation on the platform', () => {
-  async function openPlatform() {
-    const platform = await startPlatform('pglite')
+  async function openPlatform(tools: AgentOptions['tools'] = []) {
+    const platform = await startPlatform('pglite', { agencies: { shop: soloAgency({ tools }).solo } })
     closeAfterTest(async () => {
       await platform.close()
       await platform.provider.close()
@@ -370,6 +370,26 @@ describe('a conversation on the platform', () => {
     const expected = ['user: First?', 'assistant: One.', 'user: Second?', 'assistant: Two.']
     expect(shown(await until(first, isIdle))).toEqual(expected)
     expect(shown(await until(second, isIdle))).toEqual(expected)
+  })
+
+  test('of two calls that wait, the one that is decided on is shown so after a reload', async () => {
+    const { provider, open } = await openPlatform([refund])
+    const calls = [{ cents: 1 }, { cents: 2 }].map((cents) => toolCall('refund', cents))
+    provider.script([calls, text('Paid back.')])
+    const first = open('mine')
+    await first.send('Refund both', true)
+    const [decided, waits] = first.state().approvals.map(({ call_id: id }) => id)
+    await first.decide(decided!, (run) => run.approve(decided!))
+
+    const reloaded = open('mine')
+    const { approvals, messages } = await until(reloaded, ({ status: state }) => state === 'waiting')
+    expect(approvals).toMatchObject([{ call_id: waits }])
+    expect(messages[1]?.parts).toMatchObject([
+      { id: decided, state: 'running' },
+      { id: waits, state: 'approval' },
+    ])
+    await reloaded.decide(waits!, (run) => run.reject(waits!))
+    expect(shown(reloaded.state()).at(-1)).toBe('assistant: (refund) (refund) Paid back.')
   })
 
   test('an answer that ends while another page loads the history is shown there', async () => {
