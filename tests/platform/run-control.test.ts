@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
-import type { TestClient } from './support/test-client.ts'
+import type { Json, TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
 const idsOf = (name: string, { body }: { body: { data: Record<string, unknown>[] } }): unknown[] =>
@@ -40,6 +40,25 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     expect(stream.text).toContain('pairs.')
     expect(platform.provider.modelRequests.length - before).toBe(2)
     expect((await client.get(`/v1/runs/${stream.runId}`)).body.cancel).toMatchObject({ mode: 'after_turn' })
+  })
+
+  test('after a cancel the model reads of a call that was being made that its result is unknown', async () => {
+    const client = await platform.client()
+    platform.provider.script([
+      toolCall('send_message', { recipient_agent: 'Clerk', message: 'Order boots.' }),
+      textDeltas(['Ordering ', hold(platform.provider.gate())]),
+      text('I do not know.'),
+    ])
+    const stream = await client.complete()
+    await stream.untilText('Ordering')
+    await client.post(`/v1/runs/${stream.runId}/cancel`)
+    await stream.all()
+
+    await client.completeWhole({ chatId: stream.chatId, message: 'Are they ordered?' })
+
+    const input = platform.provider.modelRequests.at(-1)!.body.input as Json[]
+    const outputs = input.flatMap(({ type, output }) => (type === 'function_call_output' ? [output] : []))
+    expect(outputs).toEqual([expect.stringMatching(/^The result is unknown: .* it may have happened/)])
   })
 
   test('a cancelled run is charged to its member by what has arrived, and the records say that it is estimated', async () => {

@@ -4,7 +4,8 @@ const REFUSAL = 'Not carried out: the user has sent another message instead.'
 
 /**
  * Outputs for the calls that the last run has left to a person or to its caller, and that nobody has decided about: the model must
- * know that they were not carried out. What an agent of ours has called is meant, since all else of a history is as it was made.
+ * know that they were not carried out. What was being made when a run ended has an output. What an agent of ours has called is
+ * meant, since all else of a history is as it was made.
  *
  * @param next - What the user says now; it may hold the outputs.
  */

@@ -30,6 +30,8 @@ type CallsOutcome = {
 export const UNKNOWN_RESULT =
   'The result is unknown: the server stopped while this call was running; it may have happened.'
 
+const ABANDONED = 'The result is unknown: the run ended while this call was running; it may have happened.'
+
 /**
  * Carries out all function calls of a turn at the same time, and waits for all of them. That they are made is committed
  * before any is made, and what has become of each before it is shown. Calls of functions of the run's caller are left.
@@ -88,6 +90,12 @@ async function start(conversation: Conversation, calls: readonly WireItem[]): Pr
   for (const { call_id: id } of calls)
     if (pending.has(id!)) conversation.advance({ type: 'call.started', call_id: id! })
   await conversation.run.commit()
+}
+
+/** The conversation ends here. Of the calls that were being made the model must know that they may have happened. */
+export function abandonCalls(conversation: Conversation): void {
+  for (const { call_id, status } of conversation.state.calls)
+    if (status === 'started') conversation.callReturned({ call_id }, functionOutput({ call_id }, ABANDONED), 'unknown')
 }
 
 const MAY_BEGIN = new Set<string>(['pending', 'approved'])

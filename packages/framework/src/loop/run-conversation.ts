@@ -8,7 +8,7 @@ import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
 import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
 import type { CallBinding } from '../run/advance-run.ts'
 import type { CallState } from '../run/run-state.ts'
-import { carryOutCalls, functionNamed, returned } from './carry-out-calls.ts'
+import { abandonCalls, carryOutCalls, functionNamed, returned } from './carry-out-calls.ts'
 import { answerText } from './ask-agent.ts'
 import type { Conversation } from './conversation.ts'
 import { answerWithGuidance, checkInput, checkOutput } from './guardrails.ts'
@@ -40,6 +40,7 @@ export async function runConversation(conversation: Conversation): Promise<unkno
       throw thrown
     }
     const error = conversation.mustStop ? new RunStopped('cancelled') : thrown
+    abandonCalls(conversation)
     conversation.endTurn()
     conversation.advance({ type: 'failed', outcome: isNested(conversation) ? describeFailure(error).message : null })
     conversation.trace?.leave(errorCodeOf(error))
