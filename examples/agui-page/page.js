@@ -1,5 +1,5 @@
 /**
- * A chat page on the official AG-UI client. Start an agency with `enableAgui: true`, then: npx vite examples/agui-page
+ * A chat page on the official AG-UI client. Start an agency, then: npx vite examples/agui-page
  *
  * `?agency=http://localhost:8000/<name>` says which agency answers. The client keeps the conversation; the page draws it.
  */
@@ -9,7 +9,7 @@ const parameters = new URLSearchParams(location.search)
 const agency = parameters.get('agency') ?? 'http://localhost:8000/demo'
 const token = parameters.get('token')
 const agent = new HttpAgent({
-  url: `${agency}/get_response_stream`,
+  url: `${agency}/agui`,
   headers: token ? { authorization: `Bearer ${token}` } : {},
 })
 
@@ -25,7 +25,8 @@ agent.subscribe({
   onToolCallStartEvent: ({ event }) => tell(`Using ${event.toolCallName}`),
   onReasoningStartEvent: () => tell('Thinking'),
   onTextMessageStartEvent: () => tell('Answering'),
-  onRunErrorEvent: ({ event }) => conversation.append(line('error', 'Error', event.message)),
+  // A user who stops a run has not run into an error.
+  onRunErrorEvent: ({ event }) => event.code === 'abort' || conversation.append(line('error', 'Error', event.message)),
 })
 
 composer.addEventListener('submit', (event) => {

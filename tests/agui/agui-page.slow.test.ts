@@ -10,8 +10,7 @@ import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { failed, text, textDeltas, toolCall } from '../support/fake-provider.ts'
-import { closeAfterTest, soloAgency } from '../support/test-server.ts'
-import { startAguiServer } from './agui.test-client.ts'
+import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
 const PAGE = path.resolve(import.meta.dirname, '../../examples/agui-page')
@@ -83,7 +82,7 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
   const lines = (page: Page): Promise<string[]> => page.locator('#conversation li').allInnerTexts()
 
   test('streams an answer with a tool call, and a second turn', async () => {
-    const server = await startAguiServer({ agencies: soloAgency({ tools: [add] }) })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [add] }) })
     const gate = server.provider.gate()
     server.provider.script([
       toolCall('add', { a: 19, b: 23 }, { callId: 'call_1' }),
@@ -115,8 +114,8 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
     expect(problems).toEqual([])
   })
 
-  test('the stop button ends the run on the server', async () => {
-    const server = await startAguiServer({ agencies: soloAgency() })
+  test('the stop button ends the run on the server, and is no error', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
     server.provider.script([textDeltas(['Once upon', { part: 'hold', gate, before: null }, ' a time'])])
     const { page } = await openPage(`${server.url}/solo`)
@@ -128,10 +127,11 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
     await server.provider.waitForAborts(1)
     await page.locator('#status', { hasText: 'Ready' }).waitFor()
     expect(await page.locator('#stop').isDisabled()).toBe(true)
+    expect(await lines(page)).toEqual(['You\nTell me a story', 'Agent\nOnce upon'])
   })
 
   test('a failing model is told as an error', async () => {
-    const server = await startAguiServer({ agencies: soloAgency() })
+    const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([[text('Half'), failed('server_error', 'secret')]])
     const { page } = await openPage(`${server.url}/solo`)
 
