@@ -351,6 +351,8 @@ describe('refusals', () => {
       body: { input: [{ role: 'user', content: [{ type: 'input_text', text: 7 }] }] },
       param: 'input[0].content[0].text',
     },
+    { body: { input: '' }, param: 'input' },
+    { body: { input: [] }, param: 'input' },
     { body: { input: [{ type: 'item_reference', id: 'x' }] }, param: 'input[0]' },
     { body: { input: [{ type: 'function_call_output', call_id: 'c', output: 'x' }] }, param: 'input[0].call_id' },
     { body: { input: [{ type: 'unheard of' }] }, param: 'input[0].type' },

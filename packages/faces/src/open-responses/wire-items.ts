@@ -96,8 +96,7 @@ type ReadInput = Omit<Conversation, 'history'> & {
  */
 export function readInput(input: string | readonly unknown[] | null | undefined, before: Earlier): ReadInput {
   const { thread: earlier, known: output } = before
-  const given = typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : (input ?? [])
-  const items = parseEach(InputItem, given, 'input')
+  const items = parseEach(InputItem, typeof input === 'string' ? userMessage(input) : (input ?? []), 'input')
   requireUsable(items, before)
   const answers = items.filter(isApprovalResponse)
   // A run that goes on has its calls itself.
@@ -115,6 +114,9 @@ export function readInput(input: string | readonly unknown[] | null | undefined,
     items,
   }
 }
+
+/** Whoever says nothing has sent no message. */
+const userMessage = (content: string): object[] => (content === '' ? [] : [{ type: 'message', role: 'user', content }])
 
 const isApprovalResponse = (item: WireItem): item is WireItem & ApprovalResponse =>
   item.type === 'bureau:approval_response'
