@@ -1,6 +1,6 @@
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
-import { text, toolCall, usage } from '../support/fake-provider.ts'
+import { hold, status, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
 import type { Json, TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -127,6 +127,36 @@ describe.each(ENGINES)('OpenAI’s APIs on %s', (engine) => {
     await expect(fork).rejects.toMatchObject({ status: 400 })
     const input = inputOf(platform.provider.modelRequests.at(-1)!.body).map(([kind]) => kind)
     expect(input).toEqual(['user', 'assistant', 'user', 'function_call', 'function_call_output'])
+    const chats = await client.get(`/v1/chats?apiIntegrationId=${client.integrationId}`)
+    expect(chats.body.data).toHaveLength(1)
+  })
+
+  test('Responses: one that has failed, or was cancelled, does not end the conversation', async () => {
+    const client = await platform.client()
+    const { responses } = openAi(client)
+    const model = client.integrationId
+    const gate = platform.provider.gate()
+    platform.provider.script([
+      text('One.'),
+      status(400),
+      textDeltas(['Two', hold(gate)]),
+      text('Three.'),
+      text('Four.'),
+    ])
+    const first = await responses.create({ model, input: 'First' })
+    const next = { model, input: 'Next', previous_response_id: first.id }
+
+    await expect(responses.create(next)).rejects.toMatchObject({ status: 502 })
+    const begun = await responses.create({ ...next, background: true })
+    await gate.reached()
+    await responses.cancel(begun.id)
+    const third = await responses.create(next)
+    const fork = responses.create(next)
+
+    expect(third.output_text).toBe('Three.')
+    await expect(fork).rejects.toMatchObject({ status: 400 })
+    const fourth = await responses.create({ ...next, previous_response_id: third.id })
+    expect(fourth.output_text).toBe('Four.')
     const chats = await client.get(`/v1/chats?apiIntegrationId=${client.integrationId}`)
     expect(chats.body.data).toHaveLength(1)
   })

@@ -6,14 +6,13 @@ import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { servedAgencies } from '../agencies.ts'
 import { type Caller, reachOf } from '../caller.ts'
-import { getChatStatus } from '../chats/chat-status.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
 import { baseUrlOf } from '../http/addresses.ts'
 import { callerOf } from '../http/callers.ts'
 import { parseInput } from '../http/parse-input.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
-import { getRun } from '../run-records/read-runs.ts'
+import { getRun, isFollowed } from '../run-records/read-runs.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
@@ -173,8 +172,7 @@ export class PlatformHost implements FaceHost {
     const { db } = this.#platform.store
     const { chatId, apiIntegrationId } = await db.run(getRun, { ...reach, runId, output: false })
     if (apiIntegrationId !== served.name) throw new ServiceError('run_not_found')
-    const { run } = await db.run(getChatStatus, { ...reach, chatId })
-    if (run?.runId === runId) return chatId
+    if (!(await db.run(isFollowed, { ownerId: reach.ownerId, runId, chatId }))) return chatId
     const message = 'previous_response_id: another response has followed that one. Go on from the last one of the chat.'
     throw new ServiceError('invalid_request', { message })
   }

@@ -1,6 +1,6 @@
 import { RunState } from '@bureau/framework'
 import { ServiceError } from '@bureau/protocol'
-import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, ne, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, ne, notInArray, or, type SQL, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { runs, runStates } from '../db/schema.ts'
@@ -29,6 +29,21 @@ export const getRun = tenantOperation(
     if (!args.output) return view
     const waiting = run.state === 'waiting' ? await readState(tx, args) : undefined
     return { ...view, ...runOutput(await listRunItems(tx, args), { status: view.status, waiting }) }
+  },
+)
+
+/** Whether its chat has gone on since. What has failed, or was cancelled, does not count. */
+export const isFollowed = tenantOperation(
+  { source: import.meta.url, name: 'isFollowed', lane: 'interactive' },
+  async (tx, { ownerId, runId, chatId }: RunKey & { chatId: string }): Promise<boolean> => {
+    const isCandidate = or(eq(runs.id, runId), notInArray(runs.state, ['failed', 'cancelled']))
+    const [last] = await tx
+      .select({ id: runs.id })
+      .from(runs)
+      .where(and(eq(runs.chatId, chatId), eq(runs.ownerId, ownerId), isCandidate))
+      .orderBy(desc(runs.createdAt), desc(runs.id))
+      .limit(1)
+    return last?.id !== runId
   },
 )
 
