@@ -20,11 +20,21 @@ const PATH = '/solo/get_metadata'
 
 test.each([
   ['of blanks', '  ', 'must not be blank'],
-  ['with letters that clients encode in different ways', 'pässwort', 'must consist of ASCII letters'],
   ['that is a sentence, of which each word would be one', 'correct horse battery staple', 'must not have spaces'],
 ])('a token %s is a mistake that is told at the start', async (_what, token, problem) => {
   const started = startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: token } })
   await expect(started).rejects.toThrow(`APP_TOKEN: ${problem}`)
+})
+
+test('a token with other letters than those of ASCII is the same in the two ways to send it', async () => {
+  const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'pässwort' } })
+  const statusWith = async (token: string) => (await server.get(PATH, { authorization: `Bearer ${token}` })).status
+
+  const asUtf8 = Buffer.from('pässwort').toString('latin1')
+
+  expect([await statusWith('pässwort'), await statusWith(asUtf8), await statusWith('passwort')]).toEqual([
+    200, 200, 401,
+  ])
 })
 
 describe('without a token', () => {
