@@ -155,6 +155,26 @@ describe.each(REVISIONS)('a client of revision %s', (_, mode) => {
     await expect(call).rejects.toThrow(/closed/i)
   })
 
+  test('cancels a call: its run ends, and no other', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gates = [server.provider.gate(), server.provider.gate()]
+    const [client, other] = [await connect(server, mode), await connect(server, mode)]
+    server.provider.script(gates.map((gate) => textDeltas(['Hello ', hold(gate), 'there.'])))
+    const leaving = new AbortController()
+    const call = client.callTool(ask('hi'), { signal: leaving.signal })
+    await gates[0]!.reached()
+    // Clients number their requests alike.
+    const others = other.callTool(ask('hi'))
+    await gates[1]!.reached()
+
+    leaving.abort('enough')
+
+    await expect(call).rejects.toThrow(/enough/)
+    await server.provider.waitForAborts(1)
+    gates[1]!.release()
+    expect(((await others) as Json).content[0].text).toBe('Hello there.')
+  })
+
   test('calls a tool of the server', async () => {
     const client = await connect(await startTestServer({ tools: [double] }), mode)
 
@@ -554,7 +574,7 @@ describe('on the wire', () => {
     expect([answer.status, answer.body.error.code]).toEqual([status, code])
   })
 
-  test.each(['GET', 'DELETE'])('%s is 405: there are no sessions', async (method) => {
+  test.each(['GET', 'DELETE'])('%s is 405: a session has no end, and no stream of its own', async (method) => {
     const server = await startTestServer({ agencies: soloAgency() })
 
     const answer = await fetch(`${server.url}/mcp`, { method })
@@ -573,6 +593,42 @@ describe('on the wire', () => {
       400,
       { jsonrpc: '2.0', id: null, error: { code: -32600 } },
     ])
+  })
+
+  test('2025-11-25: a call ends when its client cancels it; others who send its id cancel nothing', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([
+      textDeltas(['Hello ', hold(gate), 'there.']),
+      textDeltas(['Once ', hold(server.provider.gate()), 'more.']),
+    ])
+    const send = async (body: object, session?: string): Promise<Response> => {
+      const headers = new Headers({
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      })
+      if (session !== undefined) headers.set('mcp-session-id', session)
+      return fetch(`${server.url}/mcp`, { method: 'POST', headers, body: JSON.stringify({ jsonrpc: '2.0', ...body }) })
+    }
+    const begin = async (): Promise<string> => {
+      const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
+      return (await send({ id: 0, method: 'initialize', params })).headers.get('mcp-session-id')!
+    }
+    const call = (session: string) => send({ id: 1, method: 'tools/call', params: ask('hi') }, session)
+    const cancel = (session?: string) => send({ method: 'notifications/cancelled', params: { requestId: 1 } }, session)
+    const [own, foreign] = [await begin(), await begin()]
+
+    const first = await call(own)
+    await gate.reached()
+    const statuses = [await cancel(foreign), await cancel()].map(({ status: each }) => each)
+    gate.release()
+    const answered = await first.text()
+    const second = await call(own)
+    await cancel(own)
+
+    expect(statuses).toEqual([202, 202])
+    expect(answered).toContain('Hello there.')
+    expect(await second.text()).not.toContain('more.')
   })
 
   test('a body of more than 4 MiB is refused', async () => {

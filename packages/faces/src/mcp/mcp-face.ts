@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { type Call, type Route, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -20,7 +21,8 @@ const { rawRoute } = routesOf<object, { readonly open?: true }>()
 
 /**
  * `POST /mcp`: the agencies and tools of a server as tools of the Model Context Protocol, in its revisions 2026-07-28 and
- * 2025-11-25 (and those before it that its SDK speaks), without sessions. A client that hangs up ends its calls.
+ * 2025-11-25 (and those before it that its SDK speaks). Nothing is kept of a session. A client that hangs up ends its calls, and may
+ * cancel each.
  */
 export function mcpRoutes(options: McpOptions): Route<object, { readonly open?: true }>[] {
   let opening: Promise<McpHandlers> | undefined
@@ -82,12 +84,16 @@ async function openHandlers(options: McpOptions): Promise<McpHandlers> {
   const brief = sdk.createMcpHandler(serverOf, { onerror })
   // Calls may take minutes: their answer begins at once, and comments keep the connection open.
   const long = sdk.createMcpHandler(serverOf, { onerror, responseMode: 'sse' })
+  const calls: Calls = new Map()
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     const left = new AbortController()
     reply.raw.once('close', () => reply.raw.writableFinished || left.abort())
     const asked = requestOf(request, left.signal)
     requests.set(asked, request)
-    const { method } = request.body as { method?: unknown }
+    const { method, id, params } = request.body as RpcRequest
+    if (method === 'initialize') reply.header(SESSION, randomUUID())
+    if (method === 'notifications/cancelled') calls.get(keyOf(request, params?.requestId) ?? '')?.abort()
+    if (method === 'tools/call') keepUntilClosed(calls, { key: keyOf(request, id), call: left, reply })
     if (method === 'subscriptions/listen') return reply.code(404).send(noSubscriptions(request.body as RpcRequest))
     const response = await (method === 'tools/call' ? long : brief).fetch(asked, { parsedBody: request.body })
     const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
@@ -104,7 +110,33 @@ function begunWithComment(stream: ReadableStream<Uint8Array>): ReadableStream<Ui
 
 const COMMENT = new TextEncoder().encode(': the answer follows\n\n')
 
-type RpcRequest = { readonly id?: unknown }
+type RpcRequest = {
+  readonly method?: unknown
+  readonly id?: unknown
+  readonly params?: { readonly requestId?: unknown }
+}
+
+/** The calls under way that their clients can cancel, each with what stops it. */
+type Calls = Map<string, AbortController>
+
+const SESSION = 'mcp-session-id'
+
+/**
+ * Names a call for the client that has made it, and for nobody else: every client counts its requests from 0, so that the id which it
+ * was given at its start belongs to the name. Undefined for a client without one.
+ */
+function keyOf({ headers }: FastifyRequest, requestId: unknown): string | undefined {
+  const session = headers[SESSION]
+  return session === undefined ? undefined : JSON.stringify([session, headers.authorization, requestId])
+}
+
+type Kept = { readonly key: string | undefined; readonly call: AbortController; readonly reply: FastifyReply }
+
+function keepUntilClosed(calls: Calls, { key, call, reply }: Kept): void {
+  if (key === undefined) return
+  calls.set(key, call)
+  reply.raw.once('close', () => calls.get(key) === call && calls.delete(key))
+}
 
 /** What is listed changes only with the process, so there is nothing to wait for. */
 function noSubscriptions({ id = null }: RpcRequest): object {
