@@ -1,5 +1,5 @@
 /**
- * A conversation moves from one agent to another, and the next message goes on with the agent that has it.
+ * A conversation moves from one agent to another, and the next message names the agent that has it.
  * Run: npm run example -- 01
  */
 import { Agency, Agent, ask } from '@bureau/framework'
