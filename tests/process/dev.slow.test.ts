@@ -144,6 +144,42 @@ test('a signal that comes while the server is started again ends it all', async 
   expect(await once(child, 'exit')).toEqual([0, null])
 })
 
+const ENDLESS = `
+import { tool } from '@bureau/framework'
+import { z } from 'zod'
+const execute = () => {
+  console.log('it never ends')
+  for (;;) {}
+}
+export const tools = [tool({ name: 'loop', description: 'Loops.', parameters: z.object({}), execute })]
+`
+
+/** A server of `bureau dev` that notices nothing any more. */
+async function stuck(): Promise<Dev> {
+  const server = await dev({ 'agency.ts': agency('one', ENDLESS) })
+  const [, url] = await server.next(READY)
+  const headers = { 'content-type': 'application/json' }
+  fetch(`${url}/tool/loop`, { method: 'POST', headers, body: '{}' }).catch(() => {})
+  await server.next(/it never ends/)
+  return server
+}
+
+test('a save replaces a server whose code never returns', async () => {
+  const { next, replace } = await stuck()
+
+  replace('agency.ts', agency('two'))
+
+  expect(await serves((await next(READY))[1]!, 'two')).toBe(200)
+})
+
+test('a signal ends a server whose code never returns', async () => {
+  const { child } = await stuck()
+
+  child.kill('SIGTERM')
+
+  expect(await once(child, 'exit')).toEqual([1, null])
+})
+
 test('--platform serves the platform too, with a first key; its data stays', async () => {
   const { folder, next, replace } = await dev({ 'agency.ts': agency('one') }, ['--platform'])
   const [, first] = await next(READY)

@@ -29,8 +29,11 @@ const ENVIRONMENT = '.env'
 
 const REPORTER = new URL(`../dev/report-imports${path.extname(import.meta.url)}`, import.meta.url)
 
-/** How long open streams may take to finish before a new start, in milliseconds. */
+/** How long open streams may take to finish when a server is to end, in milliseconds. */
 const STOP_MS = 2_000
+
+/** When a server is killed that no signal has ended, in milliseconds: code that never returns keeps it from noticing one. */
+const KILL_MS = 5_000
 
 function flagsOf(flags: ListenFlags): string[] {
   return Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
@@ -57,9 +60,10 @@ async function superviseServer(args: readonly string[], modules: readonly string
   for (const file of [...modules, ENVIRONMENT]) watcher.add(path.resolve(file))
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      stopped = signal
+      if (stopped) server?.kill('SIGKILL')
       // A terminal sends Ctrl-C to both processes; the server must not count it twice.
-      if (!isEnding && (signal !== 'SIGINT' || !process.stdin.isTTY)) server?.kill(signal)
+      else if (!isEnding && (signal !== 'SIGINT' || !process.stdin.isTTY)) server?.kill(signal)
+      stopped = signal
       wake()
     })
   }
@@ -82,11 +86,12 @@ async function superviseServer(args: readonly string[], modules: readonly string
     }
     if (stopped) {
       watcher.close()
-      return (await ended) ?? 1
+      return (await endOf(server, ended)) ?? 1
     }
     say(`${changed} has changed: starting again.`)
     isEnding = true
-    await stopServer(server, ended)
+    server.kill('SIGTERM')
+    await endOf(server, ended)
     isEnding = false
     if (stopped) {
       watcher.close()
@@ -114,11 +119,14 @@ function environmentOfServers(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => fromFile[name] !== value))
 }
 
-async function stopServer(server: ChildProcess, ended: Promise<unknown>): Promise<void> {
-  server.kill('SIGTERM')
+/** Waits for a server that has got a signal, and ends it when it takes too long. */
+async function endOf<Code>(server: ChildProcess, ended: Promise<Code>): Promise<Code> {
   const hurry = setTimeout(() => server.kill('SIGTERM'), STOP_MS) // The second signal cuts what is still open.
-  await ended
+  const kill = setTimeout(() => server.kill('SIGKILL'), KILL_MS)
+  const code = await ended
   clearTimeout(hurry)
+  clearTimeout(kill)
+  return code
 }
 
 const say = (text: string): void => console.error(styleText('dim', text))
