@@ -30,9 +30,6 @@ function slowTool(options: { ignoresSignal?: boolean } = {}) {
   }
 }
 
-/** Of a call that was being made. */
-const UNKNOWN = { type: 'function_call_output', output: expect.stringContaining('it may have happened') }
-
 const typesOf = (items: Json[]): string[] => items.map((item) => item.role ?? item.type)
 
 describe('POST /<agency>/cancel_response_stream', () => {
@@ -55,7 +52,7 @@ describe('POST /<agency>/cancel_response_stream', () => {
     await server.provider.waitForAborts(1)
   })
 
-  test('200 immediate, while a tool runs: its result is unknown, its signal aborts', async () => {
+  test('200 immediate, while a tool runs: the call without an output is left out, its signal aborts', async () => {
     const { slow, started, aborted } = slowTool()
     const server = await startTestServer({ agencies: soloAgency({ tools: [slow] }) })
     server.provider.script([[toolCall('slow'), usage({ input: 40, output: 4 })]])
@@ -66,7 +63,7 @@ describe('POST /<agency>/cancel_response_stream', () => {
     const cancel = await server.post('/solo/cancel_response_stream', { run_id: stream.runId, cancel_mode: 'immediate' })
     await Promise.all([stream.all(), aborted])
 
-    expect(cancel.body.new_messages).toMatchObject([{ role: 'user' }, { type: 'function_call' }, UNKNOWN])
+    expect(typesOf(cancel.body.new_messages)).toEqual(['user'])
     expect(stream.result.usage).toMatchObject({ request_count: 1, input_tokens: 40 })
   })
 
@@ -169,7 +166,7 @@ describe('POST /<agency>/cancel_response_stream', () => {
     expect(server.provider.modelRequests).toHaveLength(3)
   })
 
-  test('200 immediate, while a nested agent works: what both were asked survives, and that the answer is unknown', async () => {
+  test('200 immediate, while a nested agent works: what both were asked survives, the call without an answer does not', async () => {
     const worker = new Agent({ name: 'Worker', instructions: 'Work.', model: 'gpt-test' })
     const boss = new Agent({ name: 'Boss', instructions: 'Delegate.', model: 'gpt-test' })
     const server = await startTestServer({
@@ -187,11 +184,9 @@ describe('POST /<agency>/cancel_response_stream', () => {
     const cancel = await server.post('/two/cancel_response_stream', { run_id: stream.runId })
     await stream.all()
 
-    expect(cancel.body.new_messages).toMatchObject([
-      { agent: 'Boss', content: 'go' },
-      { agent: 'Worker', content: 'Do it' },
-      { agent: 'Boss', type: 'function_call' },
-      { agent: 'Boss', ...UNKNOWN },
+    expect(cancel.body.new_messages.map(({ agent, content }: Json) => [agent, content])).toEqual([
+      ['Boss', 'go'],
+      ['Worker', 'Do it'],
     ])
     expect(stream.result).toMatchObject({ cancelled: true, usage: { request_count: 2, estimated: true } })
     await server.provider.waitForAborts(1)
@@ -212,7 +207,7 @@ describe('POST /<agency>/cancel_response_stream', () => {
 
     expect(hasty.body).toMatchObject({ ok: true, cancelled: true, cancel_mode: 'immediate' })
     expect((await patient).body).toEqual({ ...hasty.body, cancel_mode: 'after_turn' })
-    expect(hasty.body.new_messages).toMatchObject([{ role: 'user' }, { type: 'function_call' }, UNKNOWN])
+    expect(typesOf(hasty.body.new_messages)).toEqual(['user'])
   })
 
   test('200 twice at once, with equal answers', async () => {

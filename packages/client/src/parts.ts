@@ -124,7 +124,7 @@ export class Parts {
     }
   }
 
-  /** Nothing goes on in a run that is over. One that waits keeps its calls; what it no longer waits for is decided on. */
+  /** Nothing goes on in a run that is over. A run that waits keeps its calls; what it no longer waits for is decided. */
   end(waitsFor: readonly Approval[] | null): void {
     for (const { id } of this.#parts) {
       if (waitsFor && !waitsFor.some(({ call_id: callId }) => callId === id)) this.decide(id)

@@ -92,8 +92,9 @@ async function start(conversation: Conversation, calls: readonly WireItem[]): Pr
   await conversation.run.commit()
 }
 
-/** The conversation ends here. Of the calls that were being made the model must know that they may have happened. */
+/** The conversation ends here. Of the calls that were being made the model of the next run must know that they may have happened. */
 export function abandonCalls(conversation: Conversation): void {
+  if (!conversation.run.keepsConversation) return
   for (const { call_id, status } of conversation.state.calls)
     if (status === 'started') conversation.callReturned({ call_id }, functionOutput({ call_id }, ABANDONED), 'unknown')
 }

@@ -3,6 +3,8 @@ import type { RunState } from './run-state.ts'
 
 /** Keeps what must outlive the process. `stored` and `counted` never wait and never throw. */
 export interface RunJournal {
+  /** True: what is kept is the history of the next run. Otherwise a client keeps it, and leaves out what was not finished. */
+  readonly keepsConversation?: boolean
   /** An item is complete and stays, in the order of `new_messages`. */
   stored(message: Message): void
   /** A model has answered once; `usage` is that of this answer alone. */

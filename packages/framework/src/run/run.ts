@@ -99,6 +99,8 @@ export class Run {
   readonly continuesAnother: boolean
   /** True: the process that has worked on it before has died. */
   readonly wasLost: boolean
+  /** See `RunJournal`. */
+  readonly keepsConversation: boolean
   readonly #sink: RunSink
   readonly #journal: RunJournal | undefined
   readonly #resume: RunResume | undefined
@@ -147,6 +149,7 @@ export class Run {
     this.onToolFailure = options.onToolFailure
     this.#sink = options.sink
     this.#journal = options.journal
+    this.keepsConversation = options.journal?.keepsConversation ?? false
     this.#resume = options.resume
     this.wasLost = options.resume?.lost ?? false
     for (const entry of options.resume?.usage ?? []) this.#add(entry)

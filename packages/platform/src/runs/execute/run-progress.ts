@@ -30,6 +30,7 @@ type RecordedProgress = {
  * comes after the last step belongs to the transaction that ends the run.
  */
 export class RunProgress implements RunJournal {
+  readonly keepsConversation = true
   readonly #options: RunProgressOptions
   readonly #items: RunItemRecord[] = []
   readonly #calls: ModelCall[] = []
