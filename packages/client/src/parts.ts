@@ -124,7 +124,7 @@ export class Parts {
     }
   }
 
-  /** Nothing goes on in a run that is over. A run that waits keeps its calls; what it no longer waits for is decided. */
+  /** Nothing goes on in a run that is over. A run that waits keeps its calls; those that it no longer waits for are decided on. */
   end(waitsFor: readonly Approval[] | null): void {
     for (const { id } of this.#parts) {
       if (waitsFor && !waitsFor.some(({ call_id: callId }) => callId === id)) this.decide(id)

@@ -159,7 +159,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     this.#next = null
     this.#decided.clear()
     for (const each of approvals) this.#parts.askFor(each)
-    this.#begin.onStarted(this.#ids as Started) // it is unfinished again
+    if (heard.code !== 'approval_decided') this.#begin.onStarted(this.#ids as Started) // it is unfinished again
     this.#notify()
     throw heard
   }

@@ -94,7 +94,7 @@ function refusal({ path }: Call, { status, headers }: Response, text: string): B
   const { error, code } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>
   // A run may have begun, unless the platform says otherwise; the same request then gets that one.
   const mayHaveBegun = path === COMPLETION && status === 500 && headers.get('x-agent-run-admitted') !== 'false'
-  const known = typeof code === 'string' ? code : (BY_STATUS[status] ?? 'refused')
+  const known = codeOf(status, code, text)
   return new BureauError(known, typeof error === 'string' ? error : `The server answered with ${status}.`, {
     status,
     body,
@@ -102,6 +102,12 @@ function refusal({ path }: Call, { status, headers }: Response, text: string): B
     retryable: mayHaveBegun || known === 'rate_limited' || (status >= 502 && status <= 504),
     retryAfterMs: Number(headers.get('retry-after')) * 1_000 || undefined,
   })
+}
+
+/** What the platform says of a request, a self-hosted server says of one of its decisions. */
+function codeOf(status: number, code: unknown, text: string): string {
+  if (status === 422 && text.includes('"type":"approval_used"')) return 'approval_decided'
+  return typeof code === 'string' ? code : (BY_STATUS[status] ?? 'refused')
 }
 
 /** Of JSON what it says; all else as it is. */

@@ -1,6 +1,6 @@
 import { type AgencyOptions, createClient } from '@bureau/client'
 import { type AgentOptions, tool } from '@bureau/framework'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { z } from 'zod'
 import { Conversation } from './conversation.ts'
 import type { ConversationState } from './messages.ts'
@@ -23,6 +23,14 @@ const refund = tool({
   needsApproval: { when: true, edit: true },
   execute: ({ cents }) => `${cents} cents`,
 })
+
+/** A page, as far as it says that it is looked at again. */
+function stubPage(): EventTarget {
+  const page = new EventTarget()
+  vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
+  onTestFinished(() => void vi.unstubAllGlobals())
+  return page
+}
 
 /** Resolves with the first state that fits. */
 async function until(
@@ -264,6 +272,31 @@ describe('a conversation with a self-hosted agency', () => {
     expect(conversation.state().messages[1]?.parts[0]).toMatchObject({ output: expect.stringContaining('7 cents') })
   })
 
+  test.each(['the page is looked at again', 'a message is sent', 'this page decides too'])(
+    'what another page has decided on goes on here, once %s',
+    async (how) => {
+      const page = stubPage()
+      const { server, open } = await openSolo({ tools: [refund], storage: memoryStorage() })
+      server.provider.script([[toolCall('refund', { cents: 700 })], text('Paid back.'), text('Yes.')])
+      const first = open('mine')
+      await first.send('Refund 7', true)
+      const second = open('mine')
+      await until(second, ({ status: state }) => state === 'waiting')
+      const [{ call_id: id } = { call_id: '' }] = first.state().approvals
+      await first.decide(id, (run) => run.approve(id))
+
+      const answered = ['user: Refund 7', 'assistant: (refund) Paid back.']
+      if (how === 'a message is sent') {
+        void second.send('Is it?', true)
+        answered.push('user: Is it?', 'assistant: Yes.')
+      } else if (how === 'this page decides too') await second.decide(id, (run) => run.reject(id))
+      else page.dispatchEvent(new Event('pageshow'))
+      const state = await until(second, (each) => isIdle(each) && each.messages.length === answered.length)
+      expect(shown(state)).toEqual(answered)
+      expect(state).toMatchObject({ error: null, approvals: [] })
+    },
+  )
+
   test('a history that cannot be read is an error, and messages can be sent all the same', async () => {
     const histories = {
       get: () => {
@@ -391,6 +424,32 @@ describe('a conversation on the platform', () => {
     await reloaded.decide(waits!, (run) => run.reject(waits!))
     expect(shown(reloaded.state()).at(-1)).toBe('assistant: (refund) (refund) Paid back.')
   })
+
+  test.each(['has been answered', 'goes on'])(
+    'a run that another page has decided on is shown when this page is looked at again: it %s',
+    async (how) => {
+      const page = stubPage()
+      const { provider, open } = await openPlatform([refund])
+      const gate = provider.gate()
+      provider.script([[toolCall('refund', { cents: 1 })], [textDeltas(['Paid', hold(gate), ' back.'])]])
+      const first = open('mine')
+      await first.send('Refund it', true)
+      const second = open('mine')
+      await until(second, ({ status: state }) => state === 'waiting')
+      const { approvals } = second.state()
+      page.dispatchEvent(new Event('pageshow'))
+      const [{ call_id: id } = { call_id: '' }] = approvals
+      if (how === 'has been answered') gate.release()
+      const decided = first.decide(id, (run) => run.approve(id))
+      await until(first, (state) => shown(state).at(-1)!.includes('Paid'))
+      if (how === 'has been answered') await decided
+
+      page.dispatchEvent(new Event('pageshow'))
+      await until(second, (state) => shown(state).at(-1)!.includes('Paid'))
+      gate.release()
+      expect(shown(await until(second, isIdle))).toEqual(['user: Refund it', 'assistant: (refund) Paid back.'])
+    },
+  )
 
   test('an answer that ends while another page loads the history is shown there', async () => {
     const { provider, open } = await openPlatform()

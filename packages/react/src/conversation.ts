@@ -1,6 +1,6 @@
-import { BureauError, type Client, type HistoryEntry, type Input, randomId, type Run } from '@bureau/client'
+import { BureauError, type Client, type HistoryEntry, type Input, onWake, randomId, type Run } from '@bureau/client'
 import { asBureauError, type ConversationState, type PastMessage, pastMessages, unansweredOf } from './messages.ts'
-import { Turn } from './turn.ts'
+import { Turn, unansweredTurn } from './turn.ts'
 
 /** Streamed text is shown at most this often. */
 const SHOWN_EVERY_MS = 50
@@ -56,7 +56,9 @@ export class Conversation {
     const opening = (this.#opening = {})
     this.#isResuming = true
     void this.#guard(() => this.#resume(opening))
+    const off = onWake(() => void this.#guard(() => this.#lookAgain()))
     return () => {
+      off()
       this.#opening = {}
       clearTimeout(this.#timer)
       this.#timer = undefined
@@ -76,6 +78,7 @@ export class Conversation {
     this.#turns.push(turn)
     this.#show()
     void this.#next()
+    void this.#guard(() => this.#lookAgain())
     await turn.settled
   }
 
@@ -93,9 +96,8 @@ export class Conversation {
     return this.#guard(async () => {
       const turn = this.#turns.find(({ approvals }) => approvals.some(({ call_id: id }) => id === callId))
       if (!turn?.run) throw new BureauError('approval_not_found', `No call ${callId} waits for an approval.`)
-      const next = await decide(turn.run).catch((error: unknown) => this.#decidedElsewhere(turn, error))
-      if (next) await this.#follow(turn, next)
-      else this.#show()
+      const next = await decide(turn.run).catch((error: unknown) => this.#decidedElsewhere(error))
+      return next ? this.#follow(turn, next) : this.#show()
     })
   }
 
@@ -180,10 +182,8 @@ export class Conversation {
   #showUnanswered(): void {
     const sent = this.#client.unanswered(this.#chat)
     if (!sent) return
-    const { message, request, run } = sent
-    const turn = new Turn(this.#newId(), { message, ...(run === undefined && request && { request }) } as Input)
-    turn.state = 'failed'
-    turn.error = this.#error = new BureauError('not_answered', 'The last message was not answered.')
+    const turn = unansweredTurn(this.#newId(), sent)
+    this.#error = turn.error
     this.#turns.unshift(turn)
   }
 
@@ -213,20 +213,18 @@ export class Conversation {
     } catch (error) {
       if (this.#opening !== opening) return
       turn.error = asBureauError(error)
-      if (turn.error.code === 'run_active') return this.#waitForOther(turn)
-      this.#error = turn.error
-      return this.#finish(turn, 'failed')
+      if (turn.error.code !== 'run_active') {
+        this.#error = turn.error
+        return this.#finish(turn, 'failed')
+      }
+      // Another page has begun a run in the chat: it is shown, and the message is sent when it is over.
+      turn.state = 'queued'
+      return this.#resume(this.#opening)
     } finally {
       off()
       if (!turn.isQueued) turn.settle()
       this.#show()
     }
-  }
-
-  /** Another page has begun a run in the chat: it is shown, and the message is sent when it is over. */
-  #waitForOther(turn: Turn): Promise<void> {
-    turn.state = 'queued'
-    return this.#resume(this.#opening)
   }
 
   #finish(turn: Turn, state: 'done' | 'cancelled' | 'failed'): void {
@@ -235,12 +233,20 @@ export class Conversation {
     void this.#next()
   }
 
+  /** Another page may have decided on what waits here. */
+  async #lookAgain(): Promise<void> {
+    const turn = this.#open
+    if (turn?.state !== 'waiting') return
+    const isPassed = await turn.isPassedBy(await this.#client.attach({ chat: this.#chat }))
+    if (isPassed && this.#open === turn && turn.state === 'waiting') await this.#resume(this.#opening)
+  }
+
   /** What another page has decided on goes on all the same. */
-  async #decidedElsewhere({ run }: Turn, error: unknown): Promise<Run | null> {
-    const { status } = asBureauError(error)
-    const id = status === 409 ? (await run?.started)?.run : undefined
-    if (id === undefined) throw error
-    return this.#client.attach({ run: id })
+  async #decidedElsewhere(error: unknown): Promise<null> {
+    const { status, code } = asBureauError(error)
+    if (status !== 409 && code !== 'approval_decided') throw error
+    await this.#resume(this.#opening)
+    return null
   }
 
   #setEntries(entries: readonly HistoryEntry[]): void {
@@ -249,8 +255,7 @@ export class Conversation {
   }
 
   #newId(): string {
-    this.#lastId += 1
-    return `message-${this.#lastId}`
+    return `message-${(this.#lastId += 1)}`
   }
 
   /** A failure is shown; nobody has to catch it. */

@@ -1,4 +1,4 @@
-import type { Approval, BureauError, Input, Run } from '@bureau/client'
+import { type Approval, BureauError, type Input, type Part, type Run, type Unanswered } from '@bureau/client'
 import { type UiMessage, userMessage } from './messages.ts'
 
 type State = UiMessage['state']
@@ -50,6 +50,20 @@ export class Turn {
     return this.run?.parts.flatMap((part) => (part.type === 'tool' && part.approval ? [part.approval] : [])) ?? []
   }
 
+  /** Whether `run`, which was found in the chat just now, has come further than what waits here. Nobody listens to it any more then. */
+  async isPassedBy(run: Run | null): Promise<boolean> {
+    const ids = new Set(this.approvals.map(({ call_id: id }) => id))
+    const isDone = (part: Part): boolean => ids.has(part.id) && part.type === 'tool' && part.state === 'done'
+    try {
+      if (!run || (await run.started).run !== (await this.run?.started)?.run) return true
+      for await (const _event of run) if (run.parts.some(isDone)) return true
+      const result = await run.result
+      return result.status !== 'waiting' || result.approvals.length < ids.size
+    } finally {
+      run?.detach()
+    }
+  }
+
   /** The message and what there is of its answer; each the same object as long as nothing of it changes. */
   get messages(): readonly UiMessage[] {
     const { id, state, error, run } = this
@@ -65,6 +79,14 @@ export class Turn {
     this.#messages = next.map((message, at) => (isSame(this.#messages[at], message) ? this.#messages[at]! : message))
     return this.#messages
   }
+}
+
+/** A message that was sent before the page was left, and can be sent again. */
+export function unansweredTurn(id: string, { message, request, run }: Unanswered): Turn {
+  const turn = new Turn(id, { message, ...(run === undefined && request && { request }) } as Input)
+  turn.state = 'failed'
+  turn.error = new BureauError('not_answered', 'The last message was not answered.')
+  return turn
 }
 
 function isSame(one: UiMessage | undefined, other: UiMessage): boolean {
