@@ -1,10 +1,11 @@
 import { type Client, createClient, type RunStorage } from '@bureau/client'
+import { Agency, Agent } from '@bureau/framework'
 import { readUIMessageStream, type UIMessage } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { bureauTransport, chatMessages } from './ai-sdk.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
 import { memoryStorage } from '../../../tests/support/broken-connections.ts'
-import { hold, textDeltas } from '../../../tests/support/fake-provider.ts'
+import { hold, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../../../tests/support/test-server.ts'
 
 /** Gives an answer once its last byte is there, so that a client reads all events of a run that is over at once. */
@@ -44,6 +45,29 @@ async function shownAfterReload(client: Client): Promise<string[]> {
   if (resumed) for await (const message of readUIMessageStream({ stream: resumed })) last = message
   return [...said(before), ...(last ? said([last]) : [])]
 }
+
+test('a message to another agent that was shown as a call ends as one', async () => {
+  const writer = new Agent({ name: 'Writer', instructions: 'Write.', model: 'gpt-test' })
+  const lead = new Agent({ name: 'Lead', instructions: 'Lead.', model: 'gpt-test' })
+  const agency = new Agency({ name: 'Duo', entryPoint: lead, flows: [[lead, writer]] })
+  const { url, provider } = await startTestServer({ agencies: { duo: agency } })
+  const sent = { recipient_agent: 'Writer', message: 'A poem.' }
+  provider.script([[toolCall('send_message', sent)], text('Roses.'), text('Done.')])
+  const transport = bureauTransport(createClient({ url: `${url}/duo` }))
+  const messages: UIMessage[] = [{ id: '1', role: 'user', parts: [{ type: 'text', text: 'Go.' }] }]
+  const request = { chatId: 'c', messages, trigger: 'submit-message', messageId: undefined } as const
+  const stream = await transport.sendMessages({ ...request, abortSignal: undefined })
+  let last: UIMessage | undefined
+  for await (const message of readUIMessageStream({ stream })) last = message
+
+  expect(last?.parts).toMatchObject([
+    { type: 'step-start' },
+    { type: 'dynamic-tool', state: 'output-available', output: expect.stringContaining('Roses.') },
+    { type: 'data-agent', data: { name: 'Writer', state: 'done' } },
+    { type: 'data-nested' },
+    { type: 'text', text: 'Done.' },
+  ])
+})
 
 describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
   test.each([

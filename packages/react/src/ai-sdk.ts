@@ -148,12 +148,21 @@ function chunksOf(run: Run, before: readonly Part[]): ReadableStream<UIMessageCh
   const shown = new Map(before.map((part) => [part.id, part]))
   return new ReadableStream<UIMessageChunk>({
     async start(controller) {
+      /** What was shown as calls. When it turns out that one is a message to another agent, it ends as a call all the same. */
+      const calls = new Set<string>()
       const send = (...chunks: readonly UIMessageChunk[]): void => chunks.forEach((chunk) => controller.enqueue(chunk))
       const sendChanges = (): void => {
         for (const part of run.parts) {
           const last = shown.get(part.id)
-          if (last !== part) send(...changes(last, part))
+          if (last === part) continue
+          send(...changes(last, part))
           shown.set(part.id, part)
+          if (part.parent !== null) continue
+          if (part.type === 'tool') calls.add(part.id)
+          if (part.type === 'agent' && calls.has(part.id)) {
+            const call = { ...part, type: 'tool' } as const
+            send(...toolChanges({ ...call, state: 'running' }, call))
+          }
         }
       }
       send({ type: 'start' }, { type: 'start-step' })
