@@ -1,6 +1,6 @@
 import { type Client, createClient, type RunStorage } from '@bureau/client'
 import { Agency, Agent } from '@bureau/framework'
-import { readUIMessageStream, type UIMessage } from 'ai'
+import { AbstractChat, type ChatState, readUIMessageStream, type UIMessage } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { bureauTransport, chatMessages } from './ai-sdk.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
@@ -67,6 +67,40 @@ test('a message to another agent that was shown as a call ends as one', async ()
     { type: 'data-nested' },
     { type: 'text', text: 'Done.' },
   ])
+})
+
+/** What `useChat` keeps, without React. */
+class PlainChat extends AbstractChat<UIMessage> {
+  constructor(client: Client) {
+    const state: ChatState<UIMessage> = {
+      status: 'ready',
+      error: undefined,
+      messages: [],
+      pushMessage: (message) => void state.messages.push(message),
+      popMessage: () => void state.messages.pop(),
+      replaceMessage: (at, message) => void state.messages.splice(at, 1, message),
+      snapshot: (value) => structuredClone(value),
+    }
+    super({ id: 'mine', transport: bureauTransport(client), state })
+  }
+}
+
+test('a message that the platform refuses, because another one is being answered, is an error in the end', async () => {
+  const { provider, open } = await SERVERS['the platform']()
+  const gate = provider.gate()
+  provider.script([textDeltas(['It is', hold(gate), ' done.'])])
+  const releasing: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init)
+    if (response.status === 409) gate.release()
+    return response
+  }
+  const chat = new PlainChat(open(memoryStorage(), releasing))
+  const first = chat.sendMessage({ text: 'Where is order 7?' })
+  await provider.waitForRequests(1)
+  const second = chat.sendMessage({ text: 'And order 8?' })
+  await Promise.all([first, second])
+
+  expect([chat.status, chat.error?.message]).toEqual(['error', 'The previous run of this chat is still active.'])
 })
 
 describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {

@@ -12,6 +12,8 @@ import { pastMessages, userMessage } from './messages.ts'
 export function bureauTransport(client: Client): ChatTransport<UIMessage> {
   /** Runs that wait for approvals, by chat. */
   const waiting = new Map<string, Run>()
+  /** By chat: when the reader of its last answer knows that it has ended. */
+  const answers = new Map<string, Promise<void>>()
   let messagesSent = 0
   const stream = (
     chat: string,
@@ -27,7 +29,11 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       .then(({ status }) => status === 'waiting' && waiting.set(chat, run))
       .catch(() => {})
       .finally(() => signal?.removeEventListener('abort', stop))
-    return chunksOf(run, shown)
+    // What is shown of a chat while another answer of it is read is the state of that one: a failure has to come behind it.
+    const before = answers.get(chat) ?? Promise.resolve()
+    const { chunks, ended } = chunksOf(run, shown, before)
+    answers.set(chat, ended)
+    return chunks
   }
   return {
     // A run is replayed from its first event.
@@ -144,9 +150,15 @@ function inputOf({ histories }: Client, parts: UIMessage['parts'], body: object 
 }
 
 /** A run as the AI SDK reads it: what has changed of its parts, again and again. `before` are those that are shown. */
-function chunksOf(run: Run, before: readonly Part[]): ReadableStream<UIMessageChunk> {
+function chunksOf(
+  run: Run,
+  before: readonly Part[],
+  otherEnded: Promise<void>,
+): { readonly chunks: ReadableStream<UIMessageChunk>; readonly ended: Promise<void> } {
   const shown = new Map(before.map((part) => [part.id, part]))
-  return new ReadableStream<UIMessageChunk>({
+  let end = (): void => {}
+  const ended = new Promise<void>((resolve) => (end = resolve))
+  const chunks = new ReadableStream<UIMessageChunk>({
     async start(controller) {
       /** What was shown as calls. When it turns out that one is a message to another agent, it ends as a call all the same. */
       const calls = new Set<string>()
@@ -173,12 +185,19 @@ function chunksOf(run: Run, before: readonly Part[]): ReadableStream<UIMessageCh
         send({ type: 'finish-step' }, { type: 'finish', messageMetadata: { usage } })
       } catch (error) {
         sendChanges()
+        await otherEnded
         send({ type: 'error', errorText: error instanceof Error ? error.message : String(error) })
       }
       controller.close()
+      // Its reader learns of the end first.
+      setTimeout(end)
     },
-    cancel: () => run.detach(),
+    cancel: () => {
+      run.detach()
+      end()
+    },
   })
+  return { chunks, ended }
 }
 
 function changes(before: Part | undefined, part: Part): UIMessageChunk[] {
