@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -12,6 +12,7 @@ import { closeAfterTest } from '../support/test-server.ts'
 const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
 const CLAUDE = fileURLToPath(new URL('../support/claude-agency.ts', import.meta.url))
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 const NOBODY = '127.0.0.1:9' // the discard port, where nothing listens
 
 /** What the command says of each subject, and its exit code. */
@@ -26,6 +27,16 @@ async function examine(args: readonly string[], env: Record<string, string> = {}
   const [code] = (await once(child, 'close')) as [number]
   const found = [...output.matchAll(/^(ok|note|FAULT) +(\S+) +(.*)$/gm)]
   return { code, output, found: new Map(found.map(([, state, subject, text]) => [subject, [state, text]])) }
+}
+
+/** A file with this text, which may name what the framework exports. */
+function savedModule(text: string): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-doctor-'))
+  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
+  symlinkSync(MODULES, path.join(folder, 'node_modules'))
+  const file = path.join(folder, 'agency.ts')
+  writeFileSync(file, `import { Agency, Agent } from '@bureau/framework'\n${text}`)
+  return file
 }
 
 /** A provider that accepts one key. */
@@ -69,6 +80,18 @@ test('a key that the provider accepts is fine, another one is a fault', async ()
   expect(wrong.found.get('Model')).toEqual(['FAULT', `${OPENAI_BASE_URL} answers 401: OPENAI_API_KEY is not accepted.`])
   expect(wrong.code).toBe(1)
   expect(wrong.output).not.toContain('sk-wrong')
+})
+
+test('an agency file that serve would refuse is a fault, for the same reason', async () => {
+  const module = savedModule(`
+    export const mcp = new Agency({ entryPoint: new Agent({ name: 'A', instructions: 'Help.' }) })
+    export const tools = [{ name: 'x' }]
+  `)
+
+  const { code, found } = await examine([module])
+
+  expect(code).toBe(1)
+  expect(found.get('Agencies')).toEqual(['FAULT', 'agencies: "mcp" is the name of a server route; choose another.'])
 })
 
 test('everything that is at fault is told in one go, with what to do', async () => {

@@ -1,7 +1,6 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest, LogController } from 'fastify'
 import { type Agency, McpConnections, modelProblems } from '@bureau/framework'
 import { errorsByProtocol } from '@bureau/faces'
-import { ConfigError } from '@bureau/protocol'
 import {
   answerCompletely,
   BodyReceiver,
@@ -35,19 +34,10 @@ import { recordActivity } from './logs/logs.routes.ts'
 import { modelAccess, type ServerModelAccess } from './model-access.ts'
 import { openSignIns } from './oauth/open-sign-ins.ts'
 import { addRoutes } from './app-routes.ts'
-import { checkServerOptions } from './check-options.ts'
-import {
-  bodyLimitOf,
-  drainMsOf,
-  maxRunsOf,
-  readAgencies,
-  readVendors,
-  resumeMsOf,
-  type ServerOptions,
-} from './options.ts'
+import { bodyLimitOf, drainMsOf, maxRunsOf, readVendors, resumeMsOf, type ServerOptions } from './options.ts'
+import { readServed } from './read-served.ts'
 import { RequestRuns } from './request-runs.ts'
 import { RunSlots } from './run-slots.ts'
-import { readTools } from './tools/read-tools.ts'
 
 /**
  * The server as a Fastify instance that does not listen yet: for embedding, and for tests without a socket.
@@ -55,10 +45,7 @@ import { readTools } from './tools/read-tools.ts'
  * @throws ConfigError options or environment are not valid.
  */
 export async function createApp(options: ServerOptions, config: ServerConfig = loadConfig()): Promise<FastifyInstance> {
-  checkServerOptions(options)
-  const agencies = readAgencies(options)
-  const tools = readTools(options.tools ?? [])
-  if (agencies.size === 0 && tools.length === 0) throw new ConfigError('Nothing to serve: give agencies or tools.')
+  const { agencies, tools } = readServed(options)
   const log = createLogger(options.logLevel ?? 'info', options.logDestination)
   const callers = callersOf(options, config)
   if (!callers.areKnown) warnOfOpenServer(options, log)

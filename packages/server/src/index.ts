@@ -6,6 +6,7 @@ export { modelAccess, type ServerModelAccess } from './model-access.ts'
 export { jwtAuthenticate, type JwtOptions } from './http/jwt-authenticate.ts'
 export type { Authenticate, User } from './http/users.ts'
 export type { MetricsOptions, OpenAiServerOptions, ServerOptions, ServerTool } from './options.ts'
+export { readServed } from './read-served.ts'
 export type { RealtimeAudioFormat, RealtimeOptions, RealtimeProviderOptions } from './realtime/realtime-options.ts'
 export { type RunningServer, runServer } from './run-server.ts'
 export type {

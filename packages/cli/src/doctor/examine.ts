@@ -1,6 +1,6 @@
 import type { PlatformConfig } from '@bureau/platform'
 import { checkAddress } from '@bureau/runtime'
-import { loadConfig, type ServerConfig } from '@bureau/server'
+import { loadConfig, readServed, type ServerConfig } from '@bureau/server'
 import { type AgencyModule, loadAgencies } from '../load-agencies.ts'
 import { checkAgents, checkModel } from './check-model.ts'
 import { examineSettings } from '../read-settings.ts'
@@ -25,8 +25,8 @@ export async function* examine({ file, environment, readAddress }: Examined): As
   let loaded: AgencyModule = {}
   yield checked('Agencies', async () => {
     loaded = await loadAgencies(file)
-    const { agencies = {}, tools = [] } = loaded
-    return [...Object.keys(agencies), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
+    const { agencies, tools } = readServed(loaded)
+    return [...agencies.keys(), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
   })
   const checks = hasPlatform() ? await withPlatform(() => import('./check-platform.ts')) : undefined
   const read = (variables: NodeJS.ProcessEnv) =>
