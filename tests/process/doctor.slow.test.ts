@@ -94,6 +94,16 @@ test('an agency file that serve would refuse is a fault, for the same reason', a
   expect(found.get('Agencies')).toEqual(['FAULT', 'agencies: "mcp" is the name of a server route; choose another.'])
 })
 
+test('each fault of an agency is told once', async () => {
+  const module = savedModule(
+    "export const a = new Agency({ entryPoint: new Agent({ name: 'A', instruction: 'Help.' }) })",
+  )
+
+  const { output } = await examine([module])
+
+  expect(output.match(/there is no option "instruction"/g)).toHaveLength(1)
+})
+
 test('everything that is at fault is told in one go, with what to do', async () => {
   const taken = createServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
@@ -107,7 +117,7 @@ test('everything that is at fault is told in one go, with what to do', async () 
 
   expect(code).toBe(1)
   expect(found.get('Agencies')).toEqual(['FAULT', 'There is no file no-such-file.ts.'])
-  expect(found.get('Address')![1]).toContain('choose another with --port')
+  expect(found.get('Address')![1]).toMatch(/choose another with --port \(in code: port\)\.$/)
   expect(found.get('Model')![1]).toContain('cannot be reached: check OPENAI_BASE_URL')
   expect(found.get('Database')![1]).toMatch(/^DATABASE_URL: no database can be reached\./)
   expect(JSON.stringify([...found])).not.toContain('pg-secret')

@@ -1,4 +1,5 @@
 import { styleText } from 'node:util'
+import { ConfigError, StartError } from '@bureau/protocol'
 
 /** What one check found. `fault`: a server would not start, or its runs would fail; `note`: good to know. */
 export type Finding = {
@@ -31,9 +32,10 @@ export async function checked(subject: string, check: () => Promise<Finding | st
   }
 }
 
-/** The message of the innermost cause, where libraries say what really happened. */
+/** The message, with that of the innermost cause, where libraries say what really happened: our own messages say it already. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
+  if (error instanceof ConfigError || error instanceof StartError) return error.message
   const inner = error instanceof AggregateError ? error.errors[0] : error.cause
   const reason = inner instanceof Error ? reasonOf(inner) : ''
   return [error.message, reason].filter((text) => text !== '').join(' ')
