@@ -46,6 +46,21 @@ describe('createApp', () => {
     await expect(create({ agencies })).rejects.toThrow(/docs[^]*a\/b[^]*two agencies are named "my_agency"/)
   })
 
+  test.each<[string, () => unknown, string]>([
+    ['returns nothing', () => undefined, 'agencies: "solo" is a function that does not return an Agency.'],
+    ['returns something else', () => solo.entryPoint, 'agencies: "solo" is a function that does not return an Agency.'],
+    ['is async', async () => solo, 'agencies: "solo" is a function that does not return an Agency.'],
+    [
+      'throws',
+      () => {
+        throw new RangeError('too far')
+      },
+      'agencies: "solo" is a function that throws RangeError: too far.',
+    ],
+  ])('names the agency whose function %s', async (_, make, message) => {
+    await expect(create({ agencies: { solo: make as () => Agency } })).rejects.toThrow(new ConfigError(message))
+  })
+
   test('needs something to serve', async () => {
     await expect(create({})).rejects.toThrow('Nothing to serve')
   })

@@ -1,4 +1,5 @@
-import { Agency, type AnyTool, VENDORS, vendorsOf } from '@bureau/framework'
+import { inspect } from 'node:util'
+import { Agency, type AnyTool, otherCopy, VENDORS, vendorsOf } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { SideRequests } from '@bureau/faces'
 import type { EgressPolicyOptions, LogDestination, LogLevel, TracingOptions } from '@bureau/runtime'
@@ -163,7 +164,8 @@ const AGENCY_NAME = /^(?!\.{1,2}$)[A-Za-z0-9_.~-]{1,128}$/
 /**
  * The agencies by route name: an empty key becomes `agency`, spaces become underscores.
  *
- * @throws ConfigError a name is reserved, not fit for a URL, taken twice or only in `oauthTokenPath`; every problem is listed.
+ * @throws ConfigError a name is reserved, not fit for a URL, taken twice or only in `oauthTokenPath`, or a function makes no
+ *   agency; every problem is listed.
  */
 export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency> {
   const agencies = new Map<string, Agency>()
@@ -173,12 +175,26 @@ export function readAgencies(options: ServerOptions): ReadonlyMap<string, Agency
     if (RESERVED_NAMES.has(name)) problems.push(`agencies: "${name}" is the name of a server route; choose another.`)
     else if (!AGENCY_NAME.test(name)) problems.push(`agencies: "${key}" may hold letters, digits, _ . ~ and - only.`)
     else if (agencies.has(name)) problems.push(`agencies: two agencies are named "${name}".`)
-    else agencies.set(name, value instanceof Agency ? value : value())
+    else {
+      const made = value instanceof Agency ? value : makeAgency(value)
+      if (made instanceof Agency) agencies.set(name, made)
+      else problems.push(`agencies: "${key}" ${made}.`)
+    }
   }
   const paths = typeof options.oauthTokenPath === 'object' ? Object.keys(options.oauthTokenPath) : []
   for (const name of paths) if (!agencies.has(name)) problems.push(`oauthTokenPath: there is no agency "${name}".`)
   if (problems.length > 0) throw new ConfigError(problems.join('\n'))
   return agencies
+}
+
+/** What a function makes that was given for an agency, or what is wrong with it. */
+function makeAgency(make: () => unknown): Agency | string {
+  try {
+    const made = make()
+    return made instanceof Agency ? made : (otherCopy(made) ?? 'is a function that does not return an Agency')
+  } catch (error) {
+    return `is a function that throws ${error instanceof Error ? `${error.name}: ${error.message}` : inspect(error)}`
+  }
 }
 
 /**
