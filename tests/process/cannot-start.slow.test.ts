@@ -160,6 +160,7 @@ test.each([
       /^agency.ts: "support" is made by another copy of @bureau\/framework, in \/elsewhere; in use is the one in .*packages\/framework\. Install .*"npm dedupe" leaves one copy\.$/,
     ),
   ],
+  [`${FRAMEWORK}${AGENCY}export const tools = 'x'`, 'agency.ts: "tools" must be a list of tools.'],
   [
     `${FRAMEWORK}\nexport const one = new Agent({ name: 'A', tools: [() => 'x', 7] as never })`,
     'agency.ts:3: Agent "A": tools.0 is a function. Make it a tool: tool({ name: "…", description: "…", parameters: z.object({ … }), execute: … }).',

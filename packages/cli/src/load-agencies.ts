@@ -16,7 +16,8 @@ export const DEFAULT_FILES = ['agency.ts', 'agency.js', 'agency.mjs']
  * Loads the agencies that a module exports: each exported `Agency` under the name of its export, `tools` as tools, and
  * `oauthUserId` for those whose users sign in to protected tool servers.
  *
- * @throws ConfigError there is no such file, it is not one that Node can load, it throws, or it exports neither.
+ * @throws ConfigError there is no such file, it is not one that Node can load, it throws, it exports neither, or `tools` that
+ *   are no list.
  */
 export async function loadAgencies(file: string | undefined): Promise<AgencyModule> {
   const found = file ?? DEFAULT_FILES.find((name) => existsSync(name))
@@ -33,6 +34,8 @@ export async function loadAgencies(file: string | undefined): Promise<AgencyModu
   }
   const agencies = Object.entries(module).filter((entry): entry is [string, Agency] => entry[1] instanceof Agency)
   const { tools, oauthUserId } = module
+  if (!(tools === undefined || Array.isArray(tools) || tools instanceof Agency))
+    throw new ConfigError(`${found}: "tools" must be a list of tools.`)
   if (agencies.length === 0 && !Array.isArray(tools)) {
     const [advice = NOTHING] = Object.entries(module).flatMap((entry) => adviceOn(entry) ?? [])
     throw new ConfigError(`${found} exports no Agency and no "tools". ${advice}`)
