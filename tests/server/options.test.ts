@@ -253,6 +253,12 @@ test.each([
 })
 
 describe('loadConfig', () => {
+  test('refuses a base URL without http://, which reads like an address of another scheme', () => {
+    expect(() => loadConfig({ OPENAI_BASE_URL: 'localhost:11434' })).toThrow(
+      new ConfigError('OPENAI_BASE_URL: must be an address like https://api.openai.com/v1.'),
+    )
+  })
+
   test('takes empty variables as absent and reports every mistake', () => {
     expect(loadConfig({ OPENAI_BASE_URL: '' }).model.defaultModel).toBe('demo')
     expect(() => loadConfig({ OPENAI_BASE_URL: 'nonsense', OPENAI_API: 'soap' })).toThrow(

@@ -8,7 +8,7 @@ import { z } from 'zod'
 export const ServerEnvironment = z.object({
   OPENAI_API_KEY: z.string().optional().describe('API key of the default model provider.'),
   OPENAI_BASE_URL: z
-    .url('must be an address like https://api.openai.com/v1')
+    .url({ protocol: /^https?$/, error: 'must be an address like https://api.openai.com/v1' })
     .optional()
     .describe('Base URL of the default model provider, with the version segment.'),
   OPENAI_API: z
