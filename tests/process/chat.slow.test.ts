@@ -11,8 +11,12 @@ import { soloAgency, startTestServer } from '../support/test-server.ts'
 
 const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
 
-async function chat(args: readonly string[], input: string): Promise<{ out: string; err: string; code: unknown }> {
-  const child = spawn(process.execPath, [BIN, 'chat', ...args], { stdio: 'pipe' })
+async function chat(
+  args: readonly string[],
+  input: string,
+  env: Record<string, string> = {},
+): Promise<{ out: string; err: string; code: unknown }> {
+  const child = spawn(process.execPath, [BIN, 'chat', ...args], { stdio: 'pipe', env: { ...process.env, ...env } })
   let [out, err] = ['', '']
   child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()))
@@ -37,14 +41,25 @@ test('says what is wrong when the token is, and when nothing listens', async () 
   const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
 
   const refused = await chat(['--url', server.url, '--token', 'wrong'], '')
+  const missing = await chat(['--url', server.url], '')
   const absent = await chat(['--url', 'http://127.0.0.1:9'], '')
 
   expect(refused).toMatchObject({
     code: 1,
-    err: expect.stringContaining('answered with 401: The token in the Authorization header is not valid.'),
+    err: `${server.url} does not take this token: give the one that the server has by --token or APP_TOKEN.\n`,
   })
+  expect(missing.err).toContain(
+    `${server.url} wants a token: give the one that the server has by --token or APP_TOKEN.`,
+  )
   expect(absent.code).toBe(1)
   expect(absent.err).toContain('http://127.0.0.1:9')
+})
+
+test('without an address it is the port of PORT, where dev serves', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+  server.provider.respond(() => text('here'))
+
+  expect(await chat([], 'hello\n', { PORT: new URL(server.url).port })).toMatchObject({ out: 'here\n', code: 0 })
 })
 
 test('an agency that is not served is named beside those that are, and so is an address without http://', async () => {

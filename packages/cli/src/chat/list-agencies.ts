@@ -9,10 +9,14 @@ export async function listAgencies(url: string, token: string | undefined): Prom
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
   const response = await fetch(`${url}/openapi.json`, { headers }).catch(() => undefined)
   if (!response) throw new CommandError(`Nothing answers at ${url}. Start a server there, or name another by --url.`)
+  if (response.status === 401)
+    throw new CommandError(`${url} ${token === undefined ? 'wants a' : 'does not take this'} token: ${TOKEN}.`)
   if (!response.ok) throw new CommandError(`${url} answered with ${response.status}: ${await errorOf(response)}`)
   const { paths } = (await response.json()) as { paths: Record<string, unknown> }
   return Object.keys(paths).flatMap((path) => /^\/([^/]+)\/get_metadata$/.exec(path)?.[1] ?? [])
 }
+
+const TOKEN = 'give the one that the server has by --token or APP_TOKEN'
 
 async function errorOf(response: Response): Promise<string> {
   const text = await response.text()

@@ -6,13 +6,14 @@ import { type ApprovalAnswer, decideCalls, type WaitingCall } from '../chat/deci
 import { listAgencies } from '../chat/list-agencies.ts'
 import { TypedLines } from '../chat/typed-lines.ts'
 import { CommandError } from '../command-error.ts'
+import { readListenOptions } from '../listen-options.ts'
 
-type ChatFlags = { readonly url: string; readonly agency?: string; readonly token?: string }
+type ChatFlags = { readonly url?: string; readonly agency?: string; readonly token?: string }
 
 /** `bureau chat`: talk to an agency in the terminal. Ctrl-C stops an answer; Ctrl-D ends the chat. */
 export const chatCommand = new Command('chat')
   .description('Talk to an agency. Ctrl-C stops an answer, Ctrl-D ends the chat.')
-  .option('--url <address>', 'where the server is', 'http://127.0.0.1:8000')
+  .option('--url <address>', 'where the server is (default: this machine, at PORT, else 8000)')
   .option('--agency <name>', 'the agency to talk to (default: the first one)')
   .option('--token <token>', 'the server token (default: the first in APP_TOKEN)')
   .addHelpText(
@@ -20,7 +21,7 @@ export const chatCommand = new Command('chat')
     '\nA line that ends with a backslash goes on in the next one.\n\nExample:\n  $ bureau chat --agency support',
   )
   .action(async (flags: ChatFlags) => {
-    const url = flags.url.replace(/\/$/, '')
+    const url = flags.url?.replace(/\/$/, '') ?? `http://127.0.0.1:${readListenOptions({}, process.env).port}`
     const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
     const agency = await chooseAgency(flags.agency, url, token)
     console.error(`Talking to ${agency}.`)
