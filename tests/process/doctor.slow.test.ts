@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -164,4 +164,18 @@ test('a setting that is missing is a fault, and what does not need it is checked
   expect(found.get('Settings')![1]).toContain('PUBLIC_BASE_URL: set the https:// address')
   expect(found.has('Redis')).toBe(true)
   expect(found.has('Database')).toBe(false)
+})
+
+test('ends without a word when nobody reads on', async () => {
+  const child = spawn(process.execPath, [BIN, 'doctor', DEMO], {
+    env: { PATH: process.env['PATH'], PORT: '0' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  child.stdout.destroy()
+  let said = ''
+  child.stderr.on('data', (text: Buffer) => (said += text.toString()))
+
+  await once(child, 'close')
+
+  expect(said).toBe('')
 })

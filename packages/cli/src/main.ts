@@ -33,6 +33,12 @@ const bureau = new Command('bureau')
   .addCommand(filesCommand)
   .addCommand(rotateMasterKeyCommand)
 
+// Whoever reads the output has seen enough: `bureau doctor | head`.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(1)
+})
+
 // What is set already wins.
 if (existsSync('.env')) process.loadEnvFile()
 
