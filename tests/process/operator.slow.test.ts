@@ -110,6 +110,16 @@ test('a key may do what its scopes say', async () => {
   expect(usage.status).toBe(200)
 })
 
+test('a backup that cannot be written is told in one line', async () => {
+  const BUREAU_DATA = await temporaryFolder()
+  bureau(['owners', 'create', 'Ada'], { BUREAU_DATA })
+
+  const { status, err } = bureau(['backup', '/nowhere/copy.tar'], { BUREAU_DATA })
+
+  expect(status).toBe(1)
+  expect(err).toMatch(/^The copy cannot be written to \/nowhere\/copy\.tar: ENOENT.*$/)
+})
+
 test('an owner that is not there is named as such', async () => {
   const BUREAU_DATA = await temporaryFolder()
   bureau(['owners', 'create', 'Ada'], { BUREAU_DATA })

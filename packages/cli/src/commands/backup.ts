@@ -1,4 +1,6 @@
+import { ConfigError } from '@bureau/protocol'
 import { Command } from 'commander'
+import { CommandError } from '../command-error.ts'
 import { withPlatform } from '../with-platform.ts'
 
 /** `bureau backup <file>`: copies the embedded database. The platform must be stopped: it makes copies of its own. */
@@ -14,7 +16,10 @@ export const backupCommand = new Command('backup')
     const { databaseUrl } = platform.loadPlatformConfig()
     const db = await platform.openDatabase(databaseUrl, { mustExist: true })
     try {
-      await platform.backupDatabase(db, file)
+      await platform.backupDatabase(db, file).catch((cause: Error) => {
+        if (cause instanceof ConfigError) throw cause
+        throw new CommandError(`The copy cannot be written to ${file}: ${cause.message}`, { cause })
+      })
     } finally {
       await db.close()
     }
