@@ -224,6 +224,11 @@ test.each([
     "error: option '--port <number>' argument 'http' is invalid. Must be a port from 0 to 65535.",
   ],
   [['files', 'copy', '.', 'ftp://host'], 1, 'ftp://host is neither a folder nor the address of a bucket (s3://…).'],
+  [
+    ['owners', 'create', ' '],
+    1,
+    "error: command-argument value ' ' is invalid for argument 'name'. Must have 1 to 100 characters.",
+  ],
   [['owners', 'list', '--url', 'host:8000'], 1, '--url: host:8000 must begin with http:// or https://.'],
 ])('bureau %j ends with %i: %s', (args, code, line) => {
   const { status, lines } = runToEnd(args, { BUREAU_DATA: newFolder(), PLATFORM_OPERATOR_KEY: 'k'.repeat(32) })

@@ -2,6 +2,8 @@ import { ApiKeyScope } from '@bureau/protocol'
 import { Command, InvalidArgumentError } from 'commander'
 import { FIRST_PAGE, operate, type Operating } from '../operator.ts'
 
+const MAX_NAME = 100
+
 type Flags = { readonly url?: string }
 
 const withUrl = (command: Command): Command =>
@@ -12,9 +14,16 @@ const placeOf = ({ url }: Flags) => ({ url, key: process.env['PLATFORM_OPERATOR_
 const work = <Result>(flags: Flags, doing: (operator: Operating) => Promise<Result>): Promise<Result> =>
   operate(placeOf(flags), doing)
 
+/** As the platform's routes take it: the records take any. */
+function nameOf(text: string): string {
+  const name = text.trim()
+  if (name.length >= 1 && name.length <= MAX_NAME) return name
+  throw new InvalidArgumentError(`Must have 1 to ${MAX_NAME} characters.`)
+}
+
 const create = withUrl(new Command('create'))
   .description('Create an owner. It gets an integration of every agency when the server starts, or at once with --url.')
-  .argument('<name>', 'what the owner is called')
+  .argument('<name>', 'what the owner is called', nameOf)
   .option('--no-agencies', 'it gets no integration by itself')
   .action(async (name: string, flags: Flags & { readonly agencies: boolean }) => {
     const { id } = await operate({ ...placeOf(flags), makesRecords: true }, (operator) =>
@@ -79,7 +88,7 @@ function numberOfDays(text: string): number {
 const createKey = withUrl(new Command('create'))
   .description('Create an API key of an owner, also when all of them are lost. Its token is shown this once.')
   .argument('<owner>', 'the id of the owner')
-  .argument('<name>', 'what the key is for, e.g. "billing worker"')
+  .argument('<name>', 'what the key is for, e.g. "billing worker"', nameOf)
   .option('--expires-in-days <days>', 'refuse the key after so many days (default: never)', numberOfDays)
   .option('--scopes <list>', `what the key may do, by commas (default: *, everything):\n${ALL_SCOPES}`, scopesOf)
   .addHelpText('after', '\nExample:\n  $ bureau keys create own_… "billing worker" --scopes usage:read > key.txt')
