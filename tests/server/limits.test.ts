@@ -64,17 +64,13 @@ describe('runTimeoutMs', () => {
 })
 
 describe('several server tokens', () => {
-  const options = {
-    agencies: soloAgency(),
-    env: { APP_TOKEN: ' the-old-token-of-ours\tthe-new-token-of-ours ' },
-    enableRealtime: true,
-  }
+  const options = { agencies: soloAgency(), env: { APP_TOKEN: ' old-token\tnew-token ' }, enableRealtime: true }
 
   test.each([
-    ['the-old-token-of-ours', 200],
-    ['the-new-token-of-ours', 200],
-    ['the-old-token-of-ours the-new-token-of-ours', 401],
-    ['the-old', 401],
+    ['old-token', 200],
+    ['new-token', 200],
+    ['old-token new-token', 401],
+    ['old', 401],
   ])('%j is answered with %d', async (token, status) => {
     const server = await startTestServer(options)
 
@@ -85,6 +81,6 @@ describe('several server tokens', () => {
     const server = await startTestServer(options)
     const get = (token: string) => server.get('/solo/realtime', { authorization: `Bearer ${token}` })
 
-    expect([(await get('the-new-token-of-ours')).status, (await get('other')).status]).toEqual([404, 401])
+    expect([(await get('new-token')).status, (await get('other')).status]).toEqual([404, 401])
   })
 })

@@ -31,8 +31,8 @@ function isServerToken(given: string, tokens: readonly string[]): boolean {
   return matches.includes(true)
 }
 
-/** A word of a sentence is shorter. */
-const MIN_LENGTH_OF_SEVERAL = 16
+/** Most words of a sentence are shorter. */
+const MIN_LENGTH_OF_SEVERAL = 8
 
 /**
  * The server's tokens: one, or several with spaces between, so that clients can change over one by one.
