@@ -114,7 +114,7 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
     expect(problems).toEqual([])
   })
 
-  test('the stop button ends the run on the server, and is no error', async () => {
+  test('the stop button ends the run on the server and shows no error', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
     server.provider.script([textDeltas(['Once upon', { part: 'hold', gate, before: null }, ' a time'])])

@@ -66,7 +66,7 @@ describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
     ])
   })
 
-  test('of a response that fails, a complete message is in the history once, and one that was being written too', async () => {
+  test('when a response fails, its complete message is in the history once, and so is a partial one', async () => {
     const client = await platform.client()
     platform.provider.script([
       [text('A whole sentence.'), failed('server_error')],

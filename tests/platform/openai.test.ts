@@ -131,7 +131,7 @@ describe.each(ENGINES)('OpenAI’s APIs on %s', (engine) => {
     expect(chats.body.data).toHaveLength(1)
   })
 
-  test('Responses: one that has failed, or was cancelled, does not end the conversation', async () => {
+  test('Responses: a conversation can continue after a response that failed or was cancelled', async () => {
     const client = await platform.client()
     const { responses } = openAi(client)
     const model = client.integrationId

@@ -16,8 +16,8 @@ export const DEFAULT_FILES = ['agency.ts', 'agency.js', 'agency.mjs']
  * Loads the agencies that a module exports: each exported `Agency` under the name of its export, `tools` as tools, and
  * `oauthUserId` for those whose users sign in to protected tool servers.
  *
- * @throws ConfigError there is no such file, it is not one that Node can load, it throws, it exports neither, or `tools` that
- *   are no list.
+ * @throws ConfigError there is no such file, it is not one that Node can load, it throws, it exports neither, or its
+ *   `tools` are not a list.
  */
 export async function loadAgencies(file: string | undefined): Promise<AgencyModule> {
   const found = file ?? DEFAULT_FILES.find((name) => existsSync(name))

@@ -405,7 +405,7 @@ describe('a conversation on the platform', () => {
     expect(shown(await until(second, isIdle))).toEqual(expected)
   })
 
-  test('of two calls that wait, the one that is decided on is shown so after a reload', async () => {
+  test('after a reload, a call that was already decided is shown as decided while the other one still waits', async () => {
     const { provider, open } = await openPlatform([refund])
     const calls = [{ cents: 1 }, { cents: 2 }].map((cents) => toolCall('refund', cents))
     provider.script([calls, text('Paid back.')])

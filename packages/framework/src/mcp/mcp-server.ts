@@ -53,7 +53,7 @@ export const SERVER_CHECKS = {
 
 type Connection = { readonly client: Client; readonly unanswered: Set<Promise<unknown>> }
 
-/** A connection to an MCP server. It can be opened again after it was closed, or in place of one that is still in use. */
+/** A connection to an MCP server. It can be reopened after it was closed, or replaced while calls over the old one finish. */
 export abstract class McpServer implements ToolServer {
   readonly name: string
   readonly toolFilter: ToolFilter | undefined

@@ -52,7 +52,7 @@ class SearchRun implements FoundLines {
     this.#find = finderOf(search)
   }
 
-  /** Asked before each file as well, because one that is empty or not text has no lines. */
+  /** Checked before each file as well as between lines, because empty and binary files have none. */
   mayGoOn(): boolean {
     this.#search.signal?.throwIfAborted()
     if (performance.now() > this.#until) this.incomplete ??= 'The search took too long. Name a longer path.'

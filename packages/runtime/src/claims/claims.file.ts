@@ -6,7 +6,7 @@ import { claimDigest, type Claims } from './claims.ts'
 
 /** Expired files are looked for after so many claims. */
 const CLAIMS_PER_SWEEP = 1_000
-/** A file that has expired for less time may be one that is being made: it has no expiry yet, or one that is close. */
+/** A file that expired more recently than this is kept: it may be under construction, with no expiry of its own yet. */
 const MAKING_MS = 60_000
 
 /**

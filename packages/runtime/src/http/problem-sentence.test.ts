@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { problemSentence } from './problem-sentence.ts'
 
-/** What is said of a value, behind the name of the part that is wrong. */
+/** The sentence about the first problem, after the path to the value that has it. */
 function saidOf(schema: z.ZodType, value: unknown): string | undefined {
   const [issue] = schema.safeParse(value, { error: problemSentence }).error?.issues ?? []
   return issue && [...issue.path, issue.message].join(': ')
