@@ -1,4 +1,4 @@
-import type { EventSource, RunEvent } from './run-event.ts'
+import type { EventSource, ModelEvent, RunEvent } from './run-event.ts'
 
 /**
  * A run event as clients see it in the `data` of a stream, as JSON text: its own members and those of who speaks.
@@ -8,11 +8,8 @@ import type { EventSource, RunEvent } from './run-event.ts'
  */
 export function eventEnvelope(event: RunEvent): string | undefined {
   switch (event.type) {
-    case 'model.event': {
-      const itemId = event.item_id === undefined ? '' : `,"item_id":${JSON.stringify(event.item_id)}`
-      const callId = event.call_id === undefined ? '' : `,"call_id":${JSON.stringify(event.call_id)}`
-      return `{"type":"raw_response_event","data":${event.json},${sourceText(event.source)}${itemId}${callId}}`
-    }
+    case 'model.event':
+      return `{"type":"raw_response_event","data":${event.json}${endText(event)}`
     case 'agent.updated':
       return withSource({ type: 'agent_updated_stream_event', new_agent: { name: event.source.agent } }, event.source)
     case 'item.created': {
@@ -55,13 +52,16 @@ function withSource(data: object, source: EventSource): string {
   return JSON.stringify({ ...data, ...source })
 }
 
-const sourceTexts = new WeakMap<EventSource, string>()
+type EndOfEnvelope = { readonly itemId: string | undefined; readonly callId: string | undefined; readonly text: string }
 
-/** The members that say who speaks; worked out once for each time that an agent is in control. */
-function sourceText(source: EventSource): string {
-  const known = sourceTexts.get(source)
-  if (known !== undefined) return known
-  const text = JSON.stringify(source).slice(1, -1)
-  sourceTexts.set(source, text)
+/** How the last envelope of each speaker ended. */
+const ends = new WeakMap<EventSource, EndOfEnvelope>()
+
+/** The members that say who speaks, and of which item: worked out once for all deltas of an item. */
+function endText({ source, item_id: itemId, call_id: callId }: ModelEvent): string {
+  const last = ends.get(source)
+  if (last && last.itemId === itemId && last.callId === callId) return last.text
+  const text = `,${JSON.stringify({ ...source, item_id: itemId, call_id: callId }).slice(1)}`
+  ends.set(source, { itemId, callId, text })
   return text
 }

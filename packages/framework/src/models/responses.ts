@@ -63,6 +63,9 @@ export function authorization(endpoint: ModelEndpoint): Record<string, string> {
   return endpoint.apiKey ? { authorization: `Bearer ${endpoint.apiKey}` } : {}
 }
 
+/** How the JSON text of an event begins, up to its name. */
+const TYPE = '{"type":"'
+
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed', 'error'])
 
 /**
@@ -133,7 +136,11 @@ export class ResponsesEventCutter implements AnswerReader {
   }
 
   #deliver(named: string, json: string): void {
-    const isPlain = json.startsWith(`{"type":"${named}"`) && json.endsWith('}')
+    const isPlain =
+      json.startsWith(TYPE) &&
+      json.startsWith(named, TYPE.length) &&
+      json.startsWith('"', TYPE.length + named.length) &&
+      json.endsWith('}')
     const kind = isPlain ? named : kindOf(json, named)
     if (kind === undefined) return
     if (TERMINAL.has(kind)) this.ended = true

@@ -35,7 +35,7 @@ export class UnkeptRunLog implements RunSink {
       this.#unread.push({ type: 'log.ended' })
       this.#ended = true
     }
-    this.#wake?.()
+    this.#wakeReader()
   }
 
   ready(): Promise<void> | undefined {
@@ -66,9 +66,15 @@ export class UnkeptRunLog implements RunSink {
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })
-      this.#wake = undefined
     }
     return this.#unread.length === 0 ? this.#abandon() : { done: false, value: this.#take() }
+  }
+
+  /** Once for all that comes before the reader runs: to resolve a promise again takes longer than all else that an event costs. */
+  #wakeReader(): void {
+    const wake = this.#wake
+    this.#wake = undefined
+    wake?.()
   }
 
   #take(): EventBatch {
