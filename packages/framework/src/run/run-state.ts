@@ -162,11 +162,11 @@ export function inCallOrder<Entry extends { readonly item: WireItem }>(
   turn: readonly Entry[],
   calls: readonly CallState[],
 ): Entry[] {
+  const outputs = turn.filter(({ item }) => isOutput(item))
+  if (outputs.length < 2) return [...turn]
   const own = turn.filter(({ item }) => !isOutput(item)).map(({ item }) => item.call_id)
   const order = [...own, ...calls.map(({ call_id: id }) => id)]
-  const outputs = turn
-    .filter(({ item }) => isOutput(item))
-    .toSorted((a, b) => order.indexOf(a.item.call_id) - order.indexOf(b.item.call_id))
+  outputs.sort((a, b) => order.indexOf(a.item.call_id) - order.indexOf(b.item.call_id))
   return turn.map((entry) => (isOutput(entry.item) ? outputs.shift()! : entry))
 }
 
