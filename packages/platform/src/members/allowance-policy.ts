@@ -2,6 +2,8 @@ import { type Allowance, AllowancePolicy, ServiceError } from '@bureau/protocol'
 import type { allowancePeriods, members } from '../db/schema.ts'
 
 export type MemberRow = typeof members.$inferSelect
+/** What a member may spend in a period; null: without a limit. */
+export type Limits = Pick<MemberRow, 'limitMessages' | 'limitTokens' | 'limitCostMicro'>
 export type PeriodRow = typeof allowancePeriods.$inferSelect
 
 const Policy = AllowancePolicy.extend({
@@ -62,7 +64,7 @@ export function policyOf(member: MemberRow): AllowancePolicy {
 }
 
 /** What may still be spent, per unit; null where there is no limit. Negative after an overshoot. */
-export function remainingOf(member: MemberRow, period: PeriodRow | null) {
+export function remainingOf(member: Limits, period: PeriodRow | null) {
   const left = (limit: number | null, extra: number, used: number): number | null =>
     limit === null ? null : limit + extra - used
   return {

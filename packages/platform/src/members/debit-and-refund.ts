@@ -2,7 +2,7 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { allowanceLedger, type runs } from '../db/schema.ts'
 import { appendOutbox } from '../outbox/outbox.repo.ts'
-import { type MemberRow, type PeriodRow, remainingOf } from './allowance-policy.ts'
+import { type Limits, type PeriodRow, remainingOf } from './allowance-policy.ts'
 import { bookLedger } from './ledger.repo.ts'
 
 type Amounts = { readonly messages: number; readonly tokens: number; readonly costMicro: number }
@@ -11,7 +11,11 @@ type Amounts = { readonly messages: number; readonly tokens: number; readonly co
 const THRESHOLD = 0.8
 
 type RunRow = typeof runs.$inferSelect
-type Debit = { readonly run: RunRow; readonly member: MemberRow; readonly what: string }
+type ChargedRun = Pick<
+  RunRow,
+  'id' | 'ownerId' | 'memberId' | 'integrationId' | 'consumerId' | 'periodStart' | 'createdAt'
+>
+type Debit = { readonly run: ChargedRun; readonly member: Limits; readonly what: string }
 
 /**
  * Charges a run's amount to the period in which the run was reserved, once per `what`. The member is locked.
@@ -33,17 +37,17 @@ export async function debitRun(tx: Tx, { run, member, what }: Debit, amounts: Am
     usedTokens: period.usedTokens - amounts.tokens,
     usedCostMicro: period.usedCostMicro - amounts.costMicro,
   }
-  await announceThresholds(tx, member, before, period)
+  await announceThresholds(tx, { run, member }, before, period)
   return period
 }
 
-function chargedTo({ id: runId, ownerId, memberId, periodStart, createdAt: occurredAt }: RunRow) {
+function chargedTo({ id: runId, ownerId, memberId, periodStart, createdAt: occurredAt }: ChargedRun) {
   if (memberId === null || periodStart === null) throw new Error('the run is not charged to anybody')
   return { ownerId, memberId, periodStart, runId, occurredAt }
 }
 
 /** Gives back what a run was charged so far, or its message alone. Once per run. The member is locked. */
-export async function refundRun(tx: Tx, run: RunRow, what: 'all' | 'message'): Promise<void> {
+export async function refundRun(tx: Tx, run: ChargedRun, what: 'all' | 'message'): Promise<void> {
   const [sums] = await tx
     .select({
       messages: sql<number>`coalesce(sum(${allowanceLedger.messages}), 0)`.mapWith(Number),
@@ -70,23 +74,28 @@ export async function refundRun(tx: Tx, run: RunRow, what: 'all' | 'message'): P
   })
 }
 
-async function announceThresholds(tx: Tx, member: MemberRow, before: PeriodRow, after: PeriodRow): Promise<void> {
+async function announceThresholds(
+  tx: Tx,
+  { run, member }: Omit<Debit, 'what'>,
+  before: PeriodRow,
+  after: PeriodRow,
+): Promise<void> {
   const [was, is] = [usedPart(member, before), usedPart(member, after)]
   const data = {
     object: 'member',
-    id: member.id,
-    apiIntegrationId: member.integrationId,
-    consumerId: member.consumerId,
+    id: run.memberId,
+    apiIntegrationId: run.integrationId,
+    consumerId: run.consumerId,
     periodStart: after.periodStart.toISOString(),
   }
-  if (was < 1 && is >= 1) await appendOutbox(tx, member.ownerId, 'member.allowance_exhausted', data)
+  if (was < 1 && is >= 1) await appendOutbox(tx, run.ownerId, 'member.allowance_exhausted', data)
   else if (was < THRESHOLD && is >= THRESHOLD) {
-    await appendOutbox(tx, member.ownerId, 'member.allowance_threshold', data)
+    await appendOutbox(tx, run.ownerId, 'member.allowance_threshold', data)
   }
 }
 
 /** The most used-up limit, 1 being exhausted. 0 without limits. */
-function usedPart(member: MemberRow, period: PeriodRow): number {
+function usedPart(member: Limits, period: PeriodRow): number {
   const left = remainingOf(member, period)
   const part = (limit: number | null, extra: number, rest: number | null): number => {
     if (limit === null || rest === null) return 0

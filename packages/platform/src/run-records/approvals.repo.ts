@@ -2,7 +2,7 @@ import type { ApprovalRequest, RunApproval } from '@bureau/protocol'
 import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { integrations, members, runApprovals, runs } from '../db/schema.ts'
-import { isRun, type RunKey, type RunRow } from './runs.repo.ts'
+import { isRun, type RunKey, type RunFacts } from './runs.repo.ts'
 
 export type ApprovalRow = typeof runApprovals.$inferSelect
 
@@ -29,7 +29,7 @@ export async function selectApprovals(tx: Tx, key: RunKey): Promise<ApprovalRow[
 /** The tools about whose calls the consumer who has asked may decide, as the integration says now. */
 export async function selectConsumerTools(
   tx: Tx,
-  { ownerId, integrationId, consumerId }: RunRow,
+  { ownerId, integrationId, consumerId }: RunFacts,
 ): Promise<ReadonlySet<string>> {
   if (consumerId === null) return new Set()
   const [found] = await tx
@@ -73,7 +73,7 @@ export async function updateApproval(
 }
 
 /** The run holds its chat, and none of its member's places. It is locked. */
-export async function updateToWaiting(tx: Tx, run: RunRow, lastEventSeq: number): Promise<void> {
+export async function updateToWaiting(tx: Tx, run: RunFacts, lastEventSeq: number): Promise<void> {
   await tx
     .update(runs)
     .set({ state: 'waiting', waitingSince: sql`now()`, lastEventSeq })
@@ -82,7 +82,7 @@ export async function updateToWaiting(tx: Tx, run: RunRow, lastEventSeq: number)
 }
 
 /** Any process may go on with the run, which is locked. Its deadline stood still while it waited. */
-export async function updateToReleased(tx: Tx, run: RunRow, lastEventSeq: number): Promise<void> {
+export async function updateToReleased(tx: Tx, run: RunFacts, lastEventSeq: number): Promise<void> {
   await tx
     .update(runs)
     .set({
@@ -96,7 +96,7 @@ export async function updateToReleased(tx: Tx, run: RunRow, lastEventSeq: number
   await countActive(tx, run, 1)
 }
 
-async function countActive(tx: Tx, { ownerId, memberId }: RunRow, change: number): Promise<void> {
+async function countActive(tx: Tx, { ownerId, memberId }: RunFacts, change: number): Promise<void> {
   if (memberId === null) return
   await tx
     .update(members)

@@ -2,14 +2,14 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { chats, members, runs } from '../db/schema.ts'
-import type { MemberRow } from '../members/allowance-policy.ts'
-import { isRun, type RunKey, type RunRow } from './runs.repo.ts'
+import type { Limits } from '../members/allowance-policy.ts'
+import { isRun, RUN_FACTS, type RunFacts, type RunKey } from './runs.repo.ts'
 
 /** A run with everything that its writes change, locked. */
 export type HeldRun = {
-  readonly run: RunRow
+  readonly run: RunFacts
   /** Null: the run is not charged to anybody. */
-  readonly member: MemberRow | null
+  readonly member: Limits | null
   /** The time of the transaction, as its records have it. */
   readonly now: Date
 }
@@ -23,20 +23,25 @@ export type HeldRun = {
 export async function holdRun(tx: Tx, key: RunKey): Promise<HeldRun | undefined> {
   const [held] = await lockAll(tx, key)
   if (!held) return undefined
-  const { runs: run, chat, member } = held
+  const { run, member, now } = held
   const isCharged = run.memberId !== null && run.periodStart !== null
   if (isCharged && !member) throw new Error('the member of a run vanished')
-  return { run, member: isCharged ? member : null, now: chat.now }
+  return { run, member: isCharged ? member : null, now }
 }
 
 /** Each is locked before it can be joined; the run's row, when it has been. */
-const lockAll = prepared((tx, { ownerId, runId }: RunKey) => {
-  const ofRun = (column: 'member_id' | 'chat_id') => sql`(SELECT ${sql.raw(column)} FROM runs WHERE id = ${runId})`
+const lockAll = prepared((tx, key: RunKey) => {
+  const ofRun = (column: 'member_id' | 'chat_id') => sql`(SELECT ${sql.raw(column)} FROM runs WHERE id = ${key.runId})`
   const member = tx.$with('member').as(
     tx
-      .select()
+      .select({
+        id: members.id,
+        limitMessages: members.limitMessages,
+        limitTokens: members.limitTokens,
+        limitCostMicro: members.limitCostMicro,
+      })
       .from(members)
-      .where(and(eq(members.id, ofRun('member_id')), eq(members.ownerId, ownerId)))
+      .where(and(eq(members.id, ofRun('member_id')), eq(members.ownerId, key.ownerId)))
       .for('update'),
   )
   const chat = tx.$with('chat').as(
@@ -46,7 +51,7 @@ const lockAll = prepared((tx, { ownerId, runId }: RunKey) => {
       .where(
         and(
           eq(chats.id, ofRun('chat_id')),
-          eq(chats.ownerId, ownerId),
+          eq(chats.ownerId, key.ownerId),
           sql`(SELECT count(*) FROM member) >= 0`, // first of all
         ),
       )
@@ -54,18 +59,27 @@ const lockAll = prepared((tx, { ownerId, runId }: RunKey) => {
   )
   return tx
     .with(member, chat)
-    .select()
+    .select({
+      run: RUN_FACTS,
+      now: chat.now,
+      member: {
+        id: member.id,
+        limitMessages: member.limitMessages,
+        limitTokens: member.limitTokens,
+        limitCostMicro: member.limitCostMicro,
+      },
+    })
     .from(runs)
     .innerJoin(chat, eq(chat.id, runs.chatId))
     .leftJoin(member, sql`true`)
-    .where(isRun({ ownerId, runId }))
+    .where(isRun(key))
     .for('update', { of: runs })
 })
 
-const lockRun = prepared((tx, key: RunKey) => tx.select().from(runs).where(isRun(key)).for('update'))
+const lockRun = prepared((tx, key: RunKey) => tx.select(RUN_FACTS).from(runs).where(isRun(key)).for('update'))
 
 /** The run alone, locked: for writes that change nothing else. */
-export async function holdRunOnly(tx: Tx, key: RunKey): Promise<RunRow | undefined> {
+export async function holdRunOnly(tx: Tx, key: RunKey): Promise<RunFacts | undefined> {
   const [run] = await lockRun(tx, key)
   return run
 }

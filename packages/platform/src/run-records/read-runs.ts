@@ -4,7 +4,7 @@ import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, ne, notInArray, or,
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { runs, runStates } from '../db/schema.ts'
-import { findRun, listAskedTexts, listRunItems, type RunKey, type RunRow } from './runs.repo.ts'
+import { findRun, listAskedTexts, listRunItems, RUN_FACTS, type RunFacts, type RunKey } from './runs.repo.ts'
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
 
@@ -12,7 +12,7 @@ import { runOutput, type RunView } from './run-view.ts'
 export type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
 export const isSeen = (
-  run: Pick<RunRow, 'integrationId' | 'consumerId'>,
+  run: Pick<RunFacts, 'integrationId' | 'consumerId'>,
   { integrationIds, consumerId }: Reach,
 ): boolean =>
   (!integrationIds || integrationIds.includes(run.integrationId)) &&
@@ -111,7 +111,7 @@ export const listRuns = tenantOperation(
   async (tx, args: PageRequest & RunsOfOwner): Promise<Page<RunView>> => {
     const { ownerId, limit, after } = args
     const rows = await tx
-      .select()
+      .select(RUN_FACTS)
       .from(runs)
       .where(and(isListed(args), olderThan(runs.createdAt, runs.id, after)))
       .orderBy(desc(runs.createdAt), desc(runs.id))

@@ -4,7 +4,7 @@ import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { chats, messages, usageEntries } from '../db/schema.ts'
 import { storable } from '../db/storable.ts'
-import type { RunRow } from './runs.repo.ts'
+import type { RunFacts } from './runs.repo.ts'
 
 /** A complete item of a run. `id` is made by the runner (`newId('msg')`): repeated with it, the item is stored once. */
 export type RunItemRecord = { readonly id: string; readonly item: Message }
@@ -27,7 +27,7 @@ export type RunOutputRecord = {
 }
 
 /** The values of that statement. */
-export type OutputValues = Pick<RunRow, 'ownerId' | 'chatId'> & {
+export type OutputValues = Pick<RunFacts, 'ownerId' | 'chatId'> & {
   readonly runId: string
   readonly status: string
   /** JSON. */
@@ -36,7 +36,7 @@ export type OutputValues = Pick<RunRow, 'ownerId' | 'chatId'> & {
 }
 
 export function outputValues(
-  { ownerId, chatId, id: runId }: RunRow,
+  { ownerId, chatId, id: runId }: RunFacts,
   { items, calls, status = 'ok' }: RunOutputRecord,
 ): OutputValues {
   return {
@@ -96,7 +96,7 @@ const insertOutput = prepared((tx, values: OutputValues) =>
 )
 
 /** Adds items to the chat and calls to the usage, each once. The chat is locked. */
-export async function storeOutput(tx: Tx, run: RunRow, output: RunOutputRecord): Promise<void> {
+export async function storeOutput(tx: Tx, run: RunFacts, output: RunOutputRecord): Promise<void> {
   if (output.items.length + output.calls.length > 0) await insertOutput(tx, outputValues(run, output))
 }
 

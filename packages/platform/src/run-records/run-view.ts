@@ -10,7 +10,7 @@ import {
   textOf,
   type Usage,
 } from '@bureau/protocol'
-import type { RunRow } from './runs.repo.ts'
+import type { RunFacts } from './runs.repo.ts'
 
 /** A run as callers see it. */
 export type RunView = PlatformRun
@@ -20,11 +20,11 @@ type RunErrorView = PlatformRunError
 type RunOutput = { readonly outputText: string | null; readonly newMessages: Message[] }
 
 /** True: it has not ended. */
-export const isActive = ({ state }: Pick<RunRow, 'state'>): boolean =>
+export const isActive = ({ state }: Pick<RunFacts, 'state'>): boolean =>
   state === 'reserved' || state === 'running' || state === 'waiting'
 
 /** `spent` is the sum over the model calls of a run that has not ended. */
-export function runView(run: RunRow, spent: Usage | undefined): RunView {
+export function runView(run: RunFacts, spent: Usage | undefined): RunView {
   return {
     object: 'run',
     runId: run.id,
@@ -49,7 +49,7 @@ export function runView(run: RunRow, spent: Usage | undefined): RunView {
   }
 }
 
-export function statusOf(run: RunRow): RunView['status'] {
+export function statusOf(run: RunFacts): RunView['status'] {
   if (!isActive(run)) return run.state as 'completed' | 'failed' | 'cancelled'
   if (run.cancelRequestedAt) return 'cancelling'
   if (run.state === 'waiting') return 'waiting'
@@ -61,7 +61,7 @@ export function runErrorOf({
   errorCode,
   errorMessage,
   errorClass,
-}: Pick<RunRow, 'errorCode' | 'errorMessage' | 'errorClass'>): RunErrorView | null {
+}: Pick<RunFacts, 'errorCode' | 'errorMessage' | 'errorClass'>): RunErrorView | null {
   if (errorCode === null || errorClass === null) return null
   return {
     code: errorCode,

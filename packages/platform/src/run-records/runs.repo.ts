@@ -1,13 +1,19 @@
 import { addUsage, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
-import { and, asc, eq, inArray, isNull, not, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, inArray, isNull, not, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { chats, messages, runs, usageEntries } from '../db/schema.ts'
 
 export type RunRow = typeof runs.$inferSelect
+/** A run without what was asked, which never changes and may be long. */
+export type RunFacts = Omit<RunRow, 'input' | 'contextEnc' | 'fingerprint' | 'textOnly'>
 export type RunKey = { readonly ownerId: string; readonly runId: string }
 
 export const isRun = ({ ownerId, runId }: RunKey) => and(eq(runs.id, runId), eq(runs.ownerId, ownerId))
+
+const { input: _i, contextEnc: _c, fingerprint: _f, textOnly: _t, ...factColumns } = getTableColumns(runs)
+/** The columns of `RunFacts`. */
+export const RUN_FACTS = factColumns
 
 const selectRun = prepared((tx, key: RunKey) => tx.select().from(runs).where(isRun(key)))
 

@@ -6,7 +6,7 @@ import { allowanceLedger, runs, usageEntries } from '../db/schema.ts'
 import { toUsd } from '../members/allowance-policy.ts'
 import { integrationsOf } from '../members/members.repo.ts'
 import { runViews } from '../run-records/run-views.ts'
-import { type RunRow, toUsage, USAGE_SUMS } from '../run-records/runs.repo.ts'
+import { RUN_FACTS, type RunFacts, toUsage, USAGE_SUMS } from '../run-records/runs.repo.ts'
 
 type ModelUsage = UsageRecord['models'][number]
 
@@ -26,7 +26,7 @@ export const listUsageRecords = tenantOperation(
   { source: import.meta.url, name: 'listUsageRecords', lane: 'interactive' },
   async (tx, args: Args): Promise<Page<UsageRecord>> => {
     const rows = await tx
-      .select()
+      .select(RUN_FACTS)
       .from(runs)
       .where(and(...filtersOf(tx, args), olderThan(runs.createdAt, runs.id, args.after)))
       .orderBy(desc(runs.createdAt), desc(runs.id))
@@ -41,7 +41,7 @@ export const exportUsageRecords = tenantOperation(
   async (tx, args: Args): Promise<Page<UsageRecord>> => {
     const { after } = args
     const rows = await tx
-      .select()
+      .select(RUN_FACTS)
       .from(runs)
       .where(
         and(
@@ -71,7 +71,7 @@ function filtersOf(tx: Tx, args: Args): (SQL | undefined)[] {
   ]
 }
 
-async function toRecords(tx: Tx, { ownerId, limit }: Args, rows: readonly RunRow[]): Promise<Page<UsageRecord>> {
+async function toRecords(tx: Tx, { ownerId, limit }: Args, rows: readonly RunFacts[]): Promise<Page<UsageRecord>> {
   const { items, next } = toPage(
     rows,
     limit,
@@ -94,7 +94,7 @@ async function toRecords(tx: Tx, { ownerId, limit }: Args, rows: readonly RunRow
 type Charge = { readonly debited: UsageRecord['debited']; readonly refunded: boolean }
 const NO_CHARGE: Charge = { debited: { messages: 0, tokens: 0, costUsd: 0 }, refunded: false }
 
-function toRecord(run: RunRow, view: PlatformRun, models: ModelUsage[] = [], charge = NO_CHARGE): UsageRecord {
+function toRecord(run: RunFacts, view: PlatformRun, models: ModelUsage[] = [], charge = NO_CHARGE): UsageRecord {
   return {
     object: 'usage_record',
     runId: run.id,

@@ -14,7 +14,7 @@ import {
 } from '../../run-records/approvals.repo.ts'
 import { type HeldRun, holdRun } from '../../run-records/hold-run.ts'
 import { isSeen, type Reach } from '../../run-records/read-runs.ts'
-import { findRun, type RunKey, type RunRow } from '../../run-records/runs.repo.ts'
+import { findRun, type RunFacts, type RunKey } from '../../run-records/runs.repo.ts'
 import { WAITING_EVENTS } from './record-waiting.ts'
 
 /** What a person has to decide about, and the agency that asks. @throws ServiceError `run_not_found` */
@@ -63,7 +63,7 @@ export const decideApprovals = tenantOperation(
   },
 )
 
-async function viewsOf(tx: Tx, run: RunRow): Promise<RunApproval[]> {
+async function viewsOf(tx: Tx, run: RunFacts): Promise<RunApproval[]> {
   const consumerTools = await selectConsumerTools(tx, run)
   const rows = await selectApprovals(tx, { ownerId: run.ownerId, runId: run.id })
   return rows.map((row) => approvalView(row, consumerTools))

@@ -6,7 +6,7 @@ import { replicas, runs, runStates } from '../../db/schema.ts'
 import { selectApprovals } from '../../run-records/approvals.repo.ts'
 import { type HeldRun, holdRun } from '../../run-records/hold-run.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
-import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
+import { findRun, isRun, type RunFacts, type RunKey } from '../../run-records/runs.repo.ts'
 import type { RunView } from '../../run-records/run-view.ts'
 import { endingLength } from '../settle/ending-events.ts'
 import { type Ending, writeOutcome } from '../settle/write-outcome.ts'
@@ -61,15 +61,22 @@ export const takeUpRun = tenantOperation(
   async (tx, writer: TakeUpRun): Promise<TakeUp> => {
     const held = await holdRun(tx, writer)
     if (held?.run.attempt !== writer.attempt || !(await isFree(tx, held.run, writer.bootId))) return { outcome: 'left' }
-    const ending = endingFor(held.run)
+    const settings = await readSettings(tx, writer)
+    const ending = endingFor(held.run, settings)
     if (ending) return { outcome: 'ended', run: await writeOutcome(tx, held, ending) }
     if (!(await isKnown(tx, held, writer.version))) return { outcome: 'left' }
-    return { outcome: 'taken', run: await give(tx, held.run, writer.bootId) }
+    return { outcome: 'taken', run: await give(tx, held.run, { bootId: writer.bootId, settings }) }
   },
 )
 
+async function readSettings(tx: Tx, key: RunKey): Promise<RunSettings> {
+  const run = await findRun(tx, key)
+  if (!run) throw new Error('a locked run vanished')
+  return run.input.settings
+}
+
 /** Whether nobody works on the run, and this process is there to. */
-async function isFree(tx: Tx, run: RunRow, bootId: string): Promise<boolean> {
+async function isFree(tx: Tx, run: RunFacts, bootId: string): Promise<boolean> {
   if (run.state !== 'reserved' && run.state !== 'running') return false
   if ((await stateOf(tx, bootId)) !== 'live') return false
   // This process may have been given it without an answer.
@@ -85,15 +92,15 @@ async function stateOf(tx: Tx, bootId: string): Promise<string | undefined> {
 
 const LOST: RunError = { code: 'runner_lost', message: RUN_ERRORS.runner_lost.message }
 
-function endingFor(run: RunRow): Ending | undefined {
+function endingFor(run: RunFacts, { whenRunnerLost }: RunSettings): Ending | undefined {
   const cancelled = run.cancelRequestedAt !== null
-  const mayGoOn = run.released || (run.input.settings.whenRunnerLost !== 'fail' && run.stalled < MAX_STALLED)
+  const mayGoOn = run.released || (whenRunnerLost !== 'fail' && run.stalled < MAX_STALLED)
   if (mayGoOn && !cancelled) return undefined
   return endingByRecord(run, cancelled ? null : LOST)
 }
 
 /** The end of a run that no process works on: its events follow on all that one may have shown. Without an error it is cancelled. */
-export function endingByRecord({ lastEventSeq, attempt }: RunRow, error: RunError | null): Ending {
+export function endingByRecord({ lastEventSeq, attempt }: RunFacts, error: RunError | null): Ending {
   const state = error ? 'failed' : 'cancelled'
   const shown = Math.max(lastEventSeq, attempt * EVENTS_OF_ATTEMPT)
   const length = endingLength({ status: state, error })
@@ -109,8 +116,10 @@ async function isKnown(tx: Tx, { run, now }: HeldRun, version: number): Promise<
   return !kept || kept.version === version || run.deadlineAt < now
 }
 
-async function give(tx: Tx, run: RunRow, bootId: string): Promise<TakenRun> {
-  const { ownerId, id: runId, chatId, agent, input, stalled, lastEventSeq, released } = run
+type Given = Pick<TakenRun, 'bootId' | 'settings'>
+
+async function give(tx: Tx, run: RunFacts, { bootId, settings }: Given): Promise<TakenRun> {
+  const { ownerId, id: runId, chatId, agent, stalled, lastEventSeq, released } = run
   await tx
     .update(runs)
     .set({ bootId, attempt: sql`${runs.attempt} + 1`, released: false })
@@ -118,5 +127,5 @@ async function give(tx: Tx, run: RunRow, bootId: string): Promise<TakenRun> {
   const waited = released && (await selectApprovals(tx, { ownerId, runId })).length > 0
   const before =
     run.state === 'reserved' ? null : { attempt: run.attempt + 1, stalled, lost: !released, waited, lastEventSeq }
-  return { ownerId, runId, bootId, chatId, agent, settings: input.settings, before }
+  return { ownerId, runId, bootId, chatId, agent, settings, before }
 }

@@ -16,7 +16,7 @@ import {
   type RunOutputRecord,
   storeOutput,
 } from '../../run-records/run-output.repo.ts'
-import { isNotFromUser, type RunRow, sumCalls, sumRunUsage } from '../../run-records/runs.repo.ts'
+import { isNotFromUser, type RunFacts, sumCalls, sumRunUsage } from '../../run-records/runs.repo.ts'
 import { runView, type RunView } from '../../run-records/run-view.ts'
 
 /** How a run ends and what it did not store before. */
@@ -84,7 +84,7 @@ async function endRun(tx: Tx, { run, now }: HeldRun, { ending, usage, output }: 
 }
 
 /** A failed response stays in the history: its items and what it was writing, or at least that there was one. */
-async function markItems(tx: Tx, run: RunRow, { state, partial }: Ending): Promise<void> {
+async function markItems(tx: Tx, run: RunFacts, { state, partial }: Ending): Promise<void> {
   if (state === 'completed') return
   const answered = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), isNotFromUser)
   const marked = await tx.update(messages).set({ status: state }).where(answered).returning({ id: messages.id })
@@ -93,7 +93,7 @@ async function markItems(tx: Tx, run: RunRow, { state, partial }: Ending): Promi
   if (last) await storeOutput(tx, run, { items: [last], calls: [], status: 'failed' })
 }
 
-const emptyAnswer = (run: RunRow): Message => ({
+const emptyAnswer = (run: RunFacts): Message => ({
   type: 'message',
   role: 'assistant',
   status: 'incomplete',
@@ -103,7 +103,7 @@ const emptyAnswer = (run: RunRow): Message => ({
 })
 
 /** Attachments of a failed response are not sent again; nor those of a cancelled one without text. */
-async function attachmentsOf(tx: Tx, run: RunRow, state: Ending['state']): Promise<AttachmentState> {
+async function attachmentsOf(tx: Tx, run: RunFacts, state: Ending['state']): Promise<AttachmentState> {
   const isOwn = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), eq(messages.role, 'assistant'))
   const saidSomething = state === 'cancelled' && (await tx.$count(messages, isOwn)) > 0
   return state === 'completed' || saidSomething ? 'ok' : 'excluded'
