@@ -4,19 +4,6 @@ import { integrations, mountUsage, uploads } from '../db/schema.ts'
 import { moveMountUsage } from './uploads.repo.ts'
 
 type Mount = { readonly ownerId: string; readonly integrationId: string }
-type MountUsage = { readonly usedBytes: number; readonly reservedBytes: number; readonly fileCount: number }
-
-/** What the mount of an integration holds, and what is promised to pending uploads. All 0 before the first upload. */
-export const getMountUsage = tenantOperation(
-  { source: import.meta.url, name: 'getMountUsage', lane: 'interactive' },
-  async (tx, { ownerId, integrationId }: Mount): Promise<MountUsage> => {
-    const [row] = await tx
-      .select()
-      .from(mountUsage)
-      .where(and(eq(mountUsage.integrationId, integrationId), eq(mountUsage.ownerId, ownerId)))
-    return { usedBytes: row?.usedBytes ?? 0, reservedBytes: row?.reservedBytes ?? 0, fileCount: row?.fileCount ?? 0 }
-  },
-)
 
 /** So many integrations, by their ids, from behind one of them: each may have a mount. */
 export const listMountOwners = systemOperation(

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { ENGINES } from '../db/engines.contract.ts'
+import { ENGINES, queryRows } from '../db/engines.contract.ts'
 import { newId } from '../ids.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
 import {
@@ -11,7 +11,7 @@ import {
   openUpload,
   reserveUpload,
 } from './manage-uploads.ts'
-import { getMountUsage, noteFileDeleted, setMountUsage } from './mount-usage.ts'
+import { noteFileDeleted, setMountUsage } from './mount-usage.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>
 
@@ -35,7 +35,15 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
       sha256: more.sha256 ?? null,
       tokenHash,
     })
-  const usage = ({ ownerId, integrationId }: TestTenant) => platform.db.run(getMountUsage, { ownerId, integrationId })
+  /** What the mount of an integration holds, and what is promised to pending uploads. */
+  const usage = async ({ integrationId }: TestTenant) => {
+    const [row] = await platform.db.run(
+      queryRows,
+      `SELECT used_bytes::int AS "usedBytes", reserved_bytes::int AS "reservedBytes", file_count::int AS "fileCount"
+        FROM mount_usage WHERE integration_id = '${integrationId}'`,
+    )
+    return row
+  }
   const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
     promise.then(
       () => 'fine',
