@@ -14,7 +14,7 @@ import { PgliteDatabase } from './database.pglite.ts'
 import { preparedDump, queryRows } from './engines.contract.ts'
 import { EMBEDDED_POSTGRES } from './folder-format.ts'
 import { endThread } from './database.test-operations.ts'
-import { checkInvariants } from './invariants.ts'
+import { checkInvariants } from './invariants.contract.ts'
 import { openDatabase } from './open-database.ts'
 
 /** All that migrations make, and what they found. */

@@ -7,7 +7,7 @@ import { appendEventChunk, readEventChunks } from '../run-records/event-chunks.t
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { ENGINES } from './engines.contract.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
-import { checkInvariants } from './invariants.ts'
+import { checkInvariants } from './invariants.contract.ts'
 import { SWEEP_NAMES, sweepAllExpired, sweepExpired } from './sweep-expired.ts'
 
 type TestStore = Awaited<ReturnType<typeof openTestStore>>

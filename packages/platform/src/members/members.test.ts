@@ -1,7 +1,7 @@
 import type { Member } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
-import { checkInvariants } from '../db/invariants.ts'
+import { checkInvariants } from '../db/invariants.contract.ts'
 import type { Page } from '../db/page.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'

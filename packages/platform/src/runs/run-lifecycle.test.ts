@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
-import { checkInvariants } from '../db/invariants.ts'
+import { checkInvariants } from '../db/invariants.contract.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import type { Admission } from './admit/admit-run.ts'
 import { releaseRun } from './execute/hand-over-run.ts'

@@ -1,7 +1,7 @@
 import { ServiceError } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
-import { checkInvariants } from '../db/invariants.ts'
+import { checkInvariants } from '../db/invariants.contract.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'

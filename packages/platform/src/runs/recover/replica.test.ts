@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CommitUnknownError, type Database } from '../../db/database.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
-import { checkInvariants } from '../../db/invariants.ts'
+import { checkInvariants } from '../../db/invariants.contract.ts'
 import { openTestStore } from '../../test-store.contract.ts'
 import { ReplicaMonitor } from './replica-monitor.ts'
 import { listReplicas } from '../../system/list-replicas.ts'
