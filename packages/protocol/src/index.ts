@@ -17,6 +17,7 @@ export {
 export { type ErrorCode, ERRORS, type FieldProblem, ServiceError, type ServiceErrorOptions } from './errors.ts'
 export { ConfigError, StartError } from './start-errors.ts'
 export { isMessage, isTextDelta, Message, textOf, type WireItem, withoutMetadata } from './message.ts'
+export { type Fields, fieldsOf, isFields } from './fields.ts'
 export { eventEnvelope } from './event-envelope.ts'
 export type {
   ApprovalRequest,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { WireItem } from '@bureau/protocol'
+import { type Fields, fieldsOf, type WireItem } from '@bureau/protocol'
 
 /** Tools that the model provider runs itself, by the names that AG-UI clients know them by. */
 const HOSTED_NAMES: Readonly<Record<string, string>> = {
@@ -60,10 +60,9 @@ export function hostedItem(
   return { ...item, outputs: Array.isArray(outputs) ? outputs : [], status: 'completed' }
 }
 
-function readObject(json: string): Readonly<Record<string, unknown>> {
+function readObject(json: string): Fields {
   try {
-    const value: unknown = JSON.parse(json)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+    return fieldsOf(JSON.parse(json))
   } catch {
     return {}
   }

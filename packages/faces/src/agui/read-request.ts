@@ -11,7 +11,7 @@ import {
   UserMessageSchema,
 } from '@ag-ui/core/schemas'
 import { sharedStateProblem } from '@bureau/framework'
-import { type RunEnded, RunRequest, type WireItem } from '@bureau/protocol'
+import { type Fields, isFields, type RunEnded, RunRequest, type WireItem } from '@bureau/protocol'
 import { z } from 'zod'
 import type { FaceRun } from '../face-host.ts'
 import { FunctionName, MAX_FUNCTIONS, Parameters } from '../openai/caller-functions.ts'
@@ -183,8 +183,6 @@ function parsedJson(content: unknown): unknown {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
 function withProtocolKeys(body: Fields): unknown {
   const request: Record<string, unknown> = renamed(body, REQUEST_KEYS)
   request['messages'] = eachOf(request['messages'], (message) => {
@@ -238,10 +236,6 @@ function eachOf(list: unknown, convert: (entry: Fields) => unknown): unknown {
 }
 
 const isTooLong = (list: unknown): boolean => Array.isArray(list) && list.length > MAX_MESSAGES
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 function snakeCase(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

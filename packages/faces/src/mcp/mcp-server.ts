@@ -1,4 +1,4 @@
-import { ServiceError } from '@bureau/protocol'
+import { isFields, ServiceError } from '@bureau/protocol'
 import type { CallToolResult, Server, ServerContext, Tool } from '@modelcontextprotocol/server'
 import type { Logger } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
@@ -100,6 +100,5 @@ export function mcpServer(sdk: McpSdk, options: McpOptions, request: FastifyRequ
 function resultOf(result: unknown): CallToolResult {
   const text = typeof result === 'string' ? result : JSON.stringify(result ?? null)
   const content: CallToolResult['content'] = [{ type: 'text', text }]
-  const isObject = typeof result === 'object' && result !== null && !Array.isArray(result)
-  return isObject ? { content, structuredContent: { ...result } } : { content }
+  return isFields(result) ? { content, structuredContent: { ...result } } : { content }
 }

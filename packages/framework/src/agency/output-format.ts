@@ -1,4 +1,4 @@
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, isFields } from '@bureau/protocol'
 import { z } from 'zod'
 import { isOldZod, OLD_ZOD } from './tool-schema.ts'
 
@@ -35,24 +35,20 @@ function makeFormat(outputType: Exclude<OutputType, 'text'>): JsonSchemaOutput {
 /** Providers take a strict format only when every object is closed and has all its members required. */
 function strictSchema(node: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const entries = Object.entries(node).map(([keyword, value]): [string, unknown] => {
-    if (NAMED_SCHEMAS.has(keyword) && isObject(value)) {
+    if (NAMED_SCHEMAS.has(keyword) && isFields(value)) {
       return [keyword, Object.fromEntries(Object.entries(value).map(([name, member]) => [name, strictly(member)]))]
     }
     return [keyword, Array.isArray(value) ? value.map(strictly) : strictly(value)]
   })
   const closed = Object.fromEntries(entries)
-  if (!isObject(closed['properties'])) return closed
+  if (!isFields(closed['properties'])) return closed
   return { ...closed, required: Object.keys(closed['properties']), additionalProperties: false }
 }
 
 const NAMED_SCHEMAS = new Set(['properties', '$defs', 'definitions'])
 
 function strictly(value: unknown): unknown {
-  return isObject(value) ? strictSchema(value) : value
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isFields(value) ? strictSchema(value) : value
 }
 
 /**
@@ -69,7 +65,7 @@ export function parseOutput(outputType: OutputType, text: string): unknown {
 /** @throws ConfigError */
 export function requireOutputType(outputType: unknown, agent: string): asserts outputType is OutputType {
   if (outputType === 'text' || outputType instanceof z.ZodType) return
-  if (isObject(outputType) && outputType['type'] === 'json_schema' && isObject(outputType['schema'])) return
+  if (isFields(outputType) && outputType['type'] === 'json_schema' && isFields(outputType['schema'])) return
   if (isOldZod(outputType)) throw new ConfigError(`Agent "${agent}": outputType ${OLD_ZOD}.`)
   throw new ConfigError(`Agent "${agent}": outputType is "text", a zod object, or { type: "json_schema", … }.`)
 }

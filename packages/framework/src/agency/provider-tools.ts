@@ -1,8 +1,7 @@
 import type { LanguageModelV4ProviderTool } from '@ai-sdk/provider'
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, fieldsOf } from '@bureau/protocol'
 import type { HostedTool } from './function-tool.ts'
 import type { ProviderTool } from './language-model.ts'
-import { fieldsOf } from '../fields.ts'
 
 export function isProviderTool(tool: object): tool is ProviderTool {
   const { type, id } = tool as Partial<ProviderTool>

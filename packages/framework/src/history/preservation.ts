@@ -1,4 +1,4 @@
-import type { WireItem } from '@bureau/protocol'
+import { type Fields, isFields, type WireItem } from '@bureau/protocol'
 
 /** A system item that keeps the findings of a provider's search for later turns. */
 type Preservation = {
@@ -26,7 +26,7 @@ function preserved(
   call: WireItem,
   found: readonly unknown[],
 ): Preservation | undefined {
-  const findings = found.filter(isRecord).map(essence)
+  const findings = found.filter(isFields).map(essence)
   const known = findings.filter((finding) => Object.keys(finding).length > 0).slice(0, MAX_FINDINGS)
   if (known.length === 0) return undefined
   const search = origin === 'file_search_preservation' ? 'file search' : 'web search'
@@ -44,7 +44,7 @@ function queriesOf(call: WireItem): string {
 
 const KEPT = ['file_id', 'filename', 'url', 'title', 'text', 'snippet'] as const
 
-function essence(finding: Readonly<Record<string, unknown>>): Record<string, string> {
+function essence(finding: Fields): Record<string, string> {
   const kept: Record<string, string> = {}
   for (const key of KEPT) {
     const value = finding[key]
@@ -59,8 +59,4 @@ function shortened(text: string): string {
 
 function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
 }

@@ -1,3 +1,4 @@
+import { fieldsOf } from '@bureau/protocol'
 import { isOfProvider } from '../agency/provider-tools.ts'
 import type { StoredFile } from '../run/run-input.ts'
 import { functionTool, type HostedTool } from '../agency/function-tool.ts'
@@ -63,7 +64,7 @@ function isCodeInterpreter(tool: AgentTool): tool is HostedTool {
 
 function codeInterpreter(data: Readonly<Record<string, unknown>>, ids: readonly string[]): HostedTool {
   const { container } = data
-  const settings = typeof container === 'object' && container !== null ? (container as Record<string, unknown>) : {}
+  const settings = fieldsOf(container)
   const present = Array.isArray(settings['file_ids']) ? settings['file_ids'] : []
   const fileIds = [...new Set([...present, ...ids])]
   const providerData = { ...data, container: { ...settings, type: 'auto', file_ids: fileIds } }

@@ -1,4 +1,4 @@
-import type { WireItem } from '@bureau/protocol'
+import { isFields } from '@bureau/protocol'
 import { modelErrorOfCode } from '../models/model-failure.ts'
 import { ModelError } from '../models/model-error.ts'
 import type { ResponsesResponse } from '../agency/model-object.ts'
@@ -34,16 +34,12 @@ export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { output, model } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
-  if (!items.every(isItem))
+  if (!items.every(isFields))
     throw new ModelError('upstream_invalid_response', { detail: 'an output item is not an object' })
   // Almost every response is as it should be, and has so many members that a copy would cost as much as its parsing.
   if (items === output && typeof model === 'string') return value as ResponsesResponse
   const { model: _model, ...rest } = value as Partial<ResponsesResponse>
   return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
-}
-
-function isItem(value: unknown): value is WireItem {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** What the provider has last said to an agent at the beginning of a response, and what is shown of it. */

@@ -1,5 +1,5 @@
+import { fieldsOf } from '@bureau/protocol'
 import { z } from 'zod'
-import { fieldsOf } from '../fields.ts'
 import type { Agency } from '../agency/agency.ts'
 import type { Agent } from '../agency/agent.ts'
 import { type AgentMessage, askAgent } from './ask-agent.ts'

@@ -1,6 +1,5 @@
+import { type Fields, isFields } from '@bureau/protocol'
 import { inspect } from 'node:util'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** What a tool has returned as the output of a call: text, or a list of parts where it holds pictures or files. */
 export function toWireOutput(value: unknown): unknown {
@@ -85,8 +84,4 @@ function dataUrl(bytes: unknown, mediaType: unknown): string {
 
 function given(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

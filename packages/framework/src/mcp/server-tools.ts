@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
-import { fieldsOf } from '../fields.ts'
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, fieldsOf } from '@bureau/protocol'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import { type FunctionTool, functionTool, TOOL_FAILURE } from '../agency/function-tool.ts'

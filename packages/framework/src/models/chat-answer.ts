@@ -1,9 +1,7 @@
+import { type Fields, fieldsOf } from '@bureau/protocol'
 import { CallIds, countOf, invalidAnswer, isJson, responseUsage } from './answer-values.ts'
-import { fieldsOf } from '../fields.ts'
 import type { FunctionCallEvents } from './response-items.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from './response-events.ts'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** A call as its pieces arrive. It is announced when its name is known. */
 type PendingCall = {

@@ -1,9 +1,7 @@
+import { type Fields, fieldsOf } from '@bureau/protocol'
 import { toChatMessages } from './chat-messages.ts'
 import { ModelError } from './model-error.ts'
 import type { ResponsesRequest } from '../agency/model-object.ts'
-import { fieldsOf } from '../fields.ts'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** Members of a Responses request that have no counterpart, or that are converted one by one below. */
 const NOT_PASSED_ON = new Set([

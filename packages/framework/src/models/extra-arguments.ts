@@ -1,7 +1,5 @@
+import { type Fields, fieldsOf } from '@bureau/protocol'
 import type { ResponsesRequest } from '../agency/model-object.ts'
-import { fieldsOf } from '../fields.ts'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** Arguments of a client library's call, not of the request that it sends. */
 const OF_THE_CALL = ['extra_headers', 'extra_query', 'timeout'] as const

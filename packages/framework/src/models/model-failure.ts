@@ -1,6 +1,5 @@
+import { type Fields, isFields } from '@bureau/protocol'
 import { ModelError, type ModelErrorCode, modelErrorOfStatus } from './model-error.ts'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /**
  * What an error of somebody else's model client means: the vendor's client, the AI SDK, or `fetch`.
@@ -30,11 +29,7 @@ function forgetRequest(error: object): void {
 
 /** The error itself first. Causes may go round in a circle. */
 function* causesOf(error: unknown): Generator<Fields> {
-  for (let cause = error, depth = 0; isObject(cause) && depth < 8; cause = cause['cause'], depth++) yield cause
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null
+  for (let cause = error, depth = 0; isFields(cause) && depth < 8; cause = cause['cause'], depth++) yield cause
 }
 
 /** What the error code of a finished Responses response means. Gateways put the HTTP status there. */

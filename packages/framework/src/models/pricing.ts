@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import type { calcPrice, PriceCalculation, Provider } from '@pydantic/genai-prices'
-import type { Usage } from '@bureau/protocol'
+import { fieldsOf, type Usage } from '@bureau/protocol'
 
 /** One answer of a model. */
 type PricedResponse = {
@@ -44,11 +44,11 @@ export function costOfResponse({ model, provider, usage, media }: PricedResponse
  * sense count as 0, so that a compatible server's gaps do not spoil a sum.
  */
 export function usageOfResponse(rawUsage: unknown): Usage {
-  const usage = recordOf(rawUsage)
-  const inputDetails = recordOf(usage['input_tokens_details'])
+  const usage = fieldsOf(rawUsage)
+  const inputDetails = fieldsOf(usage['input_tokens_details'])
   const input = tokens(usage['input_tokens'])
   const output = tokens(usage['output_tokens'])
-  const reasoning = tokens(recordOf(usage['output_tokens_details'])['reasoning_tokens'])
+  const reasoning = tokens(fieldsOf(usage['output_tokens_details'])['reasoning_tokens'])
   return {
     request_count: 1,
     cached_tokens: tokens(inputDetails['cached_tokens']),
@@ -66,10 +66,10 @@ export function usageOfResponse(rawUsage: unknown): Usage {
  * images apart.
  */
 export function usageOfRealtimeResponse(model: string, rawUsage: unknown): { usage: Usage; priced: boolean } {
-  const raw = recordOf(rawUsage)
-  const input = recordOf(raw['input_token_details'])
-  const output = recordOf(raw['output_token_details'])
-  const cached = recordOf(input['cached_tokens_details'])
+  const raw = fieldsOf(rawUsage)
+  const input = fieldsOf(raw['input_token_details'])
+  const output = fieldsOf(raw['output_token_details'])
+  const cached = fieldsOf(input['cached_tokens_details'])
   const usage = usageOfResponse({ ...raw, input_tokens_details: input, output_tokens_details: output })
   const media = {
     input_audio_tokens: tokens(input['audio_tokens']),
@@ -80,10 +80,6 @@ export function usageOfRealtimeResponse(model: string, rawUsage: unknown): { usa
   }
   const { costUsd, priced } = costOfResponse({ model, usage, media })
   return { usage: { ...usage, total_cost: costUsd }, priced }
-}
-
-function recordOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 }
 
 function tokens(value: unknown): number {

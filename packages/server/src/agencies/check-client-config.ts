@@ -7,7 +7,7 @@ import {
   unknownProvider,
   VENDORS,
 } from '@bureau/framework'
-import type { ClientConfig, ValidationEntry } from '@bureau/protocol'
+import { type ClientConfig, isFields, type ValidationEntry } from '@bureau/protocol'
 import { InvalidBody } from '../http/invalid-body.ts'
 
 // RFC 9110: a token, and visible characters with spaces between.
@@ -107,7 +107,7 @@ const KINDS: Readonly<Record<string, { readonly says: string; readonly fits: (va
   reasoning_summary: { says: 'a string', fits: (value) => typeof value === 'string' },
   include: { says: 'a list of strings', fits: isStringList },
   max_tokens: { says: 'a whole number above 0', fits: (value) => Number.isInteger(value) && Number(value) > 0 },
-  extra_body: { says: 'an object', fits: isObject },
+  extra_body: { says: 'an object', fits: isFields },
   extra_headers: { says: 'an object of valid header values', fits: isHeaders },
 }
 
@@ -123,13 +123,9 @@ function isStringList(value: unknown): boolean {
   return Array.isArray(value) && value.every((entry) => typeof entry === 'string')
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isHeaders(value: unknown): boolean {
   return (
-    isObject(value) &&
+    isFields(value) &&
     Object.entries(value).every(
       ([name, text]) => HEADER_NAME.test(name) && typeof text === 'string' && HEADER_VALUE.test(text),
     )

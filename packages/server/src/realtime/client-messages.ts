@@ -1,3 +1,4 @@
+import { type Fields, isFields } from '@bureau/protocol'
 import { InvalidJson, parseJson, problemSentence } from '@bureau/runtime'
 import { ClientEvent, refusalOf } from './client-events.ts'
 import type { ToolApproval, VoiceSession } from './voice-session.ts'
@@ -32,8 +33,6 @@ export function readClientMessage(data: Buffer, isBinary: boolean): ClientMessag
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
 function readEvent(message: Fields, type: string): ClientMessage {
   const parsed = ClientEvent.safeParse(message, { error: problemSentence })
   if (parsed.success) return { kind: 'event', event: parsed.data }
@@ -43,7 +42,7 @@ function readEvent(message: Fields, type: string): ClientMessage {
 function readObject(text: string): Fields | undefined {
   try {
     const value = parseJson(Buffer.from(text))
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : undefined
+    return isFields(value) ? value : undefined
   } catch (error) {
     if (error instanceof InvalidJson) return undefined
     throw error

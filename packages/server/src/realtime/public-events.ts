@@ -1,6 +1,5 @@
+import { type Fields, isFields } from '@bureau/protocol'
 import type { RealtimeItem } from '@openai/agents-realtime'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** What a client may know of its session: prompts, tool schemas and settings stay in the process. */
 const SESSION_FIELDS = [
@@ -87,8 +86,4 @@ function withoutAudio(content: unknown, types: Readonly<Record<string, string>> 
 
 function only(fields: Fields, names: readonly string[]): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => names.includes(name)))
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

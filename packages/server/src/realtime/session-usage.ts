@@ -1,5 +1,5 @@
 import { type AgencyContext, usageOfRealtimeResponse } from '@bureau/framework'
-import { addUsage, NO_USAGE, type Usage } from '@bureau/protocol'
+import { addUsage, type Fields, fieldsOf, NO_USAGE, type Usage } from '@bureau/protocol'
 import type { SessionObserver } from '@bureau/runtime'
 import type { RealtimeSession } from '@openai/agents-realtime'
 
@@ -9,7 +9,6 @@ type MeteredSession = {
   readonly observer: SessionObserver | undefined
 }
 
-type Fields = Readonly<Record<string, unknown>>
 type Spent = { readonly agent: string; readonly model: string; readonly usage: unknown }
 
 /**
@@ -60,8 +59,4 @@ function transcriberOf(event: Fields): string | undefined {
   const { input } = fieldsOf(fieldsOf(event['session'])['audio'])
   const { model } = fieldsOf(fieldsOf(input)['transcription'])
   return typeof model === 'string' ? model : undefined
-}
-
-function fieldsOf(value: unknown): Fields {
-  return typeof value === 'object' && value !== null ? (value as Fields) : {}
 }

@@ -1,9 +1,7 @@
-import type { WireItem } from '@bureau/protocol'
+import { type Fields, isFields, type WireItem } from '@bureau/protocol'
 
 /** An item as callbacks that were written for `@openai/agents` read it. */
 export type ViewItem = Readonly<Record<string, unknown>>
-
-type Fields = Readonly<Record<string, unknown>>
 
 const originals = new WeakMap<object, WireItem>()
 
@@ -130,8 +128,4 @@ function partWire(part: Fields): Fields {
 
 function listOf(value: unknown): Fields[] {
   return Array.isArray(value) ? value.filter(isFields) : []
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,3 +1,4 @@
+import { fieldsOf } from '@bureau/protocol'
 import type { LanguageModelV4CallOptions } from '@ai-sdk/provider'
 import { toModelError } from '../model-failure.ts'
 import { ResponseEventWriter } from '../response-events.ts'
@@ -10,7 +11,6 @@ import type { LanguageModel } from '../../agency/language-model.ts'
 import { asVersion4, type ModelV4 } from './older-versions.ts'
 import { toPrompt } from './prompt.ts'
 import { modelKey } from './provider-data.ts'
-import { fieldsOf } from '../../fields.ts'
 import { StreamParts } from './stream-parts.ts'
 
 /**

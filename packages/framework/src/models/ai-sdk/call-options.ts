@@ -1,3 +1,4 @@
+import { type Fields, fieldsOf } from '@bureau/protocol'
 import type {
   LanguageModelV4CallOptions,
   LanguageModelV4FunctionTool,
@@ -8,10 +9,8 @@ import { ModelError } from '../model-error.ts'
 import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
 import type { Metadata } from './provider-data.ts'
-import { fieldsOf } from '../../fields.ts'
 import { readProviderTool } from '../../agency/provider-tools.ts'
 
-type Fields = Readonly<Record<string, unknown>>
 type Tool = LanguageModelV4FunctionTool | LanguageModelV4ProviderTool
 type CallOptions = Omit<LanguageModelV4CallOptions, 'prompt' | 'abortSignal' | 'headers'>
 

@@ -1,10 +1,9 @@
 import type { LanguageModelV4StreamPart } from '@ai-sdk/provider'
-import type { WireItem } from '@bureau/protocol'
+import { fieldsOf, type WireItem } from '@bureau/protocol'
 import type { ResponseEventWriter } from '../response-events.ts'
 import type { WholeItemEvents } from '../response-items.ts'
 import { argumentsOf } from './prompt.ts'
 import { type AssistantPart, type ProviderData, providerOptions } from './provider-data.ts'
-import { fieldsOf } from '../../fields.ts'
 
 type PartOf<Type extends LanguageModelV4StreamPart['type']> = Extract<LanguageModelV4StreamPart, { type: Type }>
 type HostedPart = PartOf<'tool-call' | 'tool-result' | 'tool-approval-request' | 'file' | 'reasoning-file' | 'custom'>

@@ -1,7 +1,6 @@
 import type { LanguageModelV4Message, SharedV4ProviderOptions } from '@ai-sdk/provider'
-import type { WireItem } from '@bureau/protocol'
+import { fieldsOf, isFields, type WireItem } from '@bureau/protocol'
 import type { LanguageModel } from '../../agency/language-model.ts'
-import { fieldsOf, isFields } from '../../fields.ts'
 
 export type AssistantPart = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'][number]
 export type Metadata = SharedV4ProviderOptions

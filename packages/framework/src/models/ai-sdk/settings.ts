@@ -1,10 +1,8 @@
+import { type Fields, fieldsOf } from '@bureau/protocol'
 import type { ModelSettings } from '../../agency/model-settings.ts'
 import { readArguments } from '../extra-arguments.ts'
 import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { COMMON_SETTINGS } from './call-options.ts'
-import { fieldsOf } from '../../fields.ts'
-
-type Fields = Readonly<Record<string, unknown>>
 
 /** Providers whose options are the members of the body, in the spelling of the wire. */
 const SENDS_BODY_MEMBERS = new Set(['openai_compatible', 'openrouter'])

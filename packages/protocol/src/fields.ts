@@ -1,4 +1,5 @@
-type Fields = Readonly<Record<string, unknown>>
+/** The members of an object of which nothing is known. */
+export type Fields = Readonly<Record<string, unknown>>
 
 export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
