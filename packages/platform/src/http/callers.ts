@@ -1,6 +1,5 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
-import { rateLimited, type RateState } from '@bureau/runtime'
+import { rateLimited, type RateState, sameSecret } from '@bureau/runtime'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
@@ -46,19 +45,13 @@ async function authenticate({ store, guesses }: Platform, request: FastifyReques
 /** @throws ServiceError `invalid_api_key`; `rate_limited` for an address that has sent too many wrong keys */
 function requireOperator({ config, guesses }: Platform, request: FastifyRequest): void {
   const given = /^Bearer (.+)$/i.exec(authorizationOf(request) ?? '')?.[1]
-  if (config.operatorKey !== undefined && given !== undefined && isSame(config.operatorKey, given)) return
+  if (config.operatorKey !== undefined && given !== undefined && sameSecret(given, config.operatorKey)) return
   if (given !== undefined) guesses.count(request.ip)
   const message = config.operatorKey === undefined ? 'PLATFORM_OPERATOR_KEY is not set: nobody may do this.' : undefined
   throw new ServiceError('invalid_api_key', {
     headers: { 'WWW-Authenticate': 'Bearer' },
     ...(message !== undefined && { message }),
   })
-}
-
-/** Takes the same time wherever they differ. */
-function isSame(one: string, other: string): boolean {
-  const [first, second] = [one, other].map((text) => createHash('sha256').update(text).digest())
-  return timingSafeEqual(first!, second!)
 }
 
 /** `RateLimit-Policy` and `RateLimit` as structured fields (draft-ietf-httpapi-ratelimit-headers). */
