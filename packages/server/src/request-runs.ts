@@ -5,7 +5,7 @@ import type { RecentRuns } from './console/recent-runs.ts'
 import type { RunSlots } from './run-slots.ts'
 
 /** A run as a request asks for it. The rest is the server's, or comes with the request. */
-type Asked = Omit<StartRun, 'log' | 'environment'>
+export type StartAsked = Omit<StartRun, 'log' | 'environment'>
 
 type RequestRunsOptions = {
   readonly host: RunHost
@@ -29,7 +29,7 @@ export class RequestRuns {
    *
    * @throws ServiceError `overloaded`
    */
-  start(request: FastifyRequest, asked: Asked): Promise<LiveRun> {
+  start(request: FastifyRequest, asked: StartAsked): Promise<LiveRun> {
     const { host, slots } = this.#options
     return slots.start(() => host.start(this.#given(request, asked)))
   }
@@ -39,7 +39,7 @@ export class RequestRuns {
    *
    * @throws ServiceError `overloaded`
    */
-  follow(request: FastifyRequest, asked: Asked): Promise<FollowedRun> {
+  follow(request: FastifyRequest, asked: StartAsked): Promise<FollowedRun> {
     const { host, slots } = this.#options
     return slots.start(() => host.follow(this.#given(request, asked)))
   }
@@ -49,12 +49,12 @@ export class RequestRuns {
    *
    * @throws ServiceError `overloaded`
    */
-  keep(request: FastifyRequest, asked: Asked): Promise<LoggedRun> {
+  keep(request: FastifyRequest, asked: StartAsked): Promise<LoggedRun> {
     const { host, slots } = this.#options
     return slots.start(() => host.keep(this.#given(request, asked)))
   }
 
-  #given(request: FastifyRequest, asked: Asked): StartRun {
+  #given(request: FastifyRequest, asked: StartAsked): StartRun {
     const { environmentOf, recent } = this.#options
     const { observer, ...failures } = recent?.record(asked) ?? {}
     return { ...asked, ...failures, environment: environmentOf(request, observer), log: request.log as Logger }

@@ -6,7 +6,8 @@ import type { FastifyRequest } from 'fastify'
 import { type Answers, ApprovalRefused } from '../approvals/approvals.ts'
 import { runUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
-import { type StartAsked, startAsked } from './start-asked.ts'
+import type { StartAsked } from '../request-runs.ts'
+import { startAsked } from './start-asked.ts'
 
 const CANCEL_TIMEOUT_MS = 60_000
 

@@ -1,8 +1,8 @@
 import type { RunInput } from '@bureau/framework'
 import type { FastifyRequest } from 'fastify'
-import type { StartRun } from '@bureau/runtime'
 import type { Answers, KeptByClient } from '../approvals/approvals.ts'
 import { asUser } from '../oauth/run-user.ts'
+import type { StartAsked } from '../request-runs.ts'
 import type { ServedAgency } from './face.ts'
 
 /** What a request asks of an agency: to answer a message, to go on with a run that waits, or both. */
@@ -14,10 +14,7 @@ export type AskedRun = {
   readonly kept: KeptByClient
 }
 
-/** What a run is started with. */
-export type StartAsked = Omit<StartRun, 'log' | 'environment'>
-
-type Beginning<Run> = {
+export type Beginning<Run> = {
   readonly request: FastifyRequest
   readonly userId: string | null
   readonly begin: (start: StartAsked) => Promise<Run>

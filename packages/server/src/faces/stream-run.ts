@@ -1,16 +1,9 @@
-import {
-  type Call,
-  type EncodeEvent,
-  encodeBatches,
-  type LiveRun,
-  type StartRun,
-  streamResponse,
-} from '@bureau/runtime'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Call, type EncodeEvent, encodeBatches, type LiveRun, streamResponse } from '@bureau/runtime'
+import type { FastifyReply } from 'fastify'
 import { abandon, isClientLost } from '../http/client-lost.ts'
 import { runUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
-import { type AskedRun, startAsked } from './start-asked.ts'
+import { type AskedRun, type Beginning, startAsked } from './start-asked.ts'
 
 type StreamedRun = AskedRun & {
   readonly contentType: string
@@ -25,7 +18,7 @@ export async function streamRun(
   { contentType, encode, ...asked }: StreamedRun,
 ): Promise<unknown> {
   const { runs, registry } = served.context
-  const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.follow(request, start) })
+  const run = await beginRun(call, reply, served, { ...asked, begin: (start) => runs.follow(call.request, start) })
   if (!run) return
   return streamResponse(reply, {
     contentType,
@@ -36,21 +29,15 @@ export async function streamRun(
   })
 }
 
-type Beginning<Run> = AskedRun & {
-  readonly begin: (request: FastifyRequest, start: Omit<StartRun, 'log' | 'environment'>) => Promise<Run>
-}
-
 /** Starts a run for this request; undefined when its client has left, and then nobody knows the run, which is stopped. */
 export async function beginRun<Run extends LiveRun>(
   { request }: Pick<Call, 'request'>,
   reply: FastifyReply,
   served: ServedAgency,
-  { begin, ...asked }: Beginning<Run>,
+  { begin, ...asked }: AskedRun & Pick<Beginning<Run>, 'begin'>,
 ): Promise<Run | undefined> {
   const userId = await runUser(served, request)
-  const run = isClientLost(reply)
-    ? undefined
-    : await startAsked(served, asked, { request, userId, begin: (start) => begin(request, start) })
+  const run = isClientLost(reply) ? undefined : await startAsked(served, asked, { request, userId, begin })
   if (!isClientLost(reply)) return run
   abandon(reply, () => run?.control.cancel('immediate'))
   return undefined

@@ -19,7 +19,7 @@ import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
-import { type AskedRun, type StartAsked, startAsked } from '../start-asked.ts'
+import { type AskedRun, startAsked } from '../start-asked.ts'
 import { streamRun } from '../stream-run.ts'
 import { agencySpecs } from './agency-specs.ts'
 import { agencyEncoder, errorOf } from './encode.ts'
@@ -78,8 +78,8 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
   const userId = await runUser(served, request)
   if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
   if (keeps) return answer(await endOf(await keepRun(request, served, { ...asked, body, userId })))
-  const begin = (start: StartAsked) => served.context.runs.start(request, start)
-  const run = await startAsked(served, asked, { request, userId, begin })
+  const { runs } = served.context
+  const run = await startAsked(served, asked, { request, userId, begin: (start) => runs.start(request, start) })
   onClientLost(reply, () => run.control.cancel('immediate'))
   return answer(await run.ended)
 }

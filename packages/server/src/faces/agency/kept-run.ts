@@ -47,7 +47,7 @@ export async function streamKeptRun(
 ): Promise<void> {
   const { runs } = served.context
   if (body.request_id == null) {
-    const run = await beginRun(call, reply, served, { ...asked, begin: (request, start) => runs.keep(request, start) })
+    const run = await beginRun(call, reply, served, { ...asked, begin: (start) => runs.keep(call.request, start) })
     return run && streamLog(reply, run.log, { run_id: run.runId, resumed: false, resume_from: 0 })
   }
   const userId = await runUser(served, call.request)
