@@ -44,7 +44,7 @@ export class BodyReceiver {
     if (Number(request.headers['content-length']) > bodyLimit) {
       return Promise.reject(new ServiceError('body_too_large'))
     }
-    const body = new ArrivingBody(this.#holder(request), bodyLimit)
+    const body = new ArrivingBody(this, this.#limits.callerOf(request), bodyLimit)
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
     const watch = this.#watch(() => body, reject)
     const add = (chunk: Buffer): void => {
@@ -95,21 +95,18 @@ export class BodyReceiver {
     return setInterval(() => setImmediate(look), windowMs)
   }
 
-  #holder(request: FastifyRequest): Holder {
-    const caller = this.#limits.callerOf(request)
-    return {
-      hold: (bytes) => this.#hold(caller, bytes),
-      release: (bytes) => this.#add(caller, -bytes),
-    }
-  }
-
-  #hold(caller: string | undefined, bytes: number): ServiceError | undefined {
+  /** Bytes of a body of this caller's arrive. Returns why there is no room; undefined: they are held. */
+  hold(caller: string | undefined, bytes: number): ServiceError | undefined {
     const { maxBytes, maxBytesOfCaller } = this.#limits
     const ofCaller = caller === undefined ? 0 : (this.#ofCallers.get(caller) ?? 0)
     if (ofCaller + bytes > maxBytesOfCaller) return new ServiceError('rate_limited', { message: SHARE_TAKEN, ...SOON })
     if (this.#total + bytes > maxBytes) return new ServiceError('overloaded', SOON)
     this.#add(caller, bytes)
     return undefined
+  }
+
+  release(caller: string | undefined, bytes: number): void {
+    this.#add(caller, -bytes)
   }
 
   #add(caller: string | undefined, bytes: number): void {
@@ -124,12 +121,6 @@ export class BodyReceiver {
 const SHARE_TAKEN = 'Too much is being sent at once. Wait for other requests of yours to arrive.'
 const SOON = { headers: { 'Retry-After': '1' } }
 
-type Holder = {
-  /** Why there is no room; undefined: they are held. */
-  readonly hold: (bytes: number) => ServiceError | undefined
-  readonly release: (bytes: number) => void
-}
-
 type Progress = {
   /** Bytes. */
   readonly arrived: number
@@ -139,7 +130,8 @@ type Progress = {
 
 class ArrivingBody implements Progress {
   readonly isHeldUp = false
-  readonly #holder: Holder
+  readonly #receiver: BodyReceiver
+  readonly #caller: string | undefined
   readonly #maxBytes: number
   #chunks: Buffer[] = []
   #pieces = 0
@@ -147,8 +139,9 @@ class ArrivingBody implements Progress {
   #refusal: ServiceError | undefined
   arrived = 0
 
-  constructor(holder: Holder, maxBytes: number) {
-    this.#holder = holder
+  constructor(receiver: BodyReceiver, caller: string | undefined, maxBytes: number) {
+    this.#receiver = receiver
+    this.#caller = caller
     this.#maxBytes = maxBytes
   }
 
@@ -157,7 +150,7 @@ class ArrivingBody implements Progress {
     this.arrived += chunk.length
     if (this.arrived > this.#maxBytes || ++this.#pieces > MAX_PIECES) return false
     if (this.#refusal) return true
-    this.#refusal = this.#holder.hold(chunk.length)
+    this.#refusal = this.#receiver.hold(this.#caller, chunk.length)
     if (this.#refusal) this.release()
     else {
       this.#chunks.push(chunk)
@@ -172,7 +165,7 @@ class ArrivingBody implements Progress {
   }
 
   release(): void {
-    this.#holder.release(this.#held)
+    this.#receiver.release(this.#caller, this.#held)
     this.#held = 0
     this.#chunks = []
   }
