@@ -9,7 +9,6 @@ import { approvalText } from '../openai/approval-text.ts'
 import { type AskedRun, endOf, type FaceAgency, type FaceHost, type FaceRun } from '../face-host.ts'
 import type { Threads } from '../threads.ts'
 import type { Asking, ToolResult } from './ask-person.ts'
-import { failed } from './failed.ts'
 
 const Input = z.strictObject(
   {
@@ -193,4 +192,9 @@ function answered(ended: RunEnded, served: FaceAgency, thread_id: string): CallT
     ],
     structuredContent: { answer, thread_id, run_id, usage },
   }
+}
+
+/** A call that has failed, in words that its model can do something with, and under our code. */
+export function failed(code: string, message: string): CallToolResult & { readonly isError: true } {
+  return { isError: true, content: [{ type: 'text', text: message }], _meta: { 'bureau/code': code } }
 }
