@@ -1,7 +1,7 @@
 import type { RunError } from '@bureau/protocol'
 import type { Agency } from './agency/agency.ts'
 import { resolveModel } from './models/resolve-model.ts'
-import type { RunEnvironment } from './run/run.ts'
+import type { RunEnvironment } from './run/run-setup.ts'
 import type { RunControl } from './run/run-control.ts'
 import type { RunInput } from './run/run-input.ts'
 

@@ -62,7 +62,7 @@ export { ModelError, type ModelErrorCode } from './models/model-error.ts'
 export type { ModelCallObserver, ModelCallOptions, ModelTransport, ResponsesRequest } from './agency/model-object.ts'
 export { ResponseEventWriter, type ResponseUsage } from './models/response-events.ts'
 export { usageOfRealtimeResponse } from './models/pricing.ts'
-export type { OnToolFailure, RunEnvironment, RunSink } from './run/run.ts'
+export type { OnToolFailure, RunEnvironment, RunSink } from './run/run-setup.ts'
 export type { RunJournal, RunResume } from './run/run-journal.ts'
 export { RUN_STATE_VERSION, RunState } from './run/run-state.ts'
 export {

@@ -8,9 +8,8 @@ import { openUserConversation } from './loop/user-conversation.ts'
 import { newMessagesForClient, traceIdOf } from './history/history.ts'
 import { randomHex } from './random-hex.ts'
 import { type ApprovalOptions, messagesWhileWaiting, requestApprovals } from './run/held-run.ts'
-import { type OnToolFailure, Run, type RunEnvironment, type RunSink } from './run/run.ts'
-import type { RunJournal, RunResume } from './run/run-journal.ts'
-import type { RunControl } from './run/run-control.ts'
+import { Run } from './run/run.ts'
+import type { RunSetup } from './run/run-setup.ts'
 import { RunFailed, RunStopped } from './run/run-errors.ts'
 import { describeFailure } from './run/run-failure.ts'
 import { summarizeHistory } from './run/summarize-history.ts'
@@ -18,28 +17,15 @@ import type { RunInput } from './run/run-input.ts'
 import { RunTrace } from './trace/run-trace.ts'
 import { type AnyTool, toAgentTools } from './agency/tool.ts'
 
-export type RunOptions = {
-  readonly runId: string
-  readonly sink: RunSink
-  readonly control: RunControl
-  readonly environment: RunEnvironment
-  readonly journal?: RunJournal
+export type RunOptions = RunSetup & {
   /** How calls are held that need an approval. False: nobody can be asked, and the run fails with `approval_required`. */
   readonly approvals?: ApprovalOptions | false | undefined
-  /**
-   * Goes on with a run that another process has begun, under the same id and with the same input. With another id it is a run of its
-   * own: it goes on with what the other one has left to a person, and then with the message of its request.
-   */
-  readonly resume?: RunResume | undefined
   /** Tools that every agent has in this run, besides its own; an agent's own tool of the same name wins. */
   readonly tools?: readonly AnyTool[]
-  /** Turns of one agent's conversation. Default: the agency's. */
-  readonly maxTurns?: number
   /** Longest time that the run may take, in milliseconds. Default: the agency's. */
   readonly timeoutMs?: number
   /** Called for every failure with its cause, which no event carries. */
   readonly onFailure?: ((error: unknown) => void) | undefined
-  readonly onToolFailure?: OnToolFailure | undefined
 }
 
 /**
@@ -130,27 +116,12 @@ async function work(
 }
 
 function openRun(agency: Agency, input: RunInput, options: RunOptions): Run {
-  const { runId, sink, control, environment, journal, resume, maxTurns } = options
-  const tools = toAgentTools(options.tools ?? [])
+  const { runId, environment, resume } = options
   const agent = input.agent ?? agency.entryPoint.name
   const traceId = resume?.state?.trace_id ?? traceIdOf(input.history) ?? `trace_${randomHex()}`
   const root = environment.observer?.({ kind: 'run', runId, agency, agent, content: () => input.message })
   const trace = root && new RunTrace(root)
-  return new Run({
-    runId,
-    agency,
-    input,
-    control,
-    environment,
-    traceId,
-    trace,
-    sink,
-    journal,
-    resume,
-    maxTurns,
-    tools,
-    onToolFailure: options.onToolFailure,
-  })
+  return new Run(options, { agency, input, traceId, trace, tools: toAgentTools(options.tools ?? []) })
 }
 
 type Answered = { readonly isAnswered: true; readonly output: unknown } | { readonly isAnswered: false }

@@ -13,7 +13,7 @@ import { runAgency } from './run-agency.ts'
 import { RunControl } from './run/run-control.ts'
 import type { RunJournal, RunResume } from './run/run-journal.ts'
 import { RunState } from './run/run-state.ts'
-import type { RunEnvironment } from './run/run.ts'
+import type { RunEnvironment } from './run/run-setup.ts'
 
 const environment: RunEnvironment = {
   models: {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { WireItem } from '@bureau/protocol'
 import type { FunctionTool } from '../agency/function-tool.ts'
-import type { HeldCall } from '../run/held-call.ts'
+import type { HeldCall } from '../run/run.ts'
 import { RunFailed } from '../run/run-errors.ts'
 import type { CallDecision } from '../run/advance-run.ts'
 import type { Conversation } from './conversation.ts'

@@ -1,5 +1,6 @@
 import {
   addUsage,
+  type ApprovalRequest,
   type EventSource,
   type Message,
   NO_USAGE,
@@ -13,46 +14,16 @@ import type { Agency } from '../agency/agency.ts'
 import { SharedState } from '../agency/shared-state.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { stamp, timestampMicros } from '../history/history.ts'
-import type { McpConnections } from '../mcp/connections.ts'
-import type { OAuthAccess } from '../mcp/oauth-access.ts'
 import { RunToolServers } from '../mcp/run-tool-servers.ts'
-import type { ModelAccess } from '../models/resolve-model.ts'
 import { costOfResponse, usageOfResponse } from '../models/pricing.ts'
-import type { HeldCall } from './held-call.ts'
 import type { RunControl } from './run-control.ts'
 import type { RunJournal, RunResume } from './run-journal.ts'
+import type { OnToolFailure, RunEnvironment, RunSetup, RunSink } from './run-setup.ts'
 import { RunFailed } from './run-errors.ts'
 import { isGiven, type RunInput } from './run-input.ts'
 import { advance, type ConversationEvent } from './advance-run.ts'
 import { type ConversationState, interrupted, isAtRest, newRunState, type RunState, withGiven } from './run-state.ts'
 import type { RunTrace } from '../trace/run-trace.ts'
-import type { RunObserver } from '../trace/trace-step.ts'
-
-/** Where the events of a run go. */
-export interface RunSink {
-  /** Never waits and never throws. */
-  emit(event: RunEvent): void
-  /** A promise while the reader is too far behind; nothing more is read from the model until it resolves. */
-  ready(): Promise<void> | undefined
-}
-
-/** Called with the error of a failed tool, for the log: the run goes on, and neither client nor model gets its text. */
-export type OnToolFailure = (
-  error: unknown,
-  facts: { readonly runId: string; readonly agent: string; readonly tool: string },
-) => void
-
-/** What a process offers to all its runs. */
-export type RunEnvironment = {
-  readonly models: ModelAccess
-  readonly mcp: McpConnections
-  /** How users sign in to protected tool servers. Absent: nobody can be asked, and such servers stay closed. */
-  readonly oauth?: OAuthAccess
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  /** Watches every run: for traces, metrics and logs. */
-  readonly observer?: RunObserver | undefined
-}
 
 /** What a model says that a request has cost, in the words of the Responses API, or what we think. */
 type CountedRequest = {
@@ -62,11 +33,19 @@ type CountedRequest = {
   readonly estimated: boolean
 }
 
+/** A call that waits for a person. */
+export type HeldCall = {
+  readonly source: EventSource
+  readonly request: Omit<ApprovalRequest, 'expires_at' | 'token'>
+}
+
 /** A model request that may still cost something. */
 export interface OpenRequest {
   /** The run ends without waiting for it. Called once at most. */
   abandoned(): void
 }
+
+type RunParts = Pick<Run, 'agency' | 'input' | 'traceId' | 'trace' | 'tools'>
 
 /** One run in progress: what all its conversations, nested ones included, share and add to. */
 export class Run {
@@ -111,48 +90,33 @@ export class Run {
   #given = 0
   #closed = false
 
-  constructor(options: {
-    runId: string
-    agency: Agency
-    input: RunInput
-    control: RunControl
-    environment: RunEnvironment
-    traceId: string
-    trace: RunTrace | undefined
-    sink: RunSink
-    journal: RunJournal | undefined
-    resume: RunResume | undefined
-    maxTurns: number | undefined
-    tools: readonly AgentTool[]
-    onToolFailure: OnToolFailure | undefined
-  }) {
-    this.runId = options.runId
-    this.agency = options.agency
-    this.input = options.input
-    this.control = options.control
-    this.environment = options.environment
-    this.traceId = options.traceId
-    this.trace = options.trace
-    this.toolServers = new RunToolServers(options.environment.mcp.protected)
+  constructor(setup: RunSetup, { agency, input, traceId, trace, tools }: RunParts) {
+    const { runId, control, environment, journal, resume } = setup
+    this.runId = runId
+    this.agency = agency
+    this.input = input
+    this.control = control
+    this.environment = environment
+    this.traceId = traceId
+    this.trace = trace
+    this.toolServers = new RunToolServers(environment.mcp.protected)
     // A protocol without it brings none, and its readers know no such event.
-    const showsState = options.input.sharedState !== undefined
-    this.sharedState = new SharedState(options.input.sharedState, (state) => {
+    const showsState = input.sharedState !== undefined
+    this.sharedState = new SharedState(input.sharedState, (state) => {
       if (showsState) this.emit({ type: 'state.changed', state })
     })
-    this.userContext = { ...options.agency.userContext, ...options.input.userContext }
-    this.maxTurns = options.maxTurns ?? options.agency.maxTurns
-    this.tools = options.tools
-    this.continuesAnother = options.resume?.state != null && options.resume.state.run_id !== options.runId
-    this.#state = options.resume?.state
-      ? interrupted(options.resume.state)
-      : newRunState({ runId: this.runId, agency: this.agency.name, traceId: this.traceId })
-    this.onToolFailure = options.onToolFailure
-    this.#sink = options.sink
-    this.#journal = options.journal
-    this.keepsConversation = options.journal?.keepsConversation ?? false
-    this.#resume = options.resume
-    this.wasLost = options.resume?.lost ?? false
-    for (const entry of options.resume?.usage ?? []) this.#add(entry)
+    this.userContext = { ...agency.userContext, ...input.userContext }
+    this.maxTurns = setup.maxTurns ?? agency.maxTurns
+    this.tools = tools
+    this.continuesAnother = resume?.state != null && resume.state.run_id !== runId
+    this.#state = resume?.state ? interrupted(resume.state) : newRunState({ runId, agency: agency.name, traceId })
+    this.onToolFailure = setup.onToolFailure
+    this.#sink = setup.sink
+    this.#journal = journal
+    this.keepsConversation = journal?.keepsConversation ?? false
+    this.#resume = resume
+    this.wasLost = resume?.lost ?? false
+    for (const entry of resume?.usage ?? []) this.#add(entry)
   }
 
   /** How far the run has come. */
@@ -216,7 +180,7 @@ export class Run {
   /** A message of the request. A run that is taken up has it already. */
   give(item: WireItem, source: EventSource, origin?: string): void {
     this.#given++
-    const message = this.stamped(item, { source, timestamp: timestampMicros(this.environment.now()), origin })
+    const message = this.#stamped(item, { source, timestamp: timestampMicros(this.environment.now()), origin })
     this.messages.push(message)
     if (!this.#resume) this.#journal?.stored(message)
   }
@@ -228,7 +192,7 @@ export class Run {
 
   store(item: WireItem, source: EventSource, timestamp: number, origin?: string): void {
     if (this.#closed) return
-    const message = this.stamped(item, { source, timestamp, origin })
+    const message = this.#stamped(item, { source, timestamp, origin })
     this.messages.push(message)
     this.#journal?.stored(message)
   }
@@ -250,7 +214,7 @@ export class Run {
   }
 
   /** The item as it is stored. */
-  stamped(
+  #stamped(
     item: WireItem,
     { source, timestamp, origin }: { source: EventSource; timestamp: number; origin?: string | undefined },
   ): Message {
