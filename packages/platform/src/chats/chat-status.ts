@@ -1,11 +1,11 @@
 import { type ChatStatus, type PlatformRun, ServiceError } from '@bureau/protocol'
-import { and, eq, isNull } from 'drizzle-orm'
+import { and, eq } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { chats, runs } from '../db/schema.ts'
 import { requireIntegration } from '../members/members.repo.ts'
 import { findRun, type RunRow } from '../run-records/runs.repo.ts'
 import { runViews } from '../run-records/run-views.ts'
-import { type ChatKey, type ChatRow, findActiveRunId } from './chats.repo.ts'
+import { type ChatKey, type ChatRow, findActiveRunId, hasAlias } from './chats.repo.ts'
 import { type Reach, requireChat } from './manage-chats.ts'
 
 type RequestKey = {
@@ -51,17 +51,7 @@ export const findAliasStatus = tenantOperation(
   { source: import.meta.url, name: 'findAliasStatus', lane: 'interactive' },
   async (tx, args: AliasKey): Promise<ChatStatus> => {
     const { ownerId, integrationId, alias } = args
-    const [chat] = await tx
-      .select()
-      .from(chats)
-      .where(
-        and(
-          eq(chats.integrationId, integrationId),
-          eq(chats.alias, alias),
-          eq(chats.ownerId, ownerId),
-          isNull(chats.deletedAt),
-        ),
-      )
+    const [chat] = await tx.select().from(chats).where(hasAlias({ ownerId, integrationId, alias }))
     if (!chat) {
       await requireIntegration(tx, ownerId, integrationId)
       throw new ServiceError('chat_not_found')

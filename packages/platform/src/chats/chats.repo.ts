@@ -10,6 +10,16 @@ export type ChatKey = { readonly ownerId: string; readonly chatId: string }
 export const isChat = ({ ownerId, chatId }: ChatKey) =>
   and(eq(chats.id, chatId), eq(chats.ownerId, ownerId), isNull(chats.deletedAt))
 
+export type AliasKey = { readonly ownerId: string; readonly integrationId: string; readonly alias: string }
+
+export const hasAlias = ({ ownerId, integrationId, alias }: AliasKey) =>
+  and(
+    eq(chats.integrationId, integrationId),
+    eq(chats.alias, alias),
+    eq(chats.ownerId, ownerId),
+    isNull(chats.deletedAt),
+  )
+
 const selectLocked = prepared((tx, key: ChatKey) => tx.select().from(chats).where(isChat(key)).for('update'))
 
 /** The chat's row, locked: whoever adds to a chat or starts a run in it comes one after the other. */

@@ -1,11 +1,11 @@
 import { ServiceError } from '@bureau/protocol'
-import { and, eq, isNull, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { type Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { chats } from '../db/schema.ts'
 import { newId } from '../ids.ts'
-import { type ChatRow, isChat, lockChat } from './chats.repo.ts'
+import { type AliasKey, type ChatRow, hasAlias, isChat, lockChat } from './chats.repo.ts'
 
 type ChatChoice = {
   readonly ownerId: string
@@ -41,22 +41,7 @@ async function openByAlias(tx: Tx, choice: ChatChoice, alias: string): Promise<C
   return chat
 }
 
-type AliasKey = { readonly ownerId: string; readonly integrationId: string; readonly alias: string }
-
-const selectLockedByAlias = prepared((tx, { ownerId, integrationId, alias }: AliasKey) =>
-  tx
-    .select()
-    .from(chats)
-    .where(
-      and(
-        eq(chats.integrationId, integrationId),
-        eq(chats.alias, alias),
-        eq(chats.ownerId, ownerId),
-        isNull(chats.deletedAt),
-      ),
-    )
-    .for('update'),
-)
+const selectLockedByAlias = prepared((tx, key: AliasKey) => tx.select().from(chats).where(hasAlias(key)).for('update'))
 
 async function lockByAlias(
   tx: Tx,
