@@ -1,6 +1,7 @@
 import { ServiceError } from '@bureau/protocol'
-import type { EventChunk } from '@bureau/runtime'
+import type { ChunkStorage, EventChunk } from '@bureau/runtime'
 import { and, asc, eq, gt, sql } from 'drizzle-orm'
+import type { Database } from '../db/database.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { runEventChunks, runs } from '../db/schema.ts'
@@ -53,3 +54,8 @@ export const readEventChunks = tenantOperation(
       .limit(32)
   },
 )
+
+/** What storage has of the log of a run. */
+export function storedChunks(db: Database, run: RunKey): Pick<ChunkStorage, 'read'> {
+  return { read: (afterSeq) => db.run(readEventChunks, { ...run, afterSeq }) }
+}

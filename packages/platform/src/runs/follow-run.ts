@@ -10,7 +10,7 @@ import {
   StreamBroken,
 } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
-import { readEventChunks } from '../run-records/event-chunks.ts'
+import { storedChunks } from '../run-records/event-chunks.ts'
 import { getRun } from '../run-records/read-runs.ts'
 import { openCalls, type RunView } from '../run-records/run-view.ts'
 import type { Admitted } from './admit/admit-run.ts'
@@ -68,8 +68,8 @@ async function findLog({ store, logs }: Platform, wanted: Wanted, run: RunView):
   const found = await logs.find(run.runId).catch(() => undefined)
   if (found || isAtRest(run.status)) return found
   const { ownerId, runId } = wanted
-  const read = (afterSeq: number) => store.db.run(readEventChunks, { ownerId, runId, afterSeq })
-  return new StoredRunFollower({ chunks: { read }, head: Number(run.lastEventId), isOver: () => logs.isReachable })
+  const chunks = storedChunks(store.db, { ownerId, runId })
+  return new StoredRunFollower({ chunks, head: Number(run.lastEventId), isOver: () => logs.isReachable })
 }
 
 /** Begins a run that was just admitted, at once, so that whoever looks for it finds its log. */
@@ -167,7 +167,7 @@ async function storedStream({ store }: Platform, wanted: Wanted): Promise<RunStr
   const produced = run.newMessages ?? []
   const callerCalls = status === 'completed' ? openCalls(produced) : []
   const reader = new StoredRunLog({
-    chunks: { read: (afterSeq) => store.db.run(readEventChunks, { ownerId, runId, afterSeq }) },
+    chunks: storedChunks(store.db, { ownerId, runId }),
     lastSeq: Number(run.lastEventId),
     produced,
     ending: endingOf({

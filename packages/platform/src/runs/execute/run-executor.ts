@@ -2,7 +2,6 @@ import { RUN_STATE_VERSION } from '@bureau/framework'
 import type { CancelMode } from '@bureau/protocol'
 import {
   BriefMap,
-  type ChunkStorage,
   COALESCE_MS,
   type EventChunk,
   FlushTimer,
@@ -13,8 +12,7 @@ import {
   StoredRunLog,
 } from '@bureau/runtime'
 import type { PlatformStore } from '../../platform-store.ts'
-import { appendEventChunk, readEventChunks } from '../../run-records/event-chunks.ts'
-import type { RunKey } from '../../run-records/runs.repo.ts'
+import { appendEventChunk, storedChunks } from '../../run-records/event-chunks.ts'
 import { listOwnRuns } from '../recover/list-own-runs.ts'
 import { EVENTS_OF_ATTEMPT, MAX_STALLED } from '../recover/take-up-policy.ts'
 import { type TakenRun, takeUpRun } from '../recover/take-up-run.ts'
@@ -126,7 +124,7 @@ export class RunExecutor {
   ): Promise<{ log: LogResume; shown: readonly ShownItem[] }> {
     const { store, logs } = this.#options
     const first = (attempt - 1) * EVENTS_OF_ATTEMPT + 1
-    const chunks = storedChunks(store, { ownerId, runId })
+    const chunks = storedChunks(store.db, { ownerId, runId })
     const stored = new StoredRunLog({ chunks, lastSeq: lastEventSeq + 1, ending: [] })
     const found = await logs.find(runId).catch(() => undefined)
     const earlier = found ?? { read: stored.read.bind(stored), head: lastEventSeq }
@@ -191,7 +189,7 @@ export class RunExecutor {
       resume: run.reserved.takenUp?.log,
       chunks: {
         append: async (chunk) => this.#appendChunk(run, chunk),
-        read: storedChunks(store, { ownerId, runId }).read,
+        read: storedChunks(store.db, { ownerId, runId }).read,
       },
       snapshot: () => recorder.snapshot(progress.messages),
     })
@@ -216,10 +214,6 @@ export class RunExecutor {
     this.#nextToStore = this.#nextToStore + STORES_PER_TICK >= runs.length ? 0 : this.#nextToStore + STORES_PER_TICK
     for (const { log } of turn) log.store().catch(() => {})
   }
-}
-
-function storedChunks({ db }: PlatformStore, run: RunKey): Pick<ChunkStorage, 'read'> {
-  return { read: (afterSeq) => db.run(readEventChunks, { ...run, afterSeq }) }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
