@@ -46,7 +46,7 @@ export async function streamResponse(reply: FastifyReply, response: StreamedResp
   const sendNext = async (): Promise<boolean> => {
     const { done, value: text } = await chunks.next()
     if (done || isLost) return false
-    heartbeat?.touch()
+    if (heartbeat) heartbeat.lastMs = performance.now()
     begun = true
     if (!socket.write(text) && !isLost) await drained(socket)
     return !isLost
@@ -58,7 +58,7 @@ export async function streamResponse(reply: FastifyReply, response: StreamedResp
     socket.destroy()
     if (!isLost) throw error
   } finally {
-    heartbeat?.remove()
+    if (heartbeat) heartbeats.remove(heartbeat)
     await chunks.return?.()
   }
 }
@@ -73,37 +73,36 @@ async function drained(socket: FastifyReply['raw']): Promise<void> {
   socket.off('drain', resolve).off('close', resolve)
 }
 
-type Heartbeat = { touch: () => void; remove: () => void }
+type Heartbeat = { readonly id: number; readonly send: (text: string) => void; lastMs: number }
 
 /** One timer for all open streams of the process. */
 class Heartbeats {
-  readonly #streams = new BriefMap<number, { readonly send: (text: string) => void; lastMs: number }>()
+  readonly #streams = new BriefMap<number, Heartbeat>()
   #lastId = 0
   #timer: NodeJS.Timeout | undefined
 
   add(send: (text: string) => void): Heartbeat {
-    const entry = { send, lastMs: performance.now() }
-    const id = ++this.#lastId
-    this.#streams.set(id, entry)
+    const heartbeat = { id: ++this.#lastId, send, lastMs: performance.now() }
+    this.#streams.set(heartbeat.id, heartbeat)
     this.#timer ??= setInterval(() => this.#beat(), 1_000).unref()
-    return { touch: () => void (entry.lastMs = performance.now()), remove: () => this.#remove(id) }
+    return heartbeat
+  }
+
+  remove({ id }: Heartbeat): void {
+    this.#streams.delete(id)
+    if (this.#streams.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 
   #beat(): void {
     const now = performance.now()
     const text = sseKeepalive(Date.now())
-    for (const entry of this.#streams.values()) {
-      if (now - entry.lastMs < KEEPALIVE_MS) continue
-      entry.lastMs = now
-      entry.send(text)
+    for (const heartbeat of this.#streams.values()) {
+      if (now - heartbeat.lastMs < KEEPALIVE_MS) continue
+      heartbeat.lastMs = now
+      heartbeat.send(text)
     }
-  }
-
-  #remove(id: number): void {
-    this.#streams.delete(id)
-    if (this.#streams.size > 0) return
-    clearInterval(this.#timer)
-    this.#timer = undefined
   }
 }
 
