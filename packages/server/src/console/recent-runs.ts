@@ -44,7 +44,7 @@ export class RecentRuns {
     return {
       observer,
       onFailure: (error) => recorded?.failed(error),
-      onToolFailure: (error, { agent, tool }) => recorded?.toolFailed(error, { agent, tool }),
+      onToolFailure: (error, facts) => recorded?.toolFailed(error, facts),
     }
   }
 
