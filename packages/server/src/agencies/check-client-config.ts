@@ -33,8 +33,7 @@ type Report = (path: readonly string[], message: string, input: unknown) => void
  *
  * @throws InvalidBody
  */
-export function checkClientConfig(config: ClientConfig | null | undefined, { models, vendors }: Limits): void {
-  if (!config) return
+export function checkClientConfig(config: ClientConfig, { models, vendors }: Limits): void {
   const entries: ValidationEntry[] = []
   const report: Report = (path, message, input) => {
     if (entries.length === MAX_PROBLEMS) return

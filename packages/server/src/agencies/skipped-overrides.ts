@@ -4,10 +4,9 @@ import type { Logger } from '@bureau/runtime'
 /** Notes which keys are of no use, and which agents of an agency a request's `client_config` does not reach; the run proceeds with their own models. */
 export function logSkippedOverrides(
   agency: Agency,
-  config: ClientConfig | undefined,
+  config: ClientConfig,
   { models, log }: { readonly models: ModelAccess; readonly log: Logger },
 ): void {
-  if (!config) return
   const unknown = Object.keys(config.thirdparty_keys ?? {}).filter((name) => !isProvider(name))
   if (unknown.length > 0) {
     const providers = unknown.slice(0, 20).map((name) => name.slice(0, 64))

@@ -34,13 +34,13 @@ function optionsOf({ agency, context }: ServedAgency, host: ServerHost): AguiOpt
     reasoning: context.aguiReasoning,
     parse: (body) => {
       const request = parseBody(AguiRequest, body)
-      checkClientConfig(request.client_config, { models, vendors: context.callerVendors })
+      if (request.client_config) checkClientConfig(request.client_config, { models, vendors: context.callerVendors })
       return request
     },
     inputOf: (asked, { request }) => {
       const log = request.log as ServerContext['log']
       const input = withFiles(toRunInput(asked), asked, { ...context.files, log })
-      logSkippedOverrides(agency, input.clientConfig, { models, log })
+      if (input.clientConfig) logSkippedOverrides(agency, input.clientConfig, { models, log })
       return input
     },
   }

@@ -88,9 +88,9 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
 function readAsked({ agency, context }: ServedAgency, request: FastifyRequest, body: RunRequest): AskedRun {
   const { models } = context.environment
   const log = request.log as ServerContext['log']
-  checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
+  if (body.client_config) checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
   const input = toRunInput(body)
-  logSkippedOverrides(agency, input.clientConfig, { models, log })
+  if (input.clientConfig) logSkippedOverrides(agency, input.clientConfig, { models, log })
   return { input: withFiles(input, body, { ...context.files, log }), answers: answersOf(body), kept: 'everything' }
 }
 
