@@ -124,3 +124,20 @@ test('a list of tools that never ends fails the run', async () => {
 
   expect(answer.body.error).toBe('The tool server "scripted" could not be reached.')
 })
+
+test('the schema that a tool server has for its own answers cannot hold up the server', async () => {
+  const outputSchema = { type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } }
+  const url = await startScriptedToolServer(async ({ method }) => {
+    if (method === 'tools/list')
+      return { result: { tools: [{ name: 'look', inputSchema: { type: 'object' }, outputSchema }] } }
+    const structuredContent = { a: `${'a'.repeat(27)}!` }
+    return { result: { content: [{ type: 'text', text: 'looked' }], structuredContent } }
+  })
+  const mcp = new MCPServerStreamableHttp({ name: 'scripted', url })
+  const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+  server.provider.respond(({ toolOutputs: [output] }) => (output ? text(output.output) : toolCall('look', {})))
+
+  const answer = await server.post('/solo/get_response', { message: 'look' })
+
+  expect(answer.body.response).toContain('looked')
+})

@@ -1,4 +1,4 @@
-import type { Client, Transport } from '@modelcontextprotocol/client'
+import type { Client, jsonSchemaValidator, Transport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
 import {
   type ListedTool,
@@ -16,6 +16,14 @@ import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
 
 const CONNECT_TIMEOUT_MS = 20_000
 const CALL_TIMEOUT_MS = 60_000
+
+/**
+ * A server's own schema of its answers is not carried out: its patterns and references can take for ever, and would hold up every
+ * run of the process.
+ */
+const UNCHECKED: jsonSchemaValidator = {
+  getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
+}
 
 export type ServerOptions = {
   /** Shown in metadata and events, and part of tool names where the agent says so. */
@@ -84,7 +92,7 @@ export abstract class McpServer implements ToolServer {
   /** @throws what the transport throws when the server cannot be reached. */
   async connect(): Promise<void> {
     const mcp = await import('@modelcontextprotocol/client')
-    const client = new mcp.Client({ name: 'bureau', version: '0.1.0' })
+    const client = new mcp.Client({ name: 'bureau', version: '0.1.0' }, { jsonSchemaValidator: UNCHECKED })
     try {
       await client.connect(await this.openTransport(), { timeout: CONNECT_TIMEOUT_MS })
     } catch (error) {
