@@ -1,9 +1,13 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { json } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
+import { createGzip } from 'node:zlib'
 import { MCPServerStdio, MCPServerStreamableHttp } from '@bureau/framework'
 import { expect, test } from 'vitest'
+import { startFileServer } from '../support/file-server.ts'
 import { Gate, text, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 import { startHttpToolServer } from '../support/tool-server.ts'
@@ -140,4 +144,26 @@ test('the schema that a tool server has for its own answers cannot hold up the s
   const answer = await server.post('/solo/get_response', { message: 'look' })
 
   expect(answer.body.response).toContain('looked')
+})
+
+test('an endless answer of a tool server is given up before it fills the memory, compressed as it may be', async () => {
+  let sentBytes = 0
+  const site = await startFileServer({
+    '/mcp': (response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
+      const endless = function* (): Generator<string> {
+        yield '{"jsonrpc":"2.0","id":0,"result":"'
+        for (; ; sentBytes += 65_536) yield 'x'.repeat(65_536)
+      }
+      pipeline(Readable.from(endless()), createGzip(), response).catch(() => {})
+    },
+  })
+  const mcp = new MCPServerStreamableHttp({ name: 'endless', url: `${site.url}/mcp` })
+  const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+
+  const answer = await server.post('/solo/get_response', { message: 'hi' })
+
+  expect(answer.body.error).toBe('The tool server "endless" could not be reached.')
+  await site.abandoned
+  expect(sentBytes).toBeLessThan(64 * 1_048_576)
 })

@@ -1,6 +1,7 @@
 import type { AuthProvider, FetchLike, Transport } from '@modelcontextprotocol/client'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
+import { limitedResponse } from '../limited-response.ts'
 import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
 import { McpServer, SERVER_CHECKS, type ServerOptions } from './mcp-server.ts'
 
@@ -63,6 +64,9 @@ const StreamableHttpChecks = z.strictObject({
   fetch: AnyFunction.optional(),
 } satisfies OptionChecks<MCPServerStreamableHttpOptions>)
 
+/** Largest message of a server: an answer as JSON, or one event of a stream. */
+const MAX_MESSAGE_BYTES = 16_777_216
+
 /** An MCP server behind an address (Streamable HTTP). */
 export class MCPServerStreamableHttp extends McpServer {
   readonly #url: URL
@@ -85,6 +89,8 @@ export class MCPServerStreamableHttp extends McpServer {
 
   protected override async openTransport(): Promise<Transport> {
     const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client')
-    return new StreamableHTTPClientTransport(this.#url, this.#options)
+    const { fetch = globalThis.fetch, ...options } = this.#options
+    const limitedFetch: FetchLike = async (...request) => limitedResponse(await fetch(...request), MAX_MESSAGE_BYTES)
+    return new StreamableHTTPClientTransport(this.#url, { ...options, fetch: limitedFetch })
   }
 }

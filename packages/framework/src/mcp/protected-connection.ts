@@ -1,6 +1,4 @@
-import type { FetchLike } from '@modelcontextprotocol/client'
 import type { ListedTool, RequireApproval, ToolFilter, ToolServer } from '../agency/tool-server.ts'
-import { limitedResponse } from '../limited-response.ts'
 import { MCPServerStreamableHttp } from './mcp-servers.ts'
 import { OAuthSession } from './oauth-session.ts'
 import { OneAtATime } from './one-at-a-time.ts'
@@ -9,8 +7,6 @@ import { SharedListing } from './shared-listing.ts'
 import type { AttemptOptions, SignInAttempt } from './sign-in-attempt.ts'
 
 const TOOL_TIMEOUT_MS = 120_000
-/** Largest message of a server: an answer as JSON, or one event of a stream. */
-const MAX_MESSAGE_BYTES = 16_777_216
 
 /**
  * One user's connection to a protected server. No tool list is cached, because users may see different tools at different
@@ -30,8 +26,6 @@ export class ProtectedConnection implements ToolServer {
 
   constructor(options: AttemptOptions) {
     const { name, url, options: declared } = options.settings
-    const limitedFetch: FetchLike = async (...request) =>
-      limitedResponse(await options.fetch(...request), MAX_MESSAGE_BYTES)
     this.name = name
     if (declared.toolFilter) this.toolFilter = declared.toolFilter
     if (declared.requireApproval) this.requireApproval = declared.requireApproval
@@ -41,7 +35,7 @@ export class ProtectedConnection implements ToolServer {
       url,
       name,
       authProvider: this.session,
-      fetch: limitedFetch,
+      fetch: options.fetch,
       timeout: declared.toolTimeoutMs ?? TOOL_TIMEOUT_MS,
     })
   }
