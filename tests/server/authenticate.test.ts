@@ -71,6 +71,23 @@ describe('authenticate', () => {
     expect([refused.status, refused.body.code, refused.body.error]).toEqual([status, code, sentence])
   })
 
+  // Browsers apply no CORS to WebSockets, and send their cookies along.
+  test('by a cookie, opens realtime connections to pages that are named or its own, not to any page that a user visits', async () => {
+    const byCookie = ({ headers }: { headers: Record<string, unknown> }): User | null =>
+      headers['cookie'] === 'session=1' ? { id: 'ada' } : null
+    const options = { agencies: soloAgency(), authenticate: byCookie, enableRealtime: true }
+    const open = await startTestServer(options)
+    const listed = await startTestServer({ ...options, corsOrigins: ['https://app.example'] })
+    // What is let in is 404, because it is no handshake.
+    const statusOf = async ({ get }: typeof open, origin?: string): Promise<number> =>
+      (await get('/solo/realtime', { cookie: 'session=1', ...(origin !== undefined && { origin }) })).status
+
+    expect([await statusOf(open), await statusOf(open, open.url)]).toEqual([404, 404])
+    expect([await statusOf(open, 'https://evil.example'), await statusOf(open, 'null')]).toEqual([401, 401])
+    expect([await statusOf(listed), await statusOf(listed, 'https://app.example')]).toEqual([404, 404])
+    expect(await statusOf(listed, 'https://evil.example')).toBe(403)
+  })
+
   test('whoever tries too often is slowed down', async () => {
     const env = { BUREAU_WRONG_KEYS_PER_MINUTE: '2' }
     const server = await startTestServer({ agencies: soloAgency(), authenticate: byHeader, env })

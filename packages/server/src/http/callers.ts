@@ -61,6 +61,14 @@ export function requireOrigin({ headers }: FastifyRequest, origins: Origins): vo
   throw new ServiceError('origin_not_allowed', { message })
 }
 
+/** Whether a page calls that `*` alone lets in, thus without what its browser holds for this server. */
+export function isStrangersPage({ headers: { origin }, host }: FastifyRequest, origins: Origins): boolean {
+  return origin !== undefined && !origins.includes(origin) && !isPageOf(host, origin)
+}
+
+const isPageOf = (host: string | undefined, origin: string | undefined): boolean =>
+  origin === `http://${host}` || origin === `https://${host}`
+
 /** Lets pages of these origins call. Comes before anything else, so that refusals and failures carry the headers too. */
 export async function allowOrigins(app: FastifyInstance, origins: Origins): Promise<void> {
   const any = origins.includes('*')
@@ -106,8 +114,7 @@ function localCallers(options: ServerOptions, origins: Origins): Callers['check'
       throw new ServiceError('host_not_allowed', { message })
     }
     const { origin } = request.headers
-    const isOwnPage = isOwnName && (origin === `http://${given}` || origin === `https://${given}`)
-    if (!isOwnPage) requireOrigin(request, origins)
+    if (!isOwnName || !isPageOf(given, origin)) requireOrigin(request, origins)
   }
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { readBearer, type Tickets } from '@bureau/runtime'
-import { type Callers, requireOrigin } from '../http/callers.ts'
+import { type Callers, isStrangersPage, requireOrigin } from '../http/callers.ts'
 
 /** The protocol that a connection agrees on with a client that offers it. */
 export const SUBPROTOCOL = 'bureau.realtime'
@@ -45,6 +45,7 @@ export async function authenticateRealtime(
   if (!callers.areKnown) return callers.check(request)
   // Browsers apply no CORS to WebSockets: any page could connect with whatever the browser holds.
   requireOrigin(request, callers.origins)
+  if (isStrangersPage(request, callers.origins)) delete request.headers.cookie
   const { authorization, 'sec-websocket-protocol': protocols } = request.headers
   const given = readBearer(authorization) ?? offeredCredential(protocols)
   if (given !== undefined && (await tickets.redeem(purposeOf(agency), given))) return undefined
