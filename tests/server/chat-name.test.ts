@@ -117,6 +117,14 @@ describe('generate_chat_name', () => {
     expect(stream.result).not.toHaveProperty('cancelled')
   })
 
+  test('is asked for again after an answer of any length and shape, which takes no time', async () => {
+    const server = await startNamingServer([`a${'#'.repeat(100_000)}b`, 'Weather in Paris'])
+
+    const answer = await server.post('/solo/get_response', ask)
+
+    expect(answer.body.chat_name).toBe('Weather in Paris')
+  })
+
   test('is not asked for when the run has failed', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.respond(() => status(401))

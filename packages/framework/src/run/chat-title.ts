@@ -5,6 +5,8 @@ import type { Run } from './run.ts'
 const MAX_ATTEMPTS = 3
 const MAX_INPUT_CHARACTERS = 1_000
 const MAX_TITLE_CHARACTERS = 120
+/** Of a longer answer, which is not a title, no more is looked at: cleaning takes time in proportion to its square. */
+const MAX_ANSWER_CHARACTERS = 1_000
 /** For all attempts together: the last frames of a stream wait for the title. */
 const TIME_LIMIT_MS = 5_000
 
@@ -53,7 +55,11 @@ function mustStop(run: Run): boolean {
 
 /** Models put titles in quotes, headings or bold type, and end them with a full stop. */
 function cleaned(answer: string): string {
-  const line = answer.split('\n').find((each) => each.trim() !== '') ?? ''
+  const line =
+    answer
+      .split('\n')
+      .find((each) => each.trim() !== '')
+      ?.slice(0, MAX_ANSWER_CHARACTERS) ?? ''
   return line.replace(/^[\s#*_"'“”„«»`]+|[\s#*_"'“”„«»`.。]+$/gu, '').replace(/\s+/gu, ' ')
 }
 
