@@ -70,3 +70,19 @@ test('the limits of the run replace those of the agency', async () => {
 
   expect((await run).error?.code).toBe('max_turns_exceeded')
 })
+
+test('the demo model takes a message of quotation marks that never end within its time', async () => {
+  const agency = new Agency({
+    entryPoint: new Agent({ name: 'Solo', instructions: 'Help.', model: 'demo', tools: [weather] }),
+  })
+  const message = `weather ${'“'.repeat(400_000)}`
+  const sink = { emit: () => undefined, ready: () => undefined }
+
+  const ended = await runAgency(
+    agency,
+    { message, history: [] },
+    { runId: 'r', sink, control: new RunControl(), environment },
+  )
+
+  expect(ended.status).toBe('completed')
+})

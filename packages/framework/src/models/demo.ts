@@ -124,7 +124,7 @@ function bestOption(options: readonly unknown[], { message, tool }: Asked): unkn
 
 /** A capitalised word inside the sentence, or a quoted text, or the whole message. */
 function subjectOf(message: string): string {
-  const quoted = /["“]([^"”]+)["”]/.exec(message)?.[1]
+  const quoted = /["“]([^"“”]+)["”]/.exec(message)?.[1]
   const named = /\S\s+(\p{Lu}[\p{L}-]+)/u.exec(message)?.[1]
   return quoted ?? named ?? message
 }
