@@ -254,6 +254,28 @@ describe('anthropic(…) as the model of an agent', () => {
     expect(vendor.requests).toHaveLength(1)
   })
 
+  test.each([
+    ['more files', 101, 1, 'at most 100 files are downloaded for a request'],
+    ['more of them', 9, 8_388_608, 'the files of a request have at most 67108864 bytes together'],
+  ])('%s than a request may have fail the run', async (_what, count, bytes, why) => {
+    const vendor = await startVendor()
+    const files = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/plain' }).end('x'.repeat(bytes))
+    }).listen(0, '127.0.0.1')
+    await once(files, 'listening')
+    closeAfterTest(async () => void files.close())
+    const file_url = `http://127.0.0.1:${(files.address() as AddressInfo).port}/notes.txt`
+    const content = Array.from({ length: count }, () => ({ type: 'input_file', file_url, filename: 'notes.txt' }))
+    const agencies = soloAgency({ model: anthropicAt(vendor) })
+    const server = await startTestServer({ agencies, egress: { allow: ['127.0.0.1'] } })
+    vendor.answers.push(claude('end_turn', said('Many.')))
+
+    const refused = await server.post('/solo/get_response', { message: [{ role: 'user', content }] })
+
+    expect(refused.text).toContain(`The file at ${file_url} cannot be given to the model: ${why}`)
+    expect(vendor.requests).toEqual([])
+  })
+
   test('a file that cannot be fetched fails the run with the address and the reason', async () => {
     const vendor = await startVendor()
     const agencies = soloAgency({ model: anthropicAt(vendor) })

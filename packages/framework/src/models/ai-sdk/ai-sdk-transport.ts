@@ -6,7 +6,7 @@ import { isTransient, parseRetryAfter, RetryableError, untilAborted, withRetries
 import { ModelError } from '../model-error.ts'
 import type { ModelCallObserver, ResponsesTransport } from '../../agency/model-object.ts'
 import { toCallOptions } from './call-options.ts'
-import { downloadFile, type FileAccess, withFiles } from './file-downloads.ts'
+import { type FileAccess, fileDownloads, withFiles } from './file-downloads.ts'
 import type { LanguageModel } from '../../agency/language-model.ts'
 import { asVersion4, type ModelV4 } from './older-versions.ts'
 import { toPrompt } from './prompt.ts'
@@ -22,7 +22,7 @@ import { StreamParts } from './stream-parts.ts'
 export function aiSdkTransport(object: LanguageModel, files: FileAccess): ResponsesTransport {
   const model = asVersion4(object)
   return async (request, { observer, signal, headers }) => {
-    const download = (url: URL): ReturnType<typeof downloadFile> => downloadFile(url, files, signal)
+    const download = fileDownloads(files, signal)
     const prompt = await withFiles(toPrompt(request, object), await model.supportedUrls, download)
     const options = { ...toCallOptions(request, object), prompt, headers: { ...headers }, abortSignal: signal }
     observer.onSent?.()

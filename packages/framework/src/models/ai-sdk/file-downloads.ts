@@ -13,7 +13,10 @@ export type FileAccess = {
 
 type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>
 
+const MAX_FILES = 100
 const MAX_FILE_BYTES = 20_971_520
+/** Of all files of a prompt, more than providers take in one. */
+const MAX_BYTES_TOGETHER = 67_108_864
 const MAX_REDIRECTS = 5
 const TIME_LIMIT_MS = 30_000
 
@@ -63,11 +66,32 @@ function isWhole(mediaType: string): boolean {
   return mediaType.includes('/') && !mediaType.endsWith('/*')
 }
 
-/** @throws ConfigError that names the address and says why; the reason of the signal. */
-export async function downloadFile(
+/**
+ * What downloads the files of one prompt, whose number and length callers choose: all together have limits, and with one that
+ * fails the others are given up.
+ *
+ * The function that this returns throws ConfigError that names the address and says why; the reason of the signal.
+ */
+export function fileDownloads(access: FileAccess, signal: AbortSignal): (url: URL) => Promise<AnyFile> {
+  const failed = new AbortController()
+  const left = { files: MAX_FILES, bytes: MAX_BYTES_TOGETHER }
+  return async (url) => {
+    try {
+      if (--left.files < 0) throw refusal(url, `at most ${MAX_FILES} files are downloaded for a request`)
+      return await downloadFile(url, access, { left, signal: AbortSignal.any([signal, failed.signal]) })
+    } catch (error) {
+      failed.abort(error)
+      throw error
+    }
+  }
+}
+
+type Limits = { readonly left: { bytes: number }; readonly signal: AbortSignal }
+
+async function downloadFile(
   url: URL,
   { dispatcher, checkUrl }: FileAccess,
-  signal: AbortSignal,
+  { left, signal }: Limits,
 ): Promise<AnyFile> {
   const limits = AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)])
   try {
@@ -75,7 +99,7 @@ export async function downloadFile(
       checkUrl(target.href)
       const answer = await undiciFetch(target, { dispatcher, redirect: 'manual', signal: limits })
       const location = answer.headers.get('location')
-      if (answer.status < 300 || answer.status > 399 || location === null) return await readFile(answer)
+      if (answer.status < 300 || answer.status > 399 || location === null) return await readFile(answer, left)
       await answer.body?.cancel()
       target = new URL(location, target)
     }
@@ -87,15 +111,22 @@ export async function downloadFile(
   throw refusal(url, 'it leads from one address to the next')
 }
 
-async function readFile(answer: Response): Promise<AnyFile> {
+async function readFile(answer: Response, left: Limits['left']): Promise<AnyFile> {
   if (!answer.ok) {
     await answer.body?.cancel()
     throw refusal(new URL(answer.url), `the server answered with the status ${answer.status}`)
   }
   const mediaType = answer.headers.get('content-type')?.split(';')[0]?.trim() || 'application/octet-stream'
-  const bytes = await limitedResponse(answer, MAX_FILE_BYTES).bytes()
-  return { mediaType, data: { type: 'data', data: Buffer.from(bytes).toString('base64') } }
+  const chunks: Uint8Array[] = []
+  for await (const chunk of limitedResponse(answer, MAX_FILE_BYTES).body ?? []) {
+    left.bytes -= chunk.byteLength
+    if (left.bytes < 0) throw refusal(new URL(answer.url), TOO_LARGE_TOGETHER)
+    chunks.push(chunk)
+  }
+  return { mediaType, data: { type: 'data', data: Buffer.concat(chunks).toString('base64') } }
 }
+
+const TOO_LARGE_TOGETHER = `the files of a request have at most ${MAX_BYTES_TOGETHER} bytes together`
 
 /** The system's word for what failed, such as ` (ECONNREFUSED)`; `fetch` hides it in the cause of its error. */
 function codeOf(error: unknown): string {
