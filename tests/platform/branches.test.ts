@@ -5,8 +5,12 @@ import type { Answer, Json, TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
+/** The signature that has expired. */
+let expired = ''
 const files = await startFileServer((request, response) => {
-  response.end(`content of ${new URL(request.url ?? '/', 'https://files.example.com').pathname}`)
+  const url = new URL(request.url ?? '/', 'https://files.example.com')
+  if (url.searchParams.get('sig') === expired) return void response.writeHead(403).end('expired')
+  response.end(`content of ${url.pathname}`)
 })
 
 describe.each(ENGINES)('POST /v1/chats/{chatId}/branches on %s', (engine) => {
@@ -121,6 +125,29 @@ describe.each(ENGINES)('POST /v1/chats/{chatId}/branches on %s', (engine) => {
     expect(copies.find(({ status: of }) => of === 'failed')).toMatchObject({ error: { code: 'upstream_auth_failed' } })
     expect(JSON.stringify(copies)).not.toContain('canary')
     expect(await platform.violations()).toEqual([])
+  })
+
+  test('files of earlier messages are refreshed with the first message to a branch, as in every chat', async () => {
+    const client = await platform.client()
+    expired = ''
+    const name = `${files.url}/plan.txt`
+    platform.provider.respond(() => text('Seen.'))
+    const { chatId } = (
+      await client.completeWhole({ attachments: [{ type: 'input_file', file_url: `${name}?sig=first` }] })
+    ).stream
+    const { runId: beforeRunId } = (await client.completeWhole({ chatId, message: 'Two' })).stream
+    expired = 'first'
+    const failed = await client.completeWhole({ chatId, message: 'Three' })
+    const made = (await branch(client, chatId, { beforeRunId })).body
+
+    const stale = await client.completeWhole({ chatId: made.chatId, message: 'Two, better' })
+    const attachmentUrlRefreshes = { [name]: `${name}?sig=second` }
+    const fresh = await client.completeWhole({ chatId: made.chatId, message: 'Two, better', attachmentUrlRefreshes })
+
+    expect(failed.stream.result.error.code).toBe('attachment_fetch_failed')
+    expect([stale.status, stale.body?.code]).toEqual([400, 'attachment_refresh_required'])
+    expect(fresh.stream.result.status).toBe('completed')
+    expect(lastInput()).toContain('content of /plan.txt')
   })
 
   test('404 and 409 for what is not there, is not in this chat, or is taken', async () => {

@@ -194,7 +194,7 @@ function chooseAgent({ request, agencies }: AdmitRun, integration: IntegrationRo
 
 /** What the messages of a chat have attached. @throws ServiceError `run_active` */
 async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<EarlierAttachment[]> {
-  if (!chat || chat.lastRunId === null) return []
+  if (!chat || chat.nextSeq === 1) return [] // nothing was said in it
   const key = { ownerId: chat.ownerId, chatId: chat.id }
   const active = await findActiveRunId(tx, key)
   if (active !== undefined) throw await occupied(tx, key.ownerId, active)
