@@ -9,6 +9,7 @@ import { changeMemberPolicy } from './change-policy.ts'
 import {
   currentBounds,
   getMemberView,
+  holdIntegration,
   isCurrentPeriod,
   lockMember,
   memberColumns,
@@ -137,11 +138,13 @@ export const deleteMember = tenantOperation(
 export const setAllowance = tenantOperation(
   { source: import.meta.url, name: 'setAllowance', lane: 'interactive' },
   async (tx, args: MemberKey & { actor: string; policy: AllowancePolicy | null }): Promise<Allowance> => {
-    const { ownerId, integrationId, actor } = args
+    const { ownerId, actor } = args
+    const integration = args.policy ? undefined : await holdIntegration(tx, args)
     const held = await lockMember(tx, args)
     if (!held) throw new ServiceError('member_not_found')
     if (args.policy) await requireTimeZone(tx, args.policy.timeZone)
-    const policy = args.policy ?? (await requireIntegration(tx, ownerId, integrationId)).defaultAllowance
+    const policy = args.policy ?? integration?.defaultAllowance
+    if (!policy) throw new ServiceError('integration_not_found')
     const source = args.policy ? 'member' : 'integration_default'
     await changeMemberPolicy(tx, held.member.id, { ownerId, policy, source })
     await appendAudit(tx, ownerId, {

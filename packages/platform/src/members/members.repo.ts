@@ -73,13 +73,25 @@ export async function getMemberView(tx: Tx, key: MemberKey): Promise<Member> {
   return memberView(found)
 }
 
-/** @throws ServiceError `integration_not_found`, the same for foreign and deleted ones. */
-export async function requireIntegration(tx: Tx, ownerId: string, integrationId: string) {
-  const [integration] = await tx
+const selectIntegration = (tx: Tx, { ownerId, integrationId }: Pick<MemberKey, 'ownerId' | 'integrationId'>) =>
+  tx
     .select()
     .from(integrations)
     .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)))
+
+/** @throws ServiceError `integration_not_found`, the same for foreign and deleted ones. */
+export async function requireIntegration(tx: Tx, ownerId: string, integrationId: string) {
+  const [integration] = await selectIntegration(tx, { ownerId, integrationId })
   if (!integration) throw new ServiceError('integration_not_found')
+  return integration
+}
+
+/**
+ * The integration, whose default allowance stays what it is until the transaction is over; undefined when it is not there. Held
+ * before any member, because a new default is given to the integration first and then to its members.
+ */
+export async function holdIntegration(tx: Tx, key: Pick<MemberKey, 'ownerId' | 'integrationId'>) {
+  const [integration] = await selectIntegration(tx, key).for('share')
   return integration
 }
 

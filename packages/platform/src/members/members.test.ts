@@ -1,5 +1,6 @@
 import type { Member } from '@bureau/protocol'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.contract.ts'
 import type { Page } from '../db/page.ts'
@@ -366,3 +367,71 @@ describe.each(ENGINES)('members on %s', (engine) => {
     expect(bounds).toEqual({ start, end })
   })
 })
+
+describe.runIf(ENGINES.includes('postgres'))(
+  'a new default allowance and a change of members at the same moment',
+  () => {
+    let platform: TestStore
+    let other: Client
+    let pid: number
+    beforeAll(async () => {
+      platform = await openTestStore('postgres')
+      other = new Client({ connectionString: platform.url })
+      await other.connect()
+      pid = (await other.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows[0]!.pid
+    })
+    afterAll(async () => {
+      await other.end()
+      await platform.drop()
+    })
+
+    /** How many sessions wait for what `other` holds, or for somebody who does. */
+    const waiting = async (): Promise<unknown> => {
+      const [row] =
+        await platform.rows(`WITH RECURSIVE w AS (SELECT ${pid} AS pid UNION SELECT a.pid FROM pg_stat_activity a
+      JOIN w ON w.pid = ANY (pg_blocking_pids(a.pid))) SELECT count(*)::int - 1 AS n FROM w`)
+      return row!['n']
+    }
+
+    type Key = { readonly ownerId: string; readonly integrationId: string }
+
+    test.each([
+      {
+        what: 'members that are being registered',
+        block: ({ ownerId, integrationId }: Key) => `INSERT INTO members (id, owner_id, integration_id, consumer_id)
+        VALUES ('mem_blocks', '${ownerId}', '${integrationId}', 'blocks')`,
+        change: async (key: Key) => {
+          const members = ['first', 'blocks', 'last'].map((consumerId) => ({ consumerId }))
+          await platform.db.run(registerMembers, { ...key, members })
+        },
+      },
+      {
+        what: 'a member that is given the default again',
+        block: ({ ownerId }: Key) => `SELECT 1 FROM allowance_periods WHERE owner_id = '${ownerId}' FOR UPDATE`,
+        change: async (key: Key) => {
+          await platform.db.run(setAllowance, { ...key, consumerId: 'owns', actor: 'key', policy: null })
+        },
+      },
+    ])('reaches $what', async ({ block, change }) => {
+      const { ownerId, integrationId, ...tenant } = await platform.addTenant({ memberAllowancesEnabled: true })
+      await tenant.addMember('owns', { messages: 9 })
+      await tenant.finish(await tenant.admit({ consumerId: 'owns', usageRequestId: 'q' }))
+      await other.query(`BEGIN; SET LOCAL app.access = 'system'; ${block({ ownerId, integrationId })}`)
+
+      const changing = change({ ownerId, integrationId })
+      await vi.waitUntil(async () => (await waiting()) === 1)
+      const changes = { defaultAllowance: parseAllowancePolicy({ messages: 2 }) }
+      let isUpdated = false
+      const updating = platform.db
+        .run(updateIntegration, { ownerId, integrationId, actor: 'key', changes })
+        .finally(() => (isUpdated = true))
+      await vi.waitUntil(async () => isUpdated || (await waiting()) === 2)
+      await other.query('ROLLBACK')
+      await Promise.all([changing, updating])
+
+      const rows = await platform.rows(`SELECT DISTINCT policy_source AS source, limit_messages::int AS messages
+      FROM members WHERE integration_id = '${integrationId}' AND policy_source = 'integration_default'`)
+      expect(rows).toEqual([{ source: 'integration_default', messages: 2 }])
+    })
+  },
+)

@@ -4,7 +4,7 @@ import { tenantOperation, type Tx } from '../db/operation.ts'
 import { integrations, members } from '../db/schema.ts'
 import { newId } from '../ids.ts'
 import { policyColumns, policyOf } from './allowance-policy.ts'
-import { findMember, getMemberView, requireIntegration, requireTimeZone } from './members.repo.ts'
+import { findMember, getMemberView, holdIntegration, requireTimeZone } from './members.repo.ts'
 
 export type NewMember = {
   readonly consumerId: string
@@ -32,7 +32,8 @@ export const registerMember = tenantOperation(
     tx,
     { ownerId, integrationId, member }: { ownerId: string; integrationId: string; member: NewMember },
   ): Promise<{ created: boolean; member: Member }> => {
-    const integration = await requireIntegration(tx, ownerId, integrationId)
+    const integration = await holdIntegration(tx, { ownerId, integrationId })
+    if (!integration) throw new ServiceError('integration_not_found')
     const status = await register(tx, integration, member)
     const view = await getMemberView(tx, { ownerId, integrationId, consumerId: member.consumerId })
     return { created: status === 'created', member: view }
@@ -46,7 +47,8 @@ export const registerMembers = tenantOperation(
     tx,
     { ownerId, integrationId, members }: { ownerId: string; integrationId: string; members: readonly NewMember[] },
   ): Promise<RegisteredMember[]> => {
-    const integration = await requireIntegration(tx, ownerId, integrationId)
+    const integration = await holdIntegration(tx, { ownerId, integrationId })
+    if (!integration) throw new ServiceError('integration_not_found')
     const results: RegisteredMember[] = []
     for (const member of members) {
       const { consumerId } = member
