@@ -91,6 +91,20 @@ describe.each(ENGINES)('members on %s', (engine) => {
         { consumerId: 'new-2', status: 'created' },
       ])
     })
+
+    test('two lists with the same consumers at once, in whatever order, both succeed', async () => {
+      const { ownerId, integrationId } = tenant
+      const members = Array.from({ length: 300 }, (_, number) => ({ consumerId: `both-${number}` }))
+      const [one, two] = await Promise.all(
+        [members, members.toReversed()].map((list) =>
+          platform.db.run(registerMembers, { ownerId, integrationId, members: list }),
+        ),
+      )
+      expect(one!.map(({ consumerId }) => consumerId)).toEqual(members.map(({ consumerId }) => consumerId))
+      const created = [...one!, ...two!].filter(({ status }) => status === 'created')
+      expect(new Set(created.map(({ consumerId }) => consumerId)).size).toBe(300)
+      expect(created).toHaveLength(300)
+    })
   })
 
   test('an inactive member is refused, its runs finish; an active one is admitted again', async () => {

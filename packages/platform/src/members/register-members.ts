@@ -49,19 +49,24 @@ export const registerMembers = tenantOperation(
   ): Promise<RegisteredMember[]> => {
     const integration = await holdIntegration(tx, { ownerId, integrationId })
     if (!integration) throw new ServiceError('integration_not_found')
-    const results: RegisteredMember[] = []
-    for (const member of members) {
+    const results = new Map<NewMember, RegisteredMember>()
+    // All in one order: otherwise two lists with the same consumers would wait for each other.
+    for (const member of members.toSorted(byConsumer)) {
       const { consumerId } = member
       try {
-        results.push({ consumerId, status: await register(tx, integration, member) })
+        results.set(member, { consumerId, status: await register(tx, integration, member) })
       } catch (error) {
         if (!(error instanceof ServiceError)) throw error
-        results.push({ consumerId, status: 'error', code: error.code })
+        results.set(member, { consumerId, status: 'error', code: error.code })
       }
     }
-    return results
+    return members.map((member) => results.get(member)!)
   },
 )
+
+function byConsumer({ consumerId: a }: NewMember, { consumerId: b }: NewMember): number {
+  return a < b ? -1 : Number(a > b)
+}
 
 async function register(tx: Tx, integration: Integration, member: NewMember): Promise<'created' | 'exists'> {
   const { consumerId, displayName = null, metadata = {}, status = 'active', allowance = null } = member
