@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { hold, responseFields, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { Json, TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -105,6 +105,20 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     })
     platform.provider.script([text('Fine.')])
     expect((await client.completeWhole({ chatId: stream.chatId })).status).toBe(200)
+  })
+
+  test('a run whose cost cannot be recorded fails and costs nothing, and its chat is free', async () => {
+    const client = await platform.client()
+    await platform.rows(`ALTER TABLE usage_entries ADD CONSTRAINT refused CHECK (model <> 'gpt-refused')`)
+    platform.provider.script([[text('Hi.'), responseFields({ model: 'gpt-refused' })], text('Again.')])
+
+    const { stream } = await client.completeWhole()
+    const next = await client.completeWhole({ chatId: stream.chatId })
+
+    await platform.rows('ALTER TABLE usage_entries DROP CONSTRAINT refused')
+    expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'internal_error' } })
+    expect((await client.get(`/v1/runs/${stream.runId}`)).body.usage).toMatchObject({ request_count: 0, total_cost: 0 })
+    expect(next.stream.result.status).toBe('completed')
   })
 
   test('settings that change meanwhile are those of the next run', async () => {

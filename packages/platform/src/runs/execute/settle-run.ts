@@ -22,6 +22,7 @@ export type Outcome = Pick<RunEnded, 'status' | 'usage'> & {
 
 type SettleOptions = { readonly store: PlatformStore; readonly log: Logger }
 type FinalState = Pick<Ending, 'state' | 'error'>
+type UnsealedEnding = Omit<Ending, 'lastEventSeq' | 'eventChunk'>
 
 const RETRY_MS = 500
 
@@ -33,7 +34,7 @@ export async function settleRun(run: ActiveRun, outcome: Outcome, options: Settl
   run.recorder.flush()
   const { ownerId, runId, bootId } = run.reserved
   const rest = await run.progress.close()
-  let ending: Omit<Ending, 'lastEventSeq' | 'eventChunk'> = {
+  let ending: UnsealedEnding = {
     ...finalStateOf(run, outcome),
     ...rest,
     partial: partialOf(run),
@@ -49,8 +50,7 @@ export async function settleRun(run: ActiveRun, outcome: Outcome, options: Settl
       return
     } catch (error) {
       options.log.error({ err: error, runId }, 'the end of a run could not be recorded; it is tried again')
-      // What the database refuses it will refuse again: the run then ends without what it could not store.
-      if (error instanceof DatabaseError) ending = { ...ending, ...BROKEN, items: [], partial: null }
+      if (error instanceof DatabaseError) ending = withLess(ending)
       await sleep(RETRY_MS, undefined, { ref: false })
     }
   }
@@ -63,6 +63,12 @@ function isOurs(result: RecordedOutcome, { state, error }: FinalState): boolean 
 }
 
 const BROKEN: FinalState = { state: 'failed', error: { code: 'internal_error' } }
+
+/** What the database refuses it will refuse again: the run then ends without what it has said, at last without what that has cost. */
+function withLess(refused: UnsealedEnding): UnsealedEnding {
+  const calls = refused.error === BROKEN.error ? [] : refused.calls
+  return { ...refused, ...BROKEN, items: [], partial: null, calls }
+}
 
 function finalStateOf(run: ActiveRun, { status, error }: Outcome): FinalState {
   if (run.stoppedBy && status !== 'completed') return { state: 'failed', error: { code: run.stoppedBy } }
