@@ -79,6 +79,17 @@ describe.each(ENGINES)('on %s', (engine) => {
   const decide = (client: TestClient, runId: string, decisions: Json) =>
     client.post(`/v1/runs/${runId}/approvals`, decisions)
 
+  test('a run that cannot be left to wait fails, and its chat is free', async () => {
+    await served.rows(`ALTER TABLE run_approvals ADD CONSTRAINT refused CHECK (call_id <> 'call_refused')`)
+
+    const { client, stream, chatId } = await waiting([call(250, 'call_refused'), text('Again.')])
+    const next = await client.completeWhole({ chatId })
+
+    await served.rows('ALTER TABLE run_approvals DROP CONSTRAINT refused')
+    expect(stream.result).toMatchObject({ status: 'failed', error: { code: 'internal_error' } })
+    expect(next.stream.result.status).toBe('completed')
+  })
+
   test('the run waits, says so everywhere, and holds its chat', async () => {
     const { client, stream, runId, chatId } = await waiting([call(250)])
 

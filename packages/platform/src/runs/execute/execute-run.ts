@@ -1,11 +1,12 @@
 import { type Agency, decideCalls, runAgency, type RunObserver, type RunResume, RunState } from '@bureau/framework'
-import { ERRORS } from '@bureau/protocol'
+import { type ApprovalRequest, ERRORS } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { AttachmentAccess } from '../../attachments/attachment-access.ts'
 import { AttachmentFailure } from '../../attachments/attachment-failure.ts'
 import type { BlobStore } from '../../attachments/blob-store.ts'
 import { loadAttachments } from '../../attachments/load-attachments.ts'
 import { type AttachmentNote, noteAttachments } from '../../chats/note-attachment.ts'
+import { DatabaseError } from '../../db/database.ts'
 import type { AgencyMount } from '../../mount/agency-mount.ts'
 import type { AgencyMounts } from '../../mount/agency-mounts.ts'
 import { mountTools } from '../../mount/mount-tools.ts'
@@ -69,16 +70,32 @@ export async function executeRun(run: ActiveRun, context: RunContext | null, opt
     const finish = begun.outcome === 'started' ? await work(run, begun.context, options) : NOT_BEGUN[begun.outcome]
     if (run.fenced) return
     if (run.control.isHandedOver) return await handOverRun(run, options)
-    const { approvals } = finish
-    if (approvals && !run.stoppedBy && (await suspendRun(run, approvals, options))) return
-    await settleRun(run, approvals ? CANCELLED : finish, options)
-    const { status, error, usage } = finish
+    const end = finish.approvals ? await suspend(run, finish.approvals, options) : finish
+    if (end === undefined) return
+    await settleRun(run, end, options)
+    const { status, error, usage } = end
     const durationMs = Math.round(performance.now() - startedAt)
     const facts = { runId, ownerId, agency: settings.agencyId, status, code: error?.code, durationMs, usage }
     options.log.info(facts, 'run ended')
   } catch (error) {
     if (!run.fenced) options.log.error({ err: error, runId }, 'a run was lost')
     run.fence()
+  }
+}
+
+/** Leaves a run to a person; otherwise says how it is to end. */
+async function suspend(
+  run: ActiveRun,
+  approvals: readonly ApprovalRequest[],
+  options: ExecuteOptions,
+): Promise<Outcome | undefined> {
+  if (run.stoppedBy) return CANCELLED
+  try {
+    return (await suspendRun(run, approvals, options)) ? undefined : CANCELLED
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error
+    options.log.error({ err: error, runId: run.reserved.runId }, 'a run cannot be left to wait')
+    return BROKEN
   }
 }
 
