@@ -98,6 +98,18 @@ describe.each(ENGINES)('what is delivered by one of several processes, on %s', (
     expect(await state()).toEqual({ state: 'delivered', isDone: true, status: 204, isFailing: false })
   })
 
+  test('what an endpoint that fails has missed keeps nobody else waiting', async () => {
+    const failing = await addDelivery()
+    await settle(await failing.take(), 500)
+    await platform.rows(`INSERT INTO webhook_deliveries (endpoint_id, event_id, owner_id, topic, payload, announced_at, next_at)
+      SELECT endpoint_id, 'evt_' || n, owner_id, topic, payload, announced_at, now() - interval '1 hour'
+      FROM webhook_deliveries, generate_series(1, 100) n`)
+
+    const { take } = await addDelivery()
+
+    expect(await take()).toBeDefined()
+  })
+
   test('a delivery is settled once', async () => {
     const { take, state } = await addDelivery()
     const taken = await take()

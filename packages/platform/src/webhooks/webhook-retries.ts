@@ -57,14 +57,19 @@ type TakenDeliveries = {
   readonly nextMs: number | null
 }
 
-/** Takes deliveries that are due. What is not settled, because its process was killed, comes again when its lease ends. */
+/**
+ * Takes deliveries that are due. What is not settled, because its process was killed, comes again when its lease ends.
+ *
+ * Those to an endpoint that fails come last: each may take as long as its receiver does not answer, and there are more and more of them.
+ */
 export const takeDeliveries = systemOperation(
   { source: import.meta.url, name: 'takeDeliveries', lane: 'maintenance' },
   async (tx): Promise<TakenDeliveries> => {
     const { rows } = await tx.execute(sql`
       WITH due AS (SELECT d.endpoint_id, d.event_id FROM webhook_deliveries d
         JOIN webhook_endpoints e ON e.id = d.endpoint_id AND e.status = 'enabled'
-        WHERE d.state = 'pending' AND d.next_at <= now() ORDER BY d.next_at LIMIT ${TAKE} FOR UPDATE OF d SKIP LOCKED)
+        WHERE d.state = 'pending' AND d.next_at <= now()
+        ORDER BY e.failing_since IS NOT NULL, d.next_at LIMIT ${TAKE} FOR UPDATE OF d SKIP LOCKED)
       UPDATE webhook_deliveries d SET attempts = d.attempts + 1, next_at = ${leaseEnd(sql`d.attempts + 1`)}
       FROM due, webhook_endpoints e
       WHERE d.endpoint_id = due.endpoint_id AND d.event_id = due.event_id AND e.id = d.endpoint_id
