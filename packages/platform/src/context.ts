@@ -36,7 +36,7 @@ export type Platform = {
   readonly mounts: AgencyMounts
   /** Uploads that are not complete. */
   readonly staged: StagedUploads
-  readonly webhooks: WebhookDeliverer
+  readonly webhooks: Pick<WebhookDeliverer, 'wake' | 'close'>
   readonly rates: RateLimiter
   /** Slows whoever tries API keys and upload tokens. */
   readonly guesses: GuessLimiter

@@ -222,16 +222,17 @@ function logTaken({ runId, chatId, before }: TakenRun, log: Logger): void {
   log.info({ runId, chatId, attempt }, `a run goes on here: ${why}`)
 }
 
-function startDelivering(sender: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>): WebhookDeliverer {
-  return new WebhookDeliverer({
-    deliver: async () => {
-      const due = await Promise.all([deliverWebhooks(sender), deliverNotifications(sender)])
-      const next = Math.min(...due.map((ms) => ms ?? Number.POSITIVE_INFINITY))
-      return Number.isFinite(next) ? next : null
-    },
-    onError: (error) =>
-      sender.log.warn({ err: error }, 'webhooks or notifications could not be delivered; it is repeated'),
-  })
+/** Webhooks and notifications by themselves: receivers of one kind that do not answer keep nobody of the other waiting. */
+function startDelivering(sender: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>): Platform['webhooks'] {
+  const onError = (error: unknown): void =>
+    sender.log.warn({ err: error }, 'webhooks or notifications could not be delivered; it is repeated')
+  const deliverers = [deliverWebhooks, deliverNotifications].map(
+    (deliver) => new WebhookDeliverer({ deliver: () => deliver(sender), onError }),
+  )
+  return {
+    wake: () => deliverers.forEach((each) => each.wake()),
+    close: async () => void (await Promise.all(deliverers.map((each) => each.close()))),
+  }
 }
 
 function tokenStore(store: PlatformStore, { ownerId, log }: { ownerId: string; log: Logger }): SqlTokenStore {

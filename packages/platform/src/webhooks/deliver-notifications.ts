@@ -9,16 +9,14 @@ type Sender = Pick<Platform, 'store' | 'attachmentAccess' | 'log'>
 const GONE = 410
 
 /**
- * Notifies receivers of runs that have ended or wait for a person, as A2A has it.
+ * Notifies some receivers of runs that have ended or wait for a person, as A2A has it.
  *
- * @returns Milliseconds until the next notification is due; null: none waits.
+ * @returns Milliseconds until the next notification is due; 0: more may be due now; null: none waits.
  */
 export async function deliverNotifications(sender: Sender): Promise<number | null> {
-  for (;;) {
-    const { taken, nextMs } = await sender.store.db.run(takeNotifications, undefined)
-    if (taken.length === 0) return nextMs
-    await Promise.all(taken.map((notification) => deliver(sender, notification)))
-  }
+  const { taken, nextMs } = await sender.store.db.run(takeNotifications, undefined)
+  await Promise.all(taken.map((notification) => deliver(sender, notification)))
+  return taken.length > 0 ? 0 : nextMs
 }
 
 async function deliver(sender: Sender, taken: TakenNotification): Promise<void> {

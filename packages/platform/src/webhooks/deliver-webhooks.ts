@@ -5,20 +5,18 @@ import { fanOutAnnouncements, settleDelivery, takeDeliveries, type TakenDelivery
 type Sender = Pick<Platform, 'store' | 'attachmentAccess' | 'log'>
 
 /**
- * Announces what has happened since the last time, and delivers what is due.
+ * Announces what has happened since the last time, and delivers some of what is due.
  *
- * @returns Milliseconds until the next delivery is due; null: none waits.
+ * @returns Milliseconds until the next delivery is due; 0: more may be due now; null: none waits.
  */
 export async function deliverWebhooks(sender: Sender): Promise<number | null> {
   const { db } = sender.store
   while (await db.run(fanOutAnnouncements, undefined)) {
     // There may be more.
   }
-  for (;;) {
-    const { taken, nextMs } = await db.run(takeDeliveries, undefined)
-    if (taken.length === 0) return nextMs
-    await Promise.all(taken.map((delivery) => deliver(sender, delivery)))
-  }
+  const { taken, nextMs } = await db.run(takeDeliveries, undefined)
+  await Promise.all(taken.map((delivery) => deliver(sender, delivery)))
+  return taken.length > 0 ? 0 : nextMs
 }
 
 async function deliver(sender: Sender, delivery: TakenDelivery): Promise<void> {

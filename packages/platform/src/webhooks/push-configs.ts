@@ -120,9 +120,10 @@ export const takeNotifications = systemOperation(
   },
 )
 
+/** What is due and was not taken is locked by another process: not at once. */
 async function findNextDue(tx: Tx): Promise<number | null> {
   const { rows } = await tx.execute<{ ms: number }>(sql`
-    SELECT greatest(0, extract(epoch FROM p.next_at - now()) * 1000)::float8 AS ms
+    SELECT greatest(1, extract(epoch FROM p.next_at - now()) * 1000)::float8 AS ms
     FROM push_configs p JOIN runs r ON r.id = p.run_id WHERE ${UNKNOWN} ORDER BY p.next_at LIMIT 1`)
   return rows[0]?.ms ?? null
 }

@@ -48,6 +48,19 @@ describe('the deliverer of webhooks', () => {
     await deliverer.close()
   })
 
+  test('goes on while there may be more, and no longer than until it is closed', async () => {
+    const { deliverer, rounds } = start([0, 0, 5_000, 0])
+    deliverer.wake()
+    await vi.advanceTimersByTimeAsync(1)
+    expect(rounds).toEqual([0, 0, 0])
+
+    await vi.advanceTimersByTimeAsync(4_998)
+    vi.advanceTimersByTime(1)
+    await deliverer.close()
+
+    expect(rounds).toEqual([0, 0, 0, 5_000])
+  })
+
   test('a round that fails is reported; whoever wakes it next has it done', async () => {
     const { deliverer, rounds, errors } = start([new Error('the database is away')])
     deliverer.wake()

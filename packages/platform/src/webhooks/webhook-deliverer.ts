@@ -1,5 +1,8 @@
 type WebhookDelivererOptions = {
-  /** Delivers what is due. Answers in how many milliseconds something is due again; null: not as far as is known. */
+  /**
+   * Delivers some of what is due. Answers in how many milliseconds something is due again: 0, there may be more now; null, nothing as
+   * far as is known.
+   */
   readonly deliver: () => Promise<number | null>
   readonly onError: (error: unknown) => void
 }
@@ -27,7 +30,7 @@ export class WebhookDeliverer {
     if (!this.#round) this.#schedule(Math.max(0, this.#lastRoundAt + PAUSE_MS - performance.now()))
   }
 
-  /** Waits for the round under way. */
+  /** Waits for what is being delivered. The rest is for another process, or a later start. */
   async close(): Promise<void> {
     this.#isOver = true
     clearTimeout(this.#timer)
@@ -51,7 +54,8 @@ export class WebhookDeliverer {
     this.#lastRoundAt = performance.now()
     let dueMs: number | null = null
     try {
-      dueMs = await this.#options.deliver()
+      do dueMs = await this.#options.deliver()
+      while (dueMs === 0 && !this.#isOver)
     } catch (error) {
       this.#options.onError(error)
     }

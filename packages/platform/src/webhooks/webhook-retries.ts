@@ -91,9 +91,10 @@ export const takeDeliveries = systemOperation(
   },
 )
 
+/** What is due and was not taken is locked by another process: not at once. */
 async function findNextDue(tx: Tx): Promise<number | null> {
   const { rows } = await tx.execute<{ ms: number }>(sql`
-    SELECT greatest(0, extract(epoch FROM d.next_at - now()) * 1000)::float8 AS ms FROM webhook_deliveries d
+    SELECT greatest(1, extract(epoch FROM d.next_at - now()) * 1000)::float8 AS ms FROM webhook_deliveries d
     JOIN webhook_endpoints e ON e.id = d.endpoint_id AND e.status = 'enabled'
     WHERE d.state = 'pending' ORDER BY d.next_at LIMIT 1`)
   return rows[0]?.ms ?? null
