@@ -10,7 +10,7 @@ import { repairDrift } from '../members/repair-drift.ts'
 import { releaseOverdueRuns } from '../runs/approve/wake-processes.ts'
 import { expireUploads, listOverdueUploads } from '../uploads/manage-uploads.ts'
 import { listMountOwners, setMountUsage } from '../uploads/mount-usage.ts'
-import { foldUsage } from '../usage/fold-usage.ts'
+import { foldAllUsage } from '../usage/fold-usage.ts'
 import { type DueWork, findDueWork } from './find-due-work.ts'
 import { declareTasks, setTaskPosition, takeDueTasks } from './maintenance-tasks.ts'
 
@@ -46,7 +46,7 @@ const DUE_TASKS: readonly DueTask[] = [
 ]
 
 const SHARED_TASKS: readonly SharedTask[] = [
-  { name: 'fold usage', everyMs: MINUTE_MS, work: foldAllUsage },
+  { name: 'fold usage', everyMs: MINUTE_MS, work: ({ store }) => foldAllUsage(store.db) },
   { name: 'sweep', everyMs: 5 * MINUTE_MS, work: ({ store }) => sweepAllExpired(store.db) },
   { name: 'expire uploads', everyMs: 5 * MINUTE_MS, work: dropExpiredUploads },
   { name: 'check counters', everyMs: MINUTE_MS, work: checkCounters },
@@ -97,12 +97,6 @@ async function doSharedTasks(platform: Platform): Promise<void> {
 
 function warn({ log }: Platform, name: string, error: unknown): void {
   log.warn({ err: error }, `maintenance failed: ${name}`)
-}
-
-async function foldAllUsage({ store }: Platform): Promise<void> {
-  while ((await store.db.run(foldUsage, undefined)) > 0) {
-    // There may be more.
-  }
 }
 
 /** Their files first: a process may have died after a file got its name, and before its record did. */

@@ -1,4 +1,5 @@
 import { sql } from 'drizzle-orm'
+import type { Database } from '../db/database.ts'
 import { systemOperation } from '../db/operation.ts'
 
 /** Deltas per transaction. */
@@ -33,3 +34,10 @@ export const foldUsage = systemOperation(
     return rows[0]?.n ?? 0
   },
 )
+
+/** Adds all that there is. What runs leave meanwhile is for the next time: where many end, there is always some more. */
+export async function foldAllUsage(db: Database): Promise<void> {
+  while ((await db.run(foldUsage, undefined)) === BATCH) {
+    // There may be more.
+  }
+}

@@ -1,8 +1,9 @@
 import type { UsageRecord } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Database } from '../db/database.ts'
 import { ENGINES } from '../db/engines.contract.ts'
 import { modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
-import { foldUsage } from './fold-usage.ts'
+import { foldAllUsage, foldUsage } from './fold-usage.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
 import { exportUsageRecords, listUsageRecords } from './usage-records.ts'
 import { type SummaryRequest, summarizeUsage } from './usage-summary.ts'
@@ -114,6 +115,23 @@ describe.each(ENGINES)('usage on %s', (engine) => {
       await platform.db.run(foldUsage, undefined)
       expect([groupBy, ...(await ask({ groupBy, ownerId: other.ownerId }))]).toMatchObject([groupBy, exact])
     }
+  })
+
+  test('adding up ends, also where runs end all the time', async () => {
+    const busy = await platform.addTenant()
+    let asked = 0
+    const db: Database = {
+      ...platform.db,
+      run: async (operation, ...args) => {
+        if (++asked > 3) throw new Error('it goes on and on')
+        await busy.finish(await busy.admit())
+        return platform.db.run(operation, ...args)
+      },
+    }
+
+    await foldAllUsage(db)
+
+    expect(await platform.rows(`SELECT 1 FROM usage_deltas WHERE owner_id = '${busy.ownerId}'`)).toEqual([])
   })
 
   test('a stretch that begins and ends within a half hour has every number of the runs in it', async () => {
