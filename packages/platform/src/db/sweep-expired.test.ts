@@ -1,7 +1,7 @@
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { branchChat } from '../chats/branch-chat.ts'
-import { createChat, listChats } from '../chats/manage-chats.ts'
+import { createChat, deleteChat, listChats } from '../chats/manage-chats.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { appendEventChunk, readEventChunks } from '../run-records/event-chunks.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
@@ -28,6 +28,11 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
   }
   const age = (table: string, column: string, interval: string, where: string): Promise<unknown> =>
     platform.rows(`UPDATE ${table} SET ${column} = now() - interval '${interval}' WHERE ${where}`)
+  const usedChat = async (): Promise<{ chatId: string; runId: string }> => {
+    const admission = await tenant.admit()
+    await tenant.finish(admission, { items: [answer('x')] })
+    return admission.run
+  }
   const chatIds = async (): Promise<string[]> => {
     const list = { ownerId: tenant.ownerId, integrationIds: null, limit: 100, after: null }
     return (await platform.db.run(listChats, list)).items.map((chat) => chat.chatId)
@@ -92,6 +97,19 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
     expect(left).not.toContain(old.run.chatId)
     expect(left).toContain(busy.run.chatId)
     expect(await platform.rows(`SELECT 1 FROM messages WHERE chat_id = '${old.run.chatId}'`)).toEqual([])
+  })
+
+  test('a deleted chat is erased with all that it has attached, however much that is', async () => {
+    const { ownerId } = tenant
+    const { chatId, runId } = await usedChat()
+    await platform.rows(`INSERT INTO message_attachments (id, owner_id, chat_id, run_id, message_seq, idx, kind, blob_sha256, state)
+      SELECT 'att_' || n, '${ownerId}', '${chatId}', '${runId}', 1, 0, 'input_image', '\\x00', 'ok' FROM generate_series(1, 600) n`)
+    await platform.db.run(deleteChat, { ownerId, chatId, integrationIds: null, actor: 'key' })
+
+    for (let turn = 0; turn < 3; turn++) await sweep()
+
+    expect(await platform.rows(`SELECT 1 FROM message_attachments WHERE chat_id = '${chatId}'`)).toEqual([])
+    expect(await sweep()).toBe(0)
   })
 
   test('more than a batch goes as well', async () => {

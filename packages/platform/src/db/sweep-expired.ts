@@ -43,7 +43,8 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
   deletedMessages: sql`DELETE FROM messages WHERE (chat_id, seq) IN (SELECT m.chat_id, m.seq FROM chats c
     JOIN messages m ON m.chat_id = c.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
   erasedChats: sql`UPDATE chats SET next_seq = 1 WHERE id IN (SELECT id FROM chats c WHERE c.deleted_at IS NOT NULL
-    AND c.next_seq > 1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.chat_id = c.id) LIMIT ${BATCH})`,
+    AND c.next_seq > 1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.chat_id = c.id)
+    AND NOT EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = c.id) LIMIT ${BATCH})`,
   oldUsage: sql`DELETE FROM usage_entries WHERE (run_id, call_seq) IN (SELECT u.run_id, u.call_seq FROM runs r
     JOIN usage_entries u ON u.run_id = r.id WHERE r.finished_at < now() - interval '400 days' LIMIT ${BATCH})`,
   oldSums: sql`DELETE FROM usage_half_hours WHERE ctid IN (SELECT ctid FROM usage_half_hours
