@@ -4,6 +4,7 @@ import { branchChat } from '../chats/branch-chat.ts'
 import { createChat, deleteChat, listChats } from '../chats/manage-chats.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { appendEventChunk, readEventChunks } from '../run-records/event-chunks.ts'
+import { putResponse } from '../run-records/response-records.ts'
 import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { ENGINES } from './engines.contract.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
@@ -110,6 +111,26 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
 
     expect(await platform.rows(`SELECT 1 FROM message_attachments WHERE chat_id = '${chatId}'`)).toEqual([])
     expect(await sweep()).toBe(0)
+  })
+
+  test('of a deleted chat nothing is kept of what was said, in responses and in calls that waited for a person either', async () => {
+    const { ownerId } = tenant
+    const [gone, kept] = [await usedChat(), await usedChat()]
+    for (const { runId } of [gone, kept]) {
+      await platform.db.run(putResponse, { ownerId, runId, afterSeq: 0, record: { inputItems: ['Hello'] } })
+      await platform.rows(`INSERT INTO run_approvals (run_id, owner_id, agent_run_id, call_id, place, tool, arguments, agent, edit,
+        expires_at, approve, decided_by, decided_at) VALUES ('${runId}', '${ownerId}', 'a', 'c', 0, 't', '{"secret":1}', 'CEO', false,
+        now(), true, 'key', now())`)
+    }
+    await platform.db.run(deleteChat, { ownerId, chatId: gone.chatId, integrationIds: null, actor: 'key' })
+
+    await sweep()
+
+    const left = `SELECT run_id FROM responses UNION ALL SELECT run_id FROM run_approvals`
+    expect(await platform.rows(left)).toEqual([{ run_id: kept.runId }, { run_id: kept.runId }])
+    expect(await platform.rows(`SELECT next_seq::int FROM chats WHERE id = '${gone.chatId}'`)).toEqual([
+      { next_seq: 1 },
+    ])
   })
 
   test('more than a batch goes as well', async () => {

@@ -38,13 +38,20 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
       AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)
       AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.chat_id = c.id AND r.state IN ('reserved','running','waiting'))
     LIMIT ${BATCH} FOR UPDATE OF c SKIP LOCKED)`,
+  deletedResponses: sql`DELETE FROM responses WHERE (run_id, after_seq) IN (SELECT x.run_id, x.after_seq FROM chats c
+    JOIN runs r ON r.chat_id = c.id JOIN responses x ON x.run_id = r.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
+  deletedApprovals: sql`DELETE FROM run_approvals WHERE (run_id, agent_run_id, call_id) IN (SELECT a.run_id, a.agent_run_id, a.call_id
+    FROM chats c JOIN runs r ON r.chat_id = c.id JOIN run_approvals a ON a.run_id = r.id
+    WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
   deletedAttachments: sql`DELETE FROM message_attachments WHERE id IN (SELECT a.id FROM chats c
     JOIN message_attachments a ON a.chat_id = c.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
   deletedMessages: sql`DELETE FROM messages WHERE (chat_id, seq) IN (SELECT m.chat_id, m.seq FROM chats c
     JOIN messages m ON m.chat_id = c.id WHERE c.deleted_at IS NOT NULL AND c.next_seq > 1 LIMIT ${BATCH})`,
   erasedChats: sql`UPDATE chats SET next_seq = 1 WHERE id IN (SELECT id FROM chats c WHERE c.deleted_at IS NOT NULL
     AND c.next_seq > 1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.chat_id = c.id)
-    AND NOT EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = c.id) LIMIT ${BATCH})`,
+    AND NOT EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = c.id)
+    AND NOT EXISTS (SELECT 1 FROM runs r JOIN responses x ON x.run_id = r.id WHERE r.chat_id = c.id)
+    AND NOT EXISTS (SELECT 1 FROM runs r JOIN run_approvals a ON a.run_id = r.id WHERE r.chat_id = c.id) LIMIT ${BATCH})`,
   oldUsage: sql`DELETE FROM usage_entries WHERE (run_id, call_seq) IN (SELECT u.run_id, u.call_seq FROM runs r
     JOIN usage_entries u ON u.run_id = r.id WHERE r.finished_at < now() - interval '400 days' LIMIT ${BATCH})`,
   oldSums: sql`DELETE FROM usage_half_hours WHERE ctid IN (SELECT ctid FROM usage_half_hours
