@@ -90,6 +90,7 @@ describe('an option that is not known is refused, with the one that is meant', (
     ['AG-UI', { aguiReasonning: false }, 'Did you mean "aguiReasoning"?'],
     ['egress', { egress: { allowed: [] } }, 'there is no option "egress.allowed"'],
     ['metrics', { metrics: { pat: '/m' } }, 'Did you mean "metrics.path"?'],
+    ['metrics as a path', { metrics: '/m' }, 'runServer: metrics: must be a boolean or an object, not a string'],
     ['OAuth', { oauthUserID: () => 'u' }, 'Did you mean "oauthUserId"?'],
     ['a negative time', { drainMs: -1 }, 'runServer: drainMs: '],
     ['a list that is none', { corsOrigins: '*' }, 'runServer: corsOrigins: '],
@@ -174,6 +175,11 @@ describe('an option that is not known is refused, with the one that is meant', (
       'guardrail that is a function',
       () => new Agent({ ...options, inputGuardrails: [() => true] as never }),
       'inputGuardrails.0: must be an object with a function execute',
+    ],
+    [
+      'instructions',
+      () => new Agent({ ...options, instructions: ['x'] as never }),
+      'Agent "A": instructions: must be a string or a function, not an array',
     ],
     ['no name', () => new Agent({} as never), 'Agent: name: is missing; it must be a string'],
     [

@@ -51,6 +51,13 @@ test('every problem is told at once, under its name', () => {
   ])
 })
 
+test('a value of none of several forms is told what they are', () => {
+  expect(problem({ tracing: 5 })).toBe('ConfigError: serve: tracing: must be a boolean or an object, not a number')
+  expect(() => readOptions('serve', z.object({ names: z.union([z.string(), z.array(z.string())]) }), {})).toThrow(
+    'serve: names: is missing; it must be a string or an array',
+  )
+})
+
 test.each([
   [new Date(0), 'a Date'],
   [[], 'an Array'],

@@ -64,14 +64,22 @@ function problemsOf(issue: z.core.$ZodIssue, schema: z.ZodObject): string[] {
     issue.code === 'invalid_union' &&
     issue.errors.find(([first]) => (first?.path.length ?? 0) > 0 || first?.code === 'unrecognized_keys')
   if (begun) return begun.flatMap((inner) => problemsOf({ ...inner, path: [...issue.path, ...inner.path] }, schema))
-  return [`${path.join('.')}: ${plainly(issue.message)}`]
+  const isPlain = issue.code !== 'invalid_union' || issue.message !== 'Invalid input'
+  return [`${path.join('.')}: ${isPlain ? plainly(issue.message) : noneOf(issue.errors)}`]
+}
+
+/** What several forms ask for, in the words of the first one, where a value is like none of them. */
+function noneOf(forms: readonly (readonly z.core.$ZodIssue[])[]): string {
+  const [first = '', ...others] = forms.map(([issue]) => plainly(issue?.message ?? ''))
+  const wanted = others.map((sentence) => sentence.replace(/^.*must be |, not .*$/g, ''))
+  return first.replace(/(must be [^,]*)/, (_, own: string) => [own, ...new Set(wanted)].join(' or '))
 }
 
 /** What zod says about a value of another type, in words of the other messages. */
 function plainly(message: string): string {
   const [, expected, received] = /^Invalid input: expected (\w+), received (\w+)$/.exec(message) ?? []
   if (expected === undefined || received === undefined) return message
-  const wanted = `must be ${withArticle(expected)}`
+  const wanted = `must be ${withArticle(expected === 'record' ? 'object' : expected)}`
   if (received === 'undefined') return `is missing; it ${wanted}`
   return `${wanted}, not ${received === 'null' ? 'null' : withArticle(received)}`
 }
