@@ -181,6 +181,11 @@ describe('an option that is not known is refused, with the one that is meant', (
       () => new Agent({ ...options, instructions: ['x'] as never }),
       'Agent "A": instructions: must be a string or a function, not an array',
     ],
+    [
+      'address of an open server',
+      () => new MCPServerStreamableHttp({ url: 'localhost:3000' }),
+      'MCPServerStreamableHttp: url must begin with http:// or https://: localhost:3000',
+    ],
     ['no name', () => new Agent({} as never), 'Agent: name: is missing; it must be a string'],
     [
       'no list',

@@ -76,7 +76,9 @@ export class MCPServerStreamableHttp extends McpServer {
   constructor(options: MCPServerStreamableHttpOptions) {
     readOptions('MCPServerStreamableHttp', StreamableHttpChecks, options)
     const url = URL.parse(options.url)
-    if (!url) throw new ConfigError(`MCPServerStreamableHttp: url is not a URL: ${options.url}`)
+    // "localhost:3000" is a URL too, of a scheme of that name.
+    if (!url || !/^https?:$/.test(url.protocol))
+      throw new ConfigError(`MCPServerStreamableHttp: url must begin with http:// or https://: ${options.url}`)
     super(`streamable-http: ${options.url}`, options)
     this.#url = url
     const { requestInit, authProvider, fetch } = options
