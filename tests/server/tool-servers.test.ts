@@ -55,16 +55,22 @@ test('a tool server that cannot be reached fails the run with its name, and the 
 
 type ToolServerAnswer = { readonly result: Json } | { readonly error: Json }
 
-/** An MCP server that answers a request as the test says. */
-async function startScriptedToolServer(answer: (request: Json) => Promise<ToolServerAnswer>): Promise<string> {
+/** An MCP server that answers a request as the test says. With another session it knows nothing of its earlier clients. */
+async function startScriptedToolServer(
+  answer: (request: Json) => Promise<ToolServerAnswer>,
+  sessionOf = (): string => 'only',
+): Promise<string> {
   const reply = async (request: IncomingMessage, response: ServerResponse): Promise<unknown> => {
     if (request.method !== 'POST') return response.writeHead(405).end()
     const message: Json = await json(request)
+    const session = sessionOf()
+    if (message.method !== 'initialize' && request.headers['mcp-session-id'] !== session)
+      return response.writeHead(404).end()
     if (message.id === undefined) return response.writeHead(202).end()
     const { protocolVersion } = message.params
     const server = { protocolVersion, serverInfo: { name: 'scripted', version: '1.0.0' }, capabilities: { tools: {} } }
     const answered = message.method === 'initialize' ? { result: server } : await answer(message)
-    response.writeHead(200, { 'content-type': 'application/json' })
+    response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': session })
     return response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, ...answered }))
   }
   const http = createServer((request, response) => void reply(request, response))
@@ -102,6 +108,33 @@ test('a listing that fails in one run leaves the calls of others alone', async (
 
   expect(short.body.response).toBe('short')
   expect((await long).body.response).toContain('waited')
+})
+
+test('a server whose tools are listed once is found again after it was restarted', async () => {
+  let session = 'first'
+  let listings = 0
+  const url = await startScriptedToolServer(
+    async ({ method }) => {
+      if (method !== 'tools/list') return { result: { content: [{ type: 'text', text: session }] } }
+      listings++
+      return { result: { tools: [{ name: 'look', inputSchema: { type: 'object' } }] } }
+    },
+    () => session,
+  )
+  const mcp = new MCPServerStreamableHttp({ name: 'scripted', url, cacheToolsList: true })
+  const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+  server.provider.respond(({ toolOutputs }) => {
+    const found = toolOutputs.some(({ output }) => output === session)
+    return found || toolOutputs.length > 1 ? text(JSON.stringify(toolOutputs)) : toolCall('look', {})
+  })
+  const look = async (): Promise<string> => (await server.post('/solo/get_response', { message: 'look' })).body.response
+
+  expect([await look(), await look()].every((response) => response.includes('"first"'))).toBe(true)
+  expect(listings).toBe(1)
+
+  session = 'second'
+  // The call that finds the server gone has failed; the model may repeat it.
+  expect(await look()).toContain('"second"')
 })
 
 test('tools that are listed in several pages are all there', async () => {

@@ -131,7 +131,13 @@ export abstract class McpServer implements ToolServer {
 
   #ask<Answer>(request: (client: Client) => Promise<Answer>): Promise<Answer> {
     const { client, unanswered } = this.#connected
-    const answer: Promise<Answer> = request(client).finally(() => unanswered.delete(answer))
+    const answer: Promise<Answer> = request(client)
+      .catch((error: unknown) => {
+        // The server may be gone: whoever lists its tools next finds out, and connects again.
+        this.#listed = undefined
+        throw error
+      })
+      .finally(() => unanswered.delete(answer))
     unanswered.add(answer)
     return answer
   }
