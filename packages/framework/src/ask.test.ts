@@ -58,6 +58,24 @@ test('a failed run is an answer with an error, and its cause is told', async () 
   expect(causes).toHaveLength(1)
 })
 
+test.each<[string, () => unknown, string]>([
+  ['return nothing', () => undefined, 'they are undefined, not a text'],
+  ['return an object', async () => ({ city: 'Bern' }), 'they are an object, not a text'],
+  ['throw', () => Promise.reject(new Error('no template')), 'no template'],
+])('instructions that %s fail the run, and the cause names the agent', async (_, instructions, why) => {
+  const causes: unknown[] = []
+  const model = new ScriptedModel()
+  const agent = new Agent({ name: 'Clerk', instructions: instructions as () => string, model })
+
+  const { error } = await ask(new Agency({ entryPoint: agent }), 'hi', { onFailure: (cause) => causes.push(cause) })
+
+  expect(error?.code).toBe('run_failed')
+  expect(causes).toMatchObject([
+    { cause: { message: 'the instructions of the agent "Clerk" failed', cause: { message: why } } },
+  ])
+  expect(model.calls).toEqual([])
+})
+
 test('a model that cannot be reached fails the run', async () => {
   const { error } = await ask(solo(), 'hi', { baseUrl: 'http://127.0.0.1:9/v1', model: 'any' })
 

@@ -11,7 +11,7 @@ import { authenticateTool } from '../sign-ins/authenticate-tool.ts'
 import { resumeSignIns } from '../sign-ins/resume-sign-ins.ts'
 import { serverTools, toolServerOf } from '../mcp/server-tools.ts'
 import type { TurnRequest } from '../models/request-body.ts'
-import { RunStopped } from '../run/run-errors.ts'
+import { RunFailed, RunStopped } from '../run/run-errors.ts'
 import type { CallerOptions } from '../run/run-input.ts'
 import { type BoundModel, boundModel } from './bound-model.ts'
 import { callerFunctions, requireOtherNames } from './caller-functions.ts'
@@ -33,7 +33,7 @@ export type PreparedTurn = Omit<TurnRequest, 'handoffs'> & {
  * Asks an agent's author for what its next turn begins with: handoffs, tools, instructions, in this order and once per turn,
  * so that a tool may enable others within the run.
  *
- * @throws RunStopped there must be no further turn.
+ * @throws RunStopped there must be no further turn. RunFailed the instructions cannot be written.
  */
 export async function prepareTurn(conversation: Conversation, context: RunContext): Promise<PreparedTurn> {
   const agent = conversation.agentInControl
@@ -153,14 +153,26 @@ async function composeInstructions(conversation: Conversation, context: RunConte
   const { agency, input } = conversation.run
   const agent = conversation.agentInControl
   if (optionsOf(conversation)?.modelOnly) return input.additionalInstructions ?? ''
-  const { instructions } = agent
-  const own = typeof instructions === 'function' ? await instructions(context, agent) : instructions
+  const own = await ownInstructions(agent, context)
   const composed = [agency.sharedInstructions, own].filter((text) => text !== '').join('\n\n')
   const added = conversation.additionalInstructionsFor(agent.name)
   const parts = [composed, added].filter((text) => text !== undefined && text !== '')
   const withAdded = parts.join(agency.sharedInstructions === '' ? '\n\n' : '\n\n---\n\n')
   const hint = conversation.callerAgent === null ? input.attachmentHint : undefined
   return hint === undefined ? withAdded : `${withAdded}\n\n${hint}`
+}
+
+/** @throws RunFailed the agent's function throws, or returns no text. */
+async function ownInstructions(agent: Agent, context: RunContext): Promise<string> {
+  const { name, instructions } = agent
+  if (typeof instructions === 'string') return instructions
+  try {
+    const text: unknown = await instructions(context, agent)
+    if (typeof text === 'string') return text
+    throw new TypeError(`they are ${typeof text === 'object' && text ? 'an object' : String(text)}, not a text`)
+  } catch (cause) {
+    throw new RunFailed('run_failed', { cause: new Error(`the instructions of the agent "${name}" failed`, { cause }) })
+  }
 }
 
 /** The agent's settings, and in their place what the caller may ask for. */
