@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { Agency } from './agency/agency.ts'
 import { Agent } from './agency/agent.ts'
+import { handoff } from './agency/handoff.ts'
 import { ask, askStreamed } from './ask.ts'
 import { assistantMessage, functionCall, modelError, modelResponder, ScriptedModel } from './testing.ts'
 import { tool } from './agency/tool.ts'
@@ -74,6 +75,29 @@ test.each<[string, () => unknown, string]>([
     { cause: { message: 'the instructions of the agent "Clerk" failed', cause: { message: why } } },
   ])
   expect(model.calls).toEqual([])
+})
+
+test('checks that wait hold for what a tool, a handoff and an answer get', async () => {
+  const known = z.string().refine(async (city) => (await Promise.resolve(city)) === 'Bern')
+  const found: unknown[] = []
+  const model = new ScriptedModel([
+    [functionCall('look', { city: 'Bern' }, { callId: 'c1' })],
+    [functionCall('transfer_to_Guide', { city: 'Bern' }, { callId: 'c2' })],
+    [assistantMessage('{"city":"Bern"}')],
+  ])
+  const parameters = z.object({ city: known })
+  const execute = ({ city }: { city: string }): number => found.push(city)
+  const guide = new Agent({ name: 'Guide', model, outputType: parameters })
+  const clerk = new Agent({
+    name: 'Clerk',
+    model,
+    tools: [tool({ name: 'look', description: 'Looks.', parameters, execute })],
+    handoffs: [handoff(guide, { inputType: parameters, onHandoff: (_, { city }) => void found.push(city) })],
+  })
+
+  const { output, error } = await ask(new Agency({ entryPoint: clerk }), 'hi')
+
+  expect({ output, error, found }).toEqual({ output: { city: 'Bern' }, error: null, found: ['Bern', 'Bern'] })
 })
 
 test('a model that cannot be reached fails the run', async () => {

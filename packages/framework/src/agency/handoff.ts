@@ -95,13 +95,13 @@ export class Handoff {
    * @throws HandoffInputError the model's input is not what `inputType` asks for.
    */
   async invoke(runContext: RunContext, argumentsText: string): Promise<void> {
-    await this.#onHandoff?.(runContext, this.#parse(argumentsText) as never)
+    await this.#onHandoff?.(runContext, (await this.#parse(argumentsText)) as never)
   }
 
-  #parse(text: string): unknown {
+  async #parse(text: string): Promise<unknown> {
     if (!this.#inputType) return undefined
     try {
-      return this.#inputType.parse(JSON.parse(text || '{}'))
+      return await this.#inputType.parseAsync(JSON.parse(text || '{}'))
     } catch (cause) {
       throw new HandoffInputError(`The input of ${this.toolName} is not valid.`, { cause })
     }

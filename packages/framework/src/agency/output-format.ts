@@ -56,10 +56,10 @@ function strictly(value: unknown): unknown {
  *
  * @throws ZodError, SyntaxError the words do not fit the output type.
  */
-export function parseOutput(outputType: OutputType, text: string): unknown {
+export async function parseOutput(outputType: OutputType, text: string): Promise<unknown> {
   if (outputType === 'text') return text
   const parsed: unknown = JSON.parse(text)
-  return outputType instanceof z.ZodType ? outputType.parse(parsed) : parsed
+  return outputType instanceof z.ZodType ? outputType.parseAsync(parsed) : parsed
 }
 
 /** @throws ConfigError */

@@ -1,4 +1,5 @@
 import type { WireItem } from '@bureau/protocol'
+import type { Agent } from '../agency/agent.ts'
 import { createRunContext, type RunContext } from '../agency/run-context.ts'
 import { parseOutput } from '../agency/output-format.ts'
 import { CallSuspended } from '../agency/function-tool.ts'
@@ -171,7 +172,7 @@ const isNested = ({ callerAgent }: Conversation): boolean => callerAgent !== nul
 /** An answer that an output guardrail refuses is tried again, as often as the agent allows. */
 async function acceptAnswer(conversation: Conversation, context: RunContext, text: string): Promise<Turn> {
   const agent = conversation.agentInControl
-  const answer = parsed(() => parseOutput(agent.outputType, text))
+  const answer = await parsed(agent, text)
   try {
     await checkOutput(conversation, context, answer)
     return { isAnswered: true, answer }
@@ -187,9 +188,9 @@ async function acceptAnswer(conversation: Conversation, context: RunContext, tex
 }
 
 /** @throws ModelError the answer does not have the structure that was asked for. */
-function parsed(parse: () => unknown): unknown {
+async function parsed({ outputType }: Agent, text: string): Promise<unknown> {
   try {
-    return parse()
+    return await parseOutput(outputType, text)
   } catch (cause) {
     throw new ModelError('upstream_invalid_response', { detail: 'the answer does not fit its output type', cause })
   }
