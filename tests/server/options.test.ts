@@ -4,6 +4,7 @@ import {
   ask,
   chain,
   FileTokenStore,
+  handoff,
   McpConnections,
   MCPServerOAuth,
   MCPServerStreamableHttp,
@@ -227,6 +228,26 @@ describe('an option that is not known is refused, with the one that is meant', (
       () => new Agent({ ...options, outputType: zod3.object({}) as never }),
       'Agent "A": outputType is a schema of zod 3 and must be one of zod 4',
     ],
+    [
+      'a date for a parameter',
+      () => tool({ ...t, parameters: z.object({ stays: z.array(z.object({ until: z.date().optional() })) }) }),
+      'tool "t": parameters.stays[].until is a date, which JSON does not have, so that no model can send one: take a text, such as',
+    ],
+    [
+      'a number beyond those of JSON in an answer',
+      () => new Agent({ ...options, outputType: z.object({ id: z.bigint() }) }),
+      'Agent "A": outputType.id is a bigint, which JSON does not have, so that no model can send one',
+    ],
+    [
+      'a set for a message',
+      () => messageTool({ parameters: z.object({ tags: z.set(z.string()) }) }),
+      'messageTool "send_message": parameters.tags is a set',
+    ],
+    [
+      'a map for a handoff',
+      () => handoff(entryPoint, { inputType: z.object({ by: z.map(z.string(), z.string()) }), onHandoff: () => {} }),
+      'handoff to "Solo": inputType.by is a map',
+    ],
     ['tool', () => tool({ ...t, timeout_ms: 1 } as never), 'tool "t": there is no option "timeout_ms". Did you mean'],
     ['tool time', () => tool({ ...t, timeoutMs: -1 }), 'tool "t": timeoutMs: '],
     ['message tool', () => messageTool({ parameter: parameters } as never), 'Did you mean "parameters"?'],
@@ -247,6 +268,24 @@ describe('an option that is not known is refused, with the one that is meant', (
     expect(make).toThrow(ConfigError)
     expect(make).toThrow(message)
   })
+})
+
+test('a date that is made of what a model sends is a parameter like any other', async () => {
+  const Folder = z.object({
+    name: z.string(),
+    get folders() {
+      return z.array(Folder)
+    },
+  })
+  const parameters = z.object({
+    from: z.coerce.date(),
+    to: z.preprocess((text) => new Date(String(text)), z.date()),
+    at: z.iso.datetime().transform((text) => new Date(text)),
+    either: z.union([z.string(), z.date()]),
+    root: Folder,
+  })
+
+  expect(() => tool({ name: 't', description: '', parameters, execute: () => '' })).not.toThrow()
 })
 
 test.each([

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Agent } from './agent.ts'
 import type { NamedAgent } from './guardrail.ts'
 import type { RunContext } from './run-context.ts'
-import { functionSchema } from './tool-schema.ts'
+import { functionSchema, unsendable } from './tool-schema.ts'
 import { AnyFunction, type OptionChecks, readOptions } from '../options.ts'
 
 /** What a handoff's filter decides about: Responses API items, in the order of the conversation. */
@@ -83,6 +83,8 @@ export class Handoff {
     this.isEnabled = async (args) => (typeof isEnabled === 'function' ? isEnabled(args) : isEnabled)
     this.#inputType = inputType
     this.#onHandoff = onHandoff
+    const problem = inputType && unsendable(inputType, 'inputType')
+    if (problem !== undefined) throw new ConfigError(`handoff to "${agent.name}": ${problem}`)
     if (inputType !== undefined && !onHandoff) {
       throw new ConfigError(`handoff to "${agent.name}": an inputType needs an onHandoff that gets the input.`)
     }

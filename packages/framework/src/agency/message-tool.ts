@@ -2,6 +2,7 @@ import { ConfigError } from '@bureau/protocol'
 import { type OptionChecks, readOptions } from '../options.ts'
 import { z } from 'zod'
 import { TOOL_NAME } from './tool.ts'
+import { unsendable } from './tool-schema.ts'
 
 export type MessageToolOptions = {
   /** Default `send_message`. */
@@ -49,6 +50,8 @@ export function messageTool(options: MessageToolOptions): MessageTool {
   if (!(parameters instanceof z.ZodObject)) {
     throw new ConfigError(`messageTool "${name}": parameters must be a zod object`)
   }
+  const problem = unsendable(parameters, 'parameters')
+  if (problem !== undefined) throw new ConfigError(`messageTool "${name}": ${problem}`)
   const taken = Object.keys(MESSAGE_PARAMETERS).find((parameter) => parameter in parameters.shape)
   if (taken) throw new ConfigError(`messageTool "${name}": every message has the parameter ${taken} already`)
   const made = Object.freeze({ name, description, parameters })

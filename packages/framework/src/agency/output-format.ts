@@ -1,6 +1,6 @@
 import { ConfigError, isFields } from '@bureau/protocol'
 import { z } from 'zod'
-import { isOldZod, OLD_ZOD } from './tool-schema.ts'
+import { isOldZod, OLD_ZOD, unsendable } from './tool-schema.ts'
 
 /** What an agent's final output is: text, a zod object, or a JSON Schema. */
 export type OutputType = 'text' | z.ZodObject | JsonSchemaOutput
@@ -64,7 +64,12 @@ export async function parseOutput(outputType: OutputType, text: string): Promise
 
 /** @throws ConfigError */
 export function requireOutputType(outputType: unknown, agent: string): asserts outputType is OutputType {
-  if (outputType === 'text' || outputType instanceof z.ZodType) return
+  if (outputType === 'text') return
+  if (outputType instanceof z.ZodType) {
+    const problem = unsendable(outputType, 'outputType')
+    if (problem === undefined) return
+    throw new ConfigError(`Agent "${agent}": ${problem}`)
+  }
   if (isFields(outputType) && outputType['type'] === 'json_schema' && isFields(outputType['schema'])) return
   if (isOldZod(outputType)) throw new ConfigError(`Agent "${agent}": outputType ${OLD_ZOD}.`)
   throw new ConfigError(`Agent "${agent}": outputType is "text", a zod object, or { type: "json_schema", … }.`)

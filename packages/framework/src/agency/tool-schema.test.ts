@@ -32,7 +32,7 @@ describe('a tool is strict where providers take its schema for a strict function
     ['lengths of texts', z.string().min(1)],
     ['formats that are not known', z.url()],
     ['patterns that look around', z.string().regex(/a(?=b)/)],
-    ['what JSON Schema cannot say', z.date()],
+    ['what JSON Schema cannot say', z.coerce.date()],
     ['keywords of the user', z.string().meta({ examples: ['a'] })],
     ['any of this further in', z.array(z.object({ a: z.union([z.null(), z.url()]) }))],
   ])('not with %s', (_, schema) => {

@@ -20,6 +20,36 @@ export function functionSchema(
   return { parameters: { ...schema, ...(strict && { additionalProperties: false }) }, strict }
 }
 
+/** What JSON has no values of, so that a model can never send one. */
+const NOT_IN_JSON = new Set(['date', 'bigint', 'map', 'set', 'symbol'])
+
+/**
+ * What a schema asks for that a model cannot send, and where; undefined: nothing. A union may have another form that it can
+ * send, and a conversion may make such values of others: neither is looked into.
+ */
+export function unsendable(schema: z.core.$ZodType, path = '', seen = new Set<unknown>()): string | undefined {
+  if (seen.has(schema)) return undefined
+  seen.add(schema)
+  const { type, ...parts } = schema._zod.def as z.core.$ZodTypeDef & Parts
+  if (NOT_IN_JSON.has(type) && parts.coerce !== true) {
+    const instead = type === 'date' ? ': take a text, such as z.iso.datetime()' : ''
+    return `${path} is a ${type}, which JSON does not have, so that no model can send one${instead}`
+  }
+  if (parts.shape) {
+    const found = Object.entries(parts.shape).map(([name, member]) => unsendable(member, `${path}.${name}`, seen))
+    return found.find((problem) => problem !== undefined)
+  }
+  const inner = parts.element ?? parts.innerType
+  return inner && unsendable(inner, parts.element ? `${path}[]` : path, seen)
+}
+
+type Parts = {
+  readonly coerce?: boolean
+  readonly shape?: Readonly<Record<string, z.core.$ZodType>>
+  readonly element?: z.core.$ZodType
+  readonly innerType?: z.core.$ZodType
+}
+
 /** What is wrong with a schema of zod 3, and what helps. */
 export const OLD_ZOD = 'is a schema of zod 3 and must be one of zod 4: npm install zod@4, and import { z } from "zod"'
 

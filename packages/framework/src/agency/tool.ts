@@ -6,7 +6,7 @@ import { isProviderTool, toHostedTool } from './provider-tools.ts'
 import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
 import type { AgencyContext, RunContext, ToolContext } from './run-context.ts'
-import { functionSchema, isOldZod, OLD_ZOD } from './tool-schema.ts'
+import { functionSchema, isOldZod, OLD_ZOD, unsendable } from './tool-schema.ts'
 
 /** What an agent may have among its tools, once classes are made into functions. */
 export type AgentTool = FunctionTool | HostedTool
@@ -250,9 +250,12 @@ async function callAlone(
 /** @throws ConfigError */
 function requireUsable({ name, parameters }: Omit<ToolDefinition, 'input'>): void {
   if (!TOOL_NAME.test(name)) throw new ConfigError(`tool "${name}": a name has 1 to 64 of A-Z a-z 0-9 _ -`)
-  if (parameters instanceof z.ZodObject) return
-  const problem = isOldZod(parameters) ? OLD_ZOD : 'must be a zod object, such as z.object({ city: z.string() })'
-  throw new ConfigError(`tool "${name}": parameters ${problem}`)
+  if (!(parameters instanceof z.ZodObject)) {
+    const problem = isOldZod(parameters) ? OLD_ZOD : 'must be a zod object, such as z.object({ city: z.string() })'
+    throw new ConfigError(`tool "${name}": parameters ${problem}`)
+  }
+  const problem = unsendable(parameters, 'parameters')
+  if (problem !== undefined) throw new ConfigError(`tool "${name}": ${problem}`)
 }
 
 /** What model providers accept as a function name. */
