@@ -140,6 +140,21 @@ describe('anthropic(…) as the model of an agent', () => {
     ])
   })
 
+  test('a call whose arguments are no JSON is answered, and goes back with its answer', async () => {
+    const vendor = await startVendor()
+    const server = await startTestServer({ agencies: soloAgency({ model: anthropicAt(vendor), tools: [weather] }) })
+    const [call] = called('toolu_1', {})
+    vendor.answers.push(
+      claude('tool_use', [call, { type: 'input_json_delta', partial_json: '{"city":' }]),
+      claude('end_turn', said('Once more.')),
+    )
+
+    expect((await ask(server, 'How is Oslo?')).response).toBe('Once more.')
+    expect(vendor.requests[1]!.body.messages.at(-1)).toMatchObject({
+      content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: expect.stringContaining('Invalid JSON') }],
+    })
+  })
+
   test('searches the web itself: the search is shown, its sources are cited, and it goes back as it was', async () => {
     const vendor = await startVendor()
     const model = createAnthropic({ baseURL: `${vendor.url}/v1`, apiKey: 'k' })

@@ -391,3 +391,32 @@ describe('an output of more than 1 MiB is cut, and says so', () => {
     expect(body.response.length).toBe(MIB + 1 + note.length)
   })
 })
+
+test.each(['responses', 'chat_completions'])(
+  'a call that was cut at the token limit is not sent back, at %s',
+  async (api) => {
+    const asked: string[] = []
+    const look = tool({
+      name: 'look',
+      description: 'Looks.',
+      parameters: z.object({ at: z.string() }),
+      execute: ({ at }) => `saw ${at} ${asked.push(at)}`,
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [look] }), env: { OPENAI_API: api } })
+    server.provider.script([
+      [
+        toolCall('look', { at: 'the sea' }, { callId: 'whole' }),
+        toolCall('look', '{"at":"the m', { callId: 'half' }),
+        { part: 'ending', how: 'incomplete', reason: 'max_output_tokens' },
+      ],
+      text('done'),
+    ])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'look' })).all()
+
+    expect(server.provider.rejected).toEqual([])
+    expect(asked).toEqual(['the sea'])
+    expect(stream.outline.filter((name) => name === 'tool_called')).toHaveLength(1)
+    expect(stream.result.new_messages.at(-1).content[0].text).toBe('done')
+  },
+)

@@ -210,7 +210,10 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
     if (!response) return
     this.#response = response
     const isFailed = kind === 'response.failed'
-    for (const item of response.output) if (!(isFailed && isHalf(item))) this.#finish(item)
+    // What a limit has left of a message is all that there will be; half a call is none, and its output would never come.
+    const isCut = response.status === 'incomplete'
+    const isKept = (item: WireItem): boolean => !isHalf(item) || !(isFailed || (isCut && isToolCall(item)))
+    for (const item of response.output) if (isKept(item)) this.#finish(item)
     // There is no request without tokens: some servers write zeros where they do not count.
     if (usageOfResponse(response.usage).total_tokens > 0) this.#count(response.usage)
     if (isFailed) this.#failure = failureOf(response.error ?? {})
