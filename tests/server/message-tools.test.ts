@@ -1,7 +1,8 @@
 import { Agency, Agent, messageTool } from '@bureau/framework'
+import { tool as sdkTool } from '@openai/agents'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { Gate, hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { type Json, startTestServer } from '../support/test-server.ts'
 
 const agent = (name: string, description?: string): Agent =>
@@ -322,4 +323,31 @@ describe('agents that ask each other', () => {
     expect(stream.outline.slice(-2)).toEqual(['messages', 'end'])
     expect(server.provider.rejected).toEqual([])
   })
+})
+
+test('an agent that is being asked stops when another call of the turn ends the run', async () => {
+  const gate = new Gate()
+  const failing = sdkTool({
+    name: 'fail',
+    description: 'Fails.',
+    parameters: z.object({}),
+    execute: async () => {
+      await server.provider.waitForRequests(2)
+      throw new Error('out of order')
+    },
+    errorFunction: null,
+  })
+  const boss = new Agent({ name: 'Boss', instructions: 'I am Boss.', model: 'gpt-test', tools: [failing] })
+  const flows = [[boss, agent('Worker')]] as const
+  const server = await startTestServer({ agencies: { two: new Agency({ entryPoint: boss, flows }) } })
+  server.provider.script([
+    [toolCall('fail', {}), toolCall('send_message', message('Worker'))],
+    textDeltas(['work', hold(gate), 'ed']),
+  ])
+
+  const stream = await (await server.stream('/two/get_response_stream', { message: 'go' })).all()
+
+  expect(stream.events).toContainEqual(expect.objectContaining({ type: 'error', code: 'run_failed' }))
+  expect(stream.result.usage.request_count).toBe(2)
+  await server.provider.waitForAborts(1)
 })

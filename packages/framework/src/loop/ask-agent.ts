@@ -17,6 +17,8 @@ export type AgentMessage = {
   readonly message: string
   readonly additionalInstructions: string
   readonly callId?: string
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /**
@@ -40,6 +42,7 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
     converse: sender.converse,
     sender,
     ...(callId !== undefined && { parentRunId: callId }),
+    signal: request.signal,
     additionalInstructions: request.additionalInstructions,
     history: forModel(known, { ...storage(recipient), next: openHalves(before) }).map(withoutMetadata),
     resume: before,
@@ -51,7 +54,7 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
     if (!before) nested.receive([{ role: 'user', content: message }])
     return answerText(await nested.converse(nested))
   } catch (error) {
-    sender.signal.throwIfAborted()
+    nested.signal.throwIfAborted()
     if (error instanceof CallSuspended) throw error
     const failure = describeFailure(error)
     nested.toolFailed(request.tool, error)

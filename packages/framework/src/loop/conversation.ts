@@ -23,6 +23,8 @@ type ConversationOptions = {
   readonly sender?: Conversation
   /** The call by which it asks. */
   readonly parentRunId?: string
+  /** Aborts with the run, or when that call is given up. Default: the run's. */
+  readonly signal?: AbortSignal | undefined
   /** Added to the first agent's instructions. */
   readonly additionalInstructions?: string | undefined
   /** Earlier items of this conversation, fit for the model. */
@@ -44,6 +46,7 @@ export class Conversation implements AgencyContext {
   readonly sharedState: SharedState
   readonly callerAgent: string | null
   readonly parentRunId: string | undefined
+  readonly signal: AbortSignal
   /** Undefined when nobody watches the run. */
   readonly trace: ConversationTrace | undefined
   /** Messages, calls and their outputs, in order, fit for the model. */
@@ -63,12 +66,13 @@ export class Conversation implements AgencyContext {
   readonly #additionalInstructions: string | undefined
 
   constructor(run: Run, options: ConversationOptions) {
-    const { agent, converse, sender, parentRunId, additionalInstructions, history, resume } = options
+    const { agent, converse, sender, parentRunId, signal, additionalInstructions, history, resume } = options
     this.run = run
     this.sharedState = run.sharedState
     this.converse = converse
     this.callerAgent = sender?.agent ?? null
     this.parentRunId = parentRunId
+    this.signal = signal ?? run.control.signal
     this.#additionalInstructions = additionalInstructions
     this.#source = resume ? this.#controlOf(resume) : this.#newControlOf(agent)
     this.trace = run.trace?.conversation(this.callerAgent, parentRunId)
@@ -109,10 +113,6 @@ export class Conversation implements AgencyContext {
 
   get userContext(): Record<string, unknown> {
     return this.run.userContext
-  }
-
-  get signal(): AbortSignal {
-    return this.run.control.signal
   }
 
   /** Only the user's conversation stops after its turn: what its tools have begun, nested agents included, finishes. */

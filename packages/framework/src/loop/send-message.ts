@@ -43,11 +43,11 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
       error instanceof SyntaxError
         ? `Error: the arguments of ${name} are not valid JSON.`
         : 'Error: the message could not be delivered.',
-    execute: async (input, { context }, { toolCall }) => {
+    execute: async (input, { context }, { toolCall, signal }) => {
       const request = await readArguments(input, definition, recipients)
       if (typeof request === 'string') return request
       if (!(context instanceof Conversation)) throw new Error('a message was sent outside a conversation')
-      return askAgent(context, { ...request, ...(toolCall && { callId: toolCall.callId }) })
+      return askAgent(context, { ...request, signal, ...(toolCall && { callId: toolCall.callId }) })
     },
   })
 }
