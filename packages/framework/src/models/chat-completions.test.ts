@@ -512,4 +512,18 @@ describe('requests', () => {
       'user',
     ])
   })
+
+  test('of calls with one id each has its own output', async () => {
+    const pair = (output: string) => [
+      { type: 'function_call', call_id: 'call_0', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'call_0', output },
+    ]
+    const { messages } = await bodyOf({ input: [...pair('one'), { role: 'user', content: 'again' }, ...pair('two')] })
+
+    expect(
+      (messages as { role: string; content: unknown }[])
+        .filter(({ role }) => role === 'tool')
+        .map(({ content }) => content),
+    ).toEqual(['one', 'two'])
+  })
 })

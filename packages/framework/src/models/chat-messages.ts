@@ -1,5 +1,5 @@
 import type { WireItem } from '@bureau/protocol'
-import { contentParts, type Fields, listOf, type PartWriter, textOf } from './wire-content.ts'
+import { CallOutputs, contentParts, type Fields, listOf, type PartWriter, textOf } from './wire-content.ts'
 
 type ChatPart = { readonly type: string; readonly [key: string]: unknown }
 
@@ -23,10 +23,7 @@ type ChatMessage = {
  * Reasoning, calls of hosted tools and items of kinds that the API does not know are left out too.
  */
 export function toChatMessages(instructions: string | undefined, input: readonly WireItem[]): ChatMessage[] {
-  const outputs = new Map<string, WireItem>()
-  for (const item of input) if (item.type === 'function_call_output') outputs.set(item.call_id ?? '', item)
-
-  const messages = new ChatMessageList(outputs)
+  const messages = new ChatMessageList(input)
   if (instructions) messages.add({ role: 'system', content: instructions })
   for (const item of input) {
     if (item.type === 'message' || (item.type === undefined && item.role !== undefined)) messages.add(toMessage(item))
@@ -39,11 +36,11 @@ export function toChatMessages(instructions: string | undefined, input: readonly
 /** Gathers the calls of one turn into one assistant message and puts their outputs behind it. */
 class ChatMessageList {
   readonly #messages: ChatMessage[] = []
-  readonly #outputs: ReadonlyMap<string, WireItem>
+  readonly #outputs: CallOutputs
   #calls: { readonly call: ChatToolCall; readonly output: WireItem }[] = []
 
-  constructor(outputs: ReadonlyMap<string, WireItem>) {
-    this.#outputs = outputs
+  constructor(input: readonly WireItem[]) {
+    this.#outputs = new CallOutputs(input)
   }
 
   add(message: ChatMessage | undefined): void {
@@ -53,7 +50,7 @@ class ChatMessageList {
 
   addCall(item: WireItem): void {
     const id = item.call_id ?? ''
-    const output = this.#outputs.get(id)
+    const output = this.#outputs.take(id)
     if (!output) return
     const call = { name: textOf(item['name']), arguments: textOf(item['arguments']) || '{}' }
     this.#calls.push({ call: { id, type: 'function', function: call }, output })

@@ -1,3 +1,5 @@
+import type { WireItem } from '@bureau/protocol'
+
 export type Fields = Readonly<Record<string, unknown>>
 
 /** How a model interface writes what a message or a tool's output holds. */
@@ -36,4 +38,24 @@ export function textOf(value: unknown): string {
 export function listOf(value: unknown): Fields[] {
   if (!Array.isArray(value)) return []
   return value.filter((entry): entry is Fields => typeof entry === 'object' && entry !== null)
+}
+
+/** The outputs of a conversation's calls. Servers that count their calls anew in each answer give several of them one id. */
+export class CallOutputs {
+  readonly #outputs = new Map<string, WireItem[]>()
+
+  constructor(input: readonly WireItem[]) {
+    for (const item of input) {
+      if (item.type !== 'function_call_output') continue
+      const { call_id: id = '' } = item
+      const outputs = this.#outputs.get(id)
+      if (outputs) outputs.push(item)
+      else this.#outputs.set(id, [item])
+    }
+  }
+
+  /** The output of the next call of this id; undefined: it has none. */
+  take(callId: string): WireItem | undefined {
+    return this.#outputs.get(callId)?.shift()
+  }
 }

@@ -237,6 +237,20 @@ describe('calls', () => {
     ])
   })
 
+  test('of calls with one id each has its own result', async () => {
+    const pair = (output: string) => [
+      { type: 'function_call', call_id: 'call_0', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'call_0', output },
+    ]
+    const model = modelOf(() => [finish()])
+    await ask(model, { request: { input: [...pair('one'), { role: 'user', content: 'again' }, ...pair('two')] } })
+
+    expect(model.asked[0]!.prompt.filter(({ role }) => role === 'tool')).toMatchObject([
+      { content: [{ output: { value: 'one' } }] },
+      { content: [{ output: { value: 'two' } }] },
+    ])
+  })
+
   test('what the provider runs and makes itself is kept whole, and goes back as it was', async () => {
     const run = { toolCallId: 'p', toolName: 'code', providerExecuted: true } as const
     const model = modelOf(() => [

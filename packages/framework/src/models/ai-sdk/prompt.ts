@@ -7,7 +7,7 @@ import type {
 import type { WireItem } from '@bureau/protocol'
 import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
-import { listOf, textOf } from '../wire-content.ts'
+import { CallOutputs, listOf, textOf } from '../wire-content.ts'
 import { toToolOutput, toUserParts } from './prompt-content.ts'
 import { type AssistantPart, modelKey, type ProviderData, providerDataOf, providerOptions } from './provider-data.ts'
 
@@ -36,7 +36,7 @@ class PromptMessages {
   readonly #messages: LanguageModelV4Message[] = []
   readonly #key: string
   readonly #systemComesFirst: boolean
-  readonly #outputs = new Map<string, WireItem>()
+  readonly #outputs: CallOutputs
   readonly #approvals = new Set<string>()
   #parts: AssistantPart[] = []
   #results: ToolPart[] = []
@@ -44,7 +44,7 @@ class PromptMessages {
   constructor(input: readonly WireItem[], model: LanguageModel) {
     this.#key = modelKey(model)
     this.#systemComesFirst = SYSTEM_COMES_FIRST.test(`${vendorOfModel(model)} ${model.provider}`)
-    for (const item of input) if (item.type === 'function_call_output') this.#outputs.set(item.call_id ?? '', item)
+    this.#outputs = new CallOutputs(input)
   }
 
   add(item: WireItem): void {
@@ -95,7 +95,7 @@ class PromptMessages {
 
   #addCall(item: WireItem, own: ProviderData | undefined): void {
     const toolCallId = item.call_id ?? ''
-    const output = this.#outputs.get(toolCallId)
+    const output = this.#outputs.take(toolCallId)
     if (!output) return
     const call = { toolCallId, toolName: textOf(item['name']) }
     const input = argumentsOf(textOf(item['arguments']))
