@@ -94,6 +94,7 @@ function configuration(): string {
     'Everything is optional. An empty variable counts as absent. Mistakes are listed all at once, at start; the `bureau` command then ends',
     'with exit code 78. `bureau serve` and `bureau dev` read what is below *self-hosted server*, `bureau platform` what is below *hosted platform*, and',
     '`bureau start` both. Keys of [model vendors](models.md), and what [OpenTelemetry](observability.md#traces) and the AWS SDK read, are theirs.',
+    'The command warns of other names that begin with `BUREAU_`, and says which was probably meant.',
     '',
     '## Command line',
     '',

@@ -205,6 +205,15 @@ test.each([
   expect({ status, lines }).toEqual({ status: 78, lines: said })
 })
 
+test('every command warns of settings that there are not, before it does anything', () => {
+  const { lines } = runToEnd(['serve', 'no-such-file.ts'], { BUREAU_MODLE: 'gpt-5' })
+
+  expect(lines).toEqual([
+    'BUREAU_MODLE: there is no such setting. Did you mean BUREAU_MODEL?',
+    'There is no file no-such-file.ts.',
+  ])
+})
+
 test('a backup of a folder without a database is refused, and makes none', () => {
   const BUREAU_DATA = newFolder()
 

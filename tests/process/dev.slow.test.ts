@@ -118,6 +118,16 @@ test('a file that is not there yet is waited for, and so is .env', async () => {
   expect(await serves((await next(READY))[1]!, 'one')).toBe(200)
 })
 
+test('a misspelt setting of .env is named once at each start', async () => {
+  const { next, replace } = await dev({ 'agency.ts': agency('one'), '.env': 'BUREAU_MODLE=demo' })
+  const [start] = await next(/[^]*Bureau is ready/)
+  expect(start.match(/BUREAU_MODLE: there is no such setting\. Did you mean BUREAU_MODEL\?/g)).toHaveLength(1)
+
+  replace('.env', 'BUREAU_MODEL=demo')
+  const [again] = await next(/starting again[^]*Bureau is ready/)
+  expect(again).not.toContain('no such setting')
+})
+
 test('a named file is waited for in a folder that does not exist either, and a signal ends the waiting', async () => {
   const { next, replace } = await dev({}, ['agents/shop.ts'])
   await next(/There is no agents\/shop\.ts here: waiting until it is saved\. Ctrl-C ends this\.\n/)

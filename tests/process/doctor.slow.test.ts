@@ -157,6 +157,14 @@ test('every setting that is not valid is named at once, and the rest is checked 
   expect([...found.keys()]).toEqual(expect.arrayContaining(['Address', 'Model', 'Redis', 'Database', 'Disk']))
 })
 
+test('a setting that there is not is a note, with the one that was probably meant', async () => {
+  const { code, output } = await examine([DEMO], { BUREAU_MODLE: 'gpt-5', BUREAU_DATE: '/data' })
+
+  expect(code).toBe(0)
+  expect(output).toMatch(/^note +Settings +BUREAU_MODLE: there is no such setting\. Did you mean BUREAU_MODEL\?$/m)
+  expect(output).toMatch(/^ +BUREAU_DATE: there is no such setting\. Did you mean BUREAU_DATA\?$/m)
+})
+
 test('a setting that is missing is a fault, and what does not need it is checked', async () => {
   const { code, found } = await examine([DEMO], { NODE_ENV: 'production', OPENAI_BASE_URL: `http://${NOBODY}/v1` })
 

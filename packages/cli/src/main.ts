@@ -13,6 +13,7 @@ import { platformCommand } from './commands/platform.ts'
 import { rotateMasterKeyCommand } from './commands/rotate-master-key.ts'
 import { serveCommand } from './commands/serve.ts'
 import { startCommand } from './commands/start.ts'
+import { unknownSettings } from './unknown-settings.ts'
 
 const CONFIG_EXIT_CODE = 78 // EX_CONFIG of sysexits.h
 
@@ -32,6 +33,11 @@ const bureau = new Command('bureau')
   .addCommand(restoreCommand)
   .addCommand(filesCommand)
   .addCommand(rotateMasterKeyCommand)
+  .hook('preAction', (_bureau, command) => {
+    // Servers of `dev` say it themselves, each time `.env` has changed; `doctor` has it among its findings.
+    if (command === devCommand || command === doctorCommand) return
+    for (const line of unknownSettings(process.env)) console.error(line)
+  })
 
 // Whoever reads the output has seen enough: `bureau doctor | head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

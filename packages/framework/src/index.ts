@@ -96,4 +96,4 @@ export {
   toAgentTools,
 } from './agency/tool.ts'
 export type { Content, ResponseFacts, RunObserver, RunSpan, RunStep, StepEnd } from './trace/trace-step.ts'
-export { AnyFunction, Milliseconds, type OptionChecks, readOptions } from './options.ts'
+export { AnyFunction, Milliseconds, nearestName, type OptionChecks, readOptions } from './options.ts'

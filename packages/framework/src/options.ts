@@ -98,12 +98,21 @@ function meant(name: string, path: readonly string[], schema: z.ZodObject): stri
 type OptionName = { readonly name: string; readonly parent: string }
 
 function nearest(name: string, options: readonly OptionName[]): string | undefined {
+  const near = nearestName(
+    name,
+    options.map((option) => option.name),
+  )
+  const parent = options.find((option) => option.name === near)?.parent
+  return near && [parent, near].filter((part) => part).join('.')
+}
+
+/** The name that a misspelt one probably stands for; undefined when it is like none. */
+export function nearestName(name: string, known: readonly string[]): string | undefined {
   const plain = (text: string): string => text.replaceAll(/[_-]/g, '').toLowerCase()
-  const near = options
-    .map((option) => ({ ...option, edits: distance(plain(name), plain(option.name)) }))
-    .filter((option) => option.edits <= option.name.length / 4)
-    .toSorted((a, b) => a.edits - b.edits)[0]
-  return near && [near.parent, near.name].filter((part) => part !== '').join('.')
+  return known
+    .map((each) => ({ each, edits: distance(plain(name), plain(each)) }))
+    .filter(({ each, edits }) => edits <= each.length / 4)
+    .toSorted((a, b) => a.edits - b.edits)[0]?.each
 }
 
 function namesIn(schema: z.core.$ZodType, parent = ''): OptionName[] {

@@ -4,6 +4,7 @@ import { loadConfig, readServed, type ServerConfig } from '@bureau/server'
 import { type AgencyModule, loadAgencies } from '../load-agencies.ts'
 import { checkAgents, checkModel } from './check-model.ts'
 import { examineSettings } from '../read-settings.ts'
+import { unknownSettings } from '../unknown-settings.ts'
 import { hasPlatform, withPlatform } from '../with-platform.ts'
 import { checked, type Finding } from './finding.ts'
 
@@ -39,6 +40,8 @@ export async function* examine({ file, environment, readAddress }: Examined): As
   yield problems.length === 0
     ? { subject: 'Settings', state: 'ok', text: 'the environment is valid' }
     : { subject: 'Settings', state: 'fault', text: [...problems, 'The rest is checked without them.'].join('\n') }
+  const unknown = unknownSettings(environment)
+  if (unknown.length > 0) yield { subject: 'Settings', state: 'note', text: unknown.join('\n') }
   const { address, server, platform } = read(withoutMistakes(environment, problems)).valid
   if (address) yield checked('Address', () => checkFree(address))
   if (server) yield* examineServer(loaded, server)

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest'
+import { PlatformEnvironment } from '@bureau/platform'
+import { ServerEnvironment } from '@bureau/server'
+import { unknownSettings } from './unknown-settings.ts'
+
+test.each([
+  ['BUREAU_MODLE', 'BUREAU_MODEL'],
+  ['BUREAU_TRUST_PROXY', 'BUREAU_TRUSTED_PROXIES'],
+  ['BUREAU_DATA_', 'BUREAU_DATA'],
+  ['BUREAU_PORT', 'PORT'],
+  ['BUREAU_REDIS_URL', 'REDIS_URL'],
+])('%s is named, and %s as what was meant; its value is not shown', (name, meant) => {
+  expect(unknownSettings({ [name]: 'secret' })).toEqual([`${name}: there is no such setting. Did you mean ${meant}?`])
+})
+
+test('a name like no other is named alone', () => {
+  expect(unknownSettings({ BUREAU_FAVOURITE_COLOUR: 'red' })).toEqual([
+    'BUREAU_FAVOURITE_COLOUR: there is no such setting.',
+  ])
+})
+
+test('every setting of both servers is known, and what others are called is not looked at', () => {
+  const names = [...Object.keys(ServerEnvironment.shape), ...Object.keys(PlatformEnvironment.shape), 'PORTT']
+
+  expect(unknownSettings(Object.fromEntries(names.map((name) => [name, 'x'])))).toEqual([])
+})
+
+test('what Kubernetes sets beside a service named bureau is not taken for a mistake', () => {
+  const set = {
+    BUREAU_SERVICE_HOST: '10.0.0.1',
+    BUREAU_SERVICE_PORT_HTTP: '80',
+    BUREAU_PORT: 'tcp://10.0.0.1:80',
+    BUREAU_PORT_80_TCP: 'tcp://10.0.0.1:80',
+    BUREAU_PORT_80_TCP_PROTO: 'tcp',
+  }
+
+  expect(unknownSettings(set)).toEqual([])
+})
