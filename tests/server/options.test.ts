@@ -303,10 +303,26 @@ test.each([
 })
 
 describe('loadConfig', () => {
-  test('refuses a base URL without http://, which reads like an address of another scheme', () => {
-    expect(() => loadConfig({ OPENAI_BASE_URL: 'localhost:11434' })).toThrow(
-      new ConfigError('OPENAI_BASE_URL: must be an address like https://api.openai.com/v1.'),
-    )
+  test.each([
+    ['OPENAI_BASE_URL', 'localhost:11434', 'https://api.openai.com/v1'], // reads like an address of another scheme
+    ['OPENAI_BASE_URL', 'https:///v1', 'https://api.openai.com/v1'],
+    ['OPENAI_BASE_URL', 'http://user:secret@gateway/v1', 'https://api.openai.com/v1'], // nobody would send them
+    ['ANTHROPIC_BASE_URL', 'gateway/anthropic', 'https://gateway.example.com/v1'],
+    ['OPENAI_COMPATIBLE_BASE_URL', 'ftp://user:secret@gateway', 'https://gateway.example.com/v1'],
+    ['REDIS_URL', 'http://user:secret@cache', 'redis://127.0.0.1:6379'],
+    ['REDIS_URL', 'redis://', 'redis://127.0.0.1:6379'],
+    ['REDIS_URL', 'localhost:6379', 'redis://127.0.0.1:6379'],
+  ])('refuses %s=%s, which nobody can reach, and shows an example instead of it', (name, value, example) => {
+    expect(() => loadConfig({ [name]: value })).toThrow(new ConfigError(`${name}: must be an address like ${example}.`))
+  })
+
+  test('takes addresses that can be reached', () => {
+    const config = loadConfig({ OPENAI_BASE_URL: 'http://[::1]:11434/v1', REDIS_URL: 'rediss://user:secret@cache/2' })
+
+    expect(config).toMatchObject({
+      model: { baseUrl: 'http://[::1]:11434/v1' },
+      redisUrl: 'rediss://user:secret@cache/2',
+    })
   })
 
   test('takes empty variables as absent and reports every mistake', () => {

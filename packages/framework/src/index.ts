@@ -57,6 +57,7 @@ export {
 } from './models/resolve-model.ts'
 export { type ModelProblem, modelProblems } from './models/model-problems.ts'
 export { endpointUrl } from './models/responses.ts'
+export { providerAddressNames } from './models/third-party-providers.ts'
 export { skippedOverride } from './models/skipped-override.ts'
 export { ModelError, type ModelErrorCode } from './models/model-error.ts'
 export type { ModelCallObserver, ModelCallOptions, ModelTransport, ResponsesRequest } from './agency/model-object.ts'

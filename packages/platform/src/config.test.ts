@@ -56,8 +56,15 @@ describe('loadPlatformConfig', () => {
     [{ PLATFORM_CORS_ORIGINS: 'https://app.example.com/path' }, 'PLATFORM_CORS_ORIGINS'],
     [{ PLATFORM_MASTER_KEY: 'short' }, 'PLATFORM_MASTER_KEY: the master key must be 32 bytes'],
     [{ PLATFORM_NEW_MASTER_KEY: 'short' }, 'PLATFORM_NEW_MASTER_KEY: the master key must be 32 bytes'],
-    [{ DATABASE_URL: 'mysql://db' }, 'DATABASE_URL'],
-    [{ REDIS_URL: 'http://cache' }, 'REDIS_URL'],
+    [{ DATABASE_URL: 'mysql://db' }, 'DATABASE_URL: must be an address like postgres://'],
+    [{ DATABASE_URL: 'postgres://' }, 'DATABASE_URL: must be an address like postgres://'],
+    [{ DATABASE_URL: 'postgres://u:p#w@db/x' }, ', with # / ? @ of a password as %23 %2F %3F %40.'],
+    [{ DATABASE_URL: 'postgres://db:99999/x' }, 'DATABASE_URL: must be an address like postgres://'],
+    [{ DATABASE_DIRECT_URL: 'postgres:///x' }, 'DATABASE_DIRECT_URL: must be an address like postgres://'],
+    [{ REDIS_URL: 'http://cache' }, 'REDIS_URL: must be an address like redis://127.0.0.1:6379.'],
+    [{ REDIS_URL: 'redis:///2' }, 'REDIS_URL: must be an address like redis://127.0.0.1:6379.'],
+    [{ OAUTH_CALLBACK_URL: 'https:///auth/callback' }, 'OAUTH_CALLBACK_URL: must be an address like https://'],
+    [{ PUBLIC_STREAM_URL: 'https://user:secret@stream' }, 'PUBLIC_STREAM_URL: must be an address like https://'],
     [{ BUREAU_ALLOWED_HOSTS: '10.0.0.0/8, ***' }, 'BUREAU_ALLOWED_HOSTS: "***" is no host'],
     [{ FILES_URL: 'https://bucket' }, 'FILES_URL: begins with s3://'],
     [
@@ -67,6 +74,7 @@ describe('loadPlatformConfig', () => {
     [{ FILES_URL: 's3://Bucket' }, 'FILES_URL: the name of the bucket has'],
     [{ FILES_URL: 's3://bucket/a//b' }, 'FILES_URL: the prefix has'],
     [{ FILES_URL: 's3://bucket?endpoint=ftp://x' }, 'FILES_URL: endpoint is an http:// or https:// address'],
+    [{ FILES_URL: 's3://bucket?endpoint=x' }, 'FILES_URL: endpoint is an http:// or https:// address'],
     [{ FILES_URL: 's3://bucket?endpoint=https://x/path' }, 'FILES_URL: endpoint has no path'],
     [{ FILES_URL: 's3://bucket?style=path' }, 'FILES_URL: "style" does not exist here'],
     [{ PLATFORM_REQUESTS_PER_MINUTE: 'many' }, 'PLATFORM_REQUESTS_PER_MINUTE'],
@@ -95,6 +103,13 @@ describe('loadPlatformConfig', () => {
       'REDIS_URL: must be an address like redis://127.0.0.1:6379.',
     ])
   })
+
+  test.each(['postgresql://u:p@[::1]:5432/x?pgbouncer=true', 'postgres:///x?host=/var/run/postgresql', 'pglite:data'])(
+    'the database may be at %s',
+    (DATABASE_URL) => {
+      expect(loadPlatformConfig({ DATABASE_URL }).databaseUrl).toBe(DATABASE_URL)
+    },
+  )
 
   test('production with PostgreSQL and a key of its own is fine', () => {
     const config = loadPlatformConfig({

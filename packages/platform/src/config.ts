@@ -1,5 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import {
+  addressSetting,
   PeerEnvironment,
   CLOSE_MARGIN_MS,
   type LogLevel,
@@ -13,29 +14,25 @@ import { parseMasterKey } from './security/master-key.ts'
 const MIB = 1_048_576
 
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
-const address = z
-  .url({ protocol: /^https?$/, error: 'must be an address that begins with http:// or https://' })
-  .transform((url) => url.replace(/\/+$/, ''))
+const address = addressSetting(/^https?:\/\//, 'https://api.example.com').transform((url) => url.replace(/\/+$/, ''))
+const POSTGRES = 'postgres://bureau:password@127.0.0.1:5432/bureau'
 
 /** Everything the hosted platform reads from its environment. */
 export const PlatformEnvironment = z.object({
   BUREAU_DATA: z.string().default('.bureau').describe('Folder of the embedded database, the master key and files.'),
-  DATABASE_URL: z
-    .string()
+  DATABASE_URL: addressSetting(/^(postgres(ql)?:\/\/|pglite:)/, POSTGRES)
     .optional()
     .describe('`postgres://…` for several processes. Default: the embedded database in BUREAU_DATA.'),
   DATABASE_CONNECTIONS: whole(2, 1_000)
     .optional()
     .describe('Connections of one process to PostgreSQL. Default: 10, with `?pgbouncer=true` 5.'),
-  DATABASE_DIRECT_URL: z
-    .string()
+  DATABASE_DIRECT_URL: addressSetting(/^postgres(ql)?:\/\//, POSTGRES)
     .optional()
     .describe(
       'The same PostgreSQL without a pooler in between: each process keeps one connection there, by which the others ' +
         'notice its death within a second. Default: DATABASE_URL, unless that says `?pgbouncer=true`.',
     ),
-  REDIS_URL: z
-    .url({ protocol: /^rediss?$/, error: 'must be an address like redis://127.0.0.1:6379' })
+  REDIS_URL: addressSetting(/^rediss?:\/\//, 'redis://127.0.0.1:6379')
     .optional()
     .describe('Carries live events and wake-ups between processes. Not needed by one process, nor to start.'),
   FILES_URL: z
@@ -258,13 +255,6 @@ function unusable(env: Environment): string[] {
   }
   for (const port of listOf(env.PLATFORM_ATTACHMENT_PORTS)) {
     if (!/^\d{1,5}$/.test(port)) problems.push(`PLATFORM_ATTACHMENT_PORTS: "${port}" is not a port`)
-  }
-  const database = env.DATABASE_URL ?? 'pglite:'
-  if (!isPostgres(database) && !database.startsWith('pglite:')) {
-    problems.push('DATABASE_URL: begins with postgres:// or pglite:')
-  }
-  if (env.DATABASE_DIRECT_URL !== undefined && !isPostgres(env.DATABASE_DIRECT_URL)) {
-    problems.push('DATABASE_DIRECT_URL: begins with postgres://')
   }
   try {
     if (env.FILES_URL !== undefined) parseS3Url(env.FILES_URL)

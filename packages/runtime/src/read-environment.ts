@@ -35,3 +35,24 @@ function mustBe(field: z.core.$ZodType, value: string | undefined): string | und
   if (values) return `must be one of ${values.join(', ')}, not "${value}"`
   return minLength === undefined ? undefined : `must have at least ${minLength} characters`
 }
+
+/**
+ * A variable with an address that begins as `scheme` says. What is wrong with it is shown by an example, never by the value,
+ * which may hold a password.
+ */
+export function addressSetting(scheme: RegExp, example: string) {
+  return z.string().refine((text) => scheme.test(text) && isAddress(text), {
+    error: ({ input }) => {
+      const isTorn = URL.parse(String(input)) === null && String(input).includes('@')
+      return `must be an address like ${example}${isTorn ? ', with # / ? @ of a password as %23 %2F %3F %40' : ''}`
+    },
+  })
+}
+
+/** A folder, as in `pglite:data`, or a host; PostgreSQL may have a socket instead. Of web addresses nobody sends a password. */
+function isAddress(text: string): boolean {
+  if (!text.includes('://')) return true
+  const url = URL.parse(text)
+  if (url === null || (/^https?:/.test(text) && url.username + url.password !== '')) return false
+  return /:\/\/[^/?#]/.test(text) || url.searchParams.has('host')
+}

@@ -1,14 +1,20 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, readSealKey, VENDOR_BASE_URL } from '@bureau/framework'
-import { PeerEnvironment, ObservabilityEnvironment, readEnvironment } from '@bureau/runtime'
+import {
+  DEFAULT_MODEL,
+  DEMO_MODEL,
+  type ModelApi,
+  providerAddressNames,
+  readSealKey,
+  VENDOR_BASE_URL,
+} from '@bureau/framework'
+import { addressSetting, PeerEnvironment, ObservabilityEnvironment, readEnvironment } from '@bureau/runtime'
 import { z } from 'zod'
 
 /** Everything the self-hosted server reads from its environment. */
 export const ServerEnvironment = z.object({
   OPENAI_API_KEY: z.string().optional().describe('API key of the default model provider.'),
-  OPENAI_BASE_URL: z
-    .url({ protocol: /^https?$/, error: 'must be an address like https://api.openai.com/v1' })
+  OPENAI_BASE_URL: addressSetting(/^https?:\/\//, 'https://api.openai.com/v1')
     .optional()
     .describe('Base URL of the default model provider, with the version segment.'),
   OPENAI_API: z
@@ -20,8 +26,7 @@ export const ServerEnvironment = z.object({
     .optional()
     .describe(`Model of agents that name none. Default: ${DEFAULT_MODEL}; without any key or base URL the demo model.`),
   ...PeerEnvironment,
-  REDIS_URL: z
-    .url('must be an address like redis://127.0.0.1:6379')
+  REDIS_URL: addressSetting(/^rediss?:\/\//, 'redis://127.0.0.1:6379')
     .optional()
     .describe("Redis through which several processes find each other's runs and sign-ins. Default: one process."),
   BUREAU_OAUTH_TOKEN_PATH: z
@@ -60,6 +65,14 @@ export const ServerEnvironment = z.object({
   NODE_ENV: z.string().optional().describe('production: the demo model is never chosen on its own.'),
 })
 
+/** The addresses of other providers, which are read when a model of theirs is asked. */
+const OTHER_ADDRESSES: object = Object.fromEntries(
+  providerAddressNames.map((name) => [
+    name,
+    addressSetting(/^https?:\/\//, 'https://gateway.example.com/v1').optional(),
+  ]),
+)
+
 export type ServerConfig = {
   readonly model: {
     readonly api: ModelApi
@@ -93,7 +106,7 @@ export type ServerConfig = {
  */
 export function loadConfig(environment: NodeJS.ProcessEnv = process.env): ServerConfig {
   const read = (name: string): string | undefined => environment[name] || undefined
-  const env = readEnvironment(ServerEnvironment, environment)
+  const env = readEnvironment(z.object({ ...ServerEnvironment.shape, ...OTHER_ADDRESSES }), environment)
   const configured = env.OPENAI_API_KEY !== undefined || env.OPENAI_BASE_URL !== undefined
   const approvals = env.BUREAU_APPROVALS_PATH ?? join(homedir(), '.bureau', 'approvals')
   const offline = !configured && env.NODE_ENV !== 'production'

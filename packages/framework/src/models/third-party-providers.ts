@@ -85,6 +85,9 @@ const ALIASES: Readonly<Record<string, string>> = { gemini: 'google', 'openai-co
 
 export const providerNames: readonly string[] = PROVIDERS.map(({ name }) => name)
 
+/** The variables that name another address of a provider. */
+export const providerAddressNames: readonly string[] = PROVIDERS.map(({ baseUrlName }) => baseUrlName)
+
 /** The first name of a provider that may be called by another one; undefined when there is no such provider. */
 export function providerNameOf(name: string): string | undefined {
   return findProvider(name)?.name

@@ -19,7 +19,7 @@ const Parameters = z.strictObject({
   region: z.string().min(1).optional(),
   endpoint: z
     .url({ protocol: /^https?$/, error: 'is an http:// or https:// address' })
-    .refine((text) => ['', '/'].includes(new URL(text).pathname), { error: 'has no path' })
+    .refine((text) => ['', '/', undefined].includes(URL.parse(text)?.pathname), { error: 'has no path' })
     .optional(),
   addressing: z.enum(['path', 'host']).optional(),
 })
