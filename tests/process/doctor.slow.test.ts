@@ -82,6 +82,25 @@ test('a key that the provider accepts is fine, another one is a fault', async ()
   expect(wrong.output).not.toContain('sk-wrong')
 })
 
+test('a default model of another provider is looked for there, and not at the default one', async () => {
+  const ANTHROPIC_BASE_URL = await startProvider('of nobody')
+  const env = { BUREAU_MODEL: 'thirdparty/anthropic/claude-x', ANTHROPIC_BASE_URL }
+
+  const withKey = await examine([DEMO], { ...env, ANTHROPIC_API_KEY: 'sk-ant' })
+  const away = await examine([DEMO], { ...env, ANTHROPIC_BASE_URL: `http://${NOBODY}/v1`, ANTHROPIC_API_KEY: 'sk-ant' })
+  const withBoth = await examine([DEMO], { ...env, OPENAI_BASE_URL: ANTHROPIC_BASE_URL, OPENAI_API_KEY: 'of nobody' })
+
+  const text = `thirdparty/anthropic/claude-x at ${ANTHROPIC_BASE_URL}; whether it accepts the key shows with the first answer`
+  expect([withKey.code, withKey.output.match(/ Model /g), withKey.found.get('Model')]).toEqual([
+    0,
+    [' Model '],
+    ['note', text],
+  ])
+  expect(away.found.get('Model')![1]).toContain('cannot be reached: check ANTHROPIC_BASE_URL and the network.')
+  expect(withBoth.output).toContain(`Model       ${ANTHROPIC_BASE_URL}\n`)
+  expect(withBoth.output).toMatch(/^FAULT +Model .*The server has no API key for anthropic/m)
+})
+
 test('an agency file that serve would refuse is a fault, for the same reason', async () => {
   const module = savedModule(`
     export const mcp = new Agency({ entryPoint: new Agent({ name: 'A', instructions: 'Help.' }) })

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { styleText } from 'node:util'
-import { DEMO_MODEL } from '@bureau/framework'
+import { DEMO_MODEL, otherProviderOf } from '@bureau/framework'
 import type { FirstCredentials } from '@bureau/platform'
 import type { ServerConfig } from '@bureau/server'
 import type { AgencyModule } from './load-agencies.ts'
@@ -95,9 +95,12 @@ function attempt(url: string, body: object, key?: string): string {
 
 function modelOf({ model, read }: ServerConfig): string {
   if (model.defaultModel === DEMO_MODEL) return 'the built-in demo model (OPENAI_API_KEY brings a real one)'
-  const problem =
-    model.apiKey === undefined && read('OPENAI_BASE_URL') === undefined ? ' (OPENAI_API_KEY is not set)' : ''
-  return `${model.defaultModel} at ${model.baseUrl}${problem}`
+  const { address, missing } = otherProviderOf(model.defaultModel, read) ?? {
+    address: model.baseUrl,
+    missing: model.apiKey === undefined && read('OPENAI_BASE_URL') === undefined ? 'OPENAI_API_KEY' : undefined,
+  }
+  const place = address === undefined ? '' : ` at ${address}`
+  return `${model.defaultModel}${place}${missing === undefined ? '' : ` (${missing} is not set)`}`
 }
 
 /** As a program in this folder names it. */

@@ -46,7 +46,15 @@ export { makeFolder } from './make-folder.ts'
 export { messageTool, type MessageTool, type MessageToolOptions } from './agency/message-tool.ts'
 export { isLanguageModel, type LanguageModel, languageModelName, type ProviderTool } from './agency/language-model.ts'
 export type { ClientConfig } from './models/client-config.ts'
-export { chargedVendor, isProvider, lacksModel, unknownProvider, VENDORS, vendorsOf } from './models/model-vendor.ts'
+export {
+  chargedVendor,
+  isProvider,
+  lacksModel,
+  otherProviderOf,
+  unknownProvider,
+  VENDORS,
+  vendorsOf,
+} from './models/model-vendor.ts'
 export {
   DEFAULT_MODEL,
   DEMO_MODEL,

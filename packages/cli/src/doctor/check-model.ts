@@ -1,7 +1,7 @@
-import { DEMO_MODEL, modelProblems } from '@bureau/framework'
+import { DEMO_MODEL, modelProblems, otherProviderOf } from '@bureau/framework'
 import { modelAccess, type ServerConfig } from '@bureau/server'
 import type { AgencyModule } from '../load-agencies.ts'
-import type { Finding } from './finding.ts'
+import { checked, type Finding } from './finding.ts'
 
 const ANSWER_MS = 5_000
 /** Tokens and leases compare clocks; a difference that people would not notice is harmless. */
@@ -9,29 +9,53 @@ const MAX_CLOCK_OFF_MS = 60_000
 
 const subject = 'Model'
 
-/** Asks the provider for its list of models, which costs nothing and shows whether address and key are right. */
-export async function checkModel({ model }: ServerConfig): Promise<Finding> {
-  if (model.defaultModel === DEMO_MODEL) {
-    const text = 'the built-in demo model: set OPENAI_API_KEY or OPENAI_BASE_URL for a real one'
-    return { subject, state: 'note', text }
+/**
+ * Asks the provider of the default model for its list of models, which costs nothing and shows whether the address is right, and at the
+ * default provider also the key. That one is asked whenever it is set up: single agents may have models there.
+ */
+export async function* checkModels({ model, read }: ServerConfig): AsyncGenerator<Finding> {
+  const { defaultModel, baseUrl, apiKey } = model
+  const other = otherProviderOf(defaultModel, read)
+  if (other?.address !== undefined) {
+    const { address, addressName = '' } = other
+    const text = `${defaultModel} at ${address}; whether it accepts the key shows with the first answer`
+    yield checked(subject, async () => {
+      const { clock } = await listModels(address, addressName)
+      return clock ?? { subject, state: 'note', text }
+    })
   }
+  const isSetUp = apiKey !== undefined || read('OPENAI_BASE_URL') !== undefined
+  if (other === undefined || isSetUp)
+    yield checked(subject, () => checkModel(model, other ? baseUrl : `${defaultModel} at ${baseUrl}`))
+}
+
+async function checkModel({ defaultModel, baseUrl, apiKey }: ServerConfig['model'], text: string): Promise<Finding> {
+  if (defaultModel === DEMO_MODEL) {
+    const demo = 'the built-in demo model: set OPENAI_API_KEY or OPENAI_BASE_URL for a real one'
+    return { subject, state: 'note', text: demo }
+  }
+  const { response, clock } = await listModels(baseUrl, 'OPENAI_BASE_URL', apiKey)
+  if (response.status === 401 || response.status === 403) {
+    const answered = `${baseUrl} answers ${response.status}`
+    const reason = apiKey === undefined ? 'set OPENAI_API_KEY' : 'OPENAI_API_KEY is not accepted'
+    return { subject, state: 'fault', text: `${answered}: ${reason}.` }
+  }
+  if (!response.ok) return { subject, state: 'note', text: `${text}; its list of models answers ${response.status}` }
+  return clock ?? { subject, state: 'ok', text }
+}
+
+type ListAnswer = { readonly response: Response; readonly clock: Finding | undefined }
+
+async function listModels(baseUrl: string, variable: string, apiKey?: string): Promise<ListAnswer> {
   const askedAt = Date.now()
-  const response = await fetch(`${model.baseUrl.replace(/\/+$/, '')}/models`, {
-    headers: model.apiKey === undefined ? {} : { authorization: `Bearer ${model.apiKey}` },
+  const response = await fetch(`${baseUrl.replace(/\/+$/, '')}/models`, {
+    headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
     signal: AbortSignal.timeout(ANSWER_MS),
   }).catch((cause: unknown) => {
-    throw new Error(`${model.baseUrl} cannot be reached: check OPENAI_BASE_URL and the network.`, { cause })
+    throw new Error(`${baseUrl} cannot be reached: check ${variable} and the network.`, { cause })
   })
   await response.body?.cancel()
-  if (response.status === 401 || response.status === 403) {
-    const answered = `${model.baseUrl} answers ${response.status}`
-    const text =
-      model.apiKey === undefined ? `${answered}: set OPENAI_API_KEY.` : `${answered}: OPENAI_API_KEY is not accepted.`
-    return { subject, state: 'fault', text }
-  }
-  const text = `${model.defaultModel} at ${model.baseUrl}`
-  if (!response.ok) return { subject, state: 'note', text: `${text}; its list of models answers ${response.status}` }
-  return clockFinding(response, askedAt) ?? { subject, state: 'ok', text }
+  return { response, clock: clockFinding(response, askedAt) }
 }
 
 /** What keeps single agents from being answered. Undefined when nothing does. */

@@ -2,7 +2,7 @@ import type { PlatformConfig } from '@bureau/platform'
 import { checkAddress } from '@bureau/runtime'
 import { loadConfig, readServed, type ServerConfig } from '@bureau/server'
 import { type AgencyModule, loadAgencies } from '../load-agencies.ts'
-import { checkAgents, checkModel } from './check-model.ts'
+import { checkAgents, checkModels } from './check-model.ts'
 import { examineSettings } from '../read-settings.ts'
 import { unknownSettings } from '../unknown-settings.ts'
 import { hasPlatform, withPlatform } from '../with-platform.ts'
@@ -74,7 +74,7 @@ async function checkFree({ host, port }: Address): Promise<string> {
 
 async function* examineServer(loaded: AgencyModule, server: ServerConfig): AsyncGenerator<Finding> {
   yield checkToken(server)
-  yield checked('Model', () => checkModel(server))
+  yield* checkModels(server)
   const agents = await checked('Model', async () => (await checkAgents(loaded, server)) ?? '')
   if (agents.state === 'fault') yield agents
 }

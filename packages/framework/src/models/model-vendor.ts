@@ -1,7 +1,7 @@
 import type { Agency } from '../agency/agency.ts'
 import type { ClientConfig } from './client-config.ts'
 import { chosenName, DEMO_MODEL, isOwnServer, keyFor, lacksAddress, THIRD_PARTY } from './resolve-model.ts'
-import { providerNames, providerNameOf } from './third-party-providers.ts'
+import { getProvider, providerNames, providerNameOf } from './third-party-providers.ts'
 
 /** The default vendor, by its name in `thirdparty/openai/…`. */
 const DEFAULT_VENDOR = 'openai'
@@ -39,6 +39,31 @@ function vendorOf(name: string): string | undefined {
   if (name === DEMO_MODEL) return undefined
   const provider = THIRD_PARTY.exec(name)?.[1]?.split('/')[0]
   return provider === undefined || provider === DEFAULT_VENDOR ? DEFAULT_VENDOR : providerNameOf(provider)
+}
+
+/** Where models of another provider than the default one are asked with the operator's settings. */
+type OtherProvider = {
+  /** Undefined: there is no such provider, or it has no address. */
+  readonly address?: string
+  /** The variable that names another address. */
+  readonly addressName?: string
+  /** A variable that it needs and that is not set. */
+  readonly missing?: string
+}
+
+/** The provider of the model with this name; undefined when it is the default one, or nobody is asked. */
+export function otherProviderOf(
+  model: string,
+  read: (variable: string) => string | undefined,
+): OtherProvider | undefined {
+  const named = THIRD_PARTY.exec(model)?.[1]?.split('/')[0]
+  if (named === undefined || named === DEFAULT_VENDOR) return undefined
+  if (providerNameOf(named) === undefined) return {}
+  const { baseUrl, baseUrlName: addressName, keyNames, keyless } = getProvider(named)
+  const address = read(addressName) ?? baseUrl
+  if (address === undefined) return { missing: addressName }
+  const hasKey = keyless || keyNames.some(read)
+  return { address, addressName, ...(!hasKey && { missing: keyNames[0]! }) }
 }
 
 /** The provider that the chosen model names and that is not known. */
