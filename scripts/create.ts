@@ -68,7 +68,11 @@ function installPacked({ folder }: { readonly folder: string }): void {
 if (import.meta.main) {
   process.chdir(process.env['INIT_CWD'] ?? '.') // npm runs scripts at the root of the checkout
   try {
-    await createProject(process.argv.slice(2), { command: 'npm run create --', install: installPacked })
+    // The packed packages are installed by npm's overrides.
+    await createProject([...process.argv.slice(2), '--package-manager', 'npm'], {
+      command: 'npm run create --',
+      install: installPacked,
+    })
   } catch (error) {
     if (!(error instanceof CreateError)) throw error
     console.error(error.message)

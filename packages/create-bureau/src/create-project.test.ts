@@ -17,7 +17,12 @@ function temporary(): string {
 
 /** Runs the command in a folder, without a terminal. */
 function create(cwd: string, ...args: string[]) {
-  const env = { PATH: process.env['PATH'], npm_config_user_agent: 'pnpm/10.0.0 npm/? node/v24.11.0' }
+  return createBy('pnpm/10.0.0 npm/? node/v24.11.0', cwd, ...args)
+}
+
+/** The same by the package manager that calls itself so. */
+function createBy(userAgent: string, cwd: string, ...args: string[]) {
+  const env = { PATH: process.env['PATH'], npm_config_user_agent: userAgent }
   const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
     cwd,
     env,
@@ -85,9 +90,59 @@ test('its tests say which Node they need instead of passing without running', ()
   expect(checked('')).toMatchObject({ status: 0, stderr: '' })
 })
 
+describe.each([
+  {
+    agent: 'npm/11.6.2 node/v24.11.0',
+    words: ['npm run dev    #', 'npm test       #', 'npm run types\n', '`npx bureau doctor`'],
+    image: /^COPY package\*\.json \.\/\nRUN npm ci --omit=dev$/m,
+    lock: undefined,
+  },
+  {
+    agent: 'pnpm/10.34.9 npm/? node/v24.11.0',
+    words: ['pnpm dev       #', 'pnpm test      #', 'pnpm types\n', '`pnpm exec bureau doctor`'],
+    image: /^COPY package\.json pnpm-lock\.yaml \.\/\nRUN corepack enable && pnpm install --frozen-lockfile --prod$/m,
+    lock: 'pnpm@10.34.9',
+  },
+  {
+    agent: 'yarn/1.22.22 npm/? node/v24.11.0',
+    words: ['yarn dev       #', 'yarn test      #', 'yarn types\n', '`yarn bureau doctor`'],
+    image: /^COPY package\.json yarn\.lock \.yarnrc\.yml \.\/\nRUN yarn install --frozen-lockfile --production$/m,
+    lock: 'yarn@1.22.22',
+  },
+  {
+    agent: 'yarn/4.18.1 npm/? node/v24.11.0',
+    words: ['yarn dev       #', 'yarn test      #', 'yarn types\n', '`yarn bureau doctor`'],
+    image: /^RUN corepack enable && yarn workspaces focus --production$/m,
+    lock: 'yarn@4.18.1',
+  },
+  {
+    agent: 'bun/1.4.5 npm/? node/v24.11.0',
+    words: ['bun run dev    #', 'bun run test   #', 'bun run types\n', '`bunx bureau doctor`'],
+    image:
+      /^COPY package\.json bun\.lock \.\/\nRUN npm install --global bun@1\.4\.5 && bun install --frozen-lockfile --production$/m,
+    lock: undefined,
+  },
+])('made by $agent', ({ agent, words, image, lock }) => {
+  test.each(Object.keys(TEMPLATES))('%s speaks of that package manager alone', (template) => {
+    const cwd = temporary()
+    const { stdout } = createBy(agent, cwd, 'a', '--no-install', '--template', template)
+    const read = (file: string): string => readFileSync(path.join(cwd, 'a', file), 'utf8')
+    const texts = ['README.md', 'AGENTS.md', 'Dockerfile', 'check-node.mjs'].map(read)
+
+    expect(stdout).toContain(words[0]!.split(' #')[0]!.trimEnd())
+    expect(JSON.parse(read('package.json')).packageManager).toBe(lock)
+    if (template === 'minimal') {
+      for (const word of words) expect(read('README.md')).toContain(word)
+      expect(read('Dockerfile')).toMatch(image)
+    }
+    const others = agent.startsWith('npm') ? /pnpm|yarn|bunx|bun / : /\bnpm (?!install --global bun)|npx/
+    for (const text of texts) expect(text).not.toMatch(others)
+  })
+})
+
 test('made with packed packages, its image gets them before it installs, and its README says how to add one', () => {
   const cwd = temporary()
-  create(cwd, 'a', '--no-install')
+  create(cwd, 'a', '--no-install', '--package-manager', 'npm')
   const folder = path.join(cwd, 'a')
   explainTarballs(folder, new Map([['@bureau/platform', 'packages/bureau-platform-0.1.0.tgz']]))
 

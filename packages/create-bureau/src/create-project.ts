@@ -12,6 +12,7 @@ import {
   type Template,
   TEMPLATES,
 } from './project-options.ts'
+import { forManager } from './package-managers.ts'
 import { writeProject } from './write-project.ts'
 
 type Caller = {
@@ -81,23 +82,26 @@ async function askFor({ folder, template }: Asked): Promise<{ folder: string; te
 
 /** @throws CreateError */
 function byPackageManager({ folder, packageManager }: ProjectOptions): void {
-  console.log(`Installing with ${packageManager} …`)
+  const { name } = packageManager
+  console.log(`Installing with ${name} …`)
   const isWindows = process.platform === 'win32'
-  const { status } = spawnSync(packageManager, ['install'], { cwd: folder, stdio: 'inherit', shell: isWindows })
+  const { status } = spawnSync(name, ['install'], { cwd: folder, stdio: 'inherit', shell: isWindows })
   if (status === 0) return
-  throw new CreateError(`${packageManager} install failed. The project is complete: run it again in ${folder}.`)
+  throw new CreateError(`${name} install failed. The project is complete: run it again in ${folder}.`)
 }
 
 function nextSteps({ installs, packageManager, template, node }: ProjectOptions, place: string): string {
-  const run = packageManager === 'npm' ? 'npm run' : packageManager
   const steps = [
     ...(place === '.' ? [] : [`cd ${place}`]),
-    ...(installs ? [] : [`${packageManager} install`]),
-    `${run} dev`,
+    ...(installs ? [] : [`${packageManager.name} install`]),
+    forManager('npm run dev', packageManager),
   ]
   const isOld = node.localeCompare(NEEDED_NODE, 'en', { numeric: true }) < 0
   const needed = isOld
-    ? `\n\nIt needs Node.js ${NEEDED_NODE} or newer; this is ${node}. Install it, or "npm install node@24" there.`
+    ? forManager(
+        `\n\nIt needs Node.js ${NEEDED_NODE} or newer; this is ${node}. Install it, or "npm install node@24" there.`,
+        packageManager,
+      )
     : ''
   const edited = template === 'nextjs' ? 'agency.ts and app/page.tsx' : 'agency.ts'
   return `Next:\n\n${steps.map((step) => `  ${step}\n`).join('')}\nYour agents are in ${edited}. No key is needed to begin; OPENAI_API_KEY in .env brings a real model.${needed}`

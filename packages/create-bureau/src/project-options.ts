@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { parseArgs } from 'node:util'
+import { MANAGERS, type PackageManager } from './package-managers.ts'
 
 /** What cannot be done as it was asked; the message says what to do. */
 export class CreateError extends Error {
@@ -17,10 +18,6 @@ export const TEMPLATES = {
 export const NEEDED_NODE = '24.11'
 
 export type Template = keyof typeof TEMPLATES
-
-const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'] as const
-
-type PackageManager = (typeof MANAGERS)[number]
 
 /** What a project is made of. */
 export type ProjectOptions = {
@@ -56,7 +53,7 @@ export function readArguments(args: readonly string[], userAgent: string | undef
     ...(values.template !== undefined && {
       template: oneOf(Object.keys(TEMPLATES) as Template[], values.template, '--template'),
     }),
-    packageManager: oneOf(MANAGERS, values['package-manager'] ?? managerOf(userAgent), '--package-manager'),
+    packageManager: managerOf(values['package-manager'], userAgent),
     installs: !values['no-install'],
     node: nodeOf(userAgent),
     yes: values.yes,
@@ -92,8 +89,10 @@ function oneOf<Value extends string>(values: readonly Value[], given: string, op
 }
 
 /** What runs this program says so. */
-function managerOf(userAgent = 'npm'): string {
-  return MANAGERS.find((name) => userAgent.startsWith(name)) ?? 'npm'
+function managerOf(named: string | undefined, userAgent = 'npm'): PackageManager {
+  const runs = MANAGERS.find((name) => userAgent.startsWith(name))
+  const name = oneOf(MANAGERS, named ?? runs ?? 'npm', '--package-manager')
+  return { name, version: name === runs ? /\/(\S+)/.exec(userAgent)?.[1] : undefined }
 }
 
 /** Node.js of the caller: a script of npm may run this program by another one, which a checkout brings. */

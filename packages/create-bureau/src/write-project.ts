@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { filesFor, forManager } from './package-managers.ts'
 import { CreateError, NEEDED_NODE, type ProjectOptions, type Template } from './project-options.ts'
 
 const TEMPLATES_FOLDER = fileURLToPath(new URL('../templates', import.meta.url))
@@ -19,9 +20,14 @@ type Manifest = {
  *
  * @throws CreateError one of them exists, or the folder cannot be written to; nothing was written then.
  */
-export function writeProject({ folder, name, template }: ProjectOptions, version: string): number {
-  const files = new Map([...filesOf('common', name), ...filesOf(template, name)])
-  files.set('package.json', manifestText(name, template, version))
+export function writeProject(project: ProjectOptions, version: string): number {
+  const { folder, template, packageManager } = project
+  const files = new Map([
+    ...filesOf('common', project),
+    ...filesOf(template, project),
+    ...filesFor(packageManager),
+    ['package.json', manifestText(project, version)],
+  ])
   const known = [...files.keys()].filter((file) => existsSync(path.join(folder, file)))
   if (known.length > 0) {
     throw new CreateError(`${folder} has ${known.join(', ')} already. Choose another folder: nothing is replaced.`)
@@ -38,7 +44,7 @@ export function writeProject({ folder, name, template }: ProjectOptions, version
   return files.size
 }
 
-function filesOf(folder: string, name: string): [string, string][] {
+function filesOf(folder: string, { name, packageManager }: ProjectOptions): [string, string][] {
   const from = path.join(TEMPLATES_FOLDER, folder)
   const entries = readdirSync(from, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
   const names = entries.map((entry) =>
@@ -46,11 +52,11 @@ function filesOf(folder: string, name: string): [string, string][] {
   )
   return names.map((file) => [
     file.replace(RENAMED, '$1.'),
-    readFileSync(path.join(from, file), 'utf8').replaceAll('{{name}}', name),
+    forManager(readFileSync(path.join(from, file), 'utf8').replaceAll('{{name}}', name), packageManager),
   ])
 }
 
-function manifestText(name: string, template: Template, version: string): string {
+function manifestText({ name, template, packageManager: manager }: ProjectOptions, version: string): string {
   const { scripts, dependencies, devDependencies } = manifestOf(template, `^${version}`)
   const manifest = {
     name,
@@ -58,6 +64,8 @@ function manifestText(name: string, template: Template, version: string): string
     private: true,
     type: 'module',
     engines: { node: `>=${NEEDED_NODE}` },
+    // What corepack takes in the image.
+    ...(/pnpm|yarn/.test(manager.name) && manager.version && { packageManager: `${manager.name}@${manager.version}` }),
     scripts,
     dependencies,
     devDependencies,
