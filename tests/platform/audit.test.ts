@@ -19,6 +19,24 @@ describe.each(ENGINES)('GET /v1/audit on %s', (engine) => {
     expect(JSON.stringify(first.data)).not.toContain('Shop for partners')
   })
 
+  test('200 names each consumer that was registered, once, and by which key', async () => {
+    const client = await platform.client()
+    const members = `/v1/integrations/${client.integrationId}/members`
+    const { body: first } = await client.post(members, { consumerId: 'u-1' })
+    await client.post(members, { consumerId: 'u-1' })
+    await client.post(`${members}/batch`, {
+      members: [{ consumerId: 'u-1' }, { consumerId: 'u-2' }, { consumerId: 'u-3' }],
+    })
+
+    const { data } = (await client.get('/v1/audit?limit=100')).body as { data: { action: string; target: string }[] }
+    const registered = data.filter(({ action }) => action === 'member.created')
+
+    expect(registered).toHaveLength(3)
+    expect(registered.at(-1)).toMatchObject({ target: first.id, actor: expect.stringMatching(/^key_/) })
+    expect(new Set(registered.map(({ target }) => target)).size).toBe(3)
+    expect(JSON.stringify(registered)).not.toContain('u-1')
+  })
+
   test('200 shows the changes of its own owner alone', async () => {
     const [mine, theirs] = [await platform.client(), await platform.client()]
     const { body: key } = await theirs.post('/v1/api_keys', { name: 'Theirs' })

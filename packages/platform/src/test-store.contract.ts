@@ -99,7 +99,7 @@ export async function addTenant(
     },
     addMember: async (consumerId, allowance) => {
       const member = { consumerId, allowance: allowance ? parseAllowancePolicy(allowance) : null }
-      await db.run(registerMember, { ownerId, integrationId, member })
+      await db.run(registerMember, { ownerId, integrationId, actor: 'key_test', member })
     },
     start: async (admission, boot = bootId) => {
       const dataKey = await store.dataKeys.of(ownerId)

@@ -13,6 +13,6 @@ type AuditEntry = {
 }
 
 /** Records who changed what, in the transaction of the change. */
-export async function appendAudit(tx: Tx, ownerId: string, entry: AuditEntry): Promise<void> {
-  await tx.insert(auditLog).values({ ownerId, ...entry })
+export async function appendAudit(tx: Tx, ownerId: string, ...entries: readonly AuditEntry[]): Promise<void> {
+  if (entries.length > 0) await tx.insert(auditLog).values(entries.map((entry) => ({ ownerId, ...entry })))
 }

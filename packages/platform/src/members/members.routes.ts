@@ -206,8 +206,8 @@ function toNewMember({ allowance, ...member }: NewMember) {
 
 async function register(call: Call<unknown, NewMember>): Promise<Answered<200 | 201, Member>> {
   const { platform, caller, body } = call
-  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), member: toNewMember(body) }
-  const { created: isNew, member } = await platform.store.db.run(registerMember, args)
+  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), actor: caller.keyId }
+  const { created: isNew, member } = await platform.store.db.run(registerMember, { ...args, member: toNewMember(body) })
   return isNew ? created(member) : ok(member)
 }
 
@@ -216,7 +216,7 @@ async function registerBatch(
 ): Promise<Answered<200, z.output<typeof MemberBatchResult>>> {
   const { platform, caller, body } = call
   const members = body.members.map(toNewMember)
-  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), members }
+  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), actor: caller.keyId, members }
   return ok({ results: await platform.store.db.run(registerMembers, args) })
 }
 

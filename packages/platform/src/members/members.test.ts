@@ -32,7 +32,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
     consumerId,
   })
   const register = (member: NewMember, of = tenant) =>
-    platform.db.run(registerMember, { ownerId: of.ownerId, integrationId: of.integrationId, member })
+    platform.db.run(registerMember, { ownerId: of.ownerId, integrationId: of.integrationId, actor: 'key_1', member })
   const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
     promise.then(
       () => 'fine',
@@ -82,7 +82,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
         { consumerId: 'new-2' },
       ]
       const { ownerId, integrationId } = tenant
-      expect(await platform.db.run(registerMembers, { ownerId, integrationId, members })).toEqual([
+      expect(await platform.db.run(registerMembers, { ownerId, integrationId, actor: 'key_1', members })).toEqual([
         { consumerId: 'new-1', status: 'created' },
         { consumerId: 'known', status: 'exists' },
         { consumerId: 'known', status: 'error', code: 'member_exists' },

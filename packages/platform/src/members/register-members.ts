@@ -1,5 +1,6 @@
 import { type AllowancePolicy, type ErrorCode, ERRORS, type Member, ServiceError } from '@bureau/protocol'
 import { isDeepStrictEqual } from 'node:util'
+import { appendAudit } from '../audit/audit.repo.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { integrations, members } from '../db/schema.ts'
 import { newId } from '../ids.ts'
@@ -19,6 +20,8 @@ type RegisteredMember =
   | { readonly consumerId: string; readonly status: 'created' | 'exists' }
   | { readonly consumerId: string; readonly status: 'error'; readonly code: ErrorCode }
 
+type Registration = { readonly ownerId: string; readonly integrationId: string; readonly actor: string }
+
 type Integration = typeof integrations.$inferSelect
 
 /**
@@ -30,13 +33,14 @@ export const registerMember = tenantOperation(
   { source: import.meta.url, name: 'registerMember', lane: 'interactive' },
   async (
     tx,
-    { ownerId, integrationId, member }: { ownerId: string; integrationId: string; member: NewMember },
+    { member, ...args }: Registration & { readonly member: NewMember },
   ): Promise<{ created: boolean; member: Member }> => {
-    const integration = await holdIntegration(tx, { ownerId, integrationId })
+    const integration = await holdIntegration(tx, args)
     if (!integration) throw new ServiceError('integration_not_found')
-    const status = await register(tx, integration, member)
-    const view = await getMemberView(tx, { ownerId, integrationId, consumerId: member.consumerId })
-    return { created: status === 'created', member: view }
+    const created = await register(tx, integration, member)
+    if (created !== undefined) await recordCreated(tx, args, [created])
+    const view = await getMemberView(tx, { ...args, consumerId: member.consumerId })
+    return { created: created !== undefined, member: view }
   },
 )
 
@@ -45,21 +49,25 @@ export const registerMembers = tenantOperation(
   { source: import.meta.url, name: 'registerMembers', lane: 'interactive' },
   async (
     tx,
-    { ownerId, integrationId, members }: { ownerId: string; integrationId: string; members: readonly NewMember[] },
+    { members, ...args }: Registration & { readonly members: readonly NewMember[] },
   ): Promise<RegisteredMember[]> => {
-    const integration = await holdIntegration(tx, { ownerId, integrationId })
+    const integration = await holdIntegration(tx, args)
     if (!integration) throw new ServiceError('integration_not_found')
     const results = new Map<NewMember, RegisteredMember>()
+    const ids: string[] = []
     // All in one order: otherwise two lists with the same consumers would wait for each other.
     for (const member of members.toSorted(byConsumer)) {
       const { consumerId } = member
       try {
-        results.set(member, { consumerId, status: await register(tx, integration, member) })
+        const created = await register(tx, integration, member)
+        if (created !== undefined) ids.push(created)
+        results.set(member, { consumerId, status: created === undefined ? 'exists' : 'created' })
       } catch (error) {
         if (!(error instanceof ServiceError)) throw error
         results.set(member, { consumerId, status: 'error', code: error.code })
       }
     }
+    await recordCreated(tx, args, ids)
     return members.map((member) => results.get(member)!)
   },
 )
@@ -68,13 +76,18 @@ function byConsumer({ consumerId: a }: NewMember, { consumerId: b }: NewMember):
   return a < b ? -1 : Number(a > b)
 }
 
-async function register(tx: Tx, integration: Integration, member: NewMember): Promise<'created' | 'exists'> {
+function recordCreated(tx: Tx, { ownerId, actor }: Registration, ids: readonly string[]): Promise<void> {
+  return appendAudit(tx, ownerId, ...ids.map((target) => ({ actor, action: 'member.created', target })))
+}
+
+/** The id of a new member; undefined when it is there already, with equal values. */
+async function register(tx: Tx, integration: Integration, member: NewMember): Promise<string | undefined> {
   const { consumerId, displayName = null, metadata = {}, status = 'active', allowance = null } = member
   if (!/^[A-Za-z0-9._:@+=~|-]{1,256}$/.test(consumerId)) throw refusedId('invalid_consumer_id')
   if (allowance && allowance.timeZone !== 'UTC') await requireTimeZone(tx, allowance.timeZone)
   const { ownerId, id: integrationId, defaultAllowance } = integration
   const policySource = allowance ? 'member' : 'integration_default'
-  const stored = await tx
+  const [stored] = await tx
     .insert(members)
     .values({
       id: newId('mem'),
@@ -89,7 +102,7 @@ async function register(tx: Tx, integration: Integration, member: NewMember): Pr
     })
     .onConflictDoNothing()
     .returning({ id: members.id })
-  if (stored.length > 0) return 'created'
+  if (stored) return stored.id
 
   const existing = await findMember(tx, { ownerId, integrationId, consumerId })
   if (!existing) throw refusedId('member_exists') // deleted in this very moment: the caller may try again
@@ -97,7 +110,7 @@ async function register(tx: Tx, integration: Integration, member: NewMember): Pr
   const given = [displayName, metadata, status, allowance]
   const present = [row.displayName, row.metadata, row.status, row.policySource === 'member' ? policyOf(row) : null]
   if (!isDeepStrictEqual(given, present)) throw refusedId('member_exists')
-  return 'exists'
+  return undefined
 }
 
 /** Forms show it where the consumer was named. */
