@@ -20,7 +20,11 @@ type Dev = {
 }
 
 /** `bureau dev` in a folder with these files. */
-async function dev(files: Record<string, string>, args: readonly string[] = []): Promise<Dev> {
+async function dev(
+  files: Record<string, string>,
+  args: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<Dev> {
   const folder = await temporaryFolder()
   symlinkSync(MODULES, path.join(folder, 'node_modules'))
   const replace = (file: string, text: string): void => {
@@ -32,7 +36,7 @@ async function dev(files: Record<string, string>, args: readonly string[] = []):
   for (const [file, text] of Object.entries(files)) replace(file, text)
   const child = spawn(process.execPath, [BIN, 'dev', ...args], {
     cwd: folder,
-    env: { PATH: process.env['PATH'], PORT: '0' },
+    env: { PATH: process.env['PATH'], PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exited = once(child, 'exit')
@@ -186,6 +190,26 @@ test('a signal ends a server whose code never returns', async () => {
   const { child } = await stuck()
 
   child.kill('SIGTERM')
+
+  expect(await once(child, 'exit')).toEqual([1, null])
+})
+
+/** `dev` never finds that a server takes too long. */
+const WITHOUT_DEADLINES = `--import data:text/javascript,${encodeURIComponent(`
+  const { setTimeout } = globalThis
+  const isDev = process.argv[2] === 'dev'
+  globalThis.setTimeout = (work, ms, ...args) => setTimeout(work, isDev && ms >= 2_000 ? 2 ** 31 - 1 : ms, ...args)
+`)}`
+
+test('a second Ctrl-C kills a server that does not end, without waiting', async () => {
+  const stubborn =
+    "process.exit = () => {}\nsetInterval(() => {}, 1_000)\nprocess.on('SIGINT', () => console.log('it goes on'))"
+  const { child, next } = await dev({ 'agency.ts': agency('one', stubborn) }, [], { NODE_OPTIONS: WITHOUT_DEADLINES })
+  await next(READY)
+  child.kill('SIGINT')
+  await next(/it goes on/)
+
+  child.kill('SIGINT')
 
   expect(await once(child, 'exit')).toEqual([1, null])
 })
