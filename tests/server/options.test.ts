@@ -288,6 +288,87 @@ test('a date that is made of what a model sends is a parameter like any other', 
   expect(() => tool({ name: 't', description: '', parameters, execute: () => '' })).not.toThrow()
 })
 
+test.each<[string, () => unknown, string[]]>([
+  [
+    'an agent',
+    () =>
+      new Agent({
+        name: 'A',
+        instruction: 'Help.',
+        tools: [7],
+        handoffs: ['B'],
+        mcpServers: ['https://s.test'],
+        outputType: 7,
+        model: 3,
+        validationAttempts: -1,
+      } as never),
+    [
+      '"instruction"',
+      'tools.0 is 7',
+      'handoffs.0 is "B"',
+      'mcpServers.0 is',
+      'outputType is',
+      'model: must be',
+      'validationAttempts:',
+    ],
+  ],
+  [
+    'an agency',
+    () =>
+      new Agency({
+        entryPoint: [],
+        maxTurn: 3,
+        maxTurns: 0,
+        flows: [
+          [solo.entryPoint, 'B'],
+          [solo.entryPoint, solo.entryPoint, 'call'],
+        ],
+      } as never),
+    [
+      '"maxTurn"',
+      'maxTurns:',
+      'entryPoint: name at least one agent',
+      'flows.0: must be [sender,',
+      'flows.1: the third member',
+    ],
+  ],
+  [
+    'the agents of an agency',
+    () => new Agency({ entryPoint: ['A', 'A', '', 'B', 'B'].map((name) => new Agent({ name })) }),
+    ['two agents are named "A"', 'two agents are named "B"', '"" is not fit'],
+  ],
+  [
+    'the flows of an agency',
+    () => {
+      const [a, b] = [new Agent({ name: 'A' }), new Agent({ name: 'B' })]
+      return new Agency({
+        entryPoint: a,
+        flows: [
+          [a, a],
+          [a, b],
+          [a, b, 'message'],
+        ],
+      })
+    },
+    ['"A -> A" has the same agent on both ends', '"A -> B" (message) is listed twice'],
+  ],
+  [
+    'a tool',
+    () => tool({ name: 'a b', descripton: '', parameters: 7, timeoutMs: -1, execute: 1 } as never),
+    [
+      'a name has 1 to 64',
+      '"descripton"',
+      'description: is missing',
+      'parameters must be a zod object',
+      'timeoutMs:',
+      'execute:',
+    ],
+  ],
+])('every mistake in the options of %s is listed at once', (_, make, problems) => {
+  expect(make).toThrow(ConfigError)
+  for (const problem of problems) expect(make).toThrow(problem)
+})
+
 test.each([
   ['unknown options', [solo, 'hi', { apikey: 'sk' }], 'ask: there is no option "apikey". Did you mean "apiKey"?'],
   [

@@ -13,6 +13,18 @@ export const AnyFunction = z.custom<(...args: never[]) => unknown>((value) => ty
   error: 'must be a function',
 })
 
+/**
+ * A check for what a schema cannot say. Its problem goes on after the place, `tools.0 is 7, not a tool`, also with the place of a
+ * member, `.until is a date`, and is listed with all others; undefined: there is none.
+ */
+export const checkedBy = (problemOf: (value: unknown) => string | undefined) =>
+  z.unknown().superRefine((value, context) => {
+    const message = problemOf(value)
+    if (message !== undefined) context.addIssue({ code: 'custom', message, params: GOES_ON })
+  })
+
+const GOES_ON = {}
+
 /** An option that is given as undefined, as by `process.env.MODEL`, is not given. */
 export function present<Options extends object>(options: Options): Present<Options> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Present<Options>
@@ -59,6 +71,8 @@ function problemsOf(issue: z.core.$ZodIssue, schema: z.ZodObject): string[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((name) => `there is no option "${[...path, name].join('.')}".${meant(name, path, schema)}`)
   }
+  if (issue.code === 'custom' && issue.params === GOES_ON)
+    return [`${path.join('.')}${/^[.[]/.test(issue.message) ? '' : ' '}${issue.message}.`]
   // Of several allowed forms, report the problems of the form that the options resemble.
   const begun =
     issue.code === 'invalid_union' &&

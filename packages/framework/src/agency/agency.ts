@@ -8,7 +8,7 @@ import { COPY, otherCopy, THIS_COPY } from './copies.ts'
 import { agencyVersion } from './agency-version.ts'
 import { Agent } from './agent.ts'
 import type { AnswersOf } from './answers.ts'
-import { type Flow, type FlowOption, readFlows } from './flow.ts'
+import { AFlow, type Flow, type FlowOption, readFlows } from './flow.ts'
 import type { MessageTool } from './message-tool.ts'
 import { Handoff } from './handoff.ts'
 import { requireUsableToolNames } from './tool-names.ts'
@@ -59,11 +59,11 @@ const AnAgent = z.custom<Agent>((value) => value instanceof Agent, {
 
 const AgencyChecks = z.strictObject({
   name: z.string().optional(),
-  entryPoint: z.union([AnAgent, z.array(AnAgent)], {
+  entryPoint: z.union([AnAgent, z.array(AnAgent).min(1, 'name at least one agent.')], {
     error: ({ input }) => otherCopy([input].flat()[0]) ?? 'must be an Agent, or a list of them',
   }),
   agents: z.array(AnAgent).optional(),
-  flows: z.array(z.array(z.unknown())).optional(),
+  flows: z.array(AFlow).optional(),
   sharedInstructions: z.string().optional(),
   userContext: z.record(z.string(), z.unknown()).optional(),
   maxTurns: z.int().positive().optional(),
@@ -100,7 +100,6 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
     readOptions('Agency', AgencyChecks, options)
     this.name = options.name ?? UNNAMED
     this.entryPoints = Object.freeze([options.entryPoint].flat())
-    if (this.entryPoints.length === 0) throw new ConfigError('entryPoint: name at least one agent.')
     this.flows = Object.freeze(readFlows(options.flows ?? []))
     this.agents = collectAgents([
       ...this.entryPoints,
@@ -160,16 +159,18 @@ export class Agency<Entry extends Agent = Agent, Member extends Agent = never, P
 /** All agents by name, those that only a handoff leads to included. */
 function collectAgents(roots: readonly Agent[]): ReadonlyMap<string, Agent> {
   const agents = new Map<string, Agent>()
+  const known = new Set<Agent>()
+  const problems = new Set<string>()
   const visit = (agent: Agent): void => {
-    const known = agents.get(agent.name)
-    if (known === agent) return
-    if (!AGENT_NAME.test(agent.name))
-      throw new ConfigError(`agents: ${JSON.stringify(agent.name)} is not fit for a name.`)
-    if (known) throw new ConfigError(`agents: two agents are named "${agent.name}".`)
+    if (known.has(agent)) return
+    known.add(agent)
+    if (!AGENT_NAME.test(agent.name)) problems.add(`agents: ${JSON.stringify(agent.name)} is not fit for a name.`)
+    else if (agents.has(agent.name)) problems.add(`agents: two agents are named "${agent.name}".`)
     agents.set(agent.name, agent)
     for (const target of agent.handoffs) visit(toHandoff(target).agent)
   }
   roots.forEach(visit)
+  if (problems.size > 0) throw new ConfigError([...problems].join('\n'))
   return agents
 }
 

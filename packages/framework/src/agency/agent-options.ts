@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import type { ModelObject } from './model-object.ts'
-import { AnyFunction, Milliseconds, type OptionChecks } from '../options.ts'
+import { AnyFunction, checkedBy, Milliseconds, type OptionChecks } from '../options.ts'
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
 import type { ModelRetry, ModelSettings } from './model-settings.ts'
 import type { MCPServerOAuth } from './oauth-server.ts'
-import type { OutputType } from './output-format.ts'
+import { type OutputType, problemOfOutputType } from './output-format.ts'
+import { problemOfHandoff, problemOfServer, problemOfTool } from './refused-definitions.ts'
 import type { RunContext } from './run-context.ts'
 import type { AnyTool } from './tool.ts'
 import type { McpConfig, ToolServer } from './tool-server.ts'
@@ -154,7 +155,6 @@ const ModelSettingsChecks = z.strictObject({
 } satisfies OptionChecks<ModelSettings>)
 
 const strings = z.array(z.string()).optional()
-const list = z.array(z.unknown()).optional()
 const guardrails = z
   .array(z.looseObject({ execute: AnyFunction }, { error: 'must be an object with a function execute' }))
   .optional()
@@ -172,17 +172,17 @@ export const AgentChecks = z.strictObject({
   prompt: z.unknown().optional(),
   description: z.string().optional(),
   handoffDescription: z.string().optional(),
-  handoffs: list,
+  handoffs: z.array(checkedBy(problemOfHandoff)).optional(),
   model: z
     .union([z.string(), z.looseObject({})], { error: 'must be the name of a model, or a model object' })
     .optional(),
   modelSettings: ModelSettingsChecks.optional(),
-  tools: list,
-  mcpServers: list,
+  tools: z.array(checkedBy(problemOfTool)).optional(),
+  mcpServers: z.array(checkedBy(problemOfServer)).optional(),
   mcpConfig: McpConfigChecks.optional(),
   inputGuardrails: guardrails,
   outputGuardrails: guardrails,
-  outputType: z.unknown().optional(),
+  outputType: checkedBy(problemOfOutputType).optional(),
   toolUseBehavior: z.unknown().optional(),
   resetToolChoice: z.boolean().optional(),
   conversationStarters: strings,

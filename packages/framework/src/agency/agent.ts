@@ -14,9 +14,9 @@ import {
 } from './agent-options.ts'
 import type { InputGuardrail, OutputGuardrail } from './guardrail.ts'
 import type { ModelSettings } from './model-settings.ts'
-import { type OutputType, requireOutputType } from './output-format.ts'
+import type { OutputType } from './output-format.ts'
 import { type ProtectedServer, protectedServersOf, splitServers } from './protected-servers.ts'
-import { requireMembers, requireUsableTools } from './refused-definitions.ts'
+import { requireUsableTools } from './refused-definitions.ts'
 import { type AgentTool, toAgentTools } from './tool.ts'
 import type { McpConfig, ToolServer } from './tool-server.ts'
 
@@ -60,8 +60,6 @@ export class Agent<
   constructor(options: AgentOptions<Name, Type, Target>) {
     readOptions(typeof options?.name === 'string' ? `Agent "${options.name}"` : 'Agent', AgentChecks, options)
     const { name, outputType = 'text' } = options
-    requireMembers(options)
-    requireOutputType(outputType, name)
     const { description, handoffDescription, tools, mcpServers, ...given } = { ...DEFAULTS, ...present(options) }
     this.name = name
     this.instructions = given.instructions

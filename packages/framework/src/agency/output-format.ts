@@ -1,4 +1,4 @@
-import { ConfigError, isFields } from '@bureau/protocol'
+import { isFields } from '@bureau/protocol'
 import { z } from 'zod'
 import { isOldZod, OLD_ZOD, unsendable } from './tool-schema.ts'
 
@@ -62,15 +62,10 @@ export async function parseOutput(outputType: OutputType, text: string): Promise
   return outputType instanceof z.ZodType ? outputType.parseAsync(parsed) : parsed
 }
 
-/** @throws ConfigError */
-export function requireOutputType(outputType: unknown, agent: string): asserts outputType is OutputType {
-  if (outputType === 'text') return
-  if (outputType instanceof z.ZodType) {
-    const problem = unsendable(outputType, 'outputType')
-    if (problem === undefined) return
-    throw new ConfigError(`Agent "${agent}": ${problem}`)
-  }
-  if (isFields(outputType) && outputType['type'] === 'json_schema' && isFields(outputType['schema'])) return
-  if (isOldZod(outputType)) throw new ConfigError(`Agent "${agent}": outputType ${OLD_ZOD}.`)
-  throw new ConfigError(`Agent "${agent}": outputType is "text", a zod object, or { type: "json_schema", … }.`)
+/** What is wrong with what an agent is to answer with. */
+export function problemOfOutputType(outputType: unknown): string | undefined {
+  if (outputType === undefined || outputType === 'text') return undefined
+  if (outputType instanceof z.ZodType) return unsendable(outputType)
+  if (isFields(outputType) && outputType['type'] === 'json_schema' && isFields(outputType['schema'])) return undefined
+  return isOldZod(outputType) ? OLD_ZOD : 'is "text", a zod object, or { type: "json_schema", … }'
 }

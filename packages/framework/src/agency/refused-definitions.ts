@@ -9,28 +9,8 @@ const LOCAL_WORK: Readonly<Record<string, string>> = {
   local_shell: 'a shell',
 }
 
-/**
- * Checks that the lists of an agent hold what they are for.
- *
- * @throws ConfigError something in them is something else; every problem is listed, with its place.
- */
-export function requireMembers(options: {
-  readonly name: string
-  readonly tools?: readonly unknown[]
-  readonly handoffs?: readonly unknown[]
-  readonly mcpServers?: readonly unknown[]
-}): void {
-  const { name, tools = [], handoffs = [], mcpServers = [] } = options
-  const problems = [
-    ...tools.map((tool, index) => [`tools.${index}`, problemOfTool(tool)]),
-    ...handoffs.map((target, index) => [`handoffs.${index}`, problemOfHandoff(target)]),
-    ...mcpServers.map((server, index) => [`mcpServers.${index}`, problemOfServer(server)]),
-  ].filter(([, problem]) => problem !== undefined)
-  if (problems.length === 0) return
-  throw new ConfigError(problems.map(([place, problem]) => `Agent "${name}": ${place} ${problem}.`).join('\n'))
-}
-
-function problemOfTool(tool: unknown): string | undefined {
+/** What is wrong with a tool as an agent lists it. */
+export function problemOfTool(tool: unknown): string | undefined {
   if (typeof tool === 'function') {
     if (/^class\b/.test(String(tool))) return undefined
     return 'is a function. Make it a tool: tool({ name: "…", description: "…", parameters: z.object({ … }), execute: … })'
@@ -40,12 +20,14 @@ function problemOfTool(tool: unknown): string | undefined {
   return `is the agent "${String(tool['name'])}". Connect agents by the flows of their agency: flows: [[sender, recipient]]`
 }
 
-function problemOfHandoff(target: unknown): string | undefined {
+/** What is wrong with whom an agent hands over to. */
+export function problemOfHandoff(target: unknown): string | undefined {
   if (!isObject(target)) return `is ${shown(target)}, not an Agent. Write the variable that holds the agent`
   return isAgent(target) || 'toolName' in target ? undefined : `is an object, not an Agent: new Agent({ … })`
 }
 
-function problemOfServer(server: unknown): string | undefined {
+/** What is wrong with a tool server of an agent. */
+export function problemOfServer(server: unknown): string | undefined {
   if (isObject(server)) return undefined
   return `is ${shown(server)}, not a tool server. Write new MCPServerStreamableHttp({ name, url }) or new MCPServerStdio({ name, command })`
 }
@@ -64,7 +46,7 @@ function shown(value: unknown): string {
 /**
  * Refuses by name what could only be ignored or fail in the middle of a run.
  *
- * @throws ConfigError a tool or the model of the agent cannot be used.
+ * @throws ConfigError a tool or the model of the agent cannot be used; every problem is listed.
  */
 export function requireUsableTools(agent: {
   readonly name: string
@@ -72,17 +54,13 @@ export function requireUsableTools(agent: {
   readonly model: string | object
 }): void {
   const { name, tools, model } = agent
-  for (const tool of tools) {
-    const problem = problemOf(tool)
-    if (problem !== undefined) throw new ConfigError(`Agent "${name}": ${problem}.`)
-  }
-  if (typeof model !== 'string' && !isUsableModel(model)) {
-    throw new ConfigError(
-      `Agent "${name}": the model object cannot be used. Give the name of a model, a language model of the AI SDK, or an ` +
-        'object with name and request().',
-    )
-  }
+  const problems = tools.flatMap((tool) => problemOf(tool) ?? [])
+  if (typeof model !== 'string' && !isUsableModel(model)) problems.push(UNUSABLE_MODEL)
+  if (problems.length > 0) throw new ConfigError(problems.map((problem) => `Agent "${name}": ${problem}.`).join('\n'))
 }
+
+const UNUSABLE_MODEL =
+  'the model object cannot be used. Give the name of a model, a language model of the AI SDK, or an object with name and request()'
 
 function problemOf(tool: object): string | undefined {
   const { type, name, deferLoading, providerData, invoke, on } = tool as Readonly<Record<string, unknown>>

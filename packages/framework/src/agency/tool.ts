@@ -1,9 +1,8 @@
-import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
 import { type ApprovalPolicy, ApprovalPolicyChecks, readPolicy, type ReadPolicy } from './approval-policy.ts'
 import type { ProviderTool } from './language-model.ts'
 import { isProviderTool, toHostedTool } from './provider-tools.ts'
-import { AnyFunction, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
+import { AnyFunction, checkedBy, Milliseconds, type OptionChecks, readOptions } from '../options.ts'
 import { type FunctionTool, functionTool, type HostedTool, TOOL_FAILURE, ToolInputError } from './function-tool.ts'
 import type { AgencyContext, RunContext, ToolContext } from './run-context.ts'
 import { functionSchema, isOldZod, OLD_ZOD, unsendable } from './tool-schema.ts'
@@ -100,16 +99,27 @@ type ToolOptions<Parameters extends z.ZodObject> = {
   readonly execute: (input: z.output<Parameters>, context: ToolContext) => unknown
 }
 
+/** What model providers accept as a function name. */
+export const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
+
+/** What both ways to write a tool have. */
+const NAMED_CHECKS = {
+  name: z.string().regex(TOOL_NAME, 'a name has 1 to 64 of A-Z a-z 0-9 _ -'),
+  parameters: checkedBy((parameters) => {
+    if (parameters instanceof z.ZodObject) return unsendable(parameters)
+    return isOldZod(parameters) ? OLD_ZOD : 'must be a zod object, such as z.object({ city: z.string() })'
+  }),
+  needsApproval: ApprovalPolicyChecks.optional(),
+}
+
 const ToolChecks = z.strictObject({
-  name: z.string(),
+  ...NAMED_CHECKS,
   description: z.string(),
-  parameters: z.unknown().optional(),
   strict: z.boolean().optional(),
   oneAtATime: z.boolean().optional(),
   repeatable: z.boolean().optional(),
   lookup: AnyFunction.optional(),
   timeoutMs: Milliseconds.optional(),
-  needsApproval: ApprovalPolicyChecks.optional(),
   execute: AnyFunction,
 } satisfies OptionChecks<ToolOptions<z.ZodObject>>)
 
@@ -152,13 +162,14 @@ export function toAgentTools(tools: readonly AnyTool[]): AgentTool[] {
 }
 
 function classTool(instance: Tool): FunctionTool {
-  const { needsApproval } = instance
-  readOptions(`tool "${instance.constructor.name}"`, ClassChecks, { needsApproval })
+  const { needsApproval, parameters } = instance
+  const { name } = instance.constructor
+  readOptions(`tool "${name}"`, ClassChecks, { name, parameters, needsApproval })
   return makeTool({
-    name: instance.constructor.name,
+    name,
     description: instance.description,
     kind: 'class',
-    parameters: instance.parameters,
+    parameters,
     strict: instance.strict,
     oneAtATime: instance.oneAtATime,
     approval: readPolicy(needsApproval),
@@ -170,10 +181,9 @@ function classTool(instance: Tool): FunctionTool {
 }
 
 /** Of a class, only what would go unnoticed when it is wrong. */
-const ClassChecks = z.strictObject({ needsApproval: ApprovalPolicyChecks.optional() })
+const ClassChecks = z.strictObject(NAMED_CHECKS)
 
 function makeTool(described: Omit<ToolDefinition, 'input'>, timeoutMs?: number): FunctionTool {
-  requireUsable(described)
   const { name, description, parameters, strict, repeatable, lookup } = described
   const definition: ToolDefinition = { ...described, input: strict ? parameters.strict() : parameters }
   const busy = new Set<string>()
@@ -246,20 +256,6 @@ async function callAlone(
     busy.delete(caller)
   }
 }
-
-/** @throws ConfigError */
-function requireUsable({ name, parameters }: Omit<ToolDefinition, 'input'>): void {
-  if (!TOOL_NAME.test(name)) throw new ConfigError(`tool "${name}": a name has 1 to 64 of A-Z a-z 0-9 _ -`)
-  if (!(parameters instanceof z.ZodObject)) {
-    const problem = isOldZod(parameters) ? OLD_ZOD : 'must be a zod object, such as z.object({ city: z.string() })'
-    throw new ConfigError(`tool "${name}": parameters ${problem}`)
-  }
-  const problem = unsendable(parameters, 'parameters')
-  if (problem !== undefined) throw new ConfigError(`tool "${name}": ${problem}`)
-}
-
-/** What model providers accept as a function name. */
-export const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
 /**
  * Checks the input and calls the tool.

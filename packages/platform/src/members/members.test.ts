@@ -97,7 +97,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
       const members = Array.from({ length: 300 }, (_, number) => ({ consumerId: `both-${number}` }))
       const [one, two] = await Promise.all(
         [members, members.toReversed()].map((list) =>
-          platform.db.run(registerMembers, { ownerId, integrationId, members: list }),
+          platform.db.run(registerMembers, { ownerId, integrationId, actor: 'key_1', members: list }),
         ),
       )
       expect(one!.map(({ consumerId }) => consumerId)).toEqual(members.map(({ consumerId }) => consumerId))
@@ -416,7 +416,7 @@ describe.runIf(ENGINES.includes('postgres'))(
         VALUES ('mem_blocks', '${ownerId}', '${integrationId}', 'blocks')`,
         change: async (key: Key) => {
           const members = ['first', 'blocks', 'last'].map((consumerId) => ({ consumerId }))
-          await platform.db.run(registerMembers, { ...key, members })
+          await platform.db.run(registerMembers, { ...key, actor: 'key_1', members })
         },
       },
       {
