@@ -114,6 +114,8 @@ test('the address of a server is a page with links, which needs no token', async
   expect(page.status).toBe(200)
   expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
   expect([...text.matchAll(/href="([^"]+)"/g)].map((match) => match[1])).toEqual(LINKS)
+  const names = [...text.matchAll(/<a [^>]+>([^<]+)/g)].map((match) => match[1])
+  expect(new Set(names).size).toBe(LINKS.length)
   expect(text).not.toContain('demo')
   const headers = { authorization: 'Bearer a-long-enough-token' }
   for (const link of LINKS) {

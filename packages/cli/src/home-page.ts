@@ -34,9 +34,9 @@ const GUIDE_LINK: Link = ['guide/README.md', 'The documents of this version, as 
 export const serverLinks = (config: Pick<ServerConfig, 'console'>): readonly Link[] => [
   ...(config.console ? ([['console/', 'The console']] as const) : []),
   ['docs', 'The routes of the agencies, to try out'],
-  ['redoc', 'The same, to read'],
+  ['redoc', 'The routes of the agencies, to read'],
 ]
 export const PLATFORM_LINKS: readonly Link[] = [
   ['v1/docs', 'The routes of the platform, to try out'],
-  ['v1/redoc', 'The same, to read'],
+  ['v1/redoc', 'The routes of the platform, to read'],
 ]
