@@ -19,16 +19,25 @@ function sourcesOf(name: string): string[] {
     .map(({ text }) => text)
 }
 
-/** The page of the Next.js template, for an agency that is served where the page is. */
-export const TEMPLATE = readFileSync(
-  path.join(ROOT, 'packages/create-bureau/templates/nextjs/app/chat.tsx'),
-  'utf8',
-).replaceAll('/agents/support', '/support')
+const ofTemplate = (name: string): string =>
+  readFileSync(path.join(ROOT, 'packages/create-bureau/templates/nextjs/app', name), 'utf8')
 
-type FrontEnd = { readonly file?: string; readonly source?: string; readonly client: string }
+/** The page of the Next.js template, for an agency that is served where the page is. */
+export const TEMPLATE = {
+  source: ofTemplate('chat.tsx').replaceAll('/agents/support', '/support'),
+  style: ofTemplate('page.css'),
+}
+
+type FrontEnd = {
+  readonly file?: string
+  readonly source?: string
+  readonly client: string
+  /** Default: none, so that it looks as browsers have it. */
+  readonly style?: string
+}
 
 /** What the page of a reader is, who has the files of docs/react.md in one folder. */
-async function bundle({ file, source, client }: Required<FrontEnd>): Promise<string> {
+async function bundle({ file, source, client }: Required<Omit<FrontEnd, 'style'>>): Promise<string> {
   const entry = `import { createElement, StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { Chat } from './${file}'
@@ -66,13 +75,19 @@ createRoot(document.getElementById('root')!).render(createElement(StrictMode, nu
  */
 export async function serveFrontEnd(
   target: string,
-  { file = 'chat.tsx', source = sourcesOf(file)[0]!, client, token = '' }: FrontEnd & { readonly token?: string },
+  {
+    file = 'chat.tsx',
+    source = sourcesOf(file)[0]!,
+    client,
+    style = '',
+    token = '',
+  }: FrontEnd & { readonly token?: string },
 ): Promise<string> {
   const script = await bundle({ file, source, client })
   const own: Readonly<Record<string, readonly [type: string, body: string]>> = {
     '/': [
       'text/html',
-      '<!doctype html><meta charset="utf-8"><title>Chat</title><div id="root"></div><script type="module" src="/app.js"></script>',
+      `<!doctype html><meta charset="utf-8"><title>Chat</title><style>${style}</style><body id="root"><script type="module" src="/app.js"></script>`,
     ],
     '/app.js': ['text/javascript', script],
     '/favicon.ico': ['image/x-icon', ''],

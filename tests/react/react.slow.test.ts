@@ -207,7 +207,7 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
 
   test('the page of the Next.js template answers, asks for an approval, and has its messages after a reload', async () => {
     const { provider, url, ...front } = await BACKENDS['self-hosted server']!()
-    const { page, complaints } = await open(await serveFrontEnd(url, { ...front, source: TEMPLATE }))
+    const { page, complaints } = await open(await serveFrontEnd(url, { ...front, ...TEMPLATE }))
     provider.script([[toolCall('ship', { order: 7 })], text('It is on its way.')])
 
     await ask(page, 'Ship order 7')
@@ -218,6 +218,26 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
 
     expect(await messages(page)).toEqual(['Ship order 7', expect.stringMatching(/^ship: done\s+It is on its way\.$/)])
     expect(complaints).toEqual([])
+  })
+
+  test('the page of the Next.js template keeps the lines of an answer, and its end and the field in sight', async () => {
+    const { provider, url, ...front } = await BACKENDS['self-hosted server']!()
+    const { page } = await open(await serveFrontEnd(url, { ...front, ...TEMPLATE }))
+    const poem = Array.from({ length: 80 }, (_, line) => `line ${line}`).join('\n')
+    provider.script([text(poem), text('The end.')])
+
+    await page.getByRole('textbox', { name: 'Message' }).fill('Sing')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByText('line 79').waitFor()
+    expect(await page.getByText('line 79').innerText()).toBe(poem)
+    await ask(page, 'And?')
+    await page.getByText('The end.').waitFor()
+
+    for (const seen of [page.getByText('The end.'), page.getByRole('textbox', { name: 'Message' })]) {
+      const { y, height } = (await seen.boundingBox())!
+      expect(y).toBeGreaterThan(0)
+      expect(y + height).toBeLessThanOrEqual(page.viewportSize()!.height)
+    }
   })
 
   test('the front end of the page is at most 40 lines of a user', () => {

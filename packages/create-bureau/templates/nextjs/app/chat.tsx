@@ -38,7 +38,8 @@ export function Chat() {
       {status === 'error' && <button onClick={agency.retry}>Try again</button>}
       {status === 'running' && <button onClick={() => agency.cancel()}>Stop</button>}
       <form action={(form) => void agency.send(String(form.get('message')))}>
-        <input name="message" aria-label="Message" placeholder="Where is order 7?" required />
+        <input name="message" aria-label="Message" placeholder="Where is order 7?" autoComplete="off" required />
+        <button>Send</button>
       </form>
     </main>
   )

@@ -6,7 +6,12 @@ export const metadata = { title: '{{name}}' }
 export default function Layout({ children }: { children: ReactNode }) {
   return (
     <html lang="en">
-      <body>{children}</body>
+      <body>
+        <header>
+          <h1>{'{{name}}'}</h1>
+        </header>
+        {children}
+      </body>
     </html>
   )
 }
