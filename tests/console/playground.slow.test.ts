@@ -272,7 +272,26 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await agents.filter({ hasText: 'add' }).click()
     await page.getByRole('region', { name: 'Agent Expert' }).waitFor()
 
-    expect(listed[0]).toMatch(/Front[^]*Reaches[^]*Expert/)
+    expect(listed[0]).toMatch(/Front[^]*Messages[^]*Expert[^]*Hands over to[^]*Support/)
+    expect(await barriers()).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  test('the graph tells agents that are asked from those that take over', async () => {
+    const server = await startTestServer({ agencies: teamAgency() })
+    const { page, barriers, complaints } = await open(server.url, { at: '/graph' })
+
+    const legend = page.getByRole('list', { name: 'Lines' }).getByRole('listitem')
+    await legend.first().waitFor()
+    expect(await legend.allInnerTexts()).toEqual(['Messages', 'Hands over to'])
+    await page.locator('.react-flow__edge-path').nth(1).waitFor({ state: 'attached' })
+    const lines = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('.react-flow__edge-path')].map((path) => getComputedStyle(path).strokeDasharray)`,
+    )
+    expect(new Set(lines).size).toBe(2)
+    await page.getByRole('group', { name: 'Agent Front' }).click()
+    const facts = page.getByRole('region', { name: 'Agent Front' }).getByRole('definition')
+    expect((await facts.allInnerTexts()).slice(-2)).toEqual(['Expert', 'Support'])
     expect(await barriers()).toEqual([])
     expect(complaints).toEqual([])
   })

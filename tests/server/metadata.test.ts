@@ -165,7 +165,7 @@ describe('GET /<agency>/get_metadata', () => {
     expect(JSON.stringify(metadata)).not.toContain('send_message')
   })
 
-  test('draws an edge for each flow and handoff, each pair once', async () => {
+  test('draws an edge for each pair that a flow or a handoff connects, and says which of them do', async () => {
     const billing = agent('Billing')
     const worker = agent('Worker')
     const boss = agent('Boss', { handoffs: [billing] })
@@ -173,6 +173,7 @@ describe('GET /<agency>/get_metadata', () => {
       [boss, worker],
       [worker, boss],
       [boss, billing],
+      [worker, billing, 'handoff'],
     ] as const
 
     const metadata = await metadataOf(new Agency({ entryPoint: boss, flows: [...flows] }))
@@ -183,21 +184,28 @@ describe('GET /<agency>/get_metadata', () => {
         source: 'Boss',
         target: 'Worker',
         type: 'communication',
-        data: { label: 'Boss → Worker', bidirectional: false },
+        data: { label: 'Boss → Worker', bidirectional: false, kinds: ['message'] },
       },
       {
         id: 'Worker->Boss',
         source: 'Worker',
         target: 'Boss',
         type: 'communication',
-        data: { label: 'Worker → Boss', bidirectional: false },
+        data: { label: 'Worker → Boss', bidirectional: false, kinds: ['message'] },
       },
       {
         id: 'Boss->Billing',
         source: 'Boss',
         target: 'Billing',
         type: 'communication',
-        data: { label: 'Boss → Billing', bidirectional: false },
+        data: { label: 'Boss → Billing', bidirectional: false, kinds: ['message', 'handoff'] },
+      },
+      {
+        id: 'Worker->Billing',
+        source: 'Worker',
+        target: 'Billing',
+        type: 'communication',
+        data: { label: 'Worker → Billing', bidirectional: false, kinds: ['handoff'] },
       },
     ])
   })

@@ -204,7 +204,15 @@ const Edge = z.object({
   source: z.string(),
   target: z.string(),
   type: z.enum(['owns', 'communication']),
-  data: z.object({ label: z.string(), bidirectional: z.boolean() }).optional(),
+  data: z
+    .object({
+      label: z.string(),
+      bidirectional: z.boolean(),
+      kinds: z
+        .array(z.enum(['message', 'handoff']))
+        .describe('`message`: the source asks the target. `handoff`: the target takes over the conversation.'),
+    })
+    .optional(),
 })
 
 /** The answer of `get_metadata`: the agency as a graph. Positions are cosmetic. */

@@ -9,6 +9,7 @@ import {
   MarkerType,
   type Node,
   type NodeProps,
+  Panel,
   Position,
   ReactFlow,
 } from '@xyflow/react'
@@ -20,6 +21,7 @@ import { Failure, Loading } from '../ui/page.tsx'
 import { type Activity, activityOf, NO_ACTIVITY } from './activity.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentFace, AgentOutline, lookOf } from './agent-outline.tsx'
+import { connectionsOf, reachedFrom, type Way } from './connections.ts'
 import { layOut, type Placed } from './layout.ts'
 
 type Props = { readonly agency: string; readonly session?: ChatSession | undefined }
@@ -55,7 +57,9 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
     ariaLabel: `Agent ${each.agent.data.label}`,
   }))
   const agent = agentsOf(metadata).find(({ id }) => id === selected)
-  const detail = agent && <AgentDetail agent={agent} onClose={() => setSelected(undefined)} />
+  const detail = agent && (
+    <AgentDetail agent={agent} reached={reachedFrom(agent.id, metadata)} onClose={() => setSelected(undefined)} />
+  )
   if (isNarrow) {
     return (
       <div className="relative h-full">
@@ -89,28 +93,53 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
       >
         <Background color="var(--color-strong-line)" gap={22} />
         <Controls showInteractive={false} />
+        <Legend metadata={metadata} />
       </ReactFlow>
       {detail}
     </div>
   )
 }
 
-function edgesOf({ edges }: AgencyMetadata, { ways, active }: Activity): Edge[] {
-  return edges
-    .filter(({ type }) => type === 'communication')
-    .map(({ id, source, target }) => {
-      const isTaken = ways.has(`${source}->${target}`)
-      const stroke = isTaken ? 'var(--color-accent)' : 'var(--color-strong-line)'
-      return {
-        id,
-        source,
-        target,
-        animated: isTaken && active.has(target),
-        focusable: false,
-        style: { stroke, strokeWidth: isTaken ? 2.5 : 1.5 },
-        markerEnd: { type: MarkerType.ArrowClosed, color: stroke },
-      }
-    })
+function edgesOf(metadata: AgencyMetadata, { ways, active }: Activity): Edge[] {
+  return connectionsOf(metadata).map(({ id, source, target, way }) => {
+    const isTaken = ways.has(`${source}->${target}`)
+    const stroke = isTaken ? 'var(--color-accent)' : 'var(--color-strong-line)'
+    return {
+      id,
+      source,
+      target,
+      animated: isTaken && active.has(target),
+      focusable: false,
+      style: { stroke, strokeWidth: isTaken ? 2.5 : 1.5, strokeDasharray: DASHES[way] },
+      markerEnd: { type: MarkerType.ArrowClosed, color: stroke },
+    }
+  })
+}
+
+const DASHES: Readonly<Record<Way, string>> = {
+  Messages: 'none',
+  'Hands over to': '3 4',
+  'Messages or hands over to': '12 4 3 4',
+}
+
+/** What the lines mean, of those that are there. */
+function Legend({ metadata }: { readonly metadata: AgencyMetadata }) {
+  const ways = [...new Set(connectionsOf(metadata).map(({ way }) => way))]
+  if (ways.length === 0) return null
+  return (
+    <Panel position="top-left">
+      <ul aria-label="Lines" className="card flex flex-col px-2.5 py-1.5 text-xs text-soft">
+        {ways.map((way) => (
+          <li key={way} className="flex items-center gap-2">
+            <svg aria-hidden="true" width="38" height="8" className="stroke-soft">
+              <path d="M0 4h38" strokeWidth="1.5" strokeDasharray={DASHES[way]} />
+            </svg>
+            {way}
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  )
 }
 
 function AgentCard({ data: { placed, activity } }: NodeProps<AgentFlowNode>) {

@@ -1,10 +1,18 @@
+import { Fragment } from 'react'
 import type { AgentNode } from '../server/queries.ts'
 import { Badge } from '../ui/badge.tsx'
 import { IconButton } from '../ui/button.tsx'
 import { JsonView } from '../ui/json-view.tsx'
+import type { reachedFrom } from './connections.ts'
+
+type Props = {
+  readonly agent: AgentNode
+  readonly reached: ReturnType<typeof reachedFrom>
+  readonly onClose: () => void
+}
 
 /** Everything that the server says of an agent. */
-export function AgentDetail({ agent, onClose }: { readonly agent: AgentNode; readonly onClose: () => void }) {
+export function AgentDetail({ agent, reached, onClose }: Props) {
   const { data } = agent
   return (
     <section
@@ -29,6 +37,12 @@ export function AgentDetail({ agent, onClose }: { readonly agent: AgentNode; rea
             </dd>
           </>
         )}
+        {[...Map.groupBy(reached, ({ way }) => way)].map(([way, targets]) => (
+          <Fragment key={way}>
+            <dt className="text-soft">{way}</dt>
+            <dd className="wrap-anywhere">{targets.map(({ label }) => label).join(', ')}</dd>
+          </Fragment>
+        ))}
       </dl>
       <h4 className="mt-3 mb-1 text-xs font-medium text-soft">Instructions</h4>
       {data.instructions ? (

@@ -2,6 +2,7 @@ import type { AgencyMetadata } from '@bureau/protocol'
 import { colorOf } from '../parts/part-view.tsx'
 import type { AgentNode } from '../server/queries.ts'
 import type { Activity } from './activity.ts'
+import { reachedFrom } from './connections.ts'
 
 type FaceProps = { readonly agent: AgentNode; readonly activity: Activity }
 
@@ -58,12 +59,12 @@ type OutlineProps = {
 }
 
 /** The agents below each other, each with those that it reaches: where a graph would be too small to read. */
-export function AgentOutline({ metadata: { edges }, agents, activity, select }: OutlineProps) {
+export function AgentOutline({ metadata, agents, activity, select }: OutlineProps) {
   return (
     <ul aria-label="Agents" className="flex h-full flex-col gap-3 overflow-y-auto p-3">
       {agents.map((agent) => {
         const { id } = agent
-        const reached = edges.filter(({ source, type }) => type === 'communication' && source === id)
+        const reached = Map.groupBy(reachedFrom(id, metadata), ({ way }) => way)
         return (
           <li key={id}>
             <button
@@ -73,19 +74,22 @@ export function AgentOutline({ metadata: { edges }, agents, activity, select }: 
               onClick={() => select(id)}
             >
               <AgentFace agent={agent} activity={activity} />
-              {reached.length > 0 && (
-                <p className="mt-2 flex flex-wrap gap-x-2 border-t border-line pt-2 text-xs text-soft">
-                  Reaches
-                  {reached.map(({ id: edge, target }) => (
+              {[...reached].map(([way, targets]) => (
+                <p
+                  key={way}
+                  className="mt-2 flex flex-wrap gap-x-2 border-t border-line pt-2 text-xs wrap-anywhere text-soft"
+                >
+                  {way}
+                  {targets.map(({ id: edge, target, label }) => (
                     <span
                       key={edge}
                       className={activity.ways.has(`${id}->${target}`) ? 'font-medium text-accent' : 'text-ink'}
                     >
-                      {agents.find((each) => each.id === target)?.data.label ?? target}
+                      {label}
                     </span>
                   ))}
                 </p>
-              )}
+              ))}
             </button>
           </li>
         )

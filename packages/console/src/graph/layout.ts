@@ -1,4 +1,5 @@
 import type { AgencyMetadata } from '@bureau/protocol'
+import { connectionsOf } from './connections.ts'
 import { type AgentNode, agentsOf } from '../server/queries.ts'
 
 export type Placed = { readonly agent: AgentNode; readonly x: number; readonly y: number }
@@ -26,12 +27,13 @@ export function layOut(metadata: AgencyMetadata): Placed[] {
   return placed
 }
 
-function depthsOf({ edges, metadata }: AgencyMetadata): ReadonlyMap<string, number> {
-  const depth = new Map(metadata.entryPoints.map((name) => [name, 0]))
+function depthsOf(metadata: AgencyMetadata): ReadonlyMap<string, number> {
+  const depth = new Map(metadata.metadata.entryPoints.map((name) => [name, 0]))
+  const connections = connectionsOf(metadata)
   const queue = [...depth.keys()]
   for (const name of queue) {
-    for (const { source, target, type } of edges) {
-      if (type !== 'communication' || source !== name || depth.has(target)) continue
+    for (const { source, target } of connections) {
+      if (source !== name || depth.has(target)) continue
       depth.set(target, depth.get(name)! + 1)
       queue.push(target)
     }

@@ -1,4 +1,11 @@
-import { type Agency, type Agent, type AgentTool, isLanguageModel, languageModelName } from '@bureau/framework'
+import {
+  type Agency,
+  type Agent,
+  type AgentTool,
+  type FlowKind,
+  isLanguageModel,
+  languageModelName,
+} from '@bureau/framework'
 import type { AgencyMetadata } from '@bureau/protocol'
 import { listedTools, type ToolServers } from './listed-tools.ts'
 
@@ -32,8 +39,8 @@ export async function agencyMetadata(agency: Agency, options: MetadataOptions): 
     })
     nodes.push({ ...agentNode(agency, agent, tools.get(agent)!, options), position })
   }
-  for (const [source, target] of connections(agency)) {
-    const data = { label: `${source} → ${target}`, bidirectional: false }
+  for (const { source, target, kinds } of connections(agency)) {
+    const data = { label: `${source} → ${target}`, bidirectional: false, kinds: [...kinds] }
     edges.push({ id: `${source}->${target}`, source, target, type: 'communication', data })
   }
   return {
@@ -76,7 +83,7 @@ function agentNode(agency: Agency, agent: Agent, tools: Tools, options: Metadata
       tools: tools.map(describeTool),
       instructions: options.exposeInstructions ? instructionsOf(agency, agent) : '',
       model: modelOf(agent, options),
-      hasSubagents: connections(agency).some(([source]) => source === agent.name),
+      hasSubagents: connections(agency).some(({ source }) => source === agent.name),
       capabilities: capabilitiesOf(agent),
       ...(conversationStarters.length > 0 && { conversationStarters: [...conversationStarters] }),
       ...(quickReplies.length > 0 && { quickReplies: [...quickReplies] }),
@@ -131,14 +138,20 @@ function instructionsOf(agency: Agency, agent: Agent): string {
   return [agency.sharedInstructions, own].filter((text) => text !== '').join('\n\n---\n\n')
 }
 
+type Connection = { readonly source: string; readonly target: string; readonly kinds: Set<FlowKind> }
+
 /** Who may reach whom, by message or handoff, each pair once. */
-function connections(agency: Agency): [string, string][] {
-  const pairs = new Map<string, [string, string]>()
-  for (const { sender, recipient } of agency.flows)
-    pairs.set(`${sender.name}\n${recipient.name}`, [sender.name, recipient.name])
+function connections(agency: Agency): Connection[] {
+  const pairs = new Map<string, Connection>()
+  const add = (source: string, target: string, kind: FlowKind): void => {
+    const key = `${source}\n${target}`
+    const pair = pairs.get(key) ?? { source, target, kinds: new Set() }
+    pair.kinds.add(kind)
+    pairs.set(key, pair)
+  }
+  for (const { sender, recipient, kind } of agency.flows) add(sender.name, recipient.name, kind)
   for (const name of agency.agents.keys()) {
-    for (const handoff of agency.handoffsFrom(name))
-      pairs.set(`${name}\n${handoff.agent.name}`, [name, handoff.agent.name])
+    for (const { agent } of agency.handoffsFrom(name)) add(name, agent.name, 'handoff')
   }
   return [...pairs.values()]
 }
@@ -148,7 +161,7 @@ function layOut(agency: Agency): Map<string, Position> {
   const layers = new Map(agency.entryPoints.map((agent) => [agent.name, 0]))
   const queue = [...layers.keys()]
   for (const name of queue) {
-    for (const [source, target] of connections(agency)) {
+    for (const { source, target } of connections(agency)) {
       if (source !== name || layers.has(target)) continue
       layers.set(target, layers.get(name)! + 1)
       queue.push(target)
