@@ -277,6 +277,22 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(complaints).toEqual([])
   })
 
+  test('on a tablet, a panel beside the chat closes with its button, and the list of chats has a button of its own', async () => {
+    const server = await startTestServer({ agencies: teamAgency() })
+    const tablet = { viewport: { width: 768, height: 1024 } }
+    const { page } = await open(server.url, { at: '/play/team?panel=events', ...tablet })
+
+    const panel = page.getByRole('complementary', { name: 'Events' })
+    await panel.getByRole('button', { name: 'Close' }).click({ timeout: 15_000 })
+    await panel.waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'More about this chat' }).click({ timeout: 15_000 })
+    await page.getByRole('menuitem', { name: 'Compare with another' }).press('Escape')
+    await page.getByRole('button', { name: 'Chats' }).click()
+    await page.getByRole('dialog', { name: 'Chats' }).waitFor()
+
+    expect(await panel.count()).toBe(0)
+  })
+
   test('the graph tells agents that are asked from those that take over', async () => {
     const server = await startTestServer({ agencies: teamAgency() })
     const { page, barriers, complaints } = await open(server.url, { at: '/graph' })

@@ -20,12 +20,14 @@ export function ChatList(props: Props) {
       >
         <Chats {...props} onPicked={() => {}} />
       </nav>
-      <IconButton
-        icon="chat"
-        label="Chats"
-        className="fixed top-2 right-2 z-20 lg:hidden"
-        onClick={() => setShown(true)}
-      />
+      <div className="border-line md:border-r md:p-2 lg:hidden">
+        <IconButton
+          icon="chat"
+          label="Chats"
+          className="max-md:fixed max-md:top-2 max-md:right-2 max-md:z-20"
+          onClick={() => setShown(true)}
+        />
+      </div>
       <Dialog open={shown} onClose={() => setShown(false)} title="Chats">
         <Chats {...props} onPicked={() => setShown(false)} />
       </Dialog>
