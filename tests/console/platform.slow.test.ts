@@ -292,6 +292,35 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(await alert.innerText()).toBe('Try again later.')
   })
 
+  test.each([
+    { unit: 'Cost', spent: 0.00007, writes: ['$0.00002', '$0.00004', '$0.00006'] },
+    { unit: 'Cost', spent: 0.9, writes: ['$0.20', '$0.40', '$0.60', '$0.80'] },
+    { unit: 'Runs', spent: 0, writes: ['0', '1', '2'] },
+  ])('the axis of the usage tells small amounts of $unit from each other: $writes', async ({ unit, spent, writes }) => {
+    const { platform, signedIn } = await startWithData()
+    const { page } = await open(platform.url, { signedIn, at: '/settings' })
+    await page.evaluate(`{
+      globalThis.written = []
+      const { fillText } = CanvasRenderingContext2D.prototype
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        written.push(text)
+        fillText.call(this, text, ...rest)
+      }
+    }`)
+    await page.route('**/v1/usage/summary*', async (route) => {
+      const summary = await (await route.fetch()).json()
+      for (const { usage } of summary.data) usage.total_cost = spent
+      await route.fulfill({ json: summary })
+    })
+
+    await page.getByRole('link', { name: 'Usage' }).click()
+    await page.getByRole('img', { name: `${unit} by day` }).waitFor()
+
+    const labels = (await page.evaluate<string[]>('written')).filter((text) => !/[a-z]/i.test(text))
+    expect(labels).toEqual(expect.arrayContaining(writes))
+    expect(new Set(labels).size).toBe(unit === 'Runs' ? writes.length : writes.length + 1)
+  })
+
   test('usage comes as CSV', async () => {
     const { platform, signedIn } = await startWithData()
     const { page } = await open(platform.url, { signedIn, at: '/platform/usage' })

@@ -3,29 +3,41 @@ import type { UsageSummary } from '@bureau/protocol'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import UPlot from 'uplot'
 import { Select } from '../ui/field.tsx'
-import { dayOf } from '../ui/format.ts'
+import { dayOf, whole } from '../ui/format.ts'
 import { useTheme } from '../ui/theme.ts'
 
 type Row = UsageSummary['data'][number]
 
 type Measure = 'cost' | 'runs' | 'tokens'
 
+const COMPACT = new Intl.NumberFormat('en-US', { notation: 'compact' })
+/** As many digits as tell one line of the chart from the next: most runs cost less than a cent. */
+const MONEY = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 10 })
+
 const MEASURES: Readonly<
   Record<
     Measure,
-    { readonly label: string; readonly of: (row: Row) => number; readonly shown: (value: number) => string }
+    {
+      readonly label: string
+      readonly of: (row: Row) => number
+      readonly shown: (value: number) => string
+      /** There is no half of it. */
+      readonly isWhole: boolean
+    }
   >
 > = {
   cost: {
     label: 'Cost',
     of: ({ usage }) => usage.total_cost,
-    shown: (value) => `$${value.toFixed(value < 1 ? 3 : 0)}`,
+    shown: (value) => MONEY.format(value),
+    isWhole: false,
   },
-  runs: { label: 'Runs', of: ({ runs }) => runs, shown: (value) => value.toLocaleString('en-US') },
+  runs: { label: 'Runs', of: ({ runs }) => runs, shown: whole, isWhole: true },
   tokens: {
     label: 'Tokens',
     of: ({ usage }) => usage.total_tokens,
-    shown: (value) => Intl.NumberFormat('en-US', { notation: 'compact' }).format(value),
+    shown: (value) => COMPACT.format(value),
+    isWhole: true,
   },
 }
 
@@ -93,7 +105,7 @@ function dataOf(
   return [days, values]
 }
 
-function optionsOf(place: HTMLElement, { label, shown }: (typeof MEASURES)[Measure]): UPlot.Options {
+function optionsOf(place: HTMLElement, { label, shown, isWhole }: (typeof MEASURES)[Measure]): UPlot.Options {
   const soft = colorOf(place, '--color-soft')
   const grid = { stroke: colorOf(place, '--color-line'), width: 1 }
   const accent = colorOf(place, '--color-accent')
@@ -115,7 +127,14 @@ function optionsOf(place: HTMLElement, { label, shown }: (typeof MEASURES)[Measu
         space: 70,
         values: (_, values) => values.map((seconds) => dayOf(seconds * 1_000)),
       },
-      { stroke: soft, grid, ticks: grid, size: 64, values: (_, values) => values.map(shown) },
+      {
+        stroke: soft,
+        grid,
+        ticks: grid,
+        size: 74,
+        ...(isWhole && { incrs: WHOLE_STEPS }),
+        values: (_, values) => values.map(shown),
+      },
     ],
     series: [
       {},
@@ -123,6 +142,9 @@ function optionsOf(place: HTMLElement, { label, shown }: (typeof MEASURES)[Measu
     ],
   }
 }
+
+/** 1, 2, 5, 10 and so on. */
+const WHOLE_STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((times) => times * 10 ** power)).flat()
 
 /** A canvas knows no custom properties: the browser works them out for an element. */
 function colorOf(place: HTMLElement, name: string): string {
