@@ -31,6 +31,28 @@ describe.skipIf(!canBrowse)('whoever works with the keyboard', () => {
     expect(complaints).toEqual([])
   })
 
+  test('closes the navigation of a phone with Escape, and is back at its button; going on to the page closes it too', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const phone = { viewport: { width: 390, height: 844 } }
+    const { page, barriers } = await open(server.url, { at: '/runs', ...phone })
+    const pages = page.getByRole('navigation', { name: 'Pages' })
+
+    await page.getByRole('button', { name: 'Navigation' }).press('Enter')
+    await pages.getByRole('link', { name: 'Inbox' }).focus()
+    expect(await barriers()).toEqual([])
+    await page.keyboard.press('Escape')
+    await pages.waitFor({ state: 'hidden' })
+    expect(await focused(page)).toBe('button Navigation')
+
+    await page.keyboard.press('Enter')
+    await pages.getByRole('button', { name: 'Theme' }).press('Enter')
+    await page.getByRole('menuitem', { name: 'Dark' }).click()
+    await expect.poll(() => focused(page)).toBe('button Theme')
+    await page.keyboard.press('Tab')
+    await pages.waitFor({ state: 'hidden' })
+    expect(await focused(page)).toBe('input Find')
+  })
+
   test.each([390, 1280])('finds the way back from an address that leads nowhere, at %d pixels', async (width) => {
     const server = await startTestServer({ agencies: soloAgency() })
     const { page, barriers } = await open(server.url, { at: '/nowhere', viewport: { width, height: 760 } })

@@ -19,15 +19,12 @@ const Palette = lazy(() => loadPart(() => import('./palette.tsx')).then(({ Palet
 export function Shell() {
   const [shown, setShown] = useState(false)
   const [searching, setSearching] = useState(false)
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent): void => {
-      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return
-      event.preventDefault()
-      setSearching(true)
-    }
-    document.addEventListener('keydown', onKey)
-    return () => document.removeEventListener('keydown', onKey)
-  }, [])
+  const toggle = useRef<HTMLButtonElement>(null)
+  const closeNavigation = (): void => {
+    if (shown) toggle.current?.focus()
+    setShown(false)
+  }
+  useSearchKey(setSearching)
   useKeptFocus()
   const search = (): void => setSearching(true)
   return (
@@ -40,9 +37,13 @@ export function Shell() {
         To the content
       </a>
       <LostServer />
-      <div className="relative flex min-h-0 flex-1 flex-col md:flex-row">
+      <div
+        className="relative flex min-h-0 flex-1 flex-col md:flex-row"
+        onKeyDown={({ key }) => key === 'Escape' && closeNavigation()}
+      >
         <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line bg-panel px-2 md:hidden">
           <IconButton
+            ref={toggle}
             icon={shown ? 'close' : 'menu'}
             label="Navigation"
             aria-expanded={shown}
@@ -55,7 +56,12 @@ export function Shell() {
         >
           <Sidebar search={search} onPicked={() => setShown(false)} />
         </div>
-        <main id="main" tabIndex={-1} className="relative min-h-0 min-w-0 flex-1 outline-none">
+        <main
+          id="main"
+          tabIndex={-1}
+          onFocus={() => setShown(false)}
+          className="relative min-h-0 min-w-0 flex-1 outline-none"
+        >
           <Outlet />
         </main>
       </div>
@@ -63,6 +69,19 @@ export function Shell() {
       <ToastList />
     </div>
   )
+}
+
+/** Ctrl+K opens the search, wherever the focus is. */
+function useSearchKey(setSearching: (searching: true) => void): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return
+      event.preventDefault()
+      setSearching(true)
+    }
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
+  }, [setSearching])
 }
 
 /** Where the focus is when what has it goes, and when another page is shown. */

@@ -1,4 +1,4 @@
-import type { ButtonHTMLAttributes } from 'react'
+import type { ButtonHTMLAttributes, ComponentProps } from 'react'
 import { Icon, type IconName } from './icons.tsx'
 
 type Look = 'primary' | 'plain' | 'quiet' | 'danger'
@@ -26,7 +26,7 @@ export function buttonClass(look: Look = 'plain'): string {
   return `inline-flex min-h-8 items-center justify-center gap-1.5 rounded-lg px-3 py-1 text-[13px] font-medium whitespace-nowrap transition-colors ${LOOKS[look]}`
 }
 
-type IconProps = Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'children'> & {
+type IconProps = Omit<ComponentProps<'button'>, 'children'> & {
   readonly icon: IconName
   /** Says what it does, to those who see and to those who listen. */
   readonly label: string

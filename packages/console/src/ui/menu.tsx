@@ -29,7 +29,7 @@ export function Menu({ label, items, children, className = iconButtonClass }: Pr
         {children ?? <Icon name="more" />}
       </Base.Trigger>
       <Base.Portal container={mainOf}>
-        <Base.Positioner sideOffset={4} align="end" className="z-30">
+        <Base.Positioner sideOffset={4} align="end" className="z-50">
           <Base.Popup className="card min-w-44 p-1 shadow-xl">
             {items.map(({ label: name, icon, act, narrowOnly = false, question }) => (
               <Base.Item
