@@ -98,6 +98,7 @@ const LOOKS = [
   { colorScheme: 'light', width: 1120, height: 760 },
   { colorScheme: 'dark', width: 1120, height: 760 },
   { colorScheme: 'light', width: 360, height: 720 },
+  { colorScheme: 'light', width: 768, height: 1024 },
   // Records of other days say so, and take more room.
   { colorScheme: 'dark', width: 360, height: 720, daysLater: 20 },
 ] as const
@@ -134,8 +135,9 @@ describe.skipIf(!canBrowse)('every page of the console', () => {
         const taken = await page.evaluate<number>('document.documentElement.scrollWidth')
         if (taken > width) faults.push({ name, fault: `is ${taken} pixels wide` })
         for (const table of await tablesThatAreCut(page)) faults.push({ name, fault: `its table ${table} is cut` })
+        for (const choice of await choicesThatAreCut(page)) faults.push({ name, fault: `its choice ${choice} is cut` })
         for (const fault of [...(await barriers()), ...complaints.splice(0)]) faults.push({ name, fault })
-        if (takesPictures && width > 360) await takePicture(page, colorScheme === 'dark' ? `${name}-dark` : name)
+        if (takesPictures && width > 768) await takePicture(page, colorScheme === 'dark' ? `${name}-dark` : name)
       }
 
       expect(faults).toEqual([])
@@ -154,6 +156,17 @@ describe.skipIf(!canBrowse)('every page of the console', () => {
 const tablesThatAreCut = (page: Page): Promise<string[]> =>
   page.evaluate(`[...document.querySelectorAll('[role=region]:has(table)')]
     .filter((region) => region.scrollWidth > region.clientWidth).map((region) => region.getAttribute('aria-label'))`)
+
+/** Choices that are narrower than their longest text, by their labels. */
+const choicesThatAreCut = (page: Page): Promise<string[]> =>
+  page.evaluate(`[...document.querySelectorAll('main select')].filter((select) => {
+    const whole = select.cloneNode(true)
+    whole.style = 'position: absolute; width: max-content; max-width: none'
+    select.after(whole)
+    const isCut = whole.offsetWidth > select.offsetWidth
+    whole.remove()
+    return isCut
+  }).map((select) => select.getAttribute('aria-label'))`)
 
 async function takePicture(page: Page, name: string): Promise<void> {
   const browser = await page.context().newCDPSession(page)

@@ -71,6 +71,18 @@ describe.skipIf(!canBrowse)('the runs of a server', () => {
     expect((await server.get(`/console/runs/${run.run_id}`)).body.request.user_context).toEqual({ user: 'ada' })
   })
 
+  test.each([390, 768, 1440])('are listed with all that is known of them, at %d pixels', async (width) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('Good.')])
+    await server.post('/solo/get_response', { message: 'Hello' })
+    const { page } = await open(server.url, { at: '/runs', viewport: { width, height: 800 } })
+
+    await page.getByRole('link', { name: 'Hello' }).waitFor()
+    const shown = (await page.getByRole('region', { name: 'Runs' }).innerText()).split(/\s+/)
+
+    expect(shown).toEqual(expect.arrayContaining(['completed', 'solo', 'Version', 'Calls', 'Tokens', 'Cost', 'Began']))
+  })
+
   test('are exported as JSON', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([text('Good.')])

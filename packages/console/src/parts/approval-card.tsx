@@ -58,7 +58,7 @@ export function ApprovalCard({ approval, about }: CardProps) {
       <input
         aria-label="Reason"
         className="input"
-        placeholder="Reason (the model reads it when you reject)"
+        placeholder="Reason, which the model reads"
         value={reason}
         onChange={(event) => setReason(event.target.value)}
       />

@@ -47,7 +47,7 @@ function columns(actionsOf: ActionsOf): readonly Column<ApiKey>[] {
         </>
       ),
     },
-    { name: 'State', cell: (key) => <Status of={stateOf(key)} /> },
+    { name: 'State', cell: (key) => <Status of={stateOf(key)} />, wideOnly: true },
     {
       name: 'May',
       cell: ({ scopes }) => (
