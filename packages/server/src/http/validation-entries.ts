@@ -30,7 +30,8 @@ function entriesOf(issue: Issue, prefix: readonly PropertyKey[], body: unknown):
   return [{ loc, input, ...describe(issue) }]
 }
 
-const TYPES: Record<string, { type: string; msg: string }> = {
+/** What was expected, by its name in zod or JSON Schema. */
+export const WRONG_TYPES: Readonly<Record<string, { type: string; msg: string }>> = {
   string: { type: 'string_type', msg: 'Input should be a valid string' },
   array: { type: 'list_type', msg: 'Input should be a valid list' },
   object: { type: 'dict_type', msg: 'Input should be a valid dictionary' },
@@ -38,12 +39,13 @@ const TYPES: Record<string, { type: string; msg: string }> = {
   boolean: { type: 'bool_type', msg: 'Input should be a valid boolean' },
   number: { type: 'float_type', msg: 'Input should be a valid number' },
   int: { type: 'int_type', msg: 'Input should be a valid integer' },
+  integer: { type: 'int_type', msg: 'Input should be a valid integer' },
 }
 
 function describe(issue: Issue): { type: string; msg: string; ctx?: Record<string, unknown> } {
   switch (issue.code) {
     case 'invalid_type':
-      return TYPES[issue.expected] ?? { type: 'type_error', msg: issue.message }
+      return WRONG_TYPES[issue.expected] ?? { type: 'type_error', msg: issue.message }
     case 'invalid_union':
       return { type: 'union_error', msg: 'Input should be of one of the accepted types' }
     case 'invalid_value': {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import { ConfigError, type ValidationEntry } from '@bureau/protocol'
 import type { z } from 'zod'
-import { validationEntries } from '../http/validation-entries.ts'
+import { validationEntries, WRONG_TYPES } from '../http/validation-entries.ts'
 import { InvalidBody } from '../http/invalid-body.ts'
 
 type Issue = z.core.$ZodIssue
@@ -71,15 +71,6 @@ function compile(tool: string, rules: object, { allErrors }: { allErrors: boolea
   }
 }
 
-const TYPES: Readonly<Record<string, { type: string; msg: string }>> = {
-  string: { type: 'string_type', msg: 'Input should be a valid string' },
-  array: { type: 'list_type', msg: 'Input should be a valid list' },
-  object: { type: 'dict_type', msg: 'Input should be a valid dictionary' },
-  boolean: { type: 'bool_type', msg: 'Input should be a valid boolean' },
-  number: { type: 'float_type', msg: 'Input should be a valid number' },
-  integer: { type: 'int_type', msg: 'Input should be a valid integer' },
-}
-
 function entryOf(
   { instancePath, keyword, params, message = 'not valid' }: ErrorObject,
   input: unknown,
@@ -103,7 +94,7 @@ function entryOf(
       return {
         loc,
         input: value,
-        ...(TYPES[String(params['type'])] ?? { type: 'type_error', msg: `Input ${message}` }),
+        ...(WRONG_TYPES[String(params['type'])] ?? { type: 'type_error', msg: `Input ${message}` }),
       }
     case 'enum':
     case 'const':
