@@ -1,9 +1,9 @@
-import { ServiceError } from '@bureau/protocol'
 import { and, asc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { systemOperation, tenantOperation } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
 import { apiKeys, consumerTokenCutoffs, integrations, owners } from '../db/schema.ts'
+import { isIntegration, requireIntegration } from '../members/members.repo.ts'
 
 type Consumer = { readonly ownerId: string; readonly integrationId: string; readonly consumerId: string }
 
@@ -36,7 +36,7 @@ export const findTokenGround = systemOperation(
           sql`(${apiKeys.expiresAt} IS NULL OR ${apiKeys.expiresAt} > now())`,
         ),
       )
-      .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)))
+      .where(isIntegration({ ownerId, integrationId }))
     if (!found) return undefined
     const cutoffs = await tx
       .select({ notBefore: consumerTokenCutoffs.notBefore })
@@ -64,11 +64,7 @@ export const revokeConsumerTokens = tenantOperation(
   { source: import.meta.url, name: 'revokeConsumerTokens', lane: 'interactive' },
   async (tx, args: Revocation & { readonly ownerId: string; readonly actor: string }): Promise<void> => {
     const { ownerId, integrationId, consumerId, actor, notBefore } = args
-    const [integration] = await tx
-      .select({ id: integrations.id })
-      .from(integrations)
-      .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)))
-    if (!integration) throw new ServiceError('integration_not_found')
+    await requireIntegration(tx, ownerId, integrationId)
     await tx
       .insert(consumerTokenCutoffs)
       .values({ ownerId, integrationId, consumerId: consumerId ?? EVERYBODY, notBefore })

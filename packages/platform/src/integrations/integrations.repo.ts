@@ -3,7 +3,7 @@ import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { integrations, mountUsage, runs } from '../db/schema.ts'
-import { requireTimeZone } from '../members/members.repo.ts'
+import { isIntegration, requireTimeZone } from '../members/members.repo.ts'
 
 export type IntegrationRow = typeof integrations.$inferSelect
 
@@ -16,12 +16,8 @@ type Joined = { readonly integration: IntegrationRow; readonly storage: typeof m
 const ACTIVE_STATES = ['reserved', 'running', 'waiting'] as const
 
 /** The integration's row, locked against other changes of it. Admissions are not held up. */
-export async function lockIntegration(tx: Tx, { ownerId, integrationId }: IntegrationKey): Promise<IntegrationRow> {
-  const [row] = await tx
-    .select()
-    .from(integrations)
-    .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)))
-    .for('no key update')
+export async function lockIntegration(tx: Tx, key: IntegrationKey): Promise<IntegrationRow> {
+  const [row] = await tx.select().from(integrations).where(isIntegration(key)).for('no key update')
   if (!row) throw new ServiceError('integration_not_found')
   return row
 }
@@ -63,13 +59,8 @@ export async function listActiveRuns(tx: Tx, { ownerId, integrationId }: Integra
 }
 
 /** @throws ServiceError `integration_not_found`, the same for foreign and deleted ones. */
-export async function getIntegrationView(
-  tx: Tx,
-  { ownerId, integrationId }: IntegrationKey,
-): Promise<StoredIntegration> {
-  const [found] = await selectWithStorage(tx).where(
-    and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)),
-  )
+export async function getIntegrationView(tx: Tx, key: IntegrationKey): Promise<StoredIntegration> {
+  const [found] = await selectWithStorage(tx).where(isIntegration(key))
   if (!found) throw new ServiceError('integration_not_found')
   return integrationView(found)
 }

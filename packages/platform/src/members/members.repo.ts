@@ -73,11 +73,12 @@ export async function getMemberView(tx: Tx, key: MemberKey): Promise<Member> {
   return memberView(found)
 }
 
-const selectIntegration = (tx: Tx, { ownerId, integrationId }: Pick<MemberKey, 'ownerId' | 'integrationId'>) =>
-  tx
-    .select()
-    .from(integrations)
-    .where(and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt)))
+type IntegrationKey = Pick<MemberKey, 'ownerId' | 'integrationId'>
+
+export const isIntegration = ({ ownerId, integrationId }: IntegrationKey) =>
+  and(eq(integrations.id, integrationId), eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt))
+
+const selectIntegration = (tx: Tx, key: IntegrationKey) => tx.select().from(integrations).where(isIntegration(key))
 
 /** @throws ServiceError `integration_not_found`, the same for foreign and deleted ones. */
 export async function requireIntegration(tx: Tx, ownerId: string, integrationId: string) {
@@ -90,7 +91,7 @@ export async function requireIntegration(tx: Tx, ownerId: string, integrationId:
  * The integration, whose default allowance stays what it is until the transaction is over; undefined when it is not there. Held
  * before any member, because a new default is given to the integration first and then to its members.
  */
-export async function holdIntegration(tx: Tx, key: Pick<MemberKey, 'ownerId' | 'integrationId'>) {
+export async function holdIntegration(tx: Tx, key: IntegrationKey) {
   const [integration] = await selectIntegration(tx, key).for('share')
   return integration
 }
