@@ -1,4 +1,4 @@
-import type { errorGate, Route } from '@bureau/runtime'
+import type { ErrorHandler, Route } from '@bureau/runtime'
 import { sendHttpError } from './a2a/http-json.ts'
 import { chatFace, type ChatOptions } from './chat-completions/chat-face.ts'
 import type { FaceHost } from './face-host.ts'
@@ -11,8 +11,6 @@ import { modelRoutes } from './openai/models.routes.ts'
 export function openAiFaces(host: FaceHost, options: ChatOptions & ResponsesOptions): readonly Route<object>[] {
   return [...modelRoutes(host), ...chatFace(host, options), ...responsesFace(host, options)]
 }
-
-type ErrorHandler = ReturnType<typeof errorGate>
 
 const HANDLERS: readonly (readonly [RegExp, ErrorHandler])[] = [
   [/^\/openai\/v1(?:[/?]|$)/, sendApiError],

@@ -82,7 +82,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
     return503OnClosing: false,
     genReqId: (request) => requestIdOf(request, () => newId('req')),
     clientErrorHandler: answerClientError,
-    frameworkErrors: (error, request, reply) => void renderUnrouted(error, request, reply.header(...NO_SNIFFING)),
+    frameworkErrors: (error, request, reply) => renderUnrouted(error, request, reply.header(...NO_SNIFFING)),
     routerOptions: { maxParamLength: 1_024 },
     requestTimeout: 5 * MINUTE_MS,
     keepAliveTimeout: 75_000,

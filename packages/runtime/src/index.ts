@@ -20,7 +20,15 @@ export { findProviderFile, type ProviderFilesAccess, readProviderFile } from './
 export { type Attachment, readAttachments } from './files/read-attachments.ts'
 export { deleteUploads, uploadAttachments } from './files/upload-attachments.ts'
 export { type ApiInfo, apiDocument, type ApiStyle, headersOf } from './http/api-document.ts'
-export { errorGate, logRefusal, mountOf, notFoundGate, refuseMalformed, type Refused } from './http/error-gate.ts'
+export {
+  type ErrorHandler,
+  errorGate,
+  logRefusal,
+  mountOf,
+  notFoundGate,
+  refuseMalformed,
+  type Refused,
+} from './http/error-gate.ts'
 export type { RouteSpec } from './http/route.ts'
 export {
   type Answered,

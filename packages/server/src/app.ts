@@ -125,7 +125,7 @@ function newFastify(options: ServerOptions, config: ServerConfig, log: Logger): 
     pluginTimeout: 0,
     return503OnClosing: false,
     // Addresses that cannot be read never come as far as a route.
-    frameworkErrors: (error, request, reply) => void renderUnrouted(error, request, reply.header(...NO_SNIFFING)),
+    frameworkErrors: (error, request, reply) => renderUnrouted(error, request, reply.header(...NO_SNIFFING)),
     clientErrorHandler: refuseUnreadable,
     genReqId: requestIdOf,
   })

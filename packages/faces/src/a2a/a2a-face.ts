@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { type Call, errorGate, param, type Route, type RouteSpec, routesOf } from '@bureau/runtime'
+import { type Call, type ErrorHandler, errorGate, param, type Route, type RouteSpec, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
@@ -87,8 +87,6 @@ export function a2aRoutes(options: A2aOptions): Route<object, Rules>[] {
 }
 
 const OVER_HTTP = { errorBody: HttpErrorBody, errorHandler: sendHttpError } as const
-
-type ErrorHandler = ReturnType<typeof errorGate>
 
 type Row = {
   readonly method: 'GET' | 'POST' | 'DELETE'

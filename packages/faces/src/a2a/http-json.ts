@@ -1,4 +1,4 @@
-import { type Call, errorGate, param } from '@bureau/runtime'
+import { type Call, type ErrorHandler, errorGate, param } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
@@ -152,7 +152,7 @@ function pushOf({ served, call }: At, body?: unknown): Asked {
 }
 
 /** An error as `google.rpc.Status` in JSON (specification 11.6). */
-export const sendHttpError: ReturnType<typeof errorGate> = errorGate((error, request) => {
+export const sendHttpError: ErrorHandler = errorGate((error, request) => {
   const refused = toA2aError(error, request)
   const { status, headers } = refused
   return { status, headers: { ...headers, 'content-type': MEDIA_TYPE }, body: httpErrorOf(refused) }

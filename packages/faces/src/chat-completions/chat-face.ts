@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
 import { beginRun } from '../begin.ts'
-import { ApiError, ApiErrorBody, answerError, failedRun, REMEDIES, refusedStream } from '../openai/api-error.ts'
+import { ApiError, ApiErrorBody, failedRun, refusedStream, REMEDIES, sendApiError } from '../openai/api-error.ts'
 import { callerOptionsOf } from '../openai/caller-functions.ts'
 import { readConversation } from '../openai/conversation.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
@@ -48,7 +48,7 @@ export function chatFace(host: FaceHost, options: ChatOptions): readonly Route<o
         errors: ['overloaded', 'oauth_needs_streaming'],
         errorBody: ApiErrorBody,
         otherResponses: { '4XX': { description: 'The request cannot be used.', body: ApiErrorBody } },
-        fastify: { errorHandler: answerError },
+        fastify: { errorHandler: sendApiError },
       },
       (call, reply) => complete(call, reply, { host, options }),
     ),

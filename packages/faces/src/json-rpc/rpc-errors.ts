@@ -1,5 +1,5 @@
 import { ERRORS, ServiceError } from '@bureau/protocol'
-import { errorGate, InvalidJson, logRefusal, type Refused } from '@bureau/runtime'
+import { type ErrorHandler, errorGate, InvalidJson, logRefusal, type Refused } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 
 /** Codes of JSON-RPC 2.0, section 5.1. */
@@ -7,8 +7,6 @@ const PARSE_ERROR = -32700
 export const METHOD_NOT_FOUND = -32601
 const INVALID_REQUEST = -32600
 const INTERNAL_ERROR = -32603
-
-type ErrorHandler = ReturnType<typeof errorGate>
 
 export type RpcId = string | number | null
 

@@ -8,10 +8,10 @@ import { beginRun } from '../begin.ts'
 import {
   ApiError,
   ApiErrorBody,
-  answerError,
   failedRun,
-  REMEDIES,
   invalidParam,
+  REMEDIES,
+  sendApiError,
   unsupportedParam,
 } from '../openai/api-error.ts'
 import { callerOptionsOf } from '../openai/caller-functions.ts'
@@ -61,7 +61,7 @@ export function responsesFace(host: FaceHost, options: ResponsesOptions): readon
         errors: ['overloaded', 'oauth_needs_streaming'],
         errorBody: ApiErrorBody,
         otherResponses: { '4XX': { description: 'The request cannot be used.', body: ApiErrorBody } },
-        fastify: { errorHandler: answerError },
+        fastify: { errorHandler: sendApiError },
       },
       (call, reply) => create(call, reply, { host, options }),
     ),

@@ -3,7 +3,7 @@ import { type Call, ok, param, type Route, routesOf } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
-import { ApiError, ApiErrorBody, answerError, invalidParam, unsupportedParam } from '../openai/api-error.ts'
+import { ApiError, ApiErrorBody, invalidParam, sendApiError, unsupportedParam } from '../openai/api-error.ts'
 import { sendEvents } from '../follow.ts'
 import { parseBody } from '../openai/parse-body.ts'
 import { ResponseResource } from './resource.ts'
@@ -18,7 +18,7 @@ const COMMON = {
   errors: [],
   errorBody: ApiErrorBody,
   otherResponses: { '4XX': { description: 'There is no such response, or not for this.', body: ApiErrorBody } },
-  fastify: { errorHandler: answerError },
+  fastify: { errorHandler: sendApiError },
 } as const
 
 const Deleted = z.object({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) })

@@ -2,7 +2,7 @@ import { titleOf } from '@bureau/framework'
 import { ok, param, type Route, routesOf } from '@bureau/runtime'
 import { z } from 'zod'
 import type { FaceAgency, FaceHost } from '../face-host.ts'
-import { ApiErrorBody, answerError } from './api-error.ts'
+import { ApiErrorBody, sendApiError } from './api-error.ts'
 import { modelIdsOf, selectAgent } from './select-agent.ts'
 
 const { jsonRoute } = routesOf<object>()
@@ -26,7 +26,7 @@ const COMMON = {
   tag: 'openai',
   errors: [],
   errorBody: ApiErrorBody,
-  fastify: { errorHandler: answerError },
+  fastify: { errorHandler: sendApiError },
 } as const
 
 /** `GET /openai/v1/models`: clients let their users choose from it. An id with a slash may come encoded or as two segments. */

@@ -11,7 +11,8 @@ export type Refused = {
   readonly body: object
 }
 
-type ErrorHandler = (error: Error, request: FastifyRequest, reply: FastifyReply) => FastifyReply
+/** Answers an error in the form of an app or a protocol. */
+export type ErrorHandler = (error: Error, request: FastifyRequest, reply: FastifyReply) => void
 
 /**
  * The one place of an app where an error becomes an answer.
@@ -25,7 +26,7 @@ export function errorGate(refusedOf: (error: Error, request: FastifyRequest) => 
     if (status === 401) reply.header('www-authenticate', 'Bearer')
     reply.headers({ ...headers }).code(status)
     if (!request.raw.complete && reply.getHeader('connection') === 'close') closeGently(request.raw.socket)
-    return reply.send(body)
+    reply.send(body)
   }
 }
 
@@ -55,7 +56,7 @@ const MAX_SHOWN_PATH = 200
 
 /** Answers unknown paths, naming the document that lists the routes, and wrong methods, naming those that there are. */
 export function notFoundGate(methodsAt: (path: string) => readonly string[], handle: ErrorHandler, document: string) {
-  return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+  return (request: FastifyRequest, reply: FastifyReply): void => {
     const [path = ''] = request.url.split('?')
     const methods = methodsAt(path)
     const mount = mountOf(request)
