@@ -27,6 +27,13 @@ describe.each(ENGINES)('what there is to do, on %s', (engine) => {
     expect(await find()).toEqual(NOTHING)
   })
 
+  test('a task that was taken while the clock of the database was years ahead', async () => {
+    await platform.rows(`UPDATE maintenance_tasks SET due_at = now() + interval '3 years' WHERE name = 'sweep'`)
+    expect(await find()).toEqual({ ...NOTHING, tasks: true })
+    expect(await platform.db.run(takeDueTasks, { sweep: 60_000 })).toHaveLength(1)
+    expect(await find()).toEqual(NOTHING)
+  })
+
   test('a run of this process that is not new, then the announcement of its end', async () => {
     const tenant = await platform.addTenant()
     const admission = await tenant.admit()

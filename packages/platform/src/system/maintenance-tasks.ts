@@ -13,9 +13,12 @@ export const declareTasks = systemOperation(
   },
 )
 
+/** No task is put off for a day, unless by a clock that was ahead then: it would not be done until that time comes. */
+const IS_DUE = sql`(due_at <= now() OR due_at > now() + interval '1 day')`
+
 /** Part of a statement: whether any of these tasks is due. */
 export const anyDueTasks = (names: readonly string[]): SQL =>
-  sql`EXISTS (SELECT 1 FROM maintenance_tasks WHERE due_at <= now() AND name IN ${names})`
+  sql`EXISTS (SELECT 1 FROM maintenance_tasks WHERE ${IS_DUE} AND name IN ${names})`
 
 /**
  * Takes the tasks that are due. Each is taken by one process and comes again after its time, also when that process dies.
@@ -28,7 +31,7 @@ export const takeDueTasks = systemOperation(
     const { rows } = await tx.execute<DueTask>(sql`
       WITH due AS (SELECT t.name, e.value::float8 AS every FROM maintenance_tasks t
         JOIN jsonb_each_text(${JSON.stringify(everyMs)}::jsonb) e ON e.key = t.name
-        WHERE t.due_at <= now() FOR UPDATE OF t SKIP LOCKED)
+        WHERE ${IS_DUE} FOR UPDATE OF t SKIP LOCKED)
       UPDATE maintenance_tasks t SET due_at = now() + due.every * interval '1 millisecond' FROM due
       WHERE t.name = due.name RETURNING t.name, t.position`)
     return rows
