@@ -8,7 +8,7 @@ import { sweepAllExpired } from '../db/sweep-expired.ts'
 import { createOwner } from '../owners/create-owner.ts'
 import { DataKeys } from '../owners/data-keys.ts'
 import { consumersPrefix, signInUserOf } from '../security/credential-name.ts'
-import { takeLease } from './leases.ts'
+import { releaseLease, takeLease } from './leases.ts'
 import { SqlTokenStore } from './token-store.sql.ts'
 
 const SAVED = {
@@ -110,6 +110,15 @@ describe.each(ENGINES)('tokens in the records on %s', (engine) => {
       await waiting
       expect(entered).toBe(true)
       expect(await rows('SELECT * FROM leases')).toEqual([])
+    })
+
+    test("the lease of a process that has died while the clock of the database was ahead is nobody else's trouble", async () => {
+      const lease = { ownerId, name: 'oauth/ahead' }
+      await stores.db.run(takeLease, { ...lease, holder: 'dead' })
+      await rows(`UPDATE leases SET expires_at = now() + interval '3 years' WHERE name = 'oauth/ahead'`)
+      expect(await stores.db.run(takeLease, { ...lease, holder: 'other' })).toBe(true)
+      expect(await stores.db.run(takeLease, { ...lease, holder: 'third' })).toBe(false)
+      await stores.db.run(releaseLease, { ...lease, holder: 'other' })
     })
 
     test('leases that nobody asks for any more are swept', async () => {
