@@ -187,6 +187,16 @@ describe('an option that is not known is refused, with the one that is meant', (
       () => new MCPServerStreamableHttp({ url: 'localhost:3000' }),
       'MCPServerStreamableHttp: url must begin with http:// or https://: localhost:3000',
     ],
+    [
+      'what becomes of tool outputs',
+      () => new Agent({ ...options, toolUseBehavior: 'stop_on_first' as never }),
+      `Agent "A": toolUseBehavior: must be 'run_llm_again', 'stop_on_first_tool', {`,
+    ],
+    [
+      'tools that end a turn',
+      () => new Agent({ ...options, toolUseBehavior: { stopAtToolNames: 'save' } as never }),
+      'Agent "A": toolUseBehavior.stopAtToolNames: must be an array, not a string',
+    ],
     ['no name', () => new Agent({} as never), 'Agent: name: is missing; it must be a string'],
     [
       'no list',

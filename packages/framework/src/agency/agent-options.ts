@@ -159,6 +159,15 @@ const guardrails = z
   .array(z.looseObject({ execute: AnyFunction }, { error: 'must be an object with a function execute' }))
   .optional()
 
+const ToolUseBehaviorChecks = z.union(
+  [
+    z.enum(['run_llm_again', 'stop_on_first_tool']),
+    AnyFunction,
+    z.strictObject({ stopAtToolNames: z.array(z.string()) }),
+  ],
+  { error: "must be 'run_llm_again', 'stop_on_first_tool', { stopAtToolNames: ['…'] }, or a function" },
+)
+
 const McpConfigChecks = z.strictObject({
   includeServerInToolNames: z.boolean().optional(),
   convertSchemasToStrict: z.boolean().optional(),
@@ -183,7 +192,7 @@ export const AgentChecks = z.strictObject({
   inputGuardrails: guardrails,
   outputGuardrails: guardrails,
   outputType: checkedBy(problemOfOutputType).optional(),
-  toolUseBehavior: z.unknown().optional(),
+  toolUseBehavior: ToolUseBehaviorChecks.optional(),
   resetToolChoice: z.boolean().optional(),
   conversationStarters: strings,
   quickReplies: strings,
