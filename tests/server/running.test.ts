@@ -175,7 +175,41 @@ describe('POST /<agency>/get_response', () => {
     const answer = await server.post('/solo/get_response', { message: 'weather?' })
 
     expect(answer.body.response).toEqual({ city: 'Paris', celsius: 18 })
-    expect(server.provider.modelRequests[0]!.body['text']).toMatchObject({ format: { type: 'json_schema' } })
+    expect(server.provider.modelRequests[0]!.body['text']).toMatchObject({
+      format: { type: 'json_schema', strict: true },
+    })
+  })
+
+  const Animal = z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('cat') }),
+    z.object({ kind: z.literal('dog') }),
+  ])
+
+  test.each<[string, z.ZodType, unknown]>([
+    ['one of several kinds', Animal, { kind: 'cat' }],
+    ['a map', z.record(z.string(), z.number()), { a: 1 }],
+    ['a value with a default', z.string().default('x'), 'y'],
+  ])('200 asks for an answer with %s, which providers take for no strict format', async (_, value, given) => {
+    const server = await startTestServer({ agencies: soloAgency({ outputType: z.object({ value }) }) })
+    server.provider.script([text(JSON.stringify({ value: given }))])
+
+    const answer = await server.post('/solo/get_response', { message: 'go' })
+
+    expect(answer.body.response).toEqual({ value: given })
+    expect(server.provider.modelRequests[0]!.body['text']).toMatchObject({ format: { strict: false } })
+  })
+
+  test('200 asks for what an answer is made of, and answers with what is made of it', async () => {
+    const day = z.iso.date().transform((given) => Number(given.slice(0, 4)))
+    const server = await startTestServer({ agencies: soloAgency({ outputType: z.object({ day }) }) })
+    server.provider.script([text('{"day":"2031-05-01"}')])
+
+    const answer = await server.post('/solo/get_response', { message: 'when?' })
+
+    expect(answer.body.response).toEqual({ day: 2031 })
+    expect(server.provider.modelRequests[0]!.body['text']).toMatchObject({
+      format: { strict: true, schema: { properties: { day: { type: 'string', format: 'date' } } } },
+    })
   })
 })
 

@@ -1,6 +1,6 @@
 import { isFields } from '@bureau/protocol'
 import { z } from 'zod'
-import { isOldZod, OLD_ZOD, unsendable } from './tool-schema.ts'
+import { isOldZod, isStrict, OLD_ZOD, unsendable } from './tool-schema.ts'
 
 /** What an agent's final output is: text, a zod object, or a JSON Schema. */
 export type OutputType = 'text' | z.ZodObject | JsonSchemaOutput
@@ -28,12 +28,15 @@ export function outputFormatOf(outputType: OutputType): JsonSchemaOutput | undef
 
 function makeFormat(outputType: Exclude<OutputType, 'text'>): JsonSchemaOutput {
   if (!(outputType instanceof z.ZodType)) return outputType
-  const { $schema: _schema, ...schema } = z.toJSONSchema(outputType, { target: 'draft-7', unrepresentable: 'any' })
-  return { type: 'json_schema', name: 'output', strict: true, schema: strictSchema(schema) }
+  const made = z.toJSONSchema(outputType, { target: 'draft-7', io: 'input', unrepresentable: 'any' })
+  const { $schema: _schema, ...schema } = made
+  const closed = closedSchema(schema)
+  const strict = isStrict(closed)
+  return { type: 'json_schema', name: 'output', strict, schema: strict ? closed : schema }
 }
 
 /** Providers take a strict format only when every object is closed and has all its members required. */
-function strictSchema(node: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function closedSchema(node: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const entries = Object.entries(node).map(([keyword, value]): [string, unknown] => {
     if (NAMED_SCHEMAS.has(keyword) && isFields(value)) {
       return [keyword, Object.fromEntries(Object.entries(value).map(([name, member]) => [name, strictly(member)]))]
@@ -48,7 +51,7 @@ function strictSchema(node: Readonly<Record<string, unknown>>): Readonly<Record<
 const NAMED_SCHEMAS = new Set(['properties', '$defs', 'definitions'])
 
 function strictly(value: unknown): unknown {
-  return isFields(value) ? strictSchema(value) : value
+  return isFields(value) ? closedSchema(value) : value
 }
 
 /**

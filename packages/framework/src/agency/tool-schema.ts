@@ -69,7 +69,7 @@ type Schema = Readonly<Record<string, unknown>>
  * Whether providers take the schema for a strict function (Responses API, structured outputs): every property required,
  * every object closed, every value typed, and no keyword besides those that their decoders can enforce.
  */
-function isStrict(schema: unknown): boolean {
+export function isStrict(schema: unknown): boolean {
   if (typeof schema !== 'object' || schema === null) return false
   const node = schema as Schema
   return (
