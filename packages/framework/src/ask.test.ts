@@ -77,6 +77,28 @@ test.each<[string, () => unknown, string]>([
   expect(model.calls).toEqual([])
 })
 
+test.each<[string, () => unknown, string]>([
+  ['returns nothing', () => undefined, 'Cannot read properties of undefined'],
+  ['throws', () => Promise.reject(new Error('no such item')), 'no such item'],
+])('a filter of a handoff that %s fails the run, and the cause names the handoff', async (_, filter, why) => {
+  const causes: unknown[] = []
+  const model = new ScriptedModel([[functionCall('transfer_to_Guide', {}, { callId: 'c1' })]])
+  const guide = new Agent({ name: 'Guide', model })
+  const clerk = new Agent({ name: 'Clerk', model, handoffs: [handoff(guide, { inputFilter: filter as never })] })
+
+  const { error } = await ask(new Agency({ entryPoint: clerk }), 'hi', { onFailure: (cause) => causes.push(cause) })
+
+  expect(error?.code).toBe('run_failed')
+  expect(causes).toMatchObject([
+    {
+      cause: {
+        message: 'the inputFilter of the handoff to "Guide" failed',
+        cause: { message: expect.stringContaining(why) },
+      },
+    },
+  ])
+})
+
 test('checks that wait hold for what a tool, a handoff and an answer get', async () => {
   const known = z.string().refine(async (city) => (await Promise.resolve(city)) === 'Bern')
   const found: unknown[] = []

@@ -1,5 +1,5 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
-import { type AgencyHandoff, type HandoffFilter, HandoffInputError } from '../agency/handoff.ts'
+import { type AgencyHandoff, HandoffInputError } from '../agency/handoff.ts'
 import { ModelError } from '../models/model-error.ts'
 import { RunFailed } from '../run/run-errors.ts'
 import { inCallOrder, type InputPart, withRange } from '../run/run-state.ts'
@@ -31,7 +31,7 @@ export async function handOver(
     await carryOut(conversation, turn, first!)
     answerCalls(conversation, turn, { call, to: agent.name, others: others.map((other) => other.call) })
   }
-  const input = handoff.inputFilter && (await filteredInput(conversation, turn, handoff.inputFilter))
+  const input = handoff.inputFilter && (await filteredInput(conversation, turn, handoff))
   const outputs = [call, ...others.map((other) => other.call)].map((each) => conversation.turn.outputOf(each)!)
   conversation.moveTo(agent.name)
   conversation.endTurn()
@@ -77,23 +77,28 @@ function answerCalls(conversation: Conversation, { agent }: PreparedTurn, { call
   conversation.add(systemNote(agent.handoffReminder ?? noteTo(to)), 'handoff_reminder')
 }
 
-/** What the next agent sees of the conversation. */
+/** What the next agent sees of the conversation. @throws RunFailed the filter throws, or returns something else. */
 async function filteredInput(
   conversation: Conversation,
   { context }: PreparedTurn,
-  filter: HandoffFilter,
+  { agent, inputFilter }: AgencyHandoff,
 ): Promise<WireItem[]> {
   const { input } = conversation
   const turn = inCallOrder(conversation.turn.items, conversation.state.calls).map(({ item }) => item)
   const produced = new Set(conversation.produced)
-  const kept = await filter({
-    inputHistory: input.filter((item) => !produced.has(item)),
-    preHandoffItems: input.filter((item) => produced.has(item)),
-    newItems: turn.slice(0, -1),
-    runContext: context,
-  })
-  // The note that another agent is in control now is not the filter's to take away.
-  return [...kept.inputHistory, ...kept.preHandoffItems, ...kept.newItems, ...turn.slice(-1)]
+  try {
+    const kept = await inputFilter!({
+      inputHistory: input.filter((item) => !produced.has(item)),
+      preHandoffItems: input.filter((item) => produced.has(item)),
+      newItems: turn.slice(0, -1),
+      runContext: context,
+    })
+    // The note that another agent is in control now is not the filter's to take away.
+    return [...kept.inputHistory, ...kept.preHandoffItems, ...kept.newItems, ...turn.slice(-1)]
+  } catch (cause) {
+    const failed = new Error(`the inputFilter of the handoff to "${agent.name}" failed`, { cause })
+    throw new RunFailed('run_failed', { cause: failed })
+  }
 }
 
 /** Items that were kept are kept by their places. */
