@@ -104,6 +104,30 @@ describe('loadPlatformConfig', () => {
     ])
   })
 
+  test('mistakes of every kind are listed at once, and each variable that is wrong by itself once', () => {
+    const problems = problemsOf({
+      NODE_ENV: 'production',
+      LOG_LEVEL: 'loud',
+      PLATFORM_CORS_ORIGINS: '*',
+      PLATFORM_ATTACHMENT_PORTS: '443,https',
+      FILES_URL: 'https://bucket',
+      PLATFORM_MASTER_KEY: 'short',
+      PLATFORM_NEW_MASTER_KEY: 'short',
+      PUBLIC_STREAM_URL: 'nowhere',
+    })
+
+    expect(Array.from(problems.matchAll(/^[A-Z_]+/gm), String).toSorted()).toEqual([
+      'FILES_URL',
+      'LOG_LEVEL',
+      'PLATFORM_ATTACHMENT_PORTS',
+      'PLATFORM_CORS_ORIGINS',
+      'PLATFORM_MASTER_KEY',
+      'PLATFORM_NEW_MASTER_KEY',
+      'PUBLIC_BASE_URL',
+      'PUBLIC_STREAM_URL',
+    ])
+  })
+
   test.each(['postgresql://u:p@[::1]:5432/x?pgbouncer=true', 'postgres:///x?host=/var/run/postgresql', 'pglite:data'])(
     'the database may be at %s',
     (DATABASE_URL) => {

@@ -13,9 +13,30 @@ import { parseMasterKey } from './security/master-key.ts'
 
 const MIB = 1_048_576
 
+const listOf = (text: string | undefined): string[] => (text ?? '').split(',').flatMap((part) => part.trim() || [])
+
 const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
 const address = addressSetting(/^https?:\/\//, 'https://api.example.com').transform((url) => url.replace(/\/+$/, ''))
 const POSTGRES = 'postgres://bureau:password@127.0.0.1:5432/bureau'
+
+/** Text that a function reads, whose ConfigError names the variable and says what is wrong. */
+const readBy = (read: (text: string) => unknown) =>
+  z.string().superRefine((text, context) => {
+    try {
+      read(text)
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      context.addIssue(error.message.replace(/^[A-Z_]+: /, '').replace(/\.$/, ''))
+    }
+  })
+
+/** Text with members by commas, each of which must be something. */
+const listed = (isOne: (text: string) => boolean, what: string) =>
+  z.string().superRefine((text, context) => {
+    for (const one of listOf(text)) if (!isOne(one)) context.addIssue(`"${one}" is not ${what}`)
+  })
+
+const masterKey = readBy((text) => parseMasterKey(text, 'PLATFORM_MASTER_KEY'))
 
 /** Everything the hosted platform reads from its environment. */
 export const PlatformEnvironment = z.object({
@@ -35,8 +56,7 @@ export const PlatformEnvironment = z.object({
   REDIS_URL: addressSetting(/^rediss?:\/\//, 'redis://127.0.0.1:6379')
     .optional()
     .describe('Carries live events and wake-ups between processes. Not needed by one process, nor to start.'),
-  FILES_URL: z
-    .string()
+  FILES_URL: readBy(parseS3Url)
     .optional()
     .describe(
       'Bucket for uploads and inline images, of any S3 service: `s3://bucket/prefix?region=…&endpoint=…`. ' +
@@ -49,12 +69,10 @@ export const PlatformEnvironment = z.object({
     .regex(/^[A-Za-z0-9._-]{1,64}$/, 'must be 1 to 64 characters of A-Z a-z 0-9 . _ -')
     .default('bureau')
     .describe('Names this installation in its API keys. Keys of another one are refused.'),
-  PLATFORM_MASTER_KEY: z
-    .string()
+  PLATFORM_MASTER_KEY: masterKey
     .optional()
     .describe('Wraps all other keys: 32 bytes in hexadecimal or base64. Default: `master.key` in BUREAU_DATA.'),
-  PLATFORM_NEW_MASTER_KEY: z
-    .string()
+  PLATFORM_NEW_MASTER_KEY: masterKey
     .optional()
     .describe('What `bureau rotate-master-key` puts in its place. Default: a new key in `master.key` of BUREAU_DATA.'),
   PLATFORM_OPERATOR_KEY: z
@@ -62,8 +80,7 @@ export const PlatformEnvironment = z.object({
     .min(32)
     .optional()
     .describe('Opens /v1/admin: owners and their API keys. At least 32 characters. Default: nobody may.'),
-  PLATFORM_CORS_ORIGINS: z
-    .string()
+  PLATFORM_CORS_ORIGINS: listed((text) => URL.parse(text)?.origin === text, 'an origin like https://app.example.com')
     .optional()
     .describe('Origins, by commas, that browsers may call from. Default: none.'),
   PLATFORM_REQUESTS_PER_MINUTE: whole(1, 1_000_000).default(30_000).describe('Requests a minute of one API key.'),
@@ -79,7 +96,9 @@ export const PlatformEnvironment = z.object({
   PLATFORM_MAX_UPLOAD_BYTES: whole(1, 512 * MIB)
     .default(100 * MIB)
     .describe('Largest file of an upload.'),
-  PLATFORM_ATTACHMENT_PORTS: z.string().default('443').describe('Ports, by commas, that URLs of attachments may have.'),
+  PLATFORM_ATTACHMENT_PORTS: listed((text) => /^\d{1,5}$/.test(text), 'a port')
+    .default('443')
+    .describe('Ports, by commas, that URLs of attachments may have.'),
   PLATFORM_APPROVAL_SECONDS: whole(1, 31_536_000)
     .default(604_800)
     .describe('How long a person may take to decide about a call. Default: 7 days.'),
@@ -165,9 +184,7 @@ export type PlatformConfig = {
  * @throws ConfigError with every problem, and what to set.
  */
 export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env): PlatformConfig {
-  const env = readEnvironment(PlatformEnvironment, environment)
-  const problems = [...unsafe(env), ...unusable(env)]
-  if (problems.length > 0) throw new ConfigError(problems.join('\n'))
+  const env = readSafely(environment)
   const databaseUrl = env.DATABASE_URL ?? `pglite:${env.BUREAU_DATA}`
   return Object.freeze({
     dataFolder: env.BUREAU_DATA,
@@ -220,25 +237,42 @@ function masterKeyOf(
   return text === undefined ? undefined : parseMasterKey(text, name)
 }
 
+/** @throws ConfigError what is wrong by itself, and, of the other variables, what is unsafe. */
+function readSafely(environment: NodeJS.ProcessEnv): Environment {
+  let problems = unsafe(environment)
+  try {
+    const env = readEnvironment(PlatformEnvironment, environment)
+    if (problems.length === 0) return env
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const wrong = error.message.split('\n')
+    const names = new Set(wrong.map(nameIn))
+    problems = [...wrong, ...problems.filter((problem) => !names.has(nameIn(problem)))]
+  }
+  throw new ConfigError(problems.join('\n'))
+}
+
+const nameIn = (problem: string): string => problem.slice(0, problem.indexOf(':'))
+
 /** What is convenient on a laptop and wrong where others depend on it. */
-function unsafe(env: Environment): string[] {
-  if (env.NODE_ENV !== 'production') return []
+function unsafe(env: NodeJS.ProcessEnv): string[] {
+  if (env['NODE_ENV'] !== 'production') return []
   const problems: string[] = []
-  if (!env.PUBLIC_BASE_URL?.startsWith('https://')) {
+  if (!env['PUBLIC_BASE_URL']?.startsWith('https://')) {
     problems.push(
       'PUBLIC_BASE_URL: set the https:// address of the API. Without it, links name whatever host a request names.',
     )
   }
-  if (env.PUBLIC_STREAM_URL !== undefined && !env.PUBLIC_STREAM_URL.startsWith('https://')) {
+  if (env['PUBLIC_STREAM_URL'] && !env['PUBLIC_STREAM_URL'].startsWith('https://')) {
     problems.push('PUBLIC_STREAM_URL: set an https:// address, or leave it out.')
   }
-  if (isPostgres(env.DATABASE_URL) && env.PLATFORM_MASTER_KEY === undefined) {
+  if (isPostgres(env['DATABASE_URL']) && !env['PLATFORM_MASTER_KEY']) {
     problems.push(
       'PLATFORM_MASTER_KEY: set 32 bytes, e.g. of `openssl rand -hex 32`, and keep them apart from the database. ' +
         'A key that lies on one machine is no use to the others, nor to a backup.',
     )
   }
-  if (env.BUREAU_ALLOWED_HOSTS.some((entry) => entry === '0.0.0.0/0' || entry === '::/0')) {
+  if (listOf(env['BUREAU_ALLOWED_HOSTS']).some((entry) => entry === '0.0.0.0/0' || entry === '::/0')) {
     problems.push(
       'BUREAU_ALLOWED_HOSTS: name single hosts or networks. All addresses would open your network to callers.',
     )
@@ -246,27 +280,7 @@ function unsafe(env: Environment): string[] {
   return problems
 }
 
-function unusable(env: Environment): string[] {
-  const problems: string[] = []
-  for (const origin of listOf(env.PLATFORM_CORS_ORIGINS)) {
-    const url = URL.parse(origin)
-    if (url?.origin !== origin)
-      problems.push(`PLATFORM_CORS_ORIGINS: "${origin}" is not an origin like https://app.example.com`)
-  }
-  for (const port of listOf(env.PLATFORM_ATTACHMENT_PORTS)) {
-    if (!/^\d{1,5}$/.test(port)) problems.push(`PLATFORM_ATTACHMENT_PORTS: "${port}" is not a port`)
-  }
-  try {
-    if (env.FILES_URL !== undefined) parseS3Url(env.FILES_URL)
-  } catch (error) {
-    problems.push((error as Error).message)
-  }
-  return problems
-}
-
 const isPostgres = (url: string | undefined): boolean => /^postgres(ql)?:\/\//.test(url ?? '')
-
-const listOf = (text: string | undefined): string[] => (text ?? '').split(',').flatMap((part) => part.trim() || [])
 
 /** What is known only once the platform listens. */
 export type StartUp = {
