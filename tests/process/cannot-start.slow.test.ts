@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -212,6 +212,18 @@ test('every command warns of settings that there are not, before it does anythin
     'BUREAU_MODLE: there is no such setting. Did you mean BUREAU_MODEL?',
     'There is no file no-such-file.ts.',
   ])
+})
+
+test.each(['serve', 'dev', 'chat'])('%s says in one line that .env cannot be read', (command) => {
+  const folder = newFolder()
+  mkdirSync(path.join(folder, '.env')) // as Docker makes of a file that it is to mount and that is not there
+
+  const { status, lines } = runToEnd([command], {}, folder)
+
+  expect({ status, lines }).toEqual({
+    status: 78,
+    lines: ['The file .env cannot be read: EISDIR: illegal operation on a directory, read.'],
+  })
 })
 
 test('a backup of a folder without a database is refused, and makes none', () => {

@@ -1,4 +1,5 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 import { Command } from 'commander'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { CommandError } from './command-error.ts'
@@ -45,14 +46,26 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(1)
 })
 
-// What is set already wins.
-if (existsSync('.env')) process.loadEnvFile()
-
 try {
+  readEnvironmentFile()
   await bureau.parseAsync()
 } catch (error) {
   const isExpected = [ConfigError, StartError, CommandError].some((known) => error instanceof known)
   console.error(isExpected ? (error as Error).message : error)
   // Timers of the module that was to be served would keep a process that can do nothing.
   process.exit(error instanceof ConfigError ? CONFIG_EXIT_CODE : 1)
+}
+
+/**
+ * What is set already wins. `process.loadEnvFile` does the same, but says that a file that may not be read is not there.
+ *
+ * @throws ConfigError
+ */
+function readEnvironmentFile(): void {
+  if (!existsSync('.env')) return
+  try {
+    for (const [name, value] of Object.entries(parseEnv(readFileSync('.env', 'utf8')))) process.env[name] ??= value
+  } catch (cause) {
+    throw new ConfigError(`The file .env cannot be read: ${(cause as Error).message}.`, { cause })
+  }
 }
