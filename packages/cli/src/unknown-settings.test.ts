@@ -8,6 +8,7 @@ test.each([
   ['BUREAU_TRUST_PROXY', 'BUREAU_TRUSTED_PROXIES'],
   ['BUREAU_DATA_', 'BUREAU_DATA'],
   ['BUREAU_PORT', 'PORT'],
+  ['BUREAU_TOKEN', 'APP_TOKEN'],
   ['BUREAU_REDIS_URL', 'REDIS_URL'],
 ])('%s is named, and %s as what was meant; its value is not shown', (name, meant) => {
   expect(unknownSettings({ [name]: 'secret' })).toEqual([`${name}: there is no such setting. Did you mean ${meant}?`])

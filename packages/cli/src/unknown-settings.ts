@@ -8,7 +8,7 @@ const KNOWN = [...Object.keys(ServerEnvironment.shape), ...READ_ELSEWHERE]
 
 /** Names that are probably meant by `BUREAU_…`, among them those that have no such beginning: `BUREAU_PORT` is `PORT`. */
 const MEANT = new Map(
-  [...KNOWN, 'HOST', 'PORT', 'APP_TOKEN', 'DATABASE_URL'].map((name) => [
+  ['HOST', 'PORT', 'APP_TOKEN', 'DATABASE_URL', ...KNOWN].map((name) => [
     name.replace(/^(?!BUREAU_)/, 'BUREAU_'),
     name,
   ]),
