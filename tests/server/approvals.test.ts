@@ -57,6 +57,21 @@ const outputsOf = (items: readonly Json[]): string[] =>
 const decision = ({ call_id, token }: Json, more: object = { approve: true }): Json => ({ call_id, token, ...more })
 
 describe('a call that needs an approval', () => {
+  test('422 for tokens that unfold to more than one request may hold, however short they are', async () => {
+    const parameters = z.object({ note: z.string() })
+    const write = tool({ name: 'write', description: 'Writes.', parameters, needsApproval: true, execute: () => 'ok' })
+    const server = await open([write], [toolCall('write', { note: 'a'.repeat(600_000) }, { callId: 'call_w' })])
+    const { approvals, chat_history } = await ask(server)
+    const asked: Json = approvals[0]
+    const decisions = Array.from({ length: 128 }, () => decision(asked))
+
+    const { status, body } = await server.post(ROUTE, { chat_history, approvals: decisions })
+
+    expect(asked['token'].length).toBeLessThan(8_192)
+    expect(status).toBe(422)
+    expect(body.detail[0].msg).toContain('the tokens of a request hold more than')
+  })
+
   test('is not carried out: the run ends as waiting, with the call as the model wrote it', async () => {
     const { refund, calls } = refunds()
     const server = await open([refund], [call(250)])

@@ -43,6 +43,9 @@ const HEADER_BYTES = 1 + KEY_ID_BYTES + IV_BYTES + TAG_BYTES
 /** A token that unfolds to more was not made here; what a run may hold is far below it. */
 const MAX_CONTENT_BYTES = 67_108_864
 
+/** What the tokens of one request may still unfold to, in bytes: each is a few kilobytes on its way, and may be sent many times. */
+export type Room = { bytes: number }
+
 type Key = { readonly id: Buffer; readonly bytes: Buffer }
 
 /**
@@ -67,8 +70,12 @@ export class ApprovalTokens {
     return Buffer.concat([Buffer.from([VERSION]), key.id, iv, cipher.getAuthTag(), sealed]).toString('base64url')
   }
 
-  /** Undefined: it was not made by this server for this agency and user, or was changed. It may have expired. */
-  async open(owner: CallOwner, token: string): Promise<HeldCall | undefined> {
+  /**
+   * Undefined: it was not made by this server for this agency and user, or was changed. It may have expired.
+   *
+   * @param room - Negative afterwards: there was not enough.
+   */
+  async open(owner: CallOwner, token: string, room: Room): Promise<HeldCall | undefined> {
     const bytes = Buffer.from(token, 'base64url')
     // A token has one spelling.
     if (bytes.length <= HEADER_BYTES || bytes[0] !== VERSION || bytes.toString('base64url') !== token) return undefined
@@ -76,8 +83,9 @@ export class ApprovalTokens {
     const key = (await this.#loadKeys()).find((each) => each.id.equals(id))
     if (!key) return undefined
     const content = decrypted(key, bytes.subarray(1 + KEY_ID_BYTES), placeOf(owner))
+    room.bytes -= content?.length ?? 0
     // What was sealed by another version of the server may have another shape.
-    return HeldCall.safeParse(content).data
+    return content && room.bytes >= 0 ? HeldCall.safeParse(JSON.parse(content.toString())).data : undefined
   }
 
   #loadKeys(): Promise<readonly Key[]> {
@@ -102,7 +110,7 @@ function placeOf({ agency, userId }: CallOwner): Buffer {
   return Buffer.from(JSON.stringify(['approval', agency, userId]))
 }
 
-function decrypted(key: Key, sealed: Buffer, place: Buffer): unknown {
+function decrypted(key: Key, sealed: Buffer, place: Buffer): Buffer | undefined {
   const tag = sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES)
   try {
     const decipher = createDecipheriv('aes-256-gcm', key.bytes, sealed.subarray(0, IV_BYTES), {
@@ -111,7 +119,7 @@ function decrypted(key: Key, sealed: Buffer, place: Buffer): unknown {
       .setAAD(place)
       .setAuthTag(tag)
     const content = Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()])
-    return JSON.parse(inflateRawSync(content, { maxOutputLength: MAX_CONTENT_BYTES }).toString())
+    return inflateRawSync(content, { maxOutputLength: MAX_CONTENT_BYTES })
   } catch {
     return undefined
   }

@@ -14,7 +14,7 @@ import type { Claims } from '@bureau/runtime'
 import type { ServerConfig } from '../config.ts'
 import { InvalidBody } from '../http/invalid-body.ts'
 import { approvalMsOf, type ServerOptions } from '../options.ts'
-import { ApprovalTokens, type CallOwner, type HeldCall } from './approval-tokens.ts'
+import { ApprovalTokens, type CallOwner, type HeldCall, type Room } from './approval-tokens.ts'
 
 /** What a person has decided about a call, as a face has read it. */
 type Answer = {
@@ -157,9 +157,13 @@ export class Approvals {
   }
 
   async #openAll(owner: CallOwner, { list, lenient }: Answers): Promise<Opened[]> {
-    const opened = await Promise.all(
-      list.map(async (answer, at) => ({ answer, at, call: await this.#options.tokens.open(owner, answer.token) })),
-    )
+    const { tokens } = this.#options
+    const room: Room = { bytes: MAX_BYTES_TOGETHER }
+    const opened: (Omit<Opened, 'call'> & { readonly call: HeldCall | undefined })[] = []
+    for (const [at, answer] of list.entries()) {
+      opened.push({ answer, at, call: await tokens.open(owner, answer.token, room) })
+      if (room.bytes < 0) throw new ApprovalRefused('approval_invalid', { at, message: TOO_LARGE_TOGETHER })
+    }
     const known = opened.filter((each): each is Opened => each.call !== undefined)
     const unknown = opened.find(({ call }) => call === undefined)
     if (unknown && !(lenient && known.length > 0)) {
@@ -200,6 +204,9 @@ export class Approvals {
   }
 }
 
+/** Twice what the largest one holds. */
+const MAX_BYTES_TOGETHER = 134_217_728
+const TOO_LARGE_TOGETHER = 'the tokens of a request hold more than 128 MiB together: decide about fewer calls at once'
 const INVALID = 'this is not a token that the server has made for this agency and user, or it was changed'
 const USED = 'the call was decided about before; a token is good once'
 
