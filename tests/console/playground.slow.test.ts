@@ -277,6 +277,20 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(complaints).toEqual([])
   })
 
+  test('what is written from right to left is shown so, beside what is not', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('مرحبا بك في باريس.\n\n- معطف خفيف\n\nWelcome to Paris.')])
+    const { page } = await open(server.url)
+    await say(page, 'مرحبا')
+    await answered(page, 'Welcome to Paris.')
+
+    const shown = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('main [dir]')].filter((element) => element.innerText).map((element) =>
+        getComputedStyle(element).direction + ' ' + element.innerText)`,
+    )
+    expect(shown).toEqual(['rtl مرحبا', 'rtl مرحبا بك في باريس.', 'rtl معطف خفيف', 'ltr Welcome to Paris.'])
+  })
+
   test('on a tablet, a panel beside the chat closes with its button, and the list of chats has a button of its own', async () => {
     const server = await startTestServer({ agencies: teamAgency() })
     const tablet = { viewport: { width: 768, height: 1024 } }

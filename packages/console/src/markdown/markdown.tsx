@@ -7,7 +7,7 @@ import { GuideContext } from './guide-context.ts'
 type Props = { readonly text: string; readonly streaming?: boolean }
 
 /**
- * What an agent has written. HTML is shown as text, and the address of a picture in place of the picture: a model could
+ * What an agent has written, each part in the direction of its language. HTML is shown as text, and the address of a picture in place of the picture: a model could
  * carry data out with both.
  */
 export function Markdown({ text, streaming = false }: Props) {
@@ -31,7 +31,7 @@ const Block = memo(function Block({ token, settled }: BlockProps): ReactNode {
     case 'heading':
       return <Heading heading={token as Tokens.Heading} />
     case 'paragraph':
-      return <p>{inline(token)}</p>
+      return <p dir="auto">{inline(token)}</p>
     case 'text':
       return 'tokens' in token && token.tokens ? <>{inline(token)}</> : token.raw
     case 'code':
@@ -41,7 +41,7 @@ const Block = memo(function Block({ token, settled }: BlockProps): ReactNode {
     case 'list':
       return <List list={token as Tokens.List} settled={settled} />
     case 'blockquote':
-      return <blockquote>{children(token, settled)}</blockquote>
+      return <blockquote dir="auto">{children(token, settled)}</blockquote>
     case 'table':
       return <Table table={token as Tokens.Table} />
     case 'hr':
@@ -61,30 +61,38 @@ function Heading({ heading }: { readonly heading: Tokens.Heading }) {
   const guide = useContext(GuideContext)
   // The page has headings of its own above these: of a document its title, in a chat one more.
   const Level = `h${Math.min(6, heading.depth + (guide ? 0 : 2))}` as 'h3'
-  return <Level id={guide?.anchorOf(heading.text)}>{inline(heading)}</Level>
+  return (
+    <Level id={guide?.anchorOf(heading.text)} dir="auto">
+      {inline(heading)}
+    </Level>
+  )
 }
 
 function List({ list, settled }: { readonly list: Tokens.List; readonly settled: boolean }) {
   const items = list.items.map((item, at) => (
     <li key={at} className={item.task ? 'list-none' : ''}>
       {item.task && (
-        <input type="checkbox" checked={item.checked ?? false} readOnly aria-label="done" className="mr-1.5" />
+        <input type="checkbox" checked={item.checked ?? false} readOnly aria-label="done" className="me-1.5" />
       )}
       {children(item, settled)}
     </li>
   ))
-  if (!list.ordered) return <ul>{items}</ul>
-  return <ol start={list.start === '' ? 1 : list.start}>{items}</ol>
+  if (!list.ordered) return <ul dir="auto">{items}</ul>
+  return (
+    <ol start={list.start === '' ? 1 : list.start} dir="auto">
+      {items}
+    </ol>
+  )
 }
 
 function Table({ table }: { readonly table: Tokens.Table }) {
   return (
     <div className="overflow-x-auto" tabIndex={0} role="region" aria-label="Table">
-      <table>
+      <table dir="auto">
         <thead>
           <tr>
             {table.header.map((cell, at) => (
-              <th key={at} style={{ textAlign: cell.align ?? 'left' }}>
+              <th key={at} style={{ textAlign: cell.align ?? 'start' }}>
                 {inline(cell)}
               </th>
             ))}
@@ -94,7 +102,7 @@ function Table({ table }: { readonly table: Tokens.Table }) {
           {table.rows.map((row, at) => (
             <tr key={at}>
               {row.map((cell, column) => (
-                <td key={column} style={{ textAlign: cell.align ?? 'left' }}>
+                <td key={column} style={{ textAlign: cell.align ?? 'start' }}>
                   {inline(cell)}
                 </td>
               ))}

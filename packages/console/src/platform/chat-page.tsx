@@ -192,7 +192,10 @@ function Asked({ message: { item, attachments } }: { readonly message: ChatMessa
           {file.filename ?? file.type}
         </span>
       ))}
-      <p className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
+      <p
+        dir="auto"
+        className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]"
+      >
         {textOf(item['content'])}
       </p>
     </div>

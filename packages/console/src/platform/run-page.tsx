@@ -74,7 +74,10 @@ function Conversation({ run }: { readonly run: PlatformRun }) {
       {decided.length > 0 && <Decisions approvals={decided} />}
       <section aria-label="Conversation" className="mx-auto mt-6 max-w-3xl">
         {run.message && (
-          <p className="mb-4 ml-auto w-fit max-w-[85%] rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
+          <p
+            dir="auto"
+            className="mb-4 ml-auto w-fit max-w-[85%] rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]"
+          >
             <span className="sr-only">The user wrote: </span>
             {run.message}
             {run.message.length >= MESSAGE_LENGTH && ' …'}

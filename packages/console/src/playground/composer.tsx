@@ -58,6 +58,7 @@ export function Composer(props: Props) {
       <Files files={files} remove={(name) => setFiles(files.filter((file) => file.name !== name))} />
       <textarea
         data-item
+        dir="auto"
         aria-label={label}
         rows={1}
         placeholder={

@@ -90,7 +90,10 @@ function Queued({ text, takeBack }: { readonly text: string; readonly takeBack: 
       <Button look="quiet" onClick={takeBack}>
         Take back
       </Button>
-      <p className="rounded-2xl rounded-br-md border border-dashed border-strong-line px-3.5 py-2 whitespace-pre-wrap text-soft">
+      <p
+        dir="auto"
+        className="rounded-2xl rounded-br-md border border-dashed border-strong-line px-3.5 py-2 whitespace-pre-wrap text-soft"
+      >
         {text || 'Files'}
         <span className="block text-xs">is sent when the run has ended</span>
       </p>

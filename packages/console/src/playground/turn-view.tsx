@@ -132,7 +132,10 @@ function UserMessage({ turn, session, busy }: Props) {
       <div className="flex min-w-0 flex-col items-end gap-1.5">
         <SentFiles files={turn.files} />
         {turn.text !== '' && (
-          <div className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]">
+          <div
+            dir="auto"
+            className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]"
+          >
             {turn.text}
           </div>
         )}
