@@ -1,5 +1,5 @@
 import { Agency, Agent, tool } from '@bureau/framework'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { failed, hold, reasoning, text, textDeltas, toolCall } from '../support/fake-provider.ts'
@@ -275,6 +275,42 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(listed[0]).toMatch(/Front[^]*Messages[^]*Expert[^]*Hands over to[^]*Support/)
     expect(await barriers()).toEqual([])
     expect(complaints).toEqual([])
+  })
+
+  test('what is long stays within a phone: names of tools, agents and agencies, and starters', async () => {
+    const name = 'charge_the_card_of_the_customer_and_send_the_receipt_by_letter'
+    const charge = tool({
+      name,
+      description: 'Pays.',
+      parameters: z.object({}),
+      needsApproval: true,
+      execute: () => '',
+    })
+    const starter = 'Charge the card of the customer '.repeat(5)
+    const entryPoint = new Agent({ name: 'Cashier'.repeat(9), tools: [charge], conversationStarters: [starter] })
+    const server = await startTestServer({ agencies: { ['counter'.repeat(9)]: new Agency({ entryPoint }) } })
+    server.provider.script([toolCall(name, {}), text('Charged.')])
+    const { page } = await open(server.url, { viewport: { width: 390, height: 844 } })
+    const ends = async (element: Locator): Promise<number> => {
+      const { x, width } = (await element.boundingBox())!
+      return x + width
+    }
+
+    const offer = page.getByRole('button', { name: starter.trim() })
+    expect(await ends(offer)).toBeLessThanOrEqual(390)
+    await offer.click()
+    const approve = page.getByRole('button', { name: 'Approve' })
+    await approve.waitFor()
+    expect(await ends(page.getByText(name, { exact: true }).last())).toBeLessThanOrEqual(390)
+    await approve.click()
+    await answered(page, 'Charged.')
+    expect(await ends(page.getByText(name, { exact: true }))).toBeLessThanOrEqual(390)
+    expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBe(390)
+    await page.goto(`${server.url}/console/#/graph`)
+    expect(await ends(page.getByRole('link', { name: 'Try it' }))).toBeLessThanOrEqual(390)
+    await page.goto(`${server.url}/console/#/runs`)
+    await page.getByRole('heading', { name: 'Runs', level: 1 }).waitFor()
+    expect(await ends(page.getByRole('combobox', { name: 'Agency' }))).toBeLessThanOrEqual(390)
   })
 
   test('what is written from right to left is shown so, beside what is not', async () => {

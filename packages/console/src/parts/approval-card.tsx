@@ -42,7 +42,7 @@ export function ApprovalCard({ approval, about }: CardProps) {
     >
       <div className="flex items-start gap-2">
         <Icon name="clock" className="mt-0.5 shrink-0 text-warn" />
-        <p className="flex min-w-0 flex-wrap items-baseline gap-x-2">
+        <p className="flex min-w-0 flex-wrap items-baseline gap-x-2 wrap-anywhere">
           <span className="font-semibold">
             {approval.agent} wants to use <code className="font-mono text-xs">{approval.tool}</code>
           </span>

@@ -98,7 +98,7 @@ function CallCard({ icon, name, tone, summary, time, open = false, children }: C
     <details open={open} className="rounded-xl border border-line bg-panel">
       <summary className="flex min-h-9 items-center gap-2 rounded-xl px-3 py-1.5 text-[13px] hover:bg-hover">
         <Icon name={icon} className="shrink-0 text-soft" />
-        <span className="shrink-0 font-mono text-xs font-semibold">{name}</span>
+        <span className="min-w-0 font-mono text-xs font-semibold wrap-anywhere">{name}</span>
         <span className="min-w-0 flex-1 truncate font-mono text-xs text-soft">{summary}</span>
         {time && time[1] !== null && (
           <span className="text-xs text-soft tabular-nums">{duration(time[1] - time[0])}</span>

@@ -28,7 +28,7 @@ type Props = {
 /** Whom a chat is with, and what else can be seen of it. */
 export function PaneHeader({ session, view, side, change, agents, entry, showOptions, isSingle }: Props) {
   return (
-    <header className="flex min-h-12 flex-wrap items-center gap-2 border-b border-line px-3 py-1.5 max-md:[&>select]:flex-auto">
+    <header className="flex min-h-12 flex-wrap items-center gap-2 border-b border-line px-3 py-1.5 max-md:[&>select]:flex-auto max-md:[&>select:last-of-type]:max-w-[calc(100%-2.5rem)]">
       <Heading title="Playground" className="sr-only" />
       <PartnerSelect side={side} change={change} />
       <Select

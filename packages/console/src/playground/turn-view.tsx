@@ -249,7 +249,7 @@ export function Suggestions({
         <button
           key={text}
           type="button"
-          className={`${buttonClass()} h-auto text-left whitespace-normal`}
+          className={`${buttonClass()} h-auto text-left whitespace-normal! wrap-anywhere`}
           onClick={() => pick(text)}
         >
           {text}

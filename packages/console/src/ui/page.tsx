@@ -21,7 +21,7 @@ export function Page({ title, about, actions, children }: PageProps) {
             <Heading title={title} className="text-lg font-semibold" />
             {about && <p className="max-w-2xl text-[13px] text-soft">{about}</p>}
           </div>
-          {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
+          {actions && <div className="flex min-w-0 flex-wrap items-center gap-2">{actions}</div>}
         </header>
         {children}
       </div>
