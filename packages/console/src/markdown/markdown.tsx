@@ -7,8 +7,8 @@ import { GuideContext } from './guide-context.ts'
 type Props = { readonly text: string; readonly streaming?: boolean }
 
 /**
- * What an agent has written, each part in the direction of its language. HTML is shown as text, and the address of a picture in place of the picture: a model could
- * carry data out with both.
+ * What an agent has written, each part in the direction of its language. HTML is shown as text, and the address of a
+ * picture in place of the picture: a model could carry data out with both.
  */
 export function Markdown({ text, streaming = false }: Props) {
   const blocks = useRef<GrowingBlocks>(null)
