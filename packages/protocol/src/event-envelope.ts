@@ -52,16 +52,20 @@ function withSource(data: object, source: EventSource): string {
   return JSON.stringify({ ...data, ...source })
 }
 
-type EndOfEnvelope = { readonly itemId: string | undefined; readonly callId: string | undefined; readonly text: string }
+type EndOfEnvelope = { readonly speaker: string; itemId: string | undefined; callId: string | undefined; text: string }
 
 /** How the last envelope of each speaker ended. */
 const ends = new WeakMap<EventSource, EndOfEnvelope>()
 
 /** The members that say who speaks, and of which item: worked out once for all deltas of an item. */
 function endText({ source, item_id: itemId, call_id: callId }: ModelEvent): string {
-  const last = ends.get(source)
-  if (last && last.itemId === itemId && last.callId === callId) return last.text
-  const text = `,${JSON.stringify({ ...source, item_id: itemId, call_id: callId }).slice(1)}`
-  ends.set(source, { itemId, callId, text })
-  return text
+  let end = ends.get(source)
+  if (end && end.itemId === itemId && end.callId === callId) return end.text
+  if (!end) {
+    const speaker = JSON.stringify(source).slice(1, -1)
+    ends.set(source, (end = { speaker, itemId: undefined, callId: undefined, text: '' }))
+  }
+  const item = itemId === undefined ? '' : `,"item_id":${JSON.stringify(itemId)}`
+  const call = callId === undefined ? '' : `,"call_id":${JSON.stringify(callId)}`
+  return Object.assign(end, { itemId, callId, text: `,${end.speaker}${item}${call}}` }).text
 }

@@ -16,9 +16,14 @@ const PUBLIC_RESPONSE_FIELDS = [
   'usage',
 ] as const
 
-export function publicResponse(response: ResponsesResponse): Record<string, unknown> {
+function publicMembers(response: object): Record<string, unknown> {
   const shown: Record<string, unknown> = {}
-  for (const field of PUBLIC_RESPONSE_FIELDS) if (field in response) shown[field] = response[field]
+  for (const field of PUBLIC_RESPONSE_FIELDS) if (field in response) shown[field] = response[field as never]
+  return shown
+}
+
+export function publicResponse(response: ResponsesResponse): Record<string, unknown> {
+  const shown = publicMembers(response)
   if (response.error) shown['error'] = { code: response.error.code ?? null, message: failureOf(response.error).message }
   else shown['error'] = null
   shown['output'] = response.output.map(publicItem)
@@ -42,8 +47,17 @@ export function readResponse(value: unknown): ResponsesResponse | undefined {
   return { ...rest, ...(typeof model === 'string' && { model }), output: items } as ResponsesResponse
 }
 
+type Echo = {
+  readonly text: string
+  readonly shown: string
+  /** The members after its empty output, which come again behind the output of the finished response. */
+  readonly settings: string
+  /** What is shown of them. */
+  readonly shownSettings: Readonly<Record<string, unknown>>
+}
+
 /** What the provider has last said to an agent at the beginning of a response, and what is shown of it. */
-const echoes = new WeakMap<object, { readonly text: string; readonly shown: string }>()
+const echoes = new WeakMap<object, Echo>()
 
 /**
  * A response that has just begun, as clients see it; undefined when it cannot be read. The provider repeats prompts, tools
@@ -54,10 +68,32 @@ const echoes = new WeakMap<object, { readonly text: string; readonly shown: stri
 export function begunResponse(agent: object, own: string, rest: string): string | undefined {
   const echo = echoes.get(agent)
   if (own !== '' && echo?.text === rest) return own + echo.shown
-  const shown = publicText(own + rest)
+  const read = readText(own + rest)
+  const shown = read && JSON.stringify(publicResponse(read))
   if (own !== '' && shown?.startsWith(own))
-    echoes.set(agent, { text: ownCopy(rest), shown: ownCopy(shown.slice(own.length)) })
+    echoes.set(agent, { text: ownCopy(rest), shown: ownCopy(shown.slice(own.length)), ...settingsIn(rest) })
   return shown
+}
+
+const SETTINGS = /"output":\[\],(.*)"usage":null/s
+
+function settingsIn(response: string): Pick<Echo, 'settings' | 'shownSettings'> {
+  const settings = ownCopy(SETTINGS.exec(response)?.[1] ?? '')
+  try {
+    return { settings, shownSettings: publicMembers(JSON.parse(`{${settings.slice(0, -1)}}`) as object) }
+  } catch {
+    return { settings: '', shownSettings: {} } // the ends of two other objects: no whole members
+  }
+}
+
+/** The event with which a response has ended: what the provider has said at its beginning is not read again. */
+export function parseEnded(agent: object, json: string): { response?: unknown } {
+  const { settings = '', shownSettings } = echoes.get(agent) ?? {}
+  // The output comes first in the text, whatever stands in it.
+  const at = settings === '' ? -1 : json.lastIndexOf(settings)
+  if (at < 0) return parseEvent(json) as { response?: unknown }
+  const event = parseEvent(json.slice(0, at) + json.slice(at + settings.length)) as { response?: object }
+  return event.response ? { ...event, response: { ...shownSettings, ...event.response } } : event
 }
 
 /** A part of a text keeps the whole text in memory, here everything that was read from the socket with it. */
@@ -65,10 +101,9 @@ export function ownCopy(text: string): string {
   return Buffer.from(text).toString()
 }
 
-function publicText(response: string): string | undefined {
+function readText(response: string): ResponsesResponse | undefined {
   try {
-    const read = readResponse(JSON.parse(response))
-    return read && JSON.stringify(publicResponse(read))
+    return readResponse(JSON.parse(response))
   } catch {
     return undefined
   }

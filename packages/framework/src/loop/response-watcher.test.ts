@@ -73,4 +73,29 @@ describe('what the provider repeats of the agent’s last request', () => {
 
     expect(shownOf(response('resp_2', 2, { model: 'gpt-other' }))).toMatchObject({ id: 'resp_2', model: 'gpt-other' })
   })
+
+  describe('at the end of a response', () => {
+    const ended = (of: object): readonly [string, string] => [
+      'response.failed',
+      JSON.stringify({ type: 'response.failed', response: of, sequence_number: 1 }),
+    ]
+    const error = { code: 'server_error', message: 'Sorry.' }
+
+    test.each([
+      ['comes again', {}, 'default'],
+      ['has changed', { service_tier: 'priority' }, 'priority'],
+      ['is gone', { service_tier: undefined }, undefined],
+    ])('is shown as it is said there when it %s', (_, more, tier) => {
+      const repeated = { service_tier: 'default', tools: [{ output: [], usage: null }], usage: null }
+
+      const [, event] = shown(
+        begun(response('resp_1', 1, repeated)),
+        ended(response('resp_1', 1, { ...repeated, status: 'failed', error, ...more })),
+      )
+
+      const { response: end } = event as { response: Record<string, unknown> }
+      expect(end).toMatchObject({ id: 'resp_1', status: 'failed', usage: null })
+      expect([end['service_tier'], end['tools'], end['instructions']]).toEqual([tier, undefined, undefined])
+    })
+  })
 })

@@ -9,7 +9,15 @@ import { AnswerItems, type ItemPosition } from './answer-items.ts'
 import type { Conversation } from './conversation.ts'
 import { isToolCall, itemCreated, publicItem } from './item-events.ts'
 import { limitedOutput } from './limited-output.ts'
-import { begunResponse, failureOf, ownCopy, parseEvent, publicResponse, readResponse } from './public-response.ts'
+import {
+  begunResponse,
+  failureOf,
+  ownCopy,
+  parseEnded,
+  parseEvent,
+  publicResponse,
+  readResponse,
+} from './public-response.ts'
 
 /**
  * Watches the events of one model request: passes each on as the text it came in, and parses only the few that carry a
@@ -189,7 +197,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
 
   /** The provider says the same response two or three times before it begins, with all prompts and schemas in it. */
   #onBegun(kind: string, json: string): void {
-    const { head, own = '', rest, tail } = BEGUN.exec(json)?.groups ?? {}
+    const [, head, own = '', rest, tail] = BEGUN.exec(json) ?? []
     const shown = rest === undefined ? undefined : begunResponse(this.#conversation.agentInControl, own, rest)
     if (shown === undefined) this.#showResponse(kind, json)
     else this.#emit(kind, `${head}${shown}${tail}`)
@@ -197,7 +205,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
 
   /** Prompts, tool schemas and settings that the provider echoes stay in the process: an allow-list of fields goes out. */
   #showResponse(kind: string, json: string): ResponsesResponse | undefined {
-    const event = parseEvent(json) as { response?: unknown }
+    const event = parseEnded(this.#conversation.agentInControl, json)
     const read = readResponse(event.response)
     const isEmpty = !read || read.output.length === 0
     const response = isEmpty ? read : { ...read, output: this.#items.settled(read.output).map(limitedOutput) }
@@ -242,6 +250,6 @@ function isHalf({ status }: WireItem): boolean {
 
 /** An event that holds a response and nothing else of weight; the response's id and time may come first in it. */
 const BEGUN =
-  /^(?<head>\{"type":"[^"]*",(?:"sequence_number":\d+,)?"response":)(?<own>\{"id":"[^"\\]*","object":"response","created_at":\d+,)?(?<rest>.*\})(?<tail>(?:,"sequence_number":\d+)?\})$/s
+  /^(\{"type":"[^"]*",(?:"sequence_number":\d+,)?"response":)(\{"id":"[^"\\]*","object":"response","created_at":\d+,)?(.*\})((?:,"sequence_number":\d+)?\})$/s
 
 const ITEM_ID = /"item_id"\s*:\s*"([^"\\]*)"/
