@@ -176,7 +176,7 @@ test('every setting that is not valid is named at once, and the rest is checked 
   expect([...found.keys()]).toEqual(expect.arrayContaining(['Address', 'Model', 'Redis', 'Database', 'Disk']))
 })
 
-test('a setting that there is not is a note, with the one that was probably meant', async () => {
+test('an unknown setting is noted, with the name that was probably meant', async () => {
   const { code, output } = await examine([DEMO], { BUREAU_MODLE: 'gpt-5', BUREAU_DATE: '/data' })
 
   expect(code).toBe(0)

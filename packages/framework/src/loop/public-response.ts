@@ -52,7 +52,7 @@ type Echo = {
   readonly shown: string
   /** The members after its empty output, which come again behind the output of the finished response. */
   readonly settings: string
-  /** What is shown of them. */
+  /** The members of the settings that clients see. */
   readonly shownSettings: Readonly<Record<string, unknown>>
 }
 
@@ -89,7 +89,7 @@ function settingsIn(response: string): Pick<Echo, 'settings' | 'shownSettings'> 
 /** The event with which a response has ended: what the provider has said at its beginning is not read again. */
 export function parseEnded(agent: object, json: string): { response?: unknown } {
   const { settings = '', shownSettings } = echoes.get(agent) ?? {}
-  // The output comes first in the text, whatever stands in it.
+  // The settings follow the output, so their last occurrence is never part of it.
   const at = settings === '' ? -1 : json.lastIndexOf(settings)
   if (at < 0) return parseEvent(json) as { response?: unknown }
   const event = parseEvent(json.slice(0, at) + json.slice(at + settings.length)) as { response?: object }
