@@ -144,6 +144,17 @@ describe.skipIf(!canBrowse)('every page of the console', () => {
     },
   )
 
+  test('the bar above a chat is one line on a tablet, however long the names are that could be chosen', async () => {
+    const viewport = { width: 768, height: 1024 }
+    const { page } = await open(server.url, { signedIn: server.signedIn, viewport, at: '/play/travel' })
+    const agency = page.getByRole('combobox', { name: 'Agency' })
+    await agency.getByRole('option').nth(1).waitFor({ state: 'attached' })
+
+    const { y, height } = (await agency.boundingBox())!
+    const last = (await page.getByRole('button', { name: 'More about this chat' }).boundingBox())!
+    expect(last.y).toBeLessThan(y + height)
+  })
+
   test('is in the documents, light and dark', async () => {
     const text = await readFile(path.join(DOCUMENTS, 'console-pictures.md'), 'utf8')
     const pictures = text.match(/(?<=\(console\/)[\w-]+(?=\.webp\))/g)
@@ -157,10 +168,11 @@ const tablesThatAreCut = (page: Page): Promise<string[]> =>
   page.evaluate(`[...document.querySelectorAll('[role=region]:has(table)')]
     .filter((region) => region.scrollWidth > region.clientWidth).map((region) => region.getAttribute('aria-label'))`)
 
-/** Choices that are narrower than their longest text, by their labels. */
+/** Choices that are narrower than the text that they show, by their labels. */
 const choicesThatAreCut = (page: Page): Promise<string[]> =>
   page.evaluate(`[...document.querySelectorAll('main select')].filter((select) => {
     const whole = select.cloneNode(true)
+    whole.value = select.value
     whole.style = 'position: absolute; width: max-content; max-width: none'
     select.after(whole)
     const isCut = whole.offsetWidth > select.offsetWidth

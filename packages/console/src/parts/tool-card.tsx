@@ -63,7 +63,9 @@ export function NestedCard({ part, times, children }: NestedProps) {
       time={times[part.id]}
       open
     >
-      <p className="text-[13px] whitespace-pre-wrap text-soft">{pretty(messageIn(input))}</p>
+      <p dir="auto" className="text-[13px] whitespace-pre-wrap text-soft">
+        {pretty(messageIn(input))}
+      </p>
       <div className="flex flex-col gap-2 border-l-2 border-accent/40 pl-3">{children}</div>
     </CallCard>
   )

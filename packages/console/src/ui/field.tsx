@@ -104,7 +104,7 @@ export function Select({ label, choices, onPick, className = '', ...rest }: Sele
       aria-label={label}
       {...rest}
       onChange={(event) => onPick(event.target.value)}
-      className={`min-h-8 max-w-full min-w-0 truncate rounded-lg border border-strong-line bg-panel px-2 py-1 text-[13px] ${className}`}
+      className={`field-sizing-content min-h-8 max-w-full min-w-0 truncate rounded-lg border border-strong-line bg-panel px-2 py-1 text-[13px] ${className}`}
     >
       {choices.map(({ value, label: name }) => (
         <option key={value} value={value}>
