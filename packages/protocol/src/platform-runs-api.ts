@@ -130,6 +130,10 @@ export const PlatformChat = z
     aliasChatId: z.string().nullable(),
     apiIntegrationId: z.string(),
     title: z.string().nullable(),
+    firstMessage: z
+      .string()
+      .nullable()
+      .describe('What it began with: the first 200 characters that the user wrote; null while nothing was said.'),
     createdByConsumerId: z.string().nullable(),
     messageCount: z.int(),
     chatState: z.enum(['idle', 'busy']),

@@ -48,13 +48,13 @@ const COLUMNS: readonly Column<PlatformChat>[] = [
   {
     name: 'Chat',
     grows: true,
-    cell: ({ chatId, title, aliasChatId }) => (
+    cell: ({ chatId, title, firstMessage, aliasChatId }) => (
       <Link
         to="/platform/chats/$chat"
         params={{ chat: chatId }}
         className="block truncate font-medium underline-offset-2 hover:underline"
       >
-        {title ?? aliasChatId ?? chatId}
+        {title ?? aliasChatId ?? (firstMessage || chatId)}
       </Link>
     ),
   },

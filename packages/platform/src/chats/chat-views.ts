@@ -2,6 +2,7 @@ import type { PlatformChat } from '@bureau/protocol'
 import { and, eq, inArray } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { runs } from '../db/schema.ts'
+import { EXCERPT_LENGTH, listFirstTexts, RUN_FACTS } from '../run-records/runs.repo.ts'
 import { isActive, statusOf } from '../run-records/run-view.ts'
 import type { ChatRow } from './chats.repo.ts'
 
@@ -12,9 +13,11 @@ export async function chatViews(tx: Tx, ownerId: string, rows: readonly ChatRow[
     ids.length === 0
       ? []
       : await tx
-          .select()
+          .select(RUN_FACTS)
           .from(runs)
           .where(and(inArray(runs.id, ids), eq(runs.ownerId, ownerId)))
+  const chatIds = rows.map(({ id }) => id)
+  const firstTexts = await listFirstTexts(tx, { ownerId, chatIds, length: EXCERPT_LENGTH })
   const byId = new Map(last.map((run) => [run.id, run]))
   return rows.map((chat) => {
     const run = byId.get(chat.lastRunId ?? '')
@@ -26,6 +29,7 @@ export async function chatViews(tx: Tx, ownerId: string, rows: readonly ChatRow[
       aliasChatId: chat.alias,
       apiIntegrationId: chat.integrationId,
       title: chat.title,
+      firstMessage: firstTexts.get(chat.id) ?? null,
       createdByConsumerId: chat.createdByConsumer,
       messageCount: chat.nextSeq - 1,
       chatState: active ? 'busy' : 'idle',

@@ -42,6 +42,7 @@ describe.each(ENGINES)('chats on %s', (engine) => {
     expect(await platform.db.run(getChat, chatKey(chatId))).toMatchObject({
       object: 'chat',
       chatState: 'idle',
+      firstMessage: null,
       messageCount: 0,
       lastRunId: null,
     })
@@ -125,6 +126,21 @@ describe.each(ENGINES)('chats on %s', (engine) => {
     ])
     const { updatedAt } = one.items[1]!
     expect((await list(10, null, { updatedAfter: updatedAt })).items).toHaveLength(1)
+  })
+
+  test('a chat is known by the beginning of what its user said first', async () => {
+    const first = await tenant.admit({ message: `Where is the order? ${'x'.repeat(300)}` })
+    const { chatId } = first.run
+    await tenant.finish(first, { items: [answer('On its way.')] })
+    await tenant.admit({ chatId, message: 'When does it arrive?' })
+    const wordless = await tenant.admit({ message: '', attachments: [file(`${REPORT}?sig=1`)] })
+
+    const shown = `Where is the order? ${'x'.repeat(180)}`
+    expect(await platform.db.run(getChat, chatKey(chatId))).toMatchObject({ firstMessage: shown })
+    expect(await platform.db.run(getChat, chatKey(wordless.run.chatId))).toMatchObject({ firstMessage: '' })
+    const { ownerId } = tenant
+    const list = await platform.db.run(listChats, { ownerId, integrationIds: null, limit: 2, after: null })
+    expect(list.items.map(({ firstMessage }) => firstMessage)).toEqual(['', shown])
   })
 
   test('title and alias can be changed; an alias of another chat is refused', async () => {

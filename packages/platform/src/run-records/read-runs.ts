@@ -4,7 +4,15 @@ import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, ne, notInArray, or,
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { runs, runStates } from '../db/schema.ts'
-import { findRun, listAskedTexts, listRunItems, RUN_FACTS, type RunFacts, type RunKey } from './runs.repo.ts'
+import {
+  EXCERPT_LENGTH,
+  findRun,
+  listAskedTexts,
+  listRunItems,
+  RUN_FACTS,
+  type RunFacts,
+  type RunKey,
+} from './runs.repo.ts'
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
 
@@ -47,12 +55,10 @@ export const isFollowed = tenantOperation(
   },
 )
 
-const MESSAGE_LENGTH = 200
-
 /** With the beginning of what the user said. */
 async function withMessages(tx: Tx, ownerId: string, views: readonly RunView[]): Promise<RunView[]> {
   const runIds = views.map(({ runId }) => runId)
-  const texts = await listAskedTexts(tx, { ownerId, runIds, length: MESSAGE_LENGTH })
+  const texts = await listAskedTexts(tx, { ownerId, runIds, length: EXCERPT_LENGTH })
   return views.map((view) => ({ ...view, message: texts.get(view.runId) ?? null }))
 }
 

@@ -92,6 +92,9 @@ const askedText = sql<string>`CASE jsonb_typeof(${messages.item}->'content')
   WHEN 'array' THEN (SELECT coalesce(string_agg(part->>'text', ''), '') FROM jsonb_array_elements(${messages.item}->'content') part)
   ELSE coalesce(${messages.item}->>'content', '') END`
 
+/** How much of a message a list of runs or chats shows, in characters. */
+export const EXCERPT_LENGTH = 200
+
 /** What users have said with which runs began: the text that their chats keep, or so many characters of it, by run. */
 export async function listAskedTexts(
   tx: Tx,
@@ -108,6 +111,25 @@ export async function listAskedTexts(
     .innerJoin(chats, and(eq(chats.id, messages.chatId), isNull(chats.deletedAt)))
     .where(and(eq(messages.ownerId, ownerId), inArray(messages.runId, [...runIds]), not(isNotFromUser)))
   return new Map(rows.map(({ runId, text }) => [runId, text]))
+}
+
+/** What users have said with which chats began: so many characters of it, by chat. */
+export async function listFirstTexts(
+  tx: Tx,
+  { ownerId, chatIds, length }: { ownerId: string; chatIds: readonly string[]; length: number },
+): Promise<Map<string, string>> {
+  const rows = await tx
+    .select({ chatId: messages.chatId, text: sql<string>`left(${askedText}, ${length})` })
+    .from(messages)
+    .where(
+      and(
+        eq(messages.ownerId, ownerId),
+        inArray(messages.chatId, [...chatIds]),
+        eq(messages.seq, 1),
+        not(isNotFromUser),
+      ),
+    )
+  return new Map(rows.map(({ chatId, text }) => [chatId, text]))
 }
 
 /** What the run added to its chat after the user's message, in order. */
