@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { Agency } from './agency/agency.ts'
 import { Agent } from './agency/agent.ts'
+import type { AgentOptions } from './agency/agent-options.ts'
 import { handoff } from './agency/handoff.ts'
 import { ask, askStreamed } from './ask.ts'
 import { assistantMessage, functionCall, modelError, modelResponder, ScriptedModel } from './testing.ts'
@@ -71,9 +72,7 @@ test.each<[string, () => unknown, string]>([
   const { error } = await ask(new Agency({ entryPoint: agent }), 'hi', { onFailure: (cause) => causes.push(cause) })
 
   expect(error?.code).toBe('run_failed')
-  expect(causes).toMatchObject([
-    { cause: { message: 'the instructions of the agent "Clerk" failed', cause: { message: why } } },
-  ])
+  expect(causes).toMatchObject([{ message: 'the instructions of the agent "Clerk" failed', cause: { message: why } }])
   expect(model.calls).toEqual([])
 })
 
@@ -90,13 +89,47 @@ test.each<[string, () => unknown, string]>([
 
   expect(error?.code).toBe('run_failed')
   expect(causes).toMatchObject([
-    {
-      cause: {
-        message: 'the inputFilter of the handoff to "Guide" failed',
-        cause: { message: expect.stringContaining(why) },
-      },
-    },
+    { message: 'the inputFilter of the handoff to "Guide" failed', cause: { message: expect.stringContaining(why) } },
   ])
+})
+
+const fails = async (): Promise<never> => {
+  throw new Error('out of ink')
+}
+
+const filtered = {
+  name: 'files',
+  toolFilter: fails,
+  connect: async () => {},
+  close: async () => {},
+  listTools: async () => [{ name: 'read', inputSchema: {} }],
+  callTool: async () => [],
+}
+
+const guide = new Agent({ name: 'Guide' })
+
+test.each<[string, Partial<AgentOptions>]>([
+  ['isEnabled of the tool "greet" of the agent "Clerk"', { tools: [{ ...greet, isEnabled: fails }] }],
+  ['isEnabled of the handoff to "Guide" of the agent "Clerk"', { handoffs: [handoff(guide, { isEnabled: fails })] }],
+  ['onHandoff of the handoff to "Guide"', { handoffs: [handoff(guide, { onHandoff: fails })] }],
+  ['needsApproval of the tool "greet" of the agent "Clerk"', { tools: [{ ...greet, needsApproval: fails }] }],
+  ['the tool "greet" of the agent "Clerk"', { tools: [{ ...greet, invoke: fails }] }],
+  ['the prompt of the agent "Clerk"', { prompt: fails }],
+  ['toolUseBehavior of the agent "Clerk"', { tools: [greet], toolUseBehavior: fails }],
+  ['the toolFilter of the tool server "files" for the agent "Clerk"', { mcpServers: [filtered] }],
+  ['the input guardrail "polite"', { inputGuardrails: [{ name: 'polite', execute: fails }] }],
+])('%s that throws fails the run, and the cause names it', async (callback, options) => {
+  const causes: unknown[] = []
+  const called =
+    'handoffs' in options
+      ? functionCall('transfer_to_Guide', {}, { callId: 'c1' })
+      : functionCall('greet', { name: 'Ada' }, { callId: 'c1' })
+  const agent = new Agent({ name: 'Clerk', model: new ScriptedModel([[called]]), ...options })
+
+  const { error } = await ask(new Agency({ entryPoint: agent }), 'hi', { onFailure: (cause) => causes.push(cause) })
+
+  expect(error?.code).toBe('run_failed')
+  expect(causes).toMatchObject([{ message: `${callback} failed`, cause: { message: 'out of ink' } }])
 })
 
 test('checks that wait hold for what a tool, a handoff and an answer get', async () => {

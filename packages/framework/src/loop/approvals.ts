@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { WireItem } from '@bureau/protocol'
+import { callBack } from '../agency/callback.ts'
 import type { FunctionTool } from '../agency/function-tool.ts'
 import type { HeldCall } from '../run/run.ts'
-import { RunFailed } from '../run/run-errors.ts'
 import type { CallDecision } from '../run/advance-run.ts'
 import type { Conversation } from './conversation.ts'
 import { callState } from './open-calls.ts'
@@ -19,17 +19,17 @@ type HoldableCall = { readonly call: WireItem; readonly tool: FunctionTool | 'ho
  * It is asked before anything is carried out, so that nothing is half done, and again when the turn goes on, so that a rule that
  * has changed meanwhile counts. What a person has approved stays approved.
  *
- * @throws RunFailed a rule throws: nothing passes a broken rule.
+ * @throws CallbackFailed a rule throws: nothing passes a broken rule.
  */
 export async function holdCalls(
   conversation: Conversation,
-  { context }: PreparedTurn,
+  turn: PreparedTurn,
   calls: readonly HoldableCall[],
 ): Promise<void> {
   for (const { call, tool } of calls) {
     const state = callState(conversation, call)
     if (state?.status !== 'pending' && state?.status !== 'waiting') continue
-    const isHeld = tool === 'hosted' || (await needsPerson(tool, context, call))
+    const isHeld = tool === 'hosted' || (await needsPerson(tool, turn, call))
     if (isHeld !== (state.status === 'waiting')) {
       conversation.advance({ type: isHeld ? 'call.held' : 'call.freed', call_id: state.call_id })
     }
@@ -41,7 +41,7 @@ export async function holdCalls(
 /** A call whose arguments are not JSON is not asked about, because it fails. */
 async function needsPerson(
   tool: FunctionTool | undefined,
-  context: PreparedTurn['context'],
+  { context, agent }: PreparedTurn,
   call: WireItem,
 ): Promise<boolean> {
   if (!tool?.needsApproval) return false
@@ -51,13 +51,8 @@ async function needsPerson(
   } catch {
     return false
   }
-  try {
-    return await tool.needsApproval(context, input, call.call_id)
-  } catch (cause) {
-    throw new RunFailed('run_failed', {
-      cause: new Error(`needsApproval of the tool "${tool.name}" failed`, { cause }),
-    })
-  }
+  const callback = `needsApproval of the tool "${tool.name}" of the agent "${agent.name}"`
+  return callBack(callback, () => tool.needsApproval!(context, input, call.call_id))
 }
 
 function requestOf({ agent, source }: Conversation, { call, tool }: HoldableCall): HeldCall['request'] {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import type { ToolResult } from '../agency/agent-options.ts'
+import { CallbackFailed, callBack } from '../agency/callback.ts'
 import { CallSuspended, type FunctionTool, TOOL_FAILURE, type ToolGuardrail } from '../agency/function-tool.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import { linkedAbort } from '../agency/linked-abort.ts'
@@ -41,7 +42,7 @@ const ABANDONED = 'The result is unknown: the run ended while this call was runn
  *
  * When a call fails, the model gets the error. A failure that must end the run aborts the other calls, and is thrown when they have ended.
  *
- * @throws RunFailed a tool without words for its failures has failed, or a tool guardrail ends the run.
+ * @throws CallbackFailed a tool without words for its failures has failed. RunFailed a tool guardrail ends the run.
  */
 export async function carryOutCalls(
   conversation: Conversation,
@@ -194,7 +195,9 @@ async function invoke(
   } catch (cause) {
     signal.throwIfAborted()
     if (cause instanceof CallSuspended) throw cause
-    throw cause instanceof RunFailed ? cause : new RunFailed('run_failed', { cause })
+    throw cause instanceof RunFailed
+      ? cause
+      : new CallbackFailed(`the tool "${tool.name}" of the agent "${agent.name}"`, cause)
   }
 }
 
@@ -237,8 +240,10 @@ async function answerOf({ agent, context }: PreparedTurn, results: readonly Tool
   if (behavior === 'run_llm_again' || results.length === 0) return undefined
   if (behavior === 'stop_on_first_tool') return limitedText(toText(results[0]!.output))
   if (typeof behavior === 'function') {
-    const { isFinalOutput, finalOutput } = await behavior(context, results)
-    return isFinalOutput ? (finalOutput ?? '') : undefined
+    return callBack(`toolUseBehavior of the agent "${agent.name}"`, async () => {
+      const { isFinalOutput, finalOutput } = await behavior(context, results)
+      return isFinalOutput ? (finalOutput ?? '') : undefined
+    })
   }
   const first = results.find(({ tool }) => behavior.stopAtToolNames.includes(tool.name))
   return first && limitedText(toText(first.output))

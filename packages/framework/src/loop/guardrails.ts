@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
+import { callBack } from '../agency/callback.ts'
 import type { GuardrailResult, InputGuardrail, OutputGuardrail } from '../agency/guardrail.ts'
 import type { RunContext } from '../agency/run-context.ts'
-import { GuardrailTripped, RunFailed } from '../run/run-errors.ts'
+import { GuardrailTripped } from '../run/run-errors.ts'
 import type { Conversation } from './conversation.ts'
 import { itemCreated } from './item-events.ts'
 
@@ -39,19 +40,17 @@ export async function checkOutput(conversation: Conversation, context: RunContex
   await Promise.all(agent.outputGuardrails.map(check))
 }
 
-/** @throws RunFailed the guardrail itself fails, or does not say whether it refuses: nothing passes a broken guardrail. */
+/** @throws CallbackFailed the guardrail itself fails, or does not say whether it refuses: nothing passes a broken guardrail. */
 async function requirePassed(
   side: 'input' | 'output',
   name: string,
   check: () => Promise<GuardrailResult>,
 ): Promise<void> {
-  let result: GuardrailResult
-  try {
-    result = await check()
-    if (typeof result?.tripwireTriggered !== 'boolean') throw new TypeError('it returned no tripwireTriggered')
-  } catch (cause) {
-    throw new RunFailed('run_failed', { cause: new Error(`the ${side} guardrail "${name}" failed`, { cause }) })
-  }
+  const result = await callBack(`the ${side} guardrail "${name}"`, async () => {
+    const given = await check()
+    if (typeof given?.tripwireTriggered !== 'boolean') throw new TypeError('it returned no tripwireTriggered')
+    return given
+  })
   if (result.tripwireTriggered) throw new GuardrailTripped({ side, name, guidance: guidanceOf(result) })
 }
 

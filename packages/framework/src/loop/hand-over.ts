@@ -1,7 +1,7 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
+import { CallbackFailed, callBack } from '../agency/callback.ts'
 import { type AgencyHandoff, HandoffInputError } from '../agency/handoff.ts'
 import { ModelError } from '../models/model-error.ts'
-import { RunFailed } from '../run/run-errors.ts'
 import { inCallOrder, type InputPart, withRange } from '../run/run-state.ts'
 import type { Conversation } from './conversation.ts'
 import { toolOutputCreated } from './item-events.ts'
@@ -16,7 +16,7 @@ type Chosen = { readonly call: WireItem; readonly handoff: AgencyHandoff }
  * carried out. The hand-over is committed before it is shown.
  *
  * @throws ModelError the model's input does not fit the handoff.
- * @throws RunFailed the handoff's own code fails.
+ * @throws CallbackFailed the handoff's own code fails.
  */
 export async function handOver(
   conversation: Conversation,
@@ -77,7 +77,7 @@ function answerCalls(conversation: Conversation, { agent }: PreparedTurn, { call
   conversation.add(systemNote(agent.handoffReminder ?? noteTo(to)), 'handoff_reminder')
 }
 
-/** What the next agent sees of the conversation. @throws RunFailed the filter throws, or returns something else. */
+/** What the next agent sees of the conversation. @throws CallbackFailed the filter throws, or returns something else. */
 async function filteredInput(
   conversation: Conversation,
   { context }: PreparedTurn,
@@ -86,7 +86,7 @@ async function filteredInput(
   const { input } = conversation
   const turn = inCallOrder(conversation.turn.items, conversation.state.calls).map(({ item }) => item)
   const produced = new Set(conversation.produced)
-  try {
+  return callBack(`the inputFilter of the handoff to "${agent.name}"`, async () => {
     const kept = await inputFilter!({
       inputHistory: input.filter((item) => !produced.has(item)),
       preHandoffItems: input.filter((item) => produced.has(item)),
@@ -95,10 +95,7 @@ async function filteredInput(
     })
     // The note that another agent is in control now is not the filter's to take away.
     return [...kept.inputHistory, ...kept.preHandoffItems, ...kept.newItems, ...turn.slice(-1)]
-  } catch (cause) {
-    const failed = new Error(`the inputFilter of the handoff to "${agent.name}" failed`, { cause })
-    throw new RunFailed('run_failed', { cause: failed })
-  }
+  })
 }
 
 /** Items that were kept are kept by their places. */
@@ -126,6 +123,6 @@ async function invoke(handoff: AgencyHandoff, context: PreparedTurn['context'], 
       cause instanceof HandoffInputError || (cause as Error | null)?.constructor.name === 'ModelBehaviorError'
     if (isInput)
       throw new ModelError('upstream_invalid_response', { detail: 'the input of a handoff is not valid', cause })
-    throw new RunFailed('run_failed', { cause })
+    throw new CallbackFailed(`onHandoff of the handoff to "${handoff.agent.name}"`, cause)
   }
 }

@@ -1,4 +1,5 @@
 import { outputFormatOf } from '../agency/output-format.ts'
+import { callBack } from '../agency/callback.ts'
 import type { Agent } from '../agency/agent.ts'
 import type { Prompt } from '../agency/agent-options.ts'
 import type { AgencyHandoff } from '../agency/handoff.ts'
@@ -11,7 +12,7 @@ import { authenticateTool } from '../sign-ins/authenticate-tool.ts'
 import { resumeSignIns } from '../sign-ins/resume-sign-ins.ts'
 import { serverTools, toolServerOf } from '../mcp/server-tools.ts'
 import type { TurnRequest } from '../models/request-body.ts'
-import { RunFailed, RunStopped } from '../run/run-errors.ts'
+import { RunStopped } from '../run/run-errors.ts'
 import type { CallerOptions } from '../run/run-input.ts'
 import { type BoundModel, boundModel } from './bound-model.ts'
 import { callerFunctions, requireOtherNames } from './caller-functions.ts'
@@ -33,7 +34,7 @@ export type PreparedTurn = Omit<TurnRequest, 'handoffs'> & {
  * Asks an agent's author for what its next turn begins with: handoffs, tools, instructions, in this order and once per turn,
  * so that a tool may enable others within the run.
  *
- * @throws RunStopped there must be no further turn. RunFailed the instructions cannot be written.
+ * @throws RunStopped there must be no further turn. CallbackFailed a function of the author's fails.
  */
 export async function prepareTurn(conversation: Conversation, context: RunContext): Promise<PreparedTurn> {
   const agent = conversation.agentInControl
@@ -91,7 +92,8 @@ async function enabledHandoffs(conversation: Conversation, runContext: RunContex
   const enabled: AgencyHandoff[] = []
   const agent = conversation.agentInControl
   for (const handoff of conversation.run.agency.handoffsFrom(agent.name)) {
-    if (await handoff.isEnabled({ runContext, agent })) enabled.push(handoff)
+    const callback = `isEnabled of the handoff to "${handoff.agent.name}" of the agent "${agent.name}"`
+    if (await callBack(callback, () => handoff.isEnabled({ runContext, agent }))) enabled.push(handoff)
   }
   return enabled
 }
@@ -108,12 +110,18 @@ async function offeredTools(
   const enabled: AgentTool[] = []
   for (const tool of [...agent.tools, ...added]) {
     if (tool === undefined) continue
-    if (tool.type !== 'function' || !tool.isEnabled || (await tool.isEnabled(context, agent))) enabled.push(tool)
+    if (await isEnabled(tool, context, agent)) enabled.push(tool)
   }
   const own = [...listed, ...enabled]
   const tools = [...own, ...run.tools.filter(({ name }) => !own.some((tool) => tool.name === name))]
   conversation.describeTools((name) => factsOf(tools, name))
   return forModel(await run.toolServers.authorize(agent.name, tools), model)
+}
+
+async function isEnabled(tool: AgentTool, context: RunContext, agent: Agent): Promise<boolean> {
+  if (tool.type !== 'function') return true
+  const callback = `isEnabled of the tool "${tool.name}" of the agent "${agent.name}"`
+  return callBack(callback, () => tool.isEnabled?.(context, agent) ?? true)
 }
 
 /** The tools of open servers, and of protected ones that the user is signed in to. */
@@ -146,7 +154,8 @@ async function promptOf(conversation: Conversation, context: RunContext): Promis
   const agent = conversation.agentInControl
   const { prompt } = agent
   if (optionsOf(conversation)?.modelOnly) return undefined
-  return typeof prompt === 'function' ? prompt(context, agent) : prompt
+  if (typeof prompt !== 'function') return prompt
+  return callBack(`the prompt of the agent "${agent.name}"`, () => prompt(context, agent))
 }
 
 async function composeInstructions(conversation: Conversation, context: RunContext): Promise<string> {
@@ -162,17 +171,15 @@ async function composeInstructions(conversation: Conversation, context: RunConte
   return hint === undefined ? withAdded : `${withAdded}\n\n${hint}`
 }
 
-/** @throws RunFailed the agent's function throws, or returns no text. */
+/** @throws CallbackFailed the agent's function throws, or returns no text. */
 async function ownInstructions(agent: Agent, context: RunContext): Promise<string> {
   const { name, instructions } = agent
   if (typeof instructions === 'string') return instructions
-  try {
+  return callBack(`the instructions of the agent "${name}"`, async () => {
     const text: unknown = await instructions(context, agent)
     if (typeof text === 'string') return text
     throw new TypeError(`they are ${typeof text === 'object' && text ? 'an object' : String(text)}, not a text`)
-  } catch (cause) {
-    throw new RunFailed('run_failed', { cause: new Error(`the instructions of the agent "${name}" failed`, { cause }) })
-  }
+  })
 }
 
 /** The agent's settings, and in their place what the caller may ask for. */

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { ConfigError, fieldsOf } from '@bureau/protocol'
 import { AUTHENTICATE_TOOL } from '../agency/protected-servers.ts'
+import { callBack } from '../agency/callback.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import { type FunctionTool, functionTool, TOOL_FAILURE } from '../agency/function-tool.ts'
 import type { ListedTool, McpConfig, ToolServer } from '../agency/tool-server.ts'
@@ -29,7 +30,7 @@ type ServerToolsOptions = {
 /**
  * The tools of an agent's connected servers, made anew from what the servers list now, under the names that they have there.
  *
- * @throws ConfigError two tools, of servers or of the agent, would have one name.
+ * @throws ConfigError two tools, of servers or of the agent, would have one name. CallbackFailed a filter fails.
  */
 export async function serverTools(options: ServerToolsOptions): Promise<FunctionTool[]> {
   const { agent } = options
@@ -60,7 +61,8 @@ async function offeredTools(server: ToolServer, { agent, runContext }: ServerToo
   if (typeof filter === 'function') {
     const offered: ListedTool[] = []
     const context = { runContext, agent, serverName }
-    for (const tool of listed) if (await filter(context, tool)) offered.push(tool)
+    const callback = `the toolFilter of the tool server "${serverName}" for the agent "${agent.name}"`
+    for (const tool of listed) if (await callBack(callback, () => filter(context, tool))) offered.push(tool)
     return offered
   }
   const { allowedToolNames: allowed = [], blockedToolNames: blocked = [] } = filter ?? {}

@@ -1,4 +1,5 @@
 import { ConfigError, RUN_ERRORS, type RunError, type RunErrorCode } from '@bureau/protocol'
+import { CallbackFailed } from '../agency/callback.ts'
 import { HistoryError } from '../history/history.ts'
 import { ToolServerError } from '../mcp/tool-server-error.ts'
 import { ModelError } from '../models/model-error.ts'
@@ -12,6 +13,7 @@ export function describeFailure(error: unknown): RunError {
   if (error instanceof ConfigError) return { code: 'invalid_configuration', message: error.message }
   if (error instanceof RunStopped) return plain('run_timeout')
   if (error instanceof RunFailed) return plain(error.code)
+  if (error instanceof CallbackFailed) return plain('run_failed')
   if (error instanceof GuardrailTripped) return { code: 'guardrail_tripped', message: sentenceOf(error) }
   return plain('internal_error')
 }
