@@ -240,6 +240,17 @@ describe('what the agent is asked', () => {
     expect(input.map(({ type, role }) => type ?? role)).toEqual(['message', 'function_call', 'function_call_output'])
   })
 
+  test('a result of a call that nobody has made is refused before any model is asked', async () => {
+    const server = await startAguiServer({ agencies: soloAgency() })
+    const messages = [user('1', 'hi'), { id: '2', role: 'tool', toolCallId: 'x', content: 'y' }]
+
+    const { text: body } = await (await server.stream(STREAM, aguiBody({ messages }))).all()
+
+    expect(body).toContain('"code":"invalid_input"')
+    expect(body).toContain('toolCallId')
+    expect(server.provider.modelRequests).toHaveLength(0)
+  })
+
   test('instructions, user context and client config reach the run', async () => {
     const seen: unknown[] = []
     const peek = tool({

@@ -49,7 +49,7 @@ describe('a call of the history that the message answers', () => {
     expect(server.provider.rejected).toEqual([])
   })
 
-  test('without that answer is left out; an answer without its call is the provider’s to refuse', async () => {
+  test('without that answer is left out; an answer without its call is refused before any model is asked', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.respond(() => text('ok'))
 
@@ -57,6 +57,7 @@ describe('a call of the history that the message answers', () => {
     const alone = await server.post('/solo/get_response', { message: [answered], chat_history: [user] })
 
     expect([left.status, typesOf(server.provider.modelRequests[0]!.items)]).toEqual([200, ['user', 'user']])
-    expect([alone.status, alone.body.error]).toEqual([500, expect.stringContaining('refused the request')])
+    expect([alone.status, alone.body.detail]).toEqual([422, [expect.objectContaining({ loc: ['body', 'message', 0] })]])
+    expect(server.provider.modelRequests).toHaveLength(1)
   })
 })

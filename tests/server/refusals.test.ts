@@ -33,6 +33,16 @@ describe.each(BOTH)('POST %s', (path) => {
       [{ type: 'value_error', loc: ['body', 'recipient_agent'], msg: expect.stringContaining('Solo') }],
     ],
     [
+      'the output of a call that nobody has made',
+      {
+        message: [
+          { role: 'user', content: 'hi' },
+          { type: 'function_call_output', call_id: 'x', output: 'y' },
+        ],
+      },
+      [{ type: 'value_error', loc: ['body', 'message', 1], msg: expect.stringContaining('chat_history') }],
+    ],
+    [
       'a history entry that is no object',
       { message: 'hi', chat_history: ['x'] },
       [{ type: 'dict_type', loc: ['body', 'chat_history', 0] }],

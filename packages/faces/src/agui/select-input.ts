@@ -1,4 +1,4 @@
-import type { Agency, CallerOptions } from '@bureau/framework'
+import { type Agency, type CallerOptions, looseAnswer } from '@bureau/framework'
 import { type Message, type RunRequest, ServiceError, withoutMetadata } from '@bureau/protocol'
 import type { AskedRun, FaceDecision } from '../face-host.ts'
 import type { AguiMessage, AguiRequest } from './read-request.ts'
@@ -8,7 +8,7 @@ import { toWireItems } from './wire-messages.ts'
 /**
  * What the agency is asked: the last message, and as history `chat_history` or, without it, the messages before.
  *
- * @throws UnusableInput there is nothing to answer, or a content part has no counterpart.
+ * @throws UnusableInput there is nothing to answer, a result is of no known call, or a content part has no counterpart.
  */
 export function selectInput(request: AguiRequest, agency: Agency): RunRequest {
   const { chat_history, user_context, client_config, file_ids, file_urls } = request
@@ -16,6 +16,8 @@ export function selectInput(request: AguiRequest, agency: Agency): RunRequest {
   const { message, history } = split(request, chat_history ?? [])
   if (message.length === 0 && !hasFiles && !request.resume?.length)
     throw new UnusableInput('There is no message to answer.')
+  if (typeof message !== 'string' && looseAnswer(message as Message[], history) !== -1)
+    throw new UnusableInput('A message of the role "tool" has a toolCallId that no message before it has called.')
   const thread = typeof message === 'string' ? history : [...history, ...(message as Message[])]
   return {
     message,

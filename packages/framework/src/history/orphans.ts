@@ -17,6 +17,14 @@ export function withoutOrphans<Item extends Message>(items: Item[], around: Arou
   return entries.filter(({ kept }) => kept).map(({ item }) => item)
 }
 
+/** The place of the first new item that answers what neither the new items nor the history ask; -1: there is none. */
+export function looseAnswer(items: readonly Message[], history: readonly Message[]): number {
+  const isAnswer = (item: Message): boolean => halfOf(item)?.side === 'output'
+  if (!items.some(isAnswer)) return -1
+  const asked = countHalves([...history, ...items])
+  return items.findIndex((item) => isAnswer(item) && !asked.get(halfOf(item)!.key)?.call)
+}
+
 type Around = { readonly before?: readonly Message[]; readonly after?: readonly Message[] }
 
 type Entry = { readonly item: Message; kept: boolean }

@@ -1,21 +1,34 @@
-import type { Agency, RunInput } from '@bureau/framework'
-import { isMessage, MAX_HISTORY, RunRequest } from '@bureau/protocol'
+import { type Agency, looseAnswer, type RunInput } from '@bureau/framework'
+import { isMessage, MAX_HISTORY, type Message, RunRequest } from '@bureau/protocol'
 import { z } from 'zod'
 import { toClientConfig } from '../../agencies/check-client-config.ts'
 import type { Answers } from '../../approvals/approvals.ts'
 import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 
-/**
- * A request body, checked. No rule is about the history and anything else, so a history without a flaw is left out of what the
- * schema looks at, and copies.
- */
+/** A request body, checked. @throws InvalidBody */
 export function readRunRequest(agency: Agency, body: unknown): RunRequest {
+  const request = parseRequest(agency, body)
+  requireAsked(request)
+  return request
+}
+
+/** No rule of the schema is about the history and anything else, so it does not look at a history without a flaw, nor copies it. */
+function parseRequest(agency: Agency, body: unknown): RunRequest {
   const schema = requestSchema(agency)
   const history = (body as { readonly chat_history?: unknown } | null | undefined)?.chat_history
   const isGood = Array.isArray(history) && history.length <= MAX_HISTORY && history.every(isMessage)
   if (!isGood) return parseBody(schema, body)
   const { chat_history: _history, ...rest } = body as Readonly<Record<string, unknown>>
   return { ...parseBody(schema, rest), chat_history: history }
+}
+
+/** Providers refuse the output of a call that they do not see. */
+function requireAsked({ message, chat_history: history }: RunRequest): void {
+  if (typeof message === 'string') return
+  const at = looseAnswer(message as Message[], history ?? [])
+  if (at === -1) return
+  const msg = 'chat_history does not hold what this item answers; send the call with it'
+  throw new InvalidBody([{ type: 'value_error', loc: ['body', 'message', at], msg, input: message[at] }])
 }
 
 const MAX_FILE_IDS = 50
