@@ -291,6 +291,21 @@ describe.each(ENGINES)('management on %s', (engine) => {
     )
   })
 
+  test('a key that was rotated without an overlap is refused at once, and makes none that outlives it', async () => {
+    const client = await platform.client()
+    const { body: old } = await client.post('/v1/api_keys', { name: 'lost', scopes: ['keys'] })
+    const thief = client.with({ token: old.token })
+    expect((await thief.get('/v1/api_keys')).status).toBe(200)
+
+    const overlapping = await client.post(`/v1/api_keys/${old.id}/rotate`, { overlapSeconds: 60 })
+    const during = await thief.post('/v1/api_keys', { name: 'kept', scopes: ['keys'] })
+    await client.post(`/v1/api_keys/${old.id}/rotate`)
+    const after = await thief.post('/v1/api_keys', { name: 'kept', scopes: ['keys'] })
+
+    expect([overlapping.status, during.status, after.status]).toEqual([201, 201, 401])
+    expect(Date.parse(during.body.expiresAt)).toBeLessThanOrEqual(Date.now() + 60_000)
+  })
+
   test('a key that expires makes none that lives longer, and one that may do little ends none that may do more', async () => {
     const client = await platform.client()
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString()

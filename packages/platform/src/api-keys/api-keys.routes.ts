@@ -4,8 +4,8 @@ import type { z } from 'zod'
 import { answerPage, type List } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
-import { createApiKey, rotateApiKey } from './create-api-key.ts'
-import { endApiKey, readApiKey, readApiKeys } from './manage-api-keys.ts'
+import { createApiKey } from './create-api-key.ts'
+import { endApiKey, readApiKey, readApiKeys, succeedApiKey } from './manage-api-keys.ts'
 
 export const apiKeyRoutes: readonly Route[] = [
   jsonRoute(
@@ -96,7 +96,7 @@ async function create({
 
 async function rotate(call: Call<unknown, z.output<typeof ApiKeyRotate>>): Promise<Answered<201, IssuedApiKey>> {
   const { platform, caller, body } = call
-  return created(await rotateApiKey(platform.store.keyIssuer, caller, param(call, 'keyId'), body.overlapSeconds))
+  return created(await succeedApiKey(platform, caller, param(call, 'keyId'), body.overlapSeconds))
 }
 
 async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered<200, List<ApiKey>>> {
