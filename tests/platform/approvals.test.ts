@@ -386,6 +386,26 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect(served.provider.rejected).toEqual([])
   })
 
+  test('rejectPending: of two messages at once, one is answered, and the other gets the address of that run', async () => {
+    const { client, chatId } = await waiting([call(250)])
+    const gate = served.provider.gate()
+    served.provider.script([textDeltas([hold(gate), 'Hello.'])])
+
+    const answers = await Promise.all(
+      ['One.', 'Two.'].map((message) => client.complete({ chatId, message, rejectPending: true })),
+    )
+
+    const [answered, refused] = answers.toSorted((a, b) => a.response.status - b.response.status)
+    expect([answered!.response.status, refused!.response.status]).toEqual([200, 409])
+    expect(JSON.parse((await refused!.all()).text)).toMatchObject({
+      code: 'run_active',
+      activeRunId: answered!.runId,
+      eventsUrl: expect.stringContaining(answered!.runId),
+    })
+    gate.release()
+    expect((await answered!.all()).result).toMatchObject({ status: 'completed' })
+  })
+
   test('the status of a chat is found by its alias', async () => {
     const { client, runId } = await waiting([call(250)], { aliasChatId: 'ticket-7' })
     const query = `apiIntegrationId=${client.integrationId}`

@@ -104,12 +104,17 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
     whileOpen(reply.raw, (signal) =>
       admitCompletion(platform.store, caller, completion, { bootId, agencies, missingSandboxFiles, signal }),
     )
-  const admission = await admit().catch(async (error: unknown) => {
+  const admitInstead = async (error: unknown): ReturnType<typeof admitCompletion> => {
     const waiting = body.rejectPending === true ? waitingRunOf(error) : undefined
-    if (waiting === undefined) throw withEventsUrl(call, error)
+    if (waiting === undefined) throw error
     await platform.store.db.run(rejectWaiting, { ownerId: caller.ownerId, runId: waiting, decidedBy: caller.keyId })
     return admit()
-  })
+  }
+  const admission = await admit()
+    .catch(admitInstead)
+    .catch((error: unknown) => {
+      throw withEventsUrl(call, error)
+    })
   if (admission.outcome === 'unknown') throw new AfterAdmission('unknown')
   const { runId } = admission.run
   try {
