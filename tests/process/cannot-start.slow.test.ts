@@ -31,6 +31,7 @@ function runToEnd(args: readonly string[], env: Record<string, string>, cwd?: st
   return { status, lines: stderr.trim().split('\n') }
 }
 
+/** Connections to it get no answer. */
 async function takenPort(): Promise<string> {
   const server = createServer().listen({ host: '127.0.0.1', port: 0 })
   await once(server, 'listening')
@@ -127,6 +128,16 @@ test('a PostgreSQL server that does not answer is told in one line, without its 
 
   expect(lines).toEqual([expect.stringMatching(/^DATABASE_URL: PostgreSQL at 127.0.0.1:1 refuses: .*ECONNREFUSED/)])
   expect(lines[0]).not.toContain('secret-word')
+  expect(status).toBe(1)
+})
+
+test('a PostgreSQL server that accepts the connection and stays silent does not keep a process from ending', async () => {
+  const port = await takenPort()
+  const DATABASE_URL = `postgres://user@127.0.0.1:${port}/bureau`
+
+  const { status, lines } = runToEnd(['platform', DEMO], { BUREAU_DATA: newFolder(), DATABASE_URL })
+
+  expect(lines).toEqual([`DATABASE_URL: PostgreSQL at 127.0.0.1:${port} refuses: timeout expired.`])
   expect(status).toBe(1)
 })
 

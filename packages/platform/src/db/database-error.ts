@@ -5,7 +5,7 @@ import { CommitUnknownError, DatabaseError } from './database.ts'
 const UNAVAILABLE = /^(08|53|57|58)|^(25006|25P03|40001|40P01|55P03)$/
 
 /** Drizzle wraps the driver's error and puts the parameters into its message: look through it, never show it. */
-function driverError(error: unknown): unknown {
+export function driverError(error: unknown): unknown {
   return error instanceof Error && error.cause !== undefined && 'query' in error ? error.cause : error
 }
 

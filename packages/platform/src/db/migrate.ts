@@ -39,12 +39,14 @@ async function apply(session: Session, migration: Migration): Promise<void> {
     VALUES (${migration.version}, ${migration.name}, decode(${migration.checksum}, 'hex'))`)
 }
 
+/** Without the time limits that a role may have: they are meant for requests, and a migration that they end never succeeds. */
 async function inTransaction(session: Session, work: () => Promise<void>): Promise<void> {
-  await session.exec(`BEGIN; SELECT pg_advisory_xact_lock(${LOCK})`)
+  const unlimited = 'SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0'
+  await session.exec(`BEGIN; ${unlimited}; SELECT pg_advisory_xact_lock(${LOCK})`)
   try {
     await work()
   } catch (error) {
-    await session.exec('ROLLBACK')
+    await session.exec('ROLLBACK').catch(() => {}) // the connection may be lost, as `error` says
     throw error
   }
   await session.exec('COMMIT')

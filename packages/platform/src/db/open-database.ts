@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { Client } from 'pg'
+import { checkRole } from './check-role.ts'
+import { driverError } from './database-error.ts'
 import { PgliteDatabase } from './database.pglite.ts'
 import { PostgresDatabase } from './database.postgres.ts'
 import type { Database } from './database.ts'
@@ -21,7 +23,7 @@ type OpenOptions = { readonly connections?: number | undefined; readonly mustExi
  * @param options.mustExist For commands that have nothing to do where no platform has been: makes neither a folder nor tables.
  * @throws ConfigError the URL is of another kind, the folder is in use, the database is newer than this program, or holds no
  *   records although it must.
- * @throws StartError the folder or the server cannot be used.
+ * @throws StartError the folder or the server cannot be used, or the role may not do what is needed.
  */
 export async function openDatabase(
   url: string,
@@ -39,22 +41,26 @@ export async function openDatabase(
   return PgliteDatabase.open(folder === '' ? {} : { folder })
 }
 
+/** A server that does not answer at all keeps whoever starts the platform waiting no longer. */
+const CONNECT_MS = 10_000
+
 /** On a connection of its own: a migration may take longer than any request. */
 async function migratePostgres(url: string, mustExist: boolean): Promise<void> {
-  const client = new Client({ connectionString: url })
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS })
   client.on('error', () => {}) // the query in progress fails by itself
-  await client.connect().catch((error: unknown) => {
-    throw new StartError(`DATABASE_URL: PostgreSQL at ${client.host}:${client.port} refuses: ${reasonOf(error)}.`, {
-      cause: error,
-    })
-  })
   try {
+    await client.connect()
     if (mustExist && !(await hasRecords(client)))
       throw new ConfigError('DATABASE_URL: this database is empty. It must name the database of the platform.')
     const exec = async (statements: string): Promise<string> => (await client.query(statements)).command
     await migrate({ tx: drizzle(client, DRIZZLE), exec })
+    await checkRole(client)
+  } catch (cause) {
+    if (cause instanceof ConfigError || cause instanceof StartError) throw cause
+    const reason = reasonOf(driverError(cause))
+    throw new StartError(`DATABASE_URL: PostgreSQL at ${client.host}:${client.port} refuses: ${reason}.`, { cause })
   } finally {
-    await client.end()
+    await client.end().catch(() => {})
   }
 }
 
