@@ -8,6 +8,7 @@ import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import { AGENCIES, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { PostgresDatabase } from './database.postgres.ts'
 import { admitUnderLock, countThings, insertThing, urgentCount } from './database.test-operations.ts'
+import { pingDatabase } from '../system/readiness.ts'
 import { ENGINES, openTestDatabase, queryRows, SERVER } from './engines.contract.ts'
 import { openDatabase } from './open-database.ts'
 
@@ -161,6 +162,19 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL', () => {
     const db = new PostgresDatabase({ url: 'postgres://nobody@127.0.0.1:1/none' })
     await expect(db.run(queryRows, 'SELECT 1')).rejects.toMatchObject({ code: 'database_unavailable' })
     await db.close()
+  })
+
+  test('one that became a standby or read-only is not ready; its connection is given up, for a new one may lead elsewhere', async () => {
+    const { url, drop } = await openTestDatabase('postgres')
+    const db = new PostgresDatabase({ url, poolSize: 1 })
+    await db.run(pingDatabase, undefined)
+    await db.run(queryRows, 'SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY')
+
+    await expect(db.run(pingDatabase, undefined)).rejects.toMatchObject({ code: 'database_unavailable' })
+    await db.run(pingDatabase, undefined)
+
+    await db.close()
+    await drop()
   })
 
   test('once it is closed it is unavailable, as requests that come while a process ends are told', async () => {

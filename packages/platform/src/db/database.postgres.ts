@@ -35,6 +35,9 @@ const QUERY_TIMEOUT_MS = 6_000
 /** How long a lost answer to COMMIT is asked for. */
 const RESOLVE_MS = 2_000
 
+/** The server is a standby by now, or was made read-only for the time of a switch: a new connection may lead to its successor. */
+const READ_ONLY = '25006'
+
 type Waiting = { readonly lane: Lane; readonly start: () => void }
 
 /** PostgreSQL 15 and later, through a pool. Operations run in this process; lanes decide who gets a free connection. */
@@ -86,6 +89,7 @@ export class PostgresDatabase implements Database {
     const connection = this.#connectionOf(client)
     let xid: string | null = null
     let committing: { readonly result: Result } | undefined
+    let isStale = false
     try {
       const prepared = await prepare(this.#sessionOf(connection, operation), operation, args, {
         stillWanted: () => options.signal?.throwIfAborted(),
@@ -98,10 +102,11 @@ export class PostgresDatabase implements Database {
       await commit(connection)
       return prepared.result
     } catch (error) {
+      isStale = sqlstateOf(error) === READ_ONLY
       if (committing && isUnanswered(error)) return await this.#resolveCommit(committing.result, xid, connection)
       throw error
     } finally {
-      client.release(!isTransactionOver(connection.tag))
+      client.release(isStale || !isTransactionOver(connection.tag))
     }
   }
 
