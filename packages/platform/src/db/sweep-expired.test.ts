@@ -162,6 +162,47 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
     expect(await sweep()).toBe(0)
   })
 
+  test('of chats that were never used no row stays, whoever deletes them', async () => {
+    const { ownerId, integrationId } = tenant
+    const [{ chatId: left }, { chatId: deleted }] = [
+      await platform.db.run(createChat, { ownerId, integrationId }),
+      await platform.db.run(createChat, { ownerId, integrationId }),
+    ]
+    await platform.db.run(deleteChat, { ownerId, chatId: deleted, integrationIds: null, actor: 'key' })
+    await age('chats', 'created_at', '31 days', `id IN ('${left}','${deleted}')`)
+
+    await sweep()
+
+    expect(await platform.rows(`SELECT id FROM chats WHERE id IN ('${left}','${deleted}')`)).toEqual([])
+  })
+
+  test('uploads that became no file go seven days after their hour; what is awaited, and what is there, stays', async () => {
+    const { ownerId, integrationId } = tenant
+    const states = ['pending', 'ready', 'expired', 'deleted']
+    await platform.rows(`INSERT INTO uploads (id, owner_id, integration_id, name, path, declared_bytes, token_hash, state, expires_at)
+      SELECT s, '${ownerId}', '${integrationId}', 'n', s, 1, 't', s, now() - interval '8 days'
+      FROM unnest(ARRAY['${states.join("','")}']) s`)
+
+    await sweep()
+
+    expect(await platform.rows('SELECT state FROM uploads ORDER BY state')).toEqual([
+      { state: 'pending' },
+      { state: 'ready' },
+    ])
+  })
+
+  test('who changed what is known for seven years, longer than the runs that it was about', async () => {
+    const owner = await platform.addTenant()
+    await platform.rows(`INSERT INTO audit_log (owner_id, actor, action, target, created_at) VALUES
+      ('${owner.ownerId}', 'key', 'chat.deleted', 'old', now() - interval '7 years 1 day'),
+      ('${owner.ownerId}', 'key', 'chat.deleted', 'young', now() - interval '6 years 11 months')`)
+
+    await sweep()
+
+    const targets = `SELECT target FROM audit_log WHERE owner_id = '${owner.ownerId}' AND action = 'chat.deleted'`
+    expect(await platform.rows(targets)).toEqual([{ target: 'young' }])
+  })
+
   test('an unknown sweep is a defect', async () => {
     await expect(platform.db.run(sweepExpired, 'everything')).rejects.toThrow('there is no sweep everything')
   })

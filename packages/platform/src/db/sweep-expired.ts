@@ -25,14 +25,15 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
     FROM webhook_deliveries WHERE done_at < now() - interval '7 days' LIMIT ${BATCH})`,
   pushConfigs: sql`DELETE FROM push_configs WHERE (run_id, id) IN (SELECT run_id, id FROM push_configs
     WHERE closed_at < now() - interval '7 days' LIMIT ${BATCH})`,
+  uploads: sql`DELETE FROM uploads WHERE id IN (SELECT id FROM uploads
+    WHERE state IN ('expired','deleted') AND expires_at < now() - interval '7 days' LIMIT ${BATCH})`,
   leases: sql`DELETE FROM leases WHERE (owner_id, name) IN (SELECT owner_id, name FROM leases
     WHERE expires_at < now() - interval '1 hour' LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
   replicas: sql`DELETE FROM replicas WHERE boot_id IN (SELECT boot_id FROM replicas x WHERE state IN ('gone','dead')
     AND heartbeat_at < now() - interval '7 days' AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.boot_id = x.boot_id
       AND r.state IN ('reserved','running')) LIMIT ${BATCH})`,
-  emptyChats: sql`UPDATE chats SET deleted_at = now() WHERE id IN (SELECT id FROM chats WHERE last_run_id IS NULL
-    AND next_seq = 1 AND deleted_at IS NULL AND created_at < now() - interval '30 days'
-    LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
+  emptyChats: sql`DELETE FROM chats WHERE id IN (SELECT id FROM chats WHERE last_run_id IS NULL
+    AND next_seq = 1 AND created_at < now() - interval '30 days' LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
   expiredChats: sql`UPDATE chats SET deleted_at = now(), title = NULL, summary = NULL WHERE id IN (SELECT c.id FROM chats c
     JOIN integrations i ON i.id = c.integration_id WHERE c.deleted_at IS NULL
       AND c.updated_at < now() - make_interval(days => (i.settings->>'retentionDays')::int)
@@ -63,6 +64,9 @@ const SWEEPS: Readonly<Record<string, SQL>> = {
   oldRuns: sql`DELETE FROM runs WHERE id IN (SELECT id FROM runs r WHERE r.finished_at < now() - interval '400 days'
     AND NOT EXISTS (SELECT 1 FROM usage_entries u WHERE u.run_id = r.id)
     AND NOT EXISTS (SELECT 1 FROM run_event_chunks e WHERE e.run_id = r.id) LIMIT ${BATCH})`,
+  // The oldest come first: no index of the times is needed to see that there is nothing to do.
+  oldAudit: sql`DELETE FROM audit_log WHERE id IN (SELECT id FROM (SELECT id, created_at FROM audit_log ORDER BY id LIMIT ${BATCH}) x
+    WHERE created_at < now() - interval '7 years')`,
 }
 
 /** The names of all sweeps, in the order in which they are done. */
