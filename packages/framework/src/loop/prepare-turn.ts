@@ -110,7 +110,7 @@ async function offeredTools(
   const enabled: AgentTool[] = []
   for (const tool of [...agent.tools, ...added]) {
     if (tool === undefined) continue
-    if (await isEnabled(tool, context, agent)) enabled.push(tool)
+    if (tool.type !== 'function' || !tool.isEnabled || (await isEnabled(tool, context, agent))) enabled.push(tool)
   }
   const own = [...listed, ...enabled]
   const tools = [...own, ...run.tools.filter(({ name }) => !own.some((tool) => tool.name === name))]
@@ -118,10 +118,9 @@ async function offeredTools(
   return forModel(await run.toolServers.authorize(agent.name, tools), model)
 }
 
-async function isEnabled(tool: AgentTool, context: RunContext, agent: Agent): Promise<boolean> {
-  if (tool.type !== 'function') return true
+function isEnabled(tool: FunctionTool, context: RunContext, agent: Agent): Promise<boolean> {
   const callback = `isEnabled of the tool "${tool.name}" of the agent "${agent.name}"`
-  return callBack(callback, () => tool.isEnabled?.(context, agent) ?? true)
+  return callBack(callback, () => tool.isEnabled!(context, agent))
 }
 
 /** The tools of open servers, and of protected ones that the user is signed in to. */
