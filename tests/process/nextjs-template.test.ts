@@ -32,13 +32,13 @@ test('the route of the Next.js template answers under the address in SERVER_URL'
   expect(await statusAt('app.example.com', 'https://app.example.com/agents')).toBe(200)
 })
 
-test('the console has a slash at its end, and no configuration lets Next.js take it off again', async () => {
+test('the console has a slash at its end, and the configuration lets Next.js neither take it off nor refuse 127.0.0.1', async () => {
   const { GET } = await importRoute()
   const { status, headers } = await GET(new Request('http://localhost/agents/console'))
   expect([status, headers.get('location')]).toEqual([302, 'console/'])
 
   const config = (await import(new URL('next.config.mjs', TEMPLATE).href)) as { readonly default: object }
-  expect(config.default).toMatchObject({ skipTrailingSlashRedirect: true })
+  expect(config.default).toMatchObject({ skipTrailingSlashRedirect: true, allowedDevOrigins: ['127.0.0.1'] })
   const shown = blocksOf('docs/embedding.md').find((block) => fileOf(block) === 'next.config.mjs')
   expect(shown?.text).toContain('skipTrailingSlashRedirect: true')
 })
