@@ -28,14 +28,24 @@ function partsOf(value: unknown): Fields[] | undefined {
   return list.length > 0 && list.every(isPart) ? list : undefined
 }
 
+/** What a tool returns may have a `type` of its own, as the entries of a folder do: a picture or a file holds one, too. */
 function isPart(value: unknown): value is Fields {
-  if (typeof value !== 'object' || value === null) return false
-  const { type, text } = value as Fields
+  if (!isFields(value)) return false
+  const { type, text } = value
   if (type === 'text' || type === 'input_text') return typeof text === 'string'
-  return PICTURES.has(type) || type === 'file' || type === 'input_file'
+  const sources = PICTURES.has(type) ? PICTURE_SOURCES : FILES.has(type) ? FILE_SOURCES : []
+  return sources.some((name) => isSource(value[name]))
+}
+
+function isSource(value: unknown): boolean {
+  if (!isFields(value)) return typeof value === 'string'
+  return ['id', 'fileId', 'url', 'data'].some((name) => value[name] !== undefined)
 }
 
 const PICTURES = new Set<unknown>(['image', 'input_image'])
+const PICTURE_SOURCES = ['image', 'image_url', 'file_id', 'data']
+const FILES = new Set<unknown>(['file', 'input_file'])
+const FILE_SOURCES = ['file', 'file_url', 'file_id', 'file_data']
 
 function wirePart(part: Fields): Fields {
   if (part['type'] === 'text' || part['type'] === 'input_text') return { type: 'input_text', text: part['text'] }
