@@ -18,7 +18,7 @@ const versions = [
 
 describe.each(versions)(
   'agents, tools and handoffs of @openai/agents %s',
-  (_version, { Agent: SdkAgent, handoff, tool }) => {
+  (_version, { Agent: SdkAgent, handoff, tool, ...guardrails }) => {
     const look = tool({
       name: 'look',
       description: 'Looks.',
@@ -125,6 +125,54 @@ describe.each(versions)(
         results: [['function_output', 'look', 'function_call_result']],
         answer: ['It was x.', ['function_call', 'function_call_result']],
       })
+    })
+
+    test('guardrails of a tool keep a call from being made, or its output from the model, or end the run', async () => {
+      const { defineToolInputGuardrail, defineToolOutputGuardrail } = guardrails
+      const { allow, rejectContent, throwException } = guardrails.ToolGuardrailFunctionOutputFactory
+      const made: string[] = []
+      const fetch = tool({
+        name: 'fetch',
+        description: 'Fetches.',
+        parameters: z.object({ at: z.string() }),
+        inputGuardrails: [
+          defineToolInputGuardrail({ name: 'passes', run: async () => allow() }),
+          defineToolInputGuardrail({
+            name: 'input',
+            run: async ({ toolCall: { arguments: text } }) =>
+              text.includes('secret') ? rejectContent('Not there.') : allow(),
+          }),
+        ],
+        outputGuardrails: [
+          defineToolOutputGuardrail({
+            name: 'output',
+            run: async ({ output }) => {
+              if (output === 'got poison') return throwException()
+              return output === 'got keys' ? rejectContent('Withheld.') : allow()
+            },
+          }),
+        ],
+        execute: ({ at }) => {
+          made.push(at)
+          return `got ${at}`
+        },
+      })
+      const agent = new SdkAgent({ name: 'Solo', instructions: 'Fetch.', model: 'gpt-test', tools: [fetch] })
+      const server = await startTestServer({ agencies: { shop: new Agency({ entryPoint: Agent.from(agent) }) } })
+      const calls = ['secret', 'keys', 'news'].map((at, place) =>
+        toolCall('fetch', { at }, { callId: `call_${place}` }),
+      )
+      server.provider.script([calls, text('Done.'), toolCall('fetch', { at: 'poison' }), text('Never.')])
+
+      const { body } = await server.post('/shop/get_response', { message: 'go' })
+      const stream = await (await server.stream('/shop/get_response_stream', { message: 'go' })).all()
+
+      const outputs = server.provider.modelRequests[1]!.toolOutputs.map(({ output }) => output)
+      expect(outputs).toEqual(['Not there.', 'Withheld.', 'got news'])
+      expect(body.response).toBe('Done.')
+      expect(stream.events.at(-1)).toMatchObject({ code: 'guardrail_tripped' })
+      expect(server.provider.modelRequests).toHaveLength(3)
+      expect(made).toEqual(['keys', 'news', 'poison'])
     })
 
     test('settings that the SDK has only by default give way to those of the model in use', async () => {

@@ -1,4 +1,4 @@
-import { tool } from '@bureau/framework'
+import { type ModelSettings, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import {
@@ -106,6 +106,52 @@ test('a 404 says that the model or the address is wrong', async () => {
   const { body } = await server.post('/solo/get_response', { message: 'hi' })
 
   expect(body.error).toBe('The model provider does not know the model, or its address is wrong (HTTP 404).')
+})
+
+describe('modelSettings.retry', () => {
+  const serve = (retry: ModelSettings['retry']) =>
+    startTestServer({ agencies: soloAgency({ modelSettings: { retry } }) })
+  const unavailable = status(500, {}, { 'retry-after': '0' })
+
+  test('tries again after failures that may pass, and waits no longer than it may', async () => {
+    const server = await serve({ maxRetries: 2, backoff: { initialDelayMs: 3_600_000, maxDelayMs: 1 } })
+    const failures = Array.from({ length: 6 }, () => unavailable)
+    server.provider.script([...failures, text('At last.'), ...failures, ...failures])
+
+    const answered = await server.post('/solo/get_response', { message: 'hi' })
+    const failed = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect(answered.body).toMatchObject({ response: 'At last.', usage: { request_count: 1 } })
+    expect(failed.status).toBe(500)
+    expect(server.provider.modelRequests).toHaveLength(7 + 9)
+  })
+
+  test.each<[string, Turn]>([
+    ['that will not pass', status(400, {})],
+    ['after a part of the answer was shown', [textDeltas(['Half']), errorEvent('rate_limit_exceeded', 'x')]],
+  ])('does not try again after a failure %s', async (_, turn) => {
+    const server = await serve({ maxRetries: 2, backoff: { initialDelayMs: 1 } })
+    server.provider.respond(() => turn)
+
+    await server.post('/solo/get_response', { message: 'hi' })
+
+    expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('a run that is cancelled while it waits ends', async () => {
+    const server = await serve({ maxRetries: 1, backoff: { initialDelayMs: 3_600_000, maxDelayMs: 3_600_000 } })
+    server.provider.respond(() => unavailable)
+    const stream = await server.stream('/solo/get_response_stream', { message: 'hi' })
+    await stream.until(({ event }) => event === 'meta')
+    await expect.poll(() => server.provider.modelRequests.length).toBe(3)
+
+    const { status: code } = await server.post('/solo/cancel_response_stream', { run_id: stream.runId })
+    await stream.all()
+
+    expect(code).toBe(200)
+    expect(stream.result).toMatchObject({ cancelled: true })
+    expect(server.provider.modelRequests).toHaveLength(3)
+  })
 })
 
 describe('odd but valid answers', () => {
