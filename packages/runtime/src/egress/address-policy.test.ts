@@ -71,10 +71,14 @@ describe('createEgressPolicy', () => {
     ['10.1.0.0/16', peer('10.1.2.3'), '10.1.2.3', true],
     ['10.1.0.0/16', peer('any.example.com'), '10.1.2.3', true],
     ['10.1.0.0/16', peer('10.2.0.1'), '10.2.0.1', false],
+    ['10.1.0.0/16', peer('::1'), '::1', false],
+    ['10.1.2.3/32', peer('10.1.2.3'), '10.1.2.3', true],
     ['127.0.0.1:11434', peer('127.0.0.1', 11_434), '127.0.0.1', true],
     ['127.0.0.1:11434', peer('127.0.0.1', 6379), '127.0.0.1', false],
     ['[::1]:8080', peer('::1', 8080), '::1', true],
     ['::1', peer('::1', 9999), '::1', true],
+    ['::1', peer('::2'), '::2', false],
+    ['fd00::/64', peer('fd00::9'), 'fd00::9', true],
     ['localhost:11434', peer('localhost', 11_434), '127.0.0.1', true],
     ['localhost:11434', peer('localhost', 5432), '127.0.0.1', false],
     ['models.internal', peer('models.internal', 80), '10.0.0.9', true],
@@ -103,7 +107,19 @@ describe('createEgressPolicy', () => {
   })
 
   test('lists every entry that makes no sense', () => {
-    const bad = ['', '10.0.0.0/33', '127.1', 'a b', 'host:0', 'host:70000', '[::1', '10.0.0.0/8/9', '*', 'http://x']
+    const bad = [
+      '',
+      '10.0.0.0/33',
+      '127.1',
+      'a b',
+      'host:0',
+      'host:70000',
+      '[::1',
+      '10.0.0.0/8/9',
+      '10.0.0.0/',
+      '*',
+      'http://x',
+    ]
     const attempt = (): unknown => createEgressPolicy({ allow: bad, deny: ['example.com'] })
     expect(attempt).toThrow(ConfigError)
     for (const entry of [...bad, 'example.com']) expect(attempt).toThrow(`"${entry}"`)

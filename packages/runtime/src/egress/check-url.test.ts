@@ -51,6 +51,7 @@ describe('checkUrl', () => {
     'https://intranet/',
     'https://user:secret@example.com/',
     'https://user@example.com/',
+    'https://:secret@example.com/',
     'https://example.com:22/',
     'https://example.com:6379/',
   ])('%s is blocked', (url) => expect(reasonOf(url)).toBe('blocked'))
@@ -84,11 +85,13 @@ describe('checkUrl', () => {
   })
 
   test('what the operator allows is exempt from the rules on names and ports', () => {
-    const policy = createEgressPolicy({ allow: ['localhost:11434', '10.0.0.0/8', 'models'] })
+    const policy = createEgressPolicy({ allow: ['localhost:11434', '10.0.0.0/8', 'models', 'plain:80'] })
     const rules: UrlRules = { policy, schemes: ['http'], ports: [80] }
     expect(reasonOf('http://localhost:11434/v1', rules)).toBe('http://localhost:11434/v1')
     expect(reasonOf('http://10.0.0.1:9000/', rules)).toBe('http://10.0.0.1:9000/')
     expect(reasonOf('http://models:1/', rules)).toBe('http://models:1/')
+    expect(reasonOf('http://plain/', rules)).toBe('http://plain/')
+    expect(reasonOf('http://plain:443/', rules)).toBe('blocked')
     expect(reasonOf('http://localhost:6379/', rules)).toBe('blocked')
     expect(reasonOf('http://127.0.0.1:11434/', rules)).toBe('blocked')
   })
