@@ -227,3 +227,21 @@ test.each([
   expect(new Set(shown)).toEqual(new Set(idsOf('function_call').slice(0, 3)))
   expect(server.provider.rejected).toEqual([])
 })
+
+test.each<[string, string, string]>([
+  ['whose input the model gets wrong', '{"city":5}', 'upstream_invalid_response'],
+  ['whose input is not JSON', '{"city":', 'upstream_invalid_response'],
+  ['whose own code fails', '{"city":"Atlantis"}', 'run_failed'],
+])('a handoff %s ends the run, and the next agent is not asked', async (_which, args, code) => {
+  const onHandoff = (_context: unknown, { city }: { city: string }): void => {
+    throw new Error(`${city} has sunk`)
+  }
+  const toOther = handoff(other(), { inputType: z.object({ city: z.string() }), onHandoff })
+  const server = await startTestServer({ agencies: soloAgency({ handoffs: [toOther] }) })
+  server.provider.script([toolCall('transfer_to_Other', args), text('Never.')])
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'go' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code, agent: 'Solo' })
+  expect(server.provider.modelRequests).toHaveLength(1)
+})
