@@ -20,10 +20,6 @@ export async function sendEvents(
   { encode, contentType = EVENT_STREAM, refused }: Sending,
 ): Promise<void> {
   const client = new Client(run)
-  if (reply.raw.destroyed) {
-    reply.hijack()
-    return client.leave()
-  }
   try {
     const all = encodeBatches(run.read(run.after, client.signal), encode)
     const chunks = endingWith(all, (error) => (error instanceof ServiceError ? refused?.(error) : undefined))

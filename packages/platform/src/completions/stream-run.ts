@@ -70,12 +70,6 @@ type Sending = {
 async function send(reply: FastifyReply, { follow, life }: Followed, { lost, ...sending }: Sending): Promise<void> {
   const onLeft = follow()
   life?.addEventListener('abort', () => lost.abort(life.reason), { once: true })
-  if (reply.raw.destroyed) {
-    // Gone before its first byte: nobody would be told of it later.
-    reply.hijack()
-    onLeft()
-    return
-  }
   reply.header('cache-control', 'no-cache, no-transform')
   try {
     await streamResponse(reply, { ...sending, onClientLost: () => lost.abort() })

@@ -12,7 +12,7 @@ type StreamedResponse = {
   readonly chunks: AsyncIterable<string>
   /** True: a comment is sent after 15 s of silence. For server-sent events only. */
   readonly keepalive: boolean
-  /** Called at once when the client goes away before the end. */
+  /** Called at once when the client goes away before the end, or has gone already. */
   readonly onClientLost: () => void
 }
 
@@ -25,6 +25,8 @@ type StreamedResponse = {
 export async function streamResponse(reply: FastifyReply, response: StreamedResponse): Promise<void> {
   const socket = reply.raw
   reply.hijack()
+  // Nobody would be notified of it later.
+  if (socket.destroyed) return response.onClientLost()
   socket.writeHead(reply.statusCode, {
     'cache-control': 'no-cache',
     connection: 'keep-alive',

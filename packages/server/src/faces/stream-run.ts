@@ -1,6 +1,6 @@
 import { type Call, type EncodeEvent, encodeBatches, type LiveRun, streamResponse } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
-import { abandon, isClientLost } from '../http/client-lost.ts'
+import { isClientLost } from '../http/client-lost.ts'
 import { runUser } from '../oauth/run-user.ts'
 import type { ServedAgency } from './face.ts'
 import { type AskedRun, type Beginning, startAsked } from './start-asked.ts'
@@ -39,6 +39,7 @@ export async function beginRun<Run extends LiveRun>(
   const userId = await runUser(served, request)
   const run = isClientLost(reply) ? undefined : await startAsked(served, asked, { request, userId, begin })
   if (!isClientLost(reply)) return run
-  abandon(reply, () => run?.control.cancel('immediate'))
+  run?.control.cancel('immediate')
+  reply.hijack()
   return undefined
 }

@@ -12,9 +12,3 @@ export function onClientLost(reply: FastifyReply, lost: () => void): void {
     if (!reply.raw.writableFinished) lost()
   })
 }
-
-/** Ends a request whose client has gone away, and what was begun for it. */
-export function abandon(reply: FastifyReply, stop?: () => void): void {
-  stop?.()
-  reply.hijack()
-}

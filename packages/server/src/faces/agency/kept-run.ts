@@ -23,7 +23,6 @@ import {
 } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
-import { abandon, isClientLost } from '../../http/client-lost.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { ServedAgency } from '../face.ts'
 import { type AskedRun, startAsked } from '../start-asked.ts'
@@ -52,8 +51,6 @@ export async function streamKeptRun(
   }
   const userId = await runUser(served, call.request)
   const { runId: run_id, log, resumed } = await keepRun(call.request, served, { ...asked, body, userId })
-  // The run goes on also without `meta`: the client can come back with the id of its request.
-  if (isClientLost(reply)) return abandon(reply)
   await streamLog(reply, log, { run_id, resumed, resume_from: 0 })
 }
 
