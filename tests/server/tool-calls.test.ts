@@ -349,6 +349,28 @@ describe('a tool that fails', () => {
   })
 })
 
+test('a call that takes longer than its tool may is given up: its signal aborts, and the run goes on', async () => {
+  const aborted = Promise.withResolvers<void>()
+  const slow = tool({
+    name: 'slow',
+    description: 'Never ends.',
+    parameters: z.object({}),
+    timeoutMs: 20,
+    execute: (_input, { signal }) => {
+      signal!.addEventListener('abort', () => aborted.resolve())
+      return new Promise<never>(() => {})
+    },
+  })
+  const server = await startTestServer({ agencies: soloAgency({ tools: [slow] }) })
+  server.provider.script([toolCall('slow'), text('Too slow.')])
+
+  const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+  expect(outputsOf(body.new_messages)).toEqual(["Tool 'slow' timed out after 20ms."])
+  expect(body.response).toBe('Too slow.')
+  await aborted.promise
+})
+
 describe('an output of more than 1 MiB is cut, and says so', () => {
   const MIB = 1_048_576
   const note = `[Cut: the output has ${2 * MIB} characters; these are the first ${MIB}.]`

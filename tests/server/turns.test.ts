@@ -1,4 +1,12 @@
-import { Agency, Agent, type AgentOptions, type FlowOption, handoff, type InputGuardrail } from '@bureau/framework'
+import {
+  Agency,
+  Agent,
+  type AgentOptions,
+  type FlowOption,
+  handoff,
+  type InputGuardrail,
+  removeAllTools,
+} from '@bureau/framework'
 import { tool } from '@openai/agents-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -169,6 +177,25 @@ test('a handoff’s filter sees what was done before the handoff in this run, ap
   const { body } = await server.post('/solo/get_response', { message: 'go' })
 
   expect([body.response, seen]).toEqual(['Hello.', [[1, 2, 2]]])
+})
+
+test('with removeAllTools the next agent sees what was said, and nothing that was called', async () => {
+  const toOther = handoff(other(), { inputFilter: removeAllTools })
+  const server = await startTestServer({ agencies: soloAgency({ tools: [look()], handoffs: [toOther] }) })
+  server.provider.script([toolCall('look', { at: 'a' }), text('Saw a.')])
+  const before = await server.post('/solo/get_response', { message: 'look' })
+  server.provider.script([toolCall('look', { at: 'b' }), toolCall('transfer_to_Other'), text('Done.')])
+
+  const { body } = await server.post('/solo/get_response', { message: 'go', chat_history: before.body.new_messages })
+
+  expect(body.response).toBe('Done.')
+  const { items } = server.provider.modelRequests.at(-1)!
+  expect(items.map(({ type = 'message', role }) => [type, role])).toEqual([
+    ['message', 'user'],
+    ['message', 'assistant'],
+    ['message', 'user'],
+    ['message', 'system'],
+  ])
 })
 
 test('an agent that takes over is asked for what its first turn begins with, and answers', async () => {
