@@ -53,6 +53,25 @@ test('the first run: nothing is contacted before the model asks; the user signs 
   expect(idp.tokenRequests.map((request) => request.get('grant_type'))).toEqual(['authorization_code'])
 })
 
+test('a tool of a protected server that needs an approval waits for it, in the run in which its user signs in', async () => {
+  const { notes, server, run } = await startOAuthSetUp({ oauth: { requireApproval: ['read_notes'] } })
+  const stream = await run('ada')
+  const { auth_url } = await untilRedirect(stream)
+  await new Browser().signIn(auth_url, 'ada@idp')
+  await stream.all()
+  const { status, approvals, new_messages } = stream.result
+
+  expect([status, notes.calls]).toEqual(['waiting', []])
+
+  const decision = { call_id: approvals[0].call_id, token: approvals[0].token, approve: true }
+  const asked = { chat_history: new_messages, approvals: [decision] }
+  const goesOn = await server.stream('/solo/get_response_stream', asked, { headers: asUser('ada') })
+  await goesOn.all()
+
+  expect(toolOutputs(goesOn)).toEqual([expect.stringContaining('Notes of ada@idp')])
+  expect(notes.calls).toEqual(['ada@idp: read_notes'])
+})
+
 test('the authorization URL has PKCE S256, a state of 32 bytes, the resource and the redirect URI', async () => {
   const { idp, notes, address, run } = await startOAuthSetUp()
   const stream = await run('ada')
