@@ -5,7 +5,7 @@ import { json } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { createGzip } from 'node:zlib'
-import { MCPServerStdio, MCPServerStreamableHttp } from '@bureau/framework'
+import { MCPServerStdio, MCPServerStreamableHttp, type MCPServerStreamableHttpOptions } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { startFileServer } from '../support/file-server.ts'
 import { Gate, text, toolCall } from '../support/fake-provider.ts'
@@ -197,4 +197,29 @@ test('an endless answer of a tool server is given up, compressed as it may be', 
 
   expect(answer.body.error).toBe('The tool server "endless" could not be reached.')
   await site.abandoned
+})
+
+const FOUND = { result: { content: [{ type: 'text', text: 'Two.' }], structuredContent: { found: 2 } } }
+const CLOSED = { error: { code: -32_603, message: 'closed' } }
+
+test.each<[string, Partial<MCPServerStreamableHttpOptions>, ToolServerAnswer, string | undefined]>([
+  ['structured content, where it is wanted', { useStructuredContent: true }, FOUND, '{"found":2}'],
+  ['text, where nothing else is wanted', {}, FOUND, 'Two.'],
+  ['text of a failure', { useStructuredContent: true }, { result: { ...FOUND.result, isError: true } }, 'Two.'],
+  ['a failure in its own words', { errorFunction: () => 'It is closed.' }, CLOSED, 'It is closed.'],
+  ['a failure that ends the run', { errorFunction: null }, CLOSED, undefined],
+])('a tool server gives the model %s', async (_what, options, answer, output) => {
+  const tools = [{ name: 'find', inputSchema: { type: 'object' } }]
+  const url = await startScriptedToolServer(async ({ method }) =>
+    method === 'tools/list' ? { result: { tools } } : answer,
+  )
+  const mcp = new MCPServerStreamableHttp({ name: 'finder', url, ...options })
+  const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+  server.provider.script([toolCall('find'), text('Done.')])
+
+  const { status } = await server.post('/solo/get_response', { message: 'find' })
+
+  expect(status).toBe(output === undefined ? 500 : 200)
+  const outputs = server.provider.modelRequests[1]?.toolOutputs.map((each) => each.output)
+  expect(outputs).toEqual(output === undefined ? undefined : [output])
 })
