@@ -57,6 +57,7 @@ describe('toWireOutput', () => {
       ],
     ],
     ['a record that says it is a picture', { type: 'image', width: 3 }],
+    ['a picture of nothing', { type: 'image', image: '' }],
     ['a record that says it is a text', { type: 'text', size: 3 }],
     ['a record with a file of its own', { type: 'file', file: { name: 'a.txt' } }],
     ['an empty list', []],

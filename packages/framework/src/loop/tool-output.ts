@@ -38,7 +38,7 @@ function isPart(value: unknown): value is Fields {
 }
 
 function isSource(value: unknown): boolean {
-  if (!isFields(value)) return typeof value === 'string'
+  if (!isFields(value)) return typeof value === 'string' && value !== ''
   return ['id', 'fileId', 'url', 'data'].some((name) => value[name] !== undefined)
 }
 
