@@ -53,7 +53,7 @@ export async function openBackends(
   }
   const redis = await connectRedis({ url: redisUrl, log, firstConnectMs: FIRST_CONNECT_MS, mayBeAway: true })
   if (!redis.commands.isReady) log.warn('until Redis is there, runs of other processes are followed by their records')
-  const logs = await RedisRunLogs.open(redis)
+  const logs = await RedisRunLogs.open(redis, { log })
   const control = await RedisControlChannel.open(redis, onMessage)
   // Apart from those of a self-hosted server on the same Redis: a callback belongs to one of the two.
   const oauthStates = new RedisOAuthStateRegistry(redis, { prefix: 'bureau:platform:' })

@@ -52,7 +52,7 @@ export async function openBackends({ redisUrl, log, resumeMs, claimsDirectory }:
   const redis = redisUrl === undefined ? undefined : await connectRedis({ url: redisUrl, log })
   const runs = redis ? new RedisRunRegistry(redis) : new MemoryRunRegistry()
   const kept = { prefix: RUN_LOGS_PREFIX, lingerMs: resumeMs }
-  const runLogs = redis ? await RedisRunLogs.open(redis, kept) : new MemoryRunLogs(kept)
+  const runLogs = redis ? await RedisRunLogs.open(redis, { ...kept, log }) : new MemoryRunLogs(kept)
   const oauthStates = redis ? new RedisOAuthStateRegistry(redis) : new MemoryOAuthStateRegistry()
   return {
     runs,

@@ -24,6 +24,8 @@ type RedisRunLogOptions = Pick<NewRunLog, 'snapshot' | 'chunks' | 'resume'> & {
   readonly streamBytes: number
   /** False: writing now would fail, or spoil the stream. */
   readonly isReady: () => boolean
+  /** What could not be written is written later. */
+  readonly onFailedWrite: (error: unknown) => void
   readonly timer: FlushTimer
   readonly onEnd: () => void
   readonly onAbandoned: () => void
@@ -143,7 +145,7 @@ export class RedisRunLog implements RunLog {
     this.#waitingBytes = 0
     // What a failed write left, or what came at the very end of one, is written at the next tick.
     this.#writing ??= this.#writeAll()
-      .catch(() => {})
+      .catch(this.#options.onFailedWrite)
       .finally(() => {
         this.#writing = undefined
         if (this.#unwritten()) this.#writeSoon()

@@ -184,6 +184,45 @@ describe.runIf(await isReachable())('on Redis', () => {
     expect(await readAll(follower)).toHaveLength(4)
   })
 
+  test('a Redis that refuses to be written to, as a full one does, is like one that is away until it takes something again', async () => {
+    const admin = (await connectTest()).commands
+    const user = `test_${randomUUID().replaceAll('-', '')}`
+    const may = (...rules: string[]) => admin.sendCommand(['ACL', 'SETUSER', user, ...rules])
+    await may('on', '>secret', '~*', '&*', '+@all')
+    onTestFinished(async () => void (await admin.sendCommand(['ACL', 'DELUSER', user])))
+    const url = new URL(URL_OF_REDIS)
+    Object.assign(url, { username: user, password: 'secret' })
+    const said: string[] = []
+    const say = (_facts: unknown, text = ''): void => void said.push(text || String(_facts))
+    const prefix = `test:${randomUUID()}:`
+    const logs = await RedisRunLogs.open(await connectTest(url.href), {
+      prefix,
+      lookMs: 50,
+      log: { warn: say, info: say },
+    })
+    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const chunks: EventChunk[] = []
+    const storage: ChunkStorage = { append: async (chunk) => void chunks.push(chunk), read: async () => chunks }
+    const run = { ...newRun(), chunks: storage }
+    const log = logs.create(run)
+    log.append(event('before'))
+    await found(elsewhere, run.runId)
+
+    await may('-xadd')
+    log.append(event('meanwhile'))
+    await expect.poll(() => logs.isReachable).toBe(false)
+    await log.store()
+    expect(chunks.map(({ lastSeq }) => lastSeq)).toEqual([2])
+
+    await may('+xadd')
+    await expect.poll(() => logs.isReachable).toBe(true)
+    const reading = readAll(await found(elsewhere, run.runId))
+    await log.seal(ENDING)
+    log.release()
+    expect(await reading).toHaveLength(4)
+    expect(said).toEqual([expect.stringContaining('Redis refuses'), 'Redis can be written to again'])
+  })
+
   test('a Redis that lost everything is given the whole log again', async () => {
     const prefix = `test:${randomUUID()}:`
     const gate = await startGate()

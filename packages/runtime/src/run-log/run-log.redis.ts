@@ -1,5 +1,6 @@
 import { ServiceError } from '@bureau/protocol'
 import { BriefMap } from '../brief-map.ts'
+import type { Logger } from '../log.ts'
 import type { RedisConnection } from '../redis/connect-redis.ts'
 import { FlushTimer } from './flush-timer.ts'
 import { Lingering } from './lingering.ts'
@@ -29,6 +30,8 @@ type RedisRunLogsOptions = {
   readonly lingerMs?: number
   /** How often readers of other processes' runs look without having been told. Default 5,000. */
   readonly lookMs?: number
+  /** Says when Redis refuses what runs write, and when it no longer does. Default: nothing. */
+  readonly log?: Pick<Logger, 'warn' | 'info'>
 }
 
 /**
@@ -46,6 +49,9 @@ export class RedisRunLogs implements RunLogs {
   readonly #onReady = (): void => void this.#checkLife()
   #redisRunId: string | undefined
   #isSameRedis = false
+  /** Redis answers and takes nothing, because it is full, for instance. */
+  #isRefusing = false
+  #nextCheck: NodeJS.Timeout | undefined
 
   private constructor(redis: RedisConnection, options: RedisRunLogsOptions) {
     this.#redis = redis
@@ -63,7 +69,7 @@ export class RedisRunLogs implements RunLogs {
   }
 
   get isReachable(): boolean {
-    return this.#redis.commands.isReady
+    return this.#redis.commands.isReady && !this.#isRefusing
   }
 
   create({ runId, snapshot, chunks, resume }: NewRunLog): RunLog {
@@ -76,6 +82,7 @@ export class RedisRunLogs implements RunLogs {
       timer: this.#timer,
       snapshot,
       resume,
+      onFailedWrite: (error) => this.#onFailed(error),
       onEnd: () => this.#ended.add(() => this.forget(runId)),
       ...(chunks && { chunks }),
       // Whoever goes on with the run writes to the same stream, where readers find it.
@@ -114,6 +121,7 @@ export class RedisRunLogs implements RunLogs {
     this.sendReadersAway()
     this.#redis.commands.off('ready', this.#onReady)
     clearInterval(this.#renewals)
+    clearTimeout(this.#nextCheck)
     const logs = [...this.#logs.values()]
     for (const log of logs) log.abandon(new StreamBroken('server_shutdown'))
     await Promise.all(logs.map((log) => log.lastWrite()))
@@ -124,16 +132,40 @@ export class RedisRunLogs implements RunLogs {
   async #checkLife(): Promise<void> {
     this.#isSameRedis = false
     // Without an answer it is asked again: by the next connection, or at the next renewal.
-    const runId = await serverRunId(this.#redis).catch(() => undefined)
+    const runId = await this.#tryRedis().catch((error: unknown) => this.#onFailed(error))
     if (runId === undefined) return
+    if (this.#isRefusing) this.#options.log?.info('Redis can be written to again')
+    this.#isRefusing = false
     this.#isSameRedis = true
     if (runId === this.#redisRunId) return
     this.#redisRunId = runId
     for (const log of this.#logs.values()) log.writeAnew()
   }
 
+  /** Writes what a run would. @returns Which life of Redis this is. */
+  async #tryRedis(): Promise<string> {
+    await this.#streamOf('probe').write({ first: 1, events: [{ type: 'log.ended' }] }, { anew: true })
+    return serverRunId(this.#redis)
+  }
+
+  /** One that refuses is like one that is away, until it is asked again. */
+  #onFailed(error: unknown): void {
+    if (!isRefusal(error)) return
+    this.#isSameRedis = false
+    if (!this.#isRefusing) {
+      const consequence = 'others follow the runs of this process by what is stored'
+      this.#options.log?.warn({ reason: error.message }, `Redis refuses to be written to: ${consequence}`)
+    }
+    this.#isRefusing = true
+    clearTimeout(this.#nextCheck)
+    this.#nextCheck = setTimeout(() => void this.#checkLife(), this.#options.lookMs).unref()
+  }
+
   #renew(): void {
-    if (!this.#isSameRedis && this.#redis.commands.isReady) void this.#checkLife()
+    if (!this.#redis.commands.isReady) return
+    // A process without runs of its own notices as well that there is nothing to be found in Redis.
+    if (this.#isSameRedis) void this.#tryRedis().catch((error: unknown) => this.#onFailed(error))
+    else void this.#checkLife()
     // The next renewal makes up for a failed one.
     for (const log of this.#logs.values()) if (!log.ended) log.renew().catch(() => {})
   }
@@ -142,3 +174,6 @@ export class RedisRunLogs implements RunLogs {
     return new RedisStream(this.#redis, { ...this.#options, runId })
   }
 }
+
+/** Answers of the server begin with a word in capitals, such as OOM, READONLY or NOPERM; errors of the connection do not. */
+const isRefusal = (error: unknown): error is Error => error instanceof Error && /^[A-Z]+ /.test(error.message)
