@@ -191,6 +191,11 @@ describe('a body that is not JSON', () => {
     ['', 'the body is empty'],
     ['{message: 1}', 'line 1, column 2'],
     ['{\n  "message": "hi",\n}', 'line 3, column 1'],
+    ['{"message": None}', 'line 1, column 13'],
+    ['{"message":\n\'hi\'}', 'line 2, column 1'],
+    ['{"message": "é,\\"[", "x": NaN}', 'line 1, column 27'],
+    ['{"message": "hi", "file_ids": [[], ]}', 'line 1, column 36'],
+    ['undefined', 'line 1, column 1'],
     ['{"message": "hi"', 'the body ends too early'],
   ])('422 that says where: %j', async (body, where) => {
     const server = await startTestServer({ agencies: soloAgency() })

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { InvalidJson } from './invalid-json.ts'
 import { checkJsonLimits, type JsonLimits } from './json-limits.ts'
 import type { BodyReceiver } from './receive-body.ts'
+import { StringEnds } from './string-ends.ts'
 
 type JsonBodies = {
   /** Content types that are read as JSON. */
@@ -48,9 +49,36 @@ export function readJson(bytes: Buffer, limits?: JsonLimits): ReadJson {
   try {
     return { value: JSON.parse(text), checked }
   } catch (error) {
-    const offset = Number(/position (\d+)/.exec((error as Error).message)?.[1] ?? text.length)
+    const offset = offsetOf((error as Error).message, bytes) ?? text.length
     throw new InvalidJson(decodeError(text, offset), offset)
   }
+}
+
+/** Where the parser has stopped, in characters; undefined when it came to the end. */
+function offsetOf(message: string, bytes: Buffer): number | undefined {
+  const position = /position (\d+)/.exec(message)?.[1]
+  if (position !== undefined) return Number(position)
+  const at = missingValueAt(bytes)
+  return at === undefined ? undefined : bytes.toString('utf8', 0, at).length
+}
+
+const VALUE = /^(?:["{[\d-]|true|false|null)/
+const SPACE = /[ \t\r\n]/
+
+/** The byte where a value should begin and something else stands: `None`, `'x'`, a comma too many. Here the parser names no place. */
+function missingValueAt(bytes: Buffer): number | undefined {
+  const ends = new StringEnds(bytes)
+  let before = ''
+  for (let at = 0; at < bytes.length; at++) {
+    const next = String.fromCharCode(bytes[at]!)
+    if (SPACE.test(next)) continue
+    const isDue = before === '' || '[:,'.includes(before)
+    const endsEmptyList = before === '[' && next === ']'
+    if (isDue && !endsEmptyList && !VALUE.test(bytes.toString('latin1', at, at + 5))) return at
+    if (next === '"') at = ends.next(at + 1)
+    before = next
+  }
+  return undefined
 }
 
 function decodeError(text: string, offset: number): string {
