@@ -293,13 +293,21 @@ describe('remote files', () => {
     expect(server.provider.requests).toEqual([])
   })
 
-  test('422 for sources that are no texts', async () => {
-    const { status, body } = await (
-      await serverWith()
-    ).post('/solo/get_response', { message: 'x', file_urls: { a: 5 } })
+  const mistakes = (...entries: readonly [(string | number)[], string][]) =>
+    entries.map(([path, type]) => ({ loc: ['body', 'file_urls', ...path], type }))
+
+  test.each([
+    [{ a: 5 }, mistakes([['dict[str,str]', 'a'], 'string_type'], [['list[str]'], 'list_type'])],
+    [['https://example.com/a.pdf', 5], mistakes([['dict[str,str]'], 'dict_type'], [['list[str]', 1], 'string_type'])],
+    ['https://example.com/a.pdf', mistakes([['dict[str,str]'], 'dict_type'], [['list[str]'], 'list_type'])],
+  ])('422 that says what sources can be: %j', async (file_urls, entries) => {
+    const server = await serverWith()
+
+    const { status, body } = await server.post('/solo/get_response', { message: 'x', file_urls })
 
     expect(status).toBe(422)
-    expect(body.detail[0].loc.slice(0, 2)).toEqual(['body', 'file_urls'])
+    expect(body.detail).toMatchObject(entries)
+    expect(body.error).toContain('file_urls.list[str]')
   })
 })
 

@@ -1,11 +1,9 @@
 import { ServiceError, type ValidationEntry } from '@bureau/protocol'
 import { type InputCodes, problemSentence } from '@bureau/runtime'
 import { z } from 'zod'
-import { validationEntries } from './validation-entries.ts'
+import { MAX_ENTRIES, validationEntries } from './validation-entries.ts'
 import { issuesOfLongLists } from './long-lists.ts'
 
-/** Nobody reads more, and each entry repeats what was sent. */
-const MAX_ENTRIES = 100
 const MAX_TOLD_LENGTH = 16_384
 
 /** A body that does not fit its schema: 422 with one entry per problem. */

@@ -3,8 +3,14 @@ import type { z } from 'zod'
 
 type Issue = z.core.$ZodIssue
 
-/** Names of the union members in `message`, as existing clients know them. */
-const MESSAGE_MEMBERS = ['str', 'list[dict[str,any]]']
+/** Nobody reads more, and each entry repeats what was sent. */
+export const MAX_ENTRIES = 100
+
+/** Names of the members of unions, in order, as existing clients know them. */
+const UNION_MEMBERS: Readonly<Record<PropertyKey, readonly string[]>> = {
+  message: ['str', 'list[dict[str,any]]'],
+  file_urls: ['dict[str,str]', 'list[str]'],
+}
 
 /** What is wrong with a body, in the entries that clients of the Python system read (422, `detail`). */
 export function validationEntries(issues: readonly Issue[], body: unknown): ValidationEntry[] {
@@ -15,12 +21,13 @@ function entriesOf(issue: Issue, prefix: readonly PropertyKey[], body: unknown):
   const path = [...prefix, ...issue.path] as (string | number)[]
   const input = valueAt(body, path)
   const loc = ['body', ...path]
-  if (issue.code === 'invalid_union' && path[0] === 'message' && path.length === 1 && input !== undefined) {
+  const members = path.length === 1 ? UNION_MEMBERS[path[0]!] : undefined
+  if (issue.code === 'invalid_union' && members && input !== undefined) {
     return issue.errors.flatMap((member, index) =>
-      member.flatMap((inner) =>
+      member.slice(0, MAX_ENTRIES).flatMap((inner) =>
         entriesOf(inner, path, body).map((entry) => ({
           ...entry,
-          loc: [...entry.loc.slice(0, 2), MESSAGE_MEMBERS[index]!, ...entry.loc.slice(2)],
+          loc: [...entry.loc.slice(0, 2), members[index]!, ...entry.loc.slice(2)],
         })),
       ),
     )
