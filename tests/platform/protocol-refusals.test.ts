@@ -57,6 +57,23 @@ describe('refusals name what the clients of a protocol can send', () => {
     expect(refused).not.toContain('rejectPending')
   })
 
+  test.each([
+    ['a file, as clients of OpenAI upload them', '/openai/v1/files', () => new FormData(), 404, 'route_not_found'],
+    ['JSON with a mistake', '/openai/v1/embeddings', () => '{bad', 404, 'route_not_found'],
+    ['a file', '/openai/v1/models', () => new FormData(), 405, 'method_not_allowed'],
+  ])('of an address that takes nothing: %s', async (_, path, bodyOf, status, code) => {
+    const owner = await platform.client()
+    const body = bodyOf()
+    const headers = {
+      authorization: `Bearer ${owner.token}`,
+      ...(typeof body === 'string' && { 'content-type': 'application/json' }),
+    }
+
+    const answer = await fetch(owner.url + path, { method: 'POST', headers, body })
+
+    expect([answer.status, await answer.json()]).toMatchObject([status, { error: { code } }])
+  })
+
   test('the route that takes rejectPending says so', async () => {
     const owner = await platform.client()
     platform.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' })])

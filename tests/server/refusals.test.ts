@@ -184,6 +184,14 @@ describe('unknown paths and methods', () => {
     const help = status === 404 ? `There is no route ${method} ${path}. GET /openapi.json` : `, not ${method}.`
     expect(await answer.json()).toEqual({ detail, error: expect.stringContaining(help), code })
   })
+
+  test('whatever is sent to them', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+
+    const answer = await server.post('/nobody/get_response', '{message: 1}')
+
+    expect([answer.status, answer.body.code]).toEqual([404, 'route_not_found'])
+  })
 })
 
 describe('a body that is not JSON', () => {

@@ -21,11 +21,13 @@ type JsonBodies = {
 export function readJsonBodies(app: FastifyInstance, { types, receiver, parse, others }: JsonBodies): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(types, async (request: FastifyRequest, payload: Readable) => {
+    if (request.is404) return undefined // What is wrong is the address, whatever was sent to it.
     const body = await receiver.receive(request, payload)
     requirePlain(request)
     return parse(body, request)
   })
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: Readable) => {
+    if (request.is404) return undefined
     if (others === 'refused') throw new ServiceError('invalid_content_type')
     await receiver.receive(request, payload)
     return null
