@@ -10,6 +10,7 @@ type Manifest = {
   readonly homepage?: string
   readonly bugs?: string
   readonly repository?: { readonly type: string; readonly url: string; readonly directory: string }
+  readonly engines: { readonly node: string }
   readonly dependencies?: Readonly<Record<string, string>>
   readonly peerDependencies?: Readonly<Record<string, string>>
 }
@@ -35,4 +36,13 @@ test.each(published)('$folder takes ranges of what others publish, so that their
   const needed = Object.entries({ ...dependencies, ...peerDependencies }).filter(([name]) => !OURS.has(name))
 
   expect(needed.filter(([, range]) => /^[\d.]+$/.test(range))).toEqual([])
+})
+
+test.each(published)('$folder demands no newer Node than the packages that need it', ({ manifest }) => {
+  const dependents = published.filter((each) => each.manifest.dependencies?.[manifest.name])
+  const isNewerThan = (range: string) => manifest.engines.node.localeCompare(range, 'en', { numeric: true }) > 0
+
+  const refused = dependents.filter((each) => isNewerThan(each.manifest.engines.node))
+
+  expect(refused.map(({ folder }) => folder)).toEqual([])
 })
