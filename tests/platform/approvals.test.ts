@@ -417,9 +417,45 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect(body).toMatchObject({ activeRunId: runId, chatState: 'busy', run: { status: 'waiting' } })
     expect([unknown.status, both.status]).toEqual([404, 400])
   })
+
+  test('a run that waits takes no place of its member, and its deadline stands still', async () => {
+    const client = await served.client({ memberAllowancesEnabled: true })
+    const allowance = { maxConcurrentRuns: 1 }
+    await client.post(`/v1/integrations/${client.integrationId}/members`, { consumerId: 'ada', allowance })
+    const gate = served.provider.gate()
+    served.provider.script([call(250), text('Meanwhile.'), textDeltas(['Do', hold(gate), 'ne.'])])
+    const ask = (usageRequestId: string) => ({ consumerId: 'ada', usageRequestId })
+    const { runId, ids } = await (await client.complete(ask('r-1'))).all()
+    const active = async (): Promise<Json> =>
+      (await served.rows(`SELECT active_runs FROM members WHERE owner_id = '${client.ownerId}'`))[0]
+    const deadline = async (): Promise<Json> =>
+      (await served.rows(`SELECT deadline_at::text AS at FROM runs WHERE id = '${runId}'`))[0]
+
+    const whileWaiting = await active()
+    const before = await deadline()
+    const violations = await served.violations()
+    const meanwhile = await client.completeWhole(ask('r-2'))
+    await setTimeout(300)
+    await client.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_r', approve: true }])
+    const rest = await client.follow(runId, `?starting_after=${ids.at(-1)!}`)
+    await rest.untilText('"delta":"Do"')
+    const refused = await client.completeWhole(ask('r-3'))
+    gate.release()
+    const run = await untilEnded(client, runId)
+    const after = await deadline()
+
+    expect(whileWaiting.active_runs).toBe(0)
+    expect(violations).toEqual([])
+    expect(meanwhile.stream.result.status).toBe('completed')
+    expect(refused.body.code).toBe('consumer_concurrency_exceeded')
+    expect(Date.parse(after.at) - Date.parse(before.at)).toBeGreaterThanOrEqual(300)
+    expect(run.status).toBe('completed')
+    expect((await active()).active_runs).toBe(0)
+    expect(await served.violations()).toEqual([])
+  }, 30_000)
 })
 
-describe.each(ENGINES)('time and places on %s', (engine) => {
+describe.each(ENGINES)('in time on %s', (engine) => {
   const served = servePlatform(engine, { agencies: { shop }, config: { approvalMs: 1_500 } })
   beforeEach(() => void carriedOut.splice(0))
 
@@ -440,32 +476,6 @@ describe.each(ENGINES)('time and places on %s', (engine) => {
     const topics = await served.rows(`SELECT topic FROM outbox WHERE owner_id = '${client.ownerId}' ORDER BY id`)
     expect(topics.map(({ topic }) => topic)).toEqual(['run.waiting', 'run.approval_expired', 'run.completed'])
     expect(carriedOut).toEqual([])
-  }, 30_000)
-
-  test('a run that waits takes no place of its member, and its deadline stands still', async () => {
-    const client = await served.client()
-    await client.post(`/v1/integrations/${client.integrationId}/members`, { consumerId: 'ada' })
-    served.provider.script([call(250), text('Done.')])
-    const { runId } = await (await client.complete({ consumerId: 'ada' })).all()
-    const active = async (): Promise<Json> =>
-      (await served.rows(`SELECT active_runs FROM members WHERE owner_id = '${client.ownerId}'`))[0]
-    const deadline = async (): Promise<Json> =>
-      (await served.rows(`SELECT deadline_at::text AS at FROM runs WHERE id = '${runId}'`))[0]
-
-    const whileWaiting = await active()
-    const before = await deadline()
-    const violations = await served.violations()
-    await setTimeout(300)
-    await client.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_r', approve: true }])
-    const run = await untilEnded(client, runId)
-    const after = await deadline()
-
-    expect(whileWaiting.active_runs).toBe(0)
-    expect(violations).toEqual([])
-    expect(Date.parse(after.at) - Date.parse(before.at)).toBeGreaterThanOrEqual(300)
-    expect(run.status).toBe('completed')
-    expect((await active()).active_runs).toBe(0)
-    expect(await served.violations()).toEqual([])
   }, 30_000)
 })
 
