@@ -1,7 +1,7 @@
 import { type Route, ROUTES } from '@bureau/platform/testing'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { text } from '../support/fake-provider.ts'
-import { addOneOfEach, BODIES, type Ids, MISSING, namesIn, requestOf, send } from './support/one-of-each.ts'
+import { addOneOfEach, BODIES, type Ids, MISSING, namesIn, oneOfEach, requestOf, send } from './support/one-of-each.ts'
 import type { TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -39,7 +39,10 @@ const isNew = ({ id }: Route, name: keyof Ids): boolean =>
   (id === 'getCompletionV2' && name === 'aliasChatId') ||
   (['createConsumerToken', 'revokeConsumerTokens'].includes(id) && name === 'consumerId')
 
-describe.each(ENGINES)('what belongs to somebody else on %s', (engine) => {
+const OWNERS = ['another owner', 'another integration of the owner'] as const
+const SUBJECTS = ENGINES.flatMap((engine) => OWNERS.map((owner) => ({ engine, owner })))
+
+describe.each(SUBJECTS)('what belongs to $owner on $engine', ({ engine, owner }) => {
   const platform = servePlatform(engine)
   let mine: TestClient
   let own: Ids
@@ -47,10 +50,17 @@ describe.each(ENGINES)('what belongs to somebody else on %s', (engine) => {
 
   beforeAll(async () => {
     platform.provider.respond(() => text('Hello.'))
-    const [first, second] = [await addOneOfEach(platform, 'mine'), await addOneOfEach(platform, 'theirs')]
+    const first = await addOneOfEach(platform, 'mine')
     mine = first.client
     own = first.ids
-    foreign = second.ids
+    if (owner === 'another owner') {
+      foreign = (await addOneOfEach(platform, 'theirs')).ids
+      return
+    }
+    const integrationId = await platform.addIntegration(mine.ownerId)
+    foreign = await oneOfEach(mine.with({ integrationId }), 'theirs')
+    const restricted = await mine.post('/v1/api_keys', { name: 'restricted', integrationIds: [mine.integrationId] })
+    mine = mine.with({ token: restricted.body.token })
   })
 
   /** The answer without what differs from one request to the next. */
@@ -84,7 +94,8 @@ describe.each(ENGINES)('what belongs to somebody else on %s', (engine) => {
     const missing = await ask(route, { ...own, [name]: MISSING[name] })
 
     if (route.id === 'getCompletionV2' && name === 'integrationId') {
-      expect(answer).toMatchObject({ status: 403, body: { code: 'integration_forbidden' } }) // stated
+      const code = owner === 'another owner' ? 'integration_forbidden' : 'insufficient_scope'
+      expect(answer).toMatchObject({ status: 403, body: { code } }) // stated
       return
     }
     if (isNew(route, name)) return

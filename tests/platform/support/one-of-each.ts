@@ -138,6 +138,11 @@ export function send(client: TestClient, { method, path, body, headers }: Reques
 /** A new tenant that has one of each. The integration has no allowances. */
 export async function addOneOfEach(platform: Served, name: string): Promise<{ client: TestClient; ids: Ids }> {
   const client = await platform.client()
+  return { client, ids: await oneOfEach(client, name) }
+}
+
+/** The same in the integration of a client. */
+export async function oneOfEach(client: TestClient, name: string): Promise<Ids> {
   const { integrationId } = client
   const [consumerId, aliasChatId, usageRequestId] = [`u-${name}`, `room-${name}`, `request-${name}`]
   await client.post(`/v1/integrations/${integrationId}/members`, { consumerId })
@@ -148,22 +153,19 @@ export async function addOneOfEach(platform: Served, name: string): Promise<{ cl
   await client.fetch('PUT', stored.place, 'x')
   const pending = await upload(client, { apiIntegrationId: integrationId, name: 'b.txt', size: 1 })
   return {
-    client,
-    ids: {
-      integrationId,
-      agency: integrationId,
-      chatId: stream.chatId,
-      aliasChatId,
-      runId: stream.runId,
-      usageRequestId,
-      consumerId,
-      keyId: key.body.id,
-      endpointId: hook.body.id,
-      uploadId: pending.uploadId,
-      token: pending.token,
-      path: stored.path,
-      state: MISSING.state,
-    },
+    integrationId,
+    agency: integrationId,
+    chatId: stream.chatId,
+    aliasChatId,
+    runId: stream.runId,
+    usageRequestId,
+    consumerId,
+    keyId: key.body.id,
+    endpointId: hook.body.id,
+    uploadId: pending.uploadId,
+    token: pending.token,
+    path: stored.path,
+    state: MISSING.state,
   }
 }
 
