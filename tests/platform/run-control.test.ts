@@ -42,6 +42,27 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     expect((await client.get(`/v1/runs/${stream.runId}`)).body.cancel).toMatchObject({ mode: 'after_turn' })
   })
 
+  test('a run goes on when somebody cancels it who may not see it', async () => {
+    const { client, stream, gate } = await withActiveRun({}, { consumerId: 'ada' })
+    const elsewhere = [await platform.addIntegration(client.ownerId)]
+    const restricted = await client.post('/v1/api_keys', { name: 'elsewhere', integrationIds: elsewhere })
+    const page = await client.post('/v1/consumer_tokens', {
+      apiIntegrationId: client.integrationId,
+      consumerId: 'bob',
+      scopes: ['chat'],
+    })
+
+    for (const { body } of [restricted, page]) {
+      const answer = await client.with({ token: body.token }).post(`/v1/runs/${stream.runId}/cancel`, { waitMs: 0 })
+      expect([answer.status, answer.body.code]).toEqual([404, 'run_not_found'])
+    }
+    gate.release()
+    await stream.all()
+
+    expect(stream.result).toMatchObject({ status: 'completed', cancelled: false })
+    expect((await client.get(`/v1/runs/${stream.runId}`)).body.cancel).toBeNull()
+  })
+
   test('after a cancel the model reads of a call that was being made that its result is unknown', async () => {
     const client = await platform.client()
     platform.provider.script([
