@@ -64,23 +64,37 @@ function offsetOf(message: string, bytes: Buffer): number | undefined {
   return at === undefined ? undefined : bytes.toString('utf8', 0, at).length
 }
 
-const VALUE = /^(?:["{[\d-]|true|false|null)/
-const SPACE = /[ \t\r\n]/
+const QUOTE = 0x22
+const LIST = 0x5b
+const LIST_END = 0x5d
+/** Tables of bytes, because a body may have millions of them. */
+const IS_SPACE = tableOf(' \t\r\n')
+const PRECEDES_VALUE = tableOf('\0[:,')
+const BEGINS_VALUE = tableOf('"{[-0123456789')
+
+function tableOf(characters: string): Uint8Array {
+  const table = new Uint8Array(256)
+  for (const code of Buffer.from(characters)) table[code] = 1
+  return table
+}
 
 /** The byte where a value should begin and something else stands: `None`, `'x'`, a comma too many. Here the parser names no place. */
 function missingValueAt(bytes: Buffer): number | undefined {
   const ends = new StringEnds(bytes)
-  let before = ''
+  let before = 0
   for (let at = 0; at < bytes.length; at++) {
-    const next = String.fromCharCode(bytes[at]!)
-    if (SPACE.test(next)) continue
-    const isDue = before === '' || '[:,'.includes(before)
-    const endsEmptyList = before === '[' && next === ']'
-    if (isDue && !endsEmptyList && !VALUE.test(bytes.toString('latin1', at, at + 5))) return at
-    if (next === '"') at = ends.next(at + 1)
-    before = next
+    const code = bytes[at]!
+    if (IS_SPACE[code]) continue
+    const isEmptyList = before === LIST && code === LIST_END
+    if (PRECEDES_VALUE[before] && !isEmptyList && !beginsValue(bytes, at)) return at
+    if (code === QUOTE) at = ends.next(at + 1)
+    before = code
   }
   return undefined
+}
+
+function beginsValue(bytes: Buffer, at: number): boolean {
+  return BEGINS_VALUE[bytes[at]!] === 1 || /^(?:true|false|null)/.test(bytes.toString('latin1', at, at + 5))
 }
 
 function decodeError(text: string, offset: number): string {
