@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises'
 import { nearestFolder, openFileStores, type PlatformConfig, probeDatabase } from '@bureau/platform'
 
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, StartError } from '@bureau/protocol'
 import { connectRedis } from '@bureau/runtime'
 import type { Finding } from './finding.ts'
 
@@ -15,7 +15,7 @@ const FIRST_CONNECT_MS = 5_000
 export async function checkDatabase({ databaseUrl, dataFolder }: PlatformConfig): Promise<Finding> {
   const subject = 'Database'
   const { version, clockAheadMs = 0 } = await probeDatabase(databaseUrl).catch((cause: unknown) => {
-    if (cause instanceof ConfigError) throw cause
+    if (cause instanceof ConfigError || cause instanceof StartError) throw cause
     const isEmbedded = databaseUrl.startsWith('pglite:')
     throw new Error(
       isEmbedded

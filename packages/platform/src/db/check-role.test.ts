@@ -4,6 +4,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES, queryRows, SERVER } from './engines.contract.ts'
 import { openDatabase } from './open-database.ts'
+import { probeDatabase } from './probe-database.ts'
 
 describe.runIf(ENGINES.includes('postgres'))('the role of DATABASE_URL', () => {
   const name = `test_${randomUUID().replaceAll('-', '')}`
@@ -54,9 +55,18 @@ describe.runIf(ENGINES.includes('postgres'))('the role of DATABASE_URL', () => {
   test('another one than the policies name, as after a restore, does not start and find no key', async () => {
     await client.query(`GRANT ALL ON SCHEMA ${name} TO ${other}; GRANT ALL ON ALL TABLES IN SCHEMA ${name} TO ${other}`)
     expect(await refusalOf(urlAs(other))).toContain(`${other} is not a member of the role platform_tenant.`)
+    await expect(probeDatabase(urlAs(other))).rejects.toThrow(`${other} is not a member of the role platform_tenant.`)
 
     await client.query(`GRANT platform_tenant TO ${other}`)
     expect(await refusalOf(urlAs(other))).toMatch(/the policies of the table \w+ do not let .*_other in/)
+  })
+
+  test('tables of others in the same schema are no concern of ours', async () => {
+    await client.query(`CREATE TABLE ${name}.theirs (name text); ALTER TABLE ${name}.theirs ENABLE ROW LEVEL SECURITY`)
+
+    const db = await openDatabase(urlAs(maker))
+    expect(await db.run(queryRows, 'SELECT state FROM runs')).toEqual([])
+    await db.close()
   })
 
   test('what was restored before platform_tenant was there has no policies, and is not started on', async () => {

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { Client } from 'pg'
-import { checkRole } from './check-role.ts'
+import { checkRole, hasRecords } from './check-role.ts'
 import { driverError } from './database-error.ts'
 import { PgliteDatabase } from './database.pglite.ts'
 import { PostgresDatabase } from './database.postgres.ts'
@@ -62,13 +62,6 @@ async function migratePostgres(url: string, mustExist: boolean): Promise<void> {
   } finally {
     await client.end().catch(() => {})
   }
-}
-
-async function hasRecords(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ found: boolean }>(
-    "SELECT to_regclass('schema_migrations') IS NOT NULL AS found",
-  )
-  return rows[0]!.found
 }
 
 /** A name with several addresses fails once for each, and the whole then has no message. */

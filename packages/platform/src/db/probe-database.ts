@@ -2,6 +2,7 @@ import { constants, existsSync, statSync } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { ConfigError } from '@bureau/protocol'
 import { Client } from 'pg'
+import { checkRole, hasRecords } from './check-role.ts'
 import { checkFolderFormat, nearestFolder, recordsFolder } from './folder-format.ts'
 import { lockFolder } from './lock-folder.ts'
 
@@ -17,7 +18,8 @@ const ANSWER_MS = 5_000
 /**
  * Looks whether the database behind a URL (as `openDatabase` takes it) could be opened, and changes nothing in it.
  *
- * @throws ConfigError the folder is in use or not readable by this version; Error the server cannot be reached.
+ * @throws ConfigError the folder is in use or not readable by this version; StartError the role may not see the records; Error the
+ *   server cannot be reached.
  */
 export async function probeDatabase(url: string): Promise<DatabaseProbe> {
   if (/^postgres(ql)?:\/\//.test(url)) return probePostgres(url)
@@ -36,6 +38,7 @@ async function probePostgres(url: string): Promise<DatabaseProbe> {
   client.on('error', () => {}) // the query in progress fails by itself
   await client.connect()
   try {
+    if (await hasRecords(client)) await checkRole(client)
     const askedAt = Date.now()
     const { rows } = await client.query<{ version: string; at: number }>(
       "SELECT current_setting('server_version') AS version, extract(epoch FROM clock_timestamp())::float8 * 1000 AS at",

@@ -148,7 +148,7 @@ export class RedisRunLogs implements RunLogs {
     return serverRunId(this.#redis)
   }
 
-  /** One that refuses is like one that is away, until it is asked again. */
+  /** A Redis that refuses is like one that is away, until it is asked again. */
   #onFailed(error: unknown): void {
     if (!isRefusal(error)) return
     this.#isSameRedis = false
