@@ -148,7 +148,7 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that spe
     await expect(client.cancelTask(CancelTaskRequest.fromJSON({ id }))).rejects.toThrow(/has ended/)
   })
 
-  test('lists tasks, the newest first, by state and context, page by page', async () => {
+  test('lists tasks, those first that changed last, by state and context, page by page', async () => {
     const owner = await platform.client()
     platform.provider.script([text('One.'), status(401), text('Three.')])
     const client = await connect(owner, binding)
@@ -169,6 +169,20 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that spe
     expect(ids(await list(client, { contextId: one.contextId }))).toEqual([three.id, one.id])
     expect(ids(await list(client, { statusTimestampAfter: two.status.timestamp }))).toEqual([three.id])
     await expect(list(client, { pageToken: 'x' })).rejects.toThrow(/pageToken/)
+  })
+
+  test('a task that goes on is listed before those that have ended meanwhile', async () => {
+    const owner = await platform.client()
+    platform.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' }), text('Hello.'), text('Done.')])
+    const client = await connect(owner, binding)
+    const ids = async (): Promise<string[]> => (await list(client, {})).tasks.map(({ id }: Json) => id)
+
+    const waiting = await send(client, 'Pay.')
+    const other = await send(client, 'Hello?')
+    expect(await ids()).toEqual([other.id, waiting.id])
+    await send(client, decision(), { taskId: waiting.id })
+
+    expect(await ids()).toEqual([waiting.id, other.id])
   })
 
   test('a task that waits for a person goes on with the decision, as the same run', async () => {

@@ -43,7 +43,8 @@ export class PlatformTasks implements TaskRecords {
     const filters = { integrationId: served.name, contextId, status, changedAfter }
     const binding: CursorBinding = { ownerId: reach.ownerId, route: 'a2a', filters }
     const after = pageToken ? decodeCursor(store.serverKey, binding, pageToken) : null
-    const { items, next } = await store.db.run(listRuns, { ...filter, after, limit: pageSize ?? DEFAULT_SIZE })
+    const limit = pageSize ?? DEFAULT_SIZE
+    const { items, next } = await store.db.run(listRuns, { ...filter, by: 'change', after, limit })
     const whole = query.includeArtifacts
       ? await Promise.all(items.map(({ runId }) => store.db.run(getRun, { ...reach, runId, output: true })))
       : items

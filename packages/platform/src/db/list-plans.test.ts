@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listChats } from '../chats/manage-chats.ts'
 import { listMembers } from '../members/manage-members.ts'
-import { listRuns } from '../run-records/read-runs.ts'
+import { countRuns, listRuns } from '../run-records/read-runs.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
 import { listUsageRecords } from '../usage/usage-records.ts'
@@ -66,6 +66,20 @@ describe('lists of an owner with many runs read no more than what they show', { 
     ['of nobody', () => ({ consumerId: 'nobody' })],
   ])('runs %s', async (_, filter) => {
     expect(await readsOf(listRuns, { ...page(), ...filter() })).toBeLessThan(MOST_ROWS)
+  })
+
+  test.each([
+    ['all', () => ({})],
+    ['that failed', () => ({ status: 'failed' as const })],
+    ['that changed lately', () => ({ changedAfter: ago(0.1) })],
+  ])('runs of an integration by their latest change: %s', async (_, filter) => {
+    const asked = { ...page(), integrationId: other(), by: 'change' as const, ...filter() }
+    expect(await readsOf(listRuns, asked)).toBeLessThan(MOST_ROWS)
+  })
+
+  test('the count of the runs of an integration that changed lately', async () => {
+    const asked = { ...page(), integrationId: other(), changedAfter: ago(0.1) }
+    expect(await readsOf(countRuns, asked)).toBeLessThan(MOST_ROWS)
   })
 
   test('runs that an API key for one integration sees', async () => {

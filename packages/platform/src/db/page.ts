@@ -10,7 +10,7 @@ export type PageRequest = { readonly limit: number; readonly after: Position | n
 export type Page<Item> = { readonly items: Item[]; readonly next: Position | null }
 
 /** Keeps the rows that come after a position in the order `time DESC, id DESC`. */
-export function olderThan(time: Column, id: Column, after: Position | null): SQL | undefined {
+export function olderThan(time: Column | SQL, id: Column, after: Position | null): SQL | undefined {
   return after ? sql`(${time}, ${id}) < (${after[0]}::timestamptz, ${after[1]})` : undefined
 }
 
