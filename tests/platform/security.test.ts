@@ -369,6 +369,20 @@ describe.each(ENGINES)('security on %s', (engine) => {
         headers: { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' },
       })
 
+    test('its pages see the headers that clients of every protocol need', async () => {
+      const { headers } = await fetch(`${platform.url}/readyz`, { headers: { origin: 'https://app.example.com' } })
+
+      expect(headers.get('access-control-expose-headers')!.split(', ')).toEqual(
+        expect.arrayContaining([
+          'Mcp-Session-Id',
+          'Retry-After',
+          'WWW-Authenticate',
+          'X-Agent-Run-Admitted',
+          'X-Chat-Id',
+        ]),
+      )
+    })
+
     test('a configured one may call with credentials, others are told nothing, and never everybody', async () => {
       const allowed = await preflight('https://app.example.com')
       const denied = await preflight('https://evil.example.com')

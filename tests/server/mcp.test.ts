@@ -631,6 +631,27 @@ describe('on the wire', () => {
     expect(await second.text()).not.toContain('more.')
   })
 
+  test('a page of another origin may send its session, and sees it', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), corsOrigins: ['https://app.example'] })
+    const origin = 'https://app.example'
+    const sent = 'authorization, content-type, last-event-id, mcp-protocol-version, mcp-session-id'
+    const asked = { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': sent }
+
+    const preflight = await fetch(`${server.url}/mcp`, { method: 'OPTIONS', headers: asked })
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'page', version: '1' } }
+    const begun = await fetch(`${server.url}/mcp`, {
+      method: 'POST',
+      headers: { origin, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params }),
+    })
+
+    expect(preflight.headers.get('access-control-allow-headers')).toBe(sent)
+    expect(begun.headers.get('mcp-session-id')).not.toBeNull()
+    expect(begun.headers.get('access-control-expose-headers')!.split(', ')).toEqual(
+      expect.arrayContaining(['Mcp-Session-Id', 'Retry-After', 'WWW-Authenticate']),
+    )
+  })
+
   test('a body of more than 4 MiB is refused', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
 

@@ -91,7 +91,7 @@ describe('x-request-id', () => {
 
     const answer = await server.get('/healthz', { origin: 'http://localhost:3000' })
 
-    expect(answer.headers.get('access-control-expose-headers')).toContain('x-request-id')
+    expect(answer.headers.get('access-control-expose-headers')).toContain('X-Request-Id')
   })
 })
 

@@ -1,3 +1,4 @@
+import { FACE_HEADERS } from '@bureau/faces'
 import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Platform } from '../context.ts'
@@ -7,18 +8,17 @@ const SETTINGS = {
   maxAge: 600,
   optionsSuccessStatus: 200,
   exposedHeaders: [
+    ...FACE_HEADERS,
     'ETag',
     'Idempotent-Replayed',
     'RateLimit',
     'RateLimit-Policy',
-    'Retry-After',
     'Upload-Offset',
     'X-Agent-Active-Run-Id',
     'X-Agent-Run-Admitted',
     'X-Agent-Run-Id',
     'X-Agent-Run-Replayed',
     'X-Chat-Id',
-    'X-Request-Id',
   ],
 }
 

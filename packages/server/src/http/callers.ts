@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { FACE_HEADERS } from '@bureau/faces'
 import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { ConfigError, ServiceError } from '@bureau/protocol'
@@ -81,7 +82,7 @@ export async function allowOrigins(app: FastifyInstance, origins: Origins): Prom
     // OPTIONS requests that ask for nothing are answered like the others, not with a text of the library's.
     strictPreflight: false,
     optionsSuccessStatus: 200,
-    exposedHeaders: ['x-request-id'],
+    exposedHeaders: FACE_HEADERS,
   })
 }
 
