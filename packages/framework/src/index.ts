@@ -38,6 +38,7 @@ export {
 export { oauthServersOf, type ProtectedServer } from './agency/protected-servers.ts'
 export { serverTools } from './mcp/server-tools.ts'
 export { type AuthorizationRequest, type Authorize, SignInFailed, type SignInFailure } from './mcp/sign-in.ts'
+export { tryLock } from './tokens/file-lock.ts'
 export { keyOfFolder } from './tokens/key-file.ts'
 export { readSealKey } from './tokens/seal-file.ts'
 export { FileTokenStore, type FileTokenStoreOptions } from './tokens/token-store.file.ts'

@@ -23,7 +23,8 @@ export async function lockFile(path: string, timeoutMs: number): Promise<() => v
   }
 }
 
-function tryLock(path: string): (() => void) | undefined {
+/** Takes the lock of a file, and answers how to give it back; undefined: another one holds it. @throws Error it cannot be locked. */
+export function tryLock(path: string): (() => void) | undefined {
   const lock = new DatabaseSync(path, { timeout: 0 })
   try {
     lock.exec('PRAGMA journal_mode = delete; BEGIN EXCLUSIVE')

@@ -1,9 +1,6 @@
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { tryLock } from '@bureau/framework'
 import { ConfigError, StartError } from '@bureau/protocol'
-
-/** SQLite's code for a lock that another connection holds. */
-const SQLITE_BUSY = 5
 
 /**
  * Takes a folder for this process alone and answers how to give it back.
@@ -15,19 +12,18 @@ const SQLITE_BUSY = 5
  */
 export function lockFolder(folder: string): () => void {
   const file = join(folder, 'lock')
-  let lock: DatabaseSync | undefined
+  const unlock = lock(file)
+  if (!unlock) throw new ConfigError(`The data folder ${folder} is in use by another process.`)
+  return unlock
+}
+
+function lock(file: string): ReturnType<typeof tryLock> {
   try {
-    lock = new DatabaseSync(file, { timeout: 0 })
-    lock.exec('PRAGMA journal_mode = delete; BEGIN EXCLUSIVE')
+    return tryLock(file)
   } catch (cause) {
-    lock?.close()
-    const { errcode, message } = cause as Error & { readonly errcode?: number }
-    if (errcode === SQLITE_BUSY) {
-      throw new ConfigError(`The data folder ${folder} is in use by another process.`, { cause })
-    }
+    const { message } = cause as Error
     throw new StartError(`${file} cannot be locked: ${message}. Make it writable for this user, or delete it.`, {
       cause,
     })
   }
-  return () => lock.close()
 }
