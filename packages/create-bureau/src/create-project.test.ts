@@ -162,6 +162,12 @@ test('into a folder that has files of the same names, nothing is written', () =>
   expect(readdirSync(folder)).toEqual(['agency.ts'])
 })
 
+test.runIf(process.platform === 'linux')('where no folder can be made, it says so', () => {
+  const { status, stderr } = create(temporary(), '/proc/new/agency', '--no-install')
+
+  expect({ status, stderr }).toEqual({ status: 1, stderr: '/proc/new/agency cannot be written to: ENOENT.\n' })
+})
+
 test.each([
   [[], 'Name the folder of the project: npm create bureau@latest -- my-agency'],
   [['--yes'], 'Name the folder of the project: npm create bureau@latest -- my-agency'],

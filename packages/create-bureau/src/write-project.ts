@@ -35,13 +35,20 @@ export function writeProject(project: ProjectOptions, version: string): number {
   try {
     for (const [file, text] of files) {
       const target = path.join(folder, file)
-      mkdirSync(path.dirname(target), { recursive: true })
+      makeFolder(path.dirname(target))
       writeFileSync(target, text, { mode: file === '.env' ? 0o600 : 0o644 })
     }
   } catch (error) {
     throw new CreateError(`${folder} cannot be written to: ${(error as NodeJS.ErrnoException).code}.`, { cause: error })
   }
   return files.size
+}
+
+/** `recursive` of Node never returns where a file system refuses new folders with ENOENT, as `/proc` does. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder)) return
+  makeFolder(path.dirname(folder))
+  mkdirSync(folder)
 }
 
 function filesOf(folder: string, { name, packageManager }: ProjectOptions): [string, string][] {
