@@ -271,6 +271,27 @@ test('a call of an agent that was asked by another: the subagent is suspended, a
   expect(server.provider.rejected).toEqual([])
 })
 
+test('a call of an agent that was asked by a call of the same id is the one that is decided about', async () => {
+  const { refund, calls } = refunds()
+  const worker = new Agent({ name: 'Worker', instructions: 'Work.', model: 'gpt-test', tools: [refund] })
+  const boss = new Agent({ name: 'Boss', instructions: 'Delegate.', model: 'gpt-test' })
+  const message = { recipient_agent: 'Worker', message: 'Refund it', additional_instructions: '' }
+  const server = await open({ solo: new Agency({ entryPoint: boss, flows: [[boss, worker]] }) }, [
+    toolCall('send_message', message, { callId: 'call_0' }),
+    call(250, 'call_0'),
+    text('Worker is done.'),
+    text('All is done.'),
+  ])
+  const agent = aguiAgent({ server })
+  const [interrupt] = interruptsOf((await say(agent, 'Refund it.')).events)
+
+  const { events } = await say(agent, null, { resume: [yes(interrupt)] })
+
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', result: 'All is done.' })
+  expect(calls).toEqual([{ amount: 250 }])
+  expect(server.provider.rejected).toEqual([])
+})
+
 test('a call of an agent to which the conversation was handed over: it goes on with the result, and with the next message', async () => {
   const { refund, calls } = refunds()
   const billing = new Agent({ name: 'Billing', instructions: 'Billing.', model: 'gpt-test', tools: [refund] })

@@ -288,6 +288,36 @@ describe('a call that needs an approval', () => {
   })
 })
 
+test('a run that is cancelled after its turn does not wait for a call', async () => {
+  const { refund, calls } = refunds()
+  const gate = Promise.withResolvers<string>()
+  const began = Promise.withResolvers<void>()
+  const look = tool({
+    name: 'look',
+    description: 'Looks.',
+    parameters: z.object({}),
+    execute: () => {
+      began.resolve()
+      return gate.promise
+    },
+  })
+  const server = await open([refund, look], [[call(250), toolCall('look')], text('Never.')])
+  const stream = await server.stream(`${ROUTE}_stream`, { message: 'go' })
+  await stream.until(({ event }) => event === 'meta')
+  await began.promise
+
+  const accepted = server.handled('/solo/cancel_response_stream')
+  const cancelling = server.post('/solo/cancel_response_stream', { run_id: stream.runId, cancel_mode: 'after_turn' })
+  await accepted
+  gate.resolve('seen')
+  await stream.all()
+
+  expect((await cancelling).body).toMatchObject({ cancelled: true })
+  expect(stream.result).toMatchObject({ cancelled: true })
+  expect(stream.result).not.toHaveProperty('approvals')
+  expect([calls.length, server.provider.modelRequests.length]).toEqual([0, 1])
+})
+
 describe('which tools ask', () => {
   class Careful extends Tool {
     override readonly description = 'Asks.'
@@ -568,6 +598,22 @@ describe('a token', () => {
     expect(calls).toEqual([])
   })
 
+  test('422 for the calls of two runs in one request', async () => {
+    const { refund, calls } = refunds()
+    const server = await open([refund], [call(250, 'call_1'), call(300, 'call_2'), text('Done.')])
+    const one = await ask(server)
+    const other = await ask(server)
+    const chat_history = [...one.chat_history, ...other.chat_history]
+
+    const both = [...one.approvals, ...other.approvals].map((each) => decision(each))
+    const { status, body } = await server.post(ROUTE, { chat_history, approvals: both })
+    const alone = await server.post(ROUTE, { chat_history: one.chat_history, approvals: [both[0]] })
+
+    expect([status, body.detail[0].loc]).toEqual([422, ['body', 'approvals', 1, 'token']])
+    expect(body.detail[0].msg).toContain('another run')
+    expect([alone.status, calls.length]).toEqual([200, 1])
+  })
+
   test('is not used up by a request that the server has no room for', async () => {
     const { refund, calls } = refunds()
     const folder = await temporaryFolder()
@@ -658,7 +704,11 @@ describe('agents that ask each other', () => {
     expect(server.provider.rejected).toEqual([])
   })
 
-  test('two that work at the same time wait together', async () => {
+  test.each<[string, number, (name: string) => string]>([
+    ['calls of their own ids', 2, (name) => `call_${name}`],
+    ['calls of one id', 2, () => 'call_0'],
+    ['calls of one id, which are decided about one after the other', 1, () => 'call_0'],
+  ])('two that work at the same time wait together, with %s', async (_which, atOnce, idOf) => {
     const first = refunds()
     const second = refunds()
     const ada = new Agent({ name: 'Ada', instructions: 'Work.', model: 'gpt-test', tools: [first.refund] })
@@ -685,17 +735,22 @@ describe('agents that ask each other', () => {
       )
     server.provider.respond(({ lastUserText, toolOutputs, items }) => {
       const isNested = lastUserText.startsWith('Go ')
-      if (isNested && toolOutputs.length === 0) return call(250, `call_${lastUserText.slice(3)}`)
+      if (isNested && toolOutputs.length === 0)
+        return call(lastUserText.endsWith('Ada') ? 250 : 300, idOf(lastUserText.slice(3)))
       if (isNested) return text(`${lastUserText.slice(3)}: ${toolOutputs[0]!.output}`)
       return items.length === 1 ? [to('Ada'), to('Bob')] : text(toolOutputs.map(({ output }) => output).join(' / '))
     })
-    const { chat_history, approvals } = await ask(server)
-    expect(new Set(approvals.map(({ agent }) => agent))).toEqual(new Set(['Ada', 'Bob']))
+    let { body, chat_history, approvals } = await ask(server)
+    expect(new Set(approvals.map((each) => each.agent))).toEqual(new Set(['Ada', 'Bob']))
 
-    const { body } = await server.post(ROUTE, {
-      chat_history,
-      approvals: approvals.map((each) => decision(each, { approve: each.agent === 'Ada', reason: 'no' })),
-    })
+    while (approvals.length > 0) {
+      const decided = approvals.slice(0, atOnce).map((each) => {
+        return decision(each, { approve: each.agent === 'Ada', reason: 'no' })
+      })
+      ;({ body } = await server.post(ROUTE, { chat_history, approvals: decided }))
+      chat_history = [...chat_history, ...body.new_messages]
+      approvals = body.approvals ?? []
+    }
 
     expect(body.response).toBe('Ada: paid 250 back / Bob: Not carried out: a person rejected this call. Reason: no')
     expect([first.calls.length, second.calls.length]).toEqual([1, 0])

@@ -149,8 +149,9 @@ export function resumeInHistory(
   }
 }
 
-function keyOf({ type, call_id: callId, id, agent_run_id: runId, timestamp }: Message): string {
-  return JSON.stringify([type ?? 'message', callId ?? id ?? [runId, timestamp]])
+/** Calls of agents that ask each other may have one id, as some models number them: `parent_run_id` tells them apart. */
+function keyOf({ type, call_id: callId, id, agent_run_id: runId, parent_run_id: parent, timestamp }: Message): string {
+  return JSON.stringify([type ?? 'message', callId ?? id ?? [runId, timestamp], parent])
 }
 
 /** What the next request sends is the whole conversation again; its places are not those of the process before. */

@@ -174,10 +174,8 @@ export class Approvals {
 
   /** @throws ApprovalRefused the call has its output, and the protocol does not forgive repetitions. */
   #isAnswered({ call, at }: Opened, history: readonly Message[], { lenient }: Answers): boolean {
-    const isAnswer = ({ type, call_id: id, approval_request_id: asked }: Message): boolean =>
-      (type === 'function_call_output' && id === call.call_id) ||
-      (type === 'mcp_approval_response' && asked === call.call_id)
-    const isAnswered = history.some(isAnswer)
+    const isAnswer = ({ type }: Message): boolean => type === 'function_call_output' || type === 'mcp_approval_response'
+    const isAnswered = itemsOf(call, history).some(isAnswer)
     if (isAnswered && !lenient) throw new ApprovalRefused('approval_used', { at, message: 'the call has its output' })
     return isAnswered
   }
@@ -247,14 +245,22 @@ function requireOneRun(opened: readonly Opened[]): void {
   }
 }
 
+/** A call and what answers it. Agents that work at the same time may have calls of one id, as some models number them. */
+function itemsOf(call: HeldCall, history: readonly Message[]): Message[] {
+  return history.filter(({ call_id, id, approval_request_id: asked, agent_run_id: run }) => {
+    return (call_id ?? asked ?? id) === call.call_id && (run ?? call.agent_run_id) === call.agent_run_id
+  })
+}
+
 /** What is carried out is what the person has seen. */
 function requireUnchanged({ call, answer, at }: Opened, history: readonly Message[]): void {
   const refuse = (message: string): never => {
     throw new ApprovalRefused('approval_invalid', { at, field: 'call_id', message })
   }
   if ((answer.callId ?? call.call_id) !== call.call_id) refuse('the token belongs to another call')
-  const ofCall = history.filter((item) => (item.call_id ?? item.id ?? item['approval_request_id']) === call.call_id)
-  const item = ofCall.findLast(({ type }) => type === 'function_call' || type === 'mcp_approval_request')
+  const item = itemsOf(call, history).findLast(
+    ({ type }) => type === 'function_call' || type === 'mcp_approval_request',
+  )
   if (!item) return refuse('chat_history does not hold the call; send it with the messages that came with the request')
   if (item['name'] !== call.tool || item['arguments'] !== call.arguments) {
     refuse('the call in chat_history is not the one that was asked about')
