@@ -6,9 +6,13 @@ import {
   errorEvent,
   failed,
   framing,
+  Gate,
+  hold,
   htmlPage,
   malformed,
   raw,
+  refusal,
+  stall,
   status,
   text,
   textDeltas,
@@ -152,6 +156,28 @@ describe('modelSettings.retry', () => {
     expect(stream.result).toMatchObject({ cancelled: true })
     expect(server.provider.modelRequests).toHaveLength(3)
   })
+})
+
+test.each<[string, Turn]>([
+  ['before it is answered', [hold(new Gate(), { before: 'headers' }), text('Late.')]],
+  ['in the middle of its answer', [text('Half'), stall()]],
+])('a request that takes longer than modelSettings.timeoutMs is given up %s, and counts', async (_, turn) => {
+  const server = await startTestServer({ agencies: soloAgency({ modelSettings: { timeoutMs: 500 } }) })
+  server.provider.respond(() => turn)
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'upstream_timeout' })
+  expect(stream.result).toMatchObject({ usage: { request_count: 1, estimated: true } })
+})
+
+test('a model that refuses the structure that it was asked for fails the run, and says so', async () => {
+  const server = await startTestServer({ agencies: soloAgency({ outputType: z.object({ city: z.string() }) }) })
+  server.provider.respond(() => refusal('I will not say.'))
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'content_refused' })
 })
 
 describe('odd but valid answers', () => {

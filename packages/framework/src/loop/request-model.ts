@@ -45,7 +45,8 @@ async function untilAnswered(conversation: Conversation, turn: PreparedTurn): Pr
     try {
       const { length } = conversation.items
       watcher.begin(() => [turn.instructions, turn.tools, conversation.items.slice(0, length)])
-      await watcher.counted(send(conversation, turn, watcher), conversation.signal)
+      const signal = signalOf(conversation, turn)
+      await watcher.counted(send(conversation, turn, { observer: watcher, signal }), signal)
       return watcher.result()
     } catch (error) {
       conversation.signal.throwIfAborted()
@@ -71,13 +72,16 @@ function delayMs({ backoff = {} }: ModelRetry, attempt: number): number {
   return Math.min(maxDelayMs, initialDelayMs * multiplier ** attempt)
 }
 
+/** Aborts when the run is stopped, or the request takes longer than the agent's settings let it. */
+function signalOf({ signal }: Conversation, { settings: { timeoutMs } }: PreparedTurn): AbortSignal {
+  return timeoutMs === undefined ? signal : AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
+}
+
+type Sending = { readonly observer: ResponseWatcher; readonly signal: AbortSignal }
+
 /** A function of its own, so that nothing of the body is kept while the answer arrives: it repeats the whole conversation. */
-function send(conversation: Conversation, turn: PreparedTurn, observer: ResponseWatcher): Promise<void> {
+function send(conversation: Conversation, turn: PreparedTurn, { observer, signal }: Sending): Promise<void> {
   const { settings, model } = turn
-  const signal =
-    settings.timeoutMs === undefined
-      ? conversation.signal
-      : AbortSignal.any([conversation.signal, AbortSignal.timeout(settings.timeoutMs)])
   return model
     .transport(bodyOf(conversation, turn), { observer, signal, headers: requestHeaders(settings) })
     .catch((error: unknown) => {
