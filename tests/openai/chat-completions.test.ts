@@ -242,6 +242,17 @@ describe('POST /openai/v1/chat/completions', () => {
     expect(server.provider.modelRequests[0]!.body['max_output_tokens']).toBe(20)
   })
 
+  test('a caller may ask for a shorter answer than the agent’s own limit, not for a longer one', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ modelSettings: { maxTokens: 100 } }) })
+    server.provider.respond(() => text('Hi.'))
+    const client = clientOf(server)
+
+    for (const max_completion_tokens of [20, 200])
+      await client.chat.completions.create({ model: 'solo', messages: hello, max_completion_tokens })
+
+    expect(server.provider.modelRequests.map(({ body }) => body['max_output_tokens'])).toEqual([20, 100])
+  })
+
   test('a refusal of the model is in refusal', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.respond(() => refusal('I cannot do that.'))

@@ -266,6 +266,22 @@ describe('jwtAuthenticate', () => {
     expect(seen).toMatchObject([{ id: 'ada', claims: { iss: issuer, email: 'a@b.c' } }])
   })
 
+  test('takes the keys from jwksUri and the id from idClaim, where those are given', async () => {
+    const { issuer, sign, claimToBe } = await startIssuer()
+    claimToBe('https://other.example')
+    const options = { issuer, audience: 'agents', jwksUri: `${issuer}/keys`, idClaim: 'email' }
+    const server = await startTestServer({
+      agencies: soloAgency({ instructions: ({ context }) => `You help ${context.userContext['user_id']}.` }),
+      authenticate: jwtAuthenticate(options),
+    })
+    server.provider.respond(() => text('ok'))
+    const ask = async (claims: object) =>
+      (await server.post('/solo/get_response', { message: 'x' }, bearer(await sign(claims)))).status
+
+    expect([await ask({ email: 'a@b.c' }), await ask({})]).toEqual([200, 401])
+    expect(server.provider.modelRequests.map(({ body }) => body['instructions'])).toEqual(['You help a@b.c.'])
+  })
+
   test('401 for everything else', async () => {
     const { issuer, sign } = await startIssuer()
     const server = await startTestServer({
@@ -280,6 +296,8 @@ describe('jwtAuthenticate', () => {
       'of another issuer': await sign({ iss: 'https://other.example' }),
       'that has expired': await sign({}, { expires: '-1m' }),
       'without a subject': await sign({ sub: undefined }),
+      'with a blank subject': await sign({ sub: ' ' }),
+      'whose subject is a number': await sign({ sub: 7 }),
       'with a wrong signature': `${good.slice(0, -4)}AAAA`,
       'signed by a stranger': await sign({}, { key: stranger.privateKey as never }),
       'signed with a shared secret': await sign({}, { alg: 'HS256', key: new Uint8Array(32) as never }),

@@ -149,6 +149,48 @@ test('an agent that stops at a tool answers with what the tool has returned', as
   expect(server.provider.modelRequests).toHaveLength(1)
 })
 
+test('an agent that stops at a tool of that name goes on after others, and so does one whose function says so', async () => {
+  const write = tool({ name: 'write', description: 'Writes.', parameters: z.object({}), execute: () => 'written' })
+  const script = [toolCall('look', { at: 'a' }), toolCall('write', {})]
+  const behaviors = [
+    { stopAtToolNames: ['write'] },
+    (_context: unknown, results: readonly { readonly tool: { readonly name: string }; readonly output: unknown }[]) => {
+      const written = results.find((each) => each.tool.name === 'write')
+      return { isFinalOutput: written !== undefined, isInterrupted: undefined, finalOutput: String(written?.output) }
+    },
+  ]
+  for (const toolUseBehavior of behaviors) {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [look(), write], toolUseBehavior }) })
+    server.provider.script(script)
+
+    const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+    expect(body.response).toBe('written')
+    expect(server.provider.modelRequests).toHaveLength(2)
+  }
+})
+
+test('a handoff’s filter may put items of its own in place of others', async () => {
+  const summary = { role: 'system', content: 'The user wants to go.' }
+  const inputFilter: HandoffOptions['inputFilter'] = ({ newItems }) => {
+    return { inputHistory: [summary], preHandoffItems: [], newItems }
+  }
+  const server = await startTestServer({ agencies: soloAgency({ handoffs: [handoff(other(), { inputFilter })] }) })
+  server.provider.script([toolCall('transfer_to_Other'), text('Done.')])
+
+  const { body } = await server.post('/solo/get_response', { message: 'go' })
+
+  expect(body.response).toBe('Done.')
+  const { items } = server.provider.modelRequests[1]!
+  expect(items[0]).toMatchObject(summary)
+  expect(items.map(({ type, role }) => role ?? type)).toEqual([
+    'system',
+    'function_call',
+    'function_call_output',
+    'system',
+  ])
+})
+
 test('the turns of all agents of a conversation are counted together', async () => {
   const back = other({ tools: [look()] })
   const solo = new Agent({ name: 'Solo', instructions: 'x', model: 'gpt-test', tools: [look()], handoffs: [back] })
