@@ -340,4 +340,49 @@ describe('a run that is interrupted', () => {
     expect(ended).toMatchObject({ status: 'completed', output: 'All done, thank you.' })
     expect(ended.usage?.request_count).toBe(14)
   })
+
+  test('is not handed over while a call is half done', async () => {
+    const control = new RunControl()
+    const slowEnds = Promise.withResolvers<void>()
+    const made: string[] = []
+    const act = (name: string, work: () => void | Promise<void>) =>
+      tool({
+        name,
+        description: 'Acts.',
+        parameters: z.object({}),
+        execute: async () => {
+          made.push(name)
+          await work()
+          return `${name} is done`
+        },
+      })
+    const agency = new Agency({
+      entryPoint: new Agent({
+        name: 'Lead',
+        tools: [act('quick', () => control.handOver()), act('slow', () => slowEnds.promise)],
+        model: byLast((_last, asked) => {
+          if (outputsIn(asked) === 0) return ['quick', 'slow'].map((name) => functionCall(name, {}, { callId: name }))
+          return [assistantMessage(asked.flatMap(({ output }) => output ?? []).join(', '))]
+        }),
+      }),
+    })
+    const journal = new DyingJournal(NOTHING, { at: Infinity, written: true })
+    const quickIsKept: RunJournal = {
+      stored: (message) => journal.stored(message),
+      counted: (answer) => journal.counted(answer),
+      commit: (state) => {
+        const committed = journal.commit(state)
+        const [user] = Object.values(state.conversations)
+        if (user!.calls.some(({ status }) => status === 'done')) setImmediate(slowEnds.resolve)
+        return committed
+      },
+    }
+
+    await runIn({ agency, journal: quickIsKept, control })
+    const { ended } = await runIn({ agency, resume: { ...journal.committed, attempt: 2, withdrawn: [], lost: false } })
+
+    expect(control.isHandedOver).toBe(true)
+    expect(ended.output).toBe('quick is done, slow is done')
+    expect(made).toEqual(['quick', 'slow'])
+  })
 })
