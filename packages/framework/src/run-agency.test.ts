@@ -41,6 +41,41 @@ function start(options: Partial<RunOptions> = {}) {
   return { events, run }
 }
 
+test('what a tool does that ignores its signal, once its run has ended, is neither shown nor kept', async () => {
+  const began = Promise.withResolvers<void>()
+  const late = Promise.withResolvers<string>()
+  const deaf = tool({
+    name: 'get_weather',
+    description: 'Tells the weather of a city.',
+    parameters: z.object({ city: z.string() }),
+    execute: async (_input, { run }) => {
+      began.resolve()
+      const weather = await late.promise
+      run?.emit({ type: 'progress', percent: 100 })
+      return weather
+    },
+  })
+  const kept: unknown[] = []
+  const journal = {
+    stored: (message: Message) => void kept.push(message),
+    counted: (answer: UsageByModel) => void kept.push(answer),
+    commit: async (state: unknown) => void kept.push(state),
+  }
+  const control = new RunControl()
+  const { events, run } = start({ tools: [deaf], journal, control })
+  await began.promise
+  control.cancel('immediate')
+  const ended = await run
+  const before = kept.length
+
+  late.resolve('Sunny.')
+  await new Promise(setImmediate)
+
+  expect(ended.status).toBe('cancelled')
+  expect(events.at(-1)).toBe(ended)
+  expect(kept).toHaveLength(before)
+})
+
 test('a tool of the run is there for agents that do not have it, and the journal hears of everything in order', async () => {
   const stored: Message[] = []
   const counted: UsageByModel[] = []
