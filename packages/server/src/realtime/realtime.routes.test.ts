@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { Agency, Agent, MCPServerStreamableHttp, tool } from '@bureau/framework'
+import { Agency, Agent, MCPServerStreamableHttp, tool, handoff } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { Gate } from '../../../../tests/support/fake-provider.ts'
@@ -168,6 +168,21 @@ describe('the provider', () => {
     })
     expect(settings.tools.map(({ name }: Json) => name)).toEqual(['find_order', 'transfer_to_Refunds'])
     expect(settings).not.toHaveProperty('tracing')
+  })
+
+  test('a handoff that is not enabled is not offered', async () => {
+    const refunds = new Agent({ name: 'Refunds', instructions: 'Pay.' })
+    const sales = new Agent({ name: 'Sales', instructions: 'Sell.' })
+    const desk = new Agent({
+      name: 'Desk',
+      instructions: 'Greet.',
+      handoffs: [handoff(refunds, { isEnabled: async ({ agent }) => agent.name !== 'Desk' }), handoff(sales)],
+    })
+    const server = await startRealtimeServer({ agencies: { shop: new Agency({ entryPoint: desk }) } })
+    await server.connect(PATH)
+    const { session: settings } = await (await server.provider.nextSession()).next('session.update')
+
+    expect(settings.tools.map(({ name }: Json) => name)).toEqual(['transfer_to_Sales'])
   })
 
   test('options: model, voice, formats, turn detection, noise reduction, headers and key', async () => {
