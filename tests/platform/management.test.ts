@@ -141,10 +141,12 @@ describe.each(ENGINES)('management on %s', (engine) => {
     test('a member follows the default of its integration until it has a policy of its own', async () => {
       const client = await platform.client({ memberAllowancesEnabled: true })
       const allowance = `${membersOf(client)}/u/allowance`
-      await client.post(membersOf(client), { consumerId: 'u' })
+      const other = client.with({ integrationId: await platform.addIntegration(client.ownerId) })
+      for (const each of [client, other]) await each.post(membersOf(each), { consumerId: 'u' })
 
       await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { defaultAllowance: { messages: 3 } })
       expect((await client.get(allowance)).body).toMatchObject({ messages: 3, source: 'integration_default' })
+      expect((await client.get(`${membersOf(other)}/u/allowance`)).body.messages).toBeNull()
       const own = await client.call('PUT', allowance, { messages: 9, period: 'day', timeZone: 'Europe/Berlin' })
       expect(own.body).toMatchObject({ messages: 9, source: 'member', timeZone: 'Europe/Berlin' })
       expect((await client.call('PUT', allowance, 'null')).body).toMatchObject({
