@@ -216,6 +216,17 @@ describe.each(ENGINES)('members on %s', (engine) => {
       expect(topics).toEqual([{ topic: 'member.allowance_threshold' }, { topic: 'member.allowance_exhausted' }])
     })
 
+    test('announces the end of an allowance once, whatever a run still spends above it', async () => {
+      const owner = await platform.addTenant({ memberAllowancesEnabled: true })
+      await owner.addMember('over', { tokens: 100 })
+      const calls = [1, 2, 3].map((call) => modelCall(call, { input_tokens: 100, output_tokens: 0 }))
+      await owner.finish(await admit('over', owner), { calls })
+      const topics = await platform.rows(
+        `SELECT topic FROM outbox WHERE owner_id = '${owner.ownerId}' AND topic LIKE 'member.%'`,
+      )
+      expect(topics).toEqual([{ topic: 'member.allowance_exhausted' }])
+    })
+
     test('an own policy wins over the default; null brings the default back', async () => {
       const owner = await platform.addTenant({
         memberAllowancesEnabled: true,
