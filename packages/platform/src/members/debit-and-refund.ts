@@ -46,7 +46,10 @@ function chargedTo({ id: runId, ownerId, memberId, periodStart, createdAt: occur
   return { ownerId, memberId, periodStart, runId, occurredAt }
 }
 
-/** Gives back what a run was charged so far, or its message alone. Once per run. The member is locked. */
+/**
+ * Gives back what a run was charged so far, or its message alone. Once per run, of which there are only charges in the ledger until
+ * then. The member is locked.
+ */
 export async function refundRun(tx: Tx, run: ChargedRun, what: 'all' | 'message'): Promise<void> {
   const [sums] = await tx
     .select({
@@ -55,13 +58,7 @@ export async function refundRun(tx: Tx, run: ChargedRun, what: 'all' | 'message'
       costMicro: sql<number>`coalesce(sum(${allowanceLedger.costMicro}), 0)`.mapWith(Number),
     })
     .from(allowanceLedger)
-    .where(
-      and(
-        eq(allowanceLedger.runId, run.id),
-        eq(allowanceLedger.ownerId, run.ownerId),
-        eq(allowanceLedger.kind, 'debit'),
-      ),
-    )
+    .where(and(eq(allowanceLedger.runId, run.id), eq(allowanceLedger.ownerId, run.ownerId)))
   if (!sums) return
   const spent = what === 'all' ? sums : { messages: sums.messages, tokens: 0, costMicro: 0 }
   await bookLedger(tx, {
