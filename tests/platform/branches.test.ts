@@ -195,4 +195,26 @@ describe.each(ENGINES)('POST /v1/chats/{chatId}/branches on %s', (engine) => {
     expect([foreign.status, foreign.body.code]).toEqual([404, 'chat_not_found'])
     expect((await (await page('bob')).get(`/v1/chats/${own.body.chatId}`)).status).toBe(404)
   })
+
+  test('a page gives no alias to a branch: what is said under the aliases of the owner is not for it', async () => {
+    const client = await platform.client()
+    const { chatId, runs } = await chatOf(client, ['One'], { consumerId: 'ada' })
+    const { body } = await client.post('/v1/consumer_tokens', {
+      apiIntegrationId: client.integrationId,
+      consumerId: 'ada',
+      scopes: ['chat', 'read'],
+    })
+    const page = client.with({ token: body.token })
+
+    const refused = await branch(page, chatId, { beforeRunId: runs[0], aliasChatId: 'order-7' })
+    const { stream } = await client.completeWhole({
+      consumerId: 'bob',
+      aliasChatId: 'order-7',
+      message: 'For you alone.',
+    })
+
+    expect([refused.status, refused.body.code]).toEqual([403, 'insufficient_scope'])
+    expect((await page.get(`/v1/chats/${stream.chatId}/messages`)).status).toBe(404)
+    expect((await branch(page, chatId, { beforeRunId: runs[0], aliasChatId: null })).status).toBe(201)
+  })
 })

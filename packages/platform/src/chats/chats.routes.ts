@@ -15,6 +15,7 @@ import {
 import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { reachOf, requireScope } from '../caller.ts'
+import { requireOfConsumer } from '../consumer-tokens/consumer-request.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
@@ -219,6 +220,7 @@ async function list(call: Call<z.output<typeof ChatListQuery>>): Promise<Answere
 async function branch(call: Call<unknown, z.output<typeof ChatBranchCreate>>): Promise<Answered<201, PlatformChat>> {
   const { store } = call.platform
   const { beforeRunId, aliasChatId = null } = call.body
+  requireOfConsumer({ aliasChatId }, call.caller)
   const key = chatKey(call)
   const dataKey = await store.dataKeys.of(key.ownerId)
   return created(await store.db.run(branchChat, { ...key, beforeRunId, aliasChatId, dataKey }))
