@@ -208,8 +208,8 @@ describe.each(ENGINES)('members on %s', (engine) => {
 
     test('announces the part of 80 % and the end of an allowance once each', async () => {
       const owner = await platform.addTenant({ memberAllowancesEnabled: true })
-      await owner.addMember('loud', { messages: 5 })
-      for (let n = 0; n < 5; n++) await owner.finish(await admit('loud', owner))
+      await owner.addMember('loud', { messages: 10 })
+      for (let n = 0; n < 10; n++) await owner.finish(await admit('loud', owner))
       const topics = await platform.rows(
         `SELECT topic FROM outbox WHERE owner_id = '${owner.ownerId}' AND topic LIKE 'member.%' ORDER BY id`,
       )
