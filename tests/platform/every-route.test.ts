@@ -2,7 +2,7 @@ import { ApiKeyScope } from '@bureau/protocol'
 import { patternOf, type Route, ROUTES } from '@bureau/platform/testing'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { text } from '../support/fake-provider.ts'
-import { addOneOfEach, BODIES, type Ids, namesIn, requestOf, send } from './support/one-of-each.ts'
+import { addOneOfEach, BODIES, type Ids, namesIn, oneOfEach, requestOf, send } from './support/one-of-each.ts'
 import type { Answer, TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -177,6 +177,36 @@ describe.each(ENGINES)('every route on %s', (engine) => {
       nextCursor: body.hasMore ? expect.any(String) : null,
     })
     expect(body.data.length).toBeLessThanOrEqual(1)
+  })
+
+  describe('with more than one row', () => {
+    beforeAll(async () => {
+      const { endpointId, consumerId, integrationId } = ids
+      await oneOfEach(client, 'more')
+      for (const key of ['one', 'two']) {
+        const grant = BODIES['adjustAllowance']!(ids)
+        const ledger = `/v1/integrations/${integrationId}/members/${consumerId}/allowance/adjustments`
+        await client.post(ledger, grant, { headers: { 'idempotency-key': key } })
+        await client.post('/v1/consumer_tokens/revoke', { apiIntegrationId: integrationId, consumerId: key })
+        await client.post('/v1/integrations', { name: key, agencyId: 'shop' })
+        await platform.rows(`INSERT INTO webhook_deliveries (endpoint_id, event_id, owner_id, topic, payload, announced_at, state, done_at)
+          VALUES ('${endpointId}', 'evt_${key}', '${client.ownerId}', 'run.failed', '{}', now(), 'delivered', now())`)
+      }
+    })
+
+    test.each(titled(lists))('%s has the same rows page by page', async (_title, route) => {
+      const [path] = requestOf(route, ids).path.split('?')
+      const whole = (await client.get(`${path}?limit=100`)).body.data
+      const found: unknown[] = []
+      for (let cursor = ''; found.length <= whole.length;) {
+        const { body } = await client.get(`${path}?limit=1${cursor}`)
+        found.push(...body.data)
+        if (!body.hasMore) break
+        cursor = `&cursor=${encodeURIComponent(body.nextCursor)}`
+      }
+      expect(whole.length).toBeGreaterThan(1)
+      expect(found).toEqual(whole)
+    })
   })
 
   test.each(titled(lists))('%s refuses a filter that does not exist, and names it', async (_title, route) => {
