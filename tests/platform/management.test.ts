@@ -123,8 +123,8 @@ describe.each(ENGINES)('management on %s', (engine) => {
       const ask = async (): Promise<number> =>
         (await client.completeWhole({ consumerId: 'u', usageRequestId: randomUUID() })).status
       expect([await ask(), await ask()]).toEqual([200, 429])
-      const adjust = (body: object, headers: Record<string, string> = KEY) =>
-        client.post(`${allowancePath}/adjustments`, body, { headers })
+      const adjust = (body: object, headers: Record<string, string> = KEY, allowance = allowancePath) =>
+        client.post(`${allowance}/adjustments`, body, { headers })
       const grant = { kind: 'grant', messages: 1, note: 'support case 118' }
 
       expect((await adjust(grant, {})).body.code).toBe('idempotency_key_required')
@@ -133,6 +133,9 @@ describe.each(ENGINES)('management on %s', (engine) => {
       expect([one.status, two.status, two.headers.get('idempotent-replayed')]).toEqual([201, 200, 'true'])
       expect(two.body).toEqual(one.body)
       expect((await adjust({ ...grant, messages: 5 })).body.code).toBe('idempotency_key_reused')
+      await client.post(membersOf(client), { consumerId: 'v' })
+      const another = await adjust(grant, KEY, `${membersOf(client)}/v/allowance`)
+      expect([another.status, another.headers.get('idempotent-replayed')]).toEqual([201, null])
       expect((await adjust({ kind: 'grant', note: 'nothing' })).body.code).toBe('invalid_adjustment')
       expect((await client.get(allowancePath)).body.granted.messages).toBe(1)
       expect([await ask(), await ask()]).toEqual([200, 429])
