@@ -100,6 +100,8 @@ describe.each(ENGINES)('on %s', (engine) => {
     })
     const run = await client.get(`/v1/runs/${runId}`)
     expect([run.body.status, run.body.finishedAt]).toEqual(['waiting', null])
+    const listedAs = async (status: string): Promise<Json> => (await client.get(`/v1/runs?status=${status}`)).body.data
+    expect([await listedAs('waiting'), await listedAs('running')]).toMatchObject([[{ runId }], []])
     const { body } = await client.get(`/v1/runs/${runId}/approvals`)
     expect(body.approvals).toMatchObject([
       { callId: 'call_r', tool: 'refund', arguments: '{"amount":250}', agent: 'CEO', edit: true, decision: null },

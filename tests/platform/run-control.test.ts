@@ -31,11 +31,18 @@ describe.each(ENGINES)('runs, their chats and their members on %s', (engine) => 
     const before = platform.provider.modelRequests.length
     const stream = await client.complete()
     await stream.untilText('Twelve')
+    const listedAs = async (...statuses: string[]): Promise<unknown[]> =>
+      Promise.all(statuses.map(async (each) => idsOf('runId', await client.get(`/v1/runs?status=${each}`))))
 
+    const whileRunning = await listedAs('running', 'queued', 'waiting', 'cancelling')
     await client.post(`/v1/runs/${stream.runId}/cancel`, { cancel_mode: 'after_turn', waitMs: 0 })
+    const whileCancelling = await listedAs('cancelling', 'running', 'cancelled')
     gate.release()
     await stream.all()
 
+    expect(whileRunning).toEqual([[stream.runId], [], [], []])
+    expect(whileCancelling).toEqual([[stream.runId], [], []])
+    expect(await listedAs('cancelled', 'cancelling', 'running')).toEqual([[stream.runId], [], []])
     expect(stream.result).toMatchObject({ status: 'cancelled', cancelled: true })
     expect(stream.text).toContain('pairs.')
     expect(platform.provider.modelRequests.length - before).toBe(2)
