@@ -514,6 +514,9 @@ describe('POST /tool/<name>', () => {
       }),
     ],
     ['is a promise that fails', () => Promise.reject(new Error('later'))],
+    ['is a function', () => () => 'never called'],
+    ['is a symbol', () => Symbol('odd')],
+    ['says that it is nothing', () => ({ toJSON: () => undefined })],
   ])('500 when the result %s, and the server goes on', async (_, execute) => {
     const odd = tool({ name: 'odd', description: 'Is odd.', parameters: z.object({}), execute })
     const server = await startTestServer({ tools: [odd, add] })

@@ -151,11 +151,14 @@ function requireSuccess(result: unknown): unknown {
 /**
  * The answer with a tool's result, as JSON. A text that is too long is cut, with a note, as in a run.
  *
- * @throws ToolFailure a result of another kind is too long: a part of it would say something else.
+ * @throws ToolFailure a result is nothing that JSON has, such as a function; or of another kind and too long: a part of it
+ *   would say something else.
  */
 function toolAnswer(tool: string, result: unknown): string {
   if (typeof result === 'string') return JSON.stringify({ response: limitedText(result) })
-  const answer = JSON.stringify({ response: result ?? null })
+  const response: string | undefined = JSON.stringify(result ?? null)
+  if (response === undefined) throw new ToolFailure(`The result of the tool "${tool}" cannot be written as JSON.`)
+  const answer = `{"response":${response}}`
   if (answer.length <= MAX_OUTPUT_CHARACTERS) return answer
   throw new ToolFailure(`The result of the tool "${tool}" is longer than ${MAX_OUTPUT_CHARACTERS} characters of JSON.`)
 }
