@@ -48,6 +48,6 @@ function codeAt(path: readonly PropertyKey[], codes: InputCodes): ErrorCode {
 }
 
 /** JSON pointer (RFC 6901). */
-function pointerOf(path: readonly PropertyKey[]): string {
+export function pointerOf(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${shortened(String(part)).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }

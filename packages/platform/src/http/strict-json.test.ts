@@ -43,12 +43,16 @@ describe('parseStrictJson', () => {
     expect(codeOf(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]))).toBe('invalid_json')
   })
 
-  test.each(['{"a":"\\u0000"}', '{"a":["\\ud800"]}', '{"\\udc00":1}', '{"user_context":{"a":"\\uD800x"}}'])(
-    'refuses text that no database stores: %s',
-    (text) => {
-      expect(codeOf(text)).toBe('invalid_request')
-    },
-  )
+  test.each([
+    ['{"a":"\\u0000"}', 'a: text'],
+    ['{"x":"é","a":[1,"\\ud800"]}', 'a/1: text'],
+    ['{"user_context":{"a":"\\uD800x"}}', 'user_context/a: text'],
+    ['{"a":{"\\udc00":1}}', 'a: text'],
+    ['{"\\udc00":1}', 'text'],
+  ])('refuses text that no database stores, and says where: %s', (body, where) => {
+    const message = `The request is not valid. ${where} must not hold U+0000 or unpaired surrogates`
+    expect(() => parse(body)).toThrow(expect.objectContaining({ code: 'invalid_request', message }))
+  })
 
   test('a surrogate pair is a character', () => {
     expect(parse('{"a":"\\ud83d\\ude00"}')).toEqual({ a: '😀' })

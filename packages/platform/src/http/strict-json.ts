@@ -1,6 +1,6 @@
 import { ERRORS, ServiceError } from '@bureau/protocol'
 import { InvalidJson, JsonLimitExceeded, type JsonLimits, readJson, StringEnds } from '@bureau/runtime'
-import { refusalOf } from './parse-input.ts'
+import { pointerOf, refusalOf } from './parse-input.ts'
 
 /** Several times what any request needs: contexts of runs are at most 64 KiB, lists have a few hundred entries. */
 const LIMITS: JsonLimits = { values: 100_000, names: 50_000, differentNames: 10_000 }
@@ -47,7 +47,11 @@ function readStrictJson(bytes: Buffer): unknown {
   if (duplicate !== undefined) throw new InvalidJson(`The name ${JSON.stringify(duplicate)} stands twice in one object`)
   const hasEscapes = bytes.includes('\\u')
   if (hasEscapes || PROTOTYPE_NAMES.some((name) => bytes.includes(name))) checkNames(value)
-  if (hasEscapes) checkStrings(value)
+  const unstorable = hasEscapes ? wayToUnstorable(value) : undefined
+  if (unstorable) {
+    const error = 'text must not hold U+0000 or unpaired surrogates'
+    throw refusalOf([{ path: pointerOf(unstorable), code: 'invalid_request', error }])
+  }
   if (typeof value !== 'object' || value === null) return value
   const body = value as Record<string, unknown>
   if (DATA_MEMBER in body) body[DATA_MEMBER] = withoutPrototypes(body[DATA_MEMBER])
@@ -123,15 +127,16 @@ function checkNames(value: unknown, top = true): void {
   }
 }
 
-function checkStrings(value: unknown): void {
-  if (typeof value === 'string' && (value.includes('\u0000') || !value.isWellFormed())) {
-    throw new ServiceError('invalid_request', { message: 'Text must not hold U+0000 or unpaired surrogates.' })
-  }
-  if (typeof value !== 'object' || value === null) return
+/** The way to the first text that no database stores, or to the object with such a name; undefined when there is none. */
+function wayToUnstorable(value: unknown): readonly string[] | undefined {
+  if (typeof value === 'string') return value.includes('\u0000') || !value.isWellFormed() ? [] : undefined
+  if (typeof value !== 'object' || value === null) return undefined
   for (const [name, member] of Object.entries(value)) {
-    checkStrings(name)
-    checkStrings(member)
+    if (wayToUnstorable(name)) return []
+    const way = wayToUnstorable(member)
+    if (way) return [name, ...way]
   }
+  return undefined
 }
 
 function withoutPrototypes(value: unknown): unknown {
