@@ -256,6 +256,19 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
     expect([answer.status, answer.body.code]).toEqual([400, code])
     expect(answer.headers.get('x-agent-run-admitted')).toBe('false')
   })
+
+  test('400 names the sandboxFiles that are not there, and no others', async () => {
+    const client = await platform.client()
+    const { body: there } = await announce(client)
+    await (await nobody()).call('PUT', placeOf(there), REPORT, { headers: { 'content-type': 'text/csv' } })
+    const fileAt = (path: string) => ({ path, name: path.slice(path.lastIndexOf('/') + 1) })
+    const gone = ['/app/mnt/gone.csv', '/app/mnt/uploads/gone too.csv']
+
+    const answer = await client.completeWhole({ sandboxFiles: [there.path, ...gone].map(fileAt) })
+
+    expect(answer.status).toBe(400)
+    expect(answer.body.error).toBe(`There is no such file in the agency mount: ${gone.join(', ')}`)
+  })
 })
 
 describe.each(ENGINES)('a mount that cannot be used, on %s', (engine) => {

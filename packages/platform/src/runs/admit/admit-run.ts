@@ -157,7 +157,7 @@ async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admiss
   const allowance = await admitConsumer(tx, request, reached)
   const chat = await namedChat(tx, args, settings)
   const refreshes = planAttachmentRefresh(await listAttachments(tx, chat), request.attachmentUrlRefreshes, Date.now())
-  if (args.missingSandboxFiles.length > 0) throw new ServiceError('sandbox_file_not_found')
+  if (args.missingSandboxFiles.length > 0) throw missingFiles(args.missingSandboxFiles)
   if (replicaState !== 'live') throw new ServiceError('server_draining', { headers: { 'Retry-After': '1' } })
 
   const { run, messageSeq } = await insertRun(tx, args, { integration, agent, allowance, chat })
@@ -190,6 +190,12 @@ function chooseAgent({ request, agencies }: AdmitRun, integration: IntegrationRo
   if (!agency) throw new ServiceError('unknown_agency')
   if (!agency.entryAgents.includes(name)) throw unknownEntryAgent(name, agency.entryAgents)
   return { name, agencyVersion: agency.version }
+}
+
+function missingFiles(paths: readonly string[]): ServiceError {
+  return new ServiceError('sandbox_file_not_found', {
+    message: `There is no such file in the agency mount: ${paths.join(', ')}`,
+  })
 }
 
 /** What the messages of a chat have attached. @throws ServiceError `run_active` */
