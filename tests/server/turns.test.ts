@@ -4,6 +4,7 @@ import {
   type AgentOptions,
   type FlowOption,
   handoff,
+  type HandoffOptions,
   type InputGuardrail,
   removeAllTools,
 } from '@bureau/framework'
