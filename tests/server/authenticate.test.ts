@@ -271,7 +271,7 @@ describe('jwtAuthenticate', () => {
     claimToBe('https://other.example')
     const options = { issuer, audience: 'agents', jwksUri: `${issuer}/keys`, idClaim: 'email' }
     const server = await startTestServer({
-      agencies: soloAgency({ instructions: ({ context }) => `You help ${context.userContext['user_id']}.` }),
+      agencies: soloAgency({ instructions: ({ context }) => `You help ${String(context.userContext['user_id'])}.` }),
       authenticate: jwtAuthenticate(options),
     })
     server.provider.respond(() => text('ok'))

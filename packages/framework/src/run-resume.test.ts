@@ -362,7 +362,9 @@ describe('a run that is interrupted', () => {
         tools: [act('quick', () => control.handOver()), act('slow', () => slowEnds.promise)],
         model: byLast((_last, asked) => {
           if (outputsIn(asked) === 0) return ['quick', 'slow'].map((name) => functionCall(name, {}, { callId: name }))
-          return [assistantMessage(asked.flatMap(({ output }) => output ?? []).join(', '))]
+          return [
+            assistantMessage(asked.flatMap(({ output }) => (typeof output === 'string' ? output : [])).join(', ')),
+          ]
         }),
       }),
     })

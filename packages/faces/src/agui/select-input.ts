@@ -16,7 +16,7 @@ export function selectInput(request: AguiRequest, agency: Agency): RunRequest {
   const { message, history } = split(request, chat_history ?? [])
   if (message.length === 0 && !hasFiles && !request.resume?.length)
     throw new UnusableInput('There is no message to answer.')
-  if (typeof message !== 'string' && looseAnswer(message as Message[], history) !== -1)
+  if (typeof message !== 'string' && looseAnswer(message, history) !== -1)
     throw new UnusableInput('A message of the role "tool" has a toolCallId that no message before it has called.')
   const thread = typeof message === 'string' ? history : [...history, ...(message as Message[])]
   return {

@@ -25,7 +25,7 @@ function parseRequest(agency: Agency, body: unknown): RunRequest {
 /** Providers refuse the output of a call that they do not see. */
 function requireAsked({ message, chat_history: history }: RunRequest): void {
   if (typeof message === 'string') return
-  const at = looseAnswer(message as Message[], history ?? [])
+  const at = looseAnswer(message, history ?? [])
   if (at === -1) return
   const msg = 'chat_history does not hold what this item answers; send the call with it'
   throw new InvalidBody([{ type: 'value_error', loc: ['body', 'message', at], msg, input: message[at] }])
