@@ -1,5 +1,5 @@
 import { type Agency, looseAnswer, type RunInput } from '@bureau/framework'
-import { isMessage, MAX_HISTORY, type Message, RunRequest } from '@bureau/protocol'
+import { isMessage, MAX_HISTORY, RunRequest } from '@bureau/protocol'
 import { z } from 'zod'
 import { toClientConfig } from '../../agencies/check-client-config.ts'
 import type { Answers } from '../../approvals/approvals.ts'
