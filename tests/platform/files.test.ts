@@ -257,6 +257,19 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
     expect(answer.headers.get('x-agent-run-admitted')).toBe('false')
   })
 
+  test('a name may be written in the way of macOS, an accent after its letter', async () => {
+    const client = await platform.client()
+    const name = 'U\u0308bersicht.csv'
+    const { body } = await announce(client, REPORT, { name })
+    await (await nobody()).call('PUT', placeOf(body), REPORT, { headers: { 'content-type': 'text/csv' } })
+    platform.provider.respond(() => text('Read.'))
+
+    const { stream } = await client.completeWhole({ sandboxFiles: [{ name, path: body.path }] })
+
+    expect(body.name).toBe('Übersicht.csv')
+    expect(stream.result.status).toBe('completed')
+  })
+
   test('400 names the sandboxFiles that are not there, and no others', async () => {
     const client = await platform.client()
     const { body: there } = await announce(client)

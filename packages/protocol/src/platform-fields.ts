@@ -15,7 +15,7 @@ export const FileName = z
   .max(255)
   .regex(
     new RegExp(`^(?!\\.{1,2}$)[^/\\\\${CONTROL}\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff]+$`),
-    'must be a file name without a directory',
+    'must be a file name, without a directory and without control or invisible characters',
   )
 
 export const ConsumerId = z

@@ -49,6 +49,10 @@ describe('checkAttachments', () => {
     expect(check(file('https://files.example.com/'))?.attachment.filename).toBe('file')
   })
 
+  test('a name may be written in the way of macOS, an accent after its letter', () => {
+    expect(check(file('https://files.example.com/a', 'Re\u0301sume\u0301.pdf'))?.attachment.filename).toBe('Résumé.pdf')
+  })
+
   test.each(Object.keys(IMAGES) as (keyof typeof IMAGES)[])('takes inline images of the type %s', (mime) => {
     const bytes = imageBytes(mime)
     const checked = checkAttachments(

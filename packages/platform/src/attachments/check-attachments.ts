@@ -78,13 +78,19 @@ function checkOne(attachment: RequestedAttachment, rules: AddressRules): Checked
 
 type RequestedFile = Extract<RequestedAttachment, { type: 'input_file' }>
 
-function checkFile({ file_url: address, filename: name }: RequestedFile, rules: AddressRules): CheckedAttachment {
+function checkFile({ file_url: address, filename }: RequestedFile, rules: AddressRules): CheckedAttachment {
   const url = checkAddress(address, rules, 'invalid_attachment')
+  const name = filename?.normalize('NFC')
   if (name !== undefined && !isAttachmentName(name)) {
     throw new ServiceError('invalid_attachment', { message: 'has a filename that is not one plain file name' })
   }
-  const filename = name ?? nameFromUrl(url)
-  return { attachment: { kind: 'input_file', filename, detail: null, source: { url: url.href } }, inline: null }
+  const attachment = {
+    kind: 'input_file',
+    filename: name ?? nameFromUrl(url),
+    detail: null,
+    source: { url: url.href },
+  } as const
+  return { attachment, inline: null }
 }
 
 function checkAddress(address: string, { policy, ports }: AddressRules, code: ErrorCode): URL {

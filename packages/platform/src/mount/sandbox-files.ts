@@ -15,7 +15,7 @@ export function checkSandboxFiles(files: readonly SandboxFile[]): void {
       const message = `sandboxFiles[${index}].path is not a canonical path under ${MOUNT_ROOT}/`
       throw new ServiceError('invalid_sandbox_file', { message })
     }
-    if (path.slice(path.lastIndexOf('/') + 1) !== name) {
+    if (path.slice(path.lastIndexOf('/') + 1) !== name.normalize('NFC')) {
       const message = `sandboxFiles[${index}].name is not the last part of its path`
       throw new ServiceError('invalid_sandbox_file', { message })
     }

@@ -30,7 +30,9 @@ export async function createUpload(
   request: UploadRequest,
   baseUrl: string,
 ): Promise<AgencyUpload> {
-  const { name, size, sha256, contentType, ownerId, integrationId } = request
+  const { size, sha256, contentType, ownerId, integrationId } = request
+  // There is one spelling of each path; names from macOS have accents after their letters.
+  const name = request.name.normalize('NFC')
   if (!isAttachmentName(name)) throw new ServiceError('invalid_file_name')
   if (size > config.maxUploadBytes) throw new ServiceError('file_too_large')
   const uploadId = newId('upl')
