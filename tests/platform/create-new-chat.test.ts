@@ -68,6 +68,16 @@ describe.each(ENGINES)('POST /create_new_chat on %s', (engine) => {
     expect([foreign.status, foreign.text]).toEqual([missing.status, missing.text])
   })
 
+  test('400 for an Idempotency-Key that is none says so', async () => {
+    const client = await platform.client()
+    const headers = { 'idempotency-key': 'x'.repeat(256) }
+
+    const answer = await client.post('/create_new_chat', { apiIntegrationId: client.integrationId }, { headers })
+
+    expect(answer.status).toBe(400)
+    expect(answer.body).toEqual({ detail: 'Idempotency-Key must be 1 to 255 printable ASCII characters.' })
+  })
+
   test('a repeated Idempotency-Key gets the first chat, with another body 422', async () => {
     const client = await platform.client()
     const send = (body: object) => client.post('/create_new_chat', body, { headers: { 'idempotency-key': 'k-1' } })

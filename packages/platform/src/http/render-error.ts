@@ -37,10 +37,15 @@ export function errorBody(surface: Surface, refusal: ServiceError, requestId: st
     case 'completion':
       return { error: message, code, ...body }
     case 'create_chat':
-      return { detail: code === 'invalid_content_type' ? message : (CHAT_DETAILS[status] ?? message) }
+      return { detail: isOfHeaders(refusal) ? message : (CHAT_DETAILS[status] ?? message) }
     case 'rest':
       return { error: message, code, requestId, ...(fields?.length && { fields }) }
   }
+}
+
+/** Whether a request is refused for what no change of its body mends. */
+function isOfHeaders({ status, code, fields }: ServiceError): boolean {
+  return status === 400 && code !== 'invalid_json' && !fields?.length
 }
 
 /** Fastify's own errors have a status of their own. */
