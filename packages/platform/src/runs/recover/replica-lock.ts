@@ -29,17 +29,19 @@ const WARM_UP_MS = 10_000
 const SETTINGS =
   'SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 9000'
 
+const IS_STALE = `current_setting('transaction_read_only') = 'on' AS is_stale`
+
 /** Under their names the server plans them once for each connection. */
 const LOCKS = {
   name: 'locks',
-  text: `SELECT boot_id, objid IS NULL AS missing FROM replicas LEFT JOIN pg_locks ON locktype = 'advisory' AND granted
+  text: `SELECT boot_id, objid IS NULL AS missing, ${IS_STALE} FROM replicas LEFT JOIN pg_locks ON locktype = 'advisory' AND granted
     AND objsubid = 2 AND objid = lock_id::oid AND classid = ${LOCK_CLASS}::oid
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   WHERE state IN ('live','draining') AND lock_id IS NOT NULL`,
 }
 const TRY_TO_WATCH = {
   name: 'try_to_watch',
-  text: `SELECT pg_try_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK}) AS watches`,
+  text: `SELECT pg_try_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK}) AS watches, ${IS_STALE}`,
 }
 
 /**
@@ -150,7 +152,8 @@ export class ReplicaLock {
 
   /** A process is dead whose lock is missing twice in a row. @returns How many there are, this one and the dead included. */
   async #watch(client: Client, { isWarm }: { readonly isWarm: boolean }): Promise<number> {
-    const { rows } = await client.query<{ boot_id: string; missing: boolean }>(LOCKS)
+    const { rows } = await client.query<{ boot_id: string; missing: boolean; is_stale: boolean }>(LOCKS)
+    requireCurrent(rows[0])
     const missing = rows.filter((row) => row.missing).map((row) => row.boot_id)
     const dead = missing.filter((bootId) => this.#missing.has(bootId))
     this.#missing = new Set(missing)
@@ -160,8 +163,17 @@ export class ReplicaLock {
 }
 
 async function tryToWatch(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ watches: boolean }>(TRY_TO_WATCH)
+  const { rows } = await client.query<{ watches: boolean; is_stale: boolean }>(TRY_TO_WATCH)
+  requireCurrent(rows[0])
   return rows[0]?.watches === true
+}
+
+/**
+ * A server that became a standby, or read-only for the time of a switch, keeps the locks that it has, where the watcher of its successor
+ * does not look. A new connection may lead there.
+ */
+function requireCurrent(row: { readonly is_stale: boolean } | undefined): void {
+  if (row?.is_stale) throw new Error('the server of the lock is read-only')
 }
 
 /** The machine answers, and the server on it does not serve: nobody else can act on a lock that is missing. */

@@ -3,6 +3,7 @@ import { CommitUnknownError, type Database } from '../../db/database.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
 import { checkInvariants } from '../../db/invariants.contract.ts'
 import { openTestStore } from '../../test-store.contract.ts'
+import { ReplicaLock } from './replica-lock.ts'
 import { ReplicaMonitor } from './replica-monitor.ts'
 import { listReplicas } from '../../system/list-replicas.ts'
 import { Replica } from './replica.ts'
@@ -86,6 +87,25 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     for (const replica of [victim, silent, watcher]) await replica.close()
     await platform.drop()
   }, 30_000)
+
+  test('a server that is read-only, as the old one after a switch, is left for the one that a new connection leads to', async () => {
+    const platform = await openTestStore('postgres')
+    const url = new URL(platform.url)
+    const options = url.searchParams.get('options')!
+    url.searchParams.set('options', `${options} -c default_transaction_read_only=on`)
+    const errors = Promise.withResolvers<unknown>()
+    const lock = await ReplicaLock.open({
+      url: url.href,
+      now: () => performance.now(),
+      onDead: () => {},
+      onError: errors.resolve,
+    })
+
+    expect(await errors.promise).toMatchObject({ message: 'the server of the lock is read-only' })
+
+    await lock.close()
+    await platform.drop()
+  })
 })
 
 describe.each(ENGINES)('Replica on %s', (engine) => {
