@@ -107,11 +107,9 @@ describe.each(ENGINES)('on %s', (engine) => {
       { callId: 'call_r', tool: 'refund', arguments: '{"amount":250}', agent: 'CEO', edit: true, decision: null },
     ])
     const next = await client.completeWhole({ chatId, message: 'Hello?' })
-    expect([next.status, next.body.code]).toEqual([409, 'run_waiting'])
-    expect(next.body).toMatchObject({
-      activeRunId: runId,
-      eventsUrl: expect.stringContaining(`/v1/runs/${runId}/events`),
-    })
+    expect(next.status).toBe(409)
+    expect(next.body).toEqual({ error: expect.stringContaining('send rejectPending'), code: 'run_waiting' })
+    expect(next.headers.get('x-agent-active-run-id')).toBe(runId)
     expect(carriedOut).toEqual([])
   })
 
@@ -399,11 +397,10 @@ describe.each(ENGINES)('on %s', (engine) => {
 
     const [answered, refused] = answers.toSorted((a, b) => a.response.status - b.response.status)
     expect([answered!.response.status, refused!.response.status]).toEqual([200, 409])
-    expect(JSON.parse((await refused!.all()).text)).toMatchObject({
-      code: 'run_active',
-      activeRunId: answered!.runId,
-      eventsUrl: expect.stringContaining(answered!.runId),
-    })
+    expect(JSON.parse((await refused!.all()).text)).toMatchObject({ code: 'run_active' })
+    const { headers } = refused!.response
+    expect(headers.get('x-agent-active-run-id')).toBe(answered!.runId)
+    expect(headers.get('x-agent-active-run-events')).toContain(`/v1/runs/${answered!.runId}/events`)
     gate.release()
     expect((await answered!.all()).result).toMatchObject({ status: 'completed' })
   })

@@ -131,14 +131,10 @@ describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
     const refused = await client.completeWhole({ chatId: first.chatId })
 
     expect(refused.status).toBe(409)
-    expect(refused.body).toEqual({
-      error: 'The previous run of this chat is still active.',
-      code: 'run_active',
-      activeRunId: first.runId,
-      eventsUrl: expect.stringMatching(new RegExp(`/v1/runs/${first.runId}/events$`)),
-    })
+    expect(refused.body).toEqual({ error: 'The previous run of this chat is still active.', code: 'run_active' })
     expect(refused.headers.get('x-agent-run-admitted')).toBe('false')
     expect(refused.headers.get('x-agent-active-run-id')).toBe(first.runId)
+    expect(refused.headers.get('x-agent-active-run-events')).toBe(`${platform.url}/v1/runs/${first.runId}/events`)
     expect(refused.headers.get('retry-after')).toBe('2')
 
     const cancelled = await client.post(`/v1/runs/${first.runId}/cancel`)

@@ -110,14 +110,9 @@ function depthOf(value: unknown): number {
   return 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0)
 }
 
-/** Error body of the completion: `error` and `code`, and of a chat that is occupied, by what. */
+/** Error body of the completion: these two members, whatever the error. What more there is to know is in headers. */
 export const ApiErrorResponse = z
-  .object({
-    error: z.string(),
-    code: z.string().nullish(),
-    activeRunId: z.string().optional().describe('Of `run_active` and `run_waiting`: the run that occupies the chat.'),
-    eventsUrl: z.string().optional().describe('Where that run can be followed.'),
-  })
+  .object({ error: z.string(), code: z.string().nullish() })
   .meta({ id: 'ApiErrorResponse' })
 
 export const CreateNewChatRequest = z

@@ -113,7 +113,7 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   const admission = await admit()
     .catch(admitInstead)
     .catch((error: unknown) => {
-      throw withEventsUrl(call, error)
+      throw naming(call, error)
     })
   if (admission.outcome === 'unknown') throw new AfterAdmission('unknown')
   const { runId } = admission.run
@@ -133,14 +133,14 @@ function waitingRunOf(error: unknown): string | undefined {
   return error instanceof ServiceError && error.code === 'run_waiting' ? error.headers[ACTIVE_RUN] : undefined
 }
 
-/** Whoever is refused because of another run gets the address where that one can be followed. */
-function withEventsUrl({ platform, request }: CompletionCall, error: unknown): unknown {
+/** Whoever is refused because of another run learns where that one can be followed, and how to be answered all the same. */
+function naming({ platform, request }: CompletionCall, error: unknown): unknown {
   const active = error instanceof ServiceError ? error.headers[ACTIVE_RUN] : undefined
   if (!(error instanceof ServiceError) || active === undefined) return error
-  const body = { activeRunId: active, eventsUrl: eventsUrlOf(platform, request, active) }
+  const headers = { ...error.headers, 'X-Agent-Active-Run-Events': eventsUrlOf(platform, request, active) }
   const message =
     error.code === 'run_waiting' ? `${error.message} To cancel it and be answered, send rejectPending.` : error.message
-  return new ServiceError(error.code, { message, headers: error.headers, body, cause: error })
+  return new ServiceError(error.code, { message, headers, cause: error })
 }
 
 const ACTIVE_RUN = 'X-Agent-Active-Run-Id'

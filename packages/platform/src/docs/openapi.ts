@@ -82,7 +82,11 @@ function examplesOf({ surface = 'rest' }: Route, codes: readonly ErrorCode[]): R
 function admissionHeaders(status: number): Record<string, unknown> {
   return {
     'X-Agent-Run-Admitted': ADMITTED,
-    ...(status === 409 && headersOf({ 'X-Agent-Active-Run-Id': 'The run to wait for, or to cancel.' })),
+    ...(status === 409 &&
+      headersOf({
+        'X-Agent-Active-Run-Id': 'The run to wait for, or to cancel.',
+        'X-Agent-Active-Run-Events': 'Where that run can be followed.',
+      })),
   }
 }
 

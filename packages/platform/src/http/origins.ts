@@ -14,6 +14,7 @@ const SETTINGS = {
     'RateLimit',
     'RateLimit-Policy',
     'Upload-Offset',
+    'X-Agent-Active-Run-Events',
     'X-Agent-Active-Run-Id',
     'X-Agent-Run-Admitted',
     'X-Agent-Run-Id',

@@ -32,10 +32,10 @@ export const renderError = errorGate((error, request) => {
 })
 
 export function errorBody(surface: Surface, refusal: ServiceError, requestId: string): object {
-  const { code, message, fields, status, body } = refusal
+  const { code, message, fields, status } = refusal
   switch (surface) {
     case 'completion':
-      return { error: message, code, ...body }
+      return { error: message, code }
     case 'create_chat':
       return { detail: isOfHeaders(refusal) ? message : (CHAT_DETAILS[status] ?? message) }
     case 'rest':
