@@ -299,7 +299,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
         adjustment,
       })
 
-    test('a grant raises what may be spent, a correction changes what counts as spent', async () => {
+    test('a grant raises what may be spent in its period, a correction changes what counts as spent', async () => {
       await register({ consumerId: 'gift', allowance: parseAllowancePolicy({ messages: 1 }) })
       await spend('gift', 1)
       expect(await adjust('gift', 'g-1', { kind: 'grant', messages: 2, note: 'sorry' })).toMatchObject({
@@ -311,6 +311,12 @@ describe.each(ENGINES)('members on %s', (engine) => {
         used: { messages: 2, costUsd: 0 },
         granted: { messages: 2 },
         remaining: { messages: 1 },
+      })
+      const policy = parseAllowancePolicy({ messages: 5, period: 'lifetime' })
+      expect(await platform.db.run(setAllowance, { ...key('gift'), actor: 'key_1', policy })).toMatchObject({
+        used: { messages: 2, costUsd: 0 },
+        granted: { messages: 0 },
+        remaining: { messages: 3 },
       })
     })
 
