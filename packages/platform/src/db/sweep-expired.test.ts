@@ -39,12 +39,6 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
     return (await platform.db.run(listChats, list)).items.map((chat) => chat.chatId)
   }
 
-  test('nothing that is young is swept', async () => {
-    const admission = await tenant.admit()
-    await tenant.finish(admission, { items: [answer('x')], calls: [modelCall(1)] })
-    expect(await sweep()).toBe(0)
-  })
-
   test('the event log of a run goes a day after its end', async () => {
     const admission = await tenant.admit()
     const { ownerId } = tenant
@@ -201,6 +195,44 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
 
     const targets = `SELECT target FROM audit_log WHERE owner_id = '${owner.ownerId}' AND action = 'chat.deleted'`
     expect(await platform.rows(targets)).toEqual([{ target: 'young' }])
+  })
+
+  test('nothing is swept before its time', async () => {
+    const owner = await platform.addTenant({ retentionDays: 30 })
+    const { ownerId, integrationId } = owner
+    const admission = await owner.admit()
+    const { runId, chatId } = admission.run
+    const calls = [modelCall(1)]
+    const eventChunk = { firstSeq: 1, lastSeq: 3, body: new Uint8Array([1]) }
+    await owner.finish(admission, { items: [answer('x')], calls, eventChunk, lastEventSeq: 3 })
+    const { chatId: empty } = await platform.db.run(createChat, { ownerId, integrationId })
+    await platform.db.run(foldUsage, undefined)
+    const gone = await platform.addReplica()
+    await platform.rows(`INSERT INTO idempotency_keys (owner_id, api_key_id, route, key, claim, fingerprint, expires_at)
+      VALUES ('${ownerId}', 'key_1', 'r', 'k', 'c', 'f', now() + interval '1 minute')`)
+    await platform.rows(`INSERT INTO leases (owner_id, name, holder, expires_at)
+      VALUES ('${ownerId}', 'l', 'h', now() - interval '59 minutes')`)
+    await platform.rows(
+      `INSERT INTO webhook_endpoints (id, owner_id, url, events, secret_enc) VALUES ('whk_1', '${ownerId}', 'u', '{}', '')`,
+    )
+    await platform.rows(`INSERT INTO webhook_deliveries (endpoint_id, event_id, owner_id, topic, payload, announced_at, state, done_at)
+      VALUES ('whk_1', 'evt_1', '${ownerId}', 't', '{}', now(), 'delivered', now() - interval '6 days')`)
+    await platform.rows(`INSERT INTO push_configs (run_id, id, owner_id, url, secret_enc, closed_at)
+      VALUES ('${runId}', 'p', '${ownerId}', 'u', '', now() - interval '6 days')`)
+    await age('outbox', 'done_at', '6 days', `run_id = '${runId}'`)
+    await age('replicas', "state = 'gone', heartbeat_at", '6 days', `boot_id = '${gone}'`)
+    await age('chats', 'created_at', '29 days', `id = '${empty}'`)
+    await age('chats', 'updated_at', '29 days', `id = '${chatId}'`)
+    await age('runs', 'finished_at', '23 hours', `id = '${runId}'`)
+    expect(await sweep()).toBe(0)
+
+    await platform.rows(`DELETE FROM run_event_chunks WHERE run_id = '${runId}'`)
+    await platform.rows(`DELETE FROM idempotency_keys WHERE owner_id = '${ownerId}'`)
+    await age('runs', 'finished_at', '399 days', `id = '${runId}'`)
+    await age('usage_quarter_days', 'begins_at', '401 days', `owner_id = '${ownerId}'`)
+    await age('usage_half_hours', 'begins_at', '400 days', `owner_id = '${ownerId}'`)
+    await age('usage_consumer_days', 'day', '401 days', `owner_id = '${ownerId}'`)
+    expect(await sweep()).toBe(0)
   })
 
   test('an unknown sweep is a defect', async () => {
