@@ -342,6 +342,14 @@ describe.each(ENGINES)('members on %s', (engine) => {
       expect((await platform.db.run(listLedger, { ...key('past'), ...page })).items).toEqual([entry])
     })
 
+    test('what was spent in an earlier period keeps nobody from spending in this one', async () => {
+      await register({ consumerId: 'anew', allowance: parseAllowancePolicy({ messages: 2 }) })
+      const occurredAt = '2025-03-31T12:00:00.000Z'
+      await adjust('anew', 'b', { kind: 'backfill', messages: 2, note: 'import', occurredAt })
+      await spend('anew', 5)
+      expect(await platform.db.run(getAllowance, key('anew'))).toMatchObject({ used: { messages: 1, tokens: 5 } })
+    })
+
     test.each<[string, Adjustment]>([
       ['a negative grant', { kind: 'grant', messages: -1, note: 'n' }],
       [
