@@ -180,9 +180,13 @@ describe.each(ENGINES)('every route on %s', (engine) => {
   })
 
   describe('with more than one row', () => {
+    let client: TestClient
+    let ids: Ids
+
     beforeAll(async () => {
+      ;({ client, ids } = await addOneOfEach(platform, 'first'))
       const { endpointId, consumerId, integrationId } = ids
-      await oneOfEach(client, 'more')
+      await oneOfEach(client, 'second')
       for (const key of ['one', 'two']) {
         const grant = BODIES['adjustAllowance']!(ids)
         const ledger = `/v1/integrations/${integrationId}/members/${consumerId}/allowance/adjustments`
