@@ -311,6 +311,26 @@ describe('a conversation with a self-hosted agency', () => {
   })
 })
 
+test('what is sent while a history is loaded that cannot be read is sent all the same', async () => {
+  const loading = Promise.withResolvers<never>()
+  const { fetch, sent } = fetchOf([
+    frame('meta', { run_id: 'run_1' }),
+    frame('messages', { new_messages: [], usage: null, response: 'Hi.' }),
+    'event: end\ndata: [DONE]\n\n',
+  ])
+  const client = createClient({ url: 'http://agency.test/solo', fetch })
+  const conversation = new Conversation(Object.assign(client, { history: () => loading.promise }), 'mine')
+  onTestFinished(conversation.open())
+
+  const answered = conversation.send('Hello?', true)
+  expect(shown(conversation.state())).toEqual(['user: Hello? [queued]'])
+  loading.reject(new Error('No.'))
+  await answered
+
+  expect(sent).toMatchObject([{ message: 'Hello?' }])
+  expect(shown(conversation.state())[0]).toBe('user: Hello?')
+})
+
 /** A server whose answers are written down, each a list of frames. */
 function fetchOf(...answers: readonly (readonly string[])[]): { fetch: typeof fetch; sent: unknown[] } {
   const left = [...answers]

@@ -55,7 +55,7 @@ export class Conversation {
   open(): () => void {
     const opening = (this.#opening = {})
     this.#isResuming = true
-    void this.#guard(() => this.#resume(opening))
+    void this.#guard(() => this.#resume(opening)).then(() => this.#next())
     const off = onWake(() => void this.#guard(() => this.#lookAgain()))
     return () => {
       off()
