@@ -14,22 +14,39 @@ export function Markdown({ text, streaming = false }: Props) {
   const blocks = useRef<GrowingBlocks>(null)
   blocks.current ??= new GrowingBlocks()
   const tokens = blocks.current.read(text, !streaming)
+  const depths = depthsOf(tokens)
   return (
     <div className="prose">
       {tokens.map((token, at) => (
         // Blocks are only ever added at the end.
-        <Block key={at} token={token} settled={!streaming || at < tokens.length - 1} />
+        <Block key={at} token={token} depth={depths[at]} settled={!streaming || at < tokens.length - 1} />
       ))}
     </div>
   )
 }
 
-type BlockProps = { readonly token: Token; readonly settled: boolean }
+/** Of headings, without the levels that models leave out: a screen reader would report a part that is missing. */
+function depthsOf(tokens: readonly Token[]): (number | undefined)[] {
+  const above: number[] = []
+  return tokens.map((token) => {
+    if (token.type !== 'heading') return undefined
+    const { depth } = token as Tokens.Heading
+    while (above.length > 0 && above.at(-1)! >= depth) above.pop()
+    return above.push(depth)
+  })
+}
 
-const Block = memo(function Block({ token, settled }: BlockProps): ReactNode {
+type BlockProps = {
+  readonly token: Token
+  /** Of a heading. */
+  readonly depth?: number | undefined
+  readonly settled: boolean
+}
+
+const Block = memo(function Block({ token, depth, settled }: BlockProps): ReactNode {
   switch (token.type) {
     case 'heading':
-      return <Heading heading={token as Tokens.Heading} />
+      return <Heading heading={token as Tokens.Heading} depth={depth} />
     case 'paragraph':
       return <p dir="auto">{inline(token)}</p>
     case 'text':
@@ -57,10 +74,11 @@ const Block = memo(function Block({ token, settled }: BlockProps): ReactNode {
 const children = (token: Token, settled: boolean): ReactNode =>
   ((token as { tokens?: Token[] }).tokens ?? []).map((each, at) => <Block key={at} token={each} settled={settled} />)
 
-function Heading({ heading }: { readonly heading: Tokens.Heading }) {
+/** @param depth - Default, for headings within lists and quotations: 1. */
+function Heading({ heading, depth = 1 }: { readonly heading: Tokens.Heading; readonly depth?: number | undefined }) {
   const guide = useContext(GuideContext)
   // The page has headings of its own above these: of a document its title, in a chat one more.
-  const Level = `h${Math.min(6, heading.depth + (guide ? 0 : 2))}` as 'h3'
+  const Level = `h${guide ? heading.depth : Math.min(6, depth + 2)}` as 'h3'
   return (
     <Level id={guide?.anchorOf(heading.text)} dir="auto">
       {inline(heading)}
