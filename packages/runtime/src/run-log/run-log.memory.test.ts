@@ -60,6 +60,18 @@ describe('MemoryRunLogs', () => {
     ])
   })
 
+  test('a reader that waits is woken once for what is appended at once', async () => {
+    const log = new MemoryRunLogs().create(newRun())
+    log.append(event('0'))
+    const batches = log.read(0, new AbortController().signal)[Symbol.asyncIterator]()
+    await batches.next()
+
+    const next = batches.next()
+    for (const each of ['1', '2', '3']) log.append(event(each))
+
+    expect((await next).value).toEqual({ first: 2, events: ['1', '2', '3'].map(event) })
+  })
+
   test('what has left memory is read from the chunks', async () => {
     const { log } = openLog()
     for (let round = 0; round < 4; round++) {
