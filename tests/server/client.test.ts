@@ -50,6 +50,17 @@ describe('a client of a self-hosted server', () => {
     expect((await run.started).run).toBe((await run.result).run)
   })
 
+  test('streams each message to the user, set apart by a blank line', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [add] }) })
+    server.provider.script([[text('Let me add.'), toolCall('add', { a: 1, b: 2 })], textDeltas(['It ', 'is 3.'])])
+    const run = createClient({ url: `${server.url}/solo` }).stream('How much is 1 + 2?')
+    const pieces: string[] = []
+    for await (const piece of run.text()) pieces.push(piece)
+
+    expect(pieces.join('')).toBe('Let me add.\n\nIt is 3.')
+    expect(pieces.slice(-2)).toEqual(['\n\nIt ', 'is 3.'])
+  })
+
   test('streams a refusal of the model as its text', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([refusal('I refuse')])

@@ -182,10 +182,11 @@ export class Parts {
   #addItem(item: Item, source: Source): void {
     const { type = 'message', id = `item-${this.#parts.length}`, call_id: callId = id } = item
     if (type === 'message') {
-      if (item['role'] === 'assistant') this.#finishText(id, { type: 'text', text: textOf(item['content']) }, source)
+      const text = textOf(item['content'])
+      if (item['role'] === 'assistant') this.#put({ ...baseOf(id, source), type: 'text', text, state: 'done' })
     } else if (type === 'reasoning') {
       const text = textOf(item['summary']) || textOf(item['content'])
-      if (text !== '') this.#finishText(id, { type: 'reasoning', text }, source)
+      if (text !== '') this.#put({ ...baseOf(id, source), type, text, state: 'done' })
     } else if (type.endsWith('_call_output')) {
       const output = item['output']
       this.#change(callId, (part) => {
@@ -209,10 +210,6 @@ export class Parts {
     }
   }
 
-  #finishText(id: string, written: Pick<Written, 'type' | 'text'>, source: Source): void {
-    this.#put({ ...baseOf(id, source), ...written, state: 'done' })
-  }
-
   /** The first agent of a nested conversation is its recipient. */
   #enter({ parent_run_id: id = '', agent: name }: Source): void {
     this.#change(
@@ -225,16 +222,16 @@ export class Parts {
   #reset({ new_messages: messages, partial }: Extract<StreamEvent, { type: 'reset' }>): void {
     this.#replace([])
     this.#calls.clear()
-    for (const message of inOrder(messages)) this.#addMessage(message)
-    if (!partial) return
-    const base = baseOf(partial.item_id, sourceOf(messages.at(-1) ?? {}))
-    this.#put({ ...base, type: 'text', text: partial.text, state: 'streaming' })
-  }
-
-  #addMessage(message: Message): void {
-    const source = sourceOf(message)
-    this.#enter(source)
-    this.#addItem(message as Item, source)
+    let source: Source = { agent: '' }
+    for (const message of inOrder(messages)) {
+      source = sourceOf(message)
+      this.#enter(source)
+      this.#addItem(message as Item, source)
+    }
+    if (partial) {
+      const { item_id: id, text } = partial
+      this.#put({ ...baseOf(id, source), type: 'text', text, state: 'streaming' })
+    }
   }
 
   #find(id: string): Part | undefined {

@@ -22,6 +22,9 @@ export type Result<Output = unknown> = {
   | { readonly status: 'waiting'; readonly approvals: readonly Approval[] }
 )
 
+/** What a stream says first: the ids. */
+export type MetaFrame = { readonly run_id: string; readonly chatId?: string; readonly usageRequestId?: string | null }
+
 /** The last frame but one of a stream. */
 export type MessagesFrame = {
   readonly new_messages: readonly Message[]

@@ -12,6 +12,9 @@ type Retrying = {
 /** Nobody waits longer than this for a server that is at its limit. */
 const MAX_RETRY_AFTER_MS = 60_000
 
+/** A connection that lasted for so long is as good as one that brought something new: runs may be silent for minutes. */
+export const LASTING_MS = 10_000
+
 /**
  * Attempts something until it succeeds. `progress` says that an attempt came further than all before it: the delays then
  * begin anew.

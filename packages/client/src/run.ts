@@ -2,17 +2,12 @@ import type { CancelMode } from '@bureau/protocol'
 import { BureauError } from './error.ts'
 import { type Part, Parts, TEXT_DELTAS } from './parts.ts'
 import { readStream, Silence } from './read-stream.ts'
-import { type MessagesFrame, messagesOf, type Result, resultOf } from './result.ts'
-import { ask, retrying } from './retry.ts'
+import { type MessagesFrame, messagesOf, type MetaFrame, type Result, resultOf } from './result.ts'
+import { ask, LASTING_MS, retrying } from './retry.ts'
 import type { Begin, Decided, Started, Ways } from './run-begin.ts'
 import { connectionLost, send } from './send.ts'
 import type { Decision } from './server.ts'
 import { readEvent, type StreamEvent } from './stream-event.ts'
-
-type MetaFrame = { readonly run_id: string; readonly chatId?: string; readonly usageRequestId?: string | null }
-
-/** A connection that lasted for so long is as good as one that brought something new: runs may be silent for minutes. */
-const LASTING_MS = 10_000
 
 /**
  * A message that is being answered.
@@ -93,11 +88,15 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     }
   }
 
-  /** What the agents say to the user, as it comes. Throws as iterating over the events does. */
+  /** What the agents say to the user, as it comes, messages set apart by a blank line. Throws as iterating over the events does. */
   async *text(): AsyncGenerator<string, void> {
+    let last = ''
     for await (const event of this) {
       if (event.type !== 'raw_response_event' || event.callerAgent !== null) continue
-      if (TEXT_DELTAS[event.data.type] === 'text') yield event.data.delta ?? ''
+      const { type, item_id: id = '', delta = '' } = event.data
+      if (TEXT_DELTAS[type] !== 'text') continue
+      yield last === '' || last === id ? delta : `\n\n${delta}`
+      last = id
     }
   }
 
