@@ -16,7 +16,7 @@ export type AgentMessage = {
   readonly recipient: Agent
   readonly message: string
   readonly additionalInstructions: string
-  readonly callId?: string
+  readonly callId: string
   /** Aborts when nobody waits for the answer any more. */
   readonly signal?: AbortSignal | undefined
 }
@@ -35,13 +35,13 @@ export async function askAgent(sender: Conversation, request: AgentMessage): Pro
     return `Error: ${recipient.name} is still working on your previous message. Wait for its answer.`
   }
   const { callId } = request
-  const before = callId === undefined ? undefined : openedBy(sender.run.state, sender.state.id, callId)
+  const before = openedBy(sender.run.state, sender.state.id, callId)
   const known = pairThread(sender.run.knownMessages(before?.opened_at), sender.agent, recipient.name)
   const nested = new Conversation(sender.run, {
     agent: recipient.name,
     converse: sender.converse,
     sender,
-    ...(callId !== undefined && { parentRunId: callId }),
+    parentRunId: callId,
     signal: request.signal,
     additionalInstructions: request.additionalInstructions,
     history: forModel(known, { ...storage(recipient), next: openHalves(before) }).map(withoutMetadata),

@@ -21,8 +21,8 @@ export type ReadResponse =
  * Finds out what the model wants. Words beside calls are never the answer. A response that has no text and asks for
  * nothing is an empty answer, because the same question would have the same end.
  *
- * @throws ModelError the response cannot be carried out: a call without an id, two calls with one id, work at a computer,
- * or an empty answer where a structure was asked for.
+ * @throws ModelError the response cannot be carried out: a call without an id, work at a computer, or an empty answer where a
+ * structure was asked for.
  * @throws RunFailed `content_refused` the model refuses to give the structure that was asked for.
  */
 export function readResponse({ handoffs, format }: PreparedTurn, output: readonly WireItem[]): ReadResponse {
@@ -53,7 +53,6 @@ function requireUsableCalls(output: readonly WireItem[], calls: readonly WireIte
   if (local) throw invalid(`a ${local.type} that nobody has offered`)
   const ids = calls.map(({ call_id: id }) => id)
   if (ids.some((id) => typeof id !== 'string' || id === '')) throw invalid('a call has no id')
-  if (new Set(ids).size < ids.length) throw invalid('two calls have one id')
 }
 
 function invalid(detail: string): ModelError {

@@ -46,8 +46,8 @@ function makeTool(definition: MessageTool, recipients: readonly Agent[]): Functi
     execute: async (input, { context }, { toolCall, signal }) => {
       const request = await readArguments(input, definition, recipients)
       if (typeof request === 'string') return request
-      if (!(context instanceof Conversation)) throw new Error('a message was sent outside a conversation')
-      return askAgent(context, { ...request, signal, ...(toolCall && { callId: toolCall.callId }) })
+      if (!(context instanceof Conversation) || !toolCall) throw new Error('a message was sent outside a conversation')
+      return askAgent(context, { ...request, signal, callId: toolCall.callId })
     },
   })
 }
@@ -57,7 +57,7 @@ async function readArguments(
   input: unknown,
   { name: toolName, parameters }: MessageTool,
   recipients: readonly Agent[],
-): Promise<AgentMessage | string> {
+): Promise<Omit<AgentMessage, 'callId'> | string> {
   const { recipient_agent: name, message, additional_instructions: extra, ...more } = fieldsOf(input)
   if (typeof name !== 'string' || name === '') return 'Error: recipient_agent is missing.'
   if (typeof message !== 'string' || message === '') return 'Error: message is missing.'

@@ -49,8 +49,7 @@ export function parseRetryAfter(header: string | string[] | undefined): number |
 }
 
 /** Does not wait for work that ignores its signal. */
-export async function untilAborted<Value>(work: PromiseLike<Value>, signal: AbortSignal | undefined): Promise<Value> {
-  if (!signal) return work
+export async function untilAborted<Value>(work: PromiseLike<Value>, signal: AbortSignal): Promise<Value> {
   const { promise, reject } = Promise.withResolvers<never>()
   const abort = (): void => reject(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
