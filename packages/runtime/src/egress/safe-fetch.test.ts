@@ -72,6 +72,23 @@ describe('safeFetch', () => {
     })
   })
 
+  test.each<[string, number, Record<string, string>]>([
+    ['a redirect', 302, { location: '/end' }],
+    ['a failure', 500, {}],
+    ['something compressed', 200, { 'content-encoding': 'gzip' }],
+    ['something too large', 200, { 'content-length': '2000000' }],
+  ])('keeps no connection to a peer that sends %s without an end', async (_what, status, headers) => {
+    const closed = Promise.withResolvers<void>()
+    const url = await serve((request, response) => {
+      if (request.url === '/end') return void response.end('ok')
+      response.on('close', closed.resolve).writeHead(status, headers).write('never ends')
+    })
+
+    await safeFetch(`${url}/`, limits()).catch(() => {})
+
+    await expect(closed.promise).resolves.toBeUndefined()
+  })
+
   test.each(['http://127.0.0.1/', 'http://[::1]/', 'http://localhost/', 'http://u:p@files.example.com/'])(
     'blocks %s without asking anybody',
     async (url) => expect(await failureOf(safeFetch(url, limits()))).toMatchObject({ reason: 'blocked' }),
@@ -169,7 +186,7 @@ describe('safeFetch', () => {
         pump()
       })
       expect(await failureOf(safeFetch(url, limits({ maxBytes: 300_000 })))).toMatchObject({ reason: 'too_large' })
-      await closed.promise
+      await expect(closed.promise).resolves.toBeUndefined()
     })
 
     test('a declared size is refused before the body is read', async () => {
