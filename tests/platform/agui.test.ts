@@ -4,7 +4,7 @@ import { HttpAgent as Client0_0_44 } from 'ag-ui-client-0.0.44'
 import { HttpAgent as Client0_0_59 } from 'ag-ui-client-0.0.59'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { failed, hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { failed, hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { aguiBody } from '../agui/agui.test-client.ts'
 import type { Answer, Json, TestClient } from './support/test-client.ts'
 import { servePlatform } from './support/test-platform.ts'
@@ -114,6 +114,25 @@ describe.each(CLIENTS)('the platform for @ag-ui/client $version', ({ version, kn
     expect(chats).toHaveLength(1)
     expect((await owner.get(`/v1/chats/${chats[0].chatId}/messages`)).body.data).toHaveLength(6)
     if (knowsAll) expect(last.usage).toMatchObject([{ totalTokens: 30 }])
+  })
+
+  test('what was said to runs that have failed is not said again with the next message', async () => {
+    const owner = await platform.client()
+    platform.provider.script([status(401), status(401), text('Both.'), text('Three.')])
+    const agent = open(owner)
+    const ask = (content: string) => run(agent, content).catch(() => undefined)
+
+    await ask('One?')
+    await ask('Two?')
+    await ask('Three?')
+    await ask('Four?')
+
+    const textsOf = (items: readonly Json[]): string[] =>
+      items.flatMap(({ role, content }) => (role === 'user' ? (content[0].text ?? content) : []))
+    expect(textsOf(lastItems())).toEqual(['One?', 'Two?', 'Three?', 'Four?'])
+    const [{ chatId }] = (await owner.get('/v1/chats')).body.data
+    const { body } = await owner.get(`/v1/chats/${chatId}/messages`)
+    expect(textsOf(body.data.map(({ item }: Json) => item))).toEqual(['One?', 'Two?', 'Three?', 'Four?'])
   })
 
   test('tools of the page, one after the other, and both remembered', async () => {

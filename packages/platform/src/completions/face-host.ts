@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { AskedRun, FaceAgency, FaceDecision, FaceHost, FaceRun, FaceRunKey } from '@bureau/faces'
 import { oauthServersOf } from '@bureau/framework'
-import { type ApprovalRequest, type Integration, RunWords, ServiceError, type WireItem } from '@bureau/protocol'
+import { type ApprovalRequest, type Integration, RunWords, ServiceError } from '@bureau/protocol'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { servedAgencies } from '../agencies.ts'
@@ -20,6 +20,7 @@ import { beginRun, findRunStream, isAtRest, isEnded, type RunStream } from '../r
 import { readWaitingCalls } from '../runs/approve/decide-approvals.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { decideRun } from './decide-run.ts'
+import { newMessage, textOf } from './new-message.ts'
 import { readWithToken } from './token-life.ts'
 import { whileOpen } from './while-open.ts'
 
@@ -111,9 +112,10 @@ export class PlatformHost implements FaceHost {
     const caller = callerOf(request, true)
     const onBehalfOf = caller.consumerId ?? asked.onBehalfOf
     const { additionalInstructions, callerOptions, sharedState } = input
-    const message = typeof input.message === 'string' ? [{ role: 'user', content: input.message }] : input.message
-    const words = parseInput(RunWords, { message: textOf(message), user_context: input.userContext ?? null })
     const chat = await this.#conversationOf(caller, asked)
+    const key = { ownerId: caller.ownerId, integrationId: served.name, ...chat }
+    const message = await newMessage(this.#platform.store.db, key, input.message)
+    const words = parseInput(RunWords, { message: textOf(message), user_context: input.userContext ?? null })
     return {
       apiIntegrationId: served.name,
       message: words.message,
@@ -264,19 +266,6 @@ async function lastAsked(log: RunLogReader, callIds: ReadonlySet<string>): Promi
     }
   }
   return found
-}
-
-/** What a chat keeps of the message: its text. */
-function textOf(items: readonly WireItem[]): string {
-  return items
-    .filter(({ role }) => role === 'user')
-    .flatMap(({ content }) => (typeof content === 'string' ? content : textParts(content)))
-    .join('\n\n')
-}
-
-function textParts(content: unknown): string[] {
-  const parts = Array.isArray(content) ? (content as { readonly text?: unknown }[]) : []
-  return parts.flatMap(({ text }) => (typeof text === 'string' ? text : []))
 }
 
 /**

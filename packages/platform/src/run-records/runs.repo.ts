@@ -88,7 +88,8 @@ export const isNotFromUser = sql`(${messages.role} <> 'user' OR ${messages.item}
 /** Branches of the chat hold copies. */
 const isInItsChat = and(eq(runs.id, messages.runId), eq(runs.chatId, messages.chatId))
 
-const askedText = sql<string>`CASE jsonb_typeof(${messages.item}->'content')
+/** The text of a message. */
+export const askedText = sql<string>`CASE jsonb_typeof(${messages.item}->'content')
   WHEN 'array' THEN (SELECT coalesce(string_agg(part->>'text', ''), '') FROM jsonb_array_elements(${messages.item}->'content') part)
   ELSE coalesce(${messages.item}->>'content', '') END`
 
