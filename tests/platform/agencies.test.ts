@@ -1,3 +1,5 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
 import { Agency, Agent } from '@bureau/framework'
 import { ensureFirstOwner, type FirstCredentials } from '@bureau/platform'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -8,6 +10,22 @@ import { ENGINES, type Served, servePlatform, shopAgency, startPlatform } from '
 
 const shop = shopAgency()
 const travel = shopAgency()
+
+describe.each(ENGINES)('the first start on %s', (engine) => {
+  const platform = servePlatform(engine, { agencies: { shop } })
+
+  test('in a folder that was used with another database, keeps the credentials of that one', async () => {
+    const { dataFolder } = platform.platform.config
+    const file = (name: string): string => path.join(dataFolder, name)
+    const others = JSON.stringify({ apiKey: 'the only copy', ownerId: 'own_other' }, null, 2)
+    await writeFile(file('credentials.json'), others)
+
+    const made = await ensureFirstOwner(platform.platform)
+
+    expect(await readFile(file('credentials.own_other.json'), 'utf8')).toBe(others)
+    expect(JSON.parse(await readFile(file('credentials.json'), 'utf8'))).toEqual(made)
+  })
+})
 
 /** Starts of one installation, with other agencies each time. */
 describe.runIf(ENGINES.includes('postgres'))('agencies that come and go between starts', () => {

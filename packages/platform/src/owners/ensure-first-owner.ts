@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { createFirstApiKey } from '../api-keys/create-api-key.ts'
 import type { Platform } from '../context.ts'
@@ -20,7 +20,8 @@ const UNFINISHED = `${FILE}.new`
 
 /**
  * On an installation without owners: creates one, publishes every agency as an integration and issues an API key that
- * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone.
+ * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone; those of another
+ * database that are there become `credentials.<owner>.json`.
  * Later, agencies that are new in the deployment are published for the owners who get all, and the log says so.
  *
  * Processes that start together make one owner and a key each. Every key works; a data folder that they share keeps one.
@@ -45,7 +46,15 @@ export async function ensureFirstOwner(platform: Platform): Promise<FirstCredent
   const credentials = { apiKey: token, apiIntegrationId, ownerId }
   const file = path.join(config.dataFolder, FILE)
   await writeFile(`${file}.${keyId}`, `${JSON.stringify(credentials, null, 2)}\n`, { mode: 0o600, flush: true })
+  await setAside(file, ownerId)
   await rename(`${file}.${keyId}`, file)
   await rm(unfinished, { force: true })
   return credentials
+}
+
+/** In a data folder that was used with another database, the file is the only copy of that one's key. */
+async function setAside(file: string, ownerId: string): Promise<void> {
+  const text = await readFile(file, 'utf8').catch(() => '')
+  const [, other = ownerId] = /"ownerId":\s*"(own_\w+)"/.exec(text) ?? []
+  if (other !== ownerId) await rename(file, file.replace(/json$/, `${other}.json`))
 }
