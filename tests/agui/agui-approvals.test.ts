@@ -271,7 +271,7 @@ test('a call of an agent that was asked by another: the subagent is suspended, a
   expect(server.provider.rejected).toEqual([])
 })
 
-test('a call of an agent that was asked by a call of the same id is the one that is decided about', async () => {
+test('when a nested call has the same id as the call that started its agent, the decision applies to the nested one', async () => {
   const { refund, calls } = refunds()
   const worker = new Agent({ name: 'Worker', instructions: 'Work.', model: 'gpt-test', tools: [refund] })
   const boss = new Agent({ name: 'Boss', instructions: 'Delegate.', model: 'gpt-test' })

@@ -116,7 +116,7 @@ describe.each(CLIENTS)('the platform for @ag-ui/client $version', ({ version, kn
     if (knowsAll) expect(last.usage).toMatchObject([{ totalTokens: 30 }])
   })
 
-  test('what was said to runs that have failed is not said again with the next message', async () => {
+  test('messages whose runs have failed are not repeated with the next message', async () => {
     const owner = await platform.client()
     platform.provider.script([status(401), status(401), text('Both.'), text('Three.')])
     const agent = open(owner)

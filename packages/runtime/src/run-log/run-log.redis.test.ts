@@ -184,7 +184,7 @@ describe.runIf(await isReachable())('on Redis', () => {
     expect(await readAll(follower)).toHaveLength(4)
   })
 
-  test('a Redis that refuses to be written to, as a full one does, is like one that is away until it takes something again', async () => {
+  test('a Redis that refuses writes, for instance because it is full, is treated as unreachable until it accepts them again', async () => {
     const admin = (await connectTest()).commands
     const user = `test_${randomUUID().replaceAll('-', '')}`
     const may = (...rules: string[]) => admin.sendCommand(['ACL', 'SETUSER', user, ...rules])
@@ -220,7 +220,7 @@ describe.runIf(await isReachable())('on Redis', () => {
     await log.seal(ENDING)
     log.release()
     expect(await reading).toHaveLength(4)
-    expect(said).toEqual([expect.stringContaining('Redis refuses'), 'Redis can be written to again'])
+    expect(said).toEqual([expect.stringContaining('Redis refuses'), 'Redis accepts writes again'])
   })
 
   test('a Redis that lost everything is given the whole log again', async () => {

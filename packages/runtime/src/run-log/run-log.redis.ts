@@ -49,7 +49,7 @@ export class RedisRunLogs implements RunLogs {
   readonly #onReady = (): void => void this.#checkLife()
   #redisRunId: string | undefined
   #isSameRedis = false
-  /** Redis answers and takes nothing, because it is full, for instance. */
+  /** Redis answers but refuses writes, for instance because it is full. */
   #isRefusing = false
   #nextCheck: NodeJS.Timeout | undefined
 
@@ -134,7 +134,7 @@ export class RedisRunLogs implements RunLogs {
     // Without an answer it is asked again: by the next connection, or at the next renewal.
     const runId = await this.#tryRedis().catch((error: unknown) => this.#onFailed(error))
     if (runId === undefined) return
-    if (this.#isRefusing) this.#options.log?.info('Redis can be written to again')
+    if (this.#isRefusing) this.#options.log?.info('Redis accepts writes again')
     this.#isRefusing = false
     this.#isSameRedis = true
     if (runId === this.#redisRunId) return
@@ -148,13 +148,13 @@ export class RedisRunLogs implements RunLogs {
     return serverRunId(this.#redis)
   }
 
-  /** A Redis that refuses is like one that is away, until it is asked again. */
+  /** A Redis that refuses writes is treated as unreachable until a later attempt succeeds. */
   #onFailed(error: unknown): void {
     if (!isRefusal(error)) return
     this.#isSameRedis = false
     if (!this.#isRefusing) {
       const consequence = 'others follow the runs of this process by what is stored'
-      this.#options.log?.warn({ reason: error.message }, `Redis refuses to be written to: ${consequence}`)
+      this.#options.log?.warn({ reason: error.message }, `Redis refuses writes: ${consequence}`)
     }
     this.#isRefusing = true
     clearTimeout(this.#nextCheck)
