@@ -1,4 +1,4 @@
-import { and, desc, eq, not, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, not, sql } from 'drizzle-orm'
 import { tenantOperation } from '../db/operation.ts'
 import { chats, messages } from '../db/schema.ts'
 import { askedText, isNotFromUser } from '../run-records/runs.repo.ts'
@@ -20,16 +20,17 @@ export const readUnanswered = tenantOperation(
   { source: import.meta.url, name: 'readUnanswered', lane: 'interactive', onlyReads: true },
   async (tx, { ownerId, integrationId, chatId, aliasChatId: alias = '' }: ChatName): Promise<string[]> => {
     const isNamed = chatId === undefined ? hasAlias({ ownerId, integrationId, alias }) : isChat({ ownerId, chatId })
+    const [chat] = await tx.select({ id: chats.id, nextSeq: chats.nextSeq }).from(chats).where(isNamed)
+    if (!chat) return []
+    const isLatest = and(eq(messages.chatId, chat.id), gte(messages.seq, chat.nextSeq - MOST_READ))
     const latest = await tx
       .select({
         status: messages.status,
         text: sql<string | null>`CASE WHEN ${not(isNotFromUser)} THEN ${askedText} END`,
       })
       .from(messages)
-      .innerJoin(chats, and(eq(chats.id, messages.chatId), isNamed))
-      .where(eq(messages.ownerId, ownerId))
+      .where(and(eq(messages.ownerId, ownerId), isLatest))
       .orderBy(desc(messages.seq))
-      .limit(MOST_READ)
     const answer = latest.findIndex(
       ({ text, status }) => text === null && status !== 'failed' && status !== 'cancelled',
     )

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listChats } from '../chats/manage-chats.ts'
+import { readUnanswered } from '../chats/read-unanswered.ts'
 import { listMembers } from '../members/manage-members.ts'
 import { countRuns, listRuns } from '../run-records/read-runs.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
@@ -75,6 +76,18 @@ describe('lists of an owner with many runs read no more than what they show', { 
   ])('runs of an integration by their latest change: %s', async (_, filter) => {
     const asked = { ...page(), integrationId: other(), by: 'change' as const, ...filter() }
     expect(await readsOf(listRuns, asked)).toBeLessThan(MOST_ROWS)
+  })
+
+  test('what was left unanswered in a long chat, by its alias', async () => {
+    const { ownerId, integrationId } = tenant
+    await platform.rows(`INSERT INTO chats (id, owner_id, integration_id, alias, next_seq)
+      VALUES ('chat_long', '${ownerId}', '${integrationId}', 'long', 3001)`)
+    await platform.rows(`INSERT INTO messages (chat_id, seq, owner_id, run_id, id, role, item)
+      SELECT 'chat_long', seq, '${ownerId}', 'run_long', 'msg_long_' || seq, 'user', '{"role":"user","content":"?"}'
+      FROM generate_series(1, 3000) seq`)
+
+    const asked = { ownerId, integrationId, aliasChatId: 'long' }
+    expect(await readsOf(readUnanswered, asked)).toBeLessThan(MOST_ROWS)
   })
 
   test('the count of the runs of an integration that changed lately', async () => {
