@@ -17,7 +17,7 @@ import { debitRun } from '../../members/debit-and-refund.ts'
 import { seal } from '../../security/seal.ts'
 import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } from './admit-consumer.ts'
 import type { CompletionRequest } from './completion-request.ts'
-import { contextPlace, readRunContext, type RunContext, type SealedContext } from './read-run-context.ts'
+import { contextPlace, type RunContext, type SealedContext, toRunContext } from './read-run-context.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
 import type { ReplicaRow } from '../recover/replicas.repo.ts'
 import { findRun, type RunRow } from '../../run-records/runs.repo.ts'
@@ -160,14 +160,15 @@ async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admiss
   if (args.missingSandboxFiles.length > 0) throw missingFiles(args.missingSandboxFiles)
   if (replicaState !== 'live') throw new ServiceError('server_draining', { headers: { 'Retry-After': '1' } })
 
-  const { run, messageSeq } = await insertRun(tx, args, { integration, agent, allowance, chat })
+  const { run, messageSeq, context } = await insertRun(tx, args, { integration, agent, allowance, chat })
   await refreshAttachments(tx, args, refreshes)
   const target = { ownerId, chatId: run.chatId, runId: run.id, messageSeq, dataKey: args.dataKey }
   await insertAttachments(tx, target, request.attachments)
+  const hasAttachments = context.hasAttachments || request.attachments.length > 0
   return {
     outcome: 'admitted',
     ...admissionOf(run, { view: runView(run, undefined), aliasChatId: chat?.alias ?? null }),
-    context: await readRunContext(tx, { ownerId, runId: run.id }, args.dataKey),
+    context: await toRunContext(tx, { ...context, hasAttachments }, args.dataKey),
     ...(allowance && { messageLimit: await chargeMessage(tx, run, allowance) }),
   }
 }
@@ -264,7 +265,7 @@ async function insertRun(
     contextEnc: context === null ? null : seal(dataKey, contextPlace(ownerId, id), context),
     timeoutSeconds: runTimeoutSeconds,
     messageId: newId('msg'),
-    item: JSON.stringify(userItem(request.message, agent.name)),
+    item: userItem(request.message, agent.name),
   })
   // Lost against the same usageRequestId (the caller finds it and answers with that run) or against another run.
   if (!reserved) {

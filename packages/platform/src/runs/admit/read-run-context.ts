@@ -1,5 +1,5 @@
 import type { Message } from '@bureau/protocol'
-import { and, asc, eq, sql } from 'drizzle-orm'
+import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import type { ContextAttachment } from '../../attachments/load-attachments.ts'
 import type { AttachmentRow } from '../../chats/attachments.repo.ts'
 import type { ChatKey } from '../../chats/chats.repo.ts'
@@ -12,7 +12,7 @@ import { signInUserOf } from '../../security/credential-name.ts'
 import { type Place, unsealText } from '../../security/seal.ts'
 import type { CompletionRequest, GivenInput } from './completion-request.ts'
 import { readRecordedRun, type RecordedRun } from '../../run-records/recorded-run.repo.ts'
-import { isRun, type RunKey, type RunRow } from '../../run-records/runs.repo.ts'
+import type { RunRow } from '../../run-records/runs.repo.ts'
 
 /** Everything that the runner needs to know of a run. */
 export type RunContext = {
@@ -67,7 +67,31 @@ const LENGTH = sql.raw(
   'CASE WHEN pg_column_compression(item) IS NULL THEN pg_column_size(item) ELSE octet_length(item::text) END',
 )
 
-/** Of a run: what its context is made of, with the messages of its chat as one value. */
+/**
+ * What the context of a run takes from other tables, with the messages of its chat as one value. `run` is what the query
+ * calls the row of the run; `budget` is in bytes, and the run's own message is read whatever its length.
+ */
+export const aroundRun = (run: 'runs' | 'run', budget: SQL) => {
+  const of = (column: 'id' | 'owner_id' | 'chat_id' | 'integration_id') => sql.raw(`${run}.${column}`)
+  return {
+    messages: sql<readonly StoredMessage[]>`(
+      SELECT coalesce(json_agg(json_build_object(
+        'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
+      FROM (SELECT *, sum(${LENGTH}) OVER (ORDER BY seq DESC) AS bytes FROM (
+        SELECT * FROM messages m WHERE m.chat_id = ${of('chat_id')} AND m.owner_id = ${of('owner_id')}
+          AND m.seq > (SELECT summarized_seq FROM chats c WHERE c.id = ${of('chat_id')})
+        ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest) measured
+      WHERE bytes <= ${budget} OR run_id = ${of('id')})`,
+    summarized: sql<Summarized>`coalesce(
+      (SELECT json_build_object('summary', summary, 'upTo', summarized_seq) FROM chats c WHERE c.id = ${of('chat_id')}),
+      '{"summary":null,"upTo":0}')`,
+    hasFiles: sql<boolean>`EXISTS (
+      SELECT 1 FROM mount_usage u WHERE u.integration_id = ${of('integration_id')} AND u.file_count > 0)`,
+    hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = ${of('chat_id')})`,
+  }
+}
+
+/** What the context of a run that is there is made of. */
 export const contextColumns = {
   id: runs.id,
   ownerId: runs.ownerId,
@@ -79,30 +103,21 @@ export const contextColumns = {
   contextEnc: runs.contextEnc,
   attempt: runs.attempt,
   remainingMs: sql<number>`(extract(epoch FROM ${runs.deadlineAt} - now()) * 1000)::float8`.mapWith(Number),
-  messages: sql<StoredMessage[]>`(
-    SELECT coalesce(json_agg(json_build_object(
-      'seq', seq, 'runId', run_id, 'role', role, 'status', status, 'item', item) ORDER BY seq), '[]')
-    FROM (SELECT *, sum(${LENGTH}) OVER (ORDER BY seq DESC) AS bytes FROM (
-      SELECT * FROM messages m WHERE m.chat_id = runs.chat_id AND m.owner_id = runs.owner_id
-        AND m.seq > (SELECT summarized_seq FROM chats c WHERE c.id = runs.chat_id)
-      ORDER BY seq DESC LIMIT ${sql.raw(String(HISTORY_LIMIT))}) latest) measured
-    WHERE bytes <= coalesce((runs.input->'settings'->>'historyTokens')::int, ${sql.raw(String(HISTORY_TOKENS))}) * ${sql.raw(String(BYTES_PER_TOKEN))}
-      OR run_id = runs.id)`,
-  summarized: sql<Summarized>`(SELECT json_build_object('summary', summary, 'upTo', summarized_seq) FROM chats c WHERE c.id = runs.chat_id)`,
-  hasFiles: sql<boolean>`EXISTS (SELECT 1 FROM mount_usage u WHERE u.integration_id = runs.integration_id AND u.file_count > 0)`,
-  hasAttachments: sql<boolean>`EXISTS (SELECT 1 FROM message_attachments a WHERE a.chat_id = runs.chat_id)`,
+  ...aroundRun(
+    'runs',
+    sql.raw(`coalesce((runs.input->'settings'->>'historyTokens')::int, ${HISTORY_TOKENS}) * ${BYTES_PER_TOKEN}`),
+  ),
 }
 
-type ContextRow = Pick<
+/** As `contextColumns` are read. */
+export type ContextRow = Pick<
   RunRow,
-  Exclude<keyof typeof contextColumns, 'messages' | 'summarized' | 'hasFiles' | 'hasAttachments' | 'remainingMs'>
-> & {
-  readonly messages: readonly StoredMessage[]
-  readonly summarized: Summarized
-  readonly hasFiles: boolean
-  readonly hasAttachments: boolean
-  readonly remainingMs: number
-}
+  'id' | 'ownerId' | 'chatId' | 'integrationId' | 'consumerId' | 'agent' | 'input' | 'contextEnc' | 'attempt'
+> &
+  Pick<RunContext, 'summarized' | 'hasFiles' | 'remainingMs'> & {
+    readonly messages: readonly StoredMessage[]
+    readonly hasAttachments: boolean
+  }
 
 const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
   tx
@@ -111,17 +126,6 @@ const selectAttachments = prepared((tx, { ownerId, chatId }: ChatKey) =>
     .where(and(eq(messageAttachments.chatId, chatId), eq(messageAttachments.ownerId, ownerId)))
     .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx)),
 )
-
-const selectContext = prepared((tx, { ownerId, runId }: RunKey) =>
-  tx.select(contextColumns).from(runs).where(isRun({ ownerId, runId })),
-)
-
-/** Of a run that is there. */
-export async function readRunContext(tx: Tx, key: RunKey, dataKey: Uint8Array): Promise<RunContext> {
-  const [run] = await selectContext(tx, key)
-  if (!run) throw new Error('a run vanished within its transaction')
-  return toRunContext(tx, run, dataKey)
-}
 
 export async function toRunContext(tx: Tx, run: ContextRow, dataKey: Uint8Array): Promise<RunContext> {
   const chat: ChatKey = { ownerId: run.ownerId, chatId: run.chatId }

@@ -1,9 +1,11 @@
+import type { Message } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import type { WithSubqueryWithSelection } from 'drizzle-orm/pg-core'
 import type { Tx } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { chats, members, messages, runs } from '../../db/schema.ts'
 import type { RunRow } from '../../run-records/runs.repo.ts'
+import { aroundRun, type ContextRow, historyBudget, type StoredMessage } from './read-run-context.ts'
 
 type Given = Pick<
   RunRow,
@@ -15,35 +17,46 @@ type Given = Pick<
 type NewReservation = Given & {
   readonly timeoutSeconds: number
   readonly messageId: string
-  /** The message as JSON, without its time. */
-  readonly item: string
+  /** The message, without its time. */
+  readonly item: Message
 }
 
-/** The run, and the number of its message. */
-export type Reservation = { readonly run: RunRow; readonly messageSeq: number }
+/** The run, the number of its message, and what its context is made of. */
+export type Reservation = { readonly run: RunRow; readonly messageSeq: number; readonly context: ContextRow }
 
 /**
  * The run, its place in the chat, the count of its member's active runs, and the message that it will answer: all or,
  * when another run has the chat or the usageRequestId, undefined. Chat and member are locked.
  */
 export const reserveInChat = (tx: Tx, reservation: NewReservation): Promise<Reservation | undefined> =>
-  reserve(insertInChat(tx, reservation), reservation)
+  reserve(tx, reservation, insertInChat)
 
 /**
  * As `reserveInChat`, together with the chat, which is new and has no alias. The caller undoes it when it gets undefined:
  * another run has the usageRequestId.
  */
 export const reserveWithChat = (tx: Tx, reservation: NewReservation): Promise<Reservation | undefined> =>
-  reserve(insertWithChat(tx, reservation), reservation)
+  reserve(tx, reservation, insertWithChat)
 
-type Inserted = readonly { readonly createdAt: Date; readonly deadlineAt: Date; readonly seq: number }[]
+/** What is inserted: the message as JSON, and what the messages before it may have of the history, in bytes. */
+type Values = Omit<NewReservation, 'item'> & { readonly item: string; readonly earlierBytes: number }
 
-async function reserve(inserting: Promise<Inserted>, reservation: NewReservation): Promise<Reservation | undefined> {
-  const [inserted] = await inserting
+async function reserve(
+  tx: Tx,
+  { item, ...reservation }: NewReservation,
+  insert: typeof insertInChat,
+): Promise<Reservation | undefined> {
+  const json = JSON.stringify(item)
+  const earlierBytes = historyBudget(reservation.input) - Buffer.byteLength(json)
+  const [inserted] = await insert(tx, { ...reservation, item: json, earlierBytes })
   if (!inserted) return undefined
-  const { timeoutSeconds: _, messageId: __, item: ___, ...given } = reservation
-  const { seq, ...times } = inserted
-  return { run: { ...given, ...times, startedAt: times.createdAt, ...UNTOUCHED }, messageSeq: seq }
+  const { timeoutSeconds, messageId: _, ...given } = reservation
+  const { createdAt, deadlineAt, seq, messages: earlier, ...around } = inserted
+  const run = { ...given, createdAt, deadlineAt, startedAt: createdAt, ...UNTOUCHED }
+  const timed = { ...item, timestamp: createdAt.getTime() * 1000 }
+  const own: StoredMessage = { seq, runId: run.id, role: 'user', status: 'ok', item: timed }
+  const context = { ...run, ...around, messages: [...earlier, own], remainingMs: timeoutSeconds * 1000 }
+  return { run, messageSeq: seq, context }
 }
 
 /** What a run has before anything has happened to it. */
@@ -63,7 +76,7 @@ const UNTOUCHED = {
   waitingSince: null,
 } as const
 
-const insertInChat = prepared((tx, reservation: NewReservation) => {
+const insertInChat = prepared((tx, reservation: Values) => {
   const run = insertedRun(tx, reservation)
   const chat = tx.$with('chat').as(
     tx
@@ -81,7 +94,7 @@ const insertInChat = prepared((tx, reservation: NewReservation) => {
   return withTheRest(tx, reservation, { run, chat })
 })
 
-const insertWithChat = prepared((tx, reservation: NewReservation) => {
+const insertWithChat = prepared((tx, reservation: Values) => {
   const { id, chatId, ownerId, integrationId, consumerId } = reservation
   const values = { id: chatId, ownerId, integrationId, createdByConsumer: consumerId, lastRunId: id, nextSeq: 2 }
   const chat = tx.$with('chat').as(tx.insert(chats).values(values).returning({ seq: lastSeq }))
@@ -90,7 +103,7 @@ const insertWithChat = prepared((tx, reservation: NewReservation) => {
 
 const lastSeq = sql<number>`${chats.nextSeq} - 1`.mapWith(Number).as('seq')
 
-function insertedRun(tx: Tx, reservation: NewReservation) {
+function insertedRun(tx: Tx, reservation: Values) {
   const { id, ownerId, integrationId, chatId, memberId, consumerId, usageRequestId, fingerprint } = reservation
   const { agent, agencyVersion, textOnly, bootId, periodStart, input, contextEnc, timeoutSeconds } = reservation
   const keys = { id, ownerId, integrationId, chatId, memberId, consumerId, usageRequestId, bootId, periodStart }
@@ -105,7 +118,7 @@ type Parts = {
   readonly chat: WithSubqueryWithSelection<{ seq: typeof lastSeq }, 'chat'>
 }
 
-function withTheRest(tx: Tx, reservation: NewReservation, { run, chat }: Parts) {
+function withTheRest(tx: Tx, reservation: Values, { run, chat }: Parts) {
   const member = tx.$with('member').as(
     tx
       .update(members)
@@ -123,7 +136,12 @@ function withTheRest(tx: Tx, reservation: NewReservation, { run, chat }: Parts) 
   )
   return tx
     .with(run, chat, member, message)
-    .select({ createdAt: run.createdAt, deadlineAt: run.deadlineAt, seq: chat.seq })
+    .select({
+      createdAt: run.createdAt,
+      deadlineAt: run.deadlineAt,
+      seq: chat.seq,
+      ...aroundRun('run', sql`${reservation.earlierBytes}::bigint`), // none of it sees what this statement writes
+    })
     .from(run)
     .innerJoin(chat, sql`true`)
 }
