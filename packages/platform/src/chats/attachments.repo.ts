@@ -1,8 +1,9 @@
 import type { AttachmentView } from '@bureau/protocol'
 import { and, asc, eq, inArray, isNotNull } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import { messageAttachments } from '../db/schema.ts'
-import type { ChatKey } from './chats.repo.ts'
+import { prepared } from '../db/prepared.ts'
+import { chats, messageAttachments, runs } from '../db/schema.ts'
+import { type ChatKey, isActiveRun, isChat } from './chats.repo.ts'
 
 export type AttachmentRow = typeof messageAttachments.$inferSelect
 
@@ -29,27 +30,44 @@ export type EarlierAttachment = {
   readonly state: 'ok' | 'needs_refresh' | 'excluded'
 }
 
-/** The earlier attachments with an address. */
-export async function listEarlierAttachments(tx: Tx, { ownerId, chatId }: ChatKey): Promise<EarlierAttachment[]> {
-  const rows = await tx
-    .select()
-    .from(messageAttachments)
-    .where(
-      and(
-        eq(messageAttachments.chatId, chatId),
-        eq(messageAttachments.ownerId, ownerId),
-        inArray(messageAttachments.state, ['ok', 'needs_refresh', 'excluded']),
-        isNotNull(messageAttachments.urlKey),
-      ),
-    )
-    .orderBy(asc(messageAttachments.messageSeq), asc(messageAttachments.idx))
-  return rows.map(({ id, urlKey, urlParamsHash, expiresAt, state }) => ({
-    id,
-    urlKey: urlKey ?? '',
-    paramsHash: Buffer.from(urlParamsHash ?? []).toString('hex'),
-    expiresAt: expiresAt?.getTime() ?? null,
-    state: state as EarlierAttachment['state'],
-  }))
+/** What of a chat is asked about before it may have another run. */
+type ChatUse = {
+  /** The run that occupies it. Exact while the chat's row is locked. */
+  readonly activeRunId: string | null
+  /** Those with an address. */
+  readonly attachments: readonly EarlierAttachment[]
+}
+
+const selectUse = prepared((tx, key: ChatKey) => {
+  const { id, chatId, urlKey, urlParamsHash, expiresAt, state, messageSeq, idx } = messageAttachments
+  const isEarlier = and(
+    eq(chatId, chats.id),
+    eq(messageAttachments.ownerId, chats.ownerId),
+    inArray(state, ['ok', 'needs_refresh', 'excluded']),
+    isNotNull(urlKey),
+  )
+  return tx
+    .select({ activeRunId: runs.id, attachment: { id, urlKey, urlParamsHash, expiresAt, state } })
+    .from(chats)
+    .leftJoin(runs, and(eq(runs.chatId, chats.id), eq(runs.ownerId, chats.ownerId), isActiveRun))
+    .leftJoin(messageAttachments, isEarlier)
+    .where(isChat(key))
+    .orderBy(asc(messageSeq), asc(idx))
+})
+
+export async function readChatUse(tx: Tx, key: ChatKey): Promise<ChatUse> {
+  const rows = await selectUse(tx, key)
+  const attachments = rows.flatMap(({ attachment }) => attachment ?? [])
+  return {
+    activeRunId: rows[0]?.activeRunId ?? null,
+    attachments: attachments.map(({ id, urlKey, urlParamsHash, expiresAt, state }) => ({
+      id,
+      urlKey: urlKey ?? '',
+      paramsHash: Buffer.from(urlParamsHash ?? []).toString('hex'),
+      expiresAt: expiresAt?.getTime() ?? null,
+      state: state as EarlierAttachment['state'],
+    })),
+  }
 }
 
 /** An attachment as the history shows it. A pending one of a running response shows as `ok`. */

@@ -36,13 +36,13 @@ export async function requireLockedChat(tx: Tx, key: ChatKey): Promise<ChatRow> 
 }
 
 /** In the words of the indexes on active runs, so that they are found. */
-const isActive = sql`${runs.state} IN ('reserved','running','waiting')`
+export const isActiveRun = sql`${runs.state} IN ('reserved','running','waiting')`
 
 const selectActive = prepared((tx, { ownerId, chatId }: ChatKey) =>
   tx
     .select({ id: runs.id })
     .from(runs)
-    .where(and(eq(runs.chatId, chatId), eq(runs.ownerId, ownerId), isActive)),
+    .where(and(eq(runs.chatId, chatId), eq(runs.ownerId, ownerId), isActiveRun)),
 )
 
 /** The run that occupies a chat. Exact while the chat's row is locked. */

@@ -2,7 +2,7 @@ import { type Message, ServiceError } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import { insertAttachments, refreshAttachments } from '../../chats/store-attachments.ts'
 import { type ServedAgency, unknownEntryAgent } from '../../agencies.ts'
-import { type EarlierAttachment, listEarlierAttachments } from '../../chats/attachments.repo.ts'
+import { type EarlierAttachment, readChatUse } from '../../chats/attachments.repo.ts'
 import { type ChatRow, findActiveRunId } from '../../chats/chats.repo.ts'
 import { openChat } from '../../chats/open-chat.ts'
 import { planAttachmentRefresh } from '../../chats/plan-attachment-refresh.ts'
@@ -200,12 +200,12 @@ function missingFiles(paths: readonly string[]): ServiceError {
 }
 
 /** What the messages of a chat have attached. @throws ServiceError `run_active` */
-async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<EarlierAttachment[]> {
+async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<readonly EarlierAttachment[]> {
   if (!chat || chat.nextSeq === 1) return [] // nothing was said in it
   const key = { ownerId: chat.ownerId, chatId: chat.id }
-  const active = await findActiveRunId(tx, key)
-  if (active !== undefined) throw await occupied(tx, key.ownerId, active)
-  return listEarlierAttachments(tx, key)
+  const { activeRunId, attachments } = await readChatUse(tx, key)
+  if (activeRunId !== null) throw await occupied(tx, key.ownerId, activeRunId)
+  return attachments
 }
 
 /** The chat is another run's, which works or waits. */
