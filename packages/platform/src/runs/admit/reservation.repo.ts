@@ -5,7 +5,7 @@ import type { Tx } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { chats, members, messages, runs } from '../../db/schema.ts'
 import type { RunRow } from '../../run-records/runs.repo.ts'
-import { aroundRun, type ContextRow, historyBudget, type StoredMessage } from './read-run-context.ts'
+import { aroundRun, type ContextRow, historyBudget, type StoredMessage } from './run-context.repo.ts'
 
 type Given = Pick<
   RunRow,

@@ -2,7 +2,8 @@ import { and, asc, eq, gt, lt, sql } from 'drizzle-orm'
 import { tenantOperation } from '../../db/operation.ts'
 import { chats, messages } from '../../db/schema.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
-import { beginsTurn, bytesOf, historyBudget, type RunContext, type StoredMessage } from '../admit/read-run-context.ts'
+import { beginsTurn, bytesOf, type RunContext } from '../admit/read-run-context.ts'
+import { historyBudget, type StoredMessage } from '../admit/run-context.repo.ts'
 
 /** What is to be summed up before a run. */
 export type LeftOut = {
