@@ -3,6 +3,7 @@ import { eq, sql } from 'drizzle-orm'
 import { bigint, jsonb, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
 import { RollbackWith, systemOperation, type Tx } from './operation.ts'
 import { prepared } from './prepared.ts'
+import { together } from './together.ts'
 
 // In a file of their own because the worker of the embedded database imports them.
 const source = import.meta.url
@@ -60,6 +61,19 @@ export const failAfterWrite = systemOperation({ source, name: 'failAfterWrite', 
   await insert(tx, name)
   throw new Error('a defect')
 })
+
+export const insertTogether = systemOperation(
+  { source, name: 'insertTogether', lane },
+  async (tx, names: readonly string[]): Promise<unknown> =>
+    together(...names.map((name) => insertThen(tx, name)), tx.execute(sql`SELECT count(*)::int AS n FROM things`)),
+)
+
+/** A part of an operation that asks again when it has its answer, or fails by itself. */
+async function insertThen(tx: Tx, name: string): Promise<void> {
+  if (name === 'nothing') throw new Error('no such thing')
+  await insert(tx, name)
+  await insert(tx, `second ${name}`)
+}
 
 /** Ends the thread that executes it, as a defect of the engine would. On PostgreSQL that thread is the process. */
 export const endThread = systemOperation({ source, name: 'endThread', lane }, (): Promise<never> => process.exit(3))

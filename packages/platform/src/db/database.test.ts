@@ -6,6 +6,7 @@ import {
   failAfterWrite,
   ignoreFailedStatement,
   insertThing,
+  insertTogether,
   numberOfReading,
   refuse,
   rollbackWithAnswer,
@@ -68,6 +69,25 @@ describe.each(ENGINES)('database on %s', (engine) => {
     await expect(db.run(failAfterWrite, 'sofa')).rejects.toThrow('a defect')
     expect(await db.run(countThings, 'sofa')).toBe(0)
   })
+
+  test('takes queries that are sent together in their order', async () => {
+    await db.run(insertTogether, ['cup', 'plate'])
+    const names = await db.run(queryRows, "SELECT name FROM things WHERE name ~ 'cup|plate' ORDER BY ctid")
+    expect(names.slice(0, 2)).toEqual([{ name: 'cup' }, { name: 'plate' }])
+    expect(names).toHaveLength(4)
+  })
+
+  test.each([
+    ['by the database', ['fork', 'fork', 'spoon'], { sqlstate: '23505' }],
+    ['by itself', ['nothing', 'fork'], { message: 'no such thing' }],
+  ])(
+    'when one of the queries sent together is refused %s, the others leave nothing behind',
+    async (_, names, error) => {
+      await expect(db.run(insertTogether, names)).rejects.toMatchObject(error)
+      expect(await db.run(queryRows, "SELECT name FROM things WHERE name ~ 'fork|spoon'")).toEqual([])
+      expect(await db.run(countThings, 'lamp')).toBe(1) // nor is the connection lost to others
+    },
+  )
 
   test('leaves nothing behind when the caller is gone before COMMIT', async () => {
     const gone = new AbortController()

@@ -30,7 +30,7 @@ const PARSERS: Readonly<Record<number, Parse>> = {
 }
 
 /**
- * The one connection of the embedded database, for a caller that waits for each answer before it asks again.
+ * The one connection of the embedded database. Queries are taken one after the other, in the order in which they were asked.
  *
  * Every text is parsed and planned once and then kept, and one call into the engine answers a query; the driver's own
  * `query` makes six and plans anew each time. As for drizzle, rows are arrays or objects by `rowMode`.
@@ -39,16 +39,23 @@ export class PgliteConnection {
   readonly #pglite: PGlite
   readonly #statements = new Map<string, Statement>()
   #named = 0
+  #last: Promise<unknown> = Promise.resolve()
 
   constructor(pglite: PGlite) {
     this.#pglite = pglite
   }
 
-  async query(
+  query(
     text: string,
     parameters: readonly unknown[] = [],
     { rowMode }: { readonly rowMode?: string } = {},
   ): Promise<QueryAnswer> {
+    const answer = this.#last.then(() => this.#query(text, parameters, rowMode))
+    this.#last = answer.catch(() => {})
+    return answer
+  }
+
+  async #query(text: string, parameters: readonly unknown[], rowMode: string | undefined): Promise<QueryAnswer> {
     const statement = await this.#statement(text)
     const values = parameters.map((value, index) => this.#encode(value, statement.parameterTypes[index]))
     const answers = await this.#send(

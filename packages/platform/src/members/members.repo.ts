@@ -38,13 +38,17 @@ export const isCurrentPeriod = and(
   sql`${allowancePeriods.periodStart} = bounds.ps`,
 )
 
-export async function findMember(tx: Tx, key: MemberKey): Promise<MemberWithPeriod | undefined> {
-  const [found] = await tx
+const selectMember = prepared((tx, key: MemberKey) =>
+  tx
     .select({ ...memberColumns, period: allowancePeriods })
     .from(members)
     .innerJoin(currentBounds, sql`true`)
     .leftJoin(allowancePeriods, isCurrentPeriod)
-    .where(isMember(key))
+    .where(isMember(key)),
+)
+
+export async function findMember(tx: Tx, key: MemberKey): Promise<MemberWithPeriod | undefined> {
+  const [found] = await selectMember(tx, key)
   return found
 }
 

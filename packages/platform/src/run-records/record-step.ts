@@ -2,6 +2,7 @@ import { and, eq, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { runs, runStates } from '../db/schema.ts'
+import { together } from '../db/together.ts'
 import { chargeCalls } from './charge-calls.ts'
 import { holdRun } from './hold-run.ts'
 import { type RunOutputRecord, storeOutput } from './run-output.repo.ts'
@@ -30,13 +31,13 @@ export const recordStep = tenantOperation(
   { source: import.meta.url, name: 'recordStep', lane: 'run' },
   async (tx, step: RunWriter & RunStep): Promise<WriteOutcome> => {
     const { ownerId, runId, bootId, items, calls } = step
-    if (items.length + calls.length > 0) {
-      const held = await holdRun(tx, { ownerId, runId })
-      if (held?.run.bootId !== bootId || held.run.state !== 'running') return 'fenced'
-      await storeOutput(tx, held.run, { items, calls })
-      await chargeCalls(tx, held, calls)
-    }
-    const [kept] = await keepState(tx, step)
+    const hasOutput = items.length + calls.length > 0
+    const held = hasOutput ? await holdRun(tx, { ownerId, runId }) : undefined
+    if (hasOutput && (held?.run.bootId !== bootId || held.run.state !== 'running')) return 'fenced'
+    const [[kept]] = await together(
+      keepState(tx, step),
+      ...(held ? [storeOutput(tx, held.run, { items, calls }), chargeCalls(tx, held, calls)] : []),
+    )
     if (!kept) return 'fenced'
     if (kept.stalled > 0) await tx.update(runs).set({ stalled: 0 }).where(isRun({ ownerId, runId }))
     return 'ok'

@@ -1,9 +1,10 @@
 import { ServiceError } from '@bureau/protocol'
 import type { Tx } from '../../db/operation.ts'
+import { together } from '../../db/together.ts'
 import { isExhausted, type MemberRow, type PeriodRow } from '../../members/allowance-policy.ts'
 import type { IntegrationRow } from '../../integrations/integrations.repo.ts'
 import { holdPeriod } from '../../members/ledger.repo.ts'
-import { lockMember, type MemberKey } from '../../members/members.repo.ts'
+import { findMember, lockMember, type MemberKey } from '../../members/members.repo.ts'
 import type { CompletionRequest } from './completion-request.ts'
 
 export type HeldAllowance = { readonly member: MemberRow; readonly period: PeriodRow }
@@ -53,17 +54,15 @@ export async function admitConsumer(
  * A run in progress may end above the limit; only the next one is refused.
  */
 async function holdAllowance(tx: Tx, key: MemberKey): Promise<HeldAllowance> {
-  const held = await lockMember(tx, key)
+  // The second is read when the first is locked: a statement of its own sees what was counted meanwhile.
+  const [held, current] = await together(lockMember(tx, key), findMember(tx, key))
   if (!held) throw new ServiceError('member_not_found')
   const { member, start, end, now } = held
   if (member.status !== 'active') throw new ServiceError('consumer_inactive')
   if (member.activeRuns >= member.maxConcurrent) throw new ServiceError('consumer_concurrency_exceeded')
-  const period = await holdPeriod(tx, {
-    ownerId: key.ownerId,
-    memberId: member.id,
-    periodStart: start,
-    periodEnd: end,
-  })
+  const period =
+    current?.period ??
+    (await holdPeriod(tx, { ownerId: key.ownerId, memberId: member.id, periodStart: start, periodEnd: end }))
   if (isExhausted(member, period)) {
     const seconds = Math.max(1, Math.ceil((end.getTime() - now.getTime()) / 1000))
     const headers = member.period === 'lifetime' ? {} : { 'Retry-After': String(seconds) }

@@ -4,6 +4,7 @@ import { and, eq } from 'drizzle-orm'
 import type { AttachmentState } from '../../db/column-types.ts'
 import type { Tx } from '../../db/operation.ts'
 import { messages } from '../../db/schema.ts'
+import { together } from '../../db/together.ts'
 import { newId } from '../../ids.ts'
 import { refundRun } from '../../members/debit-and-refund.ts'
 import { chargeCalls } from '../../run-records/charge-calls.ts'
@@ -36,22 +37,22 @@ export type Ending = {
 
 /** Makes a run terminal, with all that belongs to it. Everything is locked and the run is active. */
 export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
-  const { run, member } = held
-  await chargeCalls(tx, held, ending.calls)
-  // Usually nothing of a run was stored before, and nothing of it has to be marked.
-  const atOnce = ending.state === 'completed' && ending.calls[0]?.callSeq === 1
-  if (!atOnce) {
-    await storeOutput(tx, run, ending)
-    await markItems(tx, run, ending)
-  }
-  const usage = atOnce ? sumCalls(ending.calls) : await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id })
-  const view = await endRun(tx, held, { ending, usage, output: atOnce ? ending : NO_OUTPUT })
-  const what = member && refundOf(ending, usage.output_tokens)
-  if (what) await refundRun(tx, run, what)
+  const [view] = await together(writeEnd(tx, held, ending), chargeCalls(tx, held, ending.calls))
+  const what = held.member && refundOf(ending, view.usage?.output_tokens ?? 0)
+  if (what) await refundRun(tx, held.run, what)
   return view
 }
 
-const NO_OUTPUT: RunOutputRecord = { items: [], calls: [] }
+async function writeEnd(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
+  const { run } = held
+  // Usually nothing of a run was stored before, and nothing of it has to be marked.
+  const atOnce = ending.state === 'completed' && ending.calls[0]?.callSeq === 1
+  if (atOnce) return endRun(tx, held, { ending, usage: sumCalls(ending.calls), output: ending })
+  await storeOutput(tx, run, ending)
+  await markItems(tx, run, ending)
+  const usage = await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id })
+  return endRun(tx, held, { ending, usage, output: { items: [], calls: [] } })
+}
 
 type End = { readonly ending: Ending; readonly usage: Usage; readonly output: RunOutputRecord }
 
