@@ -1,4 +1,5 @@
 import type { Tx } from '../db/operation.ts'
+import { together } from '../db/together.ts'
 import { debitRun } from '../members/debit-and-refund.ts'
 import type { HeldRun } from './hold-run.ts'
 import type { ModelCall } from './run-output.repo.ts'
@@ -6,10 +7,11 @@ import type { ModelCall } from './run-output.repo.ts'
 /** Charges finished model calls to the consumer that the run belongs to, each once. */
 export async function chargeCalls(tx: Tx, { run, member }: HeldRun, calls: readonly ModelCall[]): Promise<void> {
   if (!member) return
-  for (const { callSeq, usage } of calls) {
+  const charges = calls.map(({ callSeq, usage }) => {
     const amounts = { messages: 0, tokens: usage.total_tokens, costMicro: microOf(usage.total_cost) }
-    await debitRun(tx, { run, member, what: `call:${callSeq}` }, amounts)
-  }
+    return debitRun(tx, { run, member, what: `call:${callSeq}` }, amounts)
+  })
+  await together(...charges)
 }
 
 /** Whole micro-dollars, rounded up; float noise below a ten-thousandth of one does not count. */
