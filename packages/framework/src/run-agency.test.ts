@@ -121,3 +121,20 @@ test('the demo model takes a message of quotation marks that never end within it
 
   expect(ended.status).toBe('completed')
 })
+
+test('a run that was cancelled before its history was summed up does not wait for the summary', async () => {
+  const entryPoint = new Agent({ name: 'Solo', instructions: 'Help.', model: 'demo' })
+  const agency = new Agency({ entryPoint, summarizeHistory: () => new Promise<string>(() => {}) })
+  const overflow = { summary: null, messages: [], spare: 0, keep: async () => {}, failed: () => {} }
+  const control = new RunControl()
+  const sink = { emit: () => {}, ready: () => undefined }
+
+  control.cancel('immediate')
+  const ended = await runAgency(
+    agency,
+    { message: 'hi', history: [], overflow },
+    { runId: 'r', sink, control, environment },
+  )
+
+  expect(ended.status).toBe('cancelled')
+})

@@ -1,6 +1,7 @@
 import type { Message } from '@bureau/protocol'
 import type { LeftOutHistory } from '../agency/agency.ts'
 import { resolveModel } from '../models/resolve-model.ts'
+import { untilAborted } from '../models/retries.ts'
 import { askAside, transcriptOf } from './ask-aside.ts'
 import type { Run } from './run.ts'
 import type { Overflow } from './run-input.ts'
@@ -53,10 +54,8 @@ async function newSummary(run: Run, agentName: string, overflow: Overflow): Prom
     signal,
     ask: (instructions, text) => ask(run, agentName, { instructions, text, signal }),
   }
-  const { promise: stopped, reject } = Promise.withResolvers<never>()
-  signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   const making = Promise.resolve(leftOut).then(hook === true ? ownSummary : hook)
-  const made = await Promise.race([making, stopped])
+  const made = await untilAborted(making, signal)
   if (typeof made !== 'string' || made.trim() === '') throw new Error('summarizeHistory has returned no text')
   return made.trim().slice(0, MAX_CHARACTERS).toWellFormed()
 }
