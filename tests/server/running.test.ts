@@ -112,6 +112,16 @@ describe('POST /<agency>/get_response', () => {
     expect(server.provider.rejected).toEqual([])
   })
 
+  test('an item of a type that every JavaScript object has as a member is for the provider to judge', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const odd = { type: 'constructor', id: 'item_bureau_1' }
+
+    const answer = await server.post('/solo/get_response', { message: 'hi', chat_history: [odd] })
+
+    expect(answer.body).toMatchObject({ code: 'upstream_invalid_request' })
+    expect(server.provider.modelRequests[0]!.items[0]).toEqual(odd)
+  })
+
   test('500 for a history of chat completions records', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
 

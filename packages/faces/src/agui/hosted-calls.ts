@@ -2,19 +2,19 @@ import { createHash } from 'node:crypto'
 import { type Fields, fieldsOf, type WireItem } from '@bureau/protocol'
 
 /** Tools that the model provider runs itself, by the names that AG-UI clients know them by. */
-const HOSTED_NAMES: Readonly<Record<string, string>> = {
-  file_search_call: 'FileSearchTool',
-  code_interpreter_call: 'CodeInterpreterTool',
-}
+const HOSTED_NAMES: ReadonlyMap<string | undefined, string> = new Map([
+  ['file_search_call', 'FileSearchTool'],
+  ['code_interpreter_call', 'CodeInterpreterTool'],
+])
 
 /** The tool name of an item that AG-UI shows as a tool call; undefined for every other item. */
 export function toolNameOf(item: WireItem): string | undefined {
   if (item.type === 'function_call') return typeof item['name'] === 'string' ? item['name'] : undefined
-  return HOSTED_NAMES[item.type ?? '']
+  return HOSTED_NAMES.get(item.type)
 }
 
 export function isHostedTool(name: string): boolean {
-  return Object.values(HOSTED_NAMES).includes(name)
+  return [...HOSTED_NAMES.values()].includes(name)
 }
 
 /** What a finished call holds, as the argument text of its message: enough to make the call again from it. */
@@ -51,7 +51,7 @@ export function hostedItem(
 ): WireItem | undefined {
   const { queries, results, code, container_id, outputs } = readObject(call.arguments)
   const idPart = createHash('sha256').update(call.id).digest('hex').slice(0, 48)
-  if (name === HOSTED_NAMES['file_search_call']) {
+  if (name === HOSTED_NAMES.get('file_search_call')) {
     const found = Array.isArray(results) ? { results } : {}
     return { type: 'file_search_call', id: `fs_${idPart}`, queries: queries ?? [], status: 'completed', ...found }
   }

@@ -34,6 +34,7 @@ describe('a tool is strict where providers take its schema for a strict function
     ['patterns that look around', z.string().regex(/a(?=b)/)],
     ['what JSON Schema cannot say', z.coerce.date()],
     ['keywords of the user', z.string().meta({ examples: ['a'] })],
+    ['keywords that every object of JavaScript has', z.string().meta({ constructor: 'a' })],
     ['any of this further in', z.array(z.object({ a: z.union([z.null(), z.url()]) }))],
   ])('not with %s', (_, schema) => {
     expect(strictOf(z.object({ value: schema }))).toBe(false)

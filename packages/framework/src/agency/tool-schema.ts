@@ -74,7 +74,9 @@ export function isStrict(schema: unknown): boolean {
   const node = schema as Schema
   return (
     TYPING.some((keyword) => keyword in node) &&
-    Object.entries(node).every(([keyword, value]) => keyword in KEYWORDS && KEYWORDS[keyword]!(value, node))
+    Object.entries(node).every(
+      ([keyword, value]) => Object.hasOwn(KEYWORDS, keyword) && KEYWORDS[keyword]!(value, node),
+    )
   )
 }
 

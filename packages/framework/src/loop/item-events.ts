@@ -18,15 +18,16 @@ const TOOL_CALLS = new Set([
 /** What a client may know of the tool behind a call. */
 export type ToolFacts = { readonly description: string | null; readonly mcpServer?: string }
 
-const OTHER_ITEMS: Record<string, { name: RunItemName; type: string }> = {
-  message: { name: 'message_output_created', type: 'message_output_item' },
-  reasoning: { name: 'reasoning_item_created', type: 'reasoning_item' },
-  mcp_list_tools: { name: 'mcp_list_tools', type: 'mcp_list_tools_item' },
-  mcp_approval_request: { name: 'mcp_approval_requested', type: 'mcp_approval_request_item' },
-  mcp_approval_response: { name: 'mcp_approval_response', type: 'mcp_approval_response_item' },
-  tool_search_call: { name: 'tool_search_called', type: 'tool_search_call_item' },
-  tool_search_output: { name: 'tool_search_output_created', type: 'tool_search_output_item' },
-}
+/** The names of the events of other items. The type of an event's item is that of the item with `_item` behind it, but for a message. */
+const OTHER_ITEMS: ReadonlyMap<string | undefined, RunItemName> = new Map([
+  ['message', 'message_output_created'],
+  ['reasoning', 'reasoning_item_created'],
+  ['mcp_list_tools', 'mcp_list_tools'],
+  ['mcp_approval_request', 'mcp_approval_requested'],
+  ['mcp_approval_response', 'mcp_approval_response'],
+  ['tool_search_call', 'tool_search_called'],
+  ['tool_search_output', 'tool_search_output_created'],
+])
 
 export function isToolCall(item: WireItem): boolean {
   return TOOL_CALLS.has(item.type ?? '')
@@ -51,9 +52,10 @@ export function itemCreated(item: WireItem, source: EventSource, facts?: ToolFac
       ...callIdOf(item),
     }
   }
-  const kind = OTHER_ITEMS[item.type ?? '']
-  if (!kind) return undefined
-  return { type: 'item.created', source, name: kind.name, item: { type: kind.type, agent, raw_item: publicItem(item) } }
+  const name = OTHER_ITEMS.get(item.type)
+  if (!name) return undefined
+  const type = item.type === 'message' ? 'message_output_item' : `${item.type}_item`
+  return { type: 'item.created', source, name, item: { type, agent, raw_item: publicItem(item) } }
 }
 
 /** The event of a tool's result. */

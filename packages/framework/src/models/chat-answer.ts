@@ -97,7 +97,7 @@ export class ChatAnswer {
 
   #finish(reason: string): void {
     if (reason === 'error') throw invalidAnswer('the model broke off')
-    const cutOff = INCOMPLETE[reason]
+    const cutOff = INCOMPLETE.get(reason)
     this.#endCalls(cutOff)
     this.#ended = true
     if (cutOff) return this.#writer.incomplete(cutOff, this.#usage)
@@ -125,7 +125,10 @@ export class ChatAnswer {
   }
 }
 
-const INCOMPLETE: Record<string, IncompleteReason> = { length: 'max_output_tokens', content_filter: 'content_filter' }
+const INCOMPLETE: ReadonlyMap<string, IncompleteReason> = new Map([
+  ['length', 'max_output_tokens'],
+  ['content_filter', 'content_filter'],
+])
 
 function parseChunk(data: string): Fields {
   try {

@@ -110,6 +110,7 @@ describe('answers', () => {
   test.each<[string, Turn]>([
     ['[DONE] without a finish_reason', raw('data: [DONE]\n\n')],
     ['a finish_reason without [DONE]', [raw(stop), cut({ how: 'end' })]],
+    ['a finish_reason of its own', [raw(stop.replace('stop', 'constructor')), cut({ how: 'end' })]],
   ])('%s is the end of a whole answer', async (_, end) => {
     const call = await ask([text('Whole.'), end])
 

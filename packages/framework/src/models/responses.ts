@@ -167,10 +167,10 @@ function assertJson(json: string): object {
 }
 
 /** What the Responses API takes on the items that other vendors' models produce as well. */
-const REPLAYED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
-  message: ['type', 'id', 'role', 'content', 'status', 'phase'],
-  function_call: ['type', 'id', 'call_id', 'name', 'arguments', 'status', 'namespace', 'caller'],
-}
+const REPLAYED_MEMBERS: ReadonlyMap<string | undefined, readonly string[]> = new Map([
+  ['message', ['type', 'id', 'role', 'content', 'status', 'phase']],
+  ['function_call', ['type', 'id', 'call_id', 'name', 'arguments', 'status', 'namespace', 'caller']],
+])
 
 /**
  * Without what other vendors' models have left: their reasoning and the calls that their providers carried out cannot be
@@ -180,7 +180,7 @@ function replayable(items: readonly WireItem[]): readonly WireItem[] {
   if (!items.some(isForeign)) return items
   return items.flatMap((item) => {
     if (!isForeign(item)) return [item]
-    const members = REPLAYED_MEMBERS[item.type ?? '']
+    const members = REPLAYED_MEMBERS.get(item.type)
     if (members) return [Object.fromEntries(Object.entries(item).filter(([name]) => members.includes(name)))]
     return isOfAiSdk(item) || item.type === 'reasoning' ? [] : [item]
   })
