@@ -14,8 +14,9 @@ import {
 } from './agent-options.ts'
 import type { InputGuardrail, OutputGuardrail } from './guardrail.ts'
 import type { ModelSettings } from './model-settings.ts'
+import { MCPServerOAuth } from './oauth-server.ts'
 import type { OutputType } from './output-format.ts'
-import { type ProtectedServer, protectedServersOf, splitServers } from './protected-servers.ts'
+import { type ProtectedServer, protectedServersOf } from './protected-servers.ts'
 import { requireUsableTools } from './refused-definitions.ts'
 import { type AgentTool, toAgentTools } from './tool.ts'
 import type { McpConfig, ToolServer } from './tool-server.ts'
@@ -70,8 +71,7 @@ export class Agent<
     this.model = given.model
     this.modelSettings = given.modelSettings
     this.tools = Object.freeze(toAgentTools(tools))
-    const { open, declared } = splitServers(mcpServers)
-    this.mcpServers = Object.freeze(open)
+    this.mcpServers = Object.freeze(mcpServers.flatMap((server) => (server instanceof MCPServerOAuth ? [] : [server])))
     this.mcpConfig = Object.freeze({ ...given.mcpConfig })
     this.inputGuardrails = Object.freeze([...given.inputGuardrails])
     this.outputGuardrails = Object.freeze([...given.outputGuardrails])
@@ -86,6 +86,7 @@ export class Agent<
     this.handoffReminder = given.handoffReminder
     this.voice = given.voice
     requireUsableTools(this)
+    const declared = mcpServers.filter((server) => server instanceof MCPServerOAuth)
     this.protectedServers = protectedServersOf(this, declared)
     Object.freeze(this)
   }

@@ -1,6 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import { hostedLabelOf, protectedServerOf } from './hosted-tool-oauth.ts'
-import { MCPServerOAuth } from './oauth-server.ts'
+import type { MCPServerOAuth } from './oauth-server.ts'
 import type { HostedTool } from './function-tool.ts'
 import type { AgentTool } from './tool.ts'
 import type { ToolServer } from './tool-server.ts'
@@ -19,20 +19,6 @@ type OwnServers = {
   readonly name: string
   readonly tools: readonly AgentTool[]
   readonly mcpServers: readonly ToolServer[]
-}
-
-/** What an agent lists under `mcpServers`, taken apart. */
-export function splitServers(servers: readonly (ToolServer | MCPServerOAuth)[]): {
-  open: ToolServer[]
-  declared: MCPServerOAuth[]
-} {
-  const open: ToolServer[] = []
-  const declared: MCPServerOAuth[] = []
-  for (const server of servers) {
-    if (server instanceof MCPServerOAuth) declared.push(server)
-    else open.push(server)
-  }
-  return { open, declared }
 }
 
 /**

@@ -71,7 +71,7 @@ function surplus({ call, output }: Count = { call: 0, output: 0 }, side: Half['s
 
 /**
  * Reasoning must be followed by what the model produced from it, in the same conversation. Notes and tool outputs may
- * may come in between; a message of the user may not, because then the model never got that far.
+ * come in between; a message of the user may not, because then the model never got that far.
  */
 function dropLooseReasoning(entries: readonly Entry[]): void {
   const isFollowed = new Map<string, boolean>()

@@ -1,8 +1,8 @@
-import { randomUUID } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
 import { callBack } from '../agency/callback.ts'
 import type { GuardrailResult, InputGuardrail, OutputGuardrail } from '../agency/guardrail.ts'
 import type { RunContext } from '../agency/run-context.ts'
+import { randomHex } from '../random-hex.ts'
 import { GuardrailTripped } from '../run/run-errors.ts'
 import type { Conversation } from './conversation.ts'
 import { itemCreated } from './item-events.ts'
@@ -73,7 +73,7 @@ export function answerWithGuidance(conversation: Conversation, tripped: Guardrai
     throw tripped
   }
   const item: WireItem = {
-    id: `msg_${randomUUID().replaceAll('-', '')}`,
+    id: `msg_${randomHex()}`,
     type: 'message',
     role: 'assistant',
     status: 'completed',

@@ -1,7 +1,7 @@
 import type { EventSource, WireItem } from '@bureau/protocol'
 import { CallbackFailed, callBack } from '../agency/callback.ts'
 import { type AgencyHandoff, HandoffInputError } from '../agency/handoff.ts'
-import { ModelError } from '../models/model-error.ts'
+import { invalidAnswer } from '../models/model-error.ts'
 import { inCallOrder, type InputPart, withRange } from '../run/run-state.ts'
 import type { Conversation } from './conversation.ts'
 import { toolOutputCreated } from './item-events.ts'
@@ -28,7 +28,8 @@ export async function handOver(
   const { source } = conversation
   // Its output is there when another process has got this far.
   if (!conversation.turn.outputOf(call)) {
-    await carryOut(conversation, turn, first!)
+    // Its own code is called once at most: it is not called again when another process had begun to.
+    if (!conversation.wasStarted(call)) await invoke(handoff, turn.context, argumentsOf(call))
     answerCalls(conversation, turn, { call, to: agent.name, others: others.map((other) => other.call) })
   }
   const input = handoff.inputFilter && (await filteredInput(conversation, turn, handoff))
@@ -57,13 +58,6 @@ function show(
   const accepted = { type: 'handoff_output_item', agent, raw_item: output!, ...target }
   run.emit({ type: 'item.created', source: conversation.source, name: 'handoff_occured', item: accepted })
   conversation.announceAgent()
-}
-
-/** Its own code is called once at most: it is not called again when another process had begun to. */
-async function carryOut(conversation: Conversation, { context }: PreparedTurn, chosen: Chosen): Promise<void> {
-  const { call, handoff } = chosen
-  if (conversation.wasStarted(call)) return
-  await invoke(handoff, context, argumentsOf(call))
 }
 
 type Answered = { readonly call: WireItem; readonly to: string; readonly others: readonly WireItem[] }
@@ -121,8 +115,7 @@ async function invoke(handoff: AgencyHandoff, context: PreparedTurn['context'], 
     // The SDK's own handoffs say by this name that the model's input is wrong.
     const isInput =
       cause instanceof HandoffInputError || (cause as Error | null)?.constructor.name === 'ModelBehaviorError'
-    if (isInput)
-      throw new ModelError('upstream_invalid_response', { detail: 'the input of a handoff is not valid', cause })
+    if (isInput) throw invalidAnswer('the input of a handoff is not valid', cause)
     throw new CallbackFailed(`onHandoff of the handoff to "${handoff.agent.name}"`, cause)
   }
 }

@@ -205,11 +205,7 @@ function ownSettings(conversation: Conversation, agent: Agent, model: BoundModel
   return others
 }
 
-function conversationOf({ context }: { readonly context: unknown }): Conversation {
+function runOf({ context }: { readonly context: unknown }): Conversation['run'] {
   if (!(context instanceof Conversation)) throw new Error('a tool ran outside its conversation')
-  return context
-}
-
-function runOf(runContext: RunContext): Conversation['run'] {
-  return conversationOf(runContext).run
+  return context.run
 }

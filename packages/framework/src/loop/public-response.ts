@@ -1,6 +1,6 @@
 import { isFields } from '@bureau/protocol'
 import { modelErrorOfCode } from '../models/model-failure.ts'
-import { ModelError } from '../models/model-error.ts'
+import { invalidAnswer, type ModelError } from '../models/model-error.ts'
 import type { ResponsesResponse } from '../agency/model-object.ts'
 import { publicItem } from './item-events.ts'
 
@@ -39,8 +39,7 @@ export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { output, model } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
-  if (!items.every(isFields))
-    throw new ModelError('upstream_invalid_response', { detail: 'an output item is not an object' })
+  if (!items.every(isFields)) throw invalidAnswer('an output item is not an object')
   // Almost every response is as it should be, and has so many members that a copy would cost as much as its parsing.
   if (items === output && typeof model === 'string') return value as ResponsesResponse
   const { model: _model, ...rest } = value as Partial<ResponsesResponse>
@@ -113,7 +112,7 @@ export function parseEvent(json: string): unknown {
   try {
     return JSON.parse(json)
   } catch (cause) {
-    throw new ModelError('upstream_invalid_response', { detail: 'an event of the stream is not valid JSON', cause })
+    throw invalidAnswer('an event of the stream is not valid JSON', cause)
   }
 }
 

@@ -1,6 +1,6 @@
 import type { WireItem } from '@bureau/protocol'
 import type { AgencyHandoff } from '../agency/handoff.ts'
-import { ModelError } from '../models/model-error.ts'
+import { invalidAnswer } from '../models/model-error.ts'
 import { RunFailed } from '../run/run-errors.ts'
 import type { PreparedTurn } from './prepare-turn.ts'
 
@@ -40,7 +40,7 @@ export function readResponse({ handoffs, format }: PreparedTurn, output: readonl
   const text = textOf(output)
   if (format && text === '') {
     if (output.some(holdsRefusal)) throw new RunFailed('content_refused')
-    throw new ModelError('upstream_invalid_response', { detail: 'the structured answer is empty' })
+    throw invalidAnswer('the structured answer is empty')
   }
   return { kind: 'answer', text: text === '' && !format ? refusalIn(output) : text }
 }
@@ -50,13 +50,9 @@ const LOCAL_CALLS = new Set<unknown>(['computer_call', 'apply_patch_call', 'loca
 
 function requireUsableCalls(output: readonly WireItem[], calls: readonly WireItem[]): void {
   const local = output.find(({ type }) => LOCAL_CALLS.has(type))
-  if (local) throw invalid(`a ${local.type} that nobody has offered`)
+  if (local) throw invalidAnswer(`a ${local.type} that nobody has offered`)
   const ids = calls.map(({ call_id: id }) => id)
-  if (ids.some((id) => typeof id !== 'string' || id === '')) throw invalid('a call has no id')
-}
-
-function invalid(detail: string): ModelError {
-  return new ModelError('upstream_invalid_response', { detail })
+  if (ids.some((id) => typeof id !== 'string' || id === '')) throw invalidAnswer('a call has no id')
 }
 
 /** Thoughts may stand between the parts of an answer; without them the last message is the answer. */

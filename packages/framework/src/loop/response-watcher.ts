@@ -2,7 +2,7 @@ import type { EventSource, WireItem } from '@bureau/protocol'
 import { deltaCharacters, estimateTokens, tokensOfDeltas } from '../models/estimate-tokens.ts'
 import { usageOfResponse } from '../models/pricing.ts'
 import { preservationItem } from '../history/history.ts'
-import { ModelError } from '../models/model-error.ts'
+import { invalidAnswer, ModelError } from '../models/model-error.ts'
 import type { ModelCallObserver, ResponsesResponse } from '../agency/model-object.ts'
 import type { OpenRequest } from '../run/run.ts'
 import { AnswerItems, type ItemPosition } from './answer-items.ts'
@@ -106,7 +106,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
   result(): readonly WireItem[] {
     if (this.#failure) throw this.#failure
     const response = this.#response
-    if (!response) throw new ModelError('upstream_invalid_response', { detail: 'no response event' })
+    if (!response) throw invalidAnswer('no response event')
     // Some compatible servers stream the items but leave them out of the finished response.
     const output = response.output.length === 0 ? this.#items.finished : response.output
     if (response.status !== 'incomplete') return output

@@ -3,7 +3,7 @@ import type { Agent } from '../agency/agent.ts'
 import { createRunContext, type RunContext } from '../agency/run-context.ts'
 import { parseOutput } from '../agency/output-format.ts'
 import { CallSuspended } from '../agency/function-tool.ts'
-import { ModelError } from '../models/model-error.ts'
+import { invalidAnswer } from '../models/model-error.ts'
 import { untilAborted } from '../models/retries.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
 import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
@@ -192,6 +192,6 @@ async function parsed({ outputType }: Agent, text: string): Promise<unknown> {
   try {
     return await parseOutput(outputType, text)
   } catch (cause) {
-    throw new ModelError('upstream_invalid_response', { detail: 'the answer does not fit its output type', cause })
+    throw invalidAnswer('the answer does not fit its output type', cause)
   }
 }

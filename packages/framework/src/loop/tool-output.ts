@@ -1,5 +1,6 @@
 import { type Fields, isFields } from '@bureau/protocol'
 import { inspect } from 'node:util'
+import { present } from '../options.ts'
 
 /** What a tool has returned as the output of a call: text, or a list of parts where it holds pictures or files. */
 export function toWireOutput(value: unknown): unknown {
@@ -54,7 +55,7 @@ function wirePart(part: Fields): Fields {
 
 /** A picture: an address, a data URL, base64 with a media type (as MCP servers send it), or the id of a stored file. */
 function picturePart({ image, image_url: url, file_id: id, data, mimeType, detail }: Fields): Fields {
-  const more = given({ detail })
+  const more = present({ detail })
   const source = image ?? url ?? data
   if (id !== undefined) return { type: 'input_image', file_id: id, ...more }
   if (isFields(source)) {
@@ -69,12 +70,12 @@ function picturePart({ image, image_url: url, file_id: id, data, mimeType, detai
 }
 
 function filePart({ file, file_url: url, file_id: id, file_data: data, filename }: Fields): Fields {
-  const named = given({ filename })
+  const named = present({ filename })
   if (id !== undefined) return { type: 'input_file', file_id: id, ...named }
   if (url !== undefined) return { type: 'input_file', file_url: url, ...named }
   if (isFields(file)) {
     const { id: storedId, fileId, url: address, data: bytes, mediaType, filename: name } = file
-    const own = given({ filename: filename ?? name })
+    const own = present({ filename: filename ?? name })
     if (storedId !== undefined || fileId !== undefined)
       return { type: 'input_file', file_id: storedId ?? fileId, ...own }
     if (address !== undefined) return { type: 'input_file', file_url: address, ...own }
@@ -90,8 +91,4 @@ function dataUrl(bytes: unknown, mediaType: unknown): string {
   if (typeof bytes === 'string' && bytes.startsWith('data:')) return bytes
   const base64 = bytes instanceof Uint8Array ? Buffer.from(bytes).toString('base64') : String(bytes)
   return `data:${String(mediaType)};base64,${base64}`
-}
-
-function given(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }

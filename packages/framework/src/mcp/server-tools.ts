@@ -79,7 +79,8 @@ function asFunction(
     server.errorFunction === undefined ? agent.mcpConfig.errorFunction : server.errorFunction,
   )
   const { inputSchema, description = '' } = listed
-  const parameters = { ...inputSchema, type: 'object', properties: {}, required: [], ...without(inputSchema, 'type') }
+  const { type: _type, ...schema } = inputSchema
+  const parameters = { ...inputSchema, type: 'object', properties: {}, required: [], ...schema }
   const strict = agent.mcpConfig.convertSchemasToStrict === true ? strictSchema(parameters) : undefined
   const made = functionTool({
     name,
@@ -124,11 +125,6 @@ async function call(
   if (!server.useStructuredContent || !server.callToolResult) return server.callTool(name, input, undefined, options)
   const { content, structuredContent, isError } = await server.callToolResult(name, input, undefined, options)
   return structuredContent === undefined || isError === true ? content : JSON.stringify(structuredContent)
-}
-
-function without(fields: Readonly<Record<string, unknown>>, name: string): Record<string, unknown> {
-  const { [name]: _left, ...others } = fields
-  return others
 }
 
 const MAX_NAME_LENGTH = 64

@@ -1,5 +1,4 @@
 import type { ResponseUsage } from './response-events.ts'
-import { ModelError } from './model-error.ts'
 
 /** The call ids of a conversation. A model that counts from zero in each answer gets other ids. */
 export class CallIds {
@@ -51,8 +50,4 @@ export function isJson(text: string): boolean {
   } catch {
     return false
   }
-}
-
-export function invalidAnswer(detail: string, cause?: unknown): ModelError {
-  return new ModelError('upstream_invalid_response', { detail, cause })
 }

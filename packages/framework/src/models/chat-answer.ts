@@ -1,5 +1,6 @@
 import { type Fields, fieldsOf } from '@bureau/protocol'
-import { CallIds, countOf, invalidAnswer, isJson, responseUsage } from './answer-values.ts'
+import { CallIds, countOf, isJson, responseUsage } from './answer-values.ts'
+import { invalidAnswer } from './model-error.ts'
 import type { FunctionCallEvents } from './response-items.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from './response-events.ts'
 

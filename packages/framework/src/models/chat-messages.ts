@@ -1,5 +1,5 @@
-import type { WireItem } from '@bureau/protocol'
-import { CallOutputs, contentParts, type Fields, listOf, type PartWriter, textOf } from './wire-content.ts'
+import type { Fields, WireItem } from '@bureau/protocol'
+import { CallOutputs, contentParts, listOf, type PartWriter, textOf } from './wire-content.ts'
 
 type ChatPart = { readonly type: string; readonly [key: string]: unknown }
 

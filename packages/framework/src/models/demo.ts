@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { WireItem } from '@bureau/protocol'
+import { responseUsage } from './answer-values.ts'
 import { ResponseEventWriter, type ResponseUsage } from './response-events.ts'
 import type { ModelCallOptions, ResponsesRequest } from '../agency/model-object.ts'
 
@@ -172,12 +173,5 @@ function smallest(schema: Schema): unknown {
 /** Estimated at four characters a token, so that usage and allowances can be tried offline too. */
 function usageOf(request: ResponsesRequest): ResponseUsage {
   const input = Math.ceil(JSON.stringify(request.input).length / 4)
-  const output = 24
-  return {
-    input_tokens: input,
-    input_tokens_details: { cached_tokens: 0 },
-    output_tokens: output,
-    output_tokens_details: { reasoning_tokens: 0 },
-    total_tokens: input + output,
-  }
+  return responseUsage({ input, cached: 0, written: 0, output: 24, reasoning: 0 })
 }

@@ -34,6 +34,11 @@ export class ModelError extends Error {
   }
 }
 
+/** What the provider has sent is not an answer. */
+export function invalidAnswer(detail: string, cause?: unknown): ModelError {
+  return new ModelError('upstream_invalid_response', { detail, cause })
+}
+
 /** How providers say that the input is too long. */
 const CONTEXT_LENGTH = /context_length_exceeded|maximum context length|prompt is too long|input is too long/i
 

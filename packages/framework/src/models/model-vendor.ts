@@ -29,7 +29,7 @@ export function chargedVendor(config: ClientConfig): string | undefined {
   if (model === undefined) return undefined
   const vendor = vendorOf(model)
   if (vendor === undefined) return undefined
-  const named = THIRD_PARTY.exec(model)?.[1]?.split('/')[0]
+  const named = providerIn(model)
   const own = vendor === DEFAULT_VENDOR ? ((named && keys?.[named]) ?? key) : keyFor(named!, config)
   return own == null ? vendor : undefined
 }
@@ -37,8 +37,13 @@ export function chargedVendor(config: ClientConfig): string | undefined {
 /** The vendor of the model with this name. Undefined: the demo model, or a provider that is not known. */
 function vendorOf(name: string): string | undefined {
   if (name === DEMO_MODEL) return undefined
-  const provider = THIRD_PARTY.exec(name)?.[1]?.split('/')[0]
+  const provider = providerIn(name)
   return provider === undefined || provider === DEFAULT_VENDOR ? DEFAULT_VENDOR : providerNameOf(provider)
+}
+
+/** The provider that the name of a model begins with behind our own prefix. */
+function providerIn(model: string): string | undefined {
+  return THIRD_PARTY.exec(model)?.[1]?.split('/')[0]
 }
 
 /** Where models of another provider than the default one are asked with the operator's settings. */
@@ -56,7 +61,7 @@ export function otherProviderOf(
   model: string,
   read: (variable: string) => string | undefined,
 ): OtherProvider | undefined {
-  const named = THIRD_PARTY.exec(model)?.[1]?.split('/')[0]
+  const named = providerIn(model)
   if (named === undefined || named === DEFAULT_VENDOR) return undefined
   if (providerNameOf(named) === undefined) return {}
   const { baseUrl, baseUrlName: addressName, keyNames, keyless } = getProvider(named)

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isTransient, parseRetryAfter, RetryableError, withRetries } from './retries.ts'
-import { ModelError, modelErrorOfStatus } from './model-error.ts'
+import { invalidAnswer, ModelError, modelErrorOfStatus } from './model-error.ts'
 
 export type StreamingPost = {
   readonly dispatcher: Dispatcher
@@ -38,7 +38,7 @@ const MAX_ERROR_BODY_BYTES = 16_384
 export async function postStream(post: StreamingPost): Promise<void> {
   await withRetries(post.signal, () => postOnce(post))
   if (!post.reader.ended) post.reader.end()
-  if (!post.reader.ended) throw new ModelError('upstream_invalid_response', { detail: 'the stream ended too early' })
+  if (!post.reader.ended) throw invalidAnswer('the stream ended too early')
 }
 
 const ENCODER = new TextEncoder()

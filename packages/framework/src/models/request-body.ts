@@ -1,9 +1,9 @@
-import type { WireItem } from '@bureau/protocol'
+import { fieldsOf, type WireItem } from '@bureau/protocol'
 import type { Prompt } from '../agency/agent-options.ts'
 import type { ModelSettings } from '../agency/model-settings.ts'
 import type { OutputFormat } from '../agency/output-format.ts'
 import type { AgentTool } from '../agency/tool.ts'
-import { asJson, type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
+import { type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
 import type { ResponsesRequest } from '../agency/model-object.ts'
 
 type Json = Record<string, unknown>
@@ -27,7 +27,7 @@ export type TurnRequest = {
 export function requestBody(turn: TurnRequest, name: string | undefined, input: readonly WireItem[]): ResponsesRequest {
   const { settings, prompt, format } = turn
   const { extra, text, reasoning, ...providerData } = splitProviderData(settings)
-  const words = { ...settings.text, ...asJson(text), ...(format && { format }) }
+  const words = { ...settings.text, ...fieldsOf(text), ...(format && { format }) }
   const body: Json = {
     model: name,
     instructions: turn.instructions?.trim() ? turn.instructions : undefined,
@@ -37,7 +37,7 @@ export function requestBody(turn: TurnRequest, name: string | undefined, input: 
     top_p: settings.topP,
     truncation: settings.truncation,
     max_output_tokens: settings.maxTokens,
-    reasoning: settings.reasoning || reasoning ? { ...settings.reasoning, ...asJson(reasoning) } : undefined,
+    reasoning: settings.reasoning || reasoning ? { ...settings.reasoning, ...fieldsOf(reasoning) } : undefined,
     text: Object.keys(words).length > 0 ? words : undefined,
     store: settings.store,
     prompt: prompt && { id: prompt.promptId, version: prompt.version, variables: prompt.variables ?? {} },
@@ -59,9 +59,9 @@ function withoutNulls(body: Json): Json {
 
 /** Headers that the agent's model settings add to its requests. */
 export function requestHeaders(settings: ModelSettings): Record<string, string> {
-  const { extra_headers: snake, extraHeaders: camel } = asJson(settings.providerData)
+  const { extra_headers: snake, extraHeaders: camel } = fieldsOf(settings.providerData)
   return Object.fromEntries(
-    Object.entries(asJson(snake ?? camel)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+    Object.entries(fieldsOf(snake ?? camel)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
   )
 }
 
@@ -79,7 +79,7 @@ function toolFields({ settings, tools, handoffs, prompt }: TurnRequest): Json {
 
 /** What is meant for the body, apart from what is meant for the HTTP request. */
 function splitProviderData(settings: ModelSettings): Json & { readonly extra: Json } {
-  const { extra_body: snake, extraBody: camel, ...others } = asJson(settings.providerData)
+  const { extra_body: snake, extraBody: camel, ...others } = fieldsOf(settings.providerData)
   const { extraHeaders: _h, extra_headers: _hs, extraQuery: _q, extra_query: _qs, ...providerData } = others
-  return { ...providerData, extra: asJson(snake ?? camel) }
+  return { ...providerData, extra: fieldsOf(snake ?? camel) }
 }

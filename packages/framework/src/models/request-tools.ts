@@ -1,3 +1,4 @@
+import { fieldsOf } from '@bureau/protocol'
 import type { FunctionTool } from '../agency/function-tool.ts'
 import type { AgentTool } from '../agency/tool.ts'
 
@@ -31,7 +32,7 @@ function once<Offered extends object>(offered: Offered, describe: (offered: Offe
 }
 
 function wireTool(tool: AgentTool): Json {
-  return tool.type === 'function' ? functionTool(tool) : hostedTool(asJson(tool.providerData))
+  return tool.type === 'function' ? functionTool(tool) : hostedTool(fieldsOf(tool.providerData))
 }
 
 function functionTool(tool: FunctionTool): Json {
@@ -61,7 +62,7 @@ function handoffTool(handoff: HandoffFunction): Json {
 export function includesOf(tools: readonly AgentTool[]): string[] | undefined {
   const includes = tools.flatMap((tool) => {
     if (tool.type !== 'hosted_tool') return []
-    const data = asJson(tool.providerData)
+    const data = fieldsOf(tool.providerData)
     if (data['type'] === 'file_search' && data['include_search_results']) return ['file_search_call.results']
     if (data['type'] === 'code_interpreter' && data['include_outputs']) return ['code_interpreter_call.outputs']
     const contents = data['search_content_types']
@@ -167,10 +168,6 @@ function given(data: Json): Json {
   return Object.fromEntries(
     Object.entries(data).filter(([, value]) => value !== undefined && typeof value !== 'function'),
   )
-}
-
-export function asJson(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {}
 }
 
 /** Settings that the SDK spells in camelCase and the provider in snake_case. */

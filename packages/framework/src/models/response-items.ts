@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import type { WireItem } from '@bureau/protocol'
+import { randomHex } from '../random-hex.ts'
 
 /** What the events of one item need from the response they belong to. */
 export type ItemPlace = {
@@ -47,7 +47,7 @@ export type FunctionCallEvents = {
 
 /** A new id that no provider has given to anything; `isOwnId` knows it again. */
 export function newWireId(prefix: 'resp' | 'msg' | 'fc' | 'rs' | 'call' | 'item'): string {
-  return `${prefix}_bureau_${randomUUID().replaceAll('-', '')}`
+  return `${prefix}_bureau_${randomHex()}`
 }
 
 /** Whether an id was made here, for a model that does not speak the Responses API itself. */

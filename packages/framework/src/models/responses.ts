@@ -3,7 +3,7 @@ import { SseParser, type WireItem } from '@bureau/protocol'
 import { ListText } from './list-text.ts'
 import { type AnswerReader, postStream } from './post-stream.ts'
 import { isOwnId } from './response-items.ts'
-import { ModelError, requireBoundedEvent } from './model-error.ts'
+import { invalidAnswer, requireBoundedEvent } from './model-error.ts'
 import type { ModelCallObserver, ResponsesRequest, ResponsesTransport } from '../agency/model-object.ts'
 
 /** Where a model is served and with whose key. */
@@ -88,7 +88,7 @@ export class ResponsesEventCutter implements AnswerReader {
       this.#general = new SseParser()
       text = this.#rest + text
     }
-    if (this.#general) this.#pushGeneral(text)
+    if (this.#general) this.#deliverFrames(this.#general, text)
     else if (this.#endsEvent(text)) this.#pushFast(this.#rest === '' ? text : this.#rest + text)
     else this.#rest += text
     requireBoundedEvent(this.#general ? this.#general.pending : this.#rest.length)
@@ -121,10 +121,6 @@ export class ResponsesEventCutter implements AnswerReader {
       start = end + 2
     }
     this.#rest = start === 0 ? text : text.slice(start)
-  }
-
-  #pushGeneral(text: string): void {
-    this.#deliverFrames(this.#general!, text)
   }
 
   #deliverFrames(parser: SseParser, text: string): void {
@@ -163,7 +159,7 @@ function assertJson(json: string): object {
   } catch {
     // Falls through to the one error below.
   }
-  throw new ModelError('upstream_invalid_response', { detail: 'an event of the stream is not a JSON object' })
+  throw invalidAnswer('an event of the stream is not a JSON object')
 }
 
 /** What the Responses API takes on the items that other vendors' models produce as well. */

@@ -1,6 +1,7 @@
 // oxlint-disable max-classes-per-file -- a model and the two ways in which a test of it fails
 import type { WireItem } from '@bureau/protocol'
-import { ResponseEventWriter, type ResponseUsage } from './response-events.ts'
+import { responseUsage } from './answer-values.ts'
+import { ResponseEventWriter } from './response-events.ts'
 import type { ModelCallOptions, ModelTransport, ResponsesRequest } from '../agency/model-object.ts'
 
 /** What a model is asked, as it was recorded. */
@@ -64,13 +65,7 @@ class UnconsumedModelStepsError extends Error {
   override readonly name = 'UnconsumedModelStepsError'
 }
 
-const NO_TOKENS: ResponseUsage = {
-  input_tokens: 0,
-  input_tokens_details: { cached_tokens: 0 },
-  output_tokens: 0,
-  output_tokens_details: { reasoning_tokens: 0 },
-  total_tokens: 0,
-}
+const NO_TOKENS = responseUsage({ input: 0, cached: 0, written: 0, output: 0, reasoning: 0 })
 
 /** A model whose answers are written down beforehand. It records what it was asked. */
 export class ScriptedModel implements ModelTransport {

@@ -1,6 +1,4 @@
-import type { WireItem } from '@bureau/protocol'
-
-export type Fields = Readonly<Record<string, unknown>>
+import { type Fields, isFields, type WireItem } from '@bureau/protocol'
 
 /** How a model interface writes what a message or a tool's output holds. */
 export type PartWriter<Part> = {
@@ -36,8 +34,7 @@ export function textOf(value: unknown): string {
 
 /** The objects in a list; none of anything else. */
 export function listOf(value: unknown): Fields[] {
-  if (!Array.isArray(value)) return []
-  return value.filter((entry): entry is Fields => typeof entry === 'object' && entry !== null)
+  return Array.isArray(value) ? value.filter(isFields) : []
 }
 
 /** The outputs of a conversation's calls. Servers that count their calls anew in each answer give several of them one id. */

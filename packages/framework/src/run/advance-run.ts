@@ -1,6 +1,12 @@
-import { type ConversationState, type InputPart, openedBy, type RunState, withRange } from './run-state.ts'
+import {
+  type CallState,
+  type ConversationState,
+  type InputPart,
+  openedBy,
+  type RunState,
+  withRange,
+} from './run-state.ts'
 
-type CallState = ConversationState['calls'][number]
 type TurnItemState = ConversationState['turn'][number]
 
 /** Which function of an agent a call is for. */

@@ -25,8 +25,8 @@ export class RunControl {
 
   /** May be called again: `after_turn` can be sharpened to `immediate`, not the reverse. */
   cancel(mode: CancelMode): void {
-    if (mode === 'after_turn') this.#stopAfterTurn = true
-    else this.#abort.abort(new RunStopped('cancelled'))
+    if (mode === 'immediate') return this.#stopNow(new RunStopped('cancelled'))
+    this.#stopAfterTurn = true
     this.#stop.abort(new RunStopped('cancelled'))
   }
 
@@ -48,13 +48,15 @@ export class RunControl {
   handedOver(): void {
     if (this.signal.aborted) return
     this.#isHandedOver = true
-    this.#abort.abort(new RunStopped('handed_over'))
-    this.#stop.abort(new RunStopped('handed_over'))
+    this.#stopNow(new RunStopped('handed_over'))
   }
 
   /** `limitMs` is the time that the run had, in milliseconds. */
   timeOut(limitMs: number): void {
-    const reason = new RunStopped('timeout', { cause: new Error(`the time limit is ${limitMs / 1_000} s`) })
+    this.#stopNow(new RunStopped('timeout', { cause: new Error(`the time limit is ${limitMs / 1_000} s`) }))
+  }
+
+  #stopNow(reason: RunStopped): void {
     this.#abort.abort(reason)
     this.#stop.abort(reason)
   }

@@ -1,7 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import type { AgentOptions, AnyAgent, ToolResult, ToolUseFunction } from '../agent-options.ts'
 import type { InputGuardrail, OutputGuardrail } from '../guardrail.ts'
-import type { ModelSettings } from '../model-settings.ts'
+import { present } from '../../options.ts'
 import { toViewItems } from './view-items.ts'
 
 /** The members of an agent of `@openai/agents` that are read; checked where they are used. */
@@ -12,32 +12,19 @@ type Members = AgentOptions & {
 
 /** The options of an agent that does what an agent of `@openai/agents` does, with callbacks that get that SDK's items. */
 export function foreignOptions(agent: AnyAgent): AgentOptions {
-  const { name, instructions, handoffDescription, handoffs, model, tools, mcpServers, mcpConfig, prompt } =
-    agent as unknown as Members
-  const {
+  const members = agent as unknown as Members
+  const { name, instructions, handoffDescription, handoffs, model, tools, mcpServers, mcpConfig, prompt } = members
+  const { outputType, toolUseBehavior, resetToolChoice, inputGuardrails = [], outputGuardrails = [] } = members
+  const unchanged = { name, instructions, handoffDescription, handoffs, model, tools, mcpServers, mcpConfig, prompt }
+  return present({
+    ...unchanged,
     outputType,
-    toolUseBehavior,
     resetToolChoice,
-    inputGuardrails = [],
-    outputGuardrails = [],
-  } = agent as unknown as Members
-  return {
-    name,
-    ...given({ instructions, handoffDescription, handoffs, model, tools, mcpServers, mcpConfig, prompt, outputType }),
-    ...given({ resetToolChoice, modelSettings: settingsOf(agent as unknown as Members) }),
+    modelSettings: members._modelSettingsExplicitlyConfigured === false ? undefined : members.modelSettings,
     inputGuardrails: inputGuardrails.map((guardrail) => viewInput(agent, guardrail)),
     outputGuardrails: outputGuardrails.map((guardrail) => viewOutput(agent, guardrail)),
-    ...given({
-      toolUseBehavior: typeof toolUseBehavior === 'function' ? viewResults(toolUseBehavior) : toolUseBehavior,
-    }),
-  }
-}
-
-function settingsOf({
-  modelSettings,
-  _modelSettingsExplicitlyConfigured: isGiven,
-}: Members): ModelSettings | undefined {
-  return isGiven === false ? undefined : modelSettings
+    toolUseBehavior: typeof toolUseBehavior === 'function' ? viewResults(toolUseBehavior) : toolUseBehavior,
+  })
 }
 
 function viewInput(agent: AnyAgent, guardrail: InputGuardrail): InputGuardrail {
@@ -68,8 +55,4 @@ function resultView(result: ToolResult): ToolResult {
 /** What the callbacks were written for; they are typed by the other SDK. */
 function asItems(items: readonly unknown[]): readonly WireItem[] {
   return items as readonly WireItem[]
-}
-
-function given(members: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 }

@@ -3,7 +3,8 @@ import type {
   LanguageModelV4TextPart,
   LanguageModelV4ToolResultOutput,
 } from '@ai-sdk/provider'
-import { contentParts, type Fields, type PartWriter, textOf } from '../wire-content.ts'
+import type { Fields } from '@bureau/protocol'
+import { contentParts, type PartWriter, textOf } from '../wire-content.ts'
 
 type ContentPart = LanguageModelV4TextPart | LanguageModelV4FilePart
 
