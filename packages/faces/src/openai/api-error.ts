@@ -1,5 +1,5 @@
 import { type ErrorCode, ERRORS, RUN_ERRORS, type RunError, ServiceError } from '@bureau/protocol'
-import { type ErrorHandler, errorGate, InvalidJson, JsonLimitExceeded, logRefusal, type Refused } from '@bureau/runtime'
+import { type ErrorHandler, errorGate, InvalidJson, JsonLimitExceeded, logRefusal } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Remedies } from '../begin.ts'
@@ -94,12 +94,7 @@ export const refusedStream = ({ message, status, code }: ServiceError): string =
   `data: ${JSON.stringify(new ApiError(message, { status, code }).body)}\n\n${DONE}`
 
 /** Errors of every route under `/openai/v1`. What was not meant for the caller goes to the log. */
-export const sendApiError: ErrorHandler = errorGate(refusedOf)
-
-function refusedOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): Refused {
-  const { status, headers, body } = apiErrorOf(error, request)
-  return { status, headers, body }
-}
+export const sendApiError: ErrorHandler = errorGate(apiErrorOf)
 
 function apiErrorOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): ApiError {
   if (error instanceof ApiError) return error
