@@ -111,6 +111,9 @@ function parseHostPattern(text: string): string | undefined {
   return /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name) && isIP(name) === 0 ? wildcard + name : undefined
 }
 
+/** Whether this is a network like `10.0.0.0/8`, or an address. */
+export const isCidr = (entry: string): boolean => parseCidr(entry) !== undefined
+
 /** An address counts as the block of itself. Short and octal spellings are not understood. */
 function parseCidr(entry: string): Cidr | undefined {
   const [address = '', bits, ...rest] = entry.split('/')

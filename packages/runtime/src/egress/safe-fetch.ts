@@ -29,6 +29,7 @@ type Fetched = {
   readonly url: string
   /** As the peer claims. */
   readonly contentType: string | undefined
+  readonly bytes: Uint8Array
   readonly sizeBytes: number
   /** Hexadecimal. */
   readonly sha256: string
@@ -48,22 +49,14 @@ const TIMEOUTS = [errors.ConnectTimeoutError, errors.HeadersTimeoutError, errors
  * @throws EgressError with one of its reasons.
  * @throws The reason of `signal` when it aborts.
  */
-export async function safeFetch(url: string, options: SafeFetchOptions): Promise<Fetched & { bytes: Uint8Array }> {
-  const chunks: Uint8Array[] = []
-  const fetched = await fetchInto(url, options, (chunk) => void chunks.push(chunk))
-  return { ...fetched, bytes: Buffer.concat(chunks) }
-}
-
-type Sink = (chunk: Uint8Array) => void
-
-async function fetchInto(url: string, options: SafeFetchOptions, sink: Sink): Promise<Fetched> {
+export async function safeFetch(url: string, options: SafeFetchOptions): Promise<Fetched> {
   const expired = new AbortController()
   const expire = (message: string): void => expired.abort(new EgressError('timeout', message))
   const total = setTimeout(expire, options.totalTimeoutMs ?? 60_000, 'The download took too long.')
   const signal = AbortSignal.any([expired.signal, ...(options.signal ? [options.signal] : [])])
   try {
     const { response, finalUrl } = await followRedirects(url, options, signal)
-    const received = await receive(response, options, { sink, expire })
+    const received = await receive(response, options, expire)
     return { url: finalUrl.href, contentType: headerOf(response, 'content-type'), ...received }
   } catch (error) {
     options.signal?.throwIfAborted()
@@ -120,16 +113,15 @@ function requirePlainSuccess(response: Dispatcher.ResponseData): void {
   }
 }
 
-type Receiver = { readonly sink: Sink; readonly expire: (message: string) => void }
-
 async function receive(
   { body, headers }: Dispatcher.ResponseData,
   options: SafeFetchOptions,
-  { sink, expire }: Receiver,
-): Promise<{ sizeBytes: number; sha256: string }> {
+  expire: (message: string) => void,
+): Promise<Pick<Fetched, 'bytes' | 'sizeBytes' | 'sha256'>> {
   const { maxBytes, budget, minRateAfterMs = 10_000 } = options
   const hash = createHash('sha256')
   const startedAt = performance.now()
+  const chunks: Uint8Array[] = []
   let sizeBytes = 0
   const checkRate = (): void => {
     const elapsedMs = performance.now() - startedAt
@@ -143,9 +135,9 @@ async function receive(
       sizeBytes += chunk.byteLength
       if (sizeBytes > maxBytes || budget?.take(chunk.byteLength) === false) throw tooLarge()
       hash.update(chunk)
-      sink(chunk)
+      chunks.push(chunk)
     }
-    return { sizeBytes, sha256: hash.digest('hex') }
+    return { bytes: Buffer.concat(chunks), sizeBytes, sha256: hash.digest('hex') }
   } catch (error) {
     discard({ body })
     throw error

@@ -25,7 +25,8 @@ const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants
  */
 export async function openRegularFile(path: string): Promise<{ handle: FileHandle; stats: Stats }> {
   // Looked at first, because merely opening a device can have effects.
-  if (!(await lstat(path)).isFile()) throw await unsafe(path)
+  const entry = await lstat(path)
+  if (!entry.isFile()) throw new UnsafeFileError(entry.isSymbolicLink() ? 'linked' : 'not_regular', path)
   const handle = await openWithoutLinks(path)
   try {
     const stats = await handle.stat()
@@ -59,9 +60,4 @@ async function openWithoutLinks(path: string): Promise<FileHandle> {
     if ((error as NodeJS.ErrnoException).code === 'ELOOP') throw new UnsafeFileError('linked', path)
     throw error
   }
-}
-
-async function unsafe(path: string): Promise<UnsafeFileError> {
-  const isLink = (await lstat(path)).isSymbolicLink()
-  return new UnsafeFileError(isLink ? 'linked' : 'not_regular', path)
 }

@@ -92,7 +92,7 @@ const NOT_BUILT =
 type Served = { readonly type: string; readonly content: Buffer }
 
 function send(request: FastifyRequest, reply: FastifyReply, { type, content }: Served): Promise<FastifyReply> {
-  return sendCompressed(request, reply.type(type).header('x-content-type-options', 'nosniff'), content)
+  return sendCompressed(request, reply.type(type), content)
 }
 
 const ASSET = /^[\w-][\w.-]*\.(?:js|css|svg)$/

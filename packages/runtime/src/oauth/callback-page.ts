@@ -29,7 +29,6 @@ export const PAGE_HEADERS: Readonly<Record<string, string>> = {
     "frame-ancestors 'none'",
   ].join('; '),
   'referrer-policy': 'no-referrer',
-  'x-content-type-options': 'nosniff',
 }
 
 /** The page that a browser shows after a sign-in. The texts may come from outside. */
