@@ -42,12 +42,15 @@ export const summarizeUsage = tenantOperation(
       throw invalidRange('from', `The time range must be ${MAX_DAYS} days or less.`)
     if (!isTimeZone(timeZone)) throw noTimeZone(timeZone)
     try {
-      return await summarize(tx, request)
+      return await summarize(tx, { ...request, from: inUtc(from), to: request.to && inUtc(request.to) })
     } catch (error) {
       throw sqlstateOf(error) === '22023' ? noTimeZone(timeZone) : error
     }
   },
 )
+
+/** As a date, PostgreSQL reads the day that is written, whatever the time zone behind it. */
+const inUtc = (time: string): string => new Date(time).toISOString()
 
 /** @throws ServiceError `invalid_time_range` */
 export function requireAscending({

@@ -162,6 +162,19 @@ describe.each(ENGINES)('usage on %s', (engine) => {
     }
   })
 
+  test('days of consumers are those of the moments asked for, however their time zone is written', async () => {
+    const other = await platform.addTenant()
+    await other.finish(await other.admit({ consumerId: 'ada' }), { calls: [modelCall(1)] })
+    await foldAllUsage(platform.db)
+    const midnight = Math.ceil(Date.now() / 86_400_000) * 86_400_000
+    const farWest = `${new Date(midnight - 43_200_000).toISOString().slice(0, -1)}-12:00` // the same moment, the day before
+    const before = { from: new Date(midnight - 172_800_000).toISOString(), to: farWest }
+    const after = { from: farWest, to: new Date(midnight + 86_400_000).toISOString() }
+
+    expect(await ask({ groupBy: 'consumer', ownerId: other.ownerId, ...before })).toMatchObject([{ key: 'ada', runs: 1 }])
+    expect(await ask({ groupBy: 'consumer', ownerId: other.ownerId, ...after })).toEqual([])
+  })
+
   test('without an end, everything until now', async () => {
     const from = new Date(Date.now() - 3_600_000).toISOString()
     for (const groupBy of ['day', 'integration', 'consumer'] as const) {
