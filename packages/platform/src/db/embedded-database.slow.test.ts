@@ -1,7 +1,17 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -9,6 +19,8 @@ import { zstdDecompressSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { equipStore } from '../platform-store.ts'
 import { Replica } from '../runs/recover/replica.ts'
+import { backUp } from '../system/maintenance.ts'
+import type { Platform } from '../context.ts'
 import { backupDatabase, restoreDatabase } from './backup.ts'
 import { PgliteDatabase } from './database.pglite.ts'
 import { preparedDump, queryRows } from './engines.contract.ts'
@@ -126,6 +138,25 @@ describe('the embedded database', () => {
     const [row] = await second.run(queryRows, 'SELECT count(*)::int AS n FROM things WHERE n <= 1000')
     expect(row).toEqual({ n: 1000 })
     await second.close()
+  })
+
+  test('a copy that does not fit on the disk leaves nothing there', async () => {
+    const db = await open()
+    const copy = join(scratch, 'copy.tar')
+    symlinkSync('/dev/full', `${copy}.part`)
+    await expect(backupDatabase(db, copy)).rejects.toThrow('ENOSPC')
+    await db.close()
+    expect(readdirSync(scratch).filter((file) => file.startsWith('copy'))).toEqual([])
+  })
+
+  test('what a killed process has left of a copy goes with the next one', async () => {
+    const db = await open()
+    const backups = join(folder, 'backups')
+    mkdirSync(backups)
+    writeFileSync(join(backups, '2026-01-01T00-00-00-000Z.tar.part'), 'cut off')
+    await backUp({ store: { db }, config: { dataFolder: folder } } as unknown as Platform)
+    await db.close()
+    expect(readdirSync(backups)).toEqual([expect.stringMatching(/Z\.tar$/)])
   })
 
   test('what is no complete copy is refused, and leaves no database behind', async () => {

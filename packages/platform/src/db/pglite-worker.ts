@@ -1,4 +1,4 @@
-import { rename } from 'node:fs/promises'
+import { rename, rm } from 'node:fs/promises'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import type { PGlite } from '@electric-sql/pglite'
 import { drizzle } from 'drizzle-orm/pglite'
@@ -123,8 +123,14 @@ async function findOperation({ source, name }: RunMessage): Promise<Operation<un
 
 /** Complete or absent: the file appears under its name only once it is on disk. Nothing is written meanwhile. */
 async function backup(file: string): Promise<void> {
-  await copyRecords(pglite, setup.recordsFolder, `${file}.part`)
-  await rename(`${file}.part`, file)
+  const part = `${file}.part`
+  try {
+    await copyRecords(pglite, setup.recordsFolder, part)
+    await rename(part, file)
+  } catch (error) {
+    await rm(part, { force: true }) // a disk that is full would stay so
+    throw error
+  }
 }
 
 async function close(): Promise<void> {

@@ -184,10 +184,12 @@ async function removeBlobs({ store, blobs }: Platform, before: number): Promise<
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 
 /** The embedded database survives a killed process, not a power cut: the copies of a day are kept. */
-async function backUp({ store, config }: Platform): Promise<void> {
+export async function backUp({ store, config }: Platform): Promise<void> {
   if (store.db.engine !== 'pglite') return
   const folder = path.join(config.dataFolder, 'backups')
   await mkdir(folder, { recursive: true, mode: 0o700 })
+  // One process alone has the folder, so that these belong to none any more.
+  for (const part of (await readdir(folder)).filter((file) => file.endsWith('.part'))) await rm(path.join(folder, part))
   const name = `${new Date().toISOString().replaceAll(/[:.]/g, '-')}.tar`
   await backupDatabase(store.db, path.join(folder, name))
   const copies = (await readdir(folder)).filter((file) => file.endsWith('.tar')).toSorted()
