@@ -31,6 +31,21 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
   const deliver = (): Promise<unknown> => deliverWebhooks(platform.platform)
   const take = (path: string): Received[] => received.filter((each) => each.path === path)
 
+  test('an owner has so many endpoints that its announcements hold up nobody else', async () => {
+    const [client, other] = [await platform.client(), await platform.client()]
+    const endpoint = { url: `${hooks.url}/many`, events: ['run.completed'] }
+    const create = (): ReturnType<typeof client.post> => client.post('/v1/webhook_endpoints', endpoint)
+    const made = await Promise.all(Array.from({ length: 110 }, create))
+    const refused = made.filter(({ status }) => status !== 201)
+    expect(refused).toHaveLength(10)
+    expect(refused[0]).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
+    expect(refused[0]?.body.error).toContain('at most 100')
+    expect((await other.post('/v1/webhook_endpoints', endpoint)).status).toBe(201)
+
+    await client.call('DELETE', `/v1/webhook_endpoints/${made.find(({ status }) => status === 201)?.body.id}`)
+    expect((await create()).status).toBe(201)
+  })
+
   test('the end of a run is delivered, signed, to the endpoints of its owner that want it, once', async () => {
     const [client, other] = [await platform.client(), await platform.client()]
     const path = `/${client.ownerId}`

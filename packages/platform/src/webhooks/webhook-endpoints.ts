@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { ServiceError, type WebhookDelivery, type WebhookEndpoint } from '@bureau/protocol'
-import { and, desc, eq } from 'drizzle-orm'
+import { and, desc, eq, sql } from 'drizzle-orm'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
@@ -32,6 +32,12 @@ type NewEndpoint = {
   readonly status: 'enabled' | 'disabled'
 }
 
+/** Each announcement is copied for each of them, in one statement for all owners. */
+const MAX_ENDPOINTS = 100
+/** Of endpoints that are created at once, one after the other is counted. */
+const LOCK = 727_004
+
+/** @throws ServiceError `invalid_request`: the owner has too many. */
 export const createWebhookEndpoint = tenantOperation(
   { source: import.meta.url, name: 'createWebhookEndpoint', lane: 'interactive' },
   async (
@@ -39,6 +45,11 @@ export const createWebhookEndpoint = tenantOperation(
     args: NewEndpoint & { ownerId: string; actor: string; secret: string; dataKey: Uint8Array },
   ): Promise<WebhookEndpoint> => {
     const { ownerId, url, events, status, secret, dataKey, actor } = args
+    await tx.execute(sql`SELECT pg_advisory_xact_lock(${LOCK}, hashtext(${ownerId}))`)
+    if ((await tx.$count(webhookEndpoints, eq(webhookEndpoints.ownerId, ownerId))) >= MAX_ENDPOINTS) {
+      const message = `An owner has at most ${MAX_ENDPOINTS} webhook endpoints. Delete one of them first.`
+      throw new ServiceError('invalid_request', { message })
+    }
     const endpointId = newId('whk')
     const secretEnc = seal(dataKey, secretPlace({ ownerId, endpointId }), secret)
     const [row] = await tx
