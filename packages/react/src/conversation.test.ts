@@ -297,7 +297,30 @@ describe('a conversation with a self-hosted agency', () => {
     },
   )
 
-  test('a history that cannot be read is an error, and messages can be sent all the same', async () => {
+  test('with another text for a message, what waits behind it is not sent, and what was said before it stays', async () => {
+    const { server, open } = await openSolo()
+    const gate = server.provider.gate()
+    server.provider.script([text('Yes.'), textDeltas(['a', hold(gate)]), text('Now.')])
+    const conversation = open('mine')
+    await conversation.send('One', true)
+    void conversation.send('Two', true)
+    await until(conversation, (state) => shown(state).at(-1)!.startsWith('assistant: a'))
+    const waits = [conversation.send('Three', true), conversation.send('Four', true)]
+    const three = conversation
+      .state()
+      .messages.find(({ parts: [part] }) => part?.type === 'text' && part.text === 'Three')
+    const other = conversation.edit(three!.id, 'Other')
+    await Promise.all(waits)
+    expect(shown(conversation.state()).slice(-2)).toEqual(['assistant: a [running]', 'user: Other [queued]'])
+
+    await conversation.edit(conversation.state().messages[2]!.id, 'Two again')
+    await other
+    expect(shown(conversation.state())).toEqual(['user: One', 'assistant: Yes.', 'user: Two again', 'assistant: Now.'])
+    expect(server.provider.modelRequests.map(({ items }) => items.length)).toEqual([1, 3, 3])
+    gate.release()
+  })
+
+  test('a history that cannot be read is an error, and a message that needs it has failed', async () => {
     const histories = {
       get: () => {
         throw new Error('No.')
@@ -308,6 +331,9 @@ describe('a conversation with a self-hosted agency', () => {
     const conversation = open('mine')
 
     expect(await until(conversation, ({ error }) => error !== null)).toMatchObject({ error: { message: 'No.' } })
+    await conversation.send('Hello?', true)
+    expect(conversation.state()).toMatchObject({ status: 'error', error: { message: 'No.' } })
+    expect(shown(conversation.state())).toEqual(['user: Hello?', 'assistant:  [failed]'])
   })
 })
 
@@ -329,6 +355,57 @@ test('what is sent while a history is loaded that cannot be read is sent all the
 
   expect(sent).toMatchObject([{ message: 'Hello?' }])
   expect(shown(conversation.state())[0]).toBe('user: Hello?')
+})
+
+test('what was refused for a run that cannot be found has failed, and is sent again as the same request', async () => {
+  const sent: Record<string, unknown>[] = []
+  const refused = { error: 'The previous run of this chat is still active.', code: 'run_active' }
+  const done = [
+    frame('meta', { run_id: 'r', chatId: 'c' }),
+    frame('messages', { run_id: 'r', new_messages: [] }),
+    'event: end\ndata: [DONE]\n\n',
+  ]
+  let isCut = false
+  const scripted: typeof fetch = async (_input, init) => {
+    if (isCut) throw new TypeError('Failed to fetch')
+    if (init?.method !== 'POST') return Response.json({ data: [] })
+    sent.push(JSON.parse(init.body as string))
+    isCut = sent.length === 1
+    if (isCut) return Response.json(refused, { status: 409 })
+    return new Response(done.join(''), { headers: { 'content-type': 'text/event-stream' } })
+  }
+  const client = createClient({ url: 'http://platform.test', integration: 'i', fetch: scripted, retryDelaysMs: [] })
+  const conversation = new Conversation(client, 'mine')
+  onTestFinished(conversation.open())
+  await until(conversation, isIdle)
+
+  await conversation.send('Hello?', true)
+  expect(conversation.state()).toMatchObject({ status: 'error', error: { code: 'connection_lost' } })
+  expect(shown(conversation.state())).toEqual(['user: Hello?', 'assistant:  [failed]'])
+  isCut = false
+  await conversation.retry()
+  expect(conversation.state()).toMatchObject({ status: 'idle', error: null })
+  expect(sent[1]).toEqual(sent[0])
+})
+
+test('a history that could not be loaded is loaded again', async () => {
+  let isCut = true
+  const scripted: typeof fetch = async () => {
+    if (isCut) throw new TypeError('Failed to fetch')
+    return Response.json({ data: [] })
+  }
+  const client = createClient({ url: 'http://platform.test', integration: 'i', fetch: scripted, retryDelaysMs: [] })
+  const conversation = new Conversation(client, 'mine')
+  onTestFinished(conversation.open())
+  await until(conversation, ({ status: state }) => state === 'error')
+
+  await conversation.retry()
+  expect(conversation.state()).toMatchObject({ status: 'error', error: { code: 'connection_lost' } })
+  isCut = false
+  const again = conversation.retry()
+  expect(conversation.state().status).toBe('resuming')
+  await again
+  expect(conversation.state()).toMatchObject({ status: 'idle', error: null })
 })
 
 /** A server whose answers are written down, each a list of frames. */

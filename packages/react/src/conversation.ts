@@ -1,21 +1,9 @@
 import { BureauError, type Client, type HistoryEntry, type Input, onWake, randomId, type Run } from '@bureau/client'
 import { asBureauError, type ConversationState, type PastMessage, pastMessages, unansweredOf } from './messages.ts'
-import { Turn, unansweredTurn } from './turn.ts'
+import { foundTurn, Turn, unansweredTurn } from './turn.ts'
 
 /** Streamed text is shown at most this often. */
 const SHOWN_EVERY_MS = 50
-
-const NOTHING = { entries: [], cursor: null }
-
-const EMPTY: ConversationState = {
-  messages: [],
-  status: 'resuming',
-  connection: 'closed',
-  error: null,
-  usage: null,
-  approvals: [],
-  hasEarlier: false,
-}
 
 /** One chat: its history, the messages sent from here, and the runs that answer them. It knows no view. */
 export class Conversation {
@@ -29,9 +17,10 @@ export class Conversation {
   #cursor: string | null = null
   #turns: Turn[] = []
   #isResuming = true
+  #isLoaded = false
   #error: BureauError | null = null
   #usage: ConversationState['usage'] = null
-  #shown = EMPTY
+  #shown = this.#current()
   #timer: ReturnType<typeof setTimeout> | undefined
   /** Another one for each time that the conversation is opened. */
   #opening = {}
@@ -53,15 +42,12 @@ export class Conversation {
 
   /** Loads the history and follows the unfinished run. Returns what ends it; the run itself goes on. */
   open(): () => void {
-    const opening = (this.#opening = {})
-    this.#isResuming = true
-    void this.#guard(() => this.#resume(opening)).then(() => this.#next())
+    this.#opening = {}
+    void this.#load()
     const off = onWake(() => void this.#guard(() => this.#lookAgain()))
     return () => {
       off()
       this.#opening = {}
-      clearTimeout(this.#timer)
-      this.#timer = undefined
       for (const { run } of this.#turns) run?.detach()
     }
   }
@@ -106,6 +92,7 @@ export class Conversation {
     return this.#guard(async () => {
       const turn = this.#turns.at(-1)
       if (turn && turn.state !== 'failed') return
+      if (!turn && !this.#isLoaded) return this.#load()
       const lost = turn?.error?.code === 'connection_lost' ? turn.error.run : undefined
       const run = lost === undefined ? null : await this.#client.attach({ run: lost })
       if (turn && run) return this.#follow(turn, run)
@@ -122,14 +109,21 @@ export class Conversation {
         throw new BureauError('not_supported', 'The platform keeps a chat as it was: send the new text as a message.')
       }
       const place = this.#turns.findIndex(({ id }) => id === messageId)
-      const at = this.#turns[place]?.at ?? this.#past.find(({ id }) => id === messageId)?.at
+      const edited = this.#turns[place]
+      const at = edited?.at ?? this.#past.find(({ id }) => id === messageId)?.at
       if (at === undefined) throw new BureauError('not_found', `There is no message ${messageId}.`)
-      const open = this.#open
-      if (open) await this.cancel()
-      await open?.run?.result.catch(() => {})
-      histories.set(this.#chat, (histories.get(this.#chat) ?? []).slice(0, at))
-      if (place < 0) this.#setEntries(this.#entries.slice(0, at))
-      this.#turns = place < 0 ? [] : this.#turns.slice(0, place)
+      const isSent = !edited?.isQueued
+      const unsent = this.#turns.filter(({ isQueued }, index) => isQueued && (isSent || index >= place))
+      this.#turns = this.#turns.filter((turn) => !unsent.includes(turn))
+      for (const turn of unsent) turn.settle()
+      if (isSent) {
+        const open = this.#open
+        if (open) await this.cancel()
+        await open?.run?.result.catch(() => {})
+        histories.set(this.#chat, (histories.get(this.#chat) ?? []).slice(0, at))
+        if (!edited) this.#setEntries(this.#entries.slice(0, at))
+        this.#turns = this.#turns.slice(0, Math.max(0, place))
+      }
       await this.send(text, true)
     })
   }
@@ -151,80 +145,83 @@ export class Conversation {
     return this.#turns.find(({ isOpen }) => isOpen)
   }
 
-  async #resume(opening: object): Promise<void> {
+  async #load(): Promise<void> {
+    this.#error = null
+    this.#isResuming = true
+    this.#show()
+    await this.#guard(() => this.#resume())
+    await this.#next()
+  }
+
+  async #resume(): Promise<void> {
+    const opening = this.#opening
     const isUnknown = this.#isNew && this.#turns.length === 0
-    const load = (): ReturnType<Client['history']> => this.#client.history(this.#chat)
     // A run of the platform may end while it is looked for, and is in the history from then on. A history that is kept
     // here gets what the run says as soon as it is followed.
-    const kept = isUnknown ? NOTHING : this.#client.histories && (await load())
+    const kept = isUnknown
+      ? { entries: [], cursor: null }
+      : this.#client.histories && (await this.#client.history(this.#chat))
     const run = isUnknown ? null : await this.#client.attach({ chat: this.#chat })
-    const { entries, cursor } = kept ?? (await load())
+    const { entries, cursor } = kept ?? (await this.#client.history(this.#chat))
     const id = (await run?.started)?.run
     if (this.#opening !== opening) return run?.detach()
     this.#cursor = cursor
     this.#turns = this.#turns.filter(({ isQueued }) => isQueued)
     this.#isResuming = false
+    this.#isLoaded = true
     // What the run has answered so far comes again.
     this.#setEntries(entries.filter((entry) => id === undefined || entry.run !== id))
     if (!run) {
-      this.#showUnanswered()
+      // The page was left before its message had arrived, or came back too late for the answer: it can be sent again.
+      const unanswered = this.#client.unanswered(this.#chat)
+      if (unanswered) this.#turns.unshift(unansweredTurn(this.#newId(), unanswered))
+      this.#error = this.#turns[0]?.error ?? this.#error
       this.#show()
       return this.#next()
     }
     const asked = entries.find((entry) => entry.run === id && entry.item.role === 'user')
-    const message = run.message ?? (asked && [{ content: asked.item['content'] }])
-    const turn = new Turn(this.#newId(), message === undefined ? undefined : ({ message } as Input))
+    const turn = foundTurn(this.#newId(), run, asked)
     this.#turns.unshift(turn)
     await this.#follow(turn, run)
-  }
-
-  /** The page was left before its message had arrived, or came back too late for the answer: it can be sent again. */
-  #showUnanswered(): void {
-    const sent = this.#client.unanswered(this.#chat)
-    if (!sent) return
-    const turn = unansweredTurn(this.#newId(), sent)
-    this.#error = turn.error
-    this.#turns.unshift(turn)
   }
 
   /** Sends the next message that is kept, unless there is a run. */
   async #next(): Promise<void> {
     const turn = this.#turns.find(({ isQueued }) => isQueued)
-    if (!turn?.input || this.#open || this.#isResuming) return
-    turn.at = this.#client.histories?.get(this.#chat)?.length ?? 0
-    await this.#follow(turn, this.#client.stream({ ...turn.input, chat: this.#chat }))
+    if (!turn || this.#open || this.#isResuming) return
+    await this.#guard(() => {
+      turn.at = this.#client.histories?.get(this.#chat)?.length ?? 0
+      return this.#follow(turn, this.#client.stream({ ...turn.input!, chat: this.#chat }))
+    }, turn)
   }
 
   /** Shows a run until it is over or waits. */
-  async #follow(turn: Turn, run: Run): Promise<void> {
-    const opening = this.#opening
-    this.#error = null
-    turn.run = run
-    turn.error = null
-    turn.state = 'running'
-    this.#show()
-    const off = run.subscribe(() => this.#showSoon())
-    try {
-      const { status, usage } = await run.result
-      this.#usage = usage
-      if (this.#opening !== opening) return
-      if (status === 'waiting') turn.state = status
-      else return this.#finish(turn, status === 'completed' ? 'done' : status)
-    } catch (error) {
-      if (this.#opening !== opening) return
-      turn.error = asBureauError(error)
-      if (turn.error.code !== 'run_active') {
-        this.#error = turn.error
-        return this.#finish(turn, 'failed')
-      }
-      // Another page has begun a run in the chat: it is shown, and the message is sent when it is over.
-      turn.state = 'queued'
-      return this.#resume(this.#opening)
-    } finally {
-      off()
-      if (!turn.isQueued) turn.settle()
+  #follow(turn: Turn, run: Run): Promise<void> {
+    return this.#guard(async () => {
+      const opening = this.#opening
+      this.#error = null
+      turn.run = run
+      turn.error = null
+      turn.state = 'running'
       this.#show()
-    }
+      const off = run.subscribe(() => (this.#timer ??= setTimeout(() => this.#show(), SHOWN_EVERY_MS)))
+      try {
+        const { status, usage } = await run.result
+        this.#usage = usage
+        if (this.#opening !== opening) return
+        if (status === 'waiting') turn.state = status
+        else this.#finish(turn, status === 'completed' ? 'done' : status)
+      } catch (error) {
+        if (this.#opening !== opening || asBureauError(error).code !== 'run_active') throw error
+        // Another page has begun a run in the chat: it is shown, and the message is sent when it is over.
+        turn.state = 'queued'
+        return this.#resume()
+      } finally {
+        off()
+        if (!turn.isQueued) turn.settle()
+        this.#show()
+      }
+    }, turn)
   }
 
   #finish(turn: Turn, state: 'done' | 'cancelled' | 'failed'): void {
@@ -238,14 +235,14 @@ export class Conversation {
     const turn = this.#open
     if (turn?.state !== 'waiting') return
     const isPassed = await turn.isPassedBy(await this.#client.attach({ chat: this.#chat }))
-    if (isPassed && this.#open === turn && turn.state === 'waiting') await this.#resume(this.#opening)
+    if (isPassed && this.#open === turn && turn.state === 'waiting') await this.#resume()
   }
 
   /** What another page has decided on goes on all the same. */
   async #decidedElsewhere(error: unknown): Promise<null> {
     const { status, code } = asBureauError(error)
     if (status !== 409 && code !== 'approval_decided') throw error
-    await this.#resume(this.#opening)
+    await this.#resume()
     return null
   }
 
@@ -258,8 +255,8 @@ export class Conversation {
     return `message-${(this.#lastId += 1)}`
   }
 
-  /** A failure is shown; nobody has to catch it. */
-  async #guard(work: () => Promise<void>): Promise<void> {
+  /** A failure is shown, as that of the message that it is about; nobody has to catch it. */
+  async #guard(work: () => Promise<void>, turn?: Turn): Promise<void> {
     const opening = this.#opening
     try {
       await work()
@@ -267,19 +264,23 @@ export class Conversation {
       if (this.#opening !== opening) return
       this.#isResuming = false
       this.#error = asBureauError(error)
-      this.#show()
+      if (!turn) return this.#show()
+      turn.error = this.#error
+      turn.settle()
+      this.#finish(turn, 'failed')
     }
-  }
-
-  #showSoon(): void {
-    this.#timer ??= setTimeout(() => this.#show(), SHOWN_EVERY_MS)
   }
 
   #show(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
+    this.#shown = this.#current()
+    for (const listener of this.#listeners) listener()
+  }
+
+  #current(): ConversationState {
     const open = this.#open
-    this.#shown = {
+    return {
       messages: [...this.#past, ...this.#turns.flatMap(({ messages }) => messages)],
       status: this.#statusOf(open),
       connection: open?.run?.connection ?? 'closed',
@@ -288,7 +289,6 @@ export class Conversation {
       approvals: open?.approvals ?? [],
       hasEarlier: this.#cursor !== null,
     }
-    for (const listener of this.#listeners) listener()
   }
 
   #statusOf(open: Turn | undefined): ConversationState['status'] {

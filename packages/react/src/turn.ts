@@ -1,4 +1,12 @@
-import { type Approval, BureauError, type Input, type Part, type Run, type Unanswered } from '@bureau/client'
+import {
+  type Approval,
+  BureauError,
+  type HistoryEntry,
+  type Input,
+  type Part,
+  type Run,
+  type Unanswered,
+} from '@bureau/client'
 import { type UiMessage, userMessage } from './messages.ts'
 
 type State = UiMessage['state']
@@ -79,6 +87,12 @@ export class Turn {
     this.#messages = next.map((message, at) => (isSame(this.#messages[at], message) ? this.#messages[at]! : message))
     return this.#messages
   }
+}
+
+/** A run that was begun elsewhere, with its message: `asked` of the history, where the run does not know it itself. */
+export function foundTurn(id: string, { message: sent }: Run, asked: HistoryEntry | undefined): Turn {
+  const message = sent ?? (asked && [{ content: asked.item['content'] }])
+  return new Turn(id, message === undefined ? undefined : ({ message } as Input))
 }
 
 /** A message that was sent before the page was left, and can be sent again. */
