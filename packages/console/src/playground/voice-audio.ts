@@ -12,12 +12,18 @@ export async function openMicrophone(audio: AudioContext, heard: (samples: Array
   const stream = await mediaDevices
     .getUserMedia({ audio: { echoCancellation: true, noiseSuppression: true } })
     .catch((error: unknown) => Promise.reject(new Error(whyRefused(error))))
-  await audio.audioWorklet.addModule(new URL('./microphone.worklet.js', import.meta.url).href)
-  const microphone = new AudioWorkletNode(audio, 'microphone', { numberOfOutputs: 0, channelCount: 1 })
-  microphone.port.addEventListener('message', ({ data }: MessageEvent<ArrayBuffer>) => heard(data))
-  microphone.port.start()
-  audio.createMediaStreamSource(stream).connect(microphone)
-  return () => stream.getTracks().forEach((track) => track.stop())
+  const close = (): void => stream.getTracks().forEach((track) => track.stop())
+  try {
+    await audio.audioWorklet.addModule(new URL('./microphone.worklet.js', import.meta.url).href)
+    const microphone = new AudioWorkletNode(audio, 'microphone', { numberOfOutputs: 0, channelCount: 1 })
+    microphone.port.addEventListener('message', ({ data }: MessageEvent<ArrayBuffer>) => heard(data))
+    microphone.port.start()
+    audio.createMediaStreamSource(stream).connect(microphone)
+    return close
+  } catch (error) {
+    close() // E.g. because somebody has stopped before the browser gave the microphone.
+    throw error
+  }
 }
 
 function whyRefused(error: unknown): string {

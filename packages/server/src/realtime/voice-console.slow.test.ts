@@ -59,6 +59,26 @@ describe.skipIf(!canBrowse)('talking in the playground', () => {
     expect(complaints).toEqual([])
   })
 
+  test('leaves the microphone alone when it is allowed after somebody has stopped', async () => {
+    const server = await startRealtimeServer({ agencies: desk() })
+    const { page } = await open(server.url, { at: '/play/desk' })
+    await page.getByRole('button', { name: 'Talk' }).waitFor()
+    await page.evaluate(`{
+      const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices)
+      navigator.mediaDevices.getUserMedia = async (wanted) => {
+        await new Promise((resolve) => (window.allow = resolve))
+        return (window.stream = await ask(wanted))
+      }
+    }`)
+
+    await page.getByRole('button', { name: 'Talk' }).click()
+    await page.getByRole('button', { name: 'Stop talking' }).click()
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await page.evaluate('allow()')
+    const isOff = `window.stream?.getTracks().every(({ readyState }) => readyState === 'ended')`
+    await expect.poll(() => page.evaluate(isOff), { timeout: 20_000 }).toBe(true)
+  })
+
   test('says when the server cannot talk to its provider, and goes back to writing', async () => {
     const server = await startRealtimeServer({ agencies: desk() })
     server.provider.refuseWith = 401
