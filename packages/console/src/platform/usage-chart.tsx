@@ -3,7 +3,7 @@ import type { UsageSummary } from '@bureau/protocol'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import UPlot from 'uplot'
 import { Select } from '../ui/field.tsx'
-import { dayOf, whole } from '../ui/format.ts'
+import { dayOf, midnights, whole } from '../ui/format.ts'
 import { useTheme } from '../ui/theme.ts'
 
 type Row = UsageSummary['data'][number]
@@ -92,17 +92,10 @@ function dataOf(
   of: (row: Row) => number,
 ): UPlot.AlignedData {
   const known = new Map(rows.map((row) => [row.key, of(row)]))
-  const days: number[] = []
-  const values: (number | null)[] = []
-  for (let at = Date.parse(from); at <= Date.parse(to); at += DAY_MS) {
-    const date = new Date(at)
-    const key = [date.getFullYear(), date.getMonth() + 1, date.getDate()]
-      .map((part) => String(part).padStart(2, '0'))
-      .join('-')
-    days.push(new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime() / 1_000)
-    values.push(known.get(key) ?? null)
-  }
-  return [days, values]
+  const days = midnights(from, to)
+  const keyOf = (date: Date): string =>
+    [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((part) => String(part).padStart(2, '0')).join('-')
+  return [days.map((date) => date.getTime() / 1_000), days.map((date) => known.get(keyOf(date)) ?? null)]
 }
 
 function optionsOf(place: HTMLElement, { label, shown, isWhole }: (typeof MEASURES)[Measure]): UPlot.Options {

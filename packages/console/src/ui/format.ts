@@ -50,6 +50,15 @@ export function dayOf(at: string | number | Date): string {
   return day.format(date).replaceAll(' ', '\u00a0')
 }
 
+/** Where the local days from one time to another begin: not each of them has 24 hours. */
+export function midnights(from: string, to: string): Date[] {
+  const days: Date[] = []
+  const first = new Date(from)
+  const midnight = (): Date => new Date(first.getFullYear(), first.getMonth(), first.getDate() + days.length)
+  while (midnight() <= new Date(to)) days.push(midnight())
+  return days
+}
+
 /** The time of today; of other days the day too, and of other years the year. */
 export function moment(at: string | number): string {
   const [date, now] = [new Date(at), new Date()]
