@@ -93,6 +93,23 @@ describe.skipIf(!canBrowse)('a tool of an agent', () => {
     expect(await page.getByRole('group', { name: 'Failure' }).innerText()).toContain('an empty parcel')
   })
 
+  test('is not run as long as what is written for an argument is not JSON', async () => {
+    const server = await start()
+    const { page } = await open(server.url)
+
+    await page.getByRole('button', { name: 'Tools' }).click()
+    await page.getByLabel('what *').fill('air')
+    await page.getByLabel('count *').fill('1')
+    await page.getByLabel('size *').selectOption('small')
+    await page.getByLabel('extras *').fill('["ribbon"]')
+    await page.getByLabel('extras *').fill('["ribbon"')
+    await page.getByRole('button', { name: 'Run it' }).click()
+    expect(await page.evaluate('document.activeElement.name')).toBe('extras')
+    await page.getByLabel('extras *').fill('["bow"]')
+    await page.getByRole('button', { name: 'Run it' }).click()
+    await page.getByText('"bow"').last().waitFor()
+  })
+
   test('that an agent has called is run again by hand, with its arguments or others', async () => {
     const server = await start()
     const { page } = await open(server.url)

@@ -125,13 +125,16 @@ function Choice({ choices, value, set, ...about }: FieldProps & { readonly choic
 function JsonMember({ name, label, hint, value, set }: FieldProps) {
   const [text, setText] = useState(value === undefined ? '' : pretty(value))
   const [problem, setProblem] = useState<string>()
-  const change = (next: string): void => {
+  const change = (field: HTMLTextAreaElement): void => {
+    const next = field.value
     setText(next)
+    field.setCustomValidity('') // With a problem, the form is not sent.
+    setProblem(undefined)
     try {
       set(next.trim() === '' ? undefined : JSON.parse(next))
-      setProblem(undefined)
     } catch (error) {
       setProblem((error as Error).message)
+      field.setCustomValidity('This is not JSON.')
     }
   }
   return (
@@ -143,7 +146,7 @@ function JsonMember({ name, label, hint, value, set }: FieldProps) {
       rows={3}
       className="font-mono text-xs"
       value={text}
-      onChange={(event) => change(event.target.value)}
+      onChange={(event) => change(event.target)}
     />
   )
 }
