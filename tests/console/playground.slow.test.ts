@@ -129,6 +129,60 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(lastBody(server).lastUserText).toBe('Second')
   })
 
+  test('several messages that are written while a run goes on are sent together, and an input method may be left', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One', hold(gate), ' and all.']), text('Two.')])
+    const { page } = await open(server.url)
+
+    await say(page, 'First')
+    await page.getByText('One').waitFor()
+    await say(page, 'Second')
+    await say(page, 'Third')
+    await page.evaluate(`document.querySelector('textarea').dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'Escape', isComposing: true, bubbles: true }))`)
+    gate.release()
+    await answered(page, 'One and all.')
+    await answered(page, 'Two.')
+
+    expect(lastBody(server).lastUserText).toBe('Second\n\nThird')
+  })
+
+  test('a chat that is deleted while its run goes on stays deleted', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['Half', hold(gate), ' and whole.']), text('Yes.')])
+    const { page } = await open(server.url)
+
+    await say(page, 'Hello')
+    await page.getByText('Half').waitFor()
+    await page.getByRole('button', { name: 'Delete Hello' }).click()
+    await page.getByText('Half').waitFor({ state: 'detached' })
+    gate.release()
+    await say(page, 'Anybody?')
+    await answered(page, 'Yes.')
+    await idle(page)
+    await page.reload()
+    await answered(page, 'Yes.')
+
+    const chats = page.getByRole('navigation', { name: 'Chats' }).getByRole('button', { name: /^Delete / })
+    expect(await chats.evaluateAll((buttons) => buttons.map(({ ariaLabel }) => ariaLabel))).toEqual(['Delete Anybody?'])
+  })
+
+  test('files that are dropped one after the other are all sent', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page } = await open(server.url)
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+
+    await page.evaluate(`for (const name of ['a.txt', 'b.txt']) {
+      const dataTransfer = new DataTransfer()
+      dataTransfer.items.add(new File(['Hello'], name))
+      document.querySelector('textarea').dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
+    }`)
+    await page.getByRole('button', { name: 'Remove b.txt' }).waitFor()
+    await page.getByRole('button', { name: 'Remove a.txt' }).waitFor({ timeout: 5_000 })
+  })
+
   test('files are sent with the message', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([text('I have read it.')])

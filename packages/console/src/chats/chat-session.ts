@@ -11,6 +11,7 @@ import {
   newTurn,
   timed,
   titleOf,
+  together,
   type Turn,
 } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
@@ -43,6 +44,7 @@ export class ChatSession {
   /** On calls of a run that the server has forgotten, until all are decided on. */
   #decided: readonly object[] = []
   #times: Turn['times'] = {}
+  #isForgotten = false
 
   constructor(chat: Chat, client: Client, store: ChatStore) {
     this.#client = client
@@ -71,7 +73,7 @@ export class ChatSession {
 
   /** Sends a message; while a run goes on, it waits for its end. */
   send(draft: Draft): void {
-    if (this.#view.busy) return this.#change({ queued: draft })
+    if (this.#view.busy) return this.#change({ queued: together(this.#view.queued, draft) })
     const { draft: _, ...chat } = this.#view.chat
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
@@ -164,6 +166,12 @@ export class ChatSession {
     if (this.#view.busy || chat.updatedAt <= this.#view.chat.updatedAt) return
     this.#change({ chat })
     void this.comeBack()
+  }
+
+  /** The chat is deleted: its run goes on without it, and is not kept. */
+  forget(): void {
+    this.#isForgotten = true
+    this.#run?.detach()
   }
 
   /** Follows the run that this page was following before it was loaded again, if there is one. */
@@ -268,6 +276,7 @@ export class ChatSession {
   }
 
   #save(): void {
+    if (this.#isForgotten) return
     this.#change({ chat: { ...this.#view.chat, updatedAt: Date.now() } })
     void this.#store.save(this.#view.chat)
   }

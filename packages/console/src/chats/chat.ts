@@ -47,6 +47,12 @@ export type Partner = {
 /** A message as somebody has written it. */
 export type Draft = { readonly text: string; readonly files: readonly ChatFile[] }
 
+/** Two messages that are sent as one. */
+export function together(before: Draft | null, { text, files }: Draft): Draft {
+  const texts = [before?.text, text].filter(Boolean)
+  return { text: texts.join('\n\n'), files: [...(before?.files ?? []), ...files] }
+}
+
 /** A conversation of this browser. A self-hosted server keeps none itself. */
 export type Chat = Partner & {
   /** On the platform also its alias there. */

@@ -40,6 +40,7 @@ export class Sessions {
   }
 
   async remove(id: string): Promise<void> {
+    this.#live.get(id)?.forget()
     this.#open.delete(id)
     this.#live.delete(id)
     await this.store.remove(id)

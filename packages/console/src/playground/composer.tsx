@@ -42,11 +42,15 @@ export function Composer(props: Props) {
   const add = (list: Iterable<File>): void => {
     const added = [...list]
     if (picturesOnly && added.some(({ type }) => !type.startsWith('image/'))) return failedToast(NO_FILES)
-    void readFiles(added, files).then(setFiles, failedToast)
+    const total = [...files, ...added].reduce((sum, { size }) => sum + size, 0)
+    if (total > MAX_BYTES)
+      return failedToast(`Files of a message may have ${bytes(MAX_BYTES)} together; these have ${bytes(total)}.`)
+    void Promise.all(added.map(readFile)).then((read) => setFiles((before) => merged(before, read)), failedToast)
   }
   const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.nativeEvent.isComposing) return
     if (event.key === 'Escape' && busy) void stop('immediate').catch(failedToast)
-    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
+    if (event.key !== 'Enter' || event.shiftKey) return
     event.preventDefault()
     send()
   }
@@ -174,18 +178,13 @@ function Files({ files, remove }: { readonly files: readonly ChatFile[]; readonl
 /** A request may have 32 MiB, and base64 makes a third more of a file. */
 const MAX_BYTES = 20_000_000
 
-/** The files of before and those that were added, as data URLs. @throws Error they are too large together. */
-async function readFiles(added: Iterable<File>, before: readonly ChatFile[]): Promise<readonly ChatFile[]> {
-  const files = [...added]
-  const total = [...before, ...files].reduce((sum, { size }) => sum + size, 0)
-  if (total > MAX_BYTES)
-    throw new Error(`Files of a message may have ${bytes(MAX_BYTES)} together; these have ${bytes(total)}.`)
-  const read = await Promise.all(files.map(readOne))
-  const names = new Set(read.map(({ name }) => name))
-  return [...before.filter(({ name }) => !names.has(name)), ...read]
-}
+/** One of the same name takes the place of the other. */
+const merged = (before: readonly ChatFile[], added: readonly ChatFile[]): readonly ChatFile[] => [
+  ...new Map([...before, ...added].map((file) => [file.name, file])).values(),
+]
 
-function readOne(file: File): Promise<ChatFile> {
+/** As a data URL. */
+function readFile(file: File): Promise<ChatFile> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()
     const { name, size } = file
