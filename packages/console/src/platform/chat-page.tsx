@@ -41,7 +41,7 @@ export function ChatPage() {
   if (error)
     return (
       <Page title="Chat">
-        <Failure error={error} retry={() => void chat.refetch()} />
+        <Failure error={error} retry={() => void Promise.all([chat.refetch(), messages.refetch()])} />
       </Page>
     )
   if (!chat.data || !messages.data) return <Loading />

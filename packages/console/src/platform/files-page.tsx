@@ -50,7 +50,10 @@ function Upload({ integration }: { readonly integration: string }) {
         type="file"
         aria-label="File"
         className="hidden"
-        onChange={({ target }) => target.files?.[0] && upload.mutate(target.files[0])}
+        onChange={({ target }) => {
+          if (target.files?.[0]) upload.mutate(target.files[0])
+          target.value = '' // The same file may be chosen again.
+        }}
       />
     </>
   )
