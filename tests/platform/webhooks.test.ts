@@ -35,9 +35,10 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     const [client, other] = [await platform.client(), await platform.client()]
     const endpoint = { url: `${hooks.url}/many`, events: ['run.completed'] }
     const create = (): ReturnType<typeof client.post> => client.post('/v1/webhook_endpoints', endpoint)
-    const made = await Promise.all(Array.from({ length: 110 }, create))
+    const made: Awaited<ReturnType<typeof create>>[] = []
+    while (made.length < 112) made.push(...(await Promise.all(Array.from({ length: 8 }, create))))
     const refused = made.filter(({ status }) => status !== 201)
-    expect(refused).toHaveLength(10)
+    expect(refused).toHaveLength(12)
     expect(refused[0]).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
     expect(refused[0]?.body.error).toContain('at most 100')
     expect((await other.post('/v1/webhook_endpoints', endpoint)).status).toBe(201)

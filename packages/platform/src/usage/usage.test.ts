@@ -171,7 +171,9 @@ describe.each(ENGINES)('usage on %s', (engine) => {
     const before = { from: new Date(midnight - 172_800_000).toISOString(), to: farWest }
     const after = { from: farWest, to: new Date(midnight + 86_400_000).toISOString() }
 
-    expect(await ask({ groupBy: 'consumer', ownerId: other.ownerId, ...before })).toMatchObject([{ key: 'ada', runs: 1 }])
+    expect(await ask({ groupBy: 'consumer', ownerId: other.ownerId, ...before })).toMatchObject([
+      { key: 'ada', runs: 1 },
+    ])
     expect(await ask({ groupBy: 'consumer', ownerId: other.ownerId, ...after })).toEqual([])
   })
 
