@@ -3,7 +3,6 @@ import {
   addressSetting,
   PeerEnvironment,
   CLOSE_MARGIN_MS,
-  type LogLevel,
   ObservabilityEnvironment,
   parseS3Url,
   readEnvironment,
@@ -130,73 +129,31 @@ export const PlatformEnvironment = z.object({
   NODE_ENV: z.string().optional().describe('production: unsafe defaults are refused.'),
 })
 
-export type PlatformConfig = {
-  readonly dataFolder: string
-  readonly databaseUrl: string
-  /** Undefined: as the database chooses. */
-  readonly databaseConnections: number | undefined
-  /** The database itself, past any pooler. Undefined: it is embedded, or only a pooler can be reached. */
-  readonly directUrl: string | undefined
-  readonly redisUrl: string | undefined
-  /** A bucket, `s3://…`. Undefined: files are in the data folder. */
-  readonly filesUrl: string | undefined
-  /** Undefined: the host that a request names. */
-  readonly publicBaseUrl: string | undefined
-  readonly publicStreamUrl: string | undefined
-  readonly platformId: string
-  /** Undefined: the file in the data folder. */
-  readonly masterKey: Uint8Array | undefined
-  /** What is to replace the master key. Undefined: a new one in the file. */
-  readonly newMasterKey: Uint8Array | undefined
-  readonly corsOrigins: readonly string[]
-  readonly rates: { readonly perMinute: number; readonly burst: number }
-  readonly trustedProxies: readonly string[]
-  readonly wrongKeysPerMinute: number
-  readonly maxActiveRuns: number
-  readonly maxLagMs: number
-  readonly maxUploadBytes: number
-  readonly attachmentPorts: readonly number[]
-  /** How long a person may take to decide about a call. */
-  readonly approvalMs: number
-  /** How long running responses may take after a stop signal. */
-  readonly drainMs: number
-  /** When connections are cut at the latest: after the drain, what it ended is still to be recorded and sent. */
-  readonly closeMs: number
-  readonly signInTimeoutMs: number
-  /** Sign-ins begin at a page of ours, and end in the browser that showed it. */
-  readonly signInPage: boolean
-  readonly allowedHosts: readonly string[]
-  readonly console: boolean
-  readonly logLevel: LogLevel
-  /** Undefined: there are no routes of the operator. */
-  readonly operatorKey: string | undefined
-  /** Whether there are metrics for the operator. */
-  readonly metrics: boolean
-  /** Where traces of runs go. Undefined: nowhere. */
-  readonly tracesEndpoint: string | undefined
-  /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
-  readonly read: (name: string) => string | undefined
-}
-
 /**
  * Reads and checks the environment; empty values count as absent.
  *
  * @throws ConfigError with every problem, and what to set.
  */
-export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env): PlatformConfig {
+export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env) {
   const env = readSafely(environment)
   const databaseUrl = env.DATABASE_URL ?? `pglite:${env.BUREAU_DATA}`
   return Object.freeze({
     dataFolder: env.BUREAU_DATA,
     databaseUrl,
+    /** Undefined: as the database chooses. */
     databaseConnections: env.DATABASE_CONNECTIONS,
+    /** The database itself, past any pooler. Undefined: it is embedded, or only a pooler can be reached. */
     directUrl: directUrlOf(env, databaseUrl),
     redisUrl: env.REDIS_URL,
+    /** A bucket, `s3://…`. Undefined: files are in the data folder. */
     filesUrl: env.FILES_URL,
+    /** Undefined: the host that a request names. */
     publicBaseUrl: env.PUBLIC_BASE_URL,
     publicStreamUrl: env.PUBLIC_STREAM_URL ?? env.PUBLIC_BASE_URL,
     platformId: env.PLATFORM_ID,
+    /** Undefined: the file in the data folder. */
     masterKey: masterKeyOf(env, 'PLATFORM_MASTER_KEY'),
+    /** What is to replace the master key. Undefined: a new one in the file. */
     newMasterKey: masterKeyOf(env, 'PLATFORM_NEW_MASTER_KEY'),
     corsOrigins: listOf(env.PLATFORM_CORS_ORIGINS),
     rates: { perMinute: env.PLATFORM_REQUESTS_PER_MINUTE, burst: env.PLATFORM_REQUEST_BURST },
@@ -206,20 +163,30 @@ export function loadPlatformConfig(environment: NodeJS.ProcessEnv = process.env)
     maxLagMs: env.PLATFORM_MAX_LAG_MS,
     maxUploadBytes: env.PLATFORM_MAX_UPLOAD_BYTES,
     attachmentPorts: listOf(env.PLATFORM_ATTACHMENT_PORTS).map(Number),
+    /** How long a person may take to decide about a call. */
     approvalMs: env.PLATFORM_APPROVAL_SECONDS * 1_000,
+    /** How long running responses may take after a stop signal. */
     drainMs: env.PLATFORM_DRAIN_SECONDS * 1_000,
+    /** When connections are cut at the latest: after the drain, what it ended is still to be recorded and sent. */
     closeMs: env.PLATFORM_DRAIN_SECONDS * 1_000 + CLOSE_MARGIN_MS,
     signInTimeoutMs: env.PLATFORM_SIGN_IN_SECONDS * 1_000,
+    /** Sign-ins begin at a page of ours, and end in the browser that showed it. */
     signInPage: env.PLATFORM_SIGN_IN_PAGE === 'on',
     allowedHosts: env.BUREAU_ALLOWED_HOSTS,
     console: env.BUREAU_CONSOLE,
     logLevel: env.LOG_LEVEL,
+    /** Undefined: there are no routes of the operator. */
     operatorKey: env.PLATFORM_OPERATOR_KEY,
+    /** Whether there are metrics for the operator. */
     metrics: env.BUREAU_METRICS,
+    /** Where traces of runs go. Undefined: nowhere. */
     tracesEndpoint: env.OTEL_EXPORTER_OTLP_ENDPOINT,
-    read: (name: string) => environment[name] || undefined,
+    /** Reads one variable: client credentials of tool servers have names of the operator's choosing. */
+    read: (name: string): string | undefined => environment[name] || undefined,
   })
 }
+
+export type PlatformConfig = ReturnType<typeof loadPlatformConfig>
 
 function directUrlOf({ DATABASE_DIRECT_URL: direct }: Environment, databaseUrl: string): string | undefined {
   if (!isPostgres(databaseUrl)) return undefined

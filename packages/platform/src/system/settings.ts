@@ -1,5 +1,5 @@
 import type { PlatformSettings, SettingsFeature, SettingsLimit } from '@bureau/protocol'
-import type { PlatformConfig } from '../config.ts'
+import type { PlatformConfig, PlatformEnvironment } from '../config.ts'
 import type { Platform } from '../context.ts'
 import { listReplicas } from './list-replicas.ts'
 
@@ -15,59 +15,47 @@ export async function readSettings({ config, store, replica }: Platform, version
 }
 
 function limitsOf(config: PlatformConfig): SettingsLimit[] {
-  const seconds = 'seconds'
   return [
-    {
-      name: 'PLATFORM_MAX_ACTIVE_RUNS',
-      about: 'Runs of one process at a time',
-      value: config.maxActiveRuns,
-      unit: 'runs',
-    },
-    {
-      name: 'PLATFORM_REQUESTS_PER_MINUTE',
-      about: 'Requests of one API key in a minute',
-      value: config.rates.perMinute,
-      unit: 'requests',
-    },
-    {
-      name: 'PLATFORM_REQUEST_BURST',
-      about: 'Requests of one API key at once',
-      value: config.rates.burst,
-      unit: 'requests',
-    },
-    { name: 'PLATFORM_MAX_UPLOAD_BYTES', about: 'Largest upload', value: config.maxUploadBytes, unit: 'bytes' },
-    {
-      name: 'PLATFORM_APPROVAL_SECONDS',
-      about: 'A person may take to decide about a call',
-      value: config.approvalMs / 1_000,
-      unit: seconds,
-    },
-    {
-      name: 'PLATFORM_SIGN_IN_SECONDS',
-      about: 'A user may take to sign in to a tool server',
-      value: config.signInTimeoutMs / 1_000,
-      unit: seconds,
-    },
-    {
-      name: 'PLATFORM_DRAIN_SECONDS',
-      about: 'Runs may take to end after a stop',
-      value: config.drainMs / 1_000,
-      unit: seconds,
-    },
-    {
-      name: 'PLATFORM_MAX_LAG_MS',
-      about: 'Delay of the event loop from which no run is admitted; 0: no limit',
-      value: config.maxLagMs,
-      unit: 'milliseconds',
-    },
-    {
-      name: 'BUREAU_WRONG_KEYS_PER_MINUTE',
-      about: 'Wrong keys of one address in a minute',
-      value: config.wrongKeysPerMinute,
-      unit: 'attempts',
-    },
+    limit('PLATFORM_MAX_ACTIVE_RUNS', 'Runs of one process at a time', config.maxActiveRuns, 'runs'),
+    limit('PLATFORM_REQUESTS_PER_MINUTE', 'Requests of one API key in a minute', config.rates.perMinute, 'requests'),
+    limit('PLATFORM_REQUEST_BURST', 'Requests of one API key at once', config.rates.burst, 'requests'),
+    limit('PLATFORM_MAX_UPLOAD_BYTES', 'Largest upload', config.maxUploadBytes, 'bytes'),
+    limit(
+      'PLATFORM_APPROVAL_SECONDS',
+      'A person may take to decide about a call',
+      config.approvalMs / 1_000,
+      'seconds',
+    ),
+    limit(
+      'PLATFORM_SIGN_IN_SECONDS',
+      'A user may take to sign in to a tool server',
+      config.signInTimeoutMs / 1_000,
+      'seconds',
+    ),
+    limit('PLATFORM_DRAIN_SECONDS', 'Runs may take to end after a stop', config.drainMs / 1_000, 'seconds'),
+    limit(
+      'PLATFORM_MAX_LAG_MS',
+      'Delay of the event loop from which no run is admitted; 0: no limit',
+      config.maxLagMs,
+      'milliseconds',
+    ),
+    limit(
+      'BUREAU_WRONG_KEYS_PER_MINUTE',
+      'Wrong keys of one address in a minute',
+      config.wrongKeysPerMinute,
+      'attempts',
+    ),
   ]
 }
+
+type Setting = keyof typeof PlatformEnvironment.shape
+
+const limit = (name: Setting, about: string, value: number, unit: SettingsLimit['unit']): SettingsLimit => ({
+  name,
+  about,
+  value,
+  unit,
+})
 
 function featuresOf(config: PlatformConfig, engine: string): SettingsFeature[] {
   return [
