@@ -1,5 +1,6 @@
 import { type Integration, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import type { IntegrationSettings } from '../db/column-types.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { integrations, mountUsage, runs } from '../db/schema.ts'
@@ -12,6 +13,23 @@ export type StoredIntegration = Omit<Integration, 'agencyDeployed' | 'agents'>
 
 export type IntegrationKey = { readonly ownerId: string; readonly integrationId: string }
 type Joined = { readonly integration: IntegrationRow; readonly storage: typeof mountUsage.$inferSelect | null }
+
+/** Of a new integration; and what older records do not have. */
+export const DEFAULT_SETTINGS: Required<IntegrationSettings> = {
+  description: null,
+  onDisconnect: 'continue',
+  whenRunnerLost: 'resume',
+  chatBinding: 'none',
+  membersRequired: false,
+  allowedOrigins: [],
+  consumerApprovals: [],
+  runTimeoutSeconds: 1_800,
+  maxTurns: 50,
+  historyTokens: 100_000,
+  retentionDays: null,
+  disabled: false,
+  storageQuotaBytes: 5 * 1024 ** 3,
+}
 
 const ACTIVE_STATES = ['reserved', 'running', 'waiting'] as const
 
@@ -27,21 +45,11 @@ export async function insertIntegration(tx: Tx, row: typeof integrations.$inferI
   await tx.insert(integrations).values(row)
 }
 
-type IntegrationColumns = Partial<
-  Pick<
-    IntegrationRow,
-    | 'name'
-    | 'agencyId'
-    | 'defaultAgent'
-    | 'textOnly'
-    | 'allowancesEnabled'
-    | 'defaultAllowance'
-    | 'settings'
-    | 'deletedAt'
-  >
->
-
-export async function updateIntegrationRow(tx: Tx, key: IntegrationKey, columns: IntegrationColumns): Promise<void> {
+export async function updateIntegrationRow(
+  tx: Tx,
+  key: IntegrationKey,
+  columns: Partial<IntegrationRow>,
+): Promise<void> {
   await tx
     .update(integrations)
     .set({ ...columns, version: sql`${integrations.version} + 1`, updatedAt: sql`now()` })
@@ -103,16 +111,7 @@ const selectWithStorage = (tx: Tx) =>
     .leftJoin(mountUsage, eq(mountUsage.integrationId, integrations.id))
 
 function integrationView({ integration, storage }: Joined): StoredIntegration {
-  const {
-    disabled,
-    storageQuotaBytes,
-    membersRequired = false,
-    allowedOrigins = [],
-    consumerApprovals = [],
-    historyTokens = 100_000,
-    whenRunnerLost = 'resume',
-    ...settings
-  } = integration.settings
+  const { disabled, storageQuotaBytes, ...settings } = { ...DEFAULT_SETTINGS, ...integration.settings }
   return {
     object: 'integration',
     apiIntegrationId: integration.id,
@@ -123,11 +122,8 @@ function integrationView({ integration, storage }: Joined): StoredIntegration {
     memberAllowancesEnabled: integration.allowancesEnabled,
     defaultAllowance: integration.defaultAllowance,
     ...settings,
-    whenRunnerLost,
-    membersRequired,
-    allowedOrigins: [...allowedOrigins],
-    consumerApprovals: [...consumerApprovals],
-    historyTokens,
+    allowedOrigins: [...settings.allowedOrigins],
+    consumerApprovals: [...settings.consumerApprovals],
     storage: {
       quotaBytes: storageQuotaBytes,
       usedBytes: storage?.usedBytes ?? 0,

@@ -11,10 +11,10 @@ import { consumersPrefix, CREDENTIALS_SCOPE } from '../security/credential-name.
 import { markCancelled } from '../run-records/request-cancel.ts'
 import { deleteSecretsBelow } from '../security/secrets.ts'
 import {
+  DEFAULT_SETTINGS,
   getIntegrationView,
   insertIntegration,
   type IntegrationKey,
-  type IntegrationRow,
   type StoredIntegration,
   listActiveRuns,
   lockIntegration,
@@ -36,22 +36,6 @@ export type NewIntegration = IntegrationChanges & {
   readonly name: string
   readonly agencyId: string
   readonly defaultAgent: string
-}
-
-const DEFAULT_SETTINGS: IntegrationSettings = {
-  description: null,
-  onDisconnect: 'continue',
-  whenRunnerLost: 'resume',
-  chatBinding: 'none',
-  membersRequired: false,
-  allowedOrigins: [],
-  consumerApprovals: [],
-  runTimeoutSeconds: 1_800,
-  maxTurns: 50,
-  historyTokens: 100_000,
-  retentionDays: null,
-  disabled: false,
-  storageQuotaBytes: 5 * 1024 ** 3,
 }
 
 /** @throws ServiceError `invalid_allowance` (time zone) */
@@ -139,23 +123,8 @@ export const deleteIntegration = tenantOperation(
   },
 )
 
-function mergeSettings(settings: IntegrationSettings, changes: IntegrationChanges): IntegrationRow['settings'] {
-  const { status } = changes
-  const pick = <Key extends keyof IntegrationSettings & keyof IntegrationChanges>(key: Key) =>
-    (changes[key] === undefined ? settings[key] : changes[key]) as IntegrationSettings[Key]
-  return {
-    description: pick('description'),
-    onDisconnect: pick('onDisconnect'),
-    whenRunnerLost: pick('whenRunnerLost') ?? 'resume',
-    chatBinding: pick('chatBinding'),
-    membersRequired: pick('membersRequired') ?? false,
-    allowedOrigins: pick('allowedOrigins') ?? [],
-    consumerApprovals: pick('consumerApprovals') ?? [],
-    runTimeoutSeconds: pick('runTimeoutSeconds'),
-    maxTurns: pick('maxTurns'),
-    historyTokens: pick('historyTokens') ?? 100_000,
-    retentionDays: pick('retentionDays'),
-    storageQuotaBytes: pick('storageQuotaBytes'),
-    disabled: status === undefined ? settings.disabled : status === 'disabled',
-  }
+function mergeSettings(settings: IntegrationSettings, { status, ...changes }: IntegrationChanges): IntegrationSettings {
+  const given = Object.entries(changes).filter(([name, value]) => name in DEFAULT_SETTINGS && value !== undefined)
+  const disabled = status === undefined ? settings.disabled : status === 'disabled'
+  return { ...DEFAULT_SETTINGS, ...settings, ...Object.fromEntries(given), disabled }
 }
