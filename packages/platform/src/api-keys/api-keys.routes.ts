@@ -1,7 +1,7 @@
 import { ApiKey, ApiKeyCreate, ApiKeyRotate, IssuedApiKey, listOf, PageQuery } from '@bureau/protocol'
 import { type Answered, created, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
-import { answerPage, type List } from '../http/pages.ts'
+import { answerPage } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { createApiKey } from './create-api-key.ts'
@@ -37,7 +37,7 @@ export const apiKeyRoutes: readonly Route[] = [
       success: { 200: listOf(ApiKey) },
       errors: ['invalid_cursor'],
     },
-    list,
+    (call) => answerPage(call, (page) => readApiKeys(call.platform, call.caller, page)),
   ),
   jsonRoute(
     {
@@ -67,7 +67,8 @@ export const apiKeyRoutes: readonly Route[] = [
       success: { 201: IssuedApiKey },
       errors: ['api_key_not_found', 'insufficient_scope'],
     },
-    rotate,
+    async (call) =>
+      created(await succeedApiKey(call.platform, call.caller, param(call, 'keyId'), call.body.overlapSeconds)),
   ),
   jsonRoute(
     {
@@ -92,14 +93,4 @@ async function create({
   const { name, expiresAt, ...limits } = body
   const key = { name, ...present(limits), expiresAt: expiresAt == null ? null : new Date(expiresAt) }
   return created(await createApiKey(platform.store.keyIssuer, caller, key))
-}
-
-async function rotate(call: Call<unknown, z.output<typeof ApiKeyRotate>>): Promise<Answered<201, IssuedApiKey>> {
-  const { platform, caller, body } = call
-  return created(await succeedApiKey(platform, caller, param(call, 'keyId'), body.overlapSeconds))
-}
-
-async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered<200, List<ApiKey>>> {
-  const { platform, caller } = call
-  return answerPage(call, (page) => readApiKeys(platform, caller, page))
 }

@@ -44,7 +44,10 @@ export const chatRoutes: readonly Route[] = [
       errorBody: ChatError,
       examples: { request: EXAMPLES.integrationId, response: EXAMPLES.chatId },
     },
-    create,
+    async ({ platform, caller, body: { apiIntegrationId: integrationId } }) => {
+      requireScope(caller, 'runs', integrationId)
+      return ok(await platform.store.db.run(createChat, { ...reachOf(caller), integrationId }))
+    },
   ),
   jsonRoute(
     {
@@ -151,7 +154,11 @@ export const chatRoutes: readonly Route[] = [
       success: { 200: listOf(ChatMessage) },
       errors: ['chat_not_found', 'invalid_cursor'],
     },
-    messages,
+    async (call) => {
+      const { order = 'asc', afterSeq } = call.query
+      const wanted = { ...chatKey(call), order, ...present({ afterSeq }) }
+      return answerPage(call, (page) => call.platform.store.db.run(listMessages, { ...wanted, ...page }))
+    },
   ),
   jsonRoute(
     {
@@ -174,18 +181,6 @@ export const chatRoutes: readonly Route[] = [
     branch,
   ),
 ]
-
-async function create({
-  platform,
-  caller,
-  body,
-}: Call<unknown, z.output<typeof CreateNewChatRequest>>): Promise<
-  Answered<200, z.output<typeof CreateNewChatResponse>>
-> {
-  const { apiIntegrationId: integrationId } = body
-  requireScope(caller, 'runs', integrationId)
-  return ok(await platform.store.db.run(createChat, { ...reachOf(caller), integrationId }))
-}
 
 async function findStatus(call: Call<z.output<typeof ChatStatusQuery>>): Promise<Answered<200, ChatStatus>> {
   const { platform, caller, query } = call
@@ -224,11 +219,4 @@ async function branch(call: Call<unknown, z.output<typeof ChatBranchCreate>>): P
   const key = chatKey(call)
   const dataKey = await store.dataKeys.of(key.ownerId)
   return created(await store.db.run(branchChat, { ...key, beforeRunId, aliasChatId, dataKey }))
-}
-
-async function messages(call: Call<z.output<typeof MessageListQuery>>): Promise<Answered<200, List<ChatMessage>>> {
-  const { platform, query } = call
-  const { order = 'asc', afterSeq } = query
-  const wanted = { ...chatKey(call), order, ...present({ afterSeq }) }
-  return answerPage(call, (page) => platform.store.db.run(listMessages, { ...wanted, ...page }))
 }

@@ -1,8 +1,8 @@
 import { DecideApprovals, RunApprovals } from '@bureau/protocol'
-import { type Answered, ok, param } from '@bureau/runtime'
+import { ok, param } from '@bureau/runtime'
 import { reachOf } from '../caller.ts'
 import { EXAMPLES } from '../docs/examples.ts'
-import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { jsonRoute, type Route } from '../http/route.ts'
 import { listApprovals } from '../runs/approve/decide-approvals.ts'
 import { decideRun } from './decide-run.ts'
 
@@ -20,7 +20,10 @@ export const approvalRoutes: readonly Route[] = [
       success: { 200: RunApprovals },
       errors: ['run_not_found'],
     },
-    list,
+    async (call) => {
+      const run = { ...reachOf(call.caller), runId: param(call, 'runId') }
+      return ok({ approvals: (await call.platform.store.db.run(listApprovals, run)).approvals })
+    },
   ),
   jsonRoute(
     {
@@ -48,21 +51,9 @@ export const approvalRoutes: readonly Route[] = [
         'run_not_waiting',
       ],
     },
-    decide,
+    async (call) => {
+      const decided = { runId: param(call, 'runId'), decisions: call.body }
+      return ok({ approvals: [...(await decideRun(call.platform, call.caller, decided))] })
+    },
   ),
 ]
-
-async function list({ platform, caller, ...call }: Call): Promise<Answered<200, RunApprovals>> {
-  const runId = param(call, 'runId')
-  const { approvals } = await platform.store.db.run(listApprovals, { ...reachOf(caller), runId })
-  return ok({ approvals })
-}
-
-async function decide({
-  platform,
-  caller,
-  body,
-  ...call
-}: Call<unknown, DecideApprovals>): Promise<Answered<200, RunApprovals>> {
-  return ok({ approvals: [...(await decideRun(platform, caller, { runId: param(call, 'runId'), decisions: body }))] })
-}

@@ -6,11 +6,10 @@ import {
   listOf,
   PageQuery,
 } from '@bureau/protocol'
-import { type Answered, created, ok, param } from '@bureau/runtime'
-import type { z } from 'zod'
+import { created, ok, param } from '@bureau/runtime'
 import { EXAMPLES } from '../docs/examples.ts'
-import { answerPage, type List } from '../http/pages.ts'
-import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { answerPage } from '../http/pages.ts'
+import { jsonRoute, type Route } from '../http/route.ts'
 import { endConsumerTokens, issueConsumerToken, readRevocations } from './manage-consumer-tokens.ts'
 
 export const consumerTokenRoutes: readonly Route[] = [
@@ -27,7 +26,7 @@ export const consumerTokenRoutes: readonly Route[] = [
       errors: ['integration_not_found', 'insufficient_scope'],
       examples: { request: { ...EXAMPLES.integrationId, consumerId: 'ada', scopes: ['chat', 'read'] } },
     },
-    create,
+    async ({ platform, caller, body }) => created(await issueConsumerToken(platform, caller, body)),
   ),
   jsonRoute(
     {
@@ -41,7 +40,7 @@ export const consumerTokenRoutes: readonly Route[] = [
       success: { 200: ConsumerTokensRevoked },
       errors: ['integration_not_found', 'insufficient_scope'],
     },
-    revoke,
+    async ({ platform, caller, body }) => ok(await endConsumerTokens(platform, caller, body)),
   ),
   jsonRoute(
     {
@@ -55,31 +54,9 @@ export const consumerTokenRoutes: readonly Route[] = [
       success: { 200: listOf(ConsumerTokensRevoked) },
       errors: ['integration_not_found', 'invalid_cursor'],
     },
-    listRevoked,
+    async (call) => {
+      const integrationId = param(call, 'integrationId')
+      return answerPage(call, (page) => readRevocations(call.platform, call.caller, { integrationId, ...page }))
+    },
   ),
 ]
-
-async function create({
-  platform,
-  caller,
-  body,
-}: Call<unknown, z.output<typeof ConsumerTokenCreate>>): Promise<Answered<201, ConsumerToken>> {
-  return created(await issueConsumerToken(platform, caller, body))
-}
-
-async function revoke({
-  platform,
-  caller,
-  body,
-}: Call<unknown, z.output<typeof ConsumerTokenRevoke>>): Promise<Answered<200, ConsumerTokensRevoked>> {
-  return ok(await endConsumerTokens(platform, caller, body))
-}
-
-async function listRevoked(
-  call: Call<z.output<typeof PageQuery>>,
-): Promise<Answered<200, List<ConsumerTokensRevoked>>> {
-  const { platform, caller } = call
-  return answerPage(call, (page) =>
-    readRevocations(platform, caller, { integrationId: param(call, 'integrationId'), ...page }),
-  )
-}

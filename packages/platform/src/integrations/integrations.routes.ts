@@ -12,7 +12,7 @@ import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { entryAgentNames } from '../agencies.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { answerPage, type List } from '../http/pages.ts'
+import { answerPage } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'
@@ -65,7 +65,7 @@ export const integrationRoutes: readonly Route[] = [
       success: { 200: listOf(Integration) },
       errors: ['invalid_cursor'],
     },
-    list,
+    (call) => answerPage(call, (page) => readIntegrations(call.platform, call.caller, page)),
   ),
   jsonRoute(
     {
@@ -163,11 +163,6 @@ async function chooseAgent(
 function changesOf({ defaultAllowance, ...settings }: Partial<z.output<typeof IntegrationPatch>>) {
   const policy = defaultAllowance && parseAllowancePolicy(defaultAllowance)
   return present({ ...settings, defaultAllowance: policy })
-}
-
-async function list(call: Call<z.output<typeof PageQuery>>): Promise<Answered<200, List<Integration>>> {
-  const { platform, caller } = call
-  return answerPage(call, (page) => readIntegrations(platform, caller, page))
 }
 
 async function remove(call: Call<z.output<typeof DeleteIntegrationQuery>>): Promise<typeof NO_CONTENT> {

@@ -16,7 +16,7 @@ import {
 import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { readIfMatch } from '../http/if-match.ts'
-import { answerPage, type List } from '../http/pages.ts'
+import { answerPage } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { readIdempotencyKey } from '../http/route-settings.ts'
@@ -50,7 +50,12 @@ export const memberRoutes: readonly Route[] = [
       errors: ['integration_not_found', 'invalid_consumer_id', 'invalid_allowance', 'member_exists'],
       examples: { request: { consumerId: 'u-77', allowance: { messages: 200, costUsd: 5, period: 'month' } } },
     },
-    register,
+    async (call) => {
+      const { platform, caller, body } = call
+      const args = { ...integrationKey(call), actor: caller.keyId, member: toNewMember(body) }
+      const { created: isNew, member } = await platform.store.db.run(registerMember, args)
+      return isNew ? created(member) : ok(member)
+    },
   ),
   jsonRoute(
     {
@@ -66,7 +71,11 @@ export const memberRoutes: readonly Route[] = [
       success: { 200: MemberBatchResult },
       errors: ['integration_not_found'],
     },
-    registerBatch,
+    async (call) => {
+      const { platform, caller, body } = call
+      const args = { ...integrationKey(call), actor: caller.keyId, members: body.members.map(toNewMember) }
+      return ok({ results: await platform.store.db.run(registerMembers, args) })
+    },
   ),
   jsonRoute(
     {
@@ -80,7 +89,11 @@ export const memberRoutes: readonly Route[] = [
       success: { 200: listOf(Member) },
       errors: ['integration_not_found', 'invalid_cursor'],
     },
-    list,
+    async (call) => {
+      const { limit: _, cursor: __, ...filters } = call.query
+      const wanted = { ...integrationKey(call), ...present(filters) }
+      return answerPage(call, (page) => call.platform.store.db.run(listMembers, { ...wanted, ...page }))
+    },
   ),
   jsonRoute(
     {
@@ -108,7 +121,11 @@ export const memberRoutes: readonly Route[] = [
       success: { 200: Member },
       errors: ['member_not_found', 'version_conflict'],
     },
-    update,
+    async (call) => {
+      const { platform, caller, body, request } = call
+      const args = { ...memberKey(call), ...readIfMatch(request), actor: caller.keyId, changes: present(body) }
+      return ok(await platform.store.db.run(updateMember, args))
+    },
   ),
   jsonRoute(
     {
@@ -155,7 +172,11 @@ export const memberRoutes: readonly Route[] = [
       success: { 200: Allowance },
       errors: ['member_not_found', 'invalid_allowance'],
     },
-    replaceAllowance,
+    async (call) => {
+      const { platform, caller, body } = call
+      const policy = body === null ? null : parseAllowancePolicy(body)
+      return ok(await platform.store.db.run(setAllowance, { ...memberKey(call), actor: caller.keyId, policy }))
+    },
   ),
   jsonRoute(
     {
@@ -185,60 +206,21 @@ export const memberRoutes: readonly Route[] = [
       success: { 200: listOf(LedgerEntry) },
       errors: ['member_not_found', 'invalid_cursor'],
     },
-    ledger,
+    async (call) => {
+      const wanted = { ...memberKey(call), ...present({ periodStart: call.query.periodStart }) }
+      return answerPage(call, (page) => call.platform.store.db.run(listLedger, { ...wanted, ...page }))
+    },
   ),
 ]
 
-function memberKey(call: Call): { ownerId: string; integrationId: string; consumerId: string } {
-  return {
-    ownerId: call.caller.ownerId,
-    integrationId: param(call, 'integrationId'),
-    consumerId: param(call, 'consumerId'),
-  }
-}
+const integrationKey = (call: Call) => ({ ownerId: call.caller.ownerId, integrationId: param(call, 'integrationId') })
+const memberKey = (call: Call) => ({ ...integrationKey(call), consumerId: param(call, 'consumerId') })
 
 type NewMember = z.output<typeof MemberCreate>
 
 function toNewMember({ allowance, ...member }: NewMember) {
   const policy = allowance == null ? null : parseAllowancePolicy(allowance)
   return { consumerId: member.consumerId, ...present(member), allowance: policy }
-}
-
-async function register(call: Call<unknown, NewMember>): Promise<Answered<200 | 201, Member>> {
-  const { platform, caller, body } = call
-  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), actor: caller.keyId }
-  const { created: isNew, member } = await platform.store.db.run(registerMember, { ...args, member: toNewMember(body) })
-  return isNew ? created(member) : ok(member)
-}
-
-async function registerBatch(
-  call: Call<unknown, z.output<typeof MemberBatch>>,
-): Promise<Answered<200, z.output<typeof MemberBatchResult>>> {
-  const { platform, caller, body } = call
-  const members = body.members.map(toNewMember)
-  const args = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), actor: caller.keyId, members }
-  return ok({ results: await platform.store.db.run(registerMembers, args) })
-}
-
-async function list(call: Call<z.output<typeof MemberListQuery>>): Promise<Answered<200, List<Member>>> {
-  const { platform, caller, query } = call
-  const { limit: _, cursor: __, ...filters } = query
-  const wanted = { ownerId: caller.ownerId, integrationId: param(call, 'integrationId'), ...present(filters) }
-  return answerPage(call, (page) => platform.store.db.run(listMembers, { ...wanted, ...page }))
-}
-
-async function update(call: Call<unknown, z.output<typeof MemberPatch>>): Promise<Answered<200, Member>> {
-  const { platform, caller, body, request } = call
-  const args = { ...memberKey(call), ...readIfMatch(request), actor: caller.keyId, changes: present(body) }
-  return ok(await platform.store.db.run(updateMember, args))
-}
-
-async function replaceAllowance(
-  call: Call<unknown, z.output<typeof AllowanceBody>>,
-): Promise<Answered<200, Allowance>> {
-  const { platform, caller, body } = call
-  const policy = body === null ? null : parseAllowancePolicy(body)
-  return ok(await platform.store.db.run(setAllowance, { ...memberKey(call), actor: caller.keyId, policy }))
 }
 
 async function adjust(
@@ -252,13 +234,7 @@ async function adjust(
     actor: caller.keyId,
     idempotencyKey,
     fingerprint: fingerprint(platform.store.serverKey, { url: request.url, body }),
-    adjustment: { kind: body.kind, note: body.note, ...present(body) },
+    adjustment: body,
   })
   return replayed ? ok(entry, { 'Idempotent-Replayed': 'true' }) : created(entry)
-}
-
-async function ledger(call: Call<z.output<typeof LedgerQuery>>): Promise<Answered<200, List<LedgerEntry>>> {
-  const { platform, query } = call
-  const wanted = { ...memberKey(call), ...present({ periodStart: query.periodStart }) }
-  return answerPage(call, (page) => platform.store.db.run(listLedger, { ...wanted, ...page }))
 }

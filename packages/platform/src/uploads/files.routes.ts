@@ -1,8 +1,8 @@
 import { FileListQuery, FileQuery, listOf, MountFile } from '@bureau/protocol'
-import { type Answered, NO_CONTENT, param } from '@bureau/runtime'
+import { NO_CONTENT, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
-import { answerPage, type List } from '../http/pages.ts'
+import { answerPage } from '../http/pages.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { deleteMountFile, listMountFiles, type Mounted, openMountFile } from './mount-files.ts'
 
@@ -21,7 +21,7 @@ export const fileRoutes: readonly Route[] = [
       success: { 200: listOf(MountFile) },
       errors: ['integration_not_found', 'invalid_sandbox_file', 'invalid_cursor', 'files_unavailable'],
     },
-    list,
+    (call) => answerPage(call, (page) => listMountFiles(mountOf(call), { ...page, prefix: call.query.prefix })),
   ),
   rawRoute(
     {
@@ -58,11 +58,6 @@ export const fileRoutes: readonly Route[] = [
 
 function mountOf(call: Call): Mounted {
   return { platform: call.platform, caller: call.caller, integrationId: param(call, 'integrationId') }
-}
-
-async function list(call: Call<z.output<typeof FileListQuery>>): Promise<Answered<200, List<MountFile>>> {
-  const { prefix } = call.query
-  return answerPage(call, (page) => listMountFiles(mountOf(call), { ...page, prefix }))
 }
 
 /** Whatever the content is, no browser takes it for a page of ours. */

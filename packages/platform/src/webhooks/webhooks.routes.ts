@@ -12,7 +12,7 @@ import {
 import { type Answered, checkUrl, created, EgressError, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import type { Platform } from '../context.ts'
-import { answerPage, type List } from '../http/pages.ts'
+import { answerPage } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { newId } from '../ids.ts'
@@ -62,7 +62,10 @@ export const webhookRoutes: readonly Route[] = [
       success: { 200: listOf(WebhookEndpoint) },
       errors: ['invalid_cursor'],
     },
-    list,
+    async (call) => {
+      const { ownerId } = call.caller
+      return answerPage(call, (page) => call.platform.store.db.run(listWebhookEndpoints, { ownerId, ...page }))
+    },
   ),
   jsonRoute(
     {
@@ -128,7 +131,8 @@ export const webhookRoutes: readonly Route[] = [
       success: { 200: listOf(WebhookDelivery) },
       errors: ['webhook_not_found', 'invalid_cursor'],
     },
-    deliveries,
+    (call) =>
+      answerPage(call, (page) => call.platform.store.db.run(listWebhookDeliveries, { ...keyOf(call), ...page })),
   ),
 ]
 
@@ -166,19 +170,6 @@ async function update(call: Call<unknown, z.output<typeof WebhookPatch>>): Promi
   const url = body.url === undefined ? undefined : requirePublic(platform, body.url)
   const changes = present({ ...body, url })
   return ok(await platform.store.db.run(updateWebhookEndpoint, { ...keyOf(call), actor: caller.keyId, changes }))
-}
-
-async function list(call: Call<z.output<typeof WebhookListQuery>>): Promise<Answered<200, List<WebhookEndpoint>>> {
-  const { db } = call.platform.store
-  const { ownerId } = call.caller
-  return answerPage(call, (page) => db.run(listWebhookEndpoints, { ownerId, ...page }))
-}
-
-async function deliveries(
-  call: Call<z.output<typeof WebhookListQuery>>,
-): Promise<Answered<200, List<WebhookDelivery>>> {
-  const { db } = call.platform.store
-  return answerPage(call, (page) => db.run(listWebhookDeliveries, { ...keyOf(call), ...page }))
 }
 
 async function sendTest(call: Call): Promise<Answered<200, WebhookTest>> {
