@@ -1,6 +1,7 @@
 import type { WireItem } from '@bureau/protocol'
 import { contentMatches, extensionOf, type FileType, findFileType, sniffFileType } from '@bureau/runtime'
 import { storable } from '../db/storable.ts'
+import { encodingOf } from '../mount/read-text.ts'
 import { MAX_PIXELS, readImageHeader } from './image-header.ts'
 
 /** An attachment's content as the model gets it. */
@@ -39,7 +40,7 @@ export async function filePart(name: string, bytes: Uint8Array): Promise<Content
   }
   const note = OPAQUE.has(extension)
     ? `[file ${name} was attached: ${mime}, ${bytes.length} bytes, cannot be shown]`
-    : `<file name=${JSON.stringify(name)} type="${mime}">\n${decodeText(bytes)}\n</file>`
+    : `<file name=${JSON.stringify(name)} type="${mime}">\n${new TextDecoder(encodingOf(bytes)).decode(bytes)}\n</file>`
   return { part: { type: 'input_text', text: storable(note) }, mime }
 }
 
@@ -61,14 +62,6 @@ function isUtf8(bytes: Uint8Array): boolean {
   } catch {
     return false
   }
-}
-
-/** A byte order mark says what it is; without one it is UTF-8. */
-function decodeText(bytes: Uint8Array): string {
-  const [first, second] = bytes
-  if (first === 0xff && second === 0xfe) return new TextDecoder('utf-16le').decode(bytes)
-  if (first === 0xfe && second === 0xff) return new TextDecoder('utf-16be').decode(bytes)
-  return new TextDecoder().decode(bytes)
 }
 
 function dataUrl(mime: string, bytes: Uint8Array): string {

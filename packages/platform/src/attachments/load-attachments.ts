@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { WireItem } from '@bureau/protocol'
 import { ByteBudget, safeFetch } from '@bureau/runtime'
+import type { AttachmentRow } from '../chats/attachments.repo.ts'
 import type { AttachmentNote } from '../chats/note-attachment.ts'
 import type { AttachmentAccess } from './attachment-access.ts'
 import { AttachmentFailure, attachmentFailure, downloadFailure } from './attachment-failure.ts'
@@ -13,16 +14,9 @@ import { type ContentPart, filePart, imagePart, missingPart, type UnfitContent }
  * `sent: false`: it belongs to a failed response; the model gets a sentence about it and no content. Otherwise its content is
  * fetched from `url` (a credential: keep it out of logs) or read from the owner's blob with that hash.
  */
-export type ContextAttachment = {
-  readonly id: string
-  readonly kind: 'input_file' | 'input_image'
-  readonly filename: string | null
-  readonly detail: 'auto' | 'low' | 'high' | null
-  readonly mime: string | null
-  readonly sent: boolean
-  readonly url: string | null
-  readonly blobSha256: Uint8Array | null
-}
+export type ContextAttachment = Readonly<
+  Pick<AttachmentRow, 'id' | 'kind' | 'filename' | 'detail' | 'mime' | 'blobSha256'>
+> & { readonly sent: boolean; readonly url: string | null }
 
 export type LoadAttachmentsOptions = {
   readonly access: AttachmentAccess

@@ -5,7 +5,6 @@ import { servedAgencies } from '../agencies.ts'
 import { reachOf } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import { asConsumer } from '../consumer-tokens/consumer-request.ts'
-import { lifeOfToken } from './token-life.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { type Call, rawRoute, type Route } from '../http/route.ts'
@@ -15,7 +14,7 @@ import type { Admission } from '../runs/admit/admit-run.ts'
 import { rejectWaiting } from '../runs/approve/reject-waiting.ts'
 import { beginRun, findRunStream, type RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
-import { sendEvents, sendText } from './stream-run.ts'
+import { followed, sendEvents, sendText } from './stream-run.ts'
 import { whileOpen } from './while-open.ts'
 
 const MIB = 1_048_576
@@ -161,13 +160,11 @@ async function answer(call: CompletionCall, reply: FastifyReply, given: Answer):
   reply.header('X-Agent-Run-Admitted', 'true').header('X-Agent-Run-Id', run.runId).header('X-Chat-Id', run.chatId)
   if (replayed) reply.header('X-Agent-Run-Replayed', 'true')
   addMessageLimit(reply, admission)
-  const follow = (): (() => void) => platform.executor.find(run.runId)?.follow() ?? nobody
-  const followed = { stream, follow, life: lifeOfToken(platform, call, reply) }
   if (textOnly) {
-    if (!(await sendText(reply, followed, 0))) await reply.code(200).send('')
+    if (!(await sendText(reply, followed(call, reply, stream), 0))) await reply.code(200).send('')
     return
   }
-  await sendEvents(reply, followed, {
+  await sendEvents(reply, followed(call, reply, stream), {
     ...run,
     aliasChatId,
     resumeFrom,
@@ -176,8 +173,6 @@ async function answer(call: CompletionCall, reply: FastifyReply, given: Answer):
     replayed: !(await stream.hasAllAfter(resumeFrom)),
   })
 }
-
-const nobody = (): void => {}
 
 /** A consumer's message limit beside the rate of the API key. */
 function addMessageLimit(reply: FastifyReply, { messageLimit }: Admission): void {

@@ -15,8 +15,7 @@ import type { z } from 'zod'
 import { reachOf, requireScope } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import { readOffset } from './encode-text.ts'
-import { sendEvents, sendText } from './stream-run.ts'
-import { lifeOfToken } from './token-life.ts'
+import { followed, sendEvents, sendText } from './stream-run.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { answerPage, type List } from '../http/pages.ts'
@@ -179,14 +178,4 @@ async function followText(call: Call<z.output<typeof RunTextQuery>>, reply: Fast
   const stream = await findRunStream(platform, { ...reachOf(caller), runId: param(call, 'runId') })
   reply.header('X-Agent-Run-Id', stream.run.runId).header('X-Chat-Id', stream.run.chatId)
   if (!(await sendText(reply, followed(call, reply, stream), offset))) await reply.code(204).send()
-}
-
-function followed(
-  call: Call,
-  reply: FastifyReply,
-  stream: Parameters<typeof sendText>[1]['stream'],
-): Parameters<typeof sendText>[1] {
-  const { platform } = call
-  const follow = (): (() => void) => platform.executor.find(stream.run.runId)?.follow() ?? (() => {})
-  return { stream, follow, life: lifeOfToken(platform, call, reply) }
 }

@@ -1,9 +1,11 @@
 import { type ServiceError, sseFrame } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
 import { encodeBatches, endingWith, StreamBroken, streamResponse } from '@bureau/runtime'
+import type { Call } from '../http/route.ts'
 import type { RunStream } from '../runs/follow-run.ts'
 import { completionEncoder, encodeMeta, type StreamMeta } from './encode-completion.ts'
 import { encodeText } from './encode-text.ts'
+import { lifeOfToken } from './token-life.ts'
 
 type Followed = {
   readonly stream: RunStream
@@ -11,6 +13,12 @@ type Followed = {
   readonly follow: () => () => void
   /** Aborts when the reader may read no longer. Absent: never. */
   readonly life?: AbortSignal | undefined
+}
+
+export function followed(call: Call, reply: FastifyReply, stream: RunStream): Followed {
+  const { platform } = call
+  const follow = (): (() => void) => platform.executor.find(stream.run.runId)?.follow() ?? (() => {})
+  return { stream, follow, life: lifeOfToken(platform, call, reply) }
 }
 
 /** Sends a run as server-sent events: `meta`, then the events after `resumeFrom`. */

@@ -57,7 +57,7 @@ async function* linesOf(stream: Readable, reading: Reading): AsyncGenerator<read
 }
 
 /** A byte order mark says what it is; without one it is UTF-8. */
-function encodingOf([first, second]: Uint8Array): 'utf-8' | 'utf-16le' | 'utf-16be' {
+export function encodingOf([first, second]: Uint8Array): 'utf-8' | 'utf-16le' | 'utf-16be' {
   if (first === 0xff && second === 0xfe) return 'utf-16le'
   return first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8'
 }
