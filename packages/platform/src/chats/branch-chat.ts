@@ -8,7 +8,8 @@ import { isNotFromUser } from '../run-records/runs.repo.ts'
 import { seal, unseal } from '../security/seal.ts'
 import { type ChatKey, type ChatRow, requireLockedChat } from './chats.repo.ts'
 import { chatViews } from './chat-views.ts'
-import { type Reach, requireChat } from './manage-chats.ts'
+import type { Reach } from '../run-records/read-runs.ts'
+import { requireChat } from './manage-chats.ts'
 import { attachmentPlace } from './store-attachments.ts'
 
 /** Copying more would hold up everybody else on the embedded database. */

@@ -6,7 +6,8 @@ import { requireIntegration } from '../members/members.repo.ts'
 import { findRun, type RunRow } from '../run-records/runs.repo.ts'
 import { runViews } from '../run-records/run-views.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, hasAlias } from './chats.repo.ts'
-import { type Reach, requireChat } from './manage-chats.ts'
+import type { Reach } from '../run-records/read-runs.ts'
+import { requireChat } from './manage-chats.ts'
 
 type RequestKey = {
   readonly ownerId: string

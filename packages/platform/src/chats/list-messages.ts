@@ -6,7 +6,8 @@ import { messageAttachments, messages, runs } from '../db/schema.ts'
 import { runErrorOf } from '../run-records/run-view.ts'
 import { type AttachmentRow, attachmentView } from './attachments.repo.ts'
 import type { ChatKey } from './chats.repo.ts'
-import { type Reach, requireChat } from './manage-chats.ts'
+import type { Reach } from '../run-records/read-runs.ts'
+import { requireChat } from './manage-chats.ts'
 
 const columns = {
   message: messages,

@@ -8,13 +8,8 @@ import { chats } from '../db/schema.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, isChat, requireLockedChat } from './chats.repo.ts'
 import { chatViews } from './chat-views.ts'
 import { newId } from '../ids.ts'
+import type { Reach } from '../run-records/read-runs.ts'
 import { integrationsOf, requireIntegration } from '../members/members.repo.ts'
-
-/**
- * What a caller may see: the chats of these integrations (null: of all), and of one consumer alone when it is named. Others do
- * not exist.
- */
-export type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
 /** Creates an empty chat. A chat that never gets a run is deleted after 30 days. @throws ServiceError `integration_not_found` */
 export const createChat = tenantOperation(

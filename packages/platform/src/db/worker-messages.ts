@@ -12,33 +12,20 @@ export type WorkerSetup = {
 }
 
 /** Work with an answer: a `result` or an `error` with the same id. */
-export type Job = RunMessage | BackupMessage | VacuumMessage
+export type Job =
+  | RunMessage
+  | (JobOf<'backup'> & { readonly file: string })
+  /** `table` is as `regclass` writes it. */
+  | (JobOf<'vacuum'> & { readonly table: string })
+type JobOf<Type> = { readonly type: Type; readonly id: number; readonly lane: Lane }
 
 export type ToWorker = Job | { readonly type: 'abort'; readonly id: number } | { readonly type: 'close' }
 
-export type RunMessage = {
-  readonly type: 'run'
-  readonly id: number
-  readonly lane: Lane
+export type RunMessage = JobOf<'run'> & {
   /** The module and the name of the operation's export. */
   readonly source: string
   readonly name: string
   readonly args: unknown
-}
-
-type BackupMessage = {
-  readonly type: 'backup'
-  readonly id: number
-  readonly lane: Lane
-  readonly file: string
-}
-
-type VacuumMessage = {
-  readonly type: 'vacuum'
-  readonly id: number
-  readonly lane: Lane
-  /** As `regclass` writes it. */
-  readonly table: string
 }
 
 export type FromWorker =

@@ -1,5 +1,6 @@
-import { type LedgerEntry, ServiceError } from '@bureau/protocol'
+import { type AdjustmentCreate, type LedgerEntry, ServiceError } from '@bureau/protocol'
 import { and, desc, eq, getTableColumns, lt, sql } from 'drizzle-orm'
+import type { z } from 'zod'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowanceLedger } from '../db/schema.ts'
@@ -7,16 +8,8 @@ import { type MemberRow, toMicro } from './allowance-policy.ts'
 import { bookLedger, holdPeriod, type LedgerRow, ledgerView } from './ledger.repo.ts'
 import { findMember, lockMember, type MemberKey } from './members.repo.ts'
 
-export type Adjustment = {
-  /** `grant` raises what may be spent; `correction` and `backfill` change what counts as spent, by a signed amount. */
-  readonly kind: 'grant' | 'correction' | 'backfill'
-  readonly messages?: number
-  readonly tokens?: number
-  readonly costUsd?: number
-  readonly note: string
-  /** `backfill` only: the amount goes to the period that contained this instant. RFC 3339. */
-  readonly occurredAt?: string
-}
+/** `grant` raises what may be spent; `correction` and `backfill` change what counts as spent, by a signed amount. */
+export type Adjustment = z.output<typeof AdjustmentCreate>
 
 /**
  * Books an adjustment, once per `idempotencyKey`. `replayed` says that this very request was booked before.

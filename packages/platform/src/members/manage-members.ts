@@ -18,12 +18,9 @@ import {
   requireIntegration,
   requireTimeZone,
 } from './members.repo.ts'
+import type { NewMember } from './register-members.ts'
 
-type MemberChanges = {
-  readonly displayName?: string | null
-  readonly metadata?: Readonly<Record<string, string>>
-  readonly status?: 'active' | 'inactive'
-}
+type MemberChanges = Pick<NewMember, 'displayName' | 'metadata' | 'status'>
 
 /** @throws ServiceError `member_not_found` */
 export const getMember = tenantOperation(

@@ -16,7 +16,10 @@ import {
 import { runViews } from './run-views.ts'
 import { runOutput, type RunView } from './run-view.ts'
 
-/** What a restricted API key or a consumer may see, as for chats. A run of others does not exist for them. */
+/**
+ * What a caller may see: what belongs to these integrations (null: to all), and to one consumer alone when it is named. Nothing else
+ * exists for it.
+ */
 export type Reach = { readonly integrationIds: readonly string[] | null; readonly consumerId?: string }
 
 export const isSeen = (

@@ -1,16 +1,12 @@
-import { ServiceError } from '@bureau/protocol'
+import { type CancelMode, ServiceError } from '@bureau/protocol'
 import { and, eq, inArray, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs } from '../db/schema.ts'
 import { findRunView } from './run-views.ts'
-import type { RunRow } from './runs.repo.ts'
+import type { RunKey, RunRow } from './runs.repo.ts'
 import type { RunView } from './run-view.ts'
 
-type CancelRequest = {
-  readonly ownerId: string
-  readonly runId: string
-  readonly mode: 'immediate' | 'after_turn'
-}
+type CancelRequest = RunKey & { readonly mode: CancelMode }
 
 /**
  * Asks one run to stop. Nothing happens to a run that has ended; `after_turn` can be sharpened, not softened.

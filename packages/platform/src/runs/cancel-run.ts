@@ -6,10 +6,9 @@ import { isEnded } from './follow-run.ts'
 import type { Platform } from '../context.ts'
 import { getRun } from '../run-records/read-runs.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
+import type { RunKey } from '../run-records/runs.repo.ts'
 
-type CancelRun = {
-  readonly ownerId: string
-  readonly runId: string
+type CancelRun = RunKey & {
   readonly mode: CancelMode
   /** Longest wait for the end of the run, in milliseconds. */
   readonly waitMs: number

@@ -11,7 +11,8 @@ import {
 } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
 import { storedChunks } from '../run-records/event-chunks.ts'
-import { getRun } from '../run-records/read-runs.ts'
+import { getRun, type Reach } from '../run-records/read-runs.ts'
+import type { RunKey } from '../run-records/runs.repo.ts'
 import { openCalls, type RunView } from '../run-records/run-view.ts'
 import type { Admitted } from './admit/admit-run.ts'
 import { readWaitingCalls } from './approve/decide-approvals.ts'
@@ -26,12 +27,7 @@ export type RunStream = {
   readonly hasAllAfter: (seq: number) => Promise<boolean>
 }
 
-type Wanted = {
-  readonly ownerId: string
-  readonly runId: string
-  readonly integrationIds: readonly string[] | null
-  readonly consumerId?: string
-}
+type Wanted = RunKey & Reach
 
 /** A run is in the records a moment before its log can be read, and its log may be gone a moment before it ends. */
 const PATIENCE_MS = 2_000

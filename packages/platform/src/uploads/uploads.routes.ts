@@ -1,4 +1,11 @@
-import { AgencyUpload, CreateAgencyUploadRequest, ServiceError, StoredUpload, UploadQuery } from '@bureau/protocol'
+import {
+  AgencyUpload,
+  CreateAgencyUploadRequest,
+  type ErrorCode,
+  ServiceError,
+  StoredUpload,
+  UploadQuery,
+} from '@bureau/protocol'
 import { type Answered, ok, param, requirePlain } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
@@ -11,6 +18,19 @@ import { type Content, findUpload, receivePart, receiveWhole, type UploadAddress
 
 const CONTENT = '/v1/upload_content/:uploadId'
 const PART_TYPE = 'application/offset+octet-stream'
+
+const CONTENT_ERRORS: readonly ErrorCode[] = [
+  'invalid_upload_token',
+  'rate_limited',
+  'upload_complete',
+  'upload_offset_mismatch',
+  'upload_expired',
+  'upload_too_large',
+  'body_too_slow',
+  'checksum_mismatch',
+  'storage_quota_exceeded',
+  'files_unavailable',
+]
 
 type ContentCall = Call<z.output<typeof UploadQuery>>
 
@@ -56,18 +76,7 @@ export const uploadRoutes: readonly Route[] = [
       rawBody: true,
       query: UploadQuery,
       success: { 200: StoredUpload },
-      errors: [
-        'invalid_upload_token',
-        'rate_limited',
-        'upload_complete',
-        'upload_offset_mismatch',
-        'upload_expired',
-        'upload_too_large',
-        'body_too_slow',
-        'checksum_mismatch',
-        'storage_quota_exceeded',
-        'files_unavailable',
-      ],
+      errors: CONTENT_ERRORS,
     },
     put,
   ),
@@ -83,20 +92,7 @@ export const uploadRoutes: readonly Route[] = [
       query: UploadQuery,
       headers: { 'Upload-Offset': 'Required.' },
       success: { 204: null },
-      errors: [
-        'invalid_content_type',
-        'invalid_upload_token',
-        'rate_limited',
-        'upload_complete',
-        'upload_offset_mismatch',
-        'upload_too_many_parts',
-        'upload_expired',
-        'upload_too_large',
-        'body_too_slow',
-        'checksum_mismatch',
-        'storage_quota_exceeded',
-        'files_unavailable',
-      ],
+      errors: ['invalid_content_type', ...CONTENT_ERRORS, 'upload_too_many_parts'],
     },
     patch,
   ),

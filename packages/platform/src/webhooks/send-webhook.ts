@@ -3,18 +3,7 @@ import { checkUrl, EgressError, isDelivered, postToReceiver } from '@bureau/runt
 import type { Platform } from '../context.ts'
 import { unsealText } from '../security/seal.ts'
 import { secretPlace } from './webhook-endpoints.ts'
-
-type Webhook = {
-  readonly ownerId: string
-  readonly endpointId: string
-  readonly url: string
-  readonly secretEnc: Uint8Array
-  readonly eventId: string
-  readonly topic: string
-  /** RFC 3339. */
-  readonly announcedAt: string
-  readonly payload: Readonly<Record<string, unknown>>
-}
+import type { TakenDelivery } from './webhook-retries.ts'
 
 /**
  * Sends one webhook, signed. Only public addresses are reached, and no redirect is followed.
@@ -23,7 +12,7 @@ type Webhook = {
  */
 export async function sendWebhook(
   { store, attachmentAccess, log }: Pick<Platform, 'store' | 'attachmentAccess' | 'log'>,
-  webhook: Webhook,
+  webhook: Omit<TakenDelivery, 'attempts'>,
 ): Promise<SentWebhook> {
   const { ownerId, eventId, url } = webhook
   const secret = unsealText(await store.dataKeys.of(ownerId), secretPlace(webhook), webhook.secretEnc)

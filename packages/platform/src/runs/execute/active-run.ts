@@ -1,19 +1,12 @@
 import { RunControl } from '@bureau/framework'
 import type { CancelMode, RunErrorCode } from '@bureau/protocol'
 import { type LogResume, type RunLog, type RunRecorder, StreamBroken } from '@bureau/runtime'
-import type { RunSettings } from '../../db/column-types.ts'
+import type { TakenRun } from '../recover/take-up-run.ts'
 import type { RunProgress } from './run-progress.ts'
 import type { ShownItem } from './shown-items.ts'
 
 /** A run that was reserved for this process. */
-export type ReservedRun = {
-  readonly ownerId: string
-  readonly runId: string
-  /** The start of this process in which it was reserved: part of every write. */
-  readonly bootId: string
-  readonly chatId: string
-  readonly agent: string
-  readonly settings: RunSettings
+export type ReservedRun = Omit<TakenRun, 'before'> & {
   /** The `traceparent` header of the request that began it. */
   readonly traceParent?: string | undefined
   /** Set when another process has worked on it before. */
@@ -21,15 +14,7 @@ export type ReservedRun = {
 }
 
 /** What is known of a run that another process has given up. */
-type TakenUp = {
-  /** How many processes have worked on it, this one included. */
-  readonly attempt: number
-  /** Processes that have died over it since its last step. */
-  readonly stalled: number
-  /** True: the process before has died. False: it has given the run up by itself. */
-  readonly lost: boolean
-  /** True: it has waited for a person, so that no client is expected to be there. */
-  readonly waited: boolean
+type TakenUp = Omit<NonNullable<TakenRun['before']>, 'lastEventSeq'> & {
   readonly log: LogResume
   /** Items of which readers have seen something. */
   readonly shown: readonly ShownItem[]

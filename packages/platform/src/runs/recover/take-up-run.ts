@@ -16,15 +16,18 @@ import { EVENTS_OF_ATTEMPT, MAX_STALLED } from './take-up-policy.ts'
 export type TakenRun = {
   readonly ownerId: string
   readonly runId: string
+  /** The start of this process in which it was given the run: part of every write. */
   readonly bootId: string
   readonly chatId: string
   readonly agent: string
   readonly settings: RunSettings
   /** Null: no process had begun it. */
   readonly before: {
+    /** How many processes have worked on it, this one included. */
     readonly attempt: number
+    /** Processes that have died over it since its last step. */
     readonly stalled: number
-    /** True: the process before has died. */
+    /** True: the process before has died. False: it has given the run up by itself. */
     readonly lost: boolean
     /** True: it has waited for a person, so that no client is expected to be there. */
     readonly waited: boolean
