@@ -2,19 +2,17 @@ import type { ApiKey } from '@bureau/protocol'
 import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import { getApiKey, listApiKeys, revokeApiKey } from './api-keys.repo.ts'
-import { type Caller, requireGrantable } from '../caller.ts'
+import { type Caller, reachOf, requireGrantable } from '../caller.ts'
 import { type IssuedApiKey, rotateApiKey } from './create-api-key.ts'
 
 /** The keys that the caller manages, newest first. */
 export function readApiKeys({ store }: Platform, caller: Caller, page: PageRequest): Promise<Page<ApiKey>> {
-  const { ownerId, integrationIds } = caller
-  return store.db.run(listApiKeys, { ownerId, integrationIds, ...page })
+  return store.db.run(listApiKeys, { ...reachOf(caller), ...page })
 }
 
 /** @throws ServiceError `api_key_not_found` */
 export function readApiKey({ store }: Platform, caller: Caller, keyId: string): Promise<ApiKey> {
-  const { ownerId, integrationIds } = caller
-  return store.db.run(getApiKey, { ownerId, integrationIds, keyId })
+  return store.db.run(getApiKey, { ...reachOf(caller), keyId })
 }
 
 /**
@@ -40,10 +38,10 @@ export async function succeedApiKey(
  */
 export async function endApiKey(platform: Platform, caller: Caller, keyId: string): Promise<ApiKey> {
   const { store, webhooks } = platform
-  const { ownerId, integrationIds, keyId: actor } = caller
-  const ended = await store.db.run(getApiKey, { ownerId, integrationIds, keyId })
+  const key = { ...reachOf(caller), keyId }
+  const ended = await store.db.run(getApiKey, key)
   requireGrantable(caller, ended.scopes, ended.integrationIds)
-  const revoked = await store.db.run(revokeApiKey, { ownerId, integrationIds, keyId, actor })
+  const revoked = await store.db.run(revokeApiKey, { ...key, actor: caller.keyId })
   await forgetKey(platform, keyId)
   webhooks.wake()
   return revoked

@@ -7,9 +7,8 @@ import { newId } from '../ids.ts'
 import { isNotFromUser } from '../run-records/runs.repo.ts'
 import { seal, unseal } from '../security/seal.ts'
 import { type ChatKey, type ChatRow, requireLockedChat } from './chats.repo.ts'
-import { chatViews } from './chat-views.ts'
 import type { Reach } from '../run-records/read-runs.ts'
-import { requireChat } from './manage-chats.ts'
+import { requireChat, viewOf } from './manage-chats.ts'
 import { attachmentPlace } from './store-attachments.ts'
 
 /** Copying more would hold up everybody else on the embedded database. */
@@ -41,9 +40,7 @@ export const branchChat = tenantOperation(
     const branch = await insertBranch(tx, source, { seq, alias: args.aliasChatId })
     await copyMessages(tx, { source, branch, seq })
     await copyAttachments(tx, { source, branch, seq, dataKey: args.dataKey })
-    const [view] = await chatViews(tx, args.ownerId, [branch])
-    if (!view) throw new Error('a chat has a view')
-    return view
+    return viewOf(tx, branch)
   },
 )
 

@@ -3,7 +3,7 @@ import { and, desc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
+import { cutPage, olderThan, type Page, type PageRequest } from '../db/page.ts'
 import { chats } from '../db/schema.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, isChat, requireLockedChat } from './chats.repo.ts'
 import { chatViews } from './chat-views.ts'
@@ -55,12 +55,7 @@ export const listChats = tenantOperation(
       )
       .orderBy(desc(chats.updatedAt), desc(chats.id))
       .limit(limit + 1)
-    const page = toPage(
-      rows,
-      limit,
-      (row) => row,
-      (row) => [row.updatedAt.toISOString(), row.id],
-    )
+    const page = cutPage(rows, limit, (row) => [row.updatedAt.toISOString(), row.id])
     return { items: await chatViews(tx, ownerId, page.items), next: page.next }
   },
 )
@@ -137,7 +132,7 @@ export async function requireChat(tx: Tx, key: ChatKey & Reach): Promise<ChatRow
   return chat
 }
 
-async function viewOf(tx: Tx, chat: ChatRow): Promise<PlatformChat> {
+export async function viewOf(tx: Tx, chat: ChatRow): Promise<PlatformChat> {
   const [view] = await chatViews(tx, chat.ownerId, [chat])
   if (!view) throw new Error('a chat has a view')
   return view

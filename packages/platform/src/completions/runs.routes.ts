@@ -111,8 +111,7 @@ async function list(call: Call<z.output<typeof RunListQuery>>): Promise<Answered
   const { platform, caller, query } = call
   const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
   if (apiIntegrationId !== undefined) requireScope(caller, 'runs', apiIntegrationId)
-  const { ownerId, integrationIds } = caller
-  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ownerId, integrationIds }
+  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ...reachOf(caller) }
   return answerPage(call, (page) => platform.store.db.run(listRuns, { ...filter, ...page }))
 }
 

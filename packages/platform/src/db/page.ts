@@ -21,7 +21,13 @@ export function toPage<Row, Item>(
   view: (row: Row) => Item,
   positionOf: (row: Row) => Position,
 ): Page<Item> {
-  const shown = rows.slice(0, limit)
-  const last = rows.length > limit ? shown.at(-1) : undefined
-  return { items: shown.map(view), next: last === undefined ? null : positionOf(last) }
+  const { items, next } = cutPage(rows, limit, positionOf)
+  return { items: items.map(view), next }
+}
+
+/** The same of the rows themselves. */
+export function cutPage<Row>(rows: readonly Row[], limit: number, positionOf: (row: Row) => Position): Page<Row> {
+  const items = rows.slice(0, limit)
+  const last = rows.length > limit ? items.at(-1) : undefined
+  return { items, next: last === undefined ? null : positionOf(last) }
 }

@@ -2,7 +2,7 @@ import { RunState } from '@bureau/framework'
 import { ServiceError } from '@bureau/protocol'
 import { and, desc, eq, gte, inArray, isNotNull, isNull, lt, ne, notInArray, or, type SQL, sql } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
+import { cutPage, olderThan, type Page, type PageRequest } from '../db/page.ts'
 import { runs, runStates } from '../db/schema.ts'
 import {
   EXCERPT_LENGTH,
@@ -128,12 +128,8 @@ export const listRuns = tenantOperation(
       .where(and(isListed(args), olderThan(time, runs.id, after)))
       .orderBy(desc(time), desc(runs.id))
       .limit(limit + 1)
-    const page = toPage(
-      rows,
-      limit,
-      (row) => row,
-      (row) => [(by === 'change' ? changeOf(row) : row.createdAt).toISOString(), row.id],
-    )
+    const timeOf = by === 'change' ? changeOf : (row: RunFacts) => row.createdAt
+    const page = cutPage(rows, limit, (row) => [timeOf(row).toISOString(), row.id])
     return { items: await withMessages(tx, ownerId, await runViews(tx, ownerId, page.items)), next: page.next }
   },
 )

@@ -14,7 +14,6 @@ import type { RunFacts } from './runs.repo.ts'
 
 /** A run as callers see it. */
 export type RunView = PlatformRun
-type RunErrorView = PlatformRunError
 
 /** What a run produced: the items of its `messages` frame and the entry agent's final text. */
 type RunOutput = { readonly outputText: string | null; readonly newMessages: Message[] }
@@ -61,7 +60,7 @@ export function runErrorOf({
   errorCode,
   errorMessage,
   errorClass,
-}: Pick<RunFacts, 'errorCode' | 'errorMessage' | 'errorClass'>): RunErrorView | null {
+}: Pick<RunFacts, 'errorCode' | 'errorMessage' | 'errorClass'>): PlatformRunError | null {
   if (errorCode === null || errorClass === null) return null
   return {
     code: errorCode,

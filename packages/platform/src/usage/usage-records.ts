@@ -1,7 +1,7 @@
 import { NO_USAGE, type PlatformRun, type UsageRecord } from '@bureau/protocol'
 import { and, asc, desc, eq, gte, inArray, lt, sql, type SQL } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
-import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
+import { cutPage, olderThan, type Page, type PageRequest } from '../db/page.ts'
 import { allowanceLedger, runs, usageEntries } from '../db/schema.ts'
 import { toUsd } from '../members/allowance-policy.ts'
 import { integrationsOf } from '../members/members.repo.ts'
@@ -72,12 +72,7 @@ function filtersOf(tx: Tx, args: Args): (SQL | undefined)[] {
 }
 
 async function toRecords(tx: Tx, { ownerId, limit }: Args, rows: readonly RunFacts[]): Promise<Page<UsageRecord>> {
-  const { items, next } = toPage(
-    rows,
-    limit,
-    (row) => row,
-    (row) => [row.createdAt.toISOString(), row.id],
-  )
+  const { items, next } = cutPage(rows, limit, (row) => [row.createdAt.toISOString(), row.id])
   if (items.length === 0) return { items: [], next }
   const ids = items.map((run) => run.id)
   const [views, models, charges] = [

@@ -52,14 +52,10 @@ export const summarizeUsage = tenantOperation(
 /** As a date, PostgreSQL reads the day that is written, whatever the time zone behind it. */
 const inUtc = (time: string): string => new Date(time).toISOString()
 
+export type TimeRange = { readonly from?: string | undefined; readonly to?: string | undefined }
+
 /** @throws ServiceError `invalid_time_range` */
-export function requireAscending({
-  from,
-  to,
-}: {
-  readonly from?: string | undefined
-  readonly to?: string | undefined
-}): void {
+export function requireAscending({ from, to }: TimeRange): void {
   if (from !== undefined && to !== undefined && !(Date.parse(from) < Date.parse(to)))
     throw invalidRange('to', 'The time range is empty: "to" must be later than "from".')
 }

@@ -16,7 +16,7 @@ import { present } from '../http/present.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
 import { exportUsageRecords, listUsageRecords, type UsageFilter } from './usage-records.ts'
-import { requireAscending, summarizeUsage } from './usage-summary.ts'
+import { requireAscending, summarizeUsage, type TimeRange } from './usage-summary.ts'
 
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 30
@@ -73,9 +73,7 @@ export const usageRoutes: readonly Route[] = [
   ),
 ]
 
-type Range = { readonly from?: string | undefined; readonly to?: string | undefined }
-
-function filterOf(call: Call<Range & { apiIntegrationId?: string | undefined }>): UsageFilter {
+function filterOf(call: Call<TimeRange & { apiIntegrationId?: string | undefined }>): UsageFilter {
   const { caller, query } = call
   requireAscending(query)
   const { apiIntegrationId, from, to } = query
