@@ -85,6 +85,52 @@ class PlainChat extends AbstractChat<UIMessage> {
   }
 }
 
+test('what somebody else has decided on is an error once, and the chat goes on', async () => {
+  const approval = { call_id: 'a', tool: 'refund', arguments: '{}', agent: 'Solo', edit: false }
+  const streamOf = (...frames: readonly [string, object][]): Response =>
+    new Response(
+      [
+        ...frames.map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`),
+        'event: end\ndata: x\n\n',
+      ].join(''),
+      { headers: { 'content-type': 'text/event-stream' } },
+    )
+  const answers = [
+    streamOf(
+      ['meta', { run_id: 'r', chatId: 'c' }],
+      ['approval_requested', approval],
+      ['messages', { run_id: 'r', new_messages: [], status: 'waiting', approvals: [approval] }],
+    ),
+    Response.json({ error: 'Somebody has decided.', code: 'approval_decided' }, { status: 409 }),
+    Response.json({ data: [] }),
+    streamOf(['meta', { run_id: 's', chatId: 'c' }], ['messages', { run_id: 's', new_messages: [] }]),
+  ]
+  const asked: string[] = []
+  const scripted: typeof fetch = async (input) => {
+    asked.push(input as string)
+    return answers.shift()!
+  }
+  const client = createClient({ url: 'http://platform.test', integration: 'i', fetch: scripted, retryDelaysMs: [] })
+  const transport = bureauTransport(client)
+  const send = async (...parts: UIMessage['parts']): Promise<void> => {
+    const messages: UIMessage[] = [{ id: '1', role: 'user', parts: [{ type: 'text', text: 'Hi' }, ...parts] }]
+    const options = { trigger: 'submit-message', chatId: 'mine', messageId: undefined, abortSignal: undefined } as const
+    for await (const _chunk of await transport.sendMessages({ ...options, messages }));
+  }
+  const decided = {
+    type: 'dynamic-tool',
+    toolName: 'refund',
+    toolCallId: 'a',
+    input: {},
+    state: 'approval-responded',
+  } as const
+
+  await send()
+  await expect(send({ ...decided, approval: { id: 'a', approved: true } })).rejects.toThrow('Somebody has decided.')
+  await send({ ...decided, approval: { id: 'a', approved: true } })
+  expect(asked.at(-1)).toBe('http://platform.test/get_completion_v2')
+})
+
 test('a message that the platform refuses, because another one is being answered, is an error in the end', async () => {
   const { provider, open } = await SERVERS['the platform']()
   const gate = provider.gate()

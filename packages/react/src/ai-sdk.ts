@@ -1,6 +1,7 @@
 import { BureauError, type Client, type Input, type Part, type Run } from '@bureau/client'
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
 import { pastMessages, userMessage } from './messages.ts'
+import { isDecidedElsewhere } from './turn.ts'
 
 /**
  * Lets the AI SDK's `useChat` talk to an agency of either server. The id of the chat is the client's `chat`; the last
@@ -42,7 +43,13 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
     async sendMessages({ chatId: chat, messages, trigger, abortSignal, body }) {
       const decided = decisionsIn(messages)
       const run = decided.size > 0 ? (waiting.get(chat) ?? (await client.attach({ chat }))) : null
-      const next = run && (await decide(run, decided))
+      const next =
+        run &&
+        (await decide(run, decided).catch((error: unknown) => {
+          // What became of it is looked for the next time.
+          if (isDecidedElsewhere(error)) waiting.delete(chat)
+          throw error
+        }))
       if (next) return stream(chat, next, abortSignal, run.parts)
       messagesSent++
       const asked = messages.findLast(({ role }) => role === 'user')

@@ -1,6 +1,6 @@
 import { BureauError, type Client, type HistoryEntry, type Input, onWake, randomId, type Run } from '@bureau/client'
 import { asBureauError, type ConversationState, type PastMessage, pastMessages, unansweredOf } from './messages.ts'
-import { foundTurn, Turn, unansweredTurn } from './turn.ts'
+import { foundTurn, isDecidedElsewhere, Turn, unansweredTurn } from './turn.ts'
 
 /** Streamed text is shown at most this often. */
 const SHOWN_EVERY_MS = 50
@@ -240,8 +240,7 @@ export class Conversation {
 
   /** What another page has decided on goes on all the same. */
   async #decidedElsewhere(error: unknown): Promise<null> {
-    const { status, code } = asBureauError(error)
-    if (status !== 409 && code !== 'approval_decided') throw error
+    if (!isDecidedElsewhere(error)) throw error
     await this.#resume()
     return null
   }

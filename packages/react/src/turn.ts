@@ -7,7 +7,7 @@ import {
   type Run,
   type Unanswered,
 } from '@bureau/client'
-import { type UiMessage, userMessage } from './messages.ts'
+import { asBureauError, type UiMessage, userMessage } from './messages.ts'
 
 type State = UiMessage['state']
 
@@ -105,4 +105,10 @@ export function unansweredTurn(id: string, { message, request, run }: Unanswered
 
 function isSame(one: UiMessage | undefined, other: UiMessage): boolean {
   return one?.id === other.id && one.parts === other.parts && one.state === other.state && one.error === other.error
+}
+
+/** Somebody else has decided on the call. */
+export function isDecidedElsewhere(error: unknown): boolean {
+  const { status, code } = asBureauError(error)
+  return status === 409 || code === 'approval_decided'
 }
