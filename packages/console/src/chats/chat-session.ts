@@ -213,23 +213,15 @@ export class ChatSession {
     )
     off()
     commit()
-    this.#end(turnId, ended)
+    // What a run does after an approval is added to what it did before.
+    const turn = this.#view.chat.turns.find(({ id }) => id === turnId)
+    const messages = ended.status === 'failed' ? [] : [...(turn?.messages ?? []), ...ended.messages]
+    const usage = addUsage(turn?.usage ?? null, ended.usage)
     // The outputs of calls that began in another run are in the messages alone.
-    if (before.length > 0 && ended.status !== 'failed') this.#changeTurn(turnId, { parts: this.#partsOf(turnId) })
-    this.#next()
-  }
-
-  /** What a run does after an approval is added to what it did before. */
-  #end(turnId: string, ended: Pick<Turn, 'status' | 'messages' | 'usage' | 'error'>): void {
-    const before = this.#view.chat.turns.find(({ id }) => id === turnId)
-    const messages = ended.status === 'failed' ? [] : [...(before?.messages ?? []), ...ended.messages]
-    const usage = addUsage(before?.usage ?? null, ended.usage)
-    this.#changeTurn(turnId, { ...ended, messages, usage, endedAt: Date.now() })
+    const whole = before.length > 0 && ended.status !== 'failed' && { parts: partsOf(messages) }
+    this.#changeTurn(turnId, { ...ended, messages, usage, endedAt: Date.now(), ...whole })
     if (ended.status !== 'waiting') this.#run = undefined
-  }
-
-  #partsOf(turnId: string): readonly Part[] {
-    return partsOf(this.#view.chat.turns.find(({ id }) => id === turnId)?.messages ?? [])
+    this.#next()
   }
 
   /** Nothing goes on any more: a message that has waited is sent, unless the run was stopped or failed. */
