@@ -17,7 +17,7 @@ import { useMemo, useState, useSyncExternalStore } from 'react'
 import type { ChatSession } from '../chats/chat-session.ts'
 import { useSession } from '../chats/sessions.ts'
 import { agentsOf, metadataQuery } from '../server/queries.ts'
-import { Failure, Loading } from '../ui/page.tsx'
+import { Unread } from '../ui/page.tsx'
 import { type Activity, activityOf, NO_ACTIVITY } from './activity.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentFace, AgentOutline, lookOf } from './agent-outline.tsx'
@@ -28,9 +28,9 @@ type Props = { readonly agency: string; readonly session?: ChatSession | undefin
 
 /** The agents of an agency and who may reach whom. The way of the latest run of a chat is lit while it goes on. */
 export function AgencyGraph({ agency, session }: Props) {
-  const { data, error, refetch } = useQuery(metadataQuery(agency))
-  if (error) return <Failure error={error} retry={() => void refetch()} />
-  if (!data) return <Loading />
+  const metadata = useQuery(metadataQuery(agency))
+  const { data, error } = metadata
+  if (error || !data) return <Unread of={metadata} />
   return session ? <LiveGraph metadata={data} session={session} /> : <Graph metadata={data} activity={NO_ACTIVITY} />
 }
 

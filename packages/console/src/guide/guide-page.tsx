@@ -4,7 +4,7 @@ import { useEffect } from 'react'
 import { GuideContext } from '../markdown/guide-context.ts'
 import { Markdown } from '../markdown/markdown.tsx'
 import { isRefusal } from '../server/request.ts'
-import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
+import { Empty, Page, Unread } from '../ui/page.tsx'
 import { guideQuery, LIST } from './guide-queries.ts'
 import { anchorOf, type GuideText, readGroups, readGuide } from './guide-text.ts'
 import { GuideSearch } from './guide-search-box.tsx'
@@ -13,12 +13,12 @@ const route = getRouteApi('/guide/$')
 
 /** The documents of this version, which the server carries: they are there without the internet. */
 export function GuideHome() {
-  const { data, error, refetch } = useQuery(guideQuery(LIST))
+  const list = useQuery(guideQuery(LIST))
+  const { data } = list
   const groups = data === undefined ? [] : readGroups(data)
   return (
     <Page title="Guide" about="The documents of this version. The server carries them.">
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {data === undefined && !error && <Loading />}
+      <Unread of={list} />
       {groups.length > 0 && <GuideSearch pages={groups.flatMap(({ pages }) => pages.map(({ name }) => name))} />}
       <div className="mt-4 grid gap-4 lg:grid-cols-2">
         {groups.map(({ title, pages }) => (
@@ -48,7 +48,8 @@ export function GuideHome() {
 export function GuidePage() {
   const { _splat: name = LIST } = route.useParams()
   const { at } = route.useSearch()
-  const { data, error, refetch } = useQuery(guideQuery(name))
+  const text = useQuery(guideQuery(name))
+  const { data } = text
   const page = data === undefined ? undefined : readGuide(data, name)
   useEffect(() => {
     if (page) document.getElementById(at ?? '')?.scrollIntoView()
@@ -58,7 +59,7 @@ export function GuidePage() {
       Guide
     </Link>
   )
-  if (isRefusal(error, 404))
+  if (isRefusal(text.error, 404))
     return (
       <Page title="Guide" about={home}>
         <Empty icon="file" title="There is no such page in the guide." />
@@ -66,8 +67,7 @@ export function GuidePage() {
     )
   return (
     <Page title={page?.title ?? 'Guide'} about={home}>
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {!page && !error && <Loading />}
+      <Unread of={text} />
       {page && <Text key={name} name={name} page={page} />}
     </Page>
   )

@@ -7,7 +7,7 @@ import { IntegrationName } from '../parts/integrations.tsx'
 import { approvalsQuery, useDecide } from '../server/approvals.ts'
 import { moment } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
-import { Failure, Loading } from '../ui/page.tsx'
+import { Unread } from '../ui/page.tsx'
 
 /** As many are opened by themselves: of more, what is asked is read once somebody opens one. */
 const MAX_OPEN = 5
@@ -54,15 +54,14 @@ function WaitingRun({ run, isOpen }: { readonly run: PlatformRun; readonly isOpe
 }
 
 function Calls({ run }: { readonly run: PlatformRun }) {
-  const { data, error } = useQuery(approvalsQuery(run.runId))
+  const approvals = useQuery(approvalsQuery(run.runId))
   const decide = useDecide(run.runId)
   const about = [run.consumerId, run.message].filter(Boolean).join(': ')
   return (
     <div className="flex flex-col gap-3 border-t border-line p-4">
-      {error && <Failure error={error} />}
-      {!data && !error && <Loading />}
+      <Unread of={approvals} />
       <DecideContext value={decide}>
-        {data
+        {approvals.data
           ?.filter(({ decision }) => decision === null)
           .map((each) => (
             <ApprovalCard key={each.callId} approval={requestOf(each)} {...(about && { about })} />

@@ -4,7 +4,7 @@ import { useCredentials } from '../server/credentials.ts'
 import { factsQuery } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { Select } from '../ui/field.tsx'
-import { Empty, Failure, Loading } from '../ui/page.tsx'
+import { Empty, Unread } from '../ui/page.tsx'
 
 /** Of an integration, and of all that is in it. */
 export const integrationPath = (id: string): string => `v1/integrations/${encodeURIComponent(id)}`
@@ -56,7 +56,6 @@ export function useIntegration(given: string | undefined): string | undefined {
 
 /** What stands where a page is about an integration that is not known: why there is none. */
 export function NoIntegration() {
-  const { data, error, refetch } = useQuery(integrationsQuery)
-  if (data) return <Empty icon="plug" title="No integrations yet" />
-  return error ? <Failure error={error} retry={() => void refetch()} /> : <Loading />
+  const integrations = useQuery(integrationsQuery)
+  return integrations.data ? <Empty icon="plug" title="No integrations yet" /> : <Unread of={integrations} />
 }

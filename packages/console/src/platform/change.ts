@@ -1,3 +1,4 @@
+import { randomId } from '@bureau/client'
 import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
 import type { Door } from '../server/credentials.ts'
 import { ask } from '../server/request.ts'
@@ -30,6 +31,4 @@ export const useCreate = <Answer>(path: string, done: string, door: Door = 'plat
   useSave((body: object) => ask<Answer>(door, path, { method: 'POST', body, headers: once() }), done)
 
 /** Sent with what must not be done twice. */
-export const once = (): { readonly 'idempotency-key': string } => ({
-  'idempotency-key': Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join('-'),
-})
+export const once = (): { readonly 'idempotency-key': string } => ({ 'idempotency-key': randomId() })

@@ -7,13 +7,12 @@ import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts
 import { ask } from '../server/request.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { moment, pretty, whole } from '../ui/format.ts'
+import { moment, pretty, textOf, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { LongList } from '../ui/long-list.tsx'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { useChange } from './change.ts'
-import { textOf } from './message-text.ts'
 import { IntegrationName } from '../parts/integrations.tsx'
 
 const route = getRouteApi('/platform/chats/$chat')

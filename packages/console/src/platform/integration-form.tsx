@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { integrationPath } from '../parts/integrations.tsx'
 import { ask } from '../server/request.ts'
 import { FormDialog } from '../ui/dialog.tsx'
-import { SelectField, TextArea, TextField } from '../ui/field.tsx'
+import { Checkbox, SelectField, TextArea, TextField } from '../ui/field.tsx'
 import { once, useSave } from './change.ts'
 
 export type AgencyChoice = { readonly agencyId: string; readonly name: string }
@@ -35,21 +35,14 @@ const NEW: Omit<Settings, 'agencyId'> = {
 }
 
 /** What the form changes, and nothing else of an integration. */
-function settingsOf({
-  name,
-  agencyId,
-  textOnlyMode,
-  memberAllowancesEnabled,
-  membersRequired,
-  ...more
-}: Settings): Settings {
-  const { runTimeoutSeconds, maxTurns, historyTokens, allowedOrigins, consumerApprovals } = more
-  const limits = { runTimeoutSeconds, maxTurns, historyTokens }
-  const lists = { allowedOrigins: filled(allowedOrigins), consumerApprovals: filled(consumerApprovals) }
-  return { name, agencyId, textOnlyMode, memberAllowancesEnabled, membersRequired, ...limits, ...lists }
+function settingsOf(settings: Settings): object {
+  const names = ['agencyId', ...Object.keys(NEW)] as (keyof Settings)[]
+  return Object.fromEntries(names.map((name) => [name, filled(settings[name])]))
 }
 
-const filled = (lines: readonly string[]): string[] => lines.map((line) => line.trim()).filter((line) => line !== '')
+/** Of a list, the lines that say something. */
+const filled = (value: Settings[keyof Settings]): unknown =>
+  Array.isArray(value) ? value.map((line) => line.trim()).filter((line) => line !== '') : value
 
 const SWITCHES = [
   ['memberAllowancesEnabled', 'Completions are charged to the allowance of a member'],
@@ -148,15 +141,7 @@ function Fields({ settings, set, agencies }: FieldsProps) {
         />
       ))}
       {SWITCHES.map(([name, label]) => (
-        <label key={name} className="flex min-h-6 items-center gap-2 text-[13px]">
-          <input
-            type="checkbox"
-            className="size-4"
-            checked={settings[name]}
-            onChange={(event) => set({ [name]: event.target.checked })}
-          />
-          {label}
-        </label>
+        <Checkbox key={name} label={label} checked={settings[name]} onChange={(on) => set({ [name]: on })} />
       ))}
     </>
   )

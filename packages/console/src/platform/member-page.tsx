@@ -9,7 +9,7 @@ import type { Column } from '../ui/data-table.tsx'
 import { DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
 import { dollars, moment, whole } from '../ui/format.ts'
-import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
+import { Empty, Page, UnreadPage } from '../ui/page.tsx'
 import { AllowanceBars } from './allowance-bars.tsx'
 import { useChange, useCreate } from './change.ts'
 import { IntegrationName, integrationPath } from '../parts/integrations.tsx'
@@ -21,17 +21,12 @@ const route = getRouteApi('/platform/members/$integration/$consumer')
 export function MemberPage() {
   const { integration, consumer } = route.useParams()
   const path = `${integrationPath(integration)}/members/${encodeURIComponent(consumer)}`
-  const { data: member, error } = useQuery({
+  const query = useQuery({
     queryKey: ['platform', path],
     queryFn: () => ask<Member>('platform', path),
   })
-  if (error)
-    return (
-      <Page title="Member">
-        <Failure error={error} />
-      </Page>
-    )
-  if (!member) return <Loading />
+  const { data: member, error } = query
+  if (error || !member) return <UnreadPage title="Member" of={query} />
   return (
     <Page
       title={member.displayName ?? member.consumerId}

@@ -3,7 +3,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { newChat, placeOf, titleOf } from '../chats/chat.ts'
 import { useSessions } from '../chats/sessions.ts'
 import { ask } from '../server/request.ts'
-import { textOf } from './message-text.ts'
+import { textOf } from '../ui/format.ts'
 
 const MAX_PAGES = 20
 

@@ -13,7 +13,7 @@ import { Button } from '../ui/button.tsx'
 import { dollars, duration, millisecondsBetween, moment, pretty, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { LongList } from '../ui/long-list.tsx'
-import { Failure, Loading, Page } from '../ui/page.tsx'
+import { Page, UnreadPage } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
 import { useChange } from './change.ts'
@@ -30,22 +30,13 @@ const ACTIVE: ReadonlySet<string> = new Set(['queued', 'running', 'waiting', 'ca
 /** One run of the platform, while it goes on and afterwards. */
 export function PlatformRunPage() {
   const { run: id } = route.useParams()
-  const {
-    data: run,
-    error,
-    refetch,
-  } = useQuery({
+  const query = useQuery({
     queryKey: ['platform', 'run', id],
     queryFn: () => ask<PlatformRun>('platform', `v1/runs/${encodeURIComponent(id)}?include=output`),
     refetchInterval: ({ state }) => (state.data && ACTIVE.has(state.data.status) ? FOLLOW_MS : false),
   })
-  if (error)
-    return (
-      <Page title="Run">
-        <Failure error={error} retry={() => void refetch()} />
-      </Page>
-    )
-  if (!run) return <Loading />
+  const { data: run, error } = query
+  if (error || !run) return <UnreadPage title="Run" of={query} />
   return (
     <Page title={`Run of ${run.agent}`} about={<About run={run} />} actions={<Actions run={run} />}>
       <Facts run={run} />

@@ -1,18 +1,18 @@
 import type { UsageSummary } from '@bureau/protocol'
 import { queryOptions, useQuery } from '@tanstack/react-query'
-import { lazy, Suspense, useState } from 'react'
-import { ask, queryOf, send } from '../server/request.ts'
+import { Suspense, useState } from 'react'
+import { ask, lazyPart, queryOf, send } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
 import { dayOf, dollars, whole } from '../ui/format.ts'
-import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
+import { Empty, Loading, Page, Unread } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
 import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
 import { usePlatformSearch } from './search.ts'
 
-const UsageChart = lazy(() => import('./usage-chart.tsx').then(({ UsageChart }) => ({ default: UsageChart })))
+const UsageChart = lazyPart(() => import('./usage-chart.tsx'), 'UsageChart')
 
 type Row = UsageSummary['data'][number]
 type Group = 'day' | 'integration' | 'consumer' | 'model'
@@ -64,8 +64,7 @@ export function UsagePage() {
         </>
       }
     >
-      {usage.error && <Failure error={usage.error} retry={() => void usage.refetch()} />}
-      {!usage.data && !usage.error && <Loading />}
+      <Unread of={usage} />
       {usage.data?.length === 0 && <Empty icon="chart" title="Nothing was spent in this time" />}
       {totals.data && totals.data.length > 0 && <Totals rows={totals.data} />}
       {usage.data && usage.data.length > 0 && (

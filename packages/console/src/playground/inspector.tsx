@@ -1,21 +1,17 @@
 import type { StreamEvent } from '@bureau/client'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { lazy, Suspense, useRef, useState } from 'react'
+import { Suspense, useRef, useState } from 'react'
 import { IconButton } from '../ui/button.tsx'
 import { Loading } from '../ui/page.tsx'
 import { JsonBlock } from '../ui/json-view.tsx'
 import type { ChatSession, LoggedEvent } from '../chats/chat-session.ts'
 import { useSession } from '../chats/sessions.ts'
 import type { ToolCall } from '../parts/tool-card.tsx'
-import { loadPart } from '../server/request.ts'
+import { lazyPart } from '../server/request.ts'
 import { type Panel, type Side, usePlace } from './place.ts'
 
-const ToolPanel = lazy(() =>
-  loadPart(() => import('./tool-panel.tsx')).then(({ ToolPanel }) => ({ default: ToolPanel })),
-)
-const AgencyGraph = lazy(() =>
-  loadPart(() => import('../graph/agency-graph.tsx')).then(({ AgencyGraph }) => ({ default: AgencyGraph })),
-)
+const ToolPanel = lazyPart(() => import('./tool-panel.tsx'), 'ToolPanel')
+const AgencyGraph = lazyPart(() => import('../graph/agency-graph.tsx'), 'AgencyGraph')
 
 type Props = {
   readonly panel: Panel

@@ -1,10 +1,10 @@
-import { lazy, Suspense, useState } from 'react'
+import { Suspense, useState } from 'react'
 import type { ChatSession, SessionView } from '../chats/chat-session.ts'
 import { useSession } from '../chats/sessions.ts'
 import { DecideContext } from '../parts/approval-card.tsx'
 import type { Decide } from '../server/approvals.ts'
 import { useServerRoutes } from '../server/queries.ts'
-import { loadPart } from '../server/request.ts'
+import { lazyPart } from '../server/request.ts'
 import { Failure, Loading } from '../ui/page.tsx'
 import { Composer } from './composer.tsx'
 import { OptionsDialog } from './options-dialog.tsx'
@@ -14,7 +14,7 @@ import type { Side } from './place.ts'
 import { Transcript } from './transcript.tsx'
 import { Suggestions } from './turn-view.tsx'
 
-const VoiceBar = lazy(() => loadPart(() => import('./voice-bar.tsx')).then(({ VoiceBar }) => ({ default: VoiceBar })))
+const VoiceBar = lazyPart(() => import('./voice-bar.tsx'), 'VoiceBar')
 
 type Props = {
   readonly session: ChatSession

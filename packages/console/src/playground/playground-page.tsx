@@ -1,20 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { Suspense, useEffect, useState } from 'react'
 import type { ChatSession } from '../chats/chat-session.ts'
 import type { Draft } from '../chats/chat.ts'
 import { useSession, useSessions } from '../chats/sessions.ts'
 import { CallAgainContext, type ToolCall } from '../parts/tool-card.tsx'
 import { routesQuery } from '../server/queries.ts'
-import { loadPart } from '../server/request.ts'
+import { lazyPart } from '../server/request.ts'
 import { Empty, Loading } from '../ui/page.tsx'
 import { ChatList } from './chat-list.tsx'
 import { Composer } from './composer.tsx'
 import { Pane } from './pane.tsx'
 import { partnerOf, renewed, type Side, usePlace } from './place.ts'
 
-const Inspector = lazy(() =>
-  loadPart(() => import('./inspector.tsx')).then(({ Inspector }) => ({ default: Inspector })),
-)
+const Inspector = lazyPart(() => import('./inspector.tsx'), 'Inspector')
 
 /** An agency or an integration to talk to, or two beside each other. Which, and in which chats, is in the address. */
 export function PlaygroundPage() {

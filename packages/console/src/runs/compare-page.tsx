@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { recentRunQuery } from '../server/run-queries.ts'
 import { Status } from '../ui/badge.tsx'
-import { dollars, duration, pretty, whole } from '../ui/format.ts'
+import { dollars, duration, textOf, whole } from '../ui/format.ts'
 import { Failure, Loading, Page } from '../ui/page.tsx'
 import { StepDetail } from './step-detail.tsx'
 import { Timeline } from './timeline.tsx'
@@ -127,10 +127,5 @@ function answerOf({ new_messages: messages }: RecentRunDetail): string {
   const said = messages?.filter(
     ({ type, role, callerAgent }) => type === 'message' && role === 'assistant' && !callerAgent,
   )
-  return said?.map(({ content }) => textIn(content)).join('\n') || '–'
-}
-
-function textIn(content: unknown): string {
-  if (!Array.isArray(content)) return pretty(content)
-  return content.map((part: { readonly text?: unknown }) => (typeof part.text === 'string' ? part.text : '')).join('')
+  return said?.map(({ content }) => textOf(content)).join('\n') || '–'
 }

@@ -10,7 +10,7 @@ import { Button } from '../ui/button.tsx'
 import { Select } from '../ui/field.tsx'
 import { brief, dollars, duration, moment, whole } from '../ui/format.ts'
 import { JsonBlock } from '../ui/json-view.tsx'
-import { Failure, Loading, Page } from '../ui/page.tsx'
+import { Page, UnreadPage } from '../ui/page.tsx'
 import { failedToast } from '../ui/toasts.tsx'
 import { chatOfRun } from '../chats/chat-of-run.ts'
 import { recentRunQuery, recentRunsQuery } from '../server/run-queries.ts'
@@ -26,15 +26,10 @@ const TITLE_LENGTH = 160
 /** One run: what it did, when, for how long, at what price. */
 export function RunPage() {
   const { run: id } = route.useParams()
-  const { data: run, error, refetch } = useQuery(recentRunQuery(id))
+  const query = useQuery(recentRunQuery(id))
+  const { data: run, error } = query
   const [step, setStep] = useState<number>()
-  if (error)
-    return (
-      <Page title="Run">
-        <Failure error={error} retry={() => void refetch()} />
-      </Page>
-    )
-  if (!run) return <Loading />
+  if (error || !run) return <UnreadPage title="Run" of={query} />
   const open = run.steps.find((each) => each.id === step)
   return (
     <Page

@@ -6,7 +6,7 @@ import { Status, Version } from '../ui/badge.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
 import { dollars, duration, moment, whole } from '../ui/format.ts'
-import { Empty, Failure, Loading, Page } from '../ui/page.tsx'
+import { Empty, Page, Unread } from '../ui/page.tsx'
 import { recentRunsQuery } from '../server/run-queries.ts'
 
 const route = getRouteApi('/server/runs')
@@ -32,8 +32,7 @@ export function RunsPage() {
       about="The latest 200 runs of this process. They are kept in its memory and gone when it ends."
       actions={<Filters search={search} agencies={routes?.agencies ?? []} set={set} />}
     >
-      {runs.error && <Failure error={runs.error} retry={() => void runs.refetch()} />}
-      {!shown && !runs.error && <Loading />}
+      <Unread of={runs} />
       {shown?.length === 0 && (
         <Empty icon="runs" title="No runs yet">
           Send a message in the{' '}

@@ -1,3 +1,4 @@
+import { type ComponentType, lazy } from 'react'
 import { addressOf } from './address.ts'
 import { credentials, type Door } from './credentials.ts'
 import { isServerThere, reachability, watchedFetch } from './reachability.ts'
@@ -71,6 +72,12 @@ export async function loadPart<Part>(load: () => Promise<Part>): Promise<Part> {
     return loadPart(load)
   }
 }
+
+/** A component whose code is read once it is shown. */
+export const lazyPart = <Name extends string, Props>(
+  load: () => Promise<{ readonly [At in Name]: ComponentType<Props> }>,
+  name: Name,
+) => lazy(async () => ({ default: (await loadPart(load))[name] }))
 
 type ErrorBody = {
   readonly error?: string

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { factsQuery, routesQuery, useServerAccess } from '../server/queries.ts'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { Failure, Loading } from '../ui/page.tsx'
+import { Unread } from '../ui/page.tsx'
 import { examine } from './examine.ts'
 
 /** What is well with the server, and what is not. */
@@ -24,8 +24,7 @@ export function Doctor() {
           Look again
         </Button>
       </div>
-      {findings.error && <Failure error={findings.error} />}
-      {!findings.data && !findings.error && <Loading what="Looking" />}
+      <Unread of={findings} what="Looking" />
       <ul className="flex flex-col gap-1.5 text-[13px]">
         {findings.data?.map(({ state, what, fix }) => (
           <li key={what} className="flex items-start gap-2">

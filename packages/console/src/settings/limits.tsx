@@ -7,7 +7,7 @@ import { ask } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
 import { bytes, duration, moment, whole } from '../ui/format.ts'
-import { Failure, Loading } from '../ui/page.tsx'
+import { Unread } from '../ui/page.tsx'
 
 const REFRESH_MS = 10_000
 
@@ -15,16 +15,16 @@ const REFRESH_MS = 10_000
 export function ServerLimits() {
   const { data: routes } = useServerRoutes()
   const isShown = routes?.paths.includes('/console/settings') === true
-  const { data, error, refetch } = useQuery({
+  const settings = useQuery({
     queryKey: ['server-settings'],
     queryFn: () => ask<ServerSettings>('server', 'console/settings'),
     enabled: isShown,
   })
   if (!isShown) return null
+  const { data } = settings
   return (
     <Card title="Self-hosted server">
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {!data && !error && <Loading />}
+      <Unread of={settings} />
       {data && (
         <Settings settings={data}>
           <p>Public addresses.</p>
@@ -41,17 +41,17 @@ export function PlatformLimits() {
   const { data: facts } = useQuery(factsQuery)
   const { platform } = useCredentials()
   const isShown = facts?.platform === true && platform !== undefined
-  const { data, error, refetch } = useQuery({
+  const settings = useQuery({
     queryKey: ['platform', 'settings'],
     queryFn: () => ask<PlatformSettings>('platform', 'v1/settings'),
     enabled: isShown,
     refetchInterval: REFRESH_MS,
   })
   if (!isShown) return null
+  const { data } = settings
   return (
     <Card title="Platform">
-      {error && <Failure error={error} retry={() => void refetch()} />}
-      {!data && !error && <Loading />}
+      <Unread of={settings} />
       {data && (
         <>
           <Settings settings={data}>

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { lazy, Suspense, useEffect, useRef, useState } from 'react'
+import { Suspense, useEffect, useRef, useState } from 'react'
 import { IconButton, iconButtonClass } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
@@ -8,12 +8,12 @@ import { ToastList } from '../ui/toasts.tsx'
 import { useChats } from '../chats/use-chats.ts'
 import { useWaitingRuns } from '../server/approvals.ts'
 import { isServerThere, useIsServerLost } from '../server/reachability.ts'
-import { loadPart } from '../server/request.ts'
+import { lazyPart } from '../server/request.ts'
 import { FocusKeeper } from './keep-focus.ts'
 import { INBOX, useSections } from './navigation.ts'
 import { setTheme, useTheme } from '../ui/theme.ts'
 
-const Palette = lazy(() => loadPart(() => import('./palette.tsx')).then(({ Palette }) => ({ default: Palette })))
+const Palette = lazyPart(() => import('./palette.tsx'), 'Palette')
 
 /** What stands around every page: where one can go, and the search over everything. */
 export function Shell() {

@@ -4,7 +4,7 @@ import { credentials, type Door } from '../server/credentials.ts'
 import { forgetEverything } from '../server/queries.ts'
 import { ask, isRefusal } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
-import { TextField } from '../ui/field.tsx'
+import { Checkbox, TextField } from '../ui/field.tsx'
 import { Heading } from '../ui/page.tsx'
 
 type DoorText = { readonly title: string; readonly about: ReactNode; readonly label: string; readonly probe: string }
@@ -85,15 +85,7 @@ export function SignIn({ door }: { readonly door: Door }) {
           problem={problem}
           onChange={(event) => setSecret(event.target.value)}
         />
-        <label className="flex min-h-6 items-center gap-2 text-[13px]">
-          <input
-            type="checkbox"
-            className="size-4"
-            checked={remember}
-            onChange={(event) => setRemember(event.target.checked)}
-          />
-          Keep it in this browser
-        </label>
+        <Checkbox label="Keep it in this browser" checked={remember} onChange={setRemember} />
         <Button look="primary" type="submit" disabled={secret.trim() === ''}>
           Sign in
         </Button>

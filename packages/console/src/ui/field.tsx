@@ -123,6 +123,19 @@ export function SelectField({ hint, name, ...rest }: SelectProps & { readonly hi
   )
 }
 
+type CheckboxProps = {
+  readonly label: string
+  readonly checked: boolean
+  readonly onChange: (checked: boolean) => void
+}
+
+export const Checkbox = ({ label, checked, onChange }: CheckboxProps) => (
+  <label className="flex min-h-6 items-center gap-2 text-[13px]">
+    <input type="checkbox" className="size-4" checked={checked} onChange={(event) => onChange(event.target.checked)} />
+    {label}
+  </label>
+)
+
 type CheckListProps = {
   readonly legend: string
   readonly name?: string

@@ -80,6 +80,12 @@ export function parsed(text: string): unknown {
   }
 }
 
+/** What the content of a message says: text, or a list of parts that hold some. */
+export function textOf(content: unknown): string {
+  if (!Array.isArray(content)) return typeof content === 'string' ? content : ''
+  return content.map((part: { text?: string; refusal?: string }) => part.text ?? part.refusal ?? '').join('')
+}
+
 /** The whole of a text up to a length, with an ellipsis for what is left out. */
 export const brief = (text: string, length: number): string =>
   text.length <= length ? text : `${text.slice(0, length - 1)}…`

@@ -67,6 +67,27 @@ export function Loading({ what = 'Loading' }: { readonly what?: string }) {
   )
 }
 
+type UnreadProps = {
+  readonly of: { readonly data: unknown; readonly error: unknown; readonly refetch: () => unknown }
+  readonly what?: string
+}
+
+/** Why what was asked for is not there: the server refused it, or has not answered yet. */
+export function Unread({ of: { data, error, refetch }, what }: UnreadProps) {
+  if (error) return <Failure error={error} retry={() => void refetch()} />
+  return data === undefined && <Loading {...(what && { what })} />
+}
+
+/** The same in place of a whole page. */
+export function UnreadPage({ title, of }: Pick<UnreadProps, 'of'> & { readonly title: string }) {
+  if (!of.error) return <Loading />
+  return (
+    <Page title={title}>
+      <Unread of={of} />
+    </Page>
+  )
+}
+
 /** Why something could not be read, in the server's words. */
 export function Failure({ error, retry }: { readonly error: unknown; readonly retry?: () => void }) {
   const fields = error instanceof RequestFailed ? error.fields : []

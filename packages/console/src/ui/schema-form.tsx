@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { SelectField, TextArea, TextField } from './field.tsx'
+import { Checkbox, SelectField, TextArea, TextField } from './field.tsx'
 import { pretty } from './format.ts'
 
 type Schema = {
@@ -66,17 +66,7 @@ function Member({ name, schema, isRequired, value, set }: MemberProps) {
   const nothing = isRequired && nullable ? null : undefined
   const about = { name, label: isRequired && !nullable ? `${name} *` : name, hint: schema.description }
   if (type === 'boolean') {
-    return (
-      <label className="flex min-h-6 items-center gap-2 text-[13px] font-medium">
-        <input
-          type="checkbox"
-          className="size-4"
-          checked={value === true}
-          onChange={(event) => set(event.target.checked)}
-        />
-        {name}
-      </label>
-    )
+    return <Checkbox label={name} checked={value === true} onChange={set} />
   }
   if (choices) {
     return <Choice {...about} choices={choices} value={value} set={(next) => set(next ?? nothing)} />
