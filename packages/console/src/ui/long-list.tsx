@@ -1,6 +1,7 @@
-import { lazy, type ReactNode, Suspense } from 'react'
+import { type ReactNode, Suspense } from 'react'
+import { lazyPart } from '../server/request.ts'
 
-const VirtualRows = lazy(() => import('./virtual-rows.tsx').then(({ VirtualRows }) => ({ default: VirtualRows })))
+const VirtualRows = lazyPart(() => import('./virtual-rows.tsx'), 'VirtualRows')
 
 export type Rows<Row> = {
   readonly rows: readonly Row[]
