@@ -77,6 +77,27 @@ const decision = (more: object = {}): object[] => [
   { data: { approvals: [{ call_id: 'call_p', approve: true, ...more }] } },
 ]
 
+describe.each(['JSONRPC', 'HTTP+JSON'])('a platform that is full, for an A2A client that speaks %s', (binding) => {
+  const platform = servePlatform('pglite', { agencies: { shop }, config: { maxActiveRuns: 1 } })
+
+  test('refuses another task, and shows and cancels the one that works', async () => {
+    const owner = await platform.client()
+    const client = await connect(owner, binding)
+    const gate = platform.provider.gate()
+    platform.provider.respond(() => textDeltas(['Hello ', hold(gate)]))
+    const { id } = await send(client, 'hi', { configuration: { returnImmediately: true } })
+    await gate.reached()
+
+    const refused = await send(client, 'now').catch((error: Error) => error)
+    const working = await get(client, id)
+    const cancelled = shown(await client.cancelTask(CancelTaskRequest.fromJSON({ id })))
+
+    expect(refused).toMatchObject({ message: expect.stringContaining('at its limit') })
+    expect(working.status.state).toBe('TASK_STATE_WORKING')
+    expect(cancelled.status.state).toBe('TASK_STATE_CANCELED')
+  })
+})
+
 describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that speaks %s', (binding) => {
   const platform = servePlatform('pglite', { agencies: { shop } })
 

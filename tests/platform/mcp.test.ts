@@ -21,13 +21,34 @@ async function connect(owner: TestClient, mode: (typeof REVISIONS)[number][1], t
   return client
 }
 
+const call = (owner: TestClient, message: string, thread_id?: string) => ({
+  name: `ask_${owner.integrationId.toLowerCase()}`,
+  arguments: { message, ...(thread_id && { thread_id }) },
+})
+
+describe.each(REVISIONS)('a platform that is full, for an MCP client of revision %s', (_, mode) => {
+  const platform = servePlatform('pglite', { config: { maxActiveRuns: 1 } })
+
+  test('lets it connect, and says so in the result of a call', async () => {
+    const owner = await platform.client()
+    const gate = platform.provider.gate()
+    platform.provider.script([textDeltas(['a', hold(gate), 'b'])])
+    const active = await owner.complete()
+    await active.untilText('"delta":"a"')
+
+    const client = await connect(owner, mode)
+    const { tools } = await client.listTools()
+    const refused = await client.callTool(call(owner, 'hi'))
+    gate.release()
+    await active.all()
+
+    expect(tools).toHaveLength(1)
+    expect(refused).toMatchObject({ isError: true, _meta: { 'bureau/code': 'overloaded' } })
+  })
+})
+
 describe.each(REVISIONS)('the platform for an MCP client of revision %s', (_, mode) => {
   const platform = servePlatform('pglite')
-
-  const call = (owner: TestClient, message: string, thread_id?: string) => ({
-    name: `ask_${owner.integrationId.toLowerCase()}`,
-    arguments: { message, ...(thread_id && { thread_id }) },
-  })
 
   test('offers the owner’s integrations as tools; their threads are chats', async () => {
     const owner = await platform.client()

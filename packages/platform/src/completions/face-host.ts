@@ -9,6 +9,7 @@ import { type Caller, reachOf } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
 import { baseUrlOf } from '../http/addresses.ts'
+import { requireRoom } from '../http/admission-gate.ts'
 import { callerOf } from '../http/callers.ts'
 import { parseInput } from '../http/parse-input.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
@@ -57,6 +58,7 @@ export class PlatformHost implements FaceHost {
   async begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun> {
     if (asked.decisions?.length) return this.#goOn(request, asked, asked.decisions)
     const platform = this.#platform
+    requireRoom(platform)
     const caller = callerOf(request, true)
     const { bootId } = platform.replica
     const completion = await this.#completion(request, asked)

@@ -40,7 +40,10 @@ export function protocolRoutes(platform: Platform, version: string): readonly Ro
   }))
 }
 
-/** There what is not an object is JSON, too: batches and the like, which the protocols refuse in their own words. */
+/**
+ * There what is not an object is JSON, too: batches and the like, which the protocols refuse in their own words. And the body alone
+ * says whether a run starts, so that is where room is asked for: a process without any still shows and cancels what it works on.
+ */
 const JSON_RPC = /^\/(?:mcp|a2a\/:agency)$/
 
 /** OpenAI's APIs, whose requests may also say what only an owner's back end may. */
@@ -56,7 +59,8 @@ class OpenAiHost extends PlatformHost {
 
 /** Of rows that start runs; those of runs that have begun are served by a process that takes no new ones, too. */
 function limitsOf({ method, url, maxBodyBytes = 32 * MIB }: Pick<Route, 'method' | 'url' | 'maxBodyBytes'>) {
-  return method === 'POST' && !/\/(?:tasks|responses)\/:/.test(url) ? { admits: true as const, maxBodyBytes } : {}
+  if (method !== 'POST' || /\/(?:tasks|responses)\/:/.test(url)) return {}
+  return { maxBodyBytes, ...(!JSON_RPC.test(url) && { admits: true as const }) }
 }
 
 /** A consumer's page was checked with its token. @throws ServiceError `origin_not_allowed` */
