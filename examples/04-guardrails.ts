@@ -21,7 +21,7 @@ const help = new Agent({
     {
       name: 'no addresses',
       execute: async ({ agentOutput }) => ({
-        tripwireTriggered: /\S@\S/.test(String(agentOutput)),
+        tripwireTriggered: /\S@\S/.test(agentOutput),
         outputInfo: 'Answer again without the e-mail address.',
       }),
     },

@@ -4,7 +4,7 @@ import { AnyFunction, checkedBy, Milliseconds, type OptionChecks } from '../opti
 import type { InputGuardrail, NamedAgent, OutputGuardrail } from './guardrail.ts'
 import type { ModelRetry, ModelSettings } from './model-settings.ts'
 import type { MCPServerOAuth } from './oauth-server.ts'
-import { type OutputType, problemOfOutputType } from './output-format.ts'
+import { type OutputType, type Parsed, problemOfOutputType } from './output-format.ts'
 import { problemOfHandoff, problemOfServer, problemOfTool } from './refused-definitions.ts'
 import type { RunContext } from './run-context.ts'
 import type { AnyTool } from './tool.ts'
@@ -94,7 +94,7 @@ export type AgentOptions<
   readonly mcpServers?: readonly (ToolServer | MCPServerOAuth)[]
   readonly mcpConfig?: McpConfig
   readonly inputGuardrails?: readonly InputGuardrail[]
-  readonly outputGuardrails?: readonly OutputGuardrail[]
+  readonly outputGuardrails?: readonly OutputGuardrail<NoInfer<Parsed<Type>>>[]
   /** What an answer must be. Default: text. */
   readonly outputType?: Type
   /** Default `run_llm_again`: the model sees what its tools have returned, and goes on. */

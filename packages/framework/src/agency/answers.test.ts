@@ -34,6 +34,40 @@ test('an answer has the type of the output, and names that are not there are ref
   await expect(ask(agency, 'Hi', { ...options, agent: 'Nobody' })).rejects.toThrow('there is no agent "Nobody"')
 })
 
+test('an output guardrail gets what its agent answers with', () => {
+  const passed = { tripwireTriggered: false }
+  const ofCities = new Agent({
+    name: 'Cities',
+    outputGuardrails: [
+      {
+        name: 'a city',
+        execute: async ({ agentOutput }) => {
+          expectTypeOf(agentOutput).toEqualTypeOf<{ city: string }>()
+          return passed
+        },
+      },
+    ],
+    outputType: City,
+  })
+  const ofWriter = new Agent({
+    name: 'Writer',
+    outputGuardrails: [
+      {
+        name: 'a text',
+        execute: async ({ agentOutput }) => {
+          expectTypeOf(agentOutput).toEqualTypeOf<string>()
+          return passed
+        },
+      },
+    ],
+  })
+
+  expect([...ofCities.outputGuardrails, ...ofWriter.outputGuardrails].map(({ name }) => name)).toEqual([
+    'a city',
+    'a text',
+  ])
+})
+
 test('what is not known may be anything', async () => {
   const any: Agent = writer
   const agency: Agency = new Agency({ entryPoint: any })

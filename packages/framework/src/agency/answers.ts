@@ -1,12 +1,5 @@
-import type { z } from 'zod'
 import type { Agent } from './agent.ts'
-import type { OutputType } from './output-format.ts'
-
-type Parsed<Type extends OutputType> = Type extends 'text'
-  ? string
-  : Type extends z.ZodObject
-    ? z.output<Type>
-    : unknown
+import type { Parsed } from './output-format.ts'
 
 /** What an agent answers with, or whoever it hands over to. Anything, where the compiler does not know which agent it is. */
 export type AnswerOf<Member> =

@@ -22,17 +22,17 @@ export type InputGuardrail = {
   execute(args: InputGuardrailArguments): Promise<GuardrailResult>
 }
 
-export type OutputGuardrailArguments = {
+export type OutputGuardrailArguments<Answer = unknown> = {
   readonly agent: NamedAgent
   /** The final output: text, or an object when the agent has a structured output type. */
-  readonly agentOutput: unknown
+  readonly agentOutput: Answer
   readonly context: RunContext
   /** What the agents have produced in this run so far, as Responses API items. */
   readonly details: { readonly output: readonly WireItem[] }
 }
 
 /** Checks what an agent answers. */
-export type OutputGuardrail = {
+export type OutputGuardrail<Answer = unknown> = {
   readonly name: string
-  execute(args: OutputGuardrailArguments): Promise<GuardrailResult>
+  execute(args: OutputGuardrailArguments<Answer>): Promise<GuardrailResult>
 }

@@ -5,6 +5,13 @@ import { isOldZod, isStrict, OLD_ZOD, unsendable } from './tool-schema.ts'
 /** What an agent's final output is: text, a zod object, or a JSON Schema. */
 export type OutputType = 'text' | z.ZodObject | JsonSchemaOutput
 
+/** What an answer of this type is once it is parsed. */
+export type Parsed<Type extends OutputType> = Type extends 'text'
+  ? string
+  : Type extends z.ZodObject
+    ? z.output<Type>
+    : unknown
+
 /** A structured output described by a JSON Schema; what comes back is not checked against it here. */
 export type JsonSchemaOutput = {
   readonly type: 'json_schema'

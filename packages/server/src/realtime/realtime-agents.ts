@@ -151,6 +151,8 @@ export function realtimeLimits(agency: Agency): string[] {
   const limits: string[] = []
   for (const agent of agency.agents.values()) {
     if (agent.inputGuardrails.length > 0) limits.push(`input guardrails of "${agent.name}" are not applied`)
+    if (agent.outputType !== 'text')
+      limits.push(`"${agent.name}" speaks: its outputType is not used, and its output guardrails get text`)
     if (agent.protectedServers.size > 0) limits.push(`tool servers of "${agent.name}" that need a sign-in are not used`)
     if (agency.recipientsOf(agent.name).length > 0) limits.push(`"${agent.name}" cannot message other agents`)
     for (const tool of agent.tools) {

@@ -871,6 +871,7 @@ test('parts of an agency that realtime sessions do not have are logged at the st
   const guarded = new Agent({
     name: 'Guarded',
     instructions: 'x',
+    outputType: z.object({ answer: z.string() }),
     inputGuardrails: [{ name: 'polite', execute: async () => ({ tripwireTriggered: false, outputInfo: null }) }],
   })
   const agency = new Agency({
@@ -883,6 +884,7 @@ test('parts of an agency that realtime sessions do not have are logged at the st
   const server = await startLoggedServer({ agencies: { shop: agency } })
   expect(server.logged.map(({ msg }) => msg)).toEqual([
     'Realtime sessions of "shop": input guardrails of "Guarded" are not applied.',
+    'Realtime sessions of "shop": "Guarded" speaks: its outputType is not used, and its output guardrails get text.',
     'Realtime sessions of "shop": "Guarded" cannot message other agents.',
   ])
 })
