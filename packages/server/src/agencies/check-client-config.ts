@@ -8,6 +8,7 @@ import {
   VENDORS,
 } from '@bureau/framework'
 import { type ClientConfig, isFields, type ValidationEntry } from '@bureau/protocol'
+import type { ServerContext } from '../context.ts'
 import { InvalidBody } from '../http/invalid-body.ts'
 
 // RFC 9110: a token, and visible characters with spaces between.
@@ -19,11 +20,9 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const MAX_PROBLEMS = 20
 
 /** What requests may choose. */
-type Limits = {
-  readonly models: ModelAccess
-  /** Vendors whose models may be used with the operator's keys. */
-  readonly vendors: ReadonlySet<string>
-}
+type Limits = Pick<ServerContext, 'environment' | 'callerVendors'>
+
+type Configured = { readonly client_config?: ClientConfig | null | undefined }
 
 type Report = (path: readonly string[], message: string, input: unknown) => void
 
@@ -33,15 +32,16 @@ type Report = (path: readonly string[], message: string, input: unknown) => void
  *
  * @throws InvalidBody
  */
-export function checkClientConfig(config: ClientConfig, { models, vendors }: Limits): void {
+export function checkClientConfig({ client_config: config }: Configured, { environment, callerVendors }: Limits): void {
+  if (!config) return
   const entries: ValidationEntry[] = []
   const report: Report = (path, message, input) => {
     if (entries.length === MAX_PROBLEMS) return
     const loc = ['body', 'client_config', ...path]
     entries.push({ type: 'value_error', loc, msg: `Value error, ${message}`, input, ctx: { error: {} } })
   }
-  checkBaseUrl(config, models, report)
-  checkVendor(config, vendors, report)
+  checkBaseUrl(config, environment.models, report)
+  checkVendor(config, callerVendors, report)
   checkKeys(config, report)
   checkModel(config, report)
   checkHeaders(config, report)

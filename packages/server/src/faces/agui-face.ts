@@ -1,8 +1,5 @@
 import { AguiRequest, answerAgui, type AguiOptions } from '@bureau/faces'
-import type { ServerContext } from '../context.ts'
 import { checkClientConfig } from '../agencies/check-client-config.ts'
-import { withFiles } from '../agencies/read-files.ts'
-import { logSkippedOverrides } from '../agencies/skipped-overrides.ts'
 import { parseBody } from '../http/invalid-body.ts'
 import { rawRoute } from '../http/route.ts'
 import { streamSpec } from './agency/agency-specs.ts'
@@ -26,22 +23,16 @@ export function aguiFace(route: string): Face {
   }
 }
 
-function optionsOf({ agency, context }: ServedAgency, host: ServerHost): AguiOptions {
-  const { models } = context.environment
+function optionsOf(served: ServedAgency, host: ServerHost): AguiOptions {
   return {
     host,
     keepsThreads: false,
-    reasoning: context.aguiReasoning,
+    reasoning: served.context.aguiReasoning,
     parse: (body) => {
       const request = parseBody(AguiRequest, body)
-      if (request.client_config) checkClientConfig(request.client_config, { models, vendors: context.callerVendors })
+      checkClientConfig(request, served.context)
       return request
     },
-    inputOf: (asked, { request }) => {
-      const log = request.log as ServerContext['log']
-      const input = withFiles(toRunInput(asked), asked, { ...context.files, log })
-      if (input.clientConfig) logSkippedOverrides(agency, input.clientConfig, { models, log })
-      return input
-    },
+    inputOf: (asked, { request }) => toRunInput(served, request, asked),
   }
 }

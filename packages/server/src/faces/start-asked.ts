@@ -1,7 +1,9 @@
 import type { RunInput } from '@bureau/framework'
-import type { FastifyRequest } from 'fastify'
+import type { Call, LiveRun } from '@bureau/runtime'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Answers, KeptByClient } from '../approvals/approvals.ts'
-import { asUser } from '../oauth/run-user.ts'
+import { isClientLost } from '../http/client-lost.ts'
+import { asUser, runUser } from '../oauth/run-user.ts'
 import type { StartAsked } from '../request-runs.ts'
 import type { ServedAgency } from './face.ts'
 
@@ -14,10 +16,25 @@ export type AskedRun = {
   readonly kept: KeptByClient
 }
 
-export type Beginning<Run> = {
+type Beginning<Run> = {
   readonly request: FastifyRequest
   readonly userId: string | null
   readonly begin: (start: StartAsked) => Promise<Run>
+}
+
+/** Starts a run for this request; undefined when its client has left, and then nobody knows the run, which is stopped. */
+export async function beginRun<Run extends LiveRun>(
+  { request }: Pick<Call, 'request'>,
+  reply: FastifyReply,
+  served: ServedAgency,
+  { begin, ...asked }: AskedRun & Pick<Beginning<Run>, 'begin'>,
+): Promise<Run | undefined> {
+  const userId = await runUser(served, request)
+  const run = isClientLost(reply) ? undefined : await startAsked(served, asked, { request, userId, begin })
+  if (!isClientLost(reply)) return run
+  run?.control.cancel('immediate')
+  reply.hijack()
+  return undefined
 }
 
 /**

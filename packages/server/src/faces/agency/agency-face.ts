@@ -7,20 +7,16 @@ import {
   type RunResponse,
   ServiceError,
 } from '@bureau/protocol'
-import { ok } from '@bureau/runtime'
+import { type Call, encodeBatches, ok, streamResponse } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isFileUrlsFailure } from '../../agencies/attachment-failure.ts'
 import { checkClientConfig } from '../../agencies/check-client-config.ts'
-import { withFiles } from '../../agencies/read-files.ts'
-import { logSkippedOverrides } from '../../agencies/skipped-overrides.ts'
-import type { ServerContext } from '../../context.ts'
 import { onClientLost } from '../../http/client-lost.ts'
 import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
 import { runUser } from '../../oauth/run-user.ts'
 import type { Face, ServedAgency } from '../face.ts'
-import { type AskedRun, startAsked } from '../start-asked.ts'
-import { streamRun } from '../stream-run.ts'
+import { type AskedRun, beginRun, startAsked } from '../start-asked.ts'
 import { agencySpecs } from './agency-specs.ts'
 import { agencyEncoder, errorOf } from './encode.ts'
 import { endOf, EVENT_STREAM, findRunOfRequest, followKeptRun, keepRun, streamKeptRun } from './kept-run.ts'
@@ -40,7 +36,7 @@ export const agencyFace: Face = (served) => {
       const body = readRunRequest(served.agency, call.request.body)
       const asked = readAsked(served, call.request, body)
       if (goesOn(served, body)) return streamKeptRun(call, reply, served, { ...asked, body })
-      return streamRun(call, reply, served, { ...asked, contentType: EVENT_STREAM, encode: agencyEncoder() })
+      return streamRun(call, reply, served, asked)
     }),
     jsonRoute(specs.cancelResponseStream, async ({ request }) => {
       const body = parseBody(CancelRequestBody, request.body)
@@ -53,6 +49,20 @@ export const agencyFace: Face = (served) => {
         ]
       : []),
   ]
+}
+
+/** Streams a run that ends when its client leaves. */
+async function streamRun(call: Call, reply: FastifyReply, served: ServedAgency, asked: AskedRun): Promise<unknown> {
+  const { runs, registry } = served.context
+  const run = await beginRun(call, reply, served, { ...asked, begin: (start) => runs.follow(call.request, start) })
+  if (!run) return
+  return streamResponse(reply, {
+    contentType: EVENT_STREAM,
+    chunks: encodeBatches(run.events, agencyEncoder()),
+    keepalive: true,
+    // Clients cancel and hang up in one go, and the hang-up may arrive first.
+    onClientLost: () => registry.abandon(run),
+  })
 }
 
 /**
@@ -85,13 +95,9 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
 }
 
 /** @throws InvalidBody */
-function readAsked({ agency, context }: ServedAgency, request: FastifyRequest, body: RunRequest): AskedRun {
-  const { models } = context.environment
-  const log = request.log as ServerContext['log']
-  if (body.client_config) checkClientConfig(body.client_config, { models, vendors: context.callerVendors })
-  const input = toRunInput(body)
-  if (input.clientConfig) logSkippedOverrides(agency, input.clientConfig, { models, log })
-  return { input: withFiles(input, body, { ...context.files, log }), answers: answersOf(body), kept: 'everything' }
+function readAsked(served: ServedAgency, request: FastifyRequest, body: RunRequest): AskedRun {
+  checkClientConfig(body, served.context)
+  return { input: toRunInput(served, request, body), answers: answersOf(body), kept: 'everything' }
 }
 
 /** @throws ServiceError `run_failed` with the run's own sentence and code, `run_cancelled` */

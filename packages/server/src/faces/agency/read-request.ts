@@ -1,9 +1,14 @@
 import { type Agency, looseAnswer, type RunInput } from '@bureau/framework'
 import { isMessage, MAX_HISTORY, RunRequest } from '@bureau/protocol'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { toClientConfig } from '../../agencies/check-client-config.ts'
+import { withFiles } from '../../agencies/read-files.ts'
+import { logSkippedOverrides } from '../../agencies/skipped-overrides.ts'
 import type { Answers } from '../../approvals/approvals.ts'
+import type { ServerContext } from '../../context.ts'
 import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
+import type { ServedAgency } from '../face.ts'
 
 /** A request body, checked. @throws InvalidBody */
 export function readRunRequest(agency: Agency, body: unknown): RunRequest {
@@ -86,15 +91,23 @@ function parsedArguments(text: string, at: number): unknown {
   }
 }
 
-export function toRunInput(request: RunRequest): RunInput {
-  const { client_config: config } = request
-  return {
-    message: request.message,
-    history: request.chat_history ?? [],
-    ...(request.recipient_agent && { agent: request.recipient_agent }),
-    ...(request.additional_instructions && { additionalInstructions: request.additional_instructions }),
-    ...(request.user_context && { userContext: request.user_context }),
-    ...(config && { clientConfig: toClientConfig(config) }),
-    ...(request.generate_chat_name && { generateChatName: true }),
+/** What a run is given of a body that was checked. The log of the request says what is of no use in it. */
+export function toRunInput(
+  { agency, context }: ServedAgency,
+  { log: requestLog }: FastifyRequest,
+  body: RunRequest,
+): RunInput {
+  const log = requestLog as ServerContext['log']
+  const clientConfig = body.client_config && toClientConfig(body.client_config)
+  if (clientConfig) logSkippedOverrides(agency, clientConfig, { models: context.environment.models, log })
+  const input = {
+    message: body.message,
+    history: body.chat_history ?? [],
+    ...(body.recipient_agent && { agent: body.recipient_agent }),
+    ...(body.additional_instructions && { additionalInstructions: body.additional_instructions }),
+    ...(body.user_context && { userContext: body.user_context }),
+    ...(clientConfig && { clientConfig }),
+    ...(body.generate_chat_name && { generateChatName: true }),
   }
+  return withFiles(input, body, { ...context.files, log })
 }
