@@ -167,6 +167,16 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     await page.getByRole('button', { name: 'Grant more' }).click()
     await page.getByRole('spinbutton', { name: 'Messages' }).fill('5')
     await page.getByLabel('Note').fill('A good customer')
+    await page.route(
+      '**/adjustments',
+      async (route) => {
+        await route.fetch()
+        await route.abort() // The answer is lost, and the form is sent again.
+      },
+      { times: 1 },
+    )
+    await page.getByRole('button', { name: 'Grant', exact: true }).click()
+    await page.getByText('The server cannot be reached.').first().waitFor()
     await page.getByRole('button', { name: 'Grant', exact: true }).click()
     await page.getByText('1 of 6').waitFor()
     await page.getByText('A good customer').waitFor()
