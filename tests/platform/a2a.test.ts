@@ -213,6 +213,8 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that spe
 
     const waiting = await send(client, 'Pay.')
     const found = await get(client, waiting.id)
+    const afterwards = new Date(Date.parse(found.status.timestamp) + 1).toISOString()
+    const later = await list(client, { statusTimestampAfter: afterwards })
     const done = await send(client, decision(), { taskId: waiting.id })
 
     for (const each of [waiting, found]) {
@@ -221,6 +223,7 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that spe
         message: { parts: [{}, { data: { approvals: [{ call_id: 'call_p', tool: 'pay' }] } }] },
       })
     }
+    expect(later.tasks ?? []).toEqual([])
     expect(done).toMatchObject({
       id: waiting.id,
       status: { state: 'TASK_STATE_COMPLETED' },

@@ -4,7 +4,7 @@ import { reachOf } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import { callerOf } from '../http/callers.ts'
 import { type CursorBinding, decodeCursor, encodeCursor } from '../http/cursor.ts'
-import { countRuns, getRun, listRuns, readAskedTexts } from '../run-records/read-runs.ts'
+import { countRuns, getRun, listRuns, readAsked } from '../run-records/read-runs.ts'
 import type { RunView } from '../run-records/run-view.ts'
 import { readWaitingCalls } from '../runs/approve/decide-approvals.ts'
 import { isAtRest } from '../runs/follow-run.ts'
@@ -57,11 +57,16 @@ export class PlatformTasks implements TaskRecords {
 
   async #tasksOf(ownerId: string, runs: readonly RunView[]): Promise<RecordedTask[]> {
     const { db } = this.#platform.store
-    const texts = await db.run(readAskedTexts, { ownerId, runIds: runs.map(({ runId }) => runId) })
+    const { texts, waitingSince } = await db.run(readAsked, { ownerId, runIds: runs.map(({ runId }) => runId) })
     const waiting = runs.filter(({ status }) => status === 'waiting')
     const approvals = new Map<string, readonly ApprovalRequest[]>()
     for (const { runId } of waiting) approvals.set(runId, await db.run(readWaitingCalls, { ownerId, runId }))
-    return runs.map((run) => taskOf(run, texts.get(run.runId) ?? '', approvals.get(run.runId)))
+    return runs.map((run) => {
+      const { runId, chatId: conversation, status, createdAt, startedAt, finishedAt } = run
+      const changedAt = finishedAt ?? waitingSince.get(runId) ?? startedAt ?? createdAt
+      const ended = endOf(run, approvals.get(runId))
+      return { runId, conversation, message: texts.get(runId) ?? '', changedAt, isBegun: status !== 'queued', ended }
+    })
   }
 }
 
@@ -82,12 +87,6 @@ const STATUSES: Readonly<
 /** What is not there and what others have begun look alike. */
 function orNone(error: unknown): undefined {
   if (!(error instanceof ServiceError) || error.code !== 'run_not_found') throw error
-}
-
-function taskOf(run: RunView, message: string, approvals: readonly ApprovalRequest[] | undefined): RecordedTask {
-  const { runId, chatId: conversation, status, createdAt, startedAt, finishedAt } = run
-  const changedAt = finishedAt ?? startedAt ?? createdAt
-  return { runId, conversation, message, changedAt, isBegun: status !== 'queued', ended: endOf(run, approvals) }
 }
 
 function endOf(run: RunView, approvals: readonly ApprovalRequest[] | undefined): RunEnded | null {

@@ -98,11 +98,19 @@ const isListed = (args: RunsOfOwner): SQL | undefined =>
     ...filtersOf(args),
   )
 
-/** What users have said with which these runs began, as their chats keep it. */
-export const readAskedTexts = tenantOperation(
-  { source: import.meta.url, name: 'readAskedTexts', lane: 'interactive' },
-  async (tx, { ownerId, runIds }: { ownerId: string; runIds: readonly string[] }): Promise<Map<string, string>> =>
-    listAskedTexts(tx, { ownerId, runIds }),
+/** What users have said with which these runs began, as their chats keep it, and since when those of them wait that do. */
+export const readAsked = tenantOperation(
+  { source: import.meta.url, name: 'readAsked', lane: 'interactive' },
+  async (tx, { ownerId, runIds }: { ownerId: string; runIds: readonly string[] }) => {
+    const waiting = await tx
+      .select({ id: runs.id, since: runs.waitingSince })
+      .from(runs)
+      .where(and(eq(runs.ownerId, ownerId), inArray(runs.id, [...runIds]), isNotNull(runs.waitingSince)))
+    return {
+      texts: await listAskedTexts(tx, { ownerId, runIds }),
+      waitingSince: new Map(waiting.map(({ id, since }) => [id, since?.toISOString()])),
+    }
+  },
 )
 
 const MOST_COUNTED = 10_000
