@@ -181,6 +181,29 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     expect((await client.get(endpoint)).body.code).toBe('webhook_not_found')
   })
 
+  test('an endpoint whose secret cannot be read has failed, and holds up no other', async () => {
+    const client = await platform.client()
+    const path = `/${client.ownerId}`
+    const endpoint = { url: hooks.url + path, events: ['api_key.revoked'] }
+    const [broken] = [
+      await client.post('/v1/webhook_endpoints', endpoint),
+      await client.post('/v1/webhook_endpoints', endpoint),
+    ]
+    await platform.rows(`UPDATE webhook_endpoints SET secret_enc = '\\x00' WHERE id = '${broken.body.id}'`)
+    const key = await client.post('/v1/api_keys', { name: 'x' })
+    await client.call('DELETE', `/v1/api_keys/${key.body.id}`)
+
+    await deliver()
+
+    await vi.waitFor(async () => {
+      const { data } = (await client.get(`/v1/webhook_endpoints/${broken.body.id}/deliveries`)).body
+      expect(data[0]).toMatchObject({ state: 'pending', attempts: 1, responseStatus: null })
+      expect(take(path)).toHaveLength(1)
+    })
+    expect((await client.post(`/v1/webhook_endpoints/${broken.body.id}/test`)).body.problem).toContain('secret')
+    expect((await client.get(`/v1/webhook_endpoints/${broken.body.id}`)).body.failingSince).not.toBeNull()
+  })
+
   test('a redirect is not followed, wherever it leads', async () => {
     const client = await platform.client()
     const { body } = await client.post('/v1/webhook_endpoints', {

@@ -29,11 +29,12 @@ async function deliver(sender: Sender, taken: TakenNotification): Promise<void> 
 /** @returns The status of the answer; null when there was none. */
 async function send({ store, attachmentAccess, log }: Sender, taken: TakenNotification): Promise<number | null> {
   const { ownerId, runId: taskId, chatId: contextId, changedAt: timestamp, url, secretEnc } = taken
-  const secret = unsealText(await store.dataKeys.of(ownerId), pushSecretPlace(taken), secretEnc)
+  const dataKey = await store.dataKeys.of(ownerId)
   const { dispatcher } = attachmentAccess
   const notified = { taskId, contextId, state: stateOf(taken), timestamp, dispatcher }
   try {
-    return await sendNotification(checkReceiver(url, attachmentAccess), JSON.parse(secret) as PushSecret, notified)
+    const secret = JSON.parse(unsealText(dataKey, pushSecretPlace(taken), secretEnc)) as PushSecret
+    return await sendNotification(checkReceiver(url, attachmentAccess), secret, notified)
   } catch (error) {
     log.info({ err: error, runId: taskId }, 'a push notification could not be delivered')
     return null

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { checkUrl, EgressError, isDelivered, postToReceiver } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
-import { unsealText } from '../security/seal.ts'
+import { SealError, unsealText } from '../security/seal.ts'
 import { secretPlace } from './webhook-endpoints.ts'
 import type { TakenDelivery } from './webhook-retries.ts'
 
@@ -15,7 +15,7 @@ export async function sendWebhook(
   webhook: Omit<TakenDelivery, 'attempts'>,
 ): Promise<SentWebhook> {
   const { ownerId, eventId, url } = webhook
-  const secret = unsealText(await store.dataKeys.of(ownerId), secretPlace(webhook), webhook.secretEnc)
+  const dataKey = await store.dataKeys.of(ownerId)
   const body = JSON.stringify({
     id: eventId,
     type: webhook.topic,
@@ -23,6 +23,7 @@ export async function sendWebhook(
     data: webhook.payload,
   })
   try {
+    const secret = unsealText(dataKey, secretPlace(webhook), webhook.secretEnc)
     const headers = { 'content-type': 'application/json', ...signature(secret, eventId, body) }
     const receiver = checkUrl(url, { ...attachmentAccess, schemes: ['https'] })
     const responseStatus = await postToReceiver(receiver, attachmentAccess.dispatcher, { headers, body })
@@ -39,6 +40,7 @@ type SentWebhook = { readonly responseStatus: number | null; readonly problem: s
 /** Never includes a resolved IP address: the owner already knows the URL. */
 function problemOf(error: unknown): string {
   if (error instanceof EgressError) return error.message
+  if (error instanceof SealError) return 'Its secret cannot be read. Delete the endpoint, and create it again.'
   const { name, code = '' } = error as { readonly name?: string; readonly code?: string }
   if (name === 'TimeoutError') return 'It did not answer in time.'
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'Its host name was not found.'
