@@ -1,7 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { tool } from '@bureau/framework'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
@@ -70,6 +72,21 @@ test('an agency that is not served is named beside those that are, and so is an 
 
   expect(misspelt).toMatchObject({ code: 1, err: expect.stringMatching(/serves no agency "sole"\. Agencies: \w+\./) })
   expect(bare).toMatchObject({ code: 1, err: expect.stringContaining('must begin with http:// or https://.') })
+})
+
+test('an address that is not that of a server is told from one that is', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+  const website = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1')
+  onTestFinished(() => void website.close())
+  await once(website, 'listening')
+  const { port } = website.address() as AddressInfo
+
+  const agency = await chat(['--url', `${server.url}/solo`], '')
+  const page = await chat(['--url', `http://127.0.0.1:${port}`], '')
+
+  const hint = `--url takes the address of the server, such as ${server.url}, and --agency the agency.`
+  expect(agency).toMatchObject({ code: 1, err: expect.stringContaining(hint) })
+  expect(page).toMatchObject({ code: 1, err: `http://127.0.0.1:${port} is no server of agencies.\n` })
 })
 
 test('a program sees by the exit code that an answer has failed, and by the other output how it came about', async () => {

@@ -91,6 +91,20 @@ test.each([
   })
 })
 
+test('lists are whole, however long', async () => {
+  const BUREAU_DATA = await temporaryFolder()
+  const { url } = await startBureau(['platform', DEMO], { BUREAU_DATA, PLATFORM_OPERATOR_KEY })
+  const headers = { authorization: `Bearer ${PLATFORM_OPERATOR_KEY}`, 'content-type': 'application/json' }
+  const make = (name: string) =>
+    fetch(`${url}/v1/admin/owners`, { method: 'POST', headers, body: JSON.stringify({ name }) })
+  for (let at = 0; at < 101; at++) expect((await make(`Owner ${at}`)).status).toBe(201)
+
+  const { out } = bureau(['owners', 'list', '--url', url], { PLATFORM_OPERATOR_KEY })
+  expect(out.split('\n').map((line) => line.split('  ').at(-1))).toEqual(
+    expect.arrayContaining(Array.from({ length: 101 }, (_, at) => `Owner ${at}`)),
+  )
+})
+
 test('a key may do what its scopes say', async () => {
   const BUREAU_DATA = await temporaryFolder()
   const owner = bureau(['owners', 'create', 'Ada'], { BUREAU_DATA }).out

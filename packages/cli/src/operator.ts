@@ -7,14 +7,14 @@ type Page<Item> = { readonly items: readonly Item[]; readonly next: unknown }
 /** What an operator does, at the records or at a server that has them. */
 export type Operating = {
   createOwner(owner: { name: string; publishesAgencies: boolean }): Promise<Owner>
-  listOwners(page: FirstPage): Promise<Page<Owner>>
+  listOwners(page: PageRequest): Promise<Page<Owner>>
   changeOwner(ownerId: string, changes: { status: 'active' | 'disabled' }): Promise<Owner>
   createKey(ownerId: string, key: NewKey): Promise<IssuedApiKey>
-  listKeys(ownerId: string, page: FirstPage): Promise<Page<ApiKey>>
+  listKeys(ownerId: string, page: PageRequest): Promise<Page<ApiKey>>
   revokeKey(ownerId: string, keyId: string): Promise<ApiKey>
 }
 
-type FirstPage = { readonly limit: number; readonly after: null }
+type PageRequest = { readonly limit: number; readonly after: unknown }
 type NewKey = { readonly name: string; readonly scopes?: readonly string[]; readonly expiresAt?: Date | null }
 
 type Place = {
@@ -23,8 +23,17 @@ type Place = {
   readonly makesRecords?: boolean
 }
 
-/** As many as a list shows. */
-export const FIRST_PAGE: FirstPage = { limit: 100, after: null }
+/** All that a list holds, page by page. */
+export async function listAll<Item>(list: (page: PageRequest) => Promise<Page<Item>>): Promise<Item[]> {
+  const items: Item[] = []
+  let after: unknown = null
+  do {
+    const page = await list({ limit: 100, after })
+    items.push(...page.items)
+    after = page.next
+  } while (after !== null)
+  return items
+}
 
 /**
  * Does the operator's work: at the server at `url`, with `PLATFORM_OPERATOR_KEY`, or else at the records of BUREAU_DATA or
@@ -74,11 +83,9 @@ function remoteOperator(url: string, key: string | undefined): Operating {
     if (!response.ok) throw new CommandError(answer.error ?? `The server answered with ${response.status}.`)
     return answer
   }
-  const list = async <Item>(path: string, { limit }: FirstPage): Promise<Page<Item>> => {
-    const { data, nextCursor } = await call<{ data: Item[]; nextCursor: string | null }>(
-      'GET',
-      `${path}?limit=${limit}`,
-    )
+  const list = async <Item>(path: string, { limit, after }: PageRequest): Promise<Page<Item>> => {
+    const query = new URLSearchParams({ limit: String(limit), ...(typeof after === 'string' && { cursor: after }) })
+    const { data, nextCursor } = await call<{ data: Item[]; nextCursor: string | null }>('GET', `${path}?${query}`)
     return { items: data, next: nextCursor }
   }
   const one = (ownerId: string): string => `/${encodeURIComponent(ownerId)}`

@@ -11,9 +11,17 @@ export async function listAgencies(url: string, token: string | undefined): Prom
   if (!response) throw new CommandError(`Nothing answers at ${url}. Start a server there, or name another by --url.`)
   if (response.status === 401)
     throw new CommandError(`${url} ${token === undefined ? 'wants a' : 'does not take this'} token: ${TOKEN}.`)
-  if (!response.ok) throw new CommandError(`${url} answered with ${response.status}: ${await errorOf(response)}`)
-  const { paths } = (await response.json()) as { paths: Record<string, unknown> }
-  return Object.keys(paths).flatMap((path) => /^\/([^/]+)\/get_metadata$/.exec(path)?.[1] ?? [])
+  if (!response.ok)
+    throw new CommandError(`${url} answered with ${response.status}: ${await errorOf(response)}${hintFor(url)}`)
+  const described = (await response.json().catch(() => null)) as { readonly paths?: object } | null
+  if (typeof described?.paths !== 'object') throw new CommandError(`${url} is no server of agencies.${hintFor(url)}`)
+  return Object.keys(described.paths).flatMap((path) => /^\/([^/]+)\/get_metadata$/.exec(path)?.[1] ?? [])
+}
+
+/** An agency's own address is easily taken for that of the server. */
+function hintFor(url: string): string {
+  const { origin, pathname } = new URL(url)
+  return pathname === '/' ? '' : ` --url takes the address of the server, such as ${origin}, and --agency the agency.`
 }
 
 const TOKEN = 'give the one that the server has by --token or APP_TOKEN'

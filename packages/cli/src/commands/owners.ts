@@ -1,6 +1,6 @@
 import { ApiKeyScope } from '@bureau/protocol'
 import { Command, InvalidArgumentError } from 'commander'
-import { FIRST_PAGE, operate, type Operating } from '../operator.ts'
+import { listAll, operate, type Operating } from '../operator.ts'
 
 const MAX_NAME = 100
 
@@ -37,7 +37,7 @@ const create = withUrl(new Command('create'))
 const list = withUrl(new Command('list'))
   .description('List owners, newest first.')
   .action(async (flags: Flags) => {
-    const { items } = await work(flags, (operator) => operator.listOwners(FIRST_PAGE))
+    const items = await work(flags, (operator) => listAll((page) => operator.listOwners(page)))
     printTable(items.map(({ id, status, createdAt, name }) => [id, status, createdAt.slice(0, 10), name]))
   })
 
@@ -105,7 +105,7 @@ const listKeys = withUrl(new Command('list'))
   .description('List the API keys of an owner, newest first, without their tokens.')
   .argument('<owner>', 'the id of the owner')
   .action(async (owner: string, flags: Flags) => {
-    const { items } = await work(flags, (operator) => operator.listKeys(owner, FIRST_PAGE))
+    const items = await work(flags, (operator) => listAll((page) => operator.listKeys(owner, page)))
     printTable(
       items.map(({ id, hint, revokedAt, expiresAt, name }) => {
         const state = revokedAt !== null ? 'revoked' : expiresAt !== null ? `until ${expiresAt.slice(0, 10)}` : 'valid'
