@@ -85,7 +85,10 @@ function remoteOperator(url: string, key: string | undefined): Operating {
   }
   const list = async <Item>(path: string, { limit, after }: PageRequest): Promise<Page<Item>> => {
     const query = new URLSearchParams({ limit: String(limit), ...(typeof after === 'string' && { cursor: after }) })
-    const { data, nextCursor } = await call<{ data: Item[]; nextCursor: string | null }>('GET', `${path}?${query}`)
+    const { data, nextCursor } = await call<{ data: Item[]; nextCursor: string | null }>(
+      'GET',
+      `${path}?${query.toString()}`,
+    )
     return { items: data, next: nextCursor }
   }
   const one = (ownerId: string): string => `/${encodeURIComponent(ownerId)}`
