@@ -11,6 +11,7 @@ type ReplicaLockOptions = {
   readonly now: () => number
   /** These processes have lost their lock, and with it their life. Called in the process that watches the others. */
   readonly onDead: (bootIds: readonly string[]) => void
+  /** The lock cannot be held. Called once until it is held again, however often that is tried. */
   readonly onError: (error: unknown) => void
 }
 
@@ -58,6 +59,8 @@ export class ReplicaLock {
   readonly #closing = new AbortController()
   #aliveAt: number
   #isWatcher = false
+  /** That the lock cannot be held was said, and has not been held since. */
+  #isReported = false
   #missing: ReadonlySet<string> = new Set()
   #running: Promise<void> = Promise.resolve()
 
@@ -101,7 +104,8 @@ export class ReplicaLock {
       } catch (error) {
         if (signal.aborted) break
         if (isAwayForAll(error)) this.#aliveAt = this.#options.now()
-        this.#options.onError(error)
+        if (!this.#isReported) this.#options.onError(error)
+        this.#isReported = true
       }
       this.#isWatcher = false
       await client?.end().catch(() => {})
@@ -145,6 +149,7 @@ export class ReplicaLock {
       this.#isWatcher ||= await tryToWatch(client)
       const watched = this.#isWatcher ? await this.#watch(client, { isWarm: now() - connectedAt >= WARM_UP_MS }) : 0
       this.#aliveAt = now()
+      this.#isReported = false
       const pauseMs = watched > 1 ? WATCH_MS : this.#isWatcher ? ALONE_MS : CHECK_MS
       await sleep(pauseMs, undefined, { signal, ref: false })
     }

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CommitUnknownError, type Database } from '../../db/database.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
@@ -87,6 +89,42 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     for (const replica of [victim, silent, watcher]) await replica.close()
     await platform.drop()
   }, 30_000)
+
+  test('a database that is away is reported once, not with each attempt to reach it', async () => {
+    const platform = await openTestStore('postgres')
+    const url = new URL(platform.url)
+    const server = { host: url.hostname, port: Number(url.port) || 5432 }
+    const open = new Set<Socket>()
+    let [isAway, refused] = [false, 0]
+    const proxy = createServer((socket) => {
+      if (isAway) return void (refused++, socket.destroy())
+      const upstream = connect(server)
+      socket.pipe(upstream).pipe(socket)
+      for (const end of [socket, upstream]) open.add(end.on('error', () => {}))
+    })
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    const setAway = (value: boolean): void => {
+      isAway = value
+      for (const socket of open) socket.destroy()
+    }
+    url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const errors: unknown[] = []
+    const onError = (error: unknown): void => void errors.push(error)
+    const lock = await ReplicaLock.open({ url: url.href, now: () => performance.now(), onDead: () => {}, onError })
+
+    setAway(true)
+    await expect.poll(() => refused, { timeout: 10_000 }).toBeGreaterThan(2)
+    expect(errors).toHaveLength(1)
+    const { aliveAt } = lock
+    setAway(false)
+    await expect.poll(() => lock.isWatcher && lock.aliveAt > aliveAt, { timeout: 10_000 }).toBe(true)
+    setAway(true)
+    await expect.poll(() => errors.length, { timeout: 10_000 }).toBe(2)
+
+    await lock.close()
+    proxy.close()
+    await platform.drop()
+  })
 
   test('a server that is read-only, as the old one after a switch, is left for the one that a new connection leads to', async () => {
     const platform = await openTestStore('postgres')
