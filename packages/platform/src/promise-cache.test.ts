@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { PromiseCache } from './promise-cache.ts'
 
 /** Loads the names of keys, and counts how often. */
@@ -29,6 +30,18 @@ test('an entry is loaded anew when its time is over', async () => {
   expect(await cache.of('a', load('a'))).toBe('a 1')
 
   now = 5_000
+
+  expect(await cache.of('a', load('a'))).toBe('a 2')
+})
+
+test('an entry counts no longer when the clock of the machine is set back', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { load } = counted()
+  const cache = new PromiseCache<string>({ size: 10, keepMs: 1 })
+  await cache.of('a', load('a'))
+  vi.setSystemTime(Date.now() - 3_600_000)
+  await sleep(5)
 
   expect(await cache.of('a', load('a'))).toBe('a 2')
 })

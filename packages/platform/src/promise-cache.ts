@@ -3,8 +3,8 @@ type PromiseCacheOptions = {
   readonly size: number
   /** How long an entry counts. Default: until it is pushed out. */
   readonly keepMs?: number
-  /** Milliseconds since the epoch. */
-  readonly now?: () => number
+  /** Monotonic milliseconds: a clock that is set back must not make anything count for longer. */
+  readonly now?: (() => number) | undefined
 }
 
 /** What was loaded lately, by key. Of many who ask for the same thing at once, one loads it. A failure is not remembered. */
@@ -14,7 +14,7 @@ export class PromiseCache<Value> {
   readonly #keepMs: number
   readonly #now: () => number
 
-  constructor({ size, keepMs = Infinity, now = Date.now }: PromiseCacheOptions) {
+  constructor({ size, keepMs = Infinity, now = () => performance.now() }: PromiseCacheOptions) {
     this.#size = size
     this.#keepMs = keepMs
     this.#now = now

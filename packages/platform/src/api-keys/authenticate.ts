@@ -16,10 +16,10 @@ export class Authenticator {
   readonly #now: () => number
   readonly #known: PromiseCache<ApiKeyRow>
 
-  /** `now` answers milliseconds since the epoch. */
-  constructor(issuer: KeyIssuer, now: () => number = Date.now) {
+  /** `now` answers milliseconds since the epoch; it stands in for both clocks, that of the time and the monotonic one. */
+  constructor(issuer: KeyIssuer, now?: () => number) {
     this.#issuer = issuer
-    this.#now = now
+    this.#now = now ?? Date.now
     this.#known = new PromiseCache({ size: CACHED, keepMs: TRUST_MS, now })
   }
 

@@ -20,10 +20,10 @@ export class ConsumerAuthenticator {
   readonly #grounds: PromiseCache<Ground>
   readonly #origins: PromiseCache<ReadonlySet<string>>
 
-  /** `now` answers milliseconds since the epoch. */
-  constructor(issuer: KeyIssuer, now: () => number = Date.now) {
+  /** `now` answers milliseconds since the epoch; it stands in for both clocks, that of the time and the monotonic one. */
+  constructor(issuer: KeyIssuer, now?: () => number) {
     this.#issuer = issuer
-    this.#now = now
+    this.#now = now ?? Date.now
     this.#grounds = new PromiseCache({ size: CACHED, keepMs: TRUST_MS, now })
     this.#origins = new PromiseCache({ size: 1, keepMs: TRUST_MS, now })
   }
