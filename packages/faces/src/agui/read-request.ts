@@ -169,8 +169,12 @@ export function readAguiRequest(body: unknown, parse: (body: unknown) => AguiReq
 function withoutRepeatedDecisions(request: AguiRequest): AguiRequest {
   const { messages, resume = [] } = request
   const decisions = resume.map((each) => (each.status === 'resolved' ? each.payload : { status: 'cancelled' }))
-  const isRepeated = ({ role, content }: AguiMessage): boolean =>
-    role === 'tool' && decisions.some((decision) => isDeepStrictEqual(decision, parsedJson(content)))
+  if (decisions.length === 0) return request
+  const isRepeated = ({ role, content }: AguiMessage): boolean => {
+    if (role !== 'tool') return false
+    const result = parsedJson(content) // once, because it may be long
+    return decisions.some((decision) => isDeepStrictEqual(decision, result))
+  }
   const last = messages.findLastIndex(({ role }) => role !== 'tool')
   return { ...request, messages: messages.filter((message, at) => at <= last || !isRepeated(message)) }
 }
