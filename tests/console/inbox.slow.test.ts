@@ -102,6 +102,11 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
     await page.getByRole('main').getByRole('row').nth(1).getByRole('link').click()
     await page.getByText('This chat waits').click()
     await page.getByRole('button', { name: 'Edit' }).click()
+    for (const none of ['null', '[20]', '{"euros":']) {
+      await page.getByLabel('Other arguments').fill(none)
+      await page.getByRole('alert').getByText('It must be a JSON object.').waitFor()
+      expect(await page.getByRole('button', { name: 'Approve these' }).isEnabled()).toBe(false)
+    }
     await page.getByLabel('Other arguments').fill('{"euros": 20}')
     await page.getByRole('button', { name: 'Approve these' }).click()
     await page.getByText('All is settled.').waitFor()

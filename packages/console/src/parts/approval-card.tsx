@@ -32,7 +32,7 @@ export function ApprovalCard({ approval, about }: CardProps) {
       .catch(failedToast) // The card may be gone: somebody else has decided.
       .finally(() => setBusy(false))
   }
-  const isJson = edited === undefined || typeof parsed(edited) === 'object'
+  const isUsable = edited === undefined || isObject(parsed(edited))
   return (
     <section
       data-item
@@ -50,7 +50,7 @@ export function ApprovalCard({ approval, about }: CardProps) {
         </p>
       </div>
       <Arguments given={approval.arguments} edited={edited} edit={setEdited} />
-      {!isJson && (
+      {!isUsable && (
         <p role="alert" className="text-xs text-bad">
           It must be a JSON object.
         </p>
@@ -63,7 +63,7 @@ export function ApprovalCard({ approval, about }: CardProps) {
         onChange={(event) => setReason(event.target.value)}
       />
       <div className="flex flex-wrap gap-2">
-        <Button look="primary" icon="check" disabled={busy || !decide || !isJson} onClick={() => answer(true)}>
+        <Button look="primary" icon="check" disabled={busy || !decide || !isUsable} onClick={() => answer(true)}>
           {edited === undefined ? 'Approve' : 'Approve these'}
         </Button>
         <Button look="danger" icon="close" disabled={busy || !decide} onClick={() => answer(false)}>
@@ -78,6 +78,8 @@ export function ApprovalCard({ approval, about }: CardProps) {
     </section>
   )
 }
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 type ArgumentsProps = {
   readonly given: string
