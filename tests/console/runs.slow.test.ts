@@ -121,6 +121,10 @@ describe.skipIf(!canBrowse)('around the pages', () => {
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox', { name: 'Search pages, agents, tools and chats' }).fill('graph')
     expect(await barriers()).toEqual([])
+    // Enter ends what an input method composes, and is not meant for the list.
+    await page.evaluate(`document.activeElement.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true }))`)
+    expect(page.url()).toContain('/settings')
     await page.keyboard.press('Enter')
     await page
       .getByRole('button', { name: 'Try it' })

@@ -33,6 +33,7 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
     entry.go()
   }
   const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.nativeEvent.isComposing) return
     if (event.key === 'Enter') pick(found[at])
     if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
     event.preventDefault()
