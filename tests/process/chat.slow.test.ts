@@ -74,7 +74,7 @@ test('an agency that is not served is named beside those that are, and so is an 
   expect(bare).toMatchObject({ code: 1, err: expect.stringContaining('must begin with http:// or https://.') })
 })
 
-test('an address that is not that of a server is told from one that is', async () => {
+test('says so when the address leads to an agency, or to a website', async () => {
   const server = await startTestServer({ agencies: soloAgency() })
   const website = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1')
   onTestFinished(() => void website.close())
