@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -32,6 +32,12 @@ async function contentsOf(stores: FileStores): Promise<Record<string, string>> {
   return contents
 }
 
+/** What this process holds open in the folders of these tests. */
+async function heldOpen(): Promise<string[]> {
+  const paths = (await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => ''))
+  return (await Promise.all(paths)).filter((path) => path.includes('bureau-copy-'))
+}
+
 test('every file of every area is copied, and only what is new the next time', async () => {
   const [from, to] = [await openStores(), await openStores()]
   for (let n = 0; n < 30; n++) await write(from, 'mounts', `own_1/int_1/uploads/${n}/ü.txt`, `content ${n}`)
@@ -48,6 +54,7 @@ test('every file of every area is copied, and only what is new the next time', a
   expect(first).toMatchObject({ copied: 32, kept: 0 })
   expect(progress).toHaveLength(32)
   expect(second).toMatchObject({ copied: 2, copiedBytes: 14, kept: 31 })
+  await expect.poll(heldOpen).toEqual([])
   expect(await contentsOf(to)).toEqual({ ...(await contentsOf(from)), 'mounts/own_0/int_0/a': 'of its own' })
 })
 
@@ -72,6 +79,7 @@ test('a copy that was interrupted goes on with what is missing', async () => {
   }
 
   await expect(copyFiles(from, breaking, () => {})).rejects.toThrow('cut')
+  await expect.poll(heldOpen).toEqual([])
   const { copied, kept } = await copyFiles(from, to, () => {})
 
   expect([copied, kept]).toEqual([18, 12])

@@ -49,8 +49,12 @@ export async function copyFiles(
 async function copyFile(name: string, source: FileStore, target: FileStore): Promise<number | undefined> {
   const file = await source.open(name)
   if (!file) return undefined
-  const { sizeBytes } = await target.put(name, file.stream, { maxBytes: file.sizeBytes })
-  return sizeBytes
+  try {
+    const { sizeBytes } = await target.put(name, file.stream, { maxBytes: file.sizeBytes })
+    return sizeBytes
+  } finally {
+    file.stream.destroy() // A target that refuses the file has not read it.
+  }
 }
 
 /** Each file with the one of the same name in the other list; both are sorted. */
@@ -59,11 +63,15 @@ async function* withCounterparts(
   others: AsyncIterable<StoredFile>,
 ): AsyncGenerator<[StoredFile, StoredFile | undefined], void> {
   const rest = others[Symbol.asyncIterator]()
-  let other: StoredFile | undefined = (await rest.next()).value
-  for await (const file of files) {
-    while (other && Buffer.compare(Buffer.from(other.name), Buffer.from(file.name)) < 0) {
-      other = (await rest.next()).value
+  try {
+    let other: StoredFile | undefined = (await rest.next()).value
+    for await (const file of files) {
+      while (other && Buffer.compare(Buffer.from(other.name), Buffer.from(file.name)) < 0) {
+        other = (await rest.next()).value
+      }
+      yield [file, other?.name === file.name ? other : undefined]
     }
-    yield [file, other?.name === file.name ? other : undefined]
+  } finally {
+    await rest.return?.() // It holds folders open.
   }
 }
