@@ -7,7 +7,7 @@ import { type Copy, DockerfileParser, type Env, type Instruction, type JSONInstr
 
 /**
  * Builds and runs a Dockerfile without a container runtime: its instructions become a shell script in a mount namespace of
- * its own. Stages on a Debian image are this machine's files under an overlay, with Node 24 in place of its Node; those on
+ * its own. Stages on a Debian image are this machine's files under an overlay, with Node 26 in place of its Node; those on
  * `distroless/cc` begin with the libraries that such an image has, and nothing else.
  */
 
@@ -124,7 +124,7 @@ class BuildScript {
     this.#workdir = '/'
     this.#stages.set(name, this.#root)
     this.#do(`mkdir -p ${quote(this.#root)}`)
-    if (/^node:24[.\w]*-bookworm-slim$/.test(image)) this.#underlayMachine(folder)
+    if (/^node:26[.\w]*-bookworm-slim$/.test(image)) this.#underlayMachine(folder)
     else if (image.startsWith('gcr.io/distroless/cc-debian12:')) this.#layLibraries()
     else throw new Error(`no stage can be made of ${image} here`)
   }

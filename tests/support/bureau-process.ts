@@ -20,8 +20,14 @@ export type BureauProcess = {
 /**
  * Runs the `bureau` command as a process of its own on a free port, with a data folder of its own; resolves when it
  * says that it is ready. A platform begins with a new database that is there already, as a published one does.
+ *
+ * @param node - Which Node runs it; by default the one that runs the tests.
  */
-export async function startBureau(args: readonly string[], env: Record<string, string> = {}): Promise<BureauProcess> {
+export async function startBureau(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  node = process.execPath,
+): Promise<BureauProcess> {
   const ownFolder = mkdtempSync(path.join(tmpdir(), 'bureau-data-'))
   closeAfterTest(async () => rmSync(ownFolder, { recursive: true, force: true }))
   const { BUREAU_DATA = ownFolder } = env
@@ -30,7 +36,7 @@ export async function startBureau(args: readonly string[], env: Record<string, s
     const { preparedFolder } = await import('@bureau/platform/testing')
     cpSync(await preparedFolder(), BUREAU_DATA, { recursive: true })
   }
-  const child = spawn(process.execPath, [BIN, ...args], {
+  const child = spawn(node, [BIN, ...args], {
     env: { PATH: process.env['PATH'], PORT: '0', BUREAU_DATA, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

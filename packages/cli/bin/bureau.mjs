@@ -71,7 +71,7 @@ function pinnedNode() {
 function refuse() {
   console.error(`Bureau needs Node.js ${NEEDED} or newer; this is ${process.version}.`)
   console.error(
-    fromSource ? 'Run "npm install" first: it brings one along.' : 'Install it, or "npm install node@24" here.',
+    fromSource ? 'Run "npm install" first: it brings one along.' : 'Install it, or "npm install node@26" here.',
   )
   process.exit(1)
 }

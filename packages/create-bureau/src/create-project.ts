@@ -99,7 +99,7 @@ function nextSteps({ installs, packageManager, template, node }: ProjectOptions,
   const isOld = node.localeCompare(NEEDED_NODE, 'en', { numeric: true }) < 0
   const needed = isOld
     ? forManager(
-        `\n\nIt needs Node.js ${NEEDED_NODE} or newer; this is ${node}. Install it, or "npm install node@24" there.`,
+        `\n\nIt needs Node.js ${NEEDED_NODE} or newer; this is ${node}. Install it, or "npm install node@26" there.`,
         packageManager,
       )
     : ''

@@ -69,7 +69,7 @@ export function forManager(text: string, manager: PackageManager): string {
     .replace('npm ci --omit=dev', words.installForProduction)
     .replace('npm ci', words.install)
     .replace('npm prune --omit=dev', words.prune)
-    .replace(/, or "npm install node@24" (here|there)/, '')
+    .replace(/, or "npm install node@26" (here|there)/, '')
     .replaceAll(/\bnpm (?:run )?(dev|build|start|test|types)\b( +(?=#))?/g, (npm, script: string, space?: string) => {
       const command = `${words.run} ${script}`
       return space === undefined ? command : `${command} `.padEnd(npm.length) // Remarks stay below each other.

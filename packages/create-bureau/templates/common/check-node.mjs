@@ -5,6 +5,6 @@ const { engines } = JSON.parse(readFileSync(new URL('package.json', import.meta.
 const needed = engines.node.replace('>=', '')
 if (process.versions.node.localeCompare(needed, 'en', { numeric: true }) < 0) {
   console.error(`The tests need Node.js ${needed} or newer; this is ${process.version}.`)
-  console.error('Install it, or "npm install node@24" here.')
+  console.error('Install it, or "npm install node@26" here.')
   process.exit(1)
 }
