@@ -1,4 +1,6 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
 import { connectRedis } from '@bureau/runtime'
 import { describe, expect, test } from 'vitest'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
@@ -187,6 +189,35 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
       ['end', '[DONE]'],
     ])
     gate.release()
+  })
+
+  test.each([
+    ['other content is refused, and the file is what the checksum says', 'other', [409, 'upload_complete']],
+    ['the same content is answered alike', 'first', [200, undefined]],
+  ])('of two that send one upload to two processes one is taken: %s', async (_what, late, refusal) => {
+    const [first, second] = await startTwo()
+    const here = await first.client()
+    const announced = { apiIntegrationId: here.integrationId, name: 'a.txt', size: 5 }
+    const { body: upload } = await here.post('/create_agency_upload', announced)
+    const { pathname, search } = new URL(upload.uploadUrl)
+    const rest = Promise.withResolvers<void>()
+    const slowly = async function* () {
+      yield Buffer.from(late.slice(0, 2))
+      await rest.promise
+      yield Buffer.from(late.slice(2))
+    }
+    const body = ReadableStream.from(slowly())
+    const slow = fetch(here.url + pathname + search, { method: 'PUT', body, duplex: 'half' })
+    await expect.poll(() => readdir(path.join(first.dataFolder, 'staging'))).toHaveLength(1)
+
+    const taken = await here.with({ url: second.url }).call('PUT', pathname + search, 'first')
+    rest.resolve()
+    const answered = await slow
+
+    const place = `/v1/integrations/${here.integrationId}/files/content?path=${encodeURIComponent(upload.path)}`
+    expect([taken.status, taken.body.sha256]).toEqual([200, createHash('sha256').update('first').digest('hex')])
+    expect([answered.status, ((await answered.json()) as Json).code]).toEqual(refusal)
+    expect((await here.get(place)).text).toBe('first')
   })
 
   test('a process that stops gives up the runs that outlast its drain, and their readers come again elsewhere', async () => {

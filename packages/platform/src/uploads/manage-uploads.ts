@@ -136,18 +136,39 @@ export const advanceUpload = tenantOperation(
 )
 
 /**
+ * Notes the checksum of the content of an upload, unless it has one: of several contents the first is the one.
+ *
+ * @throws ServiceError `upload_complete` when the upload has another content, `upload_expired`
+ */
+export const claimContent = tenantOperation(
+  { source: import.meta.url, name: 'claimContent', lane: 'interactive' },
+  async (tx, args: UploadKey & { sha256: Uint8Array }): Promise<void> => {
+    const [row] = await tx
+      .update(uploads)
+      .set({ sha256: sql`coalesce(${uploads.sha256}, ${args.sha256})` })
+      .where(isUpload(args))
+      .returning()
+    if (!row) throw new ServiceError('upload_expired')
+    if (!hasChecksum(row, args.sha256)) throw new ServiceError('upload_complete')
+  },
+)
+
+/**
  * Makes a complete upload a file of the mount; what was reserved becomes used. Repeating it changes nothing.
  *
- * @throws ServiceError `upload_expired`, `upload_too_large`, `checksum_mismatch`
+ * @throws ServiceError `upload_expired`, `upload_too_large`, `checksum_mismatch`; `upload_complete` with another content
  */
 export const completeUpload = tenantOperation(
   { source: import.meta.url, name: 'completeUpload', lane: 'interactive' },
   async (tx, args: UploadKey & { bytes: number; sha256: Uint8Array }): Promise<UploadView> => {
-    const [known] = await tx.select().from(uploads).where(isUpload(args))
-    if (known?.state === 'ready') return uploadView(known)
+    const [known] = await tx.select().from(uploads).where(isUpload(args)).for('update')
+    if (known?.state === 'ready') {
+      if (!hasChecksum(known, args.sha256)) throw new ServiceError('upload_complete')
+      return uploadView(known)
+    }
     const row = await requirePending(tx, args)
     if (args.bytes > row.declaredBytes) throw new ServiceError('upload_too_large')
-    if (row.sha256 && !timingSafeEqual(row.sha256, args.sha256)) throw new ServiceError('checksum_mismatch')
+    if (row.sha256 && !hasChecksum(row, args.sha256)) throw new ServiceError('checksum_mismatch')
     const [ready] = await tx
       .update(uploads)
       .set({ state: 'ready', receivedBytes: args.bytes, sha256: args.sha256, completedAt: sql`now()` })
@@ -158,6 +179,9 @@ export const completeUpload = tenantOperation(
     return uploadView(ready)
   },
 )
+
+const hasChecksum = (row: UploadRow, sha256: Uint8Array): boolean =>
+  row.sha256 !== null && timingSafeEqual(row.sha256, sha256)
 
 async function requirePending(tx: Tx, key: UploadKey): Promise<UploadRow> {
   const isPending = sql`${uploads.state} = 'pending' AND ${uploads.expiresAt} > now()`

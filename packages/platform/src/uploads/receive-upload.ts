@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto'
 import { ServiceError, type StoredUpload } from '@bureau/protocol'
 import { hashToken } from '../api-keys/api-key-token.ts'
 import type { Platform } from '../context.ts'
-import { advanceUpload, completeUpload, openUpload } from './manage-uploads.ts'
+import { advanceUpload, claimContent, completeUpload, openUpload } from './manage-uploads.ts'
 import type { UploadView } from './uploads.repo.ts'
 
 export type Content = AsyncIterable<Uint8Array>
@@ -71,15 +72,18 @@ function whilePending<Result>(
   })
 }
 
-/** The content gets its name in the mount first: what the record calls ready is there. */
-async function complete(
-  { mounts, staged, store }: Platform,
-  upload: UploadView,
-  content: Content,
-): Promise<StoredUpload> {
-  const { uploadId, ownerId, path, declaredBytes, sha256 } = upload
+/**
+ * The content gets its name in the mount first: what the record calls ready is there. Before that, the record gets its
+ * checksum: of several processes that are sent one upload, each puts the same content under the name, or fails.
+ */
+async function complete(platform: Platform, upload: UploadView, content: Content): Promise<StoredUpload> {
+  const { mounts, staged, store } = platform
+  const { uploadId, ownerId, path, declaredBytes: maxBytes, sha256 } = upload
   const mount = await mounts.of(upload)
-  const stored = await mount.put(path, content, { maxBytes: declaredBytes, ...(sha256 !== null && { sha256 }) })
+  const stored =
+    sha256 === null
+      ? await mount.put(path, claimed(platform, upload, content), { maxBytes })
+      : await mount.put(path, content, { maxBytes, sha256 })
   const { sizeBytes: bytes } = stored
   const hash = new Uint8Array(Buffer.from(stored.sha256, 'hex'))
   try {
@@ -87,9 +91,24 @@ async function complete(
     await staged.discard(uploadId, ready.parts)
     return storedView(ready)
   } catch (error) {
-    if (error instanceof ServiceError && error.status < 500) await mount.delete(path)
+    // The upload is over, and no process will complete it.
+    if (error instanceof ServiceError && error.code === 'upload_expired') await mount.delete(path)
     throw error
   }
+}
+
+/** The content, whose end comes when the record has its checksum. @throws ServiceError what `claimContent` throws */
+async function* claimed(
+  { store }: Platform,
+  { ownerId, uploadId }: UploadView,
+  content: Content,
+): AsyncGenerator<Uint8Array, void> {
+  const hash = createHash('sha256')
+  for await (const chunk of content) {
+    hash.update(chunk)
+    yield chunk
+  }
+  await store.db.run(claimContent, { ownerId, uploadId, sha256: new Uint8Array(hash.digest()) })
 }
 
 function storedView({ uploadId, path, name, receivedBytes, sha256 }: UploadView): StoredUpload {

@@ -108,6 +108,20 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     expect((await platform.db.run(openUpload, { uploadId, tokenHash })).parts).toHaveLength(1)
   })
 
+  test('of two that complete an upload at once both are answered alike, unless what they stored differs', async () => {
+    const tenant = await platform.addTenant()
+    const other = new Uint8Array(randomBytes(32))
+    const completeTwice = async (contents: readonly Uint8Array[]) => {
+      const { uploadId } = await reserve(tenant, 1)
+      const complete = (sha256: Uint8Array) =>
+        codeOf(platform.db.run(completeUpload, { ownerId: tenant.ownerId, uploadId, bytes: 1, sha256 }))
+      return new Set(await Promise.all(contents.map(complete)))
+    }
+    expect(await completeTwice([tokenHash, tokenHash])).toEqual(new Set(['fine']))
+    expect(await completeTwice([tokenHash, other])).toEqual(new Set(['fine', 'upload_complete']))
+    expect(await usage(tenant)).toEqual({ usedBytes: 2, reservedBytes: 0, fileCount: 2 })
+  })
+
   test('of 20 that want the room of 5, five get it', async () => {
     const tenant = await platform.addTenant({ storageQuotaBytes: 50 })
     const codes = await Promise.all(Array.from({ length: 20 }, () => codeOf(reserve(tenant, 10))))
