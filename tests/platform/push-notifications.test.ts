@@ -35,6 +35,20 @@ async function send(client: TestClient, words: string, configuration: Json = {})
   return (await ask(client, 'SendMessage', { message, configuration })).task
 }
 
+/** A task whose end its receiver has not taken. */
+async function sendInVain(platform: Served, client: TestClient, path: string): Promise<Json> {
+  receiver.answers.push(503)
+  const task = await send(client, 'Work', pushTo(hooks.url + path))
+  await receiver.until(path, 1)
+  await untilFailing(platform, task.id)
+  return task
+}
+
+function untilFailing(platform: Served, runId: string): Promise<void> {
+  const failing = `SELECT 1 FROM push_configs WHERE run_id = '${runId}' AND failing_since IS NOT NULL`
+  return vi.waitFor(async () => expect(await platform.rows(failing)).toHaveLength(1))
+}
+
 const pushTo = (url: string, more: Json = {}): Json => ({ taskPushNotificationConfig: { url, ...more } })
 const stateOf = ({ body }: { readonly body: Json }): string => body.statusUpdate.status.state
 
@@ -140,6 +154,22 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
     expect(receiver.at('/elsewhere')).toEqual([])
   })
 
+  test('a receiver whose secrets cannot be read has failed, and holds up no other', async () => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Done.'))
+    const [broken, other] = [`/${client.ownerId}/broken`, `/${client.ownerId}`]
+    const { id } = await sendInVain(platform, client, broken)
+    await sendInVain(platform, client, other)
+    await platform.rows(`UPDATE push_configs SET secret_enc = '\\x00' WHERE run_id = '${id}'`)
+    await platform.rows('UPDATE push_configs SET next_at = now(), failing_since = NULL')
+
+    await deliverNotifications(platform.platform)
+
+    await receiver.until(other, 2)
+    await untilFailing(platform, id)
+    expect(receiver.at(broken)).toHaveLength(1)
+  })
+
   test('is for the owner of the task: not for other owners, and not for pages with consumer tokens', async () => {
     const [client, stranger] = [await platform.client(), await platform.client()]
     platform.provider.respond(() => text('Done.'))
@@ -175,7 +205,8 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
 })
 
 describe.skipIf(!ENGINES.includes('postgres'))('when the process is gone that had the task', () => {
-  test('another one delivers what was not delivered', async () => {
+  /** Two processes: one that is left, and one that the test closes. */
+  async function startTwo(): Promise<[Served, Served]> {
     const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
     const options = { agencies, access: FILE_ACCESS, config }
     const left = await startPlatform('postgres', options)
@@ -184,6 +215,11 @@ describe.skipIf(!ENGINES.includes('postgres'))('when the process is gone that ha
       await left.close()
       await Promise.all([left, gone].map(({ provider }: Served) => provider.close()))
     })
+    return [left, gone]
+  }
+
+  test('another one delivers what was not delivered', async () => {
+    const [left, gone] = await startTwo()
     const owner = await left.client()
     const path = `/${owner.ownerId}`
     gone.provider.script([text('Done.')])
@@ -199,5 +235,22 @@ describe.skipIf(!ENGINES.includes('postgres'))('when the process is gone that ha
     })
 
     expect(stateOf(receiver.at(path)[1]!)).toBe('TASK_STATE_COMPLETED')
+  })
+
+  test("an owner's data key that cannot be read fails its own notifications, and holds up no other's", async () => {
+    const [left, gone] = await startTwo()
+    const [broken, other] = [await left.client(), await left.client()]
+    gone.provider.respond(() => text('Done.'))
+    const { id } = await sendInVain(gone, broken.with({ url: gone.url }), `/${broken.ownerId}`)
+    await sendInVain(gone, other.with({ url: gone.url }), `/${other.ownerId}`)
+    await gone.close() // the one that knows the keys
+    await left.rows(`UPDATE owners SET dek_wrapped = '\\x00' WHERE id = '${broken.ownerId}'`)
+    await left.rows('UPDATE push_configs SET next_at = now(), failing_since = NULL')
+
+    await deliverNotifications(left.platform)
+
+    await receiver.until(`/${other.ownerId}`, 2)
+    await untilFailing(left, id)
+    expect(receiver.at(`/${broken.ownerId}`)).toHaveLength(1)
   })
 })

@@ -204,6 +204,28 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     expect((await client.get(`/v1/webhook_endpoints/${broken.body.id}`)).body.failingSince).not.toBeNull()
   })
 
+  test("an owner's data key that cannot be read fails its own deliveries, and holds up no other's", async () => {
+    const [broken, other] = [await platform.client(), await platform.client()]
+    const path = `/${other.ownerId}`
+    const { body } = await other.post('/v1/webhook_endpoints', { url: hooks.url + path, events: ['api_key.revoked'] })
+    const endpoint = `/v1/webhook_endpoints/${broken.ownerId}`
+    await platform.rows(`UPDATE owners SET dek_wrapped = '\\x00' WHERE id = '${broken.ownerId}'`)
+    await platform.rows(`INSERT INTO webhook_endpoints (id, owner_id, url, events, secret_enc)
+      SELECT '${broken.ownerId}', '${broken.ownerId}', url, events, secret_enc FROM webhook_endpoints WHERE id = '${body.id}'`)
+    for (const client of [broken, other]) {
+      const key = await client.post('/v1/api_keys', { name: 'x' })
+      await client.call('DELETE', `/v1/api_keys/${key.body.id}`)
+    }
+
+    await deliver()
+
+    await vi.waitFor(async () => {
+      expect((await broken.get(endpoint)).body.failingSince).not.toBeNull()
+      expect(take(path)).toHaveLength(1)
+    })
+    expect((await broken.post(`${endpoint}/test`)).body.problem).toContain('secret')
+  })
+
   test('a redirect is not followed, wherever it leads', async () => {
     const client = await platform.client()
     const { body } = await client.post('/v1/webhook_endpoints', {

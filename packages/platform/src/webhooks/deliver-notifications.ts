@@ -1,6 +1,7 @@
 import { type NewPush, sendNotification, type TaskState } from '@bureau/faces'
 import { checkReceiver, isDelivered } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
+import { isPassing } from '../db/database-error.ts'
 import { unsealText } from '../security/seal.ts'
 import { pushSecretPlace, settleNotification, takeNotifications, type TakenNotification } from './push-configs.ts'
 
@@ -29,13 +30,14 @@ async function deliver(sender: Sender, taken: TakenNotification): Promise<void> 
 /** @returns The status of the answer; null when there was none. */
 async function send({ store, attachmentAccess, log }: Sender, taken: TakenNotification): Promise<number | null> {
   const { ownerId, runId: taskId, chatId: contextId, changedAt: timestamp, url, secretEnc } = taken
-  const dataKey = await store.dataKeys.of(ownerId)
   const { dispatcher } = attachmentAccess
   const notified = { taskId, contextId, state: stateOf(taken), timestamp, dispatcher }
   try {
-    const secret = JSON.parse(unsealText(dataKey, pushSecretPlace(taken), secretEnc)) as PushSecret
+    const text = unsealText(await store.dataKeys.of(ownerId), pushSecretPlace(taken), secretEnc)
+    const secret = JSON.parse(text) as PushSecret
     return await sendNotification(checkReceiver(url, attachmentAccess), secret, notified)
   } catch (error) {
+    if (isPassing(error)) throw error // The database is away, which the receiver is not to blame for.
     log.info({ err: error, runId: taskId }, 'a push notification could not be delivered')
     return null
   }

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { checkUrl, EgressError, isDelivered, postToReceiver } from '@bureau/runtime'
 import type { Platform } from '../context.ts'
+import { isPassing } from '../db/database-error.ts'
 import { SealError, unsealText } from '../security/seal.ts'
 import { secretPlace } from './webhook-endpoints.ts'
 import type { TakenDelivery } from './webhook-retries.ts'
@@ -15,7 +16,6 @@ export async function sendWebhook(
   webhook: Omit<TakenDelivery, 'attempts'>,
 ): Promise<SentWebhook> {
   const { ownerId, eventId, url } = webhook
-  const dataKey = await store.dataKeys.of(ownerId)
   const body = JSON.stringify({
     id: eventId,
     type: webhook.topic,
@@ -23,13 +23,14 @@ export async function sendWebhook(
     data: webhook.payload,
   })
   try {
-    const secret = unsealText(dataKey, secretPlace(webhook), webhook.secretEnc)
+    const secret = unsealText(await store.dataKeys.of(ownerId), secretPlace(webhook), webhook.secretEnc)
     const headers = { 'content-type': 'application/json', ...signature(secret, eventId, body) }
     const receiver = checkUrl(url, { ...attachmentAccess, schemes: ['https'] })
     const responseStatus = await postToReceiver(receiver, attachmentAccess.dispatcher, { headers, body })
     const problem = isDelivered(responseStatus) ? null : `It answered with ${responseStatus}, not with 200 to 299.`
     return { responseStatus, problem }
   } catch (error) {
+    if (isPassing(error)) throw error // The database is away, which the endpoint is not to blame for.
     log.info({ err: error, endpointId: webhook.endpointId }, 'a webhook could not be delivered')
     return { responseStatus: null, problem: problemOf(error) }
   }
