@@ -36,6 +36,15 @@ describe.each(ENGINES)('OpenAI’s APIs on %s', (engine) => {
     await expect(foreign).rejects.toMatchObject({ status: 404, code: 'model_not_found' })
   })
 
+  test('an agency is found by its own id among more integrations than a list of models shows', async () => {
+    const client = await platform.client()
+    await platform.rows(`INSERT INTO integrations (id, owner_id, name, agency_id, default_agent, default_allowance, settings)
+      SELECT id || n, owner_id, name, 'depot', default_agent, default_allowance, settings
+      FROM integrations, generate_series(1, 1000) n WHERE id = '${client.integrationId}'`)
+
+    expect((await openAi(client).models.retrieve('shop')).id).toBe('shop')
+  })
+
   test('401 and 403 have the shape of that API', async () => {
     const client = await platform.client()
     const { body } = await client.post('/v1/api_keys', { name: 'reader', scopes: ['usage:read'] })

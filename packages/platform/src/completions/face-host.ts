@@ -40,15 +40,18 @@ export class PlatformHost implements FaceHost {
   }
 
   async agencies(request: FastifyRequest): Promise<readonly FaceAgency[]> {
-    return (await this.#integrations(callerOf(request, true))).flatMap((each) => this.#served(each))
+    const page = { limit: MAX_LISTED, after: null }
+    const { items } = await readIntegrations(this.#platform, callerOf(request, true), page)
+    return items.flatMap((each) => this.#served(each))
   }
 
   async agency(request: FastifyRequest, name: string): Promise<FaceAgency | undefined> {
     const caller = callerOf(request, true)
     if (name.startsWith('int_')) return this.#byId(caller, name)
     if (!this.#platform.agencies.has(name)) return undefined
-    const serving = (await this.#integrations(caller)).filter(({ agencyId }) => agencyId === name)
-    return serving.length === 1 ? this.#served(serving[0]!)[0] : undefined
+    const page = { agencyId: name, limit: 1, after: null }
+    const { items, next } = await readIntegrations(this.#platform, caller, page)
+    return next === null && items[0] ? this.#served(items[0])[0] : undefined
   }
 
   async callerOf(request: FastifyRequest): Promise<string> {
@@ -85,10 +88,6 @@ export class PlatformHost implements FaceHost {
     if (isEnded(status)) return false
     await cancelRun(this.#platform, { ownerId: reach.ownerId, runId, mode: 'immediate', waitMs: CANCEL_WAIT_MS })
     return true
-  }
-
-  async #integrations(caller: Caller): Promise<readonly Integration[]> {
-    return (await readIntegrations(this.#platform, caller, { limit: MAX_LISTED, after: null })).items
   }
 
   async #byId(caller: Caller, id: string): Promise<FaceAgency | undefined> {

@@ -19,11 +19,11 @@ export async function readIntegration(platform: Platform, caller: Caller, integr
   return describeIntegration(platform, view)
 }
 
-/** The integrations that the key of the caller may see, newest first. */
+/** The integrations that the key of the caller may see, newest first; all, or those of one agency. */
 export async function readIntegrations(
   platform: Platform,
   { ownerId, integrationIds: only }: Caller,
-  page: PageRequest,
+  page: PageRequest & { readonly agencyId?: string },
 ): Promise<Page<Integration>> {
   const { items, next } = await platform.store.db.run(listIntegrations, { ownerId, only, ...page })
   return { items: items.map((stored) => describeIntegration(platform, stored)), next }

@@ -79,19 +79,21 @@ export const getIntegration = tenantOperation(
   (tx, key: IntegrationKey): Promise<StoredIntegration> => getIntegrationView(tx, key),
 )
 
-/** Newest first. `only` keeps the integrations that a restricted API key may see. */
+/** Newest first. `only` keeps the integrations that a restricted API key may see, `agencyId` those of one agency. */
 export const listIntegrations = tenantOperation(
   { source: import.meta.url, name: 'listIntegrations', lane: 'interactive' },
   async (
     tx,
-    { ownerId, only, limit, after }: PageRequest & { ownerId: string; only?: readonly string[] | null },
+    args: PageRequest & { ownerId: string; only?: readonly string[] | null; agencyId?: string },
   ): Promise<Page<StoredIntegration>> => {
+    const { ownerId, only, agencyId, limit, after } = args
     const rows = await selectWithStorage(tx)
       .where(
         and(
           eq(integrations.ownerId, ownerId),
           isNull(integrations.deletedAt),
           only ? inArray(integrations.id, [...only]) : undefined,
+          agencyId === undefined ? undefined : eq(integrations.agencyId, agencyId),
           olderThan(integrations.createdAt, integrations.id, after),
         ),
       )
