@@ -104,7 +104,7 @@ export const listAllowedOrigins = systemOperation(
   { source: import.meta.url, name: 'listAllowedOrigins', lane: 'interactive' },
   async (tx): Promise<string[]> => {
     const origins = sql`SELECT DISTINCT jsonb_array_elements_text(settings->'allowedOrigins') AS origin
-      FROM integrations WHERE deleted_at IS NULL AND settings ? 'allowedOrigins'`
+      FROM integrations WHERE deleted_at IS NULL AND jsonb_array_length(settings->'allowedOrigins') > 0`
     const { rows } = await tx.execute(origins)
     return rows.map((row) => String(row['origin']))
   },

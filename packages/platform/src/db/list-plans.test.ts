@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listChats } from '../chats/manage-chats.ts'
 import { readUnanswered } from '../chats/read-unanswered.ts'
+import { listAllowedOrigins } from '../consumer-tokens/consumer-tokens.repo.ts'
 import { listMembers } from '../members/manage-members.ts'
 import { countRuns, listRuns } from '../run-records/read-runs.ts'
 import { openTestStore, type TestTenant } from '../test-store.contract.ts'
@@ -25,6 +26,7 @@ describe('lists of an owner with many runs read no more than what they show', { 
     tenant = await platform.addTenant()
     await seedHistory(platform.rows, { ...tenant, runs: RUNS })
     await addLongChat()
+    await addIntegrations()
     while ((await platform.db.run(foldUsage, undefined)) > 0) {
       // There are more.
     }
@@ -42,6 +44,14 @@ describe('lists of an owner with many runs read no more than what they show', { 
     await platform.rows(`INSERT INTO messages (chat_id, seq, owner_id, run_id, id, role, item)
       SELECT 'chat_long', seq, '${ownerId}', 'run_long', 'msg_long_' || seq, 'user', '{"role":"user","content":"?"}'
       FROM generate_series(1, 3000) seq`)
+  }
+
+  /** Of another owner, made by the API; one of them has a page. */
+  async function addIntegrations(): Promise<void> {
+    const { integrationId } = await platform.addTenant({ allowedOrigins: ['https://shop.example'] })
+    await platform.rows(`INSERT INTO integrations (id, owner_id, name, agency_id, default_agent, default_allowance, settings)
+      SELECT id || n, owner_id, name, agency_id, default_agent, default_allowance, settings || '{"allowedOrigins":[]}'
+      FROM integrations, generate_series(1, 5000) n WHERE id = '${integrationId}'`)
   }
 
   /** Rows that statements have looked at so far, in tables and indexes. */
@@ -120,6 +130,11 @@ describe('lists of an owner with many runs read no more than what they show', { 
   ])('members %s', async (_, filter) => {
     const args = { ...page(), integrationId: tenant.integrationId, ...filter() }
     expect(await readsOf(listMembers, args)).toBeLessThan(MOST_ROWS)
+  })
+
+  test('the origins of all integrations, of which few list any', async () => {
+    expect(await platform.db.run(listAllowedOrigins, undefined)).toEqual(['https://shop.example'])
+    expect(await readsOf(listAllowedOrigins, undefined)).toBeLessThan(MOST_ROWS)
   })
 
   test.each([
