@@ -216,6 +216,25 @@ describe.each(ENGINES)('management on %s', (engine) => {
       expect(answer.body.fields?.[0]?.path ?? '').toMatch(/^(\/\w+)*$/)
     })
 
+    test('an owner has at most 1,000; of many that make the last one, one does', async () => {
+      const [client, other] = [await platform.client(), await platform.client()]
+      await platform.rows(`INSERT INTO integrations (id, owner_id, name, agency_id, default_agent, default_allowance, settings)
+        SELECT id || n, owner_id, name, agency_id, default_agent, default_allowance, settings
+        FROM integrations, generate_series(1, 998) n WHERE id = '${client.integrationId}'`)
+      const create = (by = client): ReturnType<typeof client.post> =>
+        by.post('/v1/integrations', { name: 'x', agencyId: 'shop' })
+
+      const made = await Promise.all(Array.from({ length: 4 }, () => create()))
+
+      const refused = made.filter(({ status }) => status !== 201)
+      expect(refused).toHaveLength(3)
+      expect(refused[0]).toMatchObject({ status: 400, body: { code: 'invalid_request' } })
+      expect(refused[0]?.body.error).toContain('at most 1000')
+      expect((await create(other)).status).toBe(201)
+      await client.call('DELETE', `/v1/integrations/${client.integrationId}`)
+      expect((await create()).status).toBe(201)
+    })
+
     test('the settings of an integration reach its runs: another agent, fewer turns', async () => {
       const client = await platform.client({ defaultAgent: 'Clerk', maxTurns: 1 })
       platform.provider.script([toolCall('nothing_there', {})])

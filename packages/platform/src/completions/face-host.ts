@@ -13,6 +13,7 @@ import { requireRoom } from '../http/admission-gate.ts'
 import { callerOf } from '../http/callers.ts'
 import { parseInput } from '../http/parse-input.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
+import { MAX_INTEGRATIONS } from '../integrations/manage-integrations.ts'
 import { getRun, isFollowed } from '../run-records/read-runs.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
@@ -26,7 +27,6 @@ import { readWithToken } from './token-life.ts'
 import { whileOpen } from './while-open.ts'
 
 const CANCEL_WAIT_MS = 60_000
-const MAX_LISTED = 1_000
 
 /**
  * The platform as the protocols see it that both servers speak. An owner's integrations are the agencies, by their id or, where
@@ -40,7 +40,7 @@ export class PlatformHost implements FaceHost {
   }
 
   async agencies(request: FastifyRequest): Promise<readonly FaceAgency[]> {
-    const page = { limit: MAX_LISTED, after: null }
+    const page = { limit: MAX_INTEGRATIONS, after: null }
     const { items } = await readIntegrations(this.#platform, callerOf(request, true), page)
     return items.flatMap((each) => this.#served(each))
   }

@@ -1,8 +1,10 @@
 import { type AllowancePolicy, ServiceError } from '@bureau/protocol'
+import { and, eq, isNull, sql } from 'drizzle-orm'
 import { isDeepStrictEqual } from 'node:util'
 import { appendAudit } from '../audit/audit.repo.ts'
 import type { IntegrationSettings } from '../db/column-types.ts'
-import { tenantOperation } from '../db/operation.ts'
+import { tenantOperation, type Tx } from '../db/operation.ts'
+import { integrations } from '../db/schema.ts'
 import { newId } from '../ids.ts'
 import { DEFAULT_ALLOWANCE } from '../members/allowance-policy.ts'
 import { changeDefaultPolicy } from '../members/change-policy.ts'
@@ -38,30 +40,49 @@ export type NewIntegration = IntegrationChanges & {
   readonly defaultAgent: string
 }
 
-/** @throws ServiceError `invalid_allowance` (time zone) */
+type OwnersIntegration = { readonly ownerId: string; readonly actor: string; readonly integration: NewIntegration }
+
+/** Protocols show all integrations of an owner at once. */
+export const MAX_INTEGRATIONS = 1_000
+/** Of integrations that are created at once, one after the other is counted. */
+const LOCK = 727_005
+
+/** @throws ServiceError `invalid_allowance` (time zone); `invalid_request`: the owner has too many. */
 export const createIntegration = tenantOperation(
   { source: import.meta.url, name: 'createIntegration', lane: 'interactive' },
-  async (
-    tx,
-    { ownerId, actor, integration }: { ownerId: string; actor: string; integration: NewIntegration },
-  ): Promise<StoredIntegration> => {
-    const integrationId = newId('int')
-    const { name, agencyId, defaultAgent } = integration
-    await insertIntegration(tx, {
-      id: integrationId,
-      ownerId,
-      name,
-      agencyId,
-      defaultAgent,
-      textOnly: integration.textOnlyMode ?? false,
-      allowancesEnabled: integration.memberAllowancesEnabled ?? false,
-      defaultAllowance: integration.defaultAllowance ?? DEFAULT_ALLOWANCE,
-      settings: mergeSettings(DEFAULT_SETTINGS, integration),
-    })
-    await appendAudit(tx, ownerId, { actor, action: 'integration.created', target: integrationId })
-    return getIntegrationView(tx, { ownerId, integrationId })
+  async (tx, args: OwnersIntegration): Promise<StoredIntegration> => {
+    const { ownerId } = args
+    await tx.execute(sql`SELECT pg_advisory_xact_lock(${LOCK}, hashtext(${ownerId}))`)
+    const isOwners = and(eq(integrations.ownerId, ownerId), isNull(integrations.deletedAt))
+    if ((await tx.$count(integrations, isOwners)) >= MAX_INTEGRATIONS) {
+      const message = `An owner has at most ${MAX_INTEGRATIONS} integrations. Delete one of them first.`
+      throw new ServiceError('invalid_request', { message })
+    }
+    return addIntegration(tx, args)
   },
 )
+
+/** Creates one however many there are: what the deployment publishes is not refused. */
+export async function addIntegration(
+  tx: Tx,
+  { ownerId, actor, integration }: OwnersIntegration,
+): Promise<StoredIntegration> {
+  const integrationId = newId('int')
+  const { name, agencyId, defaultAgent } = integration
+  await insertIntegration(tx, {
+    id: integrationId,
+    ownerId,
+    name,
+    agencyId,
+    defaultAgent,
+    textOnly: integration.textOnlyMode ?? false,
+    allowancesEnabled: integration.memberAllowancesEnabled ?? false,
+    defaultAllowance: integration.defaultAllowance ?? DEFAULT_ALLOWANCE,
+    settings: mergeSettings(DEFAULT_SETTINGS, integration),
+  })
+  await appendAudit(tx, ownerId, { actor, action: 'integration.created', target: integrationId })
+  return getIntegrationView(tx, { ownerId, integrationId })
+}
 
 /**
  * Changes an integration for the next admission; running responses keep the settings they were admitted with.

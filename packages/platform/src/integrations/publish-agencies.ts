@@ -1,7 +1,7 @@
 import { eq, sql } from 'drizzle-orm'
 import { tenantOperation } from '../db/operation.ts'
 import { integrations } from '../db/schema.ts'
-import { createIntegration, type NewIntegration } from './manage-integrations.ts'
+import { addIntegration, type NewIntegration } from './manage-integrations.ts'
 
 /** An agency and an integration of it; `isNew`: it was made just now. */
 type PublishedAgency = { readonly agencyId: string; readonly apiIntegrationId: string; readonly isNew: boolean }
@@ -30,7 +30,7 @@ export const publishAgencies = tenantOperation(
       const { agencyId } = integration
       const existing = known.get(agencyId)
       const apiIntegrationId =
-        existing ?? (await createIntegration.work(tx, { ownerId, actor: 'operator', integration })).apiIntegrationId
+        existing ?? (await addIntegration(tx, { ownerId, actor: 'operator', integration })).apiIntegrationId
       published.push({ agencyId, apiIntegrationId, isNew: existing === undefined })
     }
     return published
