@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { Threads } from './threads.ts'
 
 const say = (text: string) => [{ type: 'message', role: 'user', content: text }]
@@ -52,6 +52,16 @@ describe('are forgotten', () => {
 
     expect(() => threads.open('ada', idle)).toThrow(expect.objectContaining({ code: 'thread_not_found' }))
     expect(threads.open('ada', busy).history).toHaveLength(1)
+  })
+
+  test('no sooner when the clock of the machine is set forward', () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const threads = new Threads()
+    const id = begun(threads)
+    vi.setSystemTime(Date.now() + 7_200_000)
+
+    expect(threads.open('ada', id).history).toHaveLength(1)
   })
 
   test('when there are too many: first those that were not used for the longest time', () => {

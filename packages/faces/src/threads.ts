@@ -37,7 +37,8 @@ export class Threads {
   readonly #threads = new Map<string, Thread>()
   #bytes = 0
 
-  constructor(options: ThreadsOptions = {}, now: () => number = Date.now) {
+  /** `now` answers monotonic milliseconds: a clock that is set must not change how long anything counts. */
+  constructor(options: ThreadsOptions = {}, now: () => number = () => performance.now()) {
     this.#limits = { maxThreads: 10_000, maxBytes: 64 * MIB, idleMs: 3_600_000, ...options }
     this.#now = now
   }

@@ -11,7 +11,7 @@ import {
 } from './oauth-state-registry.ts'
 import { stateDigest } from './state-digest.ts'
 
-type Entry = { flow: AuthorizationFlow; query: string | undefined }
+type Entry = { flow: AuthorizationFlow; query: string | undefined; readonly expiresAt: number }
 
 /** Embedded: the flows of this process. */
 export class MemoryOAuthStateRegistry implements OAuthStateRegistry {
@@ -19,13 +19,15 @@ export class MemoryOAuthStateRegistry implements OAuthStateRegistry {
   readonly #changed = new EventEmitter().setMaxListeners(0)
   readonly #now: () => number
 
+  /** `now` answers monotonic milliseconds: a clock that is set must not change how long anything counts. */
   constructor(options: { readonly now?: () => number } = {}) {
-    this.#now = options.now ?? Date.now
+    this.#now = options.now ?? (() => performance.now())
   }
 
   async open(flow: NewFlow): Promise<void> {
     this.#prune()
-    const entry = { flow: { ...flow, status: 'pending' as const, createdAt: this.#now() }, query: undefined }
+    const opened = { ...flow, status: 'pending' as const, createdAt: Date.now() }
+    const entry = { flow: opened, query: undefined, expiresAt: this.#now() + FLOW_LIFETIME_MS }
     // Deleted first, so that the map stays in the order of age.
     this.#entries.delete(stateDigest(flow.state))
     this.#entries.set(stateDigest(flow.state), entry)
@@ -116,9 +118,9 @@ export class MemoryOAuthStateRegistry implements OAuthStateRegistry {
   }
 
   #prune(): void {
-    const oldest = this.#now() - FLOW_LIFETIME_MS
-    for (const [digest, { flow }] of this.#entries) {
-      if (flow.createdAt > oldest) return
+    const now = this.#now()
+    for (const [digest, { expiresAt }] of this.#entries) {
+      if (expiresAt > now) return
       this.#entries.delete(digest)
     }
   }

@@ -9,8 +9,9 @@ export class MemoryRequestIds implements RequestIds {
   /** In the order in which they came, which is that in which they expire. */
   readonly #runs = new Map<string, { readonly run: RequestedRun; readonly expiresAt: number }>()
 
+  /** `now` answers monotonic milliseconds: a clock that is set must not change how long anything counts. */
   constructor(options: { readonly now?: () => number } = {}) {
-    this.#now = options.now ?? Date.now
+    this.#now = options.now ?? (() => performance.now())
   }
 
   async claim(request: NamedRequest, run: RequestedRun): Promise<RequestedRun> {

@@ -6,11 +6,12 @@ const MAX_TICKETS = 10_000
 /** Embedded: tickets are known to the process that issued them. */
 export class MemoryTickets implements Tickets {
   readonly #now: () => number
-  /** When each expires, in milliseconds since the epoch. */
+  /** When each expires. */
   readonly #issued = new Map<string, number>()
 
+  /** `now` answers monotonic milliseconds: a clock that is set must not change how long anything counts. */
   constructor(options: { readonly now?: () => number } = {}) {
-    this.#now = options.now ?? Date.now
+    this.#now = options.now ?? (() => performance.now())
   }
 
   async issue(purpose: string, lifeMs: number): Promise<string> {
