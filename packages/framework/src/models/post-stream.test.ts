@@ -155,6 +155,21 @@ test('what came before a broken connection is handed on before the error', async
   expect(failure).toMatchObject({ code: 'upstream_invalid_response' })
 })
 
+test.each([
+  ['400 Bad Request', 'upstream_invalid_request', 1],
+  ['401 Unauthorized', 'upstream_auth_failed', 1],
+  ['429 Too Many Requests', 'upstream_rate_limited', 3],
+  ['503 Service Unavailable', 'upstream_unavailable', 3],
+])('a refusal that breaks off is what its status says: %s is %s, asked %i times', async (status, code, times) => {
+  const refusal = `HTTP/1.1 ${status}\r\nretry-after: 0\r\ncontent-length: 100\r\n\r\n{"error":`
+  const { url, asked } = await startProvider(refusal, { cut: true })
+
+  const failure = await post(url, () => undefined).catch((error: unknown) => error)
+
+  expect(failure).toMatchObject({ code, status: Number.parseInt(status), detail: '{"error":' })
+  expect(asked()).toBe(times)
+})
+
 test('an abort rejects with the reason of the signal, while the reader is behind too', async () => {
   const { url } = await startProvider(HEAD + chunk('one'))
   const stop = new AbortController()

@@ -143,15 +143,21 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     if (this.#status === 200) return this.#endWith(() => this.#settle.resolve())
-    const error = modelErrorOfStatus(this.#status, this.#errorBody)
-    this.#settle.reject(isTransient(error) ? new RetryableError(error, this.#retryAfterMs) : error)
+    this.#refuse()
   }
 
   onResponseError(_: unknown, error: Error): void {
     const { signal } = this.#post
     if (signal.aborted) return this.#settle.reject(signal.reason)
+    if (this.#status > 200) return this.#refuse()
     const failure = modelErrorOfNetwork(error, this.#started)
     this.#endWith(() => this.#settle.reject(this.#started ? failure : new RetryableError(failure)))
+  }
+
+  /** The status says what the refusal means, also when its body breaks off. */
+  #refuse(): void {
+    const error = modelErrorOfStatus(this.#status, this.#errorBody)
+    this.#settle.reject(isTransient(error) ? new RetryableError(error, this.#retryAfterMs) : error)
   }
 
   #endWith(end: () => void): void {
