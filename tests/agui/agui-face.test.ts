@@ -452,6 +452,19 @@ describe('what the official client sees', () => {
     ])
   })
 
+  test.each([
+    ['entries that are no outputs', [null, 'x', { logs: 1 }, { type: 'logs', logs: '1' }], '1'],
+    ['something else than a list', {}, ''],
+  ])('hosted tools: a provider that sends %s ends no run', async (_what, outputs, result) => {
+    const server = await startAguiServer({ agencies: soloAgency() })
+    server.provider.script([[codeInterpreter('print(1)', outputs as []), text('Done.')]])
+
+    const { messages } = await say(aguiAgent({ server }), 'search')
+
+    expect(messages.filter(({ role }) => role === 'tool').at(-1)).toMatchObject({ content: result })
+    expect(messages.at(-1)).toMatchObject({ role: 'assistant', content: 'Done.' })
+  })
+
   test('annotations come as a custom event before the snapshot', async () => {
     const server = await startAguiServer({ agencies: soloAgency() })
     const annotation = { type: 'file_citation', file_id: 'file-1', filename: 'a.txt', index: 3 }

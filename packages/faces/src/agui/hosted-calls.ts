@@ -34,8 +34,8 @@ export function argumentsOf(item: WireItem): string {
 /** What a hosted call produced, as text: a client must see that the call is answered. */
 export function hostedResult(item: WireItem): string {
   if (item.type === 'file_search_call') return item['results'] ? JSON.stringify(item['results']) : ''
-  const outputs = (item['outputs'] ?? []) as readonly { readonly logs?: unknown; readonly url?: unknown }[]
-  const texts = outputs.map(({ logs, url }) => logs ?? url)
+  const outputs: readonly unknown[] = Array.isArray(item['outputs']) ? item['outputs'] : []
+  const texts = outputs.map(fieldsOf).map(({ logs, url }) => logs ?? url)
   return texts.filter((text) => typeof text === 'string').join('\n')
 }
 
