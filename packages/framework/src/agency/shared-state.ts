@@ -2,14 +2,18 @@ const MAX_CHARACTERS = 1_048_576
 /** It must come back in a request, which may be nested 64 deep. */
 const MAX_DEPTH = 60
 
+const TOO_DEEP = `is nested more than ${MAX_DEPTH} deep`
+const TOO_LONG = `has more than ${MAX_CHARACTERS} characters as JSON`
+
 const NOTHING = Object.freeze({})
 
 /** What is wrong with a value as shared state; undefined: nothing. Any JSON value of at most 1,048,576 characters fits. */
 export function sharedStateProblem(value: unknown): string | undefined {
-  if (!isShallow(value, MAX_DEPTH)) return `is nested more than ${MAX_DEPTH} deep`
+  const problem = problemOf(value, MAX_DEPTH, { left: MAX_CHARACTERS })
+  if (problem !== undefined) return problem
   const text = JSON.stringify(value) as string | undefined
   if (text === undefined) return 'is not a JSON value'
-  return text.length > MAX_CHARACTERS ? `has more than ${MAX_CHARACTERS} characters as JSON` : undefined
+  return text.length > MAX_CHARACTERS ? TOO_LONG : undefined
 }
 
 /**
@@ -44,9 +48,21 @@ export class SharedState {
   }
 }
 
-function isShallow(value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null) return true
-  return depth > 0 && Object.values(value).every((member) => isShallow(member, depth - 1))
+/**
+ * Looks at a value before it is written, because an object that shares its parts may be longer as JSON than memory holds.
+ *
+ * @param room - The characters that are left. Each value takes one of them at least.
+ */
+function problemOf(value: unknown, depth: number, room: { left: number }): string | undefined {
+  room.left -= typeof value === 'string' ? value.length + 2 : 1
+  if (room.left < 0) return TOO_LONG
+  if (typeof value !== 'object' || value === null) return undefined
+  if (depth === 0) return TOO_DEEP
+  for (const member of Object.values(value)) {
+    const problem = problemOf(member, depth - 1, room)
+    if (problem !== undefined) return problem
+  }
+  return undefined
 }
 
 function frozenCopy(value: unknown): unknown {
