@@ -3,7 +3,7 @@ import type { ServerOptions } from '@bureau/server'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { text, toolCall } from '../support/fake-provider.ts'
+import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 import { canBrowse, consoleBrowser, focused } from './support/console-page.ts'
 
@@ -83,6 +83,28 @@ describe.skipIf(!canBrowse)('a call that waits for an approval', () => {
     expect(input).toContain('All is settled.')
     await page.getByRole('link', { name: 'Inbox' }).click()
     await page.getByText('Nothing waits for you').waitFor()
+  })
+
+  test('keeps the message that was written meanwhile, which is sent when its run has ended', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }) })
+    const gate = server.provider.gate()
+    server.provider.script([
+      [textDeltas(['One moment', hold(gate), '.']), toolCall('refund', { euros: 50 })],
+      text('All is settled.'),
+      text('You are welcome.'),
+    ])
+    const { page } = await open(server.url)
+
+    await page.getByRole('textbox', { name: 'Message' }).fill('I want my money back')
+    await page.keyboard.press('Enter')
+    await page.getByText('One moment').waitFor()
+    await page.getByRole('textbox', { name: 'Message' }).fill('Thanks')
+    await page.keyboard.press('Enter')
+    gate.release()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('You are welcome.').waitFor()
+
+    expect(server.provider.modelRequests.at(-1)!.lastUserText).toBe('Thanks')
   })
 
   test('is made also when the server has forgotten the run', async () => {

@@ -67,6 +67,25 @@ describe.skipIf(!canBrowse)('two agencies beside each other', () => {
     expect(await pane(page, 'brief').count()).toBe(0)
   })
 
+  test('keep what waits behind a run each, and it is taken back into the field of both', async () => {
+    const server = await startTwo()
+    const gate = server.provider.gate()
+    server.provider.respond(() => textDeltas(['So far', hold(gate), ' and on']))
+    const { page } = await open(server.url)
+
+    await compare(page)
+    await sayToBoth(page, 'Begin')
+    await pane(page, 'wordy').getByText('So far').waitFor()
+    await sayToBoth(page, 'Go on')
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
+    await pane(page, 'brief').getByRole('button', { name: 'Send now' }).waitFor()
+    await pane(page, 'wordy').getByRole('button', { name: 'Take back' }).click()
+
+    expect(await page.getByRole('textbox', { name: 'Message to both' }).inputValue()).toBe('Go on')
+    expect(await pane(page, 'wordy').getByText('Go on').count()).toBe(0)
+    expect(await pane(page, 'brief').getByText('Go on').count()).toBe(1)
+  })
+
   test('fit on a phone, one below the other', async () => {
     const server = await startTwo()
     const { page, barriers } = await open(server.url, { viewport: { width: 360, height: 720 }, colorScheme: 'dark' })

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { failed, hold, reasoning, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { startPrefixProxy } from '../support/prefix-proxy.ts'
 import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, focused } from './support/console-page.ts'
 
 const add = tool({
   name: 'add',
@@ -146,6 +146,72 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await answered(page, 'Two.')
 
     expect(lastBody(server).lastUserText).toBe('Second\n\nThird')
+  })
+
+  test('a message that waits behind a run that fails or is stopped stays, and is sent behind the next answer or by hand', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gates = [server.provider.gate(), server.provider.gate()]
+    server.provider.script([
+      [textDeltas(['One', hold(gates[0]!)]), failed('server_error', 'down')],
+      text('One again.'),
+      text('Two.'),
+      textDeltas(['Three', hold(gates[1]!)]),
+      text('Four.'),
+    ])
+    const { page, barriers } = await open(server.url)
+    const queued = page.getByRole('group', { name: 'Next message' })
+
+    await say(page, 'First')
+    await page.getByText('One').waitFor()
+    await say(page, 'Second')
+    gates[0]!.release()
+    await page.getByRole('alert').waitFor()
+    expect(await queued.innerText()).toContain('Second')
+    expect(await barriers()).toEqual([])
+    await page.getByRole('button', { name: 'Send again', exact: true }).click()
+    await answered(page, 'Two.')
+    await idle(page)
+    await say(page, 'Third')
+    await page.getByText('Three').waitFor()
+    await say(page, 'Fourth')
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
+    await queued.getByRole('button', { name: 'Send now' }).click()
+    await answered(page, 'Four.')
+
+    expect(server.provider.modelRequests.map(({ lastUserText }) => lastUserText)).toEqual([
+      'First',
+      'First',
+      'Second',
+      'Third',
+      'Fourth',
+    ])
+    expect(await queued.count()).toBe(0)
+  })
+
+  test('a message that is taken back is written again, before what is written already, and stays over other pages', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One', hold(gate), ' and all.'])])
+    const { page } = await open(server.url)
+    const field = page.getByRole('textbox', { name: 'Message' })
+
+    await say(page, 'First')
+    await page.getByText('One').waitFor()
+    await say(page, 'Second')
+    await field.fill('Third')
+    await page.getByRole('button', { name: 'Take back' }).click()
+    expect(await field.inputValue()).toBe('Second\n\nThird')
+    await expect.poll(() => focused(page)).toBe('textarea Message')
+    gate.release()
+    await answered(page, 'One and all.')
+    await idle(page)
+    await page.getByRole('link', { name: 'Runs' }).click()
+    await page.getByRole('heading', { name: 'Runs', level: 1 }).waitFor()
+    await page.goBack()
+
+    await answered(page, 'One and all.')
+    expect(await field.inputValue()).toBe('Second\n\nThird')
+    expect(server.provider.modelRequests).toHaveLength(1)
   })
 
   test('a chat that is deleted while its run goes on stays deleted', async () => {

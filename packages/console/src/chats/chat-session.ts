@@ -1,32 +1,35 @@
-import { BureauError, type Client, type Part, partsOf, type Run, type StreamEvent } from '@bureau/client'
+import { type Client, type Part, partsOf, type Run } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
 import {
   addUsage,
+  begun,
   bodyOf,
   type Chat,
   type Draft,
+  failureOf,
   historyOf,
   inputOf,
+  type LoggedEvent,
   newTurn,
+  NO_DRAFT,
   timed,
   titleOf,
   together,
   type Turn,
+  withTurn,
 } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 
 /** Text is shown at most this often: a page that renders every token is slower than a fast model. */
 const COMMIT_MS = 100
 
-export type LoggedEvent = { readonly at: number; readonly turn: string; readonly event: StreamEvent }
-
 /** What a view shows: another object after every change. */
 export type SessionView = {
   readonly chat: Chat
   readonly busy: boolean
   readonly connection: Run['connection'] | null
-  /** Sent as soon as the run has ended. */
+  /** Sent as soon as a run has completed; kept when one fails or is stopped. */
   readonly queued: Draft | null
   /** How many `events` there are. */
   readonly eventCount: number
@@ -38,6 +41,7 @@ export class ChatSession {
   readonly #store: ChatStore
   readonly #listeners = new Set<() => void>()
   #view: SessionView
+  #draft: Draft
   #run: Run | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   readonly #events: LoggedEvent[] = []
@@ -50,10 +54,21 @@ export class ChatSession {
     this.#client = client
     this.#store = store
     this.#view = { chat, busy: false, connection: null, queued: null, eventCount: 0 }
+    this.#draft = { text: chat.draft ?? '', files: [] }
   }
 
   get view(): SessionView {
     return this.#view
+  }
+
+  /** What is being written. The view is without it, so that a long chat is not drawn anew for each letter. */
+  get draft(): Draft {
+    return this.#draft
+  }
+
+  write(change: (draft: Draft) => Draft): void {
+    this.#draft = change(this.#draft)
+    this.#notify()
   }
 
   /** The events of the runs that this page has followed: one list, which grows at its end. */
@@ -73,7 +88,7 @@ export class ChatSession {
 
   /** Sends a message; while a run goes on, it waits for its end. */
   send(draft: Draft): void {
-    if (this.#view.busy) return this.#change({ queued: together(this.#view.queued, draft) })
+    if (this.#view.busy) return this.#change({ queued: together(this.#view.queued ?? NO_DRAFT, draft) })
     const { draft: _, ...chat } = this.#view.chat
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
@@ -83,8 +98,11 @@ export class ChatSession {
     setTimeout(() => void this.#follow(this.#client.stream(inputOf(chat, draft)), turn.id, { live: true }))
   }
 
-  unqueue(): void {
+  /** Takes the message that waits out of the queue. */
+  unqueue(): Draft {
+    const { queued } = this.#view
     this.#change({ queued: null })
+    return queued ?? NO_DRAFT
   }
 
   /** Adds spoken turns behind those that there are, until `end`. */
@@ -114,7 +132,6 @@ export class ChatSession {
 
   /** @throws BureauError */
   async cancel(mode: CancelMode): Promise<void> {
-    this.#change({ queued: null })
     await this.#run?.cancel(mode)
   }
 
@@ -147,7 +164,9 @@ export class ChatSession {
     const { id, options, agent } = this.#view.chat
     const body: object = { ...bodyOf(options), recipient_agent: agent, approvals: this.#decided }
     this.#decided = []
-    this.#goOn(this.#client.stream({ chat: id, message: NO_MESSAGE, body }), turn.id, parts)
+    // A run that goes on after an approval has no message of its own.
+    const message = undefined as unknown as string
+    this.#goOn(this.#client.stream({ chat: id, message, body }), turn.id, parts)
   }
 
   #goOn(run: Run, turnId: string, before?: readonly Part[]): void {
@@ -189,7 +208,7 @@ export class ChatSession {
       // What a call that waits needs is kept in the chat.
       if (turn.status === 'running') this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
     } catch (error) {
-      this.#changeTurn(turn.id, { status: 'failed', error: describe(error), endedAt: Date.now() })
+      this.#changeTurn(turn.id, { status: 'failed', error: failureOf(error), endedAt: Date.now() })
     }
     this.#change({ busy: false })
     this.#save()
@@ -209,7 +228,7 @@ export class ChatSession {
     )
     const ended = await run.result.then(
       ({ status, messages, usage }) => ({ status, messages, usage, error: null }),
-      (error: unknown) => ({ status: 'failed' as const, messages: [], usage: null, error: describe(error) }),
+      (error: unknown) => ({ status: 'failed' as const, messages: [], usage: null, error: failureOf(error) }),
     )
     off()
     commit()
@@ -224,12 +243,12 @@ export class ChatSession {
     this.#next()
   }
 
-  /** Nothing goes on any more: a message that has waited is sent, unless the run was stopped or failed. */
+  /** Nothing goes on any more: a message that has waited is sent, unless the run was stopped, failed or waits itself. */
   #next(): void {
     const { queued, chat } = this.#view
-    this.#change({ busy: false, connection: null, queued: null })
+    this.#change({ busy: false, connection: null })
     this.#save()
-    if (queued && chat.turns.at(-1)?.status === 'completed') this.send(queued)
+    if (queued && chat.turns.at(-1)?.status === 'completed') this.send(this.unqueue())
   }
 
   /** Keeps the events. When calls began and ended is known of runs alone that are seen while they happen. */
@@ -249,21 +268,20 @@ export class ChatSession {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const parts = before.length === 0 ? run.parts : [...before, ...run.parts]
-    const chat = this.#withTurn(turnId, { parts, times: this.#times })
+    const chat = withTurn(this.#view.chat, turnId, { parts, times: this.#times })
     this.#change({ chat, connection: run.connection, eventCount: this.#events.length })
   }
 
   #changeTurn(turnId: string, changes: Partial<Turn>): void {
-    this.#change({ chat: this.#withTurn(turnId, changes) })
-  }
-
-  #withTurn(turnId: string, changes: Partial<Turn>): Chat {
-    const { chat } = this.#view
-    return { ...chat, turns: chat.turns.map((turn) => (turn.id === turnId ? { ...turn, ...changes } : turn)) }
+    this.#change({ chat: withTurn(this.#view.chat, turnId, changes) })
   }
 
   #change(changes: Partial<SessionView>): void {
     this.#view = { ...this.#view, ...changes }
+    this.#notify()
+  }
+
+  #notify(): void {
     for (const listener of this.#listeners) listener()
   }
 
@@ -279,17 +297,4 @@ type Following = {
   readonly live: boolean
   /** What there was to show of the run that this one continues. */
   readonly before?: readonly Part[] | undefined
-}
-
-/** A run that goes on after an approval has no message of its own. */
-const NO_MESSAGE = undefined as unknown as string
-
-function begun(part: Extract<Part, { type: 'tool' }>): Part {
-  const { approval: _, ...rest } = part
-  return { ...rest, state: 'running' }
-}
-
-function describe(error: unknown): Turn['error'] {
-  if (error instanceof BureauError) return { code: error.code, message: error.message }
-  return { code: 'internal_error', message: error instanceof Error ? error.message : String(error) }
 }

@@ -1,4 +1,4 @@
-import type { Input, Part, StreamEvent } from '@bureau/client'
+import { BureauError, type Input, type Part, type StreamEvent } from '@bureau/client'
 import type { Message, Usage } from '@bureau/protocol'
 
 /** What goes to the agency with every message of a chat. */
@@ -47,10 +47,12 @@ export type Partner = {
 /** A message as somebody has written it. */
 export type Draft = { readonly text: string; readonly files: readonly ChatFile[] }
 
+export const NO_DRAFT: Draft = { text: '', files: [] }
+
 /** Two messages that are sent as one. */
-export function together(before: Draft | null, { text, files }: Draft): Draft {
-  const texts = [before?.text, text].filter(Boolean)
-  return { text: texts.join('\n\n'), files: [...(before?.files ?? []), ...files] }
+export function together(before: Draft, { text, files }: Draft): Draft {
+  const texts = [before.text, text].filter((each) => each !== '')
+  return { text: texts.join('\n\n'), files: [...before.files, ...files] }
 }
 
 /** A conversation of this browser. A self-hosted server keeps none itself. */
@@ -183,6 +185,9 @@ export function addUsage(before: Usage | null, after: Usage | null): Usage | nul
   return { ...after, ...Object.fromEntries(names.map((name) => [name, before[name] + after[name]])) }
 }
 
+/** An event of a turn, and when it was seen. */
+export type LoggedEvent = { readonly at: number; readonly turn: string; readonly event: StreamEvent }
+
 /** When calls began and ended, with one more event, which was seen at `at`. */
 export function timed(times: Turn['times'], event: StreamEvent, at: number): Turn['times'] {
   if (event.type !== 'run_item_stream_event') return times
@@ -191,4 +196,22 @@ export function timed(times: Turn['times'], event: StreamEvent, at: number): Tur
   const known = times[id]
   if (type.endsWith('_call_output')) return known ? { ...times, [id]: [known[0], at] } : times
   return known ? times : { ...times, [id]: [at, null] }
+}
+
+/** The chat with other members of one of its turns. */
+export const withTurn = (chat: Chat, turnId: string, changes: Partial<Turn>): Chat => ({
+  ...chat,
+  turns: chat.turns.map((turn) => (turn.id === turnId ? { ...turn, ...changes } : turn)),
+})
+
+/** A call that waited, once it is decided on. */
+export function begun(part: Extract<Part, { type: 'tool' }>): Part {
+  const { approval: _, ...rest } = part
+  return { ...rest, state: 'running' }
+}
+
+/** Why a run failed, as a turn shows it. */
+export function failureOf(error: unknown): Turn['error'] {
+  if (error instanceof BureauError) return { code: error.code, message: error.message }
+  return { code: 'internal_error', message: error instanceof Error ? error.message : String(error) }
 }

@@ -3,7 +3,7 @@ import { createContext, useContext, useSyncExternalStore } from 'react'
 import { addressOf, SERVER } from '../server/address.ts'
 import { credentials } from '../server/credentials.ts'
 import { watchedFetch } from '../server/reachability.ts'
-import { type Chat, newChat, type Partner } from './chat.ts'
+import { type Chat, type Draft, newChat, type Partner } from './chat.ts'
 import { ChatSession, type SessionView } from './chat-session.ts'
 import { ChatStore } from './chat-store.ts'
 
@@ -94,4 +94,9 @@ export function useSessions(): Sessions {
 
 export function useSession(session: ChatSession): SessionView {
   return useSyncExternalStore(session.subscribe, () => session.view)
+}
+
+/** What is being written in a chat. */
+export function useDraft(session: ChatSession): Draft {
+  return useSyncExternalStore(session.subscribe, () => session.draft)
 }

@@ -5,11 +5,15 @@ import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { failedToast } from '../ui/toasts.tsx'
 import type { CancelMode } from '@bureau/protocol'
-import type { ChatFile, Draft } from '../chats/chat.ts'
+import { type ChatFile, type Draft, NO_DRAFT } from '../chats/chat.ts'
+import type { ChatSession } from '../chats/chat-session.ts'
+import { useDraft } from '../chats/sessions.ts'
 
 type Stop = (mode: CancelMode) => Promise<void>
 
 type Props = {
+  /** Keeps what is being written. */
+  readonly session: ChatSession
   /** A run goes on. */
   readonly busy: boolean
   readonly send: (draft: Draft) => void
@@ -19,8 +23,6 @@ type Props = {
   readonly talk?: (() => void) | undefined
   /** Other files than pictures cannot be sent. */
   readonly picturesOnly?: boolean
-  /** What is to be sent, as long as nobody changes it. */
-  readonly draft?: string | undefined
   readonly label?: string
 }
 
@@ -28,24 +30,19 @@ const NO_FILES = 'The platform takes pictures with a message. Upload other files
 
 /** Where messages are written. Enter sends, Shift+Enter begins a new line, Escape stops the run. */
 export function Composer(props: Props) {
-  const { busy, stop, showOptions, talk, picturesOnly = false, label = 'Message' } = props
-  const [text, setText] = useState(props.draft ?? '')
-  const [files, setFiles] = useState<readonly ChatFile[]>([])
+  const { session, busy, stop, showOptions, talk, picturesOnly = false, label = 'Message' } = props
+  const { text, files } = useDraft(session)
   const isEmpty = text.trim() === '' && files.length === 0
 
   const send = (): void => {
     if (isEmpty) return
     props.send({ text, files })
-    setText('')
-    setFiles([])
+    session.write(() => NO_DRAFT)
   }
   const add = (list: Iterable<File>): void => {
     const added = [...list]
     if (picturesOnly && added.some(({ type }) => !type.startsWith('image/'))) return failedToast(NO_FILES)
-    const total = [...files, ...added].reduce((sum, { size }) => sum + size, 0)
-    if (total > MAX_BYTES)
-      return failedToast(`Files of a message may have ${bytes(MAX_BYTES)} together; these have ${bytes(total)}.`)
-    void Promise.all(added.map(readFile)).then((read) => setFiles((before) => merged(before, read)), failedToast)
+    attach(session, added).catch(failedToast)
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.nativeEvent.isComposing) return
@@ -59,7 +56,7 @@ export function Composer(props: Props) {
   }
   return (
     <DropZone add={add}>
-      <Files files={files} remove={(name) => setFiles(files.filter((file) => file.name !== name))} />
+      <Files session={session} files={files} />
       <textarea
         data-item
         dir="auto"
@@ -70,7 +67,7 @@ export function Composer(props: Props) {
         }
         className="field-sizing-content max-h-60 min-h-9 w-full resize-none bg-transparent px-2 py-1.5 outline-none placeholder:text-soft"
         value={text}
-        onChange={(event) => setText(event.target.value)}
+        onChange={({ target }) => session.write((draft) => ({ ...draft, text: target.value }))}
         onKeyDown={onKeyDown}
         onPaste={onPaste}
       />
@@ -159,16 +156,18 @@ function AttachButton({ add }: { readonly add: (files: Iterable<File>) => void }
   )
 }
 
-function Files({ files, remove }: { readonly files: readonly ChatFile[]; readonly remove: (name: string) => void }) {
+function Files({ session, files }: Pick<Props, 'session'> & Pick<Draft, 'files'>) {
+  const remove = (file: ChatFile): void =>
+    session.write((draft) => ({ ...draft, files: draft.files.filter((each) => each !== file) }))
   if (files.length === 0) return null
   return (
     <ul className="flex flex-wrap gap-1.5 px-1 pb-1">
-      {files.map(({ name, size }) => (
-        <li key={name} className="flex items-center gap-1.5 rounded-lg bg-raised py-0.5 pl-2 text-xs">
+      {files.map((file, at) => (
+        <li key={at} className="flex items-center gap-1.5 rounded-lg bg-raised py-0.5 pl-2 text-xs">
           <Icon name="file" size={14} />
-          <span className="max-w-48 truncate">{name}</span>
-          <span className="text-soft">{bytes(size)}</span>
-          <IconButton icon="close" label={`Remove ${name}`} className="size-6" onClick={() => remove(name)} />
+          <span className="max-w-48 truncate">{file.name}</span>
+          <span className="text-soft">{bytes(file.size)}</span>
+          <IconButton icon="close" label={`Remove ${file.name}`} className="size-6" onClick={() => remove(file)} />
         </li>
       ))}
     </ul>
@@ -177,6 +176,15 @@ function Files({ files, remove }: { readonly files: readonly ChatFile[]; readonl
 
 /** A request may have 32 MiB, and base64 makes a third more of a file. */
 const MAX_BYTES = 20_000_000
+
+/** Adds files to what is being written. @throws Error they are too large together, or cannot be read. */
+async function attach(session: ChatSession, added: readonly File[]): Promise<void> {
+  const total = [...session.draft.files, ...added].reduce((sum, { size }) => sum + size, 0)
+  if (total > MAX_BYTES)
+    throw new Error(`Files of a message may have ${bytes(MAX_BYTES)} together; these have ${bytes(total)}.`)
+  const read = await Promise.all(added.map(readFile))
+  session.write((draft) => ({ ...draft, files: merged(draft.files, read) }))
+}
 
 /** One of the same name takes the place of the other. */
 const merged = (before: readonly ChatFile[], added: readonly ChatFile[]): readonly ChatFile[] => [

@@ -1,5 +1,6 @@
 import { Suspense, useState } from 'react'
 import type { ChatSession, SessionView } from '../chats/chat-session.ts'
+import { together } from '../chats/chat.ts'
 import { useSession } from '../chats/sessions.ts'
 import { DecideContext } from '../parts/approval-card.tsx'
 import type { Decide } from '../server/approvals.ts'
@@ -22,10 +23,12 @@ type Props = {
   readonly change: (side: Side) => void
   /** It has a composer of its own. */
   readonly writable?: boolean
+  /** The chat that keeps what is written, when it is another. */
+  readonly writer?: ChatSession
 }
 
 /** One chat: whom it is with, what was said, and where the next message is written. */
-export function Pane({ session, side, change, writable = false }: Props) {
+export function Pane({ session, side, change, writable = false, writer = session }: Props) {
   const view = useSession(session)
   const { agents, entry, error, retry } = usePartner(side)
   const [options, setOptions] = useState(false)
@@ -34,6 +37,10 @@ export function Pane({ session, side, change, writable = false }: Props) {
   const decide: Decide = (callId, decision) => session.decide(callId, decision)
   const say = (text: string): void => session.send({ text, files: [] })
   const showOptions = (): void => setOptions(true)
+  const takeBack = (): void => {
+    const queued = session.unqueue()
+    writer.write((draft) => together(queued, draft))
+  }
   return (
     <section aria-label={`Chat with ${side.agency}`} className="flex min-h-0 min-w-0 flex-1 flex-col">
       <PaneHeader {...{ session, view, side, change, agents, entry, showOptions }} isSingle={writable} />
@@ -47,6 +54,7 @@ export function Pane({ session, side, change, writable = false }: Props) {
           session={session}
           view={view}
           opening={addressed && <Opening agent={addressed} say={say} />}
+          takeBack={takeBack}
           closing={<Suggestions texts={replies} pick={say} />}
         />
       </DecideContext>
@@ -76,13 +84,13 @@ function Writing({ session, view, side, entry, showOptions }: WritingProps) {
         </Suspense>
       ) : (
         <Composer
+          session={session}
           busy={view.busy}
           send={(draft) => session.send(draft)}
           stop={(mode) => session.cancel(mode)}
           showOptions={showOptions}
           talk={canTalk ? () => setTalking(true) : undefined}
           picturesOnly={view.chat.platform !== undefined}
-          draft={view.chat.draft}
         />
       )}
     </div>

@@ -90,10 +90,11 @@ function Comparison({ sessions: [first, second] }: { readonly sessions: readonly
     <div className="flex h-full min-h-0 flex-col">
       <div className="flex min-h-0 flex-1 flex-col divide-y divide-line md:flex-row md:divide-x md:divide-y-0">
         <Pane session={first} side={main} change={toMain} />
-        {beside && <Pane session={second} side={beside} change={toBeside} />}
+        {beside && <Pane session={second} side={beside} change={toBeside} writer={first} />}
       </div>
       <div className="border-t border-line px-3 pt-2 pb-3">
         <Composer
+          session={first}
           busy={busy}
           send={send}
           stop={stop}

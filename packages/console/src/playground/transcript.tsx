@@ -16,6 +16,8 @@ type Props = {
   readonly opening: ReactNode
   /** What is shown behind the last one. */
   readonly closing: ReactNode
+  /** Of the message that waits. */
+  readonly takeBack: () => void
 }
 
 /** Keeps a list at its end while somebody is there; whoever sends a message wants to see its answer. */
@@ -46,7 +48,7 @@ function useEnd(chat: string, turns: number) {
 }
 
 /** One chat, oldest turn first. */
-export function Transcript({ session, view, opening, closing }: Props) {
+export function Transcript({ session, view, opening, closing, takeBack }: Props) {
   const { turns } = view.chat
   const rows = useMemo(() => turns.flatMap(rowsOfTurn), [turns])
   const { scroller, content, atEnd, toEnd, onScroll } = useEnd(view.chat.id, turns.length)
@@ -67,7 +69,7 @@ export function Transcript({ session, view, opening, closing }: Props) {
           <LongList rows={rows} keyOf={keyOf} textOf={textOfRow}>
             {(row) => <TurnRowView row={row} session={session} busy={view.busy} />}
           </LongList>
-          {view.queued && <Queued text={view.queued.text} takeBack={() => session.unqueue()} />}
+          <Queued {...{ session, view, takeBack }} />
           {turns.length > 0 && closing}
         </div>
       </div>
@@ -84,18 +86,23 @@ export function Transcript({ session, view, opening, closing }: Props) {
   )
 }
 
-function Queued({ text, takeBack }: { readonly text: string; readonly takeBack: () => void }) {
+function Queued({ session, view, takeBack }: Pick<Props, 'session' | 'view' | 'takeBack'>) {
+  if (!view.queued) return null
+  const isHeld = !view.busy && view.chat.turns.at(-1)?.status !== 'waiting'
   return (
-    <div className="ml-auto flex max-w-[85%] items-center gap-2">
+    <div role="group" aria-label="Next message" data-item className="ml-auto flex max-w-[85%] items-center gap-2">
       <Button look="quiet" onClick={takeBack}>
         Take back
       </Button>
+      {isHeld && <Button onClick={() => session.send(session.unqueue())}>Send now</Button>}
       <p
         dir="auto"
         className="rounded-2xl rounded-br-md border border-dashed border-strong-line px-3.5 py-2 whitespace-pre-wrap text-soft"
       >
-        {text || 'Files'}
-        <span className="block text-xs">is sent when the run has ended</span>
+        {view.queued.text || 'Files'}
+        <span className="block text-xs">
+          {isHeld ? 'was not sent, because the run did not complete' : 'is sent when the run has ended'}
+        </span>
       </p>
     </div>
   )
