@@ -236,6 +236,31 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(await chats.getAttribute('aria-label')).toBe('Delete Anybody?')
   })
 
+  test('a chat that is deleted in another tab while its run goes on stays deleted, until somebody goes on with it', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['Half', hold(gate), ' and whole.']), text('Yes.')])
+    const { page } = await open(server.url)
+    await say(page, 'Hello')
+    await page.getByText('Half').waitFor()
+    const other = await page.context().newPage()
+    await other.goto(`${server.url}/console/#/play/solo`)
+
+    await other.getByRole('button', { name: 'Delete Hello' }).click()
+    const listed = page.getByRole('button', { name: 'Delete Hello' })
+    await listed.waitFor({ state: 'detached' })
+    gate.release()
+    await answered(page, 'Half and whole.')
+    await idle(page)
+    await other.reload()
+    await other.getByText('Chats stay in this browser.').waitFor()
+    await say(page, 'Still here?')
+    await answered(page, 'Yes.')
+    await listed.waitFor()
+
+    expect(JSON.stringify(lastBody(server).body)).toContain('Half and whole.')
+  })
+
   test('files that are dropped one after the other are all sent', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const { page } = await open(server.url)

@@ -2,7 +2,7 @@ import { type Client, type Part, partsOf, type Run } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
 import {
-  addUsage,
+  added,
   begun,
   bodyOf,
   type Chat,
@@ -89,6 +89,7 @@ export class ChatSession {
   /** Sends a message; while a run goes on, it waits for its end. */
   send(draft: Draft): void {
     if (this.#view.busy) return this.#change({ queued: together(this.#view.queued ?? NO_DRAFT, draft) })
+    this.#isForgotten = false
     const { draft: _, ...chat } = this.#view.chat
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
@@ -187,9 +188,12 @@ export class ChatSession {
     void this.comeBack()
   }
 
-  /** The chat is deleted: its run goes on without it, and is not kept. */
+  /** The chat is deleted: what comes of its run is not kept, unless somebody goes on with it where it is still shown. */
   forget(): void {
     this.#isForgotten = true
+  }
+
+  detach(): void {
     this.#run?.detach()
   }
 
@@ -214,7 +218,12 @@ export class ChatSession {
     this.#save()
   }
 
-  async #follow(run: Run, turnId: string, { live, before = [] }: Following): Promise<void> {
+  /** @param following - `live`: no event of before comes again. `before`: what there was to show of the run that this one continues. */
+  async #follow(
+    run: Run,
+    turnId: string,
+    { live, before = [] }: { live: boolean; before?: readonly Part[] | undefined },
+  ): Promise<void> {
     this.#run = run
     this.#times = {}
     const commit = (): void => this.#commit(run, turnId, before)
@@ -232,13 +241,11 @@ export class ChatSession {
     )
     off()
     commit()
-    // What a run does after an approval is added to what it did before.
     const turn = this.#view.chat.turns.find(({ id }) => id === turnId)
-    const messages = ended.status === 'failed' ? [] : [...(turn?.messages ?? []), ...ended.messages]
-    const usage = addUsage(turn?.usage ?? null, ended.usage)
     // The outputs of calls that began in another run are in the messages alone.
-    const whole = before.length > 0 && ended.status !== 'failed' && { parts: partsOf(messages) }
-    this.#changeTurn(turnId, { ...ended, messages, usage, endedAt: Date.now(), ...whole })
+    const all = added(turn, ended)
+    const whole = before.length > 0 && ended.status !== 'failed' && { parts: partsOf(all.messages) }
+    this.#changeTurn(turnId, { ...ended, ...all, endedAt: Date.now(), ...whole })
     if (ended.status !== 'waiting') this.#run = undefined
     this.#next()
   }
@@ -290,11 +297,4 @@ export class ChatSession {
     this.#change({ chat: { ...this.#view.chat, updatedAt: Date.now() } })
     void this.#store.save(this.#view.chat)
   }
-}
-
-type Following = {
-  /** False: the events of before come again. */
-  readonly live: boolean
-  /** What there was to show of the run that this one continues. */
-  readonly before?: readonly Part[] | undefined
 }

@@ -5,6 +5,7 @@ const CHATS = 'chats'
 const TURNS = 'turns'
 
 type KeptChat = Omit<Chat, 'turns'> & Pick<ChatHead, 'waits'>
+type ChatChange = { readonly id: string; readonly isDeleted: boolean }
 type KeptTurn = { readonly chat: string; readonly at: number; readonly turn: Turn }
 
 export type ChatHead = Pick<Chat, 'id' | 'agency' | 'platform' | 'title' | 'updatedAt'> & {
@@ -33,9 +34,9 @@ export class ChatStore {
     return () => void this.#listeners.delete(changed)
   }
 
-  /** Calls `changed` with the id of a chat that another tab has saved or deleted. */
-  onChangedElsewhere(changed: (id: string) => void): void {
-    this.#others.addEventListener('message', ({ data }) => changed(String(data)))
+  /** Calls `changed` when another tab has saved or deleted a chat. */
+  onChangedElsewhere(changed: (change: ChatChange) => void): void {
+    this.#others.addEventListener('message', ({ data }) => changed(data as ChatChange))
   }
 
   /** Those of an agency, or of all, latest first. */
@@ -86,7 +87,7 @@ export class ChatStore {
     } catch {
       this.#unkept.set(chat.id, chat)
     }
-    this.#changed(chat.id)
+    this.#changed({ id: chat.id, isDeleted: false })
   }
 
   async remove(id: string): Promise<void> {
@@ -95,11 +96,11 @@ export class ChatStore {
     transaction?.objectStore(CHATS).delete(id)
     transaction?.objectStore(TURNS).delete(turnsFrom(id, 0))
     if (transaction) await completed(transaction)
-    this.#changed(id)
+    this.#changed({ id, isDeleted: true })
   }
 
-  #changed(id: string): void {
-    this.#others.postMessage(id)
+  #changed(change: ChatChange): void {
+    this.#others.postMessage(change)
     this.#notify()
   }
 

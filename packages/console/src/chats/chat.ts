@@ -171,8 +171,16 @@ export function bodyOf({ context, instructions, model }: ChatOptions) {
   }
 }
 
+type Ended = Pick<Turn, 'status' | 'messages' | 'usage'>
+
+/** What a run does after an approval is added to what it did before. */
+export const added = (before: Ended | undefined, { status, messages, usage }: Ended): Omit<Ended, 'status'> => ({
+  messages: status === 'failed' ? [] : [...(before?.messages ?? []), ...messages],
+  usage: addUsage(before?.usage ?? null, usage),
+})
+
 /** What two parts of a run have spent together: each reports its own. */
-export function addUsage(before: Usage | null, after: Usage | null): Usage | null {
+function addUsage(before: Usage | null, after: Usage | null): Usage | null {
   if (!before || !after) return after ?? before
   const names = [
     'request_count',

@@ -14,7 +14,10 @@ export class Sessions {
   readonly #live = new Map<string, ChatSession>()
 
   constructor() {
-    this.store.onChangedElsewhere((id) => void this.#takeOver(id))
+    this.store.onChangedElsewhere(({ id, isDeleted }) => {
+      if (isDeleted) this.#live.get(id)?.forget()
+      else void this.#takeOver(id)
+    })
   }
 
   /** The chat of this id, which is a new one when there is none. */
@@ -40,7 +43,9 @@ export class Sessions {
   }
 
   async remove(id: string): Promise<void> {
-    this.#live.get(id)?.forget()
+    const session = this.#live.get(id)
+    session?.forget()
+    session?.detach()
     this.#open.delete(id)
     this.#live.delete(id)
     await this.store.remove(id)
