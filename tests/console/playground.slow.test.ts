@@ -275,6 +275,22 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await expect.poll(() => removes.count(), { timeout: 10_000 }).toBe(2)
   })
 
+  test('text that is dropped on the field is written there', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('carry')])
+    const { page } = await open(server.url)
+
+    await say(page, 'Hello')
+    await answered(page, 'carry')
+    const word = { x: 10, y: 10 }
+    await page.getByText('carry', { exact: true }).dblclick({ position: word })
+    await page
+      .getByText('carry', { exact: true })
+      .dragTo(page.getByRole('textbox', { name: 'Message' }), { sourcePosition: word })
+
+    expect((await page.getByRole('textbox', { name: 'Message' }).inputValue()).trim()).toBe('carry')
+  })
+
   test('files are sent with the message', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([text('I have read it.')])

@@ -85,20 +85,22 @@ export function Composer(props: Props) {
   )
 }
 
-/** Files may be dropped on all of it. */
+/** Files may be dropped on all of it; all else is the browser's, which writes text into the field. */
 function DropZone({ add, children }: { readonly add: (files: Iterable<File>) => void; readonly children: ReactNode }) {
   const [dragging, setDragging] = useState(false)
   return (
     <div
       className={`card mx-auto w-full max-w-3xl p-2 shadow-sm focus-within:border-strong-line ${dragging ? 'border-accent! bg-accent-soft' : ''}`}
       onDragOver={(event) => {
+        if (!event.dataTransfer.types.includes('Files')) return
         event.preventDefault()
         setDragging(true)
       }}
       onDragLeave={() => setDragging(false)}
       onDrop={(event) => {
-        event.preventDefault()
         setDragging(false)
+        if (!event.dataTransfer.types.includes('Files')) return
+        event.preventDefault()
         add(event.dataTransfer.files)
       }}
     >
