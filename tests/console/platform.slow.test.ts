@@ -241,6 +241,25 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(complaints).toEqual([])
   })
 
+  test('a file that a proxy refuses is refused with its status', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    const at = `/platform/files?integration=${client.integrationId}`
+    const { page } = await open(platform.url, { signedIn, at })
+    await page.route('**/v1/upload_content/**', (route) =>
+      route.fulfill({ status: 413, contentType: 'text/html', body: '<h1>413 Request Entity Too Large</h1>' }),
+    )
+    await page.getByRole('button', { name: 'Upload' }).waitFor()
+
+    await page.getByLabel('File', { exact: true }).setInputFiles({
+      name: 'guide.md',
+      mimeType: 'text/markdown',
+      buffer: Buffer.from('# The guide'),
+    })
+    const toast = page.getByRole('status').filter({ hasText: '413' })
+
+    await expect.poll(() => toast.innerText()).toBe('The server answered with 413.')
+  })
+
   test('a webhook is offered every event, and shows its secret once and its deliveries', async () => {
     const { platform, client, signedIn } = await startWithClient()
     const { page, barriers } = await open(platform.url, { signedIn, at: '/platform/webhooks' })

@@ -2,7 +2,7 @@ import type { AgencyUpload, MountFile } from '@bureau/protocol'
 import { useRef } from 'react'
 import { integrationPath } from '../parts/integrations.tsx'
 import { addressOf } from '../server/address.ts'
-import { ask, send } from '../server/request.ts'
+import { ask, request, send } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import type { Column } from '../ui/data-table.tsx'
 import { bytes, moment } from '../ui/format.ts'
@@ -69,12 +69,7 @@ async function uploadFile(apiIntegrationId: string, file: File): Promise<void> {
   })
   const { pathname, search } = new URL(uploadUrl ?? '', addressOf('/'))
   const at = pathname.slice(pathname.indexOf('/v1/')) + search
-  const response = await fetch(addressOf(at), {
-    method: 'PUT',
-    body: file,
-    headers: { 'content-type': 'application/octet-stream' },
-  })
-  if (!response.ok) throw new Error(((await response.json()) as { error?: string }).error ?? 'The upload failed.')
+  await request(at, { method: 'PUT', body: file, headers: { 'content-type': 'application/octet-stream' } })
 }
 
 function columns(path: string): readonly Column<MountFile>[] {

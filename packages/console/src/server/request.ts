@@ -45,7 +45,7 @@ export async function send(
   { method = 'GET', body, headers, signal }: Asked = {},
 ): Promise<Response> {
   const secret = credentials.current[door]
-  const response = await watchedFetch(addressOf(path), {
+  return request(path, {
     method,
     headers: {
       ...(secret !== undefined && { authorization: `Bearer ${secret}` }),
@@ -54,8 +54,13 @@ export async function send(
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),
-  }).catch((error: unknown) => {
-    if (signal?.aborted) throw error
+  })
+}
+
+/** A request that needs no sign-in. @throws RequestFailed */
+export async function request(path: string, init: RequestInit): Promise<Response> {
+  const response = await watchedFetch(addressOf(path), init).catch((error: unknown) => {
+    if (init.signal?.aborted) throw error
     throw new RequestFailed('The server cannot be reached.', { status: 0 })
   })
   if (response.ok) return response
