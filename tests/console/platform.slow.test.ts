@@ -117,6 +117,28 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(await page.getByText(token).count()).toBe(0)
   })
 
+  test('a key that expires is made once, also when it is asked for again because no answer came', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    const { page } = await open(platform.url, { signedIn, at: '/platform/keys' })
+    let lost = 0
+    await page.route('**/v1/api_keys', async (route) => {
+      if (route.request().method() !== 'POST' || lost++ > 0) return route.continue()
+      await route.fetch()
+      await route.abort()
+    })
+
+    await page.getByRole('button', { name: 'New key' }).click()
+    await page.getByRole('textbox', { name: 'Name' }).fill('Back end')
+    await page.getByLabel('Expires').selectOption('In 30 days')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByRole('alert').getByText('The server cannot be reached.').waitFor()
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByRole('dialog', { name: 'Key Back end' }).getByText('the answer with its secret was lost').waitFor()
+
+    const { data: keys } = (await client.get('/v1/api_keys')).body
+    expect(keys.filter(({ name }: { name: string }) => name === 'Back end')).toHaveLength(1)
+  })
+
   test('a consumer token is made, shown once, and revoked', async () => {
     const { platform, client, signedIn } = await startWithClient()
     await member(client, 'ada')

@@ -33,8 +33,9 @@ export const KeysTable = ({ actionsOf, ...place }: Place & { readonly actionsOf:
 
 type IssuedProps = { readonly issued: IssuedApiKey; readonly onClose: () => void }
 
-export const IssuedKey = ({ issued: { name, token }, onClose }: IssuedProps) =>
-  token && <Secret title={`Key ${name}`} secret={token} onClose={onClose} />
+export const IssuedKey = ({ issued: { name, token }, onClose }: IssuedProps) => (
+  <Secret title={`Key ${name}`} secret={token} onClose={onClose} />
+)
 
 function columns(actionsOf: ActionsOf): readonly Column<ApiKey>[] {
   return [
@@ -116,12 +117,14 @@ type NewKeyProps = Place & { readonly onClose: () => void }
 export function NewKey({ path, door, onClose }: NewKeyProps) {
   const [name, setName] = useState('')
   const [days, setDays] = useState('')
+  const [expiresAt, setExpiresAt] = useState<string | null>(null)
   const [scopes, setScopes] = useState<ReadonlySet<string>>(new Set())
   const create = useCreate<IssuedApiKey>(path, 'The key is made', door)
   if (create.data) return <IssuedKey issued={create.data} onClose={onClose} />
-  const submit = (): void => {
-    const expiresAt = days === '' ? null : new Date(Date.now() + Number(days) * DAY_MS).toISOString()
-    create.mutate({ name, expiresAt, ...(scopes.size > 0 && { scopes: [...scopes] }) })
+  // Sent again, it is the same to the millisecond: the same request makes no second key.
+  const pickDays = (picked: string): void => {
+    setDays(picked)
+    setExpiresAt(picked === '' ? null : new Date(Date.now() + Number(picked) * DAY_MS).toISOString())
   }
   return (
     <FormDialog
@@ -129,11 +132,11 @@ export function NewKey({ path, door, onClose }: NewKeyProps) {
       onClose={onClose}
       action="Make the key"
       ready={name.trim() !== '' && !create.isPending}
-      onSubmit={submit}
+      onSubmit={() => create.mutate({ name, expiresAt, ...(scopes.size > 0 && { scopes: [...scopes] }) })}
       refusal={create.error}
     >
       <NameField value={name} onChange={setName} hint="What it is for." />
-      <SelectField label="Expires" name="expiresAt" value={days} choices={LIFETIMES} onPick={setDays} />
+      <SelectField label="Expires" name="expiresAt" value={days} choices={LIFETIMES} onPick={pickDays} />
       <CheckList
         name="scopes"
         legend="May do (none chosen: everything that you may give)"

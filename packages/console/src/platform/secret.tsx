@@ -6,12 +6,22 @@ type Props = {
   readonly title: string
   /** What the secret is good for. */
   readonly about?: string
-  readonly secret: string
+  /** Null: the answer that had it was lost. */
+  readonly secret: string | null
   readonly onClose: () => void
 }
 
 /** Something that is shown this once. */
 export function Secret({ title, about = '', secret, onClose }: Props) {
+  if (secret === null) {
+    return (
+      <Dialog open onClose={onClose} title={title}>
+        <p>
+          It was made, but the answer with its secret was lost on the way. Remove it from the list, and make another.
+        </p>
+      </Dialog>
+    )
+  }
   return (
     <Dialog open onClose={onClose} title={title} about={`${about} Store it now. It is not shown again.`.trim()}>
       <div className="flex flex-col gap-3">

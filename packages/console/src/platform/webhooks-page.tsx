@@ -142,7 +142,7 @@ function NewEndpoint({ onClose }: { readonly onClose: () => void }) {
   const [url, setUrl] = useState('')
   const [events, setEvents] = useState<ReadonlySet<string>>(new Set(['run.completed', 'run.failed']))
   const add = useCreate<NewWebhookEndpoint>('v1/webhook_endpoints', 'Events are delivered there from now on')
-  if (add.data?.secret) return <Secret title="Secret of the endpoint" secret={add.data.secret} onClose={onClose} />
+  if (add.data) return <Secret title="Secret of the endpoint" secret={add.data.secret} onClose={onClose} />
   return (
     <FormDialog
       title="New endpoint"
