@@ -60,12 +60,13 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
       <table className="w-full text-[13px]" aria-rowcount={rows.length + 1}>
         <Head columns={shown} />
         <tbody>
-          {before > 0 && <tr style={{ height: before }} />}
+          {before > 0 && <tr aria-hidden style={{ height: before }} />}
           {indexes.map((index) => (
             <tr
               key={keyOf(rows[index]!)}
               ref={isLong ? virtual.measureElement : undefined}
               data-index={index}
+              aria-rowindex={index + 2}
               className="border-b border-line last:border-0 hover:bg-hover"
             >
               {shown.map((column) => (
@@ -76,7 +77,7 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
               ))}
             </tr>
           ))}
-          {after > 0 && <tr style={{ height: after }} />}
+          {after > 0 && <tr aria-hidden style={{ height: after }} />}
         </tbody>
       </table>
     </div>
@@ -86,7 +87,7 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
 function Head({ columns }: { readonly columns: readonly Column<never>[] }) {
   return (
     <thead className="sticky top-0 z-10 bg-panel">
-      <tr className="text-left text-xs text-soft">
+      <tr aria-rowindex={1} className="text-left text-xs text-soft">
         {columns.map((column) => (
           <th
             key={column.name}
