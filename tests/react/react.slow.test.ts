@@ -244,6 +244,25 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
     expect(FRONT_END.trimEnd().split('\n').length).toBeLessThanOrEqual(40)
   })
 
+  test('on the platform, useChat of the AI SDK says why the history cannot be loaded, and tries again', async () => {
+    const { provider, url, ...front } = await BACKENDS['platform']!()
+    const served = await serveFrontEnd(url, { ...front, file: 'ai-sdk-chat.tsx' })
+    const { page } = await open('about:blank')
+    await page.route('**/v1/**', (route) =>
+      route.fulfill({ status: 403, json: { error: 'Not you.', code: 'insufficient_scope' } }),
+    )
+    await page.goto(served)
+    const again = page.getByRole('button', { name: 'Not you. Try again' })
+    await again.waitFor()
+    await page.unroute('**/v1/**')
+    provider.script([text('Here it is.')])
+    await again.click()
+    await page.getByRole('button', { name: 'Ask' }).click()
+    await page.getByText('Here it is.').waitFor()
+
+    expect(await again.count()).toBe(0)
+  })
+
   test.each(Object.entries(BACKENDS))(
     'on a %s: useChat of the AI SDK streams, resumes and stops',
     async (_name, start) => {

@@ -1,8 +1,16 @@
 import { type Client, createClient, type RunStorage } from '@bureau/client'
-import { Agency, Agent } from '@bureau/framework'
-import { AbstractChat, type ChatState, readUIMessageStream, type UIMessage } from 'ai'
+import { Agency, Agent, tool } from '@bureau/framework'
+import {
+  AbstractChat,
+  type ChatState,
+  isToolUIPart,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  readUIMessageStream,
+  type UIMessage,
+} from 'ai'
 import { describe, expect, test } from 'vitest'
-import { bureauTransport, chatMessages } from './ai-sdk.ts'
+import { z } from 'zod'
+import { bureauTransport, chatMessages, withArguments } from './ai-sdk.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
 import { memoryStorage } from '../../../tests/support/broken-connections.ts'
 import { hold, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
@@ -15,14 +23,14 @@ const wholeFetch: typeof fetch = async (input, init) => {
 }
 
 const SERVERS = {
-  'a self-hosted server': async () => {
-    const { url, provider } = await startTestServer({ agencies: soloAgency() })
+  'a self-hosted server': async (agency = soloAgency().solo) => {
+    const { url, provider } = await startTestServer({ agencies: { solo: agency } })
     const open = (storage: RunStorage, fetchIt = fetch): Client =>
       createClient({ url: `${url}/solo`, resume: true, storage, fetch: fetchIt })
     return { provider, open }
   },
-  'the platform': async () => {
-    const platform = await startPlatform('pglite')
+  'the platform': async (agency?: Agency) => {
+    const platform = await startPlatform('pglite', agency && { agencies: { shop: agency } })
     closeAfterTest(async () => {
       await platform.close()
       await platform.provider.close()
@@ -81,7 +89,8 @@ class PlainChat extends AbstractChat<UIMessage> {
       replaceMessage: (at, message) => void state.messages.splice(at, 1, message),
       snapshot: (value) => structuredClone(value),
     }
-    super({ id: 'mine', transport: bureauTransport(client), state })
+    const sendAutomaticallyWhen = lastAssistantMessageIsCompleteWithApprovalResponses
+    super({ id: 'mine', transport: bureauTransport(client), state, sendAutomaticallyWhen })
   }
 }
 
@@ -170,6 +179,42 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
       'user: Where is order 7?',
       'assistant: It is done.',
     ])
+  })
+
+  test('calls are approved with other arguments where they may have others, and as they were', async () => {
+    const done: string[] = []
+    const send = (name: string, needsApproval: true | { when: true; edit: true }) =>
+      tool({
+        name,
+        description: 'Sends an order.',
+        parameters: z.object({ order: z.number(), to: z.string() }),
+        needsApproval,
+        execute: ({ order, to }) => {
+          done.push(`${name} ${order} to ${to}`)
+          return 'Done.'
+        },
+      })
+    const tools = [send('ship', { when: true, edit: true }), send('scrap', true)]
+    const { provider, open } = await start(soloAgency({ tools }).solo)
+    provider.script([
+      [toolCall('ship', { order: 7, to: 'Oslo' }), toolCall('scrap', { order: 8, to: 'Bergen' })],
+      text('All is decided.'),
+    ])
+    const chat = new PlainChat(open(memoryStorage()))
+    await chat.sendMessage({ text: 'Clear the table' })
+    const calls = chat.messages.at(-1)!.parts.filter(isToolUIPart)
+    const [first, second] = calls.map(({ toolCallId: id }) => id)
+    expect(calls.map(({ approval }) => approval?.descriptor)).toMatchObject([{ edit: true }, { edit: false }])
+
+    chat.messages = withArguments(chat.messages, first!, { order: 70, to: 'Oslo' })
+    await chat.addToolApprovalResponse({ id: first!, approved: true })
+    // A page that keeps its messages elsewhere may get them back in another order.
+    chat.messages = withArguments(chat.messages, second!, { to: 'Bergen', order: 8 })
+    await chat.addToolApprovalResponse({ id: second!, approved: true })
+    await expect.poll(() => said(chat.messages).at(-1)).toContain('All is decided.')
+
+    expect(done.toSorted()).toEqual(['scrap 8 to Bergen', 'ship 70 to Oslo'])
+    expect(chat.messages.at(-1)!.parts.filter(isToolUIPart)[0]!.input).toEqual({ order: 70, to: 'Oslo' })
   })
 
   test('an answer that goes on is shown from its first word', async () => {

@@ -7,7 +7,8 @@ import { isDecidedElsewhere } from './turn.ts'
  * Lets the AI SDK's `useChat` talk to an agency of either server. The id of the chat is the client's `chat`; the last
  * message is sent, because the history is kept. Stopping stops the run at the server.
  *
- * Approvals: `addToolApprovalResponse` with `sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses`.
+ * Approvals: `addToolApprovalResponse` with `sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses`, with
+ * other arguments behind `withArguments`.
  * What other agents do is in `data-nested` parts, sign-ins in `data-sign-in`, what tools emit in `data-custom`.
  */
 export function bureauTransport(client: Client): ChatTransport<UIMessage> {
@@ -83,6 +84,15 @@ export async function chatMessages(client: Client, chat: string): Promise<UIMess
   return [...said, ...asked].map(({ id, role, parts }) => ({ id, role, parts: parts.map(uiPartOf) }))
 }
 
+/** The messages with other arguments for a call that waits, where the descriptor of its approval says `edit`: they go with the approval. */
+export function withArguments(messages: readonly UIMessage[], callId: string, input: unknown): UIMessage[] {
+  const changed = (part: UIMessage['parts'][number]): UIMessage['parts'][number] =>
+    part.type === 'dynamic-tool' && part.toolCallId === callId && part.state === 'approval-requested'
+      ? { ...part, input }
+      : part
+  return messages.map((message) => ({ ...message, parts: message.parts.map(changed) }))
+}
+
 /** Detaches from a run. One whose last event has come already will not be found again, and its answer is in the history. */
 async function idUnlessOver(run: Run): Promise<string | undefined> {
   const { run: id } = await run.started
@@ -109,14 +119,16 @@ function uiPartOf(part: Part): UIMessage['parts'][number] {
   return changes(undefined, part)[0] as UIMessage['parts'][number]
 }
 
-type Decision = { readonly approved: boolean; readonly reason?: string }
+type Decision = { readonly approved: boolean; readonly reason?: string; readonly input: unknown }
 
 /** Everything that was decided on, by the id of the call; what does not wait any more among it. */
 function decisionsIn(messages: readonly UIMessage[]): ReadonlyMap<string, Decision> {
   const parts = messages.flatMap((message) => message.parts)
   return new Map(
     parts.flatMap((part) =>
-      'approval' in part && part.state === 'approval-responded' ? [[part.approval.id, part.approval]] : [],
+      'approval' in part && part.state === 'approval-responded'
+        ? [[part.approval.id, { ...part.approval, input: part.input }]]
+        : [],
     ),
   )
 }
@@ -127,12 +139,23 @@ async function decide(run: Run, decided: ReadonlyMap<string, Decision>): Promise
   let next: Run | null = null
   for (const { call_id: id } of result.status === 'waiting' ? result.approvals : []) {
     const decision = decided.get(id)
-    if (decision?.approved === true)
-      next = await run.approve(id, decision.reason === undefined ? {} : { reason: decision.reason })
-    else if (decision) next = await run.reject(id, decision.reason)
+    if (!decision) continue
+    const { approved, reason, input } = decision
+    const asked = run.parts.find((part) => part.type === 'tool' && part.id === id)
+    const other = asked?.type === 'tool' && ordered(asked.input) !== ordered(input) && { arguments: input }
+    if (approved) next = await run.approve(id, { ...(reason !== undefined && { reason }), ...other })
+    else next = await run.reject(id, reason)
   }
   return next
 }
+
+/** The same text for the same value, in whatever order its members come. */
+const ordered = (value: unknown): string | undefined =>
+  JSON.stringify(value, (_name, member: unknown) =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : member,
+  )
 
 /** The client keeps the history of a self-hosted agency: what is to be answered again is not part of it. */
 function dropLastAnswer({ histories }: Client, chat: string): void {
@@ -238,6 +261,13 @@ function textChanges(before: Part | undefined, part: Extract<Part, { type: 'text
   ]
 }
 
+/** What whoever decides may want to know, beside the call. */
+function descriptorOf({ approval }: Extract<Part, { type: 'tool' }>) {
+  return (
+    approval && { approvalDescriptor: { edit: approval.edit, agent: approval.agent, expires_at: approval.expires_at } }
+  )
+}
+
 const NOT_DONE = 'The run ended before the tool did.'
 
 function toolChanges(before: Part | undefined, part: Extract<Part, { type: 'tool' }>): UIMessageChunk[] {
@@ -255,7 +285,11 @@ function toolChanges(before: Part | undefined, part: Extract<Part, { type: 'tool
   const wasWritten = known !== undefined && known.state !== 'input'
   const written = wasWritten ? [] : [{ type: 'tool-input-available' as const, ...common, input }]
   if (state === 'approval')
-    return [...start, ...written, { type: 'tool-approval-request', approvalId: toolCallId, toolCallId }]
+    return [
+      ...start,
+      ...written,
+      { type: 'tool-approval-request', approvalId: toolCallId, toolCallId, ...descriptorOf(part) },
+    ]
   if (state === 'done')
     return [...start, ...written, { type: 'tool-output-available', toolCallId, output, dynamic: true }]
   if (state === 'stopped')
