@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { StartError } from '@bureau/protocol'
+import { ServiceError, StartError } from '@bureau/protocol'
 import type { PlatformConfig } from './config.ts'
 import { SealError } from './security/seal.ts'
 
@@ -27,6 +27,8 @@ export function folderError(error: unknown, folder: string | undefined): StartEr
 
 /** What to tell whoever starts the platform, where there is something that they can do; otherwise the error itself. */
 export function startError(error: unknown, { dataFolder, masterKey }: PlatformConfig): unknown {
+  if (error instanceof ServiceError && error.code === 'database_unavailable')
+    return new StartError(`The database cannot be reached: ${error.detail}.`, { cause: error })
   if (!(error instanceof SealError)) return folderError(error, dataFolder) ?? error
   const key = masterKey === undefined ? `master.key in ${dataFolder}` : 'PLATFORM_MASTER_KEY'
   const advice =

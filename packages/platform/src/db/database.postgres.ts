@@ -6,6 +6,7 @@ import { CommitUnknownError, type Database, type RunOptions } from './database.t
 import { LaneQueue } from './lane-queue.ts'
 import type { Lane, Operation } from './operation.ts'
 import { PostgresConnection, SERVER_LIFE } from './postgres-connection.ts'
+import { withSettings } from './postgres-url.ts'
 import { commit, isTransactionOver, prepare, type Session, setLocal, SETTINGS } from './transaction.ts'
 
 type PostgresOptions = {
@@ -216,12 +217,4 @@ const late = (): ServiceError => unavailable('no free connection')
 function isUnanswered(error: unknown): boolean {
   const sqlstate = sqlstateOf(error)
   return sqlstate === undefined ? isConnectionLost(error) : /^(08|57|XX)/.test(sqlstate)
-}
-
-/** A connection that is this process's alone keeps its settings: they need not be sent with every transaction. */
-function withSettings(address: string): string {
-  const url = new URL(address)
-  const settings = Object.entries(SETTINGS).map(([name, value]) => `-c ${name}=${value}`)
-  url.searchParams.set('options', [url.searchParams.get('options') ?? '', ...settings].join(' ').trim())
-  return url.href
 }

@@ -1,14 +1,15 @@
 import { existsSync } from 'node:fs'
 import { ConfigError, StartError } from '@bureau/protocol'
 import { drizzle } from 'drizzle-orm/node-postgres'
-import { Client } from 'pg'
 import { checkRole, hasRecords } from './check-role.ts'
+import { connectPostgres, refusedBy } from './connect-postgres.ts'
 import { driverError } from './database-error.ts'
 import { PgliteDatabase } from './database.pglite.ts'
 import { PostgresDatabase } from './database.postgres.ts'
 import type { Database } from './database.ts'
 import { recordsFolder } from './folder-format.ts'
 import { migrate } from './migrate.ts'
+import { isPooled } from './postgres-url.ts'
 import { DRIZZLE } from './transaction.ts'
 
 type OpenOptions = { readonly connections?: number | undefined; readonly mustExist?: boolean }
@@ -31,8 +32,11 @@ export async function openDatabase(
 ): Promise<Database> {
   if (/^postgres(ql)?:\/\//.test(url)) {
     await migratePostgres(url, mustExist)
-    const keepStatements = new URL(url).searchParams.get('pgbouncer') !== 'true'
-    return new PostgresDatabase({ url, keepStatements, ...(connections !== undefined && { poolSize: connections }) })
+    return new PostgresDatabase({
+      url,
+      keepStatements: !isPooled(url),
+      ...(connections !== undefined && { poolSize: connections }),
+    })
   }
   if (!url.startsWith('pglite:')) throw new ConfigError('The database URL must begin with pglite: or postgres://')
   const folder = url.slice('pglite:'.length)
@@ -46,10 +50,8 @@ const CONNECT_MS = 10_000
 
 /** On a connection of its own: a migration may take longer than any request. */
 async function migratePostgres(url: string, mustExist: boolean): Promise<void> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_MS })
-  client.on('error', () => {}) // the query in progress fails by itself
+  const client = await connectPostgres(url, { connectionTimeoutMillis: CONNECT_MS })
   try {
-    await client.connect()
     if (mustExist && !(await hasRecords(client)))
       throw new ConfigError('DATABASE_URL: this database is empty. It must name the database of the platform.')
     const exec = async (statements: string): Promise<string> => (await client.query(statements)).command
@@ -57,15 +59,8 @@ async function migratePostgres(url: string, mustExist: boolean): Promise<void> {
     await checkRole(client)
   } catch (cause) {
     if (cause instanceof ConfigError || cause instanceof StartError) throw cause
-    const reason = reasonOf(driverError(cause))
-    throw new StartError(`DATABASE_URL: PostgreSQL at ${client.host}:${client.port} refuses: ${reason}.`, { cause })
+    throw refusedBy(client, driverError(cause))
   } finally {
     await client.end().catch(() => {})
   }
-}
-
-/** A name with several addresses fails once for each, and the whole then has no message. */
-function reasonOf(error: unknown): string {
-  const [first = error] = error instanceof AggregateError ? error.errors : []
-  return first instanceof Error ? first.message : String(first)
 }

@@ -1,8 +1,8 @@
 import { constants, existsSync, statSync } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { ConfigError } from '@bureau/protocol'
-import { Client } from 'pg'
 import { checkRole, hasRecords } from './check-role.ts'
+import { connectPostgres } from './connect-postgres.ts'
 import { checkFolderFormat, nearestFolder, recordsFolder } from './folder-format.ts'
 import { lockFolder } from './lock-folder.ts'
 
@@ -18,8 +18,8 @@ const ANSWER_MS = 5_000
 /**
  * Looks whether the database behind a URL (as `openDatabase` takes it) could be opened, and changes nothing in it.
  *
- * @throws ConfigError the folder is in use or not readable by this version; StartError the role may not see the records; Error the
- *   server cannot be reached.
+ * @throws ConfigError the folder is in use or not readable by this version; StartError the server cannot be
+ *   reached, or the role may not see the records.
  */
 export async function probeDatabase(url: string): Promise<DatabaseProbe> {
   if (/^postgres(ql)?:\/\//.test(url)) return probePostgres(url)
@@ -34,9 +34,7 @@ export async function probeDatabase(url: string): Promise<DatabaseProbe> {
 }
 
 async function probePostgres(url: string): Promise<DatabaseProbe> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: ANSWER_MS, query_timeout: ANSWER_MS })
-  client.on('error', () => {}) // the query in progress fails by itself
-  await client.connect()
+  const client = await connectPostgres(url, { connectionTimeoutMillis: ANSWER_MS, query_timeout: ANSWER_MS })
   try {
     if (await hasRecords(client)) await checkRole(client)
     const askedAt = Date.now()

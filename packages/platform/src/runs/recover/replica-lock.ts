@@ -1,6 +1,8 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { StartError } from '@bureau/protocol'
 import { Client } from 'pg'
+import { reasonOf } from '../../db/connect-postgres.ts'
 import { sqlstateOf } from '../../db/database-error.ts'
 import { LOCK_CLASS, WATCHER_LOCK } from './replicas.repo.ts'
 
@@ -69,10 +71,14 @@ export class ReplicaLock {
     this.#aliveAt = options.now()
   }
 
-  /** @throws Error the database cannot be reached. */
+  /** @throws StartError the database cannot be reached. */
   static async open(options: ReplicaLockOptions): Promise<ReplicaLock> {
     const lock = new ReplicaLock(options)
-    const client = await lock.#connect()
+    const client = await lock.#connect().catch((cause: unknown) => {
+      const what =
+        'DATABASE_DIRECT_URL (default: DATABASE_URL): the connection that shows that this process lives fails'
+      throw new StartError(`${what}: ${reasonOf(cause)}.`, { cause })
+    })
     lock.#running = lock.#keep(client)
     return lock
   }

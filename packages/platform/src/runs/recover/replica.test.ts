@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { StartError } from '@bureau/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CommitUnknownError, type Database } from '../../db/database.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
@@ -124,6 +125,18 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     await lock.close()
     proxy.close()
     await platform.drop()
+  })
+
+  test('an address of its own that leads nowhere is named when the process starts', async () => {
+    const url = 'postgres://127.0.0.1:1/bureau'
+    const opening = ReplicaLock.open({ url, now: () => performance.now(), onDead: () => {}, onError: () => {} })
+
+    await expect(opening).rejects.toThrow(
+      new StartError(
+        'DATABASE_DIRECT_URL (default: DATABASE_URL): the connection that shows that this process lives fails: ' +
+          'connect ECONNREFUSED 127.0.0.1:1.',
+      ),
+    )
   })
 
   test('a server that is read-only, as the old one after a switch, is left for the one that a new connection leads to', async () => {

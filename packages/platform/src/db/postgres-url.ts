@@ -1,0 +1,12 @@
+import { SETTINGS } from './transaction.ts'
+
+/** Whether a pooler in between hands connections on after each transaction, as the URL says. */
+export const isPooled = (address: string): boolean => new URL(address).searchParams.get('pgbouncer') === 'true'
+
+/** A connection that is this process's alone keeps its settings: they need not be sent with every transaction. */
+export function withSettings(address: string): string {
+  const url = new URL(address)
+  const settings = Object.entries(SETTINGS).map(([name, value]) => `-c ${name}=${value}`)
+  url.searchParams.set('options', [url.searchParams.get('options') ?? '', ...settings].join(' ').trim())
+  return url.href
+}
