@@ -94,16 +94,41 @@ class PlainChat extends AbstractChat<UIMessage> {
   }
 }
 
+const streamOf = (...frames: readonly [string, object][]): Response =>
+  new Response(
+    [
+      ...frames.map(([name, data]) => `${name && `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`),
+      'event: end\ndata: x\n\n',
+    ].join(''),
+    { headers: { 'content-type': 'text/event-stream' } },
+  )
+
+test('text that a run withdraws when it goes on in another process is not shown beside the new one', async () => {
+  const delta = (id: string, words: string): [string, object] => {
+    const data = { type: 'response.output_text.delta', item_id: id, delta: words }
+    return ['', { data: { type: 'raw_response_event', data, agent: 'Solo', callerAgent: null } }]
+  }
+  const answer = streamOf(
+    ['meta', { run_id: 'r', chatId: 'c' }],
+    delta('before', 'Let me see.'),
+    delta('half', 'It is d'),
+    ['run_resumed', { attempt: 2, withdrawn: ['half'] }],
+    delta('whole', 'It is done.'),
+    ['messages', { run_id: 'r', new_messages: [] }],
+  )
+  const client = createClient({ url: 'http://platform.test', integration: 'i', fetch: async () => answer })
+  const chat = new PlainChat(client)
+  await chat.sendMessage({ text: 'Where is order 7?' })
+
+  expect(chat.messages.at(-1)?.parts).toMatchObject([
+    { type: 'step-start' },
+    { type: 'text', text: 'Let me see.' },
+    { type: 'text', text: 'It is done.' },
+  ])
+})
+
 test('what somebody else has decided on is an error once, and the chat goes on', async () => {
   const approval = { call_id: 'a', tool: 'refund', arguments: '{}', agent: 'Solo', edit: false }
-  const streamOf = (...frames: readonly [string, object][]): Response =>
-    new Response(
-      [
-        ...frames.map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`),
-        'event: end\ndata: x\n\n',
-      ].join(''),
-      { headers: { 'content-type': 'text/event-stream' } },
-    )
   const answers = [
     streamOf(
       ['meta', { run_id: 'r', chatId: 'c' }],

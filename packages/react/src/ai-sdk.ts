@@ -2,6 +2,7 @@ import { BureauError, type Client, type Input, type Part, type Run } from '@bure
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
 import { pastMessages, userMessage } from './messages.ts'
 import { isDecidedElsewhere } from './turn.ts'
+import { chunksOf, uiPartOf } from './ui-chunks.ts'
 
 /**
  * Lets the AI SDK's `useChat` talk to an agency of either server. The id of the chat is the client's `chat`; the last
@@ -33,7 +34,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       .finally(() => signal?.removeEventListener('abort', stop))
     // What is shown of a chat while another answer of it is read is the state of that one: a failure has to come behind it.
     const before = answers.get(chat) ?? Promise.resolve()
-    const { chunks, ended } = chunksOf(run, shown, before)
+    const { chunks, ended } = chunksOf(run, { shown, before, leave: () => run.detach() })
     answers.set(chat, ended)
     return chunks
   }
@@ -104,21 +105,6 @@ async function idUnlessOver(run: Run): Promise<string | undefined> {
   return isUnfinished ? id : undefined
 }
 
-function uiPartOf(part: Part): UIMessage['parts'][number] {
-  if (part.parent === null && (part.type === 'text' || part.type === 'reasoning')) {
-    return { type: part.type, text: part.text, state: 'done' }
-  }
-  if (part.parent === null && part.type === 'tool') {
-    const { id: toolCallId, name: toolName, input, output, state } = part
-    const call = { type: 'dynamic-tool', toolName, toolCallId, input } as const
-    return state === 'done'
-      ? { ...call, state: 'output-available', output }
-      : { ...call, state: 'output-error', errorText: NOT_DONE }
-  }
-  // Of all others, the one chunk is the part.
-  return changes(undefined, part)[0] as UIMessage['parts'][number]
-}
-
 type Decision = { readonly approved: boolean; readonly reason?: string; readonly input: unknown }
 
 /** Everything that was decided on, by the id of the call; what does not wait any more among it. */
@@ -177,122 +163,4 @@ function inputOf({ histories }: Client, parts: UIMessage['parts'], body: object 
   if (files.length === 0) return { message: text, body }
   if (!histories) return { message: text, body: { ...body, attachments: files } as NonNullable<Input['body']> }
   return { message: [{ role: 'user', content: [{ type: 'input_text', text }, ...files] }], body }
-}
-
-/** A run as the AI SDK reads it: what has changed of its parts, again and again. `before` are those that are shown. */
-function chunksOf(
-  run: Run,
-  before: readonly Part[],
-  otherEnded: Promise<void>,
-): { readonly chunks: ReadableStream<UIMessageChunk>; readonly ended: Promise<void> } {
-  const shown = new Map(before.map((part) => [part.id, part]))
-  let end = (): void => {}
-  const ended = new Promise<void>((resolve) => (end = resolve))
-  const chunks = new ReadableStream<UIMessageChunk>({
-    async start(controller) {
-      /** What was shown as calls. When it turns out that one is a message to another agent, it ends as a call all the same. */
-      const calls = new Set<string>()
-      const send = (...chunks: readonly UIMessageChunk[]): void => chunks.forEach((chunk) => controller.enqueue(chunk))
-      const sendChanges = (): void => {
-        for (const part of run.parts) {
-          const last = shown.get(part.id)
-          if (last === part) continue
-          send(...changes(last, part))
-          shown.set(part.id, part)
-          if (part.parent !== null) continue
-          if (part.type === 'tool') calls.add(part.id)
-          if (part.type === 'agent' && calls.has(part.id)) {
-            const call = { ...part, type: 'tool' } as const
-            send(...toolChanges({ ...call, state: 'running' }, call))
-          }
-        }
-      }
-      send({ type: 'start' }, { type: 'start-step' })
-      try {
-        for await (const _event of run) sendChanges()
-        const { usage } = await run.result
-        sendChanges()
-        send({ type: 'finish-step' }, { type: 'finish', messageMetadata: { usage } })
-      } catch (error) {
-        sendChanges()
-        await otherEnded
-        send({ type: 'error', errorText: error instanceof Error ? error.message : String(error) })
-      }
-      controller.close()
-      // Its reader learns of the end first.
-      setTimeout(end)
-    },
-    cancel: () => {
-      run.detach()
-      end()
-    },
-  })
-  return { chunks, ended }
-}
-
-function changes(before: Part | undefined, part: Part): UIMessageChunk[] {
-  const { id } = part
-  if (part.parent !== null) return [{ type: 'data-nested', id, data: part }]
-  switch (part.type) {
-    case 'text':
-    case 'reasoning':
-      return textChanges(before, part)
-    case 'tool':
-      return toolChanges(before, part)
-    case 'agent':
-      return [{ type: 'data-agent', id, data: part }]
-    case 'file':
-      return [{ type: 'file', mediaType: part.mediaType, url: `data:${part.mediaType};base64,${part.data}` }]
-    case 'sign-in':
-      return [{ type: 'data-sign-in', id, data: part }]
-    case 'custom':
-      return [{ type: 'data-custom', id, data: part }]
-  }
-}
-
-function textChanges(before: Part | undefined, part: Extract<Part, { type: 'text' | 'reasoning' }>): UIMessageChunk[] {
-  const { id, type, text, state } = part
-  const known = before?.type === type ? before : undefined
-  const delta = text.slice(known?.text.length ?? 0)
-  return [
-    ...(known ? [] : [{ type: `${type}-start` as const, id }]),
-    ...(delta === '' ? [] : [{ type: `${type}-delta` as const, id, delta }]),
-    ...(state === 'done' && known?.state !== 'done' ? [{ type: `${type}-end` as const, id }] : []),
-  ]
-}
-
-/** What whoever decides may want to know, beside the call. */
-function descriptorOf({ approval }: Extract<Part, { type: 'tool' }>) {
-  return (
-    approval && { approvalDescriptor: { edit: approval.edit, agent: approval.agent, expires_at: approval.expires_at } }
-  )
-}
-
-const NOT_DONE = 'The run ended before the tool did.'
-
-function toolChanges(before: Part | undefined, part: Extract<Part, { type: 'tool' }>): UIMessageChunk[] {
-  const { id: toolCallId, name: toolName, input, state, output } = part
-  const known = before?.type === 'tool' ? before : undefined
-  const common = { toolCallId, toolName, dynamic: true } as const
-  const start = known ? [] : [{ type: 'tool-input-start' as const, ...common }]
-  if (state === 'input') {
-    const inputTextDelta = String(input).slice(typeof known?.input === 'string' ? known.input.length : 0)
-    return [
-      ...start,
-      ...(inputTextDelta === '' ? [] : [{ type: 'tool-input-delta' as const, toolCallId, inputTextDelta }]),
-    ]
-  }
-  const wasWritten = known !== undefined && known.state !== 'input'
-  const written = wasWritten ? [] : [{ type: 'tool-input-available' as const, ...common, input }]
-  if (state === 'approval')
-    return [
-      ...start,
-      ...written,
-      { type: 'tool-approval-request', approvalId: toolCallId, toolCallId, ...descriptorOf(part) },
-    ]
-  if (state === 'done')
-    return [...start, ...written, { type: 'tool-output-available', toolCallId, output, dynamic: true }]
-  if (state === 'stopped')
-    return [...start, ...written, { type: 'tool-output-error', toolCallId, errorText: NOT_DONE, dynamic: true }]
-  return [...start, ...written]
 }
