@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { bureauTransport, chatMessages, withArguments } from './ai-sdk.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
 import { memoryStorage } from '../../../tests/support/broken-connections.ts'
-import { hold, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
+import { hold, status, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../../../tests/support/test-server.ts'
 
 /** Gives an answer once its last byte is there, so that a client reads all events of a run that is over at once. */
@@ -254,5 +254,18 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     const shown = shownAfterReload(open(storage))
     gate.release()
     expect(await shown).toEqual(['user: Where is order 7?', 'assistant: It is done.'])
+  })
+
+  test('regenerate after a failure keeps what was said before', async () => {
+    const { provider, open } = await start()
+    provider.script([text('Hello.'), status(400), text('Again.')])
+    const chat = new PlainChat(open(memoryStorage()))
+    await chat.sendMessage({ text: 'Hi' })
+    await chat.sendMessage({ text: 'Where is order 7?' })
+    expect(chat.status).toBe('error')
+    await chat.regenerate()
+
+    expect(said(chat.messages).at(-1)).toBe('assistant: Again.')
+    expect(JSON.stringify(provider.modelRequests.at(-1)!.items)).toMatch(/Hi.*Hello\..*Where is order 7/)
   })
 })

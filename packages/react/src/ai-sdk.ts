@@ -55,8 +55,9 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       if (next) return stream(chat, next, abortSignal, run.parts)
       messagesSent++
       const asked = messages.findLast(({ role }) => role === 'user')
-      if (trigger === 'regenerate-message') dropLastAnswer(client, chat)
-      return stream(chat, client.stream({ ...inputOf(client, asked?.parts ?? [], body), chat }), abortSignal)
+      const input = inputOf(client, asked?.parts ?? [], body)
+      if (trigger === 'regenerate-message') dropLastAnswer(client, chat, input)
+      return stream(chat, client.stream({ ...input, chat }), abortSignal)
     },
 
     async reconnectToStream({ chatId: chat, abortSignal }) {
@@ -143,12 +144,20 @@ const ordered = (value: unknown): string | undefined =>
       : member,
   )
 
-/** The client keeps the history of a self-hosted agency: what is to be answered again is not part of it. */
-function dropLastAnswer({ histories }: Client, chat: string): void {
+/**
+ * The client keeps the history of a self-hosted agency: what is to be answered again is not part of it. A message whose
+ * run failed is not in there.
+ */
+function dropLastAnswer({ histories }: Client, chat: string, { message }: Input): void {
   const history = histories?.get(chat) ?? []
   const last = history.findLastIndex(({ role, callerAgent }) => role === 'user' && callerAgent == null)
-  if (last >= 0) histories?.set(chat, history.slice(0, last))
+  if (last >= 0 && wordsOf([history[last]]) === wordsOf(message)) histories?.set(chat, history.slice(0, last))
 }
+
+const wordsOf = (message: unknown): string =>
+  userMessage('', message as Input['message'])
+    .parts.map((part) => (part.type === 'text' ? part.text : ''))
+    .join('')
 
 function inputOf({ histories }: Client, parts: UIMessage['parts'], body: object = {}): Input {
   const text = parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
