@@ -268,16 +268,19 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
     async (_name, start) => {
       const { provider, url, ...front } = await start()
       const { page, complaints } = await open(await serveFrontEnd(url, { ...front, file: 'ai-sdk-chat.tsx' }))
-      const gate = provider.gate()
-      provider.script([[toolCall('refund', { order: 7 })], textDeltas(['It is', hold(gate), ' done.'])])
+      const gates = [provider.gate(), provider.gate()] as const
+      const answer = textDeltas(['It is', hold(gates[0]), ' nearly', hold(gates[1]), ' done.'])
+      provider.script([[toolCall('refund', { order: 7 })], answer])
 
       await page.getByRole('button', { name: 'Ask' }).click()
       await page.getByText('It is').waitFor()
       await page.reload()
       await page.getByText('It is').waitFor()
+      gates[0].release()
+      await page.getByText('It is nearly').waitFor()
       await page.getByRole('button', { name: 'Stop' }).click()
       await provider.waitForAborts(1)
-      gate.release()
+      gates[1].release()
 
       provider.script([text('Again.')])
       await page.getByRole('button', { name: 'Ask' }).click()

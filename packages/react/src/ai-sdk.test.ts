@@ -8,7 +8,7 @@ import {
   readUIMessageStream,
   type UIMessage,
 } from 'ai'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { bureauTransport, chatMessages, withArguments } from './ai-sdk.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
@@ -254,6 +254,46 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     const shown = shownAfterReload(open(storage))
     gate.release()
     expect(await shown).toEqual(['user: Where is order 7?', 'assistant: It is done.'])
+  })
+
+  test('a page that stops and resumes at once, as StrictMode does, leaves the run alone', async () => {
+    const { provider, open } = await start()
+    const storage = memoryStorage()
+    const gate = provider.gate()
+    provider.script([textDeltas(['It is', hold(gate), ' done.'])])
+    const left = open(storage).stream({ message: 'Where is order 7?', chat: 'mine' })
+    for await (const words of left.text()) if (words === 'It is') break
+    left.detach()
+
+    const asked: string[] = []
+    const noting: typeof fetch = (input, init) => {
+      asked.push(input as string)
+      return fetch(input, init)
+    }
+    const chat = new PlainChat(open(storage, noting))
+    const first = chat.resumeStream()
+    void chat.stop()
+    const second = chat.resumeStream()
+    await first
+    gate.release()
+    await second
+    expect(asked.filter((url) => url.includes('cancel'))).toEqual([])
+    expect(said(chat.messages)).toEqual(['assistant: It is done.'])
+  })
+
+  test.each(['sendMessage', 'regenerate'] as const)('%s right after a stop goes on behind it', async (next) => {
+    const { provider, open } = await start()
+    provider.script([text('Hello.'), textDeltas(['It is', hold(provider.gate())]), text('Again.')])
+    const chat = new PlainChat(open(memoryStorage()))
+    await chat.sendMessage({ text: 'Hi' })
+    const stopped = chat.sendMessage({ text: 'Where is order 7?' })
+    await vi.waitFor(() => expect(said(chat.messages).at(-1)).toBe('assistant: It is'))
+    await chat.stop()
+    await stopped
+    await (next === 'regenerate' ? chat.regenerate() : chat.sendMessage({ text: 'And order 8?' }))
+
+    expect([chat.status, said(chat.messages).at(-1)]).toEqual(['ready', 'assistant: Again.'])
+    expect(JSON.stringify(provider.modelRequests.at(-1)!.items)).toMatch(/Hi.*Hello\..*Where is order 7/)
   })
 
   test('regenerate after a failure keeps what was said before', async () => {

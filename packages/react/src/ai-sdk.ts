@@ -15,26 +15,34 @@ import { chunksOf, uiPartOf } from './ui-chunks.ts'
 export function bureauTransport(client: Client): ChatTransport<UIMessage> {
   /** Runs that wait for approvals, by chat. */
   const waiting = new Map<string, Run>()
+  /** The ends of runs that were stopped, by chat: until then the platform refuses a message, and a history lacks what was said. */
+  const stopping = new Map<string, Promise<void>>()
+  const stops = new Stops()
   /** By chat: when the reader of its last answer knows that it has ended. */
   const answers = new Map<string, Promise<void>>()
   let messagesSent = 0
   const stream = (
     chat: string,
     run: Run,
-    signal: AbortSignal | undefined,
+    stop: Promise<void>,
     shown: readonly Part[] = [],
   ): ReadableStream<UIMessageChunk> => {
     waiting.delete(chat)
-    const stop = (): void => void run.cancel().catch(() => {})
-    if (signal?.aborted) stop()
-    signal?.addEventListener('abort', stop)
-    void run.result
-      .then(({ status }) => status === 'waiting' && waiting.set(chat, run))
-      .catch(() => {})
-      .finally(() => signal?.removeEventListener('abort', stop))
+    let isStopped = false
+    const over = run.result.then(
+      ({ status }) => void (status === 'waiting' && waiting.set(chat, run)),
+      () => {},
+    )
+    void stop.then(() => {
+      isStopped = true
+      stopping.set(chat, over)
+      run.cancel().catch(() => run.detach())
+    })
     // What is shown of a chat while another answer of it is read is the state of that one: a failure has to come behind it.
     const before = answers.get(chat) ?? Promise.resolve()
-    const { chunks, ended } = chunksOf(run, { shown, before, leave: () => run.detach() })
+    // What a run that was stopped has said until its end belongs to the history.
+    const leave = (): unknown => setTimeout(() => isStopped || run.detach())
+    const { chunks, ended } = chunksOf(run, { shown, before, leave })
     answers.set(chat, ended)
     return chunks
   }
@@ -43,6 +51,8 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
     resumeStreamIsReplay: true,
 
     async sendMessages({ chatId: chat, messages, trigger, abortSignal, body }) {
+      const stop = stops.of(chat, abortSignal)
+      await stopping.get(chat)
       const decided = decisionsIn(messages)
       const run = decided.size > 0 ? (waiting.get(chat) ?? (await client.attach({ chat }))) : null
       const next =
@@ -52,20 +62,50 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
           if (isDecidedElsewhere(error)) waiting.delete(chat)
           throw error
         }))
-      if (next) return stream(chat, next, abortSignal, run.parts)
+      if (next) return stream(chat, next, stop, run.parts)
       messagesSent++
       const asked = messages.findLast(({ role }) => role === 'user')
       const input = inputOf(client, asked?.parts ?? [], body)
       if (trigger === 'regenerate-message') dropLastAnswer(client, chat, input)
-      return stream(chat, client.stream({ ...input, chat }), abortSignal)
+      return stream(chat, client.stream({ ...input, chat }), stop)
     },
 
     async reconnectToStream({ chatId: chat, abortSignal }) {
+      stops.resumed(chat)
+      const stop = stops.of(chat, abortSignal)
       const before = messagesSent
       const run = await client.attach({ chat })
       // The run of a message that was sent meanwhile is shown already.
-      return run && before === messagesSent ? stream(chat, run, abortSignal) : null
+      return run && before === messagesSent ? stream(chat, run, stop) : null
     },
+  }
+}
+
+/**
+ * When the page stops a run. A component that mounts anew aborts as well, as all do in StrictMode, and resumes at once: its run
+ * goes on.
+ */
+class Stops {
+  readonly #resumes = new Map<string, number>()
+
+  resumed(chat: string): void {
+    this.#resumes.set(chat, this.#resumesOf(chat) + 1)
+  }
+
+  /** Resolves when what has this signal is stopped. */
+  of(chat: string, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = (): void => {
+        const before = this.#resumesOf(chat)
+        queueMicrotask(() => this.#resumesOf(chat) === before && resolve())
+      }
+      if (signal?.aborted) stop()
+      signal?.addEventListener('abort', stop)
+    })
+  }
+
+  #resumesOf(chat: string): number {
+    return this.#resumes.get(chat) ?? 0
   }
 }
 
