@@ -8,11 +8,22 @@ import { TEST_REDIS_URL, testRedisReachable } from './test-redis.contract.ts'
 
 const reachable = await testRedisReachable()
 
+type RedisProxy = {
+  readonly url: string
+  readonly cut: () => void
+  /** From now on connections stay open, and nothing is handed on. */
+  readonly mute: () => void
+  /** New connections are as before. */
+  readonly unmute: () => void
+}
+
 /** A way to Redis that can be cut, as a restart or a network fault does. */
-async function startProxy(): Promise<{ url: string; cut: () => void }> {
+async function startProxy(): Promise<RedisProxy> {
   const target = new URL(TEST_REDIS_URL)
   const sockets = new Set<Socket>()
+  let isMute = false
   const proxy = createServer((client) => {
+    if (isMute) return void sockets.add(client.on('error', () => {}))
     const server = connect(Number(target.port || 6379), target.hostname)
     for (const socket of [client, server]) {
       sockets.add(socket)
@@ -23,12 +34,21 @@ async function startProxy(): Promise<{ url: string; cut: () => void }> {
   proxy.listen(0, '127.0.0.1')
   await once(proxy, 'listening')
   const cut = (): void => sockets.forEach((socket) => socket.destroy())
+  const mute = (): void => {
+    isMute = true
+    for (const socket of sockets) socket.unpipe().pause()
+  }
+  const unmute = (): void => {
+    isMute = false
+    // What waits in the way would be answered by nobody.
+    for (const socket of sockets) if (socket.readyState === 'open') socket.destroy()
+  }
   onTestFinished(() => {
     cut()
     proxy.close()
   })
   const address = proxy.address() as { port: number }
-  return { url: `redis://127.0.0.1:${address.port}`, cut }
+  return { url: `redis://127.0.0.1:${address.port}`, cut, mute, unmute }
 }
 
 describe.runIf(reachable)('connectRedis', () => {
@@ -47,6 +67,44 @@ describe.runIf(reachable)('connectRedis', () => {
     expect(await redis.commands.publish(channel, 'again')).toBe(1)
     expect(await heard.promise).toBe('again')
     await expect.poll(() => said).toEqual(['Redis cannot be reached: trying until it can', 'Redis is there again'])
+  })
+
+  test('a Redis that is silent is lost: what waits for it fails, and when it is back commands and subscriptions work', async () => {
+    const { url, mute, unmute } = await startProxy()
+    const said: unknown[] = []
+    const say = (facts: { reason?: string }, text?: string): void => void said.push(facts.reason ?? text)
+    const redis = await connectRedis({ url, log: { warn: say, info: say }, answerMs: 200 })
+    onTestFinished(() => redis.close())
+    const received = Promise.withResolvers<string>()
+    const channel = `test:${randomUUID()}`
+    await redis.subscriber.sSubscribe(channel, received.resolve)
+
+    mute()
+    await expect(redis.commands.get('anything')).rejects.toThrow('Disconnects client')
+    expect(redis.commands.isReady).toBe(false)
+    unmute()
+
+    await expect.poll(() => said, { timeout: 10_000 }).toEqual(['no answer within 200 ms', 'Redis is there again'])
+    expect(await redis.commands.sPublish(channel, 'again')).toBe(1)
+    expect(await received.promise).toBe('again')
+  })
+
+  test('a Redis that answers is asked again and again, and its connection stays', async () => {
+    const { url } = await startProxy()
+    const said: unknown[] = []
+    const say = (facts: unknown): void => void said.push(facts)
+    const redis = await connectRedis({ url, log: { warn: say, info: say }, answerMs: 200 })
+    onTestFinished(() => redis.close())
+    await redis.subscriber.subscribe(`test:${randomUUID()}`, () => {})
+    const before = await redis.commands.clientId()
+    let pings = 0
+    for (const client of [redis.commands, redis.subscriber]) {
+      const ping = client.ping.bind(client)
+      client.ping = (async () => (pings++, ping())) as typeof client.ping
+    }
+
+    await expect.poll(() => pings, { timeout: 10_000 }).toBeGreaterThan(6)
+    expect([await redis.commands.clientId(), said]).toEqual([before, []])
   })
 })
 

@@ -11,8 +11,10 @@ export type RedisConnection = {
   readonly close: () => Promise<void>
 }
 
-/** A command that could not be sent for this long fails. Shorter interruptions go unnoticed. */
+/** A command that could not be sent, or a connection that was silent, for this long fails. Shorter interruptions go unnoticed. */
 const COMMAND_TIMEOUT_MS = 5_000
+
+const STEPS = 5
 
 type ConnectRedisOptions = {
   readonly url: string
@@ -22,6 +24,8 @@ type ConnectRedisOptions = {
   readonly firstConnectMs?: number
   /** True: when Redis is not there in that time, the connection is handed out all the same and comes about later. Default false. */
   readonly mayBeAway?: boolean
+  /** A connection on which nothing is answered for so long is made anew, in milliseconds. Default 5,000. */
+  readonly answerMs?: number
 }
 
 /**
@@ -35,6 +39,7 @@ export async function connectRedis({
   log,
   firstConnectMs = 10_000,
   mayBeAway = false,
+  answerMs = COMMAND_TIMEOUT_MS,
 }: ConnectRedisOptions): Promise<RedisConnection> {
   const { createClient } = await loadClient()
   const commands = createClient({
@@ -46,7 +51,9 @@ export async function connectRedis({
   const subscriber = commands.duplicate()
   const { host } = new URL(url)
   reportLosses([commands, subscriber], host, log)
+  const watches = [commands, subscriber].map((client) => replaceSilent(client, answerMs))
   const close = async (): Promise<void> => {
+    watches.forEach(clearInterval)
     for (const client of [commands, subscriber]) {
       if (client.isReady) await client.close().catch(() => client.destroy())
       else if (client.isOpen) client.destroy()
@@ -82,6 +89,30 @@ function reportLosses(clients: readonly RedisClient[], host: string, log: Connec
       if (away.delete(client) && away.size === 0) log?.info({ host }, 'Redis is there again')
     })
   }
+}
+
+/**
+ * A Redis that hangs, or whose machine is gone without a word, keeps the connection open for minutes, and whatever was sent waits for
+ * as long. The time is counted in steps: a process that was stopped itself has missed them all but one.
+ */
+function replaceSilent(client: RedisClient, answerMs: number): NodeJS.Timeout {
+  let steps = 0
+  let isAnswered = true
+  const answered = (): void => void (isAnswered = true)
+  const look = (): void => {
+    steps++
+    if (!client.isReady || (isAnswered ? steps < STEPS : steps <= STEPS)) return
+    if (isAnswered) {
+      steps = 0
+      isAnswered = false
+      client.ping().then(answered, answered)
+    } else {
+      client.emit('error', new Error(`no answer within ${answerMs} ms`))
+      client.destroy() // what waits is refused, and subscriptions come back
+      client.connect().catch(() => {}) // once it is closed
+    }
+  }
+  return setInterval(look, answerMs / STEPS).unref()
 }
 
 /** Not installed with the server, because one process alone needs no Redis. */
