@@ -66,6 +66,23 @@ describe.runIf(ENGINES.includes('postgres'))('agencies that come and go between 
     expect((await client.with({ integrationId: apiIntegrationId }).completeWhole()).stream.spoken).toBe('Hello.')
   })
 
+  test('credentials.json has an integration that answers, also when the agency of the first one is gone', async () => {
+    const kept = async (agencies: Parameters<typeof startWith>[0]): Promise<FirstCredentials> => {
+      const { platform } = await startWith(agencies)
+      await ensureFirstOwner(platform.platform)
+      return JSON.parse(await readFile(path.join(platform.dataFolder, 'credentials.json'), 'utf8'))
+    }
+    expect(await kept({ travel, shop })).toEqual(credentials)
+    expect(await kept({})).toEqual(credentials)
+
+    const other = await kept({ travel })
+
+    const { client } = await startWith({ travel })
+    const { apiIntegrationId } = (await listed(client)).find(({ agencyId }) => agencyId === 'travel')
+    expect(other).toEqual({ ...credentials, apiIntegrationId })
+    expect((await client.with({ integrationId: apiIntegrationId }).completeWhole()).status).toBe(200)
+  })
+
   test('a run names the version of the agency that it ran with', async () => {
     const run = async (agency: Agency): Promise<string> => {
       const { client } = await startWith({ shop: agency })
