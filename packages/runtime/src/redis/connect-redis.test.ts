@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigError } from '@bureau/protocol'
 import { connectRedis } from './connect-redis.ts'
 import { TEST_REDIS_URL, testRedisReachable } from './test-redis.contract.ts'
@@ -97,13 +97,9 @@ describe.runIf(reachable)('connectRedis', () => {
     onTestFinished(() => redis.close())
     await redis.subscriber.subscribe(`test:${randomUUID()}`, () => {})
     const before = await redis.commands.clientId()
-    let pings = 0
-    for (const client of [redis.commands, redis.subscriber]) {
-      const ping = client.ping.bind(client)
-      client.ping = (async () => (pings++, ping())) as typeof client.ping
-    }
+    const pings = [redis.commands, redis.subscriber].map((client) => vi.spyOn(client, 'ping'))
 
-    await expect.poll(() => pings, { timeout: 10_000 }).toBeGreaterThan(6)
+    for (const ping of pings) await vi.waitFor(() => expect(ping.mock.calls.length).toBeGreaterThan(3), 10_000)
     expect([await redis.commands.clientId(), said]).toEqual([before, []])
   })
 })
