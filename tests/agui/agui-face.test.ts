@@ -465,6 +465,23 @@ describe('what the official client sees', () => {
     expect(messages.at(-1)).toMatchObject({ role: 'assistant', content: 'Done.' })
   })
 
+  test('hosted tools: a call whose arguments are nested too deep is left out of the history', async () => {
+    const server = await startAguiServer({ agencies: soloAgency() })
+    server.provider.script([text('Done.')])
+    const nested = `{"container_id":"c","outputs":[${'['.repeat(100_000)}${']'.repeat(100_000)}]}`
+    const call = { id: 'c1', type: 'function', function: { name: 'CodeInterpreterTool', arguments: nested } }
+    const messages = [
+      { id: '1', role: 'assistant', toolCalls: [call] },
+      { id: '2', role: 'tool', toolCallId: 'c1', content: 'x' },
+      { id: '3', role: 'user', content: 'Go on.' },
+    ]
+
+    const { frames } = await (await server.stream(STREAM, aguiBody({ messages }))).all()
+
+    expect(JSON.parse(frames.at(-1)!.data)).toMatchObject({ type: 'RUN_FINISHED', result: 'Done.' })
+    expect(server.provider.modelRequests[0]!.items).toMatchObject([{ role: 'user' }])
+  })
+
   test('annotations come as a custom event before the snapshot', async () => {
     const server = await startAguiServer({ agencies: soloAgency() })
     const annotation = { type: 'file_citation', file_id: 'file-1', filename: 'a.txt', index: 3 }

@@ -4,7 +4,7 @@ import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { text, toolCall, type Turn } from '../support/fake-provider.ts'
-import { type Json, startTestServer, type TestServer } from '../support/test-server.ts'
+import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
 /** Approvals through `POST /openai/v1/responses` of a self-hosted server. */
 
@@ -200,6 +200,25 @@ describe('a call that waits for a person', () => {
 
     expect([refused.status, refused.body.error.code]).toEqual([status, code])
     expect(paid).toEqual([])
+  })
+
+  test('arguments that are nested too deep to be written are refused', async () => {
+    const file = tool({
+      name: 'file',
+      description: 'Files.',
+      parameters: z.object({ note: z.any() }),
+      needsApproval: { when: true, edit: true },
+      execute: () => 'filed',
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [file] }) })
+    server.provider.script([toolCall('file', { note: 1 }, { callId: 'call_p' })])
+    const first = await ask(server, { input: 'File it.' })
+    const given = `{"note":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+
+    const input = [user('File it.'), ...first.output, answer({ arguments: given })]
+    const { status, body } = await server.post(ROUTE, { model: 'solo', input })
+
+    expect([status, body.error.code]).toEqual([400, 'invalid_request'])
   })
 
   test('a decision without the request that it belongs to says what to send', async () => {

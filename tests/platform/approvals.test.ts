@@ -230,6 +230,12 @@ describe.each(ENGINES)('on %s', (engine) => {
       /0\/arguments: .*refund.*amount/s,
     ],
     [400, 'invalid_request', [{ callId: 'call_r', approve: true, arguments: '{' }], /must be an object/],
+    [
+      400,
+      'invalid_request',
+      [{ callId: 'call_r', approve: true, arguments: `{"amount":1,"x":${'['.repeat(65)}${']'.repeat(65)}}` }],
+      /must be an object/,
+    ],
     [400, 'invalid_request', [], /./],
     [400, 'invalid_request', [{ callId: 'call_r' }], /approve: is missing/],
     [404, 'approval_not_found', [{ callId: 'call_x', approve: true }], /call_x/],

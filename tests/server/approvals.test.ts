@@ -422,6 +422,12 @@ describe('changed arguments', () => {
     ],
     ['that are not JSON', true, { approve: true, arguments: '{' }, /approvals\.0\.arguments: must be an object/],
     [
+      'that are nested too deep',
+      true,
+      { approve: true, arguments: `{"order":7,"amount":1,"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}` },
+      /approvals\.0\.arguments: must be an object/,
+    ],
+    [
       'of a call that is rejected',
       true,
       { ...changed, approve: false },

@@ -1,4 +1,5 @@
 import { type RunEnded, textOf } from '@bureau/protocol'
+import { type JsonLimits, readJson } from '@bureau/runtime'
 import type { FaceAgency } from './face-host.ts'
 
 /**
@@ -13,10 +14,16 @@ export function answerOf({ output, new_messages: messages }: RunEnded, { agency 
   return isText ? text : jsonOrText(text)
 }
 
-/** What a text says that may be JSON. What is not JSON is the text itself: whoever checks it says so. */
+/** An answer may be a list of what has names of its own. */
+const LIMITS: JsonLimits = { values: 500_000, names: 150_000, differentNames: 150_000 }
+
+/**
+ * What a text says that may be JSON. What is not JSON, or more of it than a body may hold, is the text itself: whoever checks
+ * it says so.
+ */
 export function jsonOrText(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return readJson(Buffer.from(text), LIMITS).value
   } catch {
     return text
   }

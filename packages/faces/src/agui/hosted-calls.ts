@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Fields, fieldsOf, type WireItem } from '@bureau/protocol'
+import { parseJson } from '@bureau/runtime'
 
 /** Tools that the model provider runs itself, by the names that AG-UI clients know them by. */
 const HOSTED_NAMES: ReadonlyMap<string | undefined, string> = new Map([
@@ -60,9 +61,10 @@ export function hostedItem(
   return { ...item, outputs: Array.isArray(outputs) ? outputs : [], status: 'completed' }
 }
 
+/** Of what is nested too deep nothing can be sent. */
 function readObject(json: string): Fields {
   try {
-    return fieldsOf(JSON.parse(json))
+    return fieldsOf(parseJson(Buffer.from(json)))
   } catch {
     return {}
   }

@@ -12,6 +12,7 @@ import {
 } from '@ag-ui/core/schemas'
 import { sharedStateProblem } from '@bureau/framework'
 import { type Fields, isFields, type RunEnded, RunRequest, type WireItem } from '@bureau/protocol'
+import { parseJson } from '@bureau/runtime'
 import { z } from 'zod'
 import type { FaceRun } from '../face-host.ts'
 import { FunctionName, MAX_FUNCTIONS, Parameters } from '../openai/caller-functions.ts'
@@ -179,9 +180,10 @@ function withoutRepeatedDecisions(request: AguiRequest): AguiRequest {
   return { ...request, messages: messages.filter((message, at) => at <= last || !isRepeated(message)) }
 }
 
+/** Undefined also for more than a body may hold, which no decision is. */
 function parsedJson(content: unknown): unknown {
   try {
-    return JSON.parse(String(content))
+    return parseJson(Buffer.from(String(content)))
   } catch {
     return undefined
   }

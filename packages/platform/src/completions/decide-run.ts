@@ -1,5 +1,6 @@
 import { editProblem } from '@bureau/framework'
 import type { DecideApprovals, RunApproval, ServiceError } from '@bureau/protocol'
+import { parseJson } from '@bureau/runtime'
 import { type Caller, reachOf } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import { refusalOf } from '../http/parse-input.ts'
@@ -55,7 +56,7 @@ async function requireUsable({ agencies }: Platform, decisions: DecideApprovals,
 function parsed(at: number, given: unknown): unknown {
   if (typeof given !== 'string') return given
   try {
-    return JSON.parse(given)
+    return parseJson(Buffer.from(given))
   } catch {
     throw unusable(at, 'must be an object, or the JSON text of one')
   }

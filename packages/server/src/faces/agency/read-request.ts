@@ -1,5 +1,6 @@
 import { type Agency, looseAnswer, type RunInput } from '@bureau/framework'
 import { isMessage, MAX_HISTORY, RunRequest } from '@bureau/protocol'
+import { parseJson } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { toClientConfig } from '../../agencies/check-client-config.ts'
@@ -82,7 +83,7 @@ export function answersOf({ approvals, message }: RunRequest): Answers {
 
 function parsedArguments(text: string, at: number): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(Buffer.from(text))
   } catch {
     const loc = ['body', 'approvals', at, 'arguments']
     throw new InvalidBody([
