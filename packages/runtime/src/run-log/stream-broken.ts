@@ -22,11 +22,11 @@ export class StreamBroken extends Error {
   }
 }
 
-/** Passes on what a log is read from. When that fails the stream breaks off, and its client comes again. */
+/** Passes on what a log is read from, and why that breaks off. When it fails otherwise, its client is to come again. */
 export async function* orBreakOff<T>(source: AsyncIterable<T>): AsyncGenerator<T, void> {
   try {
     yield* source
   } catch (cause) {
-    throw new StreamBroken('log_unreachable', { cause })
+    throw cause instanceof StreamBroken ? cause : new StreamBroken('log_unreachable', { cause })
   }
 }
