@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { ConfigError, type Message, type RunEnded, type RunEvent, type WireItem } from '@bureau/protocol'
+import { ConfigError, type Message, type RunEnded, type RunError, type RunEvent, type WireItem } from '@bureau/protocol'
 import { AnyFunction, type OptionChecks, readOptions } from './options.ts'
 import { Agent as HttpAgent } from 'undici'
 import { z } from 'zod'
@@ -77,8 +77,16 @@ const MAX_UNREAD_EVENTS = 1_000
 /** An agency, and what each of its agents answers with, by name. */
 type Answering<Answers> = Agency & { readonly '~answers'?: Answers }
 
-/** How a run ended; `output` is what its agents answer with, or null when there is no answer. */
-type Asked<Output> = RunEnded & { readonly output: Output | null }
+/**
+ * How a run ended; `output` is what its agents answer with, or null when there is no answer. When an input guardrail trips, it is the
+ * guardrail's text, of an agent with another type of answer too: `raiseInputGuardrailError` has the run fail instead.
+ */
+type Asked<Output> = RunEnded &
+  (
+    | { readonly status: 'completed'; readonly output: Output; readonly error: null }
+    | { readonly status: 'failed'; readonly output: Output | null; readonly error: RunError }
+    | { readonly status: 'cancelled' | 'waiting'; readonly output: Output | null; readonly error: null }
+  )
 
 /**
  * Runs an agency once in this process, without a server: for scripts and tests. A failed run is an answer too, with an

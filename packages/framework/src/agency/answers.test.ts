@@ -29,7 +29,10 @@ test('an answer has the type of the output, and names that are not there are ref
   expectTypeOf((await ask(agency, 'Hi', { ...options, agent: 'Cities' })).output).toEqualTypeOf<{
     city: string
   } | null>()
-  expectTypeOf((await ask(agency, 'Hi', options)).output).toEqualTypeOf<string | { city: string } | null>()
+  const ended = await ask(agency, 'Hi', options)
+  expectTypeOf(ended.output).toEqualTypeOf<string | { city: string } | null>()
+  if (ended.status === 'completed') expectTypeOf(ended.output).toEqualTypeOf<string | { city: string }>()
+  if (ended.status === 'failed') expectTypeOf(ended.error.message).toEqualTypeOf<string>()
   // @ts-expect-error -- there is no such agent
   await expect(ask(agency, 'Hi', { ...options, agent: 'Nobody' })).rejects.toThrow('there is no agent "Nobody"')
 })
