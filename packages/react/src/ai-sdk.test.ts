@@ -309,3 +309,30 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     expect(JSON.stringify(provider.modelRequests.at(-1)!.items)).toMatch(/Hi.*Hello\..*Where is order 7/)
   })
 })
+
+test.each([
+  [
+    'edit',
+    'in the page that sent it',
+    (chat: PlainChat, id: string) => chat.sendMessage({ text: 'Bye', messageId: id }),
+  ],
+  ['edit', 'after a reload', (chat: PlainChat, id: string) => chat.sendMessage({ text: 'Bye', messageId: id })],
+  ['regenerate', 'in the page that sent it', (chat: PlainChat, id: string) => chat.regenerate({ messageId: id })],
+  ['regenerate', 'after a reload', (chat: PlainChat, id: string) => chat.regenerate({ messageId: id })],
+])('%s of an earlier message, %s, takes all after it out of the history', async (_what, where, answerAnew) => {
+  const { provider, open } = await SERVERS['a self-hosted server']()
+  provider.script(['Hello.', 'It is on its way.', 'Again.'].map((words) => text(words)))
+  const client = open(memoryStorage())
+  let chat = new PlainChat(client)
+  await chat.sendMessage({ text: 'Hi' })
+  await chat.sendMessage({ text: 'Where is order 7?' })
+  if (where === 'after a reload') {
+    const messages = await chatMessages(client, 'mine')
+    chat = new PlainChat(client)
+    chat.messages = messages
+  }
+  await answerAnew(chat, chat.messages[0]!.id)
+
+  expect(provider.modelRequests.at(-1)!.items).toHaveLength(1)
+  expect(said(await chatMessages(client, 'mine'))).toEqual(said(chat.messages))
+})

@@ -1,6 +1,7 @@
 import { BureauError, type Client, type Input, type Part, type Run } from '@bureau/client'
+import type { Message } from '@bureau/protocol'
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
-import { pastMessages, userMessage } from './messages.ts'
+import { indexOfPast, pastMessages, userMessage } from './messages.ts'
 import { isDecidedElsewhere } from './turn.ts'
 import { chunksOf, uiPartOf } from './ui-chunks.ts'
 
@@ -18,6 +19,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
   /** The ends of runs that were stopped, by chat: until then the platform refuses a message, and a history lacks what was said. */
   const stopping = new Map<string, Promise<void>>()
   const stops = new Stops()
+  const places = new Places(client)
   /** By chat: when the reader of its last answer knows that it has ended. */
   const answers = new Map<string, Promise<void>>()
   let messagesSent = 0
@@ -66,7 +68,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       messagesSent++
       const asked = messages.findLast(({ role }) => role === 'user')
       const input = inputOf(client, asked?.parts ?? [], body)
-      if (trigger === 'regenerate-message') dropLastAnswer(client, chat, input)
+      if (asked) places.take(chat, { id: asked.id, input, isRegenerated: trigger === 'regenerate-message' })
       return stream(chat, client.stream({ ...input, chat }), stop)
     },
 
@@ -184,15 +186,49 @@ const ordered = (value: unknown): string | undefined =>
       : member,
   )
 
+type Place = { readonly at: number; readonly words: string }
+
 /**
- * The client keeps the history of a self-hosted agency: what is to be answered again is not part of it. A message whose
- * run failed is not in there.
+ * Where messages have their place in the history of a self-hosted agency, which the client keeps. What is answered anew, or
+ * with other words, leaves it with all that came after it. A message whose run failed is not in there.
  */
-function dropLastAnswer({ histories }: Client, chat: string, { message }: Input): void {
-  const history = histories?.get(chat) ?? []
-  const last = history.findLastIndex(({ role, callerAgent }) => role === 'user' && callerAgent == null)
-  if (last >= 0 && wordsOf([history[last]]) === wordsOf(message)) histories?.set(chat, history.slice(0, last))
+class Places {
+  readonly #client: Client
+  /** Where the history ended when a message was sent, by the id of the message. */
+  readonly #sent = new Map<string, Place>()
+
+  constructor(client: Client) {
+    this.#client = client
+  }
+
+  /** A message is sent: what is in the history from its place on goes. */
+  take(chat: string, message: { readonly id: string; readonly input: Input; readonly isRegenerated: boolean }): void {
+    const { histories } = this.#client
+    if (!histories) return
+    const history = histories.get(chat) ?? []
+    const words = wordsOf(message.input.message)
+    const at = this.#placeOf(history, { ...message, words })
+    if (at < history.length) histories.set(chat, history.slice(0, at))
+    this.#sent.set(message.id, { at, words })
+  }
+
+  #placeOf(
+    history: readonly Message[],
+    { id, words, isRegenerated }: { readonly id: string; readonly words: string; readonly isRegenerated: boolean },
+  ): number {
+    const index = indexOfPast(id)
+    const known = this.#sent.get(id) ?? (index === undefined ? undefined : { at: index, words })
+    if (!known && !isRegenerated) return history.length
+    const from = known?.at ?? history.findLastIndex(isAsked)
+    // Of messages that were sent at the same time, another one may have come first.
+    const found = history.findIndex(
+      (item, at) => at >= from && isAsked(item) && wordsOf([item]) === (known?.words ?? words),
+    )
+    return found < 0 ? (known?.at ?? history.length) : found
+  }
 }
+
+const isAsked = ({ role, callerAgent }: Message): boolean => role === 'user' && callerAgent == null
 
 const wordsOf = (message: unknown): string =>
   userMessage('', message as Input['message'])

@@ -79,6 +79,12 @@ export function pastMessages(entries: readonly HistoryEntry[]): PastMessage[] {
   return messages
 }
 
+/** How many items of the history come before a message, by the id that it has there; undefined of other messages. */
+export function indexOfPast(id: string): number | undefined {
+  const [, index] = /^history-(\d+)-question$/.exec(id) ?? []
+  return index === undefined ? undefined : Number(index)
+}
+
 /** What was asked last, if there is no answer or it failed. */
 export function unansweredOf(messages: readonly UiMessage[]): string | undefined {
   const [before, last] = messages.slice(-2)
