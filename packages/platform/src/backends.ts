@@ -40,7 +40,7 @@ const FIRST_CONNECT_MS = 2_000
 /**
  * The only place that chooses: Redis where a URL is given, else the memory of this process.
  *
- * @throws ConfigError Redis refuses the connection.
+ * @throws ConfigError the client for Redis is not installed.
  */
 export async function openBackends(
   { redisUrl }: Pick<PlatformConfig, 'redisUrl'>,
@@ -54,7 +54,7 @@ export async function openBackends(
   const redis = await connectRedis({ url: redisUrl, log, firstConnectMs: FIRST_CONNECT_MS, mayBeAway: true })
   if (!redis.commands.isReady) log.warn('until Redis is there, runs of other processes are followed by their records')
   const logs = await RedisRunLogs.open(redis, { log })
-  const control = await RedisControlChannel.open(redis, onMessage)
+  const control = await RedisControlChannel.open(redis, onMessage, { log })
   // Apart from those of a self-hosted server on the same Redis: a callback belongs to one of the two.
   const oauthStates = new RedisOAuthStateRegistry(redis, { prefix: 'bureau:platform:' })
   const close = async (): Promise<void> => {

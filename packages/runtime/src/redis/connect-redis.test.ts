@@ -104,7 +104,8 @@ describe.runIf(reachable)('connectRedis', () => {
   })
 })
 
-test('a Redis that cannot be reached at the start is a ConfigError that says where it was looked for', async () => {
+test('a Redis that cannot be reached at the start is a ConfigError that says where it was looked for, and why', async () => {
   const connecting = connectRedis({ url: 'redis://127.0.0.1:1', firstConnectMs: 200 })
-  await expect(connecting).rejects.toThrow(new ConfigError('REDIS_URL: Redis at 127.0.0.1:1 cannot be reached.'))
+  const refused = 'REDIS_URL: Redis at 127.0.0.1:1 cannot be reached: connect ECONNREFUSED 127.0.0.1:1.'
+  await expect(connecting).rejects.toThrow(new ConfigError(refused))
 })

@@ -50,6 +50,8 @@ export async function connectRedis({
   }) as unknown as RedisClient
   const subscriber = commands.duplicate()
   const { host } = new URL(url)
+  let reason: string | undefined
+  for (const client of [commands, subscriber]) client.on('error', ({ message }: Error) => (reason = message))
   reportLosses([commands, subscriber], host, log)
   const watches = [commands, subscriber].map((client) => replaceSilent(client, answerMs))
   const close = async (): Promise<void> => {
@@ -70,7 +72,8 @@ export async function connectRedis({
     await Promise.race([connected, late.promise])
   } catch (cause) {
     await close()
-    throw new ConfigError(`REDIS_URL: Redis at ${host} cannot be reached.`, { cause })
+    const why = reason === undefined ? '' : `: ${reason.replace(/\.$/, '')}`
+    throw new ConfigError(`REDIS_URL: Redis at ${host} cannot be reached${why}.`, { cause })
   } finally {
     clearTimeout(timer)
   }
