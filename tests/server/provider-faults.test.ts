@@ -27,9 +27,14 @@ import { soloAgency, startTestServer } from '../support/test-server.ts'
 const SECRET = 'sk-leaked-key in org-1234 at /srv/app/index.ts:5'
 
 /** A stream of just these frames. */
-const frames = (...data: unknown[]): Turn =>
-  status(200, data.map((each) => `data: ${JSON.stringify(each)}\n\n`).join(''), { 'content-type': 'text/event-stream' })
+const framesOf = (...data: string[]): Turn =>
+  status(200, data.map((each) => `data: ${each}\n\n`).join(''), { 'content-type': 'text/event-stream' })
+const frames = (...data: unknown[]): Turn => framesOf(...data.map((each) => JSON.stringify(each)))
 const response = (more: object): object => ({ type: 'response.completed', response: { id: 'resp_1', ...more } })
+
+/** Deeper than anything that JSON is made of can be written. */
+const NESTED = '['.repeat(20_000) + ']'.repeat(20_000)
+const nestedItem = `{"type":"code_interpreter_call","id":"ci_1","status":"completed","outputs":[${NESTED}]}`
 
 /** What the provider does, the error's code, and how many requests that takes. */
 const FAULTS: [string, Turn, string, number][] = [
@@ -70,6 +75,24 @@ const FAULTS: [string, Turn, string, number][] = [
   ['a bare error with a status', frames({ error: { message: SECRET, code: '429' } }), 'upstream_rate_limited', 1],
   ['a bare error that is a text', frames({ error: SECRET }), 'upstream_invalid_response', 1],
   ['a frame of no kind', frames({ detail: SECRET }), 'upstream_invalid_response', 1],
+  [
+    'an item that is nested too deep',
+    framesOf(`{"type":"response.output_item.done","output_index":0,"item":${nestedItem}}`),
+    'upstream_invalid_response',
+    1,
+  ],
+  [
+    'a response that is nested too deep',
+    framesOf(`{"type":"response.completed","response":{"id":"resp_1","output":[${nestedItem}]}}`),
+    'upstream_invalid_response',
+    1,
+  ],
+  [
+    'a beginning that is nested too deep',
+    framesOf(`{"type":"response.created","response":{"id":"resp_1","usage":${NESTED}}}`),
+    'upstream_invalid_response',
+    1,
+  ],
   ['items that are none', frames(response({ output: [null] })), 'upstream_invalid_response', 1],
 ]
 
@@ -169,6 +192,17 @@ test.each<[string, Turn]>([
 
   expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'upstream_timeout' })
   expect(stream.result).toMatchObject({ usage: { request_count: 1, estimated: true } })
+})
+
+test('a model that answers with a structure that is nested too deep fails the run, and says so', async () => {
+  const outputType = { type: 'json_schema' as const, name: 'any', schema: { type: 'object' }, strict: false }
+  const server = await startTestServer({ agencies: soloAgency({ outputType }) })
+  server.provider.respond(() => text(`{"answer":${NESTED}}`))
+
+  const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+  expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'upstream_invalid_response' })
+  expect(stream.outline.at(-1)).toBe('end')
 })
 
 test('a model that refuses the structure that it was asked for fails the run, and says so', async () => {

@@ -1,5 +1,6 @@
 import { isFields } from '@bureau/protocol'
 import { z } from 'zod'
+import { isTooDeep } from './nesting.ts'
 import { isOldZod, isStrict, OLD_ZOD, unsendable } from './tool-schema.ts'
 
 /** What an agent's final output is: text, a zod object, or a JSON Schema. */
@@ -64,11 +65,12 @@ function strictly(value: unknown): unknown {
 /**
  * The value that an answer in words stands for.
  *
- * @throws ZodError, SyntaxError the words do not fit the output type.
+ * @throws ZodError, SyntaxError the words do not fit the output type, or are nested too deep.
  */
 export async function parseOutput(outputType: OutputType, text: string): Promise<unknown> {
   if (outputType === 'text') return text
   const parsed: unknown = JSON.parse(text)
+  if (isTooDeep(parsed)) throw new SyntaxError('the answer is nested too deep')
   return outputType instanceof z.ZodType ? outputType.parseAsync(parsed) : parsed
 }
 

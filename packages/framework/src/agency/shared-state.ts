@@ -1,6 +1,6 @@
+import { MAX_DEPTH } from './nesting.ts'
+
 const MAX_CHARACTERS = 1_048_576
-/** It must come back in a request, which may be nested 64 deep. */
-const MAX_DEPTH = 60
 
 const TOO_DEEP = `is nested more than ${MAX_DEPTH} deep`
 const TOO_LONG = `has more than ${MAX_CHARACTERS} characters as JSON`

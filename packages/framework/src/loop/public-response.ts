@@ -2,6 +2,7 @@ import { isFields } from '@bureau/protocol'
 import { modelErrorOfCode } from '../models/model-failure.ts'
 import { invalidAnswer, type ModelError } from '../models/model-error.ts'
 import type { ResponsesResponse } from '../agency/model-object.ts'
+import { isTooDeep } from '../agency/nesting.ts'
 import { publicItem } from './item-events.ts'
 
 const PUBLIC_RESPONSE_FIELDS = [
@@ -33,13 +34,14 @@ export function publicResponse(response: ResponsesResponse): Record<string, unkn
 /**
  * A response as far as it can be relied on: a list of items, and the name of a model or none.
  *
- * @throws ModelError an entry of the list is not an item.
+ * @throws ModelError an entry of the list is not an item, or what is kept is nested too deep.
  */
 export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { output, model } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
   if (!items.every(isFields)) throw invalidAnswer('an output item is not an object')
+  requireShallow({ ...publicMembers(value), items })
   // Almost every response is as it should be, and has so many members that a copy would cost as much as its parsing.
   if (items === output && typeof model === 'string') return value as ResponsesResponse
   const { model: _model, ...rest } = value as Partial<ResponsesResponse>
@@ -90,8 +92,8 @@ export function parseEnded(agent: object, json: string): { response?: unknown } 
   const { settings = '', shownSettings } = echoes.get(agent) ?? {}
   // The settings follow the output, so their last occurrence is never part of it.
   const at = settings === '' ? -1 : json.lastIndexOf(settings)
-  if (at < 0) return parseEvent(json) as { response?: unknown }
-  const event = parseEvent(json.slice(0, at) + json.slice(at + settings.length)) as { response?: object }
+  if (at < 0) return parsed(json) as { response?: unknown }
+  const event = parsed(json.slice(0, at) + json.slice(at + settings.length)) as { response?: object }
   return event.response ? { ...event, response: { ...shownSettings, ...event.response } } : event
 }
 
@@ -108,7 +110,18 @@ function readText(response: string): ResponsesResponse | undefined {
   }
 }
 
+/** @throws ModelError the event is not JSON, or nested deeper than what clients can send back. */
 export function parseEvent(json: string): unknown {
+  const event = parsed(json)
+  requireShallow(event)
+  return event
+}
+
+function requireShallow(value: unknown): void {
+  if (isTooDeep(value)) throw invalidAnswer('an event of the stream is nested too deep')
+}
+
+function parsed(json: string): unknown {
   try {
     return JSON.parse(json)
   } catch (cause) {
