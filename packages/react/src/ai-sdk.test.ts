@@ -296,6 +296,19 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     expect(JSON.stringify(provider.modelRequests.at(-1)!.items)).toMatch(/Hi.*Hello\..*Where is order 7/)
   })
 
+  test('an answer that failed before its first word is not an empty message after a reload', async () => {
+    const { provider, open } = await start()
+    provider.script([status(400), text('Hello.')])
+    const client = open(memoryStorage())
+    const chat = new PlainChat(client)
+    await chat.sendMessage({ text: 'Where is order 7?' })
+    await chat.sendMessage({ text: 'Hi' })
+
+    const loaded = said(await chatMessages(client, 'mine'))
+    expect(loaded.slice(-2)).toEqual(['user: Hi', 'assistant: Hello.'])
+    expect(loaded).not.toContain('assistant: ')
+  })
+
   test('regenerate after a failure keeps what was said before', async () => {
     const { provider, open } = await start()
     provider.script([text('Hello.'), status(400), text('Again.')])
