@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { localFileStores } from '@bureau/runtime'
+import { type FileStore, localFileStores } from '@bureau/runtime'
 import { expect, onTestFinished, test } from 'vitest'
 import { BlobStore } from './blob-store.ts'
 
@@ -60,4 +60,11 @@ test('old blobs are listed a thousand at a time, those of each owner by themselv
     ['own_2', 2],
   ])
   expect(new Set(pages.flatMap(({ hashes }) => hashes.map((hash) => hash.at(-1)))).size).toBe(256)
+})
+
+test('a full disk is a store that cannot be used now, not a fault of the request or of the program', async () => {
+  const put = (): Promise<never> => Promise.reject(Object.assign(new Error('write'), { code: 'ENOSPC' }))
+  const blobs = new BlobStore({ put } as unknown as FileStore)
+
+  await expect(blobs.put('own_1', Buffer.from('an image'))).rejects.toMatchObject({ code: 'files_unavailable' })
 })

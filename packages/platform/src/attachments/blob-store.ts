@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
+import { ServiceError } from '@bureau/protocol'
 import type { FileStore } from '@bureau/runtime'
+import { isDiskFull } from '../mount/agency-mount.ts'
 
 /** PostgreSQL takes 65,535 parameters in a statement. */
 const PAGE_SIZE = 1_000
@@ -12,13 +14,20 @@ export class BlobStore {
     this.#files = files
   }
 
-  /** Stores a blob; an existing one is written again, so that it counts as new. @returns Its SHA-256. */
+  /**
+   * Stores a blob; an existing one is written again, so that it counts as new.
+   *
+   * @returns Its SHA-256. @throws ServiceError `files_unavailable`, also when the disk is full.
+   */
   async put(ownerId: string, bytes: Uint8Array): Promise<Uint8Array> {
     const sha256 = createHash('sha256').update(bytes).digest()
     const body = async function* (): AsyncGenerator<Uint8Array> {
       yield bytes
     }
-    await this.#files.put(nameOf(ownerId, sha256), body(), { maxBytes: bytes.length, sha256: sha256.toString('hex') })
+    const options = { maxBytes: bytes.length, sha256: sha256.toString('hex') }
+    await this.#files.put(nameOf(ownerId, sha256), body(), options).catch((cause: unknown) => {
+      throw isDiskFull(cause) ? new ServiceError('files_unavailable', { cause }) : cause
+    })
     return new Uint8Array(sha256)
   }
 

@@ -102,7 +102,10 @@ function view({ name, sizeBytes, modifiedAt }: StoredFile): MountFile {
 
 export function asUploadError(error: unknown): unknown {
   if (error instanceof ServiceError && error.code === 'file_too_large') return new ServiceError('upload_too_large')
+  return isDiskFull(error) ? new ServiceError('storage_quota_exceeded', { cause: error }) : error
+}
+
+export function isDiskFull(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
-  const isFull = code === 'ENOSPC' || code === 'EDQUOT'
-  return isFull ? new ServiceError('storage_quota_exceeded', { cause: error }) : error
+  return code === 'ENOSPC' || code === 'EDQUOT'
 }
