@@ -70,6 +70,23 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     expect(server.provider.modelRequests).toHaveLength(1)
   })
 
+  test('or one that answers with what the page cannot show leaves the navigation, and the page can be tried again', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page } = await open(server.url)
+    await page.route('**/console/runs?*', (route) => route.fulfill({ json: { runs: 7 } }))
+    await page.route('**/console/runs', (route) => route.fulfill({ json: { runs: 7 } }))
+
+    await page.getByRole('link', { name: 'Runs' }).click()
+    await page.getByRole('heading', { name: 'This page cannot be shown' }).waitFor()
+    await page.unrouteAll()
+    await page.getByRole('link', { name: 'Inbox' }).click()
+    await page.getByRole('heading', { name: 'Inbox' }).waitFor()
+    await page.getByRole('link', { name: 'Runs' }).click()
+    await page.getByText('No runs').first().waitFor()
+
+    expect(await page.getByRole('heading', { name: 'This page cannot be shown' }).count()).toBe(0)
+  })
+
   test('is shown on the pages of the platform too, which are read anew afterwards', async () => {
     const platform = await startPlatform('pglite')
     closeAfterTest(() => platform.provider.close())

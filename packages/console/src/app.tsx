@@ -17,6 +17,7 @@ import type { RunsSearch } from './runs/runs-page.tsx'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
 import { loadPart, RequestFailed } from './server/request.ts'
+import { BrokenPage } from './shell/broken-page.tsx'
 import { FirstDoor, GuideDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
 import { FirstPartner } from './shell/first-partner.tsx'
 import { Shell } from './shell/shell.tsx'
@@ -191,6 +192,7 @@ const router = createRouter({
   // Behind the #, so that one page serves all addresses, whatever a proxy puts before it.
   history: createHashHistory(),
   defaultPreload: 'intent',
+  defaultErrorComponent: BrokenPage,
 })
 
 declare module '@tanstack/react-router' {
