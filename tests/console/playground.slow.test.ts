@@ -327,6 +327,45 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(complaints).toEqual([])
   })
 
+  test('an answer that nests deeper than anybody reads is text, and the page lives on', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('> '.repeat(5_000) + 'deep'), text('Fine.')])
+    const { page, complaints } = await open(server.url)
+
+    await say(page, 'Quote')
+    await page.getByText(/> deep$/).waitFor()
+    await say(page, 'Well?')
+    await answered(page, 'Fine.')
+
+    expect(complaints).toEqual([])
+  })
+
+  test('task lists have their boxes once, and the names of characters are the characters', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([
+      text(
+        '- [ ] wash &lt;b&gt;&nbsp;&amp; `&lt;`\n- [x] dry\n\n1. [x] &copy; [a](https://example.com/?a=1&amp;b=2)\n\n2. two',
+      ),
+    ])
+    const { page, complaints } = await open(server.url)
+
+    await say(page, 'List')
+    await idle(page)
+
+    const items = page.getByRole('log').getByRole('listitem')
+    expect(await items.allInnerTexts()).toEqual(['wash <b>\u00A0& &lt;', 'dry', '© a', 'two'])
+    const boxes = page.getByRole('log').getByRole('checkbox')
+    expect(await boxes.evaluateAll((all) => all.map((box) => (box as { checked?: boolean }).checked))).toEqual([
+      false,
+      true,
+      true,
+    ])
+    expect(await page.getByRole('link', { name: 'a', exact: true }).getAttribute('href')).toBe(
+      'https://example.com/?a=1&b=2',
+    )
+    expect(complaints).toEqual([])
+  })
+
   test('shows the events of a run, and the agent that is at work in the graph', async () => {
     const server = await startTestServer({ agencies: teamAgency() })
     const gate = server.provider.gate()

@@ -63,6 +63,8 @@ const Block = memo(function Block({ token, depth, settled }: BlockProps): ReactN
       return <Table table={token as Tokens.Table} />
     case 'hr':
       return <hr />
+    case 'checkbox':
+      return <Box box={token as Tokens.Checkbox} />
     case 'space':
     case 'def':
       return null
@@ -89,9 +91,6 @@ function Heading({ heading, depth = 1 }: { readonly heading: Tokens.Heading; rea
 function List({ list, settled }: { readonly list: Tokens.List; readonly settled: boolean }) {
   const items = list.items.map((item, at) => (
     <li key={at} className={item.task ? 'list-none' : ''}>
-      {item.task && (
-        <input type="checkbox" checked={item.checked ?? false} readOnly aria-label="done" className="me-1.5" />
-      )}
       {children(item, settled)}
     </li>
   ))
@@ -148,6 +147,8 @@ function span(token: Token): ReactNode {
       return <code>{(token as Tokens.Codespan).text}</code>
     case 'br':
       return <br />
+    case 'checkbox':
+      return <Box box={token as Tokens.Checkbox} />
     case 'link':
       return <Link link={token as Tokens.Link} />
     case 'image':
@@ -158,19 +159,33 @@ function span(token: Token): ReactNode {
       )
     case 'escape':
     case 'text':
-      return 'tokens' in token && token.tokens ? inline(token) : (token as Tokens.Text).text
+      return 'tokens' in token && token.tokens ? inline(token) : decoded((token as Tokens.Text).text)
     default:
       return token.raw
   }
 }
 
+/** Of a task. */
+const Box = ({ box }: { readonly box: Tokens.Checkbox }) => (
+  <input type="checkbox" checked={box.checked} readOnly aria-label="done" className="me-1.5" />
+)
+
+/** `&lt;` and the other names of characters, which the browser knows. A text area has text in it, whatever is written there. */
+const decoded = (text: string): string =>
+  text.replaceAll(/&[a-z]\w*;/gi, (name) => {
+    const area = document.createElement('textarea')
+    area.innerHTML = name
+    return area.value
+  })
+
 function Link({ link }: { readonly link: Tokens.Link }) {
   const text = inline(link)
   const inside = useContext(GuideContext)?.addressOf(link.href)
   if (inside !== undefined) return <a href={inside}>{text}</a>
-  if (!/^(?:https?:|mailto:)/i.test(link.href)) return <>{text}</>
+  const href = decoded(link.href)
+  if (!/^(?:https?:|mailto:)/i.test(href)) return <>{text}</>
   return (
-    <a href={link.href} target="_blank" rel="noreferrer noopener" title={link.href}>
+    <a href={href} target="_blank" rel="noreferrer noopener" title={href}>
       {text}
     </a>
   )
