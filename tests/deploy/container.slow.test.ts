@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { compileAndPack } from '../../scripts/pack.ts'
 import { type FakeProvider, hold, startFakeProvider, textDeltas } from '../support/fake-provider.ts'
+import { LONG_TERM, nodeBinary } from '../support/node-binary.ts'
 import { TestStream } from '../support/test-server.ts'
 import {
   buildImage,
@@ -63,6 +64,7 @@ beforeAll(async () => {
     context: path.join(scratch, 'project'),
     registry: path.join(scratch, 'registry'),
     scratch,
+    node: await nodeBinary(LONG_TERM),
   })
   provider = await startFakeProvider()
   production = {

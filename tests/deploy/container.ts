@@ -7,7 +7,7 @@ import { type Copy, DockerfileParser, type Env, type Instruction, type JSONInstr
 
 /**
  * Builds and runs a Dockerfile without a container runtime: its instructions become a shell script in a mount namespace of
- * its own. Stages on a Debian image are this machine's files under an overlay, with Node 26 in place of its Node; those on
+ * its own. Stages on a Debian image are this machine's files under an overlay, with another Node in place of its own; those on
  * `distroless/cc` begin with the libraries that such an image has, and nothing else.
  */
 
@@ -46,14 +46,16 @@ type Build = {
   readonly scratch: string
   /** Files that every stage finds at their own absolute path: what a registry would deliver. */
   readonly registry: string
+  /** The Node of the Debian image. */
+  readonly node: string
 }
 
 /** @throws Error with everything that the build printed. */
-export function buildImage({ dockerfile, context, scratch, registry }: Build): Image {
+export function buildImage({ dockerfile, context, scratch, registry, node }: Build): Image {
   const instructions = DockerfileParser.parse(readFileSync(dockerfile, 'utf8')).getInstructions()
   const root = path.join(scratch, 'image')
   const sent = sendContext(context, `${dockerfile}.dockerignore`, path.join(scratch, 'context'))
-  const script = new BuildScript({ sent, stages: path.join(scratch, 'stages'), registry })
+  const script = new BuildScript({ sent, stages: path.join(scratch, 'stages'), registry, node })
   for (const instruction of instructions) script.add(instruction)
   const file = path.join(scratch, 'build.sh')
   writeFileSync(file, script.finish(root))
@@ -77,7 +79,7 @@ function sendContext(context: string, ignoreFile: string, target: string): strin
 
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
-type Places = { readonly sent: string; readonly stages: string; readonly registry: string }
+type Places = Pick<Build, 'registry' | 'node'> & { readonly sent: string; readonly stages: string }
 
 class BuildScript {
   readonly #places: Places
@@ -136,16 +138,14 @@ class BuildScript {
       `mount -t overlay overlay -o lowerdir=/,upperdir=${upper},workdir=${work} ${quote(this.#root)}`,
       ...['proc', 'dev'].map((mount) => `mount --rbind /${mount} ${this.#in(`/${mount}`)}`),
       `mkdir -p ${this.#in('/usr/local/bin')}`,
-      `install ${quote(process.execPath)} ${this.#in('/usr/local/bin/node')}`,
+      `install ${quote(this.#places.node)} ${this.#in('/usr/local/bin/node')}`,
       `cat /etc/resolv.conf > ${this.#in('/etc/resolv.conf')}`,
       `rm -rf ${this.#in('/app')} ${this.#in('/data')}`,
     )
   }
 
   #layLibraries(): void {
-    const libraries = librariesOf(process.execPath)
-    const foreign = libraries.filter((file) => !DISTROLESS_LIBRARIES.test(path.basename(file)))
-    if (foreign.length > 0) throw new Error(`distroless/cc does not have ${foreign.join(', ')}`)
+    const libraries = librariesOf(this.#places.node).filter((file) => DISTROLESS_LIBRARIES.test(path.basename(file)))
     this.#do(
       `cp -L --parents ${libraries.map(quote).join(' ')} ${quote(this.#root)}`,
       `mkdir -p ${['/etc/ssl/certs', '/tmp', '/proc', '/dev'].map((folder) => this.#in(folder)).join(' ')}`,
