@@ -94,6 +94,13 @@ const FAULTS: [string, Turn, string, number][] = [
     1,
   ],
   ['items that are none', frames(response({ output: [null] })), 'upstream_invalid_response', 1],
+  ['items of no kind', frames(response({ output: [{ type: 5 }] })), 'upstream_invalid_response', 1],
+  [
+    'an item of no kind',
+    frames({ type: 'response.output_item.done', output_index: 0, item: { type: 5 } }),
+    'upstream_invalid_response',
+    1,
+  ],
 ]
 
 describe.each(FAULTS)('a provider that answers with %s', (_, turn, code, requests) => {

@@ -40,7 +40,7 @@ export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const { output, model } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
-  if (!items.every(isFields)) throw invalidAnswer('an output item is not an object')
+  items.forEach(requireItem)
   requireShallow({ ...publicMembers(value), items })
   // Almost every response is as it should be, and has so many members that a copy would cost as much as its parsing.
   if (items === output && typeof model === 'string') return value as ResponsesResponse
@@ -108,6 +108,12 @@ function readText(response: string): ResponsesResponse | undefined {
   } catch {
     return undefined
   }
+}
+
+/** @throws ModelError a value is not an item. */
+export function requireItem(value: unknown): void {
+  const isItem = isFields(value) && (value['type'] == null || typeof value['type'] === 'string')
+  if (!isItem) throw invalidAnswer('an output item is not an object with a type')
 }
 
 /** @throws ModelError the event is not JSON, or nested deeper than what clients can send back. */

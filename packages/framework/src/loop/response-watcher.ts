@@ -17,6 +17,7 @@ import {
   parseEvent,
   publicResponse,
   readResponse,
+  requireItem,
 } from './public-response.ts'
 
 /**
@@ -169,6 +170,7 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
     const event = parseEvent(json) as { item?: WireItem; output_index?: number }
     const { item: sent, output_index: place } = event
     if (typeof sent !== 'object' || sent === null) return this.#pass(kind, json)
+    requireItem(sent)
     const item = limitedOutput(this.#items.named(sent, place))
     const shown = publicItem(item)
     const callId = item.call_id ?? item.id
