@@ -10,6 +10,8 @@ import {
   text,
   textDeltas,
   toolCall,
+  unknownEvent,
+  unknownItem,
   usage,
 } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer } from '../support/test-server.ts'
@@ -480,6 +482,24 @@ describe('what the official client sees', () => {
 
     expect(JSON.parse(frames.at(-1)!.data)).toMatchObject({ type: 'RUN_FINISHED', result: 'Done.' })
     expect(server.provider.modelRequests[0]!.items).toMatchObject([{ role: 'user' }])
+  })
+
+  test('parts and deltas that are none are left out of texts', async () => {
+    const server = await startAguiServer({ agencies: soloAgency() })
+    server.provider.script([
+      [
+        unknownItem({ type: 'reasoning', summary: [null, { type: 'summary_text', text: 'Hm.' }] }),
+        unknownEvent({ type: 'response.output_text.delta', item_id: 'msg_1', delta: ['x'] }),
+        unknownItem({ type: 'message', role: 'assistant', content: [null, { type: 'output_text', text: 'Hi.' }] }),
+      ],
+    ])
+
+    const { messages } = await say(aguiAgent({ server }), 'Hello')
+
+    expect(messages.slice(1)).toMatchObject([
+      { role: 'reasoning', content: 'Hm.' },
+      { role: 'assistant', content: 'Hi.' },
+    ])
   })
 
   test('annotations come as a custom event before the snapshot', async () => {

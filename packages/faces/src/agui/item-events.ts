@@ -28,7 +28,7 @@ type ModelData = {
   readonly item?: WireItem
   readonly item_id?: string
   readonly output_index?: number
-  readonly delta?: string
+  readonly delta?: unknown
 }
 
 type Tag = { readonly subagentRunId?: string }
@@ -197,7 +197,11 @@ export class ItemEvents {
 
   #onDelta(event: ModelEvent, add: (key: string, delta: string, tag: Tag) => string | undefined): string | undefined {
     const data = readData(event)
-    return add(this.#keyOf(event.source, data), data.delta ?? '', this.#tag(event.source))
+    return add(
+      this.#keyOf(event.source, data),
+      typeof data.delta === 'string' ? data.delta : '',
+      this.#tag(event.source),
+    )
   }
 
   #onOutput(item: WireItem, source: EventSource): string | undefined {

@@ -1,5 +1,5 @@
 import { EventType, type ReasoningMessage } from '@ag-ui/core'
-import type { WireItem } from '@bureau/protocol'
+import { fieldsOf, type WireItem } from '@bureau/protocol'
 import { frame } from './frame.ts'
 import type { Entry, Transcript } from './transcript.ts'
 import type { UniqueIds } from './unique-ids.ts'
@@ -88,6 +88,6 @@ function closeSpan(span: Span): string {
 /** The summary, or the open reasoning text of models that give it. */
 function textsOf(item: WireItem): string[] {
   const parts = [item['summary'], item['content']].find((list) => Array.isArray(list) && list.length > 0)
-  const texts = (parts ?? []) as readonly { readonly text?: unknown }[]
-  return texts.flatMap(({ text }) => (typeof text === 'string' && text !== '' ? [text] : []))
+  const texts = (parts ?? []) as readonly unknown[]
+  return texts.map(fieldsOf).flatMap(({ text }) => (typeof text === 'string' && text !== '' ? [text] : []))
 }

@@ -1,5 +1,5 @@
 import { type AssistantMessage, EventType } from '@ag-ui/core'
-import type { WireItem } from '@bureau/protocol'
+import { type Fields, fieldsOf, type WireItem } from '@bureau/protocol'
 import { frame } from './frame.ts'
 import type { Entry, Transcript } from './transcript.ts'
 import type { UniqueIds } from './unique-ids.ts'
@@ -69,12 +69,10 @@ export class TextEvents {
   }
 }
 
-type TextPart = { readonly text?: unknown; readonly refusal?: unknown; readonly annotations?: readonly unknown[] }
-
-function partsOf(item: WireItem): readonly TextPart[] {
+function partsOf(item: WireItem): readonly Fields[] {
   const { content } = item
   if (typeof content === 'string') return [{ text: content }]
-  return Array.isArray(content) ? (content as TextPart[]) : []
+  return Array.isArray(content) ? content.map(fieldsOf) : []
 }
 
 function textOf(item: WireItem): string {
@@ -86,7 +84,7 @@ function textOf(item: WireItem): string {
 
 /** Citations, for clients that show them; the message itself has no place for them. */
 function annotated({ id, role, content }: AssistantMessage, item: WireItem): string {
-  const annotations = partsOf(item).flatMap((part) => part.annotations ?? [])
+  const annotations = partsOf(item).flatMap((part) => part['annotations'] ?? [])
   if (annotations.length === 0) return ''
   return frame({ type: EventType.CUSTOM, name: 'annotated_output', value: { id, role, content, annotations } })
 }
