@@ -43,7 +43,13 @@ async function startProvider(
   return { url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/responses`), asked: () => asked }
 }
 
-function post(url: URL, onText: AnswerReader['push'], signal = new AbortController().signal): Promise<void> {
+type PostOptions = { readonly signal?: AbortSignal; readonly ended?: boolean }
+
+function post(
+  url: URL,
+  onText: AnswerReader['push'],
+  { signal = new AbortController().signal, ended = true }: PostOptions = {},
+): Promise<void> {
   const dispatcher = new Agent()
   closing.push(() => dispatcher.destroy())
   return postStream({
@@ -52,7 +58,7 @@ function post(url: URL, onText: AnswerReader['push'], signal = new AbortControll
     headers: {},
     body: '{}',
     signal,
-    reader: { ended: true, push: onText, end: () => {} },
+    reader: { ended, push: onText, end: () => {} },
   })
 }
 
@@ -67,6 +73,18 @@ test('chunks that arrive together are handed on together, and a character that i
   await post(url, (text) => void texts.push(text))
 
   expect(texts).toEqual(['a: ä\n'])
+})
+
+test.each([
+  ['text/event-stream; charset=utf-8', 'the stream ended too early'],
+  ['text/html; charset=utf-8', 'the answer is text/html; charset=utf-8, not text/event-stream'],
+])('the log says what came instead of an answer: %s without an end', async (contentType, detail) => {
+  const head = `HTTP/1.1 200 OK\r\ncontent-type: ${contentType}\r\ntransfer-encoding: chunked\r\n\r\n`
+  const { url } = await startProvider(`${head}${chunk('<p>Sign in.</p>')}${END}`)
+
+  const answer = post(url, () => undefined, { ended: false })
+
+  await expect(answer).rejects.toMatchObject({ code: 'upstream_invalid_response', detail })
 })
 
 type Reply = Pick<ServerResponse, 'write' | 'end'>
@@ -182,7 +200,7 @@ test('an abort rejects with the reason of the signal, while the reader is behind
       queueMicrotask(() => stop.abort(reason))
       return behind.promise
     },
-    stop.signal,
+    { signal: stop.signal },
   )
 
   await expect(done).rejects.toBe(reason)

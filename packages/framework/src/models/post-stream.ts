@@ -36,10 +36,15 @@ const MAX_ERROR_BODY_BYTES = 16_384
  * @throws ModelError, the reason of `signal`, or what the reader throws.
  */
 export async function postStream(post: StreamingPost): Promise<void> {
-  await withRetries(post.signal, () => postOnce(post))
+  const contentType = await withRetries(post.signal, () => postOnce(post))
   if (!post.reader.ended) post.reader.end()
-  if (!post.reader.ended) throw invalidAnswer('the stream ended too early')
+  if (post.reader.ended) return
+  // Whoever reads the log learns that a proxy or a wrong address has answered, and not the provider.
+  const isStream = contentType?.startsWith(EVENT_STREAM) ?? true
+  throw invalidAnswer(isStream ? 'the stream ended too early' : `the answer is ${contentType}, not ${EVENT_STREAM}`)
 }
+
+const EVENT_STREAM = 'text/event-stream'
 
 const ENCODER = new TextEncoder()
 
@@ -65,7 +70,8 @@ function releaseOnceRead(bytes: Uint8Array): Readable {
   return { [Symbol.iterator]: () => ({ next }) } as unknown as Readable
 }
 
-function postOnce(post: StreamingPost): Promise<void> {
+/** @returns The content type of the answer. */
+function postOnce(post: StreamingPost): Promise<string | undefined> {
   const { dispatcher, url, headers, signal } = post
   const bytes = ENCODER.encode(post.body)
   const answer = new StreamedAnswer(post)
@@ -78,7 +84,7 @@ function postOnce(post: StreamingPost): Promise<void> {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        accept: 'text/event-stream',
+        accept: EVENT_STREAM,
         'content-length': String(bytes.length),
         ...headers,
       },
@@ -91,12 +97,14 @@ function postOnce(post: StreamingPost): Promise<void> {
 
 /** One answer, over undici's callback interface: no web stream and no async iterator between socket and reader. */
 class StreamedAnswer implements Dispatcher.DispatchHandler {
-  readonly ended: Promise<void>
+  /** Resolves to its content type. */
+  readonly ended: Promise<string | undefined>
   readonly #post: StreamingPost
-  readonly #settle: PromiseWithResolvers<void> = Promise.withResolvers()
+  readonly #settle: PromiseWithResolvers<string | undefined> = Promise.withResolvers()
   readonly #decoder = new TextDecoder()
   #controller: Dispatcher.DispatchController | undefined
   #status = 0
+  #contentType: string | undefined
   #retryAfterMs: number | undefined
   #errorBody = ''
   #unread: Buffer[] = []
@@ -126,6 +134,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     // Pieces of what was read from the socket: as long as the answer lasts they would keep all of it.
     controller.rawHeaders = null
     this.#status = statusCode
+    this.#contentType = headers['content-type']
     this.#retryAfterMs = parseRetryAfter(headers['retry-after'])
   }
 
@@ -142,7 +151,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    if (this.#status === 200) return this.#endWith(() => this.#settle.resolve())
+    if (this.#status === 200) return this.#endWith(() => this.#settle.resolve(this.#contentType))
     this.#refuse()
   }
 
