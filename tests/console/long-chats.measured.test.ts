@@ -94,6 +94,19 @@ describe.skipIf(!canBrowse)('long chats', () => {
     expect(complaints).toEqual([])
   })
 
+  test('a letter that is typed into a megabyte is there within a second', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page } = await open(server.url)
+    const field = page.getByRole('textbox', { name: 'Message' })
+    await field.fill('Lorem ipsum dolor. '.repeat(50_000))
+    await field.press('Control+End')
+
+    const tasks = await longestTasks(page, () => page.keyboard.type('a'))
+
+    expect(tasks[0]).toBeLessThan(1_000)
+    expect(await field.getAttribute('dir')).toBe('ltr')
+  })
+
   test('a chat of 5,000 messages opens at its end and scrolls; of its messages only those that are seen exist', async () => {
     const { server, page, complaints, barriers } = await openLongChat()
 

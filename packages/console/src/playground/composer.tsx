@@ -51,7 +51,9 @@ export function Composer(props: Props) {
     event.preventDefault()
     send()
   }
-  const onPaste = (event: ClipboardEvent): void => {
+  const onPaste = (event: ClipboardEvent<HTMLTextAreaElement>): void => {
+    const pasted = event.clipboardData.getData('text')
+    if (pasted.length >= LONG) event.currentTarget.dir = directionOf(text + pasted)
     if (event.clipboardData.files.length > 0) add(event.clipboardData.files)
   }
   return (
@@ -59,7 +61,7 @@ export function Composer(props: Props) {
       <Files session={session} files={files} />
       <textarea
         data-item
-        dir="auto"
+        dir={directionOf(text)}
         aria-label={label}
         rows={1}
         placeholder={
@@ -84,6 +86,12 @@ export function Composer(props: Props) {
     </DropZone>
   )
 }
+
+const LONG = 10_000
+
+/** The browser goes through all of a text for its direction at each letter, which takes seconds for a megabyte. */
+const directionOf = (text: string): 'auto' | 'ltr' | 'rtl' =>
+  text.length < LONG ? 'auto' : /^\P{L}*[\u0590-\u08FF]/u.test(text.slice(0, LONG)) ? 'rtl' : 'ltr'
 
 /** Files may be dropped on all of it; all else is the browser's, which writes text into the field. */
 function DropZone({ add, children }: { readonly add: (files: Iterable<File>) => void; readonly children: ReactNode }) {
