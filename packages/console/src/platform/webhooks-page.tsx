@@ -63,6 +63,7 @@ function columns(show: (endpoint: WebhookEndpoint) => void): readonly Column<Web
           {failingSince !== null && <Badge tone="bad">failing since {moment(failingSince)}</Badge>}
         </span>
       ),
+      wideOnly: true,
     },
     {
       name: 'Events',
