@@ -139,6 +139,27 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(keys.filter(({ name }: { name: string }) => name === 'Back end')).toHaveLength(1)
   })
 
+  test('an integration is made once, also when it is asked for again because no answer came', async () => {
+    const { platform, client, signedIn } = await startWithClient()
+    const { page } = await open(platform.url, { signedIn, at: '/platform/integrations' })
+    let lost = 0
+    await page.route('**/v1/integrations', async (route) => {
+      if (route.request().method() !== 'POST' || lost++ > 0) return route.continue()
+      await route.fetch()
+      await route.abort()
+    })
+
+    await page.getByRole('button', { name: 'New integration' }).click()
+    await page.getByLabel('Name').fill('Shop for partners')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').getByText('The server cannot be reached.').waitFor()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+
+    const { data } = (await client.get('/v1/integrations')).body
+    expect(data.filter(({ name }: { name: string }) => name === 'Shop for partners')).toHaveLength(1)
+  })
+
   test('a consumer token is made, shown once, and revoked', async () => {
     const { platform, client, signedIn } = await startWithClient()
     await member(client, 'ada')

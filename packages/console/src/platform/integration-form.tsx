@@ -4,7 +4,7 @@ import { integrationPath } from '../parts/integrations.tsx'
 import { ask } from '../server/request.ts'
 import { FormDialog } from '../ui/dialog.tsx'
 import { Checkbox, SelectField, TextArea, TextField } from '../ui/field.tsx'
-import { once, useSave } from './change.ts'
+import { useCreate, useSave } from './change.ts'
 
 export type AgencyChoice = { readonly agencyId: string; readonly name: string }
 
@@ -71,6 +71,8 @@ const LIMITS = [
   },
 ] as const
 
+const SAVED = 'The integration is saved'
+
 type Props = {
   /** Undefined: a new one. */
   readonly integration: Integration | undefined
@@ -81,15 +83,13 @@ type Props = {
 /** What an integration publishes, and by which rules. */
 export function IntegrationForm({ integration, agencies, onClose }: Props) {
   const [settings, setSettings] = useState<Settings>(integration ?? { ...NEW, agencyId: agencies[0]?.agencyId ?? '' })
-  const save = useSave((body: object) => {
-    if (!integration) return ask('platform', 'v1/integrations', { method: 'POST', body, headers: once() })
-    const headers = { 'if-match': `"${integration.version}"` }
-    return ask('platform', integrationPath(integration.apiIntegrationId), {
-      method: 'PATCH',
-      body,
-      headers,
-    })
-  }, 'The integration is saved')
+  const create = useCreate<Integration>('v1/integrations', SAVED)
+  const change = useSave((body: object) => {
+    const { apiIntegrationId = '', version } = integration ?? {}
+    const headers = { 'if-match': `"${version}"` }
+    return ask<Integration>('platform', integrationPath(apiIntegrationId), { method: 'PATCH', body, headers })
+  }, SAVED)
+  const save = integration ? change : create
   return (
     <FormDialog
       title={integration ? `Settings of ${integration.name}` : 'New integration'}
