@@ -261,6 +261,34 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(JSON.stringify(lastBody(server).body)).toContain('Half and whole.')
   })
 
+  test('of hundreds of chats the latest are listed, and older ones behind them', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page } = await open(server.url)
+    await page.getByText('Chats stay in this browser.').waitFor()
+    await page.evaluate(`(async () => {
+      const [{ name }] = await indexedDB.databases()
+      const database = await new Promise((resolve) => {
+        const opening = indexedDB.open(name)
+        opening.onsuccess = () => resolve(opening.result)
+      })
+      await new Promise((resolve) => {
+        const transaction = database.transaction('chats', 'readwrite')
+        for (let n = 0; n < 250; n++)
+          transaction.objectStore('chats').put({ id: 'c' + n, agency: 'solo', title: 'Chat ' + n, options: {}, earlier: [], updatedAt: 1000 - n })
+        transaction.oncomplete = resolve
+      })
+      database.close()
+    })()`)
+    await page.reload()
+
+    const chats = page.getByRole('navigation', { name: 'Chats' }).getByRole('button', { name: /^Delete Chat/ })
+    await expect.poll(() => chats.count()).toBe(100)
+    await page.getByRole('button', { name: 'Older chats' }).click()
+    await page.getByRole('button', { name: 'Older chats' }).click()
+    await expect.poll(() => chats.count()).toBe(250)
+    expect(await page.getByRole('button', { name: 'Older chats' }).count()).toBe(0)
+  })
+
   test('files that are dropped one after the other are all sent', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const { page } = await open(server.url)

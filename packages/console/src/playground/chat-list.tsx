@@ -35,8 +35,12 @@ export function ChatList(props: Props) {
   )
 }
 
+/** Of thousands of chats, the latest are looked for here, and older ones in the search. */
+const SHOWN_AT_ONCE = 100
+
 function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => void }) {
   const sessions = useSessions()
+  const [shown, setShown] = useState(SHOWN_AT_ONCE)
   const chats = useChats(side.agency)
   const go = (to: Side): void => {
     onPicked()
@@ -51,7 +55,7 @@ function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => vo
       <Button icon="plus" className="mb-1" onClick={() => go(renewed(side))}>
         New chat
       </Button>
-      {chats.map(({ id, agency, platform, title, updatedAt, waits }) => (
+      {chats.slice(0, shown).map(({ id, agency, platform, title, updatedAt, waits }) => (
         <div
           key={id}
           className={`group/chat flex items-center rounded-lg ${id === side.chat ? 'bg-hover' : 'hover:bg-hover'}`}
@@ -75,6 +79,11 @@ function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => vo
           />
         </div>
       ))}
+      {chats.length > shown && (
+        <Button look="quiet" onClick={() => setShown(shown + SHOWN_AT_ONCE)}>
+          Older chats
+        </Button>
+      )}
       {chats.length === 0 && (
         <p className="px-2 text-xs text-soft">
           {side.on === 'platform'
