@@ -2,9 +2,11 @@ import { type Client, createClient, type RunStorage } from '@bureau/client'
 import { Agency, Agent, tool } from '@bureau/framework'
 import {
   AbstractChat,
+  type ChatInit,
   type ChatState,
   isToolUIPart,
   lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
   readUIMessageStream,
   type UIMessage,
 } from 'ai'
@@ -79,7 +81,7 @@ test('a message to another agent that was shown as a call ends as one', async ()
 
 /** What `useChat` keeps, without React. */
 class PlainChat extends AbstractChat<UIMessage> {
-  constructor(client: Client) {
+  constructor(client: Client, options: Pick<ChatInit<UIMessage>, 'sendAutomaticallyWhen'> = {}) {
     const state: ChatState<UIMessage> = {
       status: 'ready',
       error: undefined,
@@ -90,7 +92,7 @@ class PlainChat extends AbstractChat<UIMessage> {
       snapshot: (value) => structuredClone(value),
     }
     const sendAutomaticallyWhen = lastAssistantMessageIsCompleteWithApprovalResponses
-    super({ id: 'mine', transport: bureauTransport(client), state, sendAutomaticallyWhen })
+    super({ id: 'mine', transport: bureauTransport(client), state, sendAutomaticallyWhen, ...options })
   }
 }
 
@@ -125,6 +127,19 @@ test('text that a run withdraws when it goes on in another process is not shown 
     { type: 'text', text: 'Let me see.' },
     { type: 'text', text: 'It is done.' },
   ])
+})
+
+test('a page that answers calls of its own tools sends nothing for those that the server carries out', async () => {
+  const look = tool({ name: 'look', description: 'Looks.', parameters: z.object({}), execute: () => 'Seen.' })
+  const { url, provider } = await startTestServer({ agencies: soloAgency({ tools: [look] }) })
+  provider.script([toolCall('look', {}), text('It is done.'), text('Again.')])
+  const client = createClient({ url: `${url}/solo` })
+  const chat = new PlainChat(client, { sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls })
+  await chat.sendMessage({ text: 'Where is order 7?' })
+
+  expect([chat.error, provider.modelRequests.length]).toEqual([undefined, 2])
+  chat.messages = await chatMessages(client, 'mine')
+  expect(lastAssistantMessageIsCompleteWithToolCalls(chat)).toBe(false)
 })
 
 test('what somebody else has decided on is an error once, and the chat goes on', async () => {

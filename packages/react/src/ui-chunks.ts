@@ -8,7 +8,7 @@ export function uiPartOf(part: Part): UIMessage['parts'][number] {
   }
   if (part.parent === null && part.type === 'tool') {
     const { id: toolCallId, name: toolName, input, output, state } = part
-    const call = { type: 'dynamic-tool', toolName, toolCallId, input } as const
+    const call = { type: 'dynamic-tool', toolName, toolCallId, input, providerExecuted: true } as const
     return state === 'done'
       ? { ...call, state: 'output-available', output }
       : { ...call, state: 'output-error', errorText: NOT_DONE }
@@ -122,12 +122,15 @@ function descriptorOf({ approval }: Extract<Part, { type: 'tool' }>) {
   )
 }
 
+/** The page has nothing to carry out, and nothing to send when all calls are done. */
+const AT_SERVER = { dynamic: true, providerExecuted: true } as const
+
 const NOT_DONE = 'The run ended before the tool did.'
 
 function toolChanges(before: Part | undefined, part: Extract<Part, { type: 'tool' }>): UIMessageChunk[] {
   const { id: toolCallId, name: toolName, input, state, output } = part
   const known = before?.type === 'tool' ? before : undefined
-  const common = { toolCallId, toolName, dynamic: true } as const
+  const common = { toolCallId, toolName, ...AT_SERVER } as const
   const start = known ? [] : [{ type: 'tool-input-start' as const, ...common }]
   if (state === 'input') {
     const inputTextDelta = String(input).slice(typeof known?.input === 'string' ? known.input.length : 0)
