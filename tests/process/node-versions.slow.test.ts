@@ -62,7 +62,7 @@ test('the library, which needs no server, runs on Node 22', async (context) => {
   })
 })
 
-test.each([OLDEST, LONG_TERM])('both servers run on Node %s', async (release, context) => {
+test.for([OLDEST, LONG_TERM])('both servers run on Node %s', async (release, context) => {
   const BUREAU_DATA = temporaryFolder()
   const node = await nodeBinary(release).catch(orSkip(context))
   const { url, child, exited } = await startBureau(['start', DEMO], { BUREAU_DATA }, node)
