@@ -154,6 +154,13 @@ const AGUI = { threadId: '"t"', runId: '"r"', messages: '[{"id":"a","role":"user
 const AGUI_FIELDS =
   'threadId runId parentRunId messages state tools context forwardedProps resume user_context file_urls'
 
+/** JSON in a text, which servers read as well. */
+const IN_TEXT: Shapes = {
+  levels: () => `"${'['.repeat(12_000_000)}${']'.repeat(12_000_000)}"`,
+  'empty lists': () => `"[${'[],'.repeat(8_000_000)}[]]"`,
+}
+const DECIDED = '[{"interruptId":"i","status":"resolved","payload":{"approved":true}}]'
+
 describeServer('agui', () => [
   ...fields('/solo/get_response_stream', AGUI, AGUI_FIELDS.split(' ')),
   ...['content', 'toolCalls', 'id'].map((member): [string, Place] => {
@@ -161,6 +168,13 @@ describeServer('agui', () => [
     const [[, { path, around }]] = fields('/solo/get_response_stream', AGUI, ['messages']) as [[string, Place]]
     return [`${path} messages ${member}`, { path, around: (value) => around(messageOf(value)) }]
   }),
+  ...fields('/solo/get_response_stream', { ...AGUI, resume: DECIDED }, ['messages']).map(
+    ([, place]): [string, Place] => {
+      const around = (value: string): string =>
+        place.around(`[{"id":"a","role":"tool","toolCallId":"a","content":${value}}]`)
+      return [`${place.path} a result behind which a run goes on`, { ...place, around, shapes: IN_TEXT }]
+    },
+  ),
 ])
 
 describeServer('platform', () => {
