@@ -33,6 +33,16 @@ async function say(page: Page, words: string): Promise<void> {
   await page.keyboard.press('Enter')
 }
 
+/** The chats that this browser keeps, as JSON. */
+const KEPT_CHATS = `(async () => {
+  const [{ name }] = await indexedDB.databases()
+  const settled = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)))
+  const database = await settled(indexedDB.open(name))
+  const chats = await settled(database.transaction('chats').objectStore('chats').getAll())
+  database.close()
+  return JSON.stringify(chats)
+})()`
+
 const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
 
 /** Nothing is going on any more. */
@@ -212,6 +222,32 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await answered(page, 'One and all.')
     expect(await field.inputValue()).toBe('Second\n\nThird')
     expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('a message that waits is in the field when the page is loaded again before its turn has come', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One', hold(gate), ' and all.']), text('Two.')])
+    const { page } = await open(server.url)
+    const field = page.getByRole('textbox', { name: 'Message' })
+
+    await say(page, 'First')
+    await page.getByText('One').waitFor()
+    await say(page, 'Second')
+    await expect.poll(async () => (await page.evaluate<string>(KEPT_CHATS)).includes('Second')).toBe(true)
+    await page.reload()
+    await page.getByText('One').waitFor()
+    expect(await field.inputValue()).toBe('Second')
+    gate.release()
+    await answered(page, 'One and all.')
+    await idle(page)
+    await field.press('Enter')
+    await answered(page, 'Two.')
+    await idle(page)
+    await page.reload()
+    await answered(page, 'Two.')
+
+    expect(await field.inputValue()).toBe('')
   })
 
   test('a chat that is deleted while its run goes on stays deleted', async () => {

@@ -13,6 +13,7 @@ import {
   type LoggedEvent,
   newTurn,
   NO_DRAFT,
+  type SessionView,
   timed,
   titleOf,
   together,
@@ -23,17 +24,6 @@ import type { ChatStore } from './chat-store.ts'
 
 /** Text is shown at most this often: a page that renders every token is slower than a fast model. */
 const COMMIT_MS = 100
-
-/** What a view shows: another object after every change. */
-export type SessionView = {
-  readonly chat: Chat
-  readonly busy: boolean
-  readonly connection: Run['connection'] | null
-  /** Sent as soon as a run has completed; kept when one fails or is stopped. */
-  readonly queued: Draft | null
-  /** How many `events` there are. */
-  readonly eventCount: number
-}
 
 /** A chat that is open in this page. It goes on whatever page is shown. */
 export class ChatSession {
@@ -54,7 +44,7 @@ export class ChatSession {
     this.#client = client
     this.#store = store
     this.#view = { chat, busy: false, connection: null, queued: null, eventCount: 0 }
-    this.#draft = { text: chat.draft ?? '', files: [] }
+    this.#draft = chat.unsent ?? NO_DRAFT
   }
 
   get view(): SessionView {
@@ -88,9 +78,14 @@ export class ChatSession {
 
   /** Sends a message; while a run goes on, it waits for its end. */
   send(draft: Draft): void {
-    if (this.#view.busy) return this.#change({ queued: together(this.#view.queued ?? NO_DRAFT, draft) })
+    if (this.#view.busy) {
+      const queued = together(this.#view.queued ?? NO_DRAFT, draft)
+      // When the page is loaded again, it is in the field.
+      this.#change({ queued, chat: { ...this.#view.chat, unsent: queued } })
+      return this.#save()
+    }
     this.#isForgotten = false
-    const { draft: _, ...chat } = this.#view.chat
+    const { unsent: _, ...chat } = this.#view.chat
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
     this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn] }, busy: true })

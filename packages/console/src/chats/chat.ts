@@ -1,4 +1,4 @@
-import { BureauError, type Input, type Part, type StreamEvent } from '@bureau/client'
+import { BureauError, type Input, type Part, type Run, type StreamEvent } from '@bureau/client'
 import type { Message, Usage } from '@bureau/protocol'
 
 /** What goes to the agency with every message of a chat. */
@@ -66,8 +66,8 @@ export type Chat = Partner & {
   /** What went before the first turn: of a chat that continues a run. */
   readonly earlier: readonly Message[]
   readonly turns: readonly Turn[]
-  /** What is to be sent next, of a chat that was made to send it. */
-  readonly draft?: string
+  /** What is in the field when the chat is opened: of a chat that was made to send it, or what waited for a run. */
+  readonly unsent?: Draft
   readonly updatedAt: number
 }
 
@@ -195,6 +195,17 @@ function addUsage(before: Usage | null, after: Usage | null): Usage | null {
 
 /** An event of a turn, and when it was seen. */
 export type LoggedEvent = { readonly at: number; readonly turn: string; readonly event: StreamEvent }
+
+/** What a view shows: another object after every change. */
+export type SessionView = {
+  readonly chat: Chat
+  readonly busy: boolean
+  readonly connection: Run['connection'] | null
+  /** Sent as soon as a run has completed; kept when one fails or is stopped. */
+  readonly queued: Draft | null
+  /** How many `events` there are. */
+  readonly eventCount: number
+}
 
 /** When calls began and ended, with one more event, which was seen at `at`. */
 export function timed(times: Turn['times'], event: StreamEvent, at: number): Turn['times'] {

@@ -3,8 +3,8 @@ import { createContext, useContext, useSyncExternalStore } from 'react'
 import { addressOf, SERVER } from '../server/address.ts'
 import { credentials } from '../server/credentials.ts'
 import { watchedFetch } from '../server/reachability.ts'
-import { type Chat, type Draft, newChat, type Partner } from './chat.ts'
-import { ChatSession, type SessionView } from './chat-session.ts'
+import { type Chat, type Draft, newChat, type Partner, type SessionView } from './chat.ts'
+import { ChatSession } from './chat-session.ts'
 import { ChatStore } from './chat-store.ts'
 
 /** The chats that are open in this page, by their ids. */

@@ -12,10 +12,10 @@ export function useReproduce(): (run: PlatformRun) => Promise<void> {
   const sessions = useSessions()
   const navigate = useNavigate()
   return async (run) => {
-    const draft = await messageOfRun(run)
+    const text = await messageOfRun(run)
     const platform = run.consumerId === null ? {} : { consumer: run.consumerId }
     const chat = newChat({ agency: run.apiIntegrationId, platform })
-    sessions.begin({ ...chat, title: titleOf(draft), agent: run.agent, draft })
+    sessions.begin({ ...chat, title: titleOf(text), agent: run.agent, unsent: { text, files: [] } })
     void navigate({ to: '/play/$agency', ...placeOf(chat) })
   }
 }

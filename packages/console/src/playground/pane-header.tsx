@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { ChatSession, SessionView } from '../chats/chat-session.ts'
+import type { ChatSession } from '../chats/chat-session.ts'
+import type { SessionView } from '../chats/chat.ts'
 import { factsQuery } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { IconButton } from '../ui/button.tsx'

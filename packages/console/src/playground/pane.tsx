@@ -1,6 +1,6 @@
 import { Suspense, useState } from 'react'
-import type { ChatSession, SessionView } from '../chats/chat-session.ts'
-import { together } from '../chats/chat.ts'
+import type { ChatSession } from '../chats/chat-session.ts'
+import { type SessionView, together } from '../chats/chat.ts'
 import { useSession } from '../chats/sessions.ts'
 import { DecideContext } from '../parts/approval-card.tsx'
 import type { Decide } from '../server/approvals.ts'

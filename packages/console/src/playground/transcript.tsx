@@ -1,7 +1,8 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { Button } from '../ui/button.tsx'
 import { LongList } from '../ui/long-list.tsx'
-import type { ChatSession, SessionView } from '../chats/chat-session.ts'
+import type { ChatSession } from '../chats/chat-session.ts'
+import type { SessionView } from '../chats/chat.ts'
 import { rowsOfTurn, textOfRow, type TurnRow, TurnRowView } from './turn-view.tsx'
 
 const keyOf = ({ key }: TurnRow): string => key
