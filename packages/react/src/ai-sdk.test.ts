@@ -27,8 +27,14 @@ const wholeFetch: typeof fetch = async (input, init) => {
 const SERVERS = {
   'a self-hosted server': async (agency = soloAgency().solo) => {
     const { url, provider } = await startTestServer({ agencies: { solo: agency } })
-    const open = (storage: RunStorage, fetchIt = fetch): Client =>
-      createClient({ url: `${url}/solo`, resume: true, storage, fetch: fetchIt })
+    const open = (storage: RunStorage, fetchIt = fetch, retryDelaysMs?: number[]): Client =>
+      createClient({
+        url: `${url}/solo`,
+        resume: true,
+        storage,
+        fetch: fetchIt,
+        ...(retryDelaysMs && { retryDelaysMs }),
+      })
     return { provider, open }
   },
   'the platform': async (agency?: Agency) => {
@@ -38,8 +44,8 @@ const SERVERS = {
       await platform.provider.close()
     })
     const { url, token, integrationId: integration } = await platform.client()
-    const open = (storage: RunStorage, fetchIt = fetch): Client =>
-      createClient({ url, token, integration, storage, fetch: fetchIt })
+    const open = (storage: RunStorage, fetchIt = fetch, retryDelaysMs?: number[]): Client =>
+      createClient({ url, token, integration, storage, fetch: fetchIt, ...(retryDelaysMs && { retryDelaysMs }) })
     return { provider: platform.provider, open }
   },
 }
@@ -294,6 +300,27 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     await second
     expect(asked.filter((url) => url.includes('cancel'))).toEqual([])
     expect(said(chat.messages)).toEqual(['assistant: It is done.'])
+  })
+
+  test('an answer that is resumed after a lost connection takes the place of what was shown of it', async () => {
+    const { provider, open } = await start()
+    const gate = provider.gate()
+    provider.script([textDeltas(['It is', hold(gate), ' done.'])])
+    const cut = new AbortController()
+    const cutting: typeof fetch = (input, init) => {
+      if (cut.signal.aborted) return fetch(input, init)
+      return fetch(input, { ...init, signal: AbortSignal.any([init!.signal!, cut.signal]) })
+    }
+    const chat = new PlainChat(open(memoryStorage(), cutting, []))
+    const sent = chat.sendMessage({ text: 'Where is order 7?' })
+    await vi.waitFor(() => expect(said(chat.messages).at(-1)).toBe('assistant: It is'))
+    cut.abort()
+    await sent
+    expect(chat.error?.message).toBe('The connection was lost.')
+    gate.release()
+    await chat.resumeStream()
+
+    expect(said(chat.messages)).toEqual(['user: Where is order 7?', 'assistant: It is done.'])
   })
 
   test.each(['sendMessage', 'regenerate'] as const)('%s right after a stop goes on behind it', async (next) => {

@@ -27,7 +27,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
     chat: string,
     run: Run,
     stop: Promise<void>,
-    shown: readonly Part[] = [],
+    onto: readonly Part[] | null,
   ): ReadableStream<UIMessageChunk> => {
     waiting.delete(chat)
     let isStopped = false
@@ -44,7 +44,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
     const before = answers.get(chat) ?? Promise.resolve()
     // What a run that was stopped has said until its end belongs to the history.
     const leave = (): unknown => setTimeout(() => isStopped || run.detach())
-    const { chunks, ended } = chunksOf(run, { shown, before, leave })
+    const { chunks, ended } = chunksOf(run, { onto, before, leave })
     answers.set(chat, ended)
     return chunks
   }
@@ -69,7 +69,8 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       const asked = messages.findLast(({ role }) => role === 'user')
       const input = inputOf(client, asked?.parts ?? [], body)
       if (asked) places.take(chat, { id: asked.id, input, isRegenerated: trigger === 'regenerate-message' })
-      return stream(chat, client.stream({ ...input, chat }), stop)
+      const onto = messages.at(-1)?.role === 'assistant' ? [] : null
+      return stream(chat, client.stream({ ...input, chat }), stop, onto)
     },
 
     async reconnectToStream({ chatId: chat, abortSignal }) {
@@ -78,7 +79,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
       const before = messagesSent
       const run = await client.attach({ chat })
       // The run of a message that was sent meanwhile is shown already.
-      return run && before === messagesSent ? stream(chat, run, stop) : null
+      return run && before === messagesSent ? stream(chat, run, stop, null) : null
     },
   }
 }

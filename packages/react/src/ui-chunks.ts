@@ -18,20 +18,41 @@ export function uiPartOf(part: Part): UIMessage['parts'][number] {
 }
 
 type Reading = {
-  /** What is shown of the run already. */
-  readonly shown: readonly Part[]
+  /** The parts of the message with which the run goes on; null: it begins one of its own. */
+  readonly onto: readonly Part[] | null
   /** Resolves when an answer that is read at the same time has ended. */
   readonly before: Promise<void>
   /** Nobody reads any more. */
   readonly leave: () => void
 }
 
+/** A message that is being written. It begins when there is something in it. */
+class OpenMessage {
+  /** The same in every replay, so that the message takes its own place. Undefined: it goes on with the last one. */
+  id: string | undefined
+  readonly #controller: ReadableStreamDefaultController<UIMessageChunk>
+  #isBegun = false
+
+  constructor(controller: ReadableStreamDefaultController<UIMessageChunk>) {
+    this.#controller = controller
+  }
+
+  send(chunks: readonly UIMessageChunk[]): void {
+    if (!this.#isBegun) {
+      this.#isBegun = true
+      this.#controller.enqueue({ type: 'start', ...(this.id !== undefined && { messageId: this.id }) })
+      this.#controller.enqueue({ type: 'start-step' })
+    }
+    for (const chunk of chunks) this.#controller.enqueue(chunk)
+  }
+}
+
 /** A run as the AI SDK reads it: what has changed of its parts, again and again. */
 export function chunksOf(
   run: Run,
-  { shown: shownBefore, before, leave }: Reading,
+  { onto, before, leave }: Reading,
 ): { readonly chunks: ReadableStream<UIMessageChunk>; readonly ended: Promise<void> } {
-  const partsBefore = shownBefore.map((part) => [part.id, part] as const)
+  const partsBefore = (onto ?? []).map((part) => [part.id, part] as const)
   let shown = new Map<string, Part>(partsBefore)
   let end = (): void => {}
   const ended = new Promise<void>((resolve) => (end = resolve))
@@ -39,7 +60,8 @@ export function chunksOf(
     async start(controller) {
       /** What was shown as calls. When it turns out that one is a message to another agent, it ends as a call all the same. */
       const calls = new Set<string>()
-      const send = (...chunks: readonly UIMessageChunk[]): void => chunks.forEach((chunk) => controller.enqueue(chunk))
+      const message = new OpenMessage(controller)
+      const send = (...chunks: readonly UIMessageChunk[]): void => message.send(chunks)
       const sendChanges = (): void => {
         for (const part of run.parts) {
           const last = shown.get(part.id)
@@ -54,8 +76,9 @@ export function chunksOf(
           }
         }
       }
-      send({ type: 'start' }, { type: 'start-step' })
       try {
+        const { run: id } = await run.started
+        if (onto === null) message.id = `${id}-answer`
         for await (const { type } of run) {
           if (type === 'run_resumed' || type === 'reset') {
             // What is withdrawn can be taken away only with all else of the run, which then comes again.
@@ -70,7 +93,7 @@ export function chunksOf(
       } catch (error) {
         sendChanges()
         await before
-        send({ type: 'error', errorText: error instanceof Error ? error.message : String(error) })
+        controller.enqueue({ type: 'error', errorText: error instanceof Error ? error.message : String(error) })
       }
       controller.close()
       // Its reader learns of the end first.
