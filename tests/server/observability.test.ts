@@ -249,6 +249,9 @@ async function freePort(): Promise<number> {
   return port
 }
 
+/** A processor of spans that does nothing with them. */
+const SILENT = { onStart: () => {}, onEnd: () => {}, forceFlush: async () => {}, shutdown: async () => {} }
+
 /** A provider that keeps its spans, and what they say. */
 function spanKeeper() {
   const exporter = new InMemorySpanExporter()
@@ -578,6 +581,30 @@ describe('tracing', () => {
 
     expect(lines.filter((line) => line.includes('traces could not be sent'))).toHaveLength(1)
   })
+
+  test.each(['onStart', 'onEnd'] as const)(
+    'a processor of spans that throws, %s, is said in the log and harms no run',
+    async (step) => {
+      const processor = {
+        ...SILENT,
+        [step]: () => {
+          throw new Error('no room')
+        },
+      }
+      const lines: string[] = []
+      const server = await startTestServer({
+        agencies: soloAgency({ model: 'demo' }),
+        tracing: { provider: new TracerProvider({ spanProcessors: [processor] }) },
+        logLevel: 'warn',
+        logDestination: { write: (line: string) => void lines.push(line) },
+      })
+
+      const { status: answered } = await server.post('/solo/get_response', { message: 'hi' })
+
+      expect(answered).toBe(200)
+      expect(lines.filter((line) => line.includes('a run could not be traced')).at(0)).toContain('no room')
+    },
+  )
 
   test('an endpoint that is no address is refused at the start', async () => {
     expect(() => loadConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector' })).toThrow(

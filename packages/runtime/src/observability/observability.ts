@@ -8,7 +8,7 @@ import { countSession, type SessionObserver } from './count-sessions.ts'
 import { logSteps } from './log-steps.ts'
 import type { Metrics } from './metrics.ts'
 import { type OpenTracing, openTracing, type TracingOptions } from './open-tracing.ts'
-import { observeAll } from './run-steps.ts'
+import { harmless, observeAll } from './run-steps.ts'
 import type { TracedRuns, traceRuns } from './trace-runs.ts'
 
 type ObservabilityOptions = {
@@ -64,8 +64,7 @@ export class Observability {
   observer(asking?: Asking, recorder?: RunObserver): RunObserver | undefined {
     const log = asking?.log as Logger | undefined
     const logging = log?.isLevelEnabled('debug') ? logSteps(log) : undefined
-    const tracing = this.#tracing && this.#traceRuns?.(this.#traced(this.#tracing), asking?.headers?.['traceparent'])
-    return observeAll([this.#counting, tracing, logging, recorder])
+    return observeAll([this.#counting, this.#tracingOf(asking), logging, recorder])
   }
 
   /** Watches a voice session, from now on; undefined when nobody wants to know. */
@@ -77,6 +76,12 @@ export class Observability {
     this.metrics?.close()
     // A collector that cannot be reached must not keep the process alive.
     await Promise.race([this.#tracing?.close().catch(() => {}), sleep(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
+  }
+
+  /** What a program's own tracer throws is logged, and nothing else. */
+  #tracingOf(asking: Asking | undefined): RunObserver | undefined {
+    const traced = this.#tracing && this.#traceRuns?.(this.#traced(this.#tracing), asking?.headers?.['traceparent'])
+    return traced && harmless(traced, (err) => this.#options.log.warn({ err }, 'a run could not be traced'))
   }
 
   #traced({ tracer }: OpenTracing): TracedRuns {

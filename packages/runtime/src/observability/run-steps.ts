@@ -28,3 +28,21 @@ class SharedSpan implements RunSpan {
     for (const span of this.#spans) span.end(end)
   }
 }
+
+/** An observer that fails as it likes: what it throws is reported, and harms no run. */
+export function harmless(observe: RunObserver, onError: (error: unknown) => void): RunObserver {
+  const attempt = <Result>(work: () => Result): Result | undefined => {
+    try {
+      return work()
+    } catch (error) {
+      onError(error)
+      return undefined
+    }
+  }
+  const guarded = (span: RunSpan | undefined): RunSpan => ({
+    child: (step) => guarded(attempt(() => span?.child(step))),
+    firstOutput: () => attempt(() => span?.firstOutput()),
+    end: (end) => attempt(() => span?.end(end)),
+  })
+  return (run) => guarded(attempt(() => observe(run)))
+}
