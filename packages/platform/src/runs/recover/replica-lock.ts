@@ -4,6 +4,7 @@ import { StartError } from '@bureau/protocol'
 import { Client } from 'pg'
 import { reasonOf } from '../../db/connect-postgres.ts'
 import { sqlstateOf } from '../../db/database-error.ts'
+import { withSettings } from '../../db/postgres-url.ts'
 import { LOCK_CLASS, WATCHER_LOCK } from './replicas.repo.ts'
 
 type ReplicaLockOptions = {
@@ -28,9 +29,16 @@ const ANSWER_MS = 3_000
 /** After a restart of the database all locks are gone, and everybody needs a moment to take theirs again. */
 const WARM_UP_MS = 10_000
 
-/** So that the server notices a lost machine after 9 seconds, and frees what its session had locked. */
-const SETTINGS =
-  'SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 9000'
+/**
+ * So that the server notices a lost machine after 9 seconds, and frees what its session had locked. Poolers, which would hand the
+ * session on, refuse settings of a connection.
+ */
+const SETTINGS = {
+  tcp_keepalives_idle: '3',
+  tcp_keepalives_interval: '2',
+  tcp_keepalives_count: '3',
+  tcp_user_timeout: '9000',
+}
 
 const IS_STALE = `current_setting('transaction_read_only') = 'on' AS is_stale`
 
@@ -75,8 +83,7 @@ export class ReplicaLock {
   static async open(options: ReplicaLockOptions): Promise<ReplicaLock> {
     const lock = new ReplicaLock(options)
     const client = await lock.#connect().catch((cause: unknown) => {
-      const what =
-        'DATABASE_DIRECT_URL (default: DATABASE_URL): the connection that shows that this process lives fails'
+      const what = 'DATABASE_DIRECT_URL (default: DATABASE_URL): no connection to the database itself, past any pooler'
       throw new StartError(`${what}: ${reasonOf(cause)}.`, { cause })
     })
     lock.#running = lock.#keep(client)
@@ -124,7 +131,7 @@ export class ReplicaLock {
   /** Others may hold the same lock: a session of this process that the server still takes for alive. */
   async #connect(): Promise<Client> {
     const client = new Client({
-      connectionString: this.#options.url,
+      connectionString: withSettings(this.#options.url, SETTINGS),
       connectionTimeoutMillis: ANSWER_MS,
       query_timeout: ANSWER_MS,
       keepAlive: true,
@@ -133,7 +140,6 @@ export class ReplicaLock {
     client.on('error', () => {}) // the query in progress, or the next one, fails by itself
     try {
       await client.connect()
-      await client.query(SETTINGS)
       await client.query(`SELECT pg_advisory_lock_shared(${LOCK_CLASS}, $1)`, [this.id])
     } catch (error) {
       await client.end().catch(() => {})

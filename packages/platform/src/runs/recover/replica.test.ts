@@ -127,16 +127,34 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     await platform.drop()
   })
 
-  test('an address of its own that leads nowhere is named when the process starts', async () => {
-    const url = 'postgres://127.0.0.1:1/bureau'
-    const opening = ReplicaLock.open({ url, now: () => performance.now(), onDead: () => {}, onError: () => {} })
-
-    await expect(opening).rejects.toThrow(
-      new StartError(
-        'DATABASE_DIRECT_URL (default: DATABASE_URL): the connection that shows that this process lives fails: ' +
-          'connect ECONNREFUSED 127.0.0.1:1.',
-      ),
+  const openAt = (url: string): Promise<ReplicaLock> =>
+    ReplicaLock.open({ url, now: () => performance.now(), onDead: () => {}, onError: () => {} })
+  const noConnection = (reason: string): StartError =>
+    new StartError(
+      `DATABASE_DIRECT_URL (default: DATABASE_URL): no connection to the database itself, past any pooler: ${reason}.`,
     )
+
+  test('an address of its own that leads nowhere is named when the process starts', async () => {
+    const refused = noConnection('connect ECONNREFUSED 127.0.0.1:1')
+
+    await expect(openAt('postgres://127.0.0.1:1/bureau')).rejects.toThrow(refused)
+  })
+
+  test('an address that leads to a pooler, which would hand the session with the lock on, is refused', async () => {
+    const refusal = 'SFATAL\0C08P01\0Munsupported startup parameter: options\0\0'
+    const pooler = createServer((client) =>
+      client.once('data', (startup: Buffer) => {
+        const length = Buffer.alloc(4)
+        length.writeInt32BE(refusal.length + 4)
+        client.end(startup.includes('options\0') ? `E${length.toString('latin1')}${refusal}` : '')
+      }),
+    )
+    await once(pooler.listen(0, '127.0.0.1'), 'listening')
+
+    const opening = openAt(`postgres://127.0.0.1:${(pooler.address() as AddressInfo).port}/bureau`)
+
+    await expect(opening).rejects.toThrow(noConnection('unsupported startup parameter: options'))
+    pooler.close()
   })
 
   test('a server that is read-only, as the old one after a switch, is left for the one that a new connection leads to', async () => {
