@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { StartError } from '@bureau/protocol'
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CommitUnknownError, type Database } from '../../db/database.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
@@ -8,6 +9,7 @@ import { checkInvariants } from '../../db/invariants.contract.ts'
 import { openTestStore } from '../../test-store.contract.ts'
 import { ReplicaLock } from './replica-lock.ts'
 import { ReplicaMonitor } from './replica-monitor.ts'
+import { LOCK_CLASS, WATCHER_LOCK } from './replicas.repo.ts'
 import { listReplicas } from '../../system/list-replicas.ts'
 import { Replica } from './replica.ts'
 import { requestCancel } from '../../run-records/request-cancel.ts'
@@ -124,6 +126,36 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
 
     await lock.close()
     proxy.close()
+    await platform.drop()
+  })
+
+  test("a process that stops is noticed by its heartbeat although a session of nobody has the watcher's lock", async () => {
+    const platform = await openTestStore('postgres')
+    const nobody = new Client({ connectionString: platform.url })
+    await nobody.connect()
+    await nobody.query(`SELECT pg_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK})`)
+    let aheadMs = 0
+    const start = (): Promise<Replica> =>
+      Replica.start({
+        db: platform.db,
+        directUrl: platform.url,
+        version: 'test',
+        onFenced: () => {},
+        onCancels: () => {},
+        onError: () => {},
+        now: () => performance.now() + aheadMs,
+      })
+    const [observer, stopped] = [await start(), await start()]
+
+    for (let poll = 0; poll < 4; poll++) {
+      await observer.watch()
+      aheadMs += 15_000
+    }
+
+    const states = await platform.rows(`SELECT state FROM replicas WHERE boot_id = '${stopped.bootId}'`)
+    expect(states).toEqual([{ state: 'dead' }])
+    for (const replica of [stopped, observer]) await replica.close()
+    await nobody.end()
     await platform.drop()
   })
 

@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, ne, not, or, type SQL, sql } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import { systemOperation, type Tx } from '../../db/operation.ts'
 import { replicas, runs } from '../../db/schema.ts'
@@ -70,13 +70,20 @@ const isLock = (locks: string, id: SQL): SQL =>
   sql`${sql.raw(locks)}.locktype = 'advisory' AND ${sql.raw(locks)}.objsubid = 2 AND ${sql.raw(locks)}.objid = (${id})::oid
     AND ${sql.raw(locks)}.classid = ${sql.raw(LOCK_CLASS)}::oid`
 
-/** The process whose session has the watcher's lock. */
-const isWatcher = sql`EXISTS (SELECT 1 FROM pg_locks w JOIN pg_locks own ON own.pid = w.pid
-  WHERE ${isLock('w', sql.raw(String(WATCHER_LOCK)))} AND w.granted AND ${isLock('own', sql`${replicas.lockId}`)})`
+/** The process of this lock is the one whose session has the watcher's lock. */
+const isWatcher = (lockId: SQL): SQL => sql`EXISTS (SELECT 1 FROM pg_locks w JOIN pg_locks own ON own.pid = w.pid
+  WHERE ${isLock('w', sql.raw(String(WATCHER_LOCK)))} AND w.granted AND ${isLock('own', lockId)})`
+
+/**
+ * The session that has the watcher's lock may be that of no process that lives: it belongs to one that is stopped and was declared
+ * dead, or to a pooler.
+ */
+const isWatched = sql`EXISTS (SELECT 1 FROM replicas watcher
+  WHERE watcher.state IN ('live','draining') AND ${isWatcher(sql.raw('watcher.lock_id'))})`
 
 /**
  * What the monitor looks at: the counters of all processes that are not known to have ended. Who does not watch looks at
- * the one that does.
+ * the one that does, and at all when none does.
  */
 export const listPulses = systemOperation(
   { source: import.meta.url, name: 'listPulses', lane: 'run', onlyReads: true },
@@ -88,7 +95,12 @@ export const listPulses = systemOperation(
         isLocked: sql<boolean>`${replicas.lockId} IS NOT NULL`,
       })
       .from(replicas)
-      .where(and(inArray(replicas.state, ['live', 'draining']), of === 'watcher' ? isWatcher : undefined)),
+      .where(
+        and(
+          inArray(replicas.state, ['live', 'draining']),
+          of === 'watcher' ? or(isWatcher(sql`${replicas.lockId}`), not(isWatched)) : undefined,
+        ),
+      ),
 )
 
 /** Ends the session of a process that was declared dead while it was stopped: its locks are free for others. */
