@@ -627,6 +627,29 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(complaints).toEqual([])
   })
 
+  test('the graph joins two entry points that message each other by lines between their cards, not behind them', async () => {
+    const make = (name: string): Agent => new Agent({ name, instructions: 'Help.', model: 'gpt-test' })
+    const [desk, billing] = [make('Desk'), make('Billing')]
+    const flows: [Agent, Agent][] = [
+      [desk, billing],
+      [billing, desk],
+    ]
+    const server = await startTestServer({ agencies: { shop: new Agency({ entryPoint: [desk, billing], flows }) } })
+    const { page } = await open(server.url, { at: '/graph' })
+
+    const lines = page.locator('.react-flow__edge-path')
+    await lines.nth(1).waitFor({ state: 'attached' })
+    const left = (await page.getByRole('group', { name: 'Agent Desk' }).boundingBox())!
+    const right = (await page.getByRole('group', { name: 'Agent Billing' }).boundingBox())!
+    const boxes = await Promise.all([lines.nth(0).boundingBox(), lines.nth(1).boundingBox()])
+
+    for (const line of boxes) {
+      expect(line!.x).toBeGreaterThanOrEqual(left.x + left.width - 2)
+      expect(line!.x + line!.width).toBeLessThanOrEqual(right.x + 2)
+    }
+    expect(boxes[0]!.y).not.toBeCloseTo(boxes[1]!.y, 0)
+  })
+
   test('a second tab of the same chat shows the run and its end', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()

@@ -22,7 +22,7 @@ import { type Activity, activityOf, NO_ACTIVITY } from './activity.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentFace, AgentOutline, lookOf } from './agent-outline.tsx'
 import { connectionsOf, reachedFrom, type Way } from './connections.ts'
-import { layOut, type Placed } from './layout.ts'
+import { areNeighbours, layOut, type Placed } from './layout.ts'
 
 type Props = { readonly agency: string; readonly session?: ChatSession | undefined }
 
@@ -77,7 +77,7 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
     <div className="relative h-full">
       <ReactFlow
         nodes={nodes}
-        edges={edgesOf(metadata, activity)}
+        edges={edgesOf(metadata, placed, activity)}
         nodeTypes={NODE_TYPES}
         nodesDraggable={false}
         nodesConnectable={false}
@@ -100,7 +100,8 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
   )
 }
 
-function edgesOf(metadata: AgencyMetadata, { ways, active }: Activity): Edge[] {
+function edgesOf(metadata: AgencyMetadata, placed: readonly Placed[], { ways, active }: Activity): Edge[] {
+  const places = new Map(placed.map((each) => [each.agent.id, each]))
   return connectionsOf(metadata).map(({ id, source, target, way }) => {
     const isTaken = ways.has(`${source}->${target}`)
     const stroke = isTaken ? 'var(--color-accent)' : 'var(--color-strong-line)'
@@ -108,6 +109,7 @@ function edgesOf(metadata: AgencyMetadata, { ways, active }: Activity): Edge[] {
       id,
       source,
       target,
+      ...sidesOf(places.get(source), places.get(target)),
       animated: isTaken && active.has(target),
       focusable: false,
       style: { stroke, strokeWidth: isTaken ? 2.5 : 1.5, strokeDasharray: DASHES[way] },
@@ -142,6 +144,25 @@ function Legend({ metadata }: { readonly metadata: AgencyMetadata }) {
   )
 }
 
+/** Where lines leave a card and arrive: below and above, and at the sides those between neighbours, each direction at its own height. */
+const ENDS = [
+  { type: 'source', position: Position.Bottom, top: undefined },
+  { type: 'target', position: Position.Top, top: undefined },
+  { type: 'source', position: Position.Right, top: '35%' },
+  { type: 'target', position: Position.Left, top: '35%' },
+  { type: 'source', position: Position.Left, top: '65%' },
+  { type: 'target', position: Position.Right, top: '65%' },
+] as const
+
+/** The sides of two cards that a line connects. */
+function sidesOf(source: Placed | undefined, target: Placed | undefined): Pick<Edge, 'sourceHandle' | 'targetHandle'> {
+  if (!source || !target || !areNeighbours(source, target))
+    return { sourceHandle: Position.Bottom, targetHandle: Position.Top }
+  return source.x < target.x
+    ? { sourceHandle: Position.Right, targetHandle: Position.Left }
+    : { sourceHandle: Position.Left, targetHandle: Position.Right }
+}
+
 function AgentCard({ data: { placed, activity } }: NodeProps<AgentFlowNode>) {
   const { id } = placed.agent
   return (
@@ -149,9 +170,18 @@ function AgentCard({ data: { placed, activity } }: NodeProps<AgentFlowNode>) {
       className={`card w-56 px-3 py-2.5 shadow-sm transition-shadow ${lookOf(id, activity)}`}
       data-active={activity.active.has(id)}
     >
-      <Handle type="target" position={Position.Top} isConnectable={false} className="opacity-0" />
       <AgentFace agent={placed.agent} activity={activity} />
-      <Handle type="source" position={Position.Bottom} isConnectable={false} className="opacity-0" />
+      {ENDS.map(({ type, position, top }) => (
+        <Handle
+          key={type + position}
+          id={position}
+          type={type}
+          position={position}
+          style={{ top }}
+          isConnectable={false}
+          className="opacity-0"
+        />
+      ))}
     </div>
   )
 }

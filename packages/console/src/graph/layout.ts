@@ -27,6 +27,10 @@ export function layOut(metadata: AgencyMetadata): Placed[] {
   return placed
 }
 
+/** Whether two cards stand side by side in one layer, with nothing between them. */
+export const areNeighbours = (one: Placed, other: Placed): boolean =>
+  one.y === other.y && Math.abs(one.x - other.x) === WIDTH
+
 function depthsOf(metadata: AgencyMetadata): ReadonlyMap<string, number> {
   const depth = new Map(metadata.metadata.entryPoints.map((name) => [name, 0]))
   const connections = connectionsOf(metadata)
