@@ -45,9 +45,12 @@ export function explainTarballs(project: string, tarballs: ReadonlyMap<string, s
   const text = readFileSync(dockerfile, 'utf8')
   writeFileSync(dockerfile, text.replace(manifests, `${manifests}COPY packages ./packages\n`))
   const { dependencies } = JSON.parse(readFileSync(path.join(project, 'package.json'), 'utf8'))
-  const platform = tarballs.get('@bureau/platform')
   const lacksPlatform = '@bureau/cli' in dependencies && !('@bureau/platform' in dependencies)
-  const adding = lacksPlatform ? ` \`npm install ./${platform}\` adds the platform, for \`npx bureau start\`.` : ''
+  const [example, use] = lacksPlatform
+    ? [tarballs.get('@bureau/platform'), 'the platform, for `npx bureau start`']
+    : [tarballs.get('@bureau/client'), 'the client']
+  // By its name npm refuses a package that the overrides have.
+  const adding = ` Add one of them by its file: \`npm install ./${example}\` adds ${use}.`
   appendFileSync(
     path.join(project, 'README.md'),
     `\nThe packages of Bureau are in \`packages\`, made from a checkout; no registry is asked for them.${adding}\n`,

@@ -148,7 +148,22 @@ test('made with packed packages, its image gets them before it installs, and its
 
   expect(readFileSync(path.join(folder, 'Dockerfile'), 'utf8')).toMatch(/^COPY packages \.\/packages\nRUN npm ci/m)
   expect(readFileSync(path.join(folder, 'README.md'), 'utf8')).toContain(
-    '`npm install ./packages/bureau-platform-0.1.0.tgz` adds the platform',
+    'Add one of them by its file: `npm install ./packages/bureau-platform-0.1.0.tgz` adds the platform',
+  )
+})
+
+test('made with packed packages, a project that has the platform says how to add another one as well', () => {
+  const cwd = temporary()
+  create(cwd, 'a', '--no-install', '--package-manager', 'npm', '--template', 'platform')
+  const folder = path.join(cwd, 'a')
+  const names = ['@bureau/platform', '@bureau/client']
+  explainTarballs(
+    folder,
+    new Map(names.map((name) => [name, `packages/${name.replace(/[@/]/g, '-').slice(1)}-0.1.0.tgz`])),
+  )
+
+  expect(readFileSync(path.join(folder, 'README.md'), 'utf8')).toContain(
+    'Add one of them by its file: `npm install ./packages/bureau-client-0.1.0.tgz` adds the client.',
   )
 })
 
