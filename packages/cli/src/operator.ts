@@ -49,7 +49,10 @@ export async function operate<Result>(
   const { operator, close } = await withPlatform(async () =>
     (await import('@bureau/platform')).openOperator({ mustExist: !makesRecords }),
   ).catch((error: unknown) => {
-    throw isInUse(error) ? new ConfigError(`${error.message} Reach it with --url.`, { cause: error }) : error
+    // Neither stopping the server nor another folder is wanted here.
+    const [, inUse] =
+      error instanceof ConfigError ? (/^(.* is in use by another process\.)/.exec(error.message) ?? []) : []
+    throw inUse === undefined ? error : new ConfigError(`${inUse} Reach it with --url.`, { cause: error })
   })
   try {
     return await work(operator)
@@ -59,9 +62,6 @@ export async function operate<Result>(
     await close()
   }
 }
-
-const isInUse = (error: unknown): error is ConfigError =>
-  error instanceof ConfigError && error.message.endsWith('is in use by another process.')
 
 function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ServiceError'

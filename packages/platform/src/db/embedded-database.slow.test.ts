@@ -88,7 +88,9 @@ describe('the embedded database', () => {
 
   test('its folder is for one opener: not for a second one in this process', async () => {
     const db = await open()
-    await expect(open()).rejects.toThrow(`The data folder ${folder} is in use by another process.`)
+    await expect(open()).rejects.toThrow(
+      `The data folder ${folder} is in use by another process. Stop it, or choose another folder with BUREAU_DATA.`,
+    )
     await db.close()
     await (await open()).close()
   })

@@ -13,7 +13,10 @@ import { ConfigError, StartError } from '@bureau/protocol'
 export function lockFolder(folder: string): () => void {
   const file = join(folder, 'lock')
   const unlock = lock(file)
-  if (!unlock) throw new ConfigError(`The data folder ${folder} is in use by another process.`)
+  if (!unlock)
+    throw new ConfigError(
+      `The data folder ${folder} is in use by another process. Stop it, or choose another folder with BUREAU_DATA.`,
+    )
   return unlock
 }
 
