@@ -59,6 +59,15 @@ test('a value of none of several forms is told what they are', () => {
 })
 
 test.each([
+  ['a literal', z.literal(true), false, 'must be true'],
+  ['a whole number', z.int(), 1.5, 'must be a whole number'],
+  ['a positive number', z.number().positive(), 0, 'must be >0'],
+  ['a number up to a limit', z.number().max(5), 6, 'must be <=5'],
+])('%s is asked for in plain words', (_, type, value, words) => {
+  expect(() => readOptions('serve', z.object({ it: type }), { it: value })).toThrow(new RegExp(`^serve: it: ${words}$`))
+})
+
+test.each([
   [new Date(0), 'a Date'],
   [[], 'an Array'],
   ['text', 'a String'],

@@ -89,10 +89,13 @@ function noneOf(forms: readonly (readonly z.core.$ZodIssue[])[]): string {
   return first.replace(/(must be [^,]*)/, (_, own: string) => [own, ...new Set(wanted)].join(' or '))
 }
 
-/** What zod says about a value of another type, in words of the other messages. */
+/** What zod says about a value of another type or size, in words of the other messages. */
 function plainly(message: string): string {
+  const [, exact] = /^(?:Invalid input: expected|Too (?:small|big): expected \w+ to be) (\S+)$/.exec(message) ?? []
+  if (exact !== undefined) return `must be ${exact}`
   const [, expected, received] = /^Invalid input: expected (\w+), received (\w+)$/.exec(message) ?? []
   if (expected === undefined || received === undefined) return message
+  if (expected === 'int') return 'must be a whole number'
   const wanted = `must be ${withArticle(expected === 'record' ? 'object' : expected)}`
   if (received === 'undefined') return `is missing; it ${wanted}`
   return `${wanted}, not ${received === 'null' ? 'null' : withArticle(received)}`
