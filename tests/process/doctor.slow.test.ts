@@ -101,6 +101,19 @@ test('a default model of another provider is looked for there, and not at the de
   expect(withBoth.output).toMatch(/^FAULT +Model .*The server has no API key for anthropic/m)
 })
 
+test('a tool that is served beside the agencies is counted', async () => {
+  const module = savedModule(`
+    import { tool } from '@bureau/framework'
+    import { z } from 'zod'
+    export const support = new Agency({ entryPoint: new Agent({ name: 'A', instructions: 'Help.' }) })
+    export const tools = [tool({ name: 'look', description: 'Looks.', parameters: z.object({}), execute: () => '' })]
+  `)
+
+  const { found } = await examine([module])
+
+  expect(found.get('Agencies')).toEqual(['ok', 'support, 1 tool'])
+})
+
 test('an agency file that serve would refuse is a fault, for the same reason', async () => {
   const module = savedModule(`
     export const mcp = new Agency({ entryPoint: new Agent({ name: 'A', instructions: 'Help.' }) })

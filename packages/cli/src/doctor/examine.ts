@@ -27,7 +27,8 @@ export async function* examine({ file, environment, readAddress }: Examined): As
   yield checked('Agencies', async () => {
     loaded = await loadAgencies(file)
     const { agencies, tools } = readServed(loaded)
-    return [...agencies.keys(), ...(tools.length > 0 ? [`${tools.length} tools`] : [])].join(', ')
+    const counted = tools.length === 1 ? '1 tool' : `${tools.length} tools`
+    return [...agencies.keys(), ...(tools.length > 0 ? [counted] : [])].join(', ')
   })
   const checks = hasPlatform() ? await withPlatform(() => import('./check-platform.ts')) : undefined
   const read = (variables: NodeJS.ProcessEnv) =>
