@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto'
+import { connectRedis } from '@bureau/runtime'
 import { describe, expect, test, vi } from 'vitest'
 import { CuttingProxy } from '../faults/cutting-proxy.ts'
-import { hold, textDeltas } from '../support/fake-provider.ts'
+import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { ENGINES, startPlatform } from './support/test-platform.ts'
 
@@ -48,4 +50,52 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes while Redis is awa
     expect(nextThere.ids).toEqual(next.ids)
     expect(await first.violations()).toEqual([])
   })
+
+  test('a reader of another process leaves a Redis that refuses writes, and goes on by the records', async () => {
+    const user = await redisUser()
+    const config = { redisUrl: user.url }
+    const first = await startPlatform('postgres', { config })
+    const second = await startPlatform('postgres', { config, beside: first.shared })
+    closeAfterTest(async () => {
+      await second.close()
+      await first.close()
+      await Promise.all([first.provider.close(), second.provider.close()])
+    })
+    const here = await first.client()
+    const there = here.with({ url: second.url })
+    const gates = [first.provider.gate(), first.provider.gate()] as const
+    first.provider.script([textDeltas(['One ', hold(gates[0]), 'two ', hold(gates[1]), 'three.'])])
+    second.provider.script([text('Other.')])
+    const stream = await here.complete()
+    await stream.untilText('One')
+    const followed = await there.follow(stream.runId)
+    await followed.untilText('One')
+
+    await user.refuseWrites()
+    await there.completeWhole()
+    gates[0].release()
+    await stream.untilText('two')
+    await expect(followed.all()).rejects.toThrow('terminated')
+    const again = await there.follow(stream.runId)
+    await again.untilText('two')
+    gates[1].release()
+    await Promise.all([stream.all(), again.all()])
+
+    expect(again.ids).toEqual(stream.ids)
+  })
 })
+
+/** A user of Redis who may do everything, and loses the right to write. */
+async function redisUser() {
+  const redis = await connectRedis({ url: REDIS.href })
+  const name = `test-${randomUUID()}`
+  const change = (...rules: string[]): Promise<unknown> =>
+    redis.commands.sendCommand(['ACL', 'SETUSER', name, ...rules])
+  await change('on', '>secret', '~*', '&*', '+@all')
+  closeAfterTest(async () => {
+    await redis.commands.sendCommand(['ACL', 'DELUSER', name])
+    await redis.close()
+  })
+  const url = Object.assign(new URL(REDIS), { username: name, password: 'secret' }).href
+  return { url, refuseWrites: () => change('-@write') }
+}

@@ -59,13 +59,31 @@ export async function findRunStream(platform: Platform, wanted: Wanted): Promise
 }
 
 /** The log of a run, or else what another process stores of it each second. What is at rest can be read without either. */
-async function findLog({ store, logs }: Platform, wanted: Wanted, run: RunView): Promise<RunLogReader | undefined> {
-  if (logs.isReachable && !isAtRest(run.status)) return logs.find(run.runId)
+async function findLog(
+  { store, logs, executor }: Platform,
+  wanted: Wanted,
+  run: RunView,
+): Promise<RunLogReader | undefined> {
+  if (logs.isReachable && !isAtRest(run.status)) {
+    const log = await logs.find(run.runId)
+    return log && executor.find(run.runId) === undefined ? whileReachable(log, logs) : log
+  }
   const found = await logs.find(run.runId).catch(() => undefined)
   if (found || isAtRest(run.status)) return found
   const { ownerId, runId } = wanted
   const chunks = storedChunks(store.db, { ownerId, runId })
   return new StoredRunFollower({ chunks, head: Number(run.lastEventId), isOver: () => logs.isReachable })
+}
+
+/** A run of another process, in Redis. When Redis refuses writes, nothing more comes: the client comes again, and reads what is stored. */
+function whileReachable(log: RunLogReader, logs: Platform['logs']): RunLogReader {
+  const read = async function* (after: number, signal: AbortSignal): AsyncGenerator<EventBatch, void> {
+    for await (const batch of log.read(after, signal)) {
+      if (batch.events.length === 0 && !logs.isReachable) throw new StreamBroken('log_unreachable')
+      yield batch
+    }
+  }
+  return { head: log.head, ended: log.ended, read }
 }
 
 /** Begins a run that was just admitted, at once, so that whoever looks for it finds its log. */
