@@ -205,7 +205,7 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
 })
 
 describe.skipIf(!ENGINES.includes('postgres'))('when the process is gone that had the task', () => {
-  /** Two processes: one that is left, and one that the test closes. */
+  /** Two processes: the test closes the second one. */
   async function startTwo(): Promise<[Served, Served]> {
     const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
     const options = { agencies, access: FILE_ACCESS, config }

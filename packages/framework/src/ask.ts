@@ -78,8 +78,8 @@ const MAX_UNREAD_EVENTS = 1_000
 type Answering<Answers> = Agency & { readonly '~answers'?: Answers }
 
 /**
- * How a run ended; `output` is what its agents answer with, or null when there is no answer. When an input guardrail trips, it is the
- * guardrail's text, of an agent with another type of answer too: `raiseInputGuardrailError` has the run fail instead.
+ * How a run ended. `output` is the agents' answer, or null when there is none. When an input guardrail trips, it is the guardrail's
+ * text, even if the agent answers with another type; with `raiseInputGuardrailError` the run fails instead.
  */
 type Asked<Output> = RunEnded &
   (

@@ -23,8 +23,8 @@ const UNFINISHED = `${FILE}.new`
  * On an installation without owners: creates one, publishes every agency as an integration and issues an API key that
  * may do everything. The credentials are also written to `credentials.json` in the data folder, for its user alone; those of another
  * database that are there become `credentials.<owner>.json`.
- * Later, agencies that are new in the deployment are published for the owners who get all, and the log says so. When the agency of
- * the integration in the file is gone, the file gets that of one that is there.
+ * Later, agencies that are new in the deployment are published for the owners who get all, and the log says so. If the
+ * file names an integration whose agency is no longer deployed, it is rewritten with one whose agency is.
  *
  * Processes that start together make one owner and a key each. Every key works; a data folder that they share keeps one.
  *

@@ -74,16 +74,13 @@ const isLock = (locks: string, id: SQL): SQL =>
 const isWatcher = (lockId: SQL): SQL => sql`EXISTS (SELECT 1 FROM pg_locks w JOIN pg_locks own ON own.pid = w.pid
   WHERE ${isLock('w', sql.raw(String(WATCHER_LOCK)))} AND w.granted AND ${isLock('own', lockId)})`
 
-/**
- * The session that has the watcher's lock may be that of no process that lives: it belongs to one that is stopped and was declared
- * dead, or to a pooler.
- */
+/** Whether a live process holds the watcher's lock. A process that was declared dead, or a pooler, may hold it instead. */
 const isWatched = sql`EXISTS (SELECT 1 FROM replicas watcher
   WHERE watcher.state IN ('live','draining') AND ${isWatcher(sql.raw('watcher.lock_id'))})`
 
 /**
  * What the monitor looks at: the counters of all processes that are not known to have ended. Who does not watch looks at
- * the one that does, and at all when none does.
+ * the process that does, or at all of them if none does.
  */
 export const listPulses = systemOperation(
   { source: import.meta.url, name: 'listPulses', lane: 'run', onlyReads: true },
