@@ -4,7 +4,7 @@ import { describe, expect, test, vi } from 'vitest'
 import { CuttingProxy } from '../faults/cutting-proxy.ts'
 import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
-import { ENGINES, startPlatform } from './support/test-platform.ts'
+import { ENGINES, startTwoPlatforms } from './support/test-platform.ts'
 
 const REDIS = new URL(process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379')
 
@@ -13,14 +13,8 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes while Redis is awa
     const redis = await CuttingProxy.start({ host: REDIS.hostname, port: Number(REDIS.port || 6379) })
     redis.shut()
     const config = { redisUrl: `redis://127.0.0.1:${redis.port}` }
-    const first = await startPlatform('postgres', { config })
-    const second = await startPlatform('postgres', { config, beside: first.shared })
-    closeAfterTest(async () => {
-      await second.close()
-      await first.close()
-      redis.close()
-      await Promise.all([first.provider.close(), second.provider.close()])
-    })
+    closeAfterTest(async () => redis.close())
+    const [first, second] = await startTwoPlatforms({ config })
     const here = await first.client()
     const there = here.with({ url: second.url })
     const readiness = async () => (await there.get('/readyz')).body as unknown
@@ -53,14 +47,7 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes while Redis is awa
 
   test('a reader of another process leaves a Redis that refuses writes, and goes on by the records', async () => {
     const user = await redisUser()
-    const config = { redisUrl: user.url }
-    const first = await startPlatform('postgres', { config })
-    const second = await startPlatform('postgres', { config, beside: first.shared })
-    closeAfterTest(async () => {
-      await second.close()
-      await first.close()
-      await Promise.all([first.provider.close(), second.provider.close()])
-    })
+    const [first, second] = await startTwoPlatforms({ config: { redisUrl: user.url } })
     const here = await first.client()
     const there = here.with({ url: second.url })
     const gates = [first.provider.gate(), first.provider.gate()] as const

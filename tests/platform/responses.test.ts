@@ -3,9 +3,8 @@ import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
-import { closeAfterTest } from '../support/test-server.ts'
 import type { Json, TestClient } from './support/test-client.ts'
-import { ENGINES, type Served, servePlatform, startPlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, startTwoPlatforms } from './support/test-platform.ts'
 
 /** Responses that are kept: read, followed, cancelled and forgotten, and answered when a person has decided. */
 
@@ -270,13 +269,7 @@ describe.each(ENGINES)('on %s', (engine) => {
 describe.skipIf(!ENGINES.includes('postgres'))('at another process', () => {
   test('responses are read, followed, continued and cancelled alike', async () => {
     const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
-    const first = await startPlatform('postgres', { agencies: { shop }, config })
-    const second: Served = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
-    closeAfterTest(async () => {
-      await second.close()
-      await first.close()
-      await Promise.all([first.provider.close(), second.provider.close()])
-    })
+    const [first, second] = await startTwoPlatforms({ agencies: { shop }, config })
     const here = await first.client()
     const there = here.with({ url: second.url })
     const gate = first.provider.gate()

@@ -4,9 +4,8 @@ import path from 'node:path'
 import { connectRedis } from '@bureau/runtime'
 import { describe, expect, test } from 'vitest'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
-import { closeAfterTest } from '../support/test-server.ts'
 import type { CompletionStream, Json } from './support/test-client.ts'
-import { ENGINES, type Served, startPlatform } from './support/test-platform.ts'
+import { ENGINES, type Served, startTwoPlatforms } from './support/test-platform.ts'
 
 const REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
 
@@ -21,18 +20,8 @@ async function hasRedis(): Promise<boolean> {
   }
 }
 
-/** Two processes of one installation, each with a port of its own, and one model provider. */
-async function startTwo(more: { readonly drainMs?: number } = {}): Promise<[Served, Served]> {
-  const config = { redisUrl: REDIS, ...more }
-  const first = await startPlatform('postgres', { config })
-  const second = await startPlatform('postgres', { config, beside: first.shared })
-  closeAfterTest(async () => {
-    await second.close()
-    await first.close()
-    await Promise.all([first.provider.close(), second.provider.close()])
-  })
-  return [first, second]
-}
+const startTwo = (more: { readonly drainMs?: number } = {}): Promise<[Served, Served]> =>
+  startTwoPlatforms({ config: { redisUrl: REDIS, ...more } })
 
 /** The first process is dead to the others, and the second one looks for what it had. */
 async function kill(first: Served, second: Served): Promise<void> {

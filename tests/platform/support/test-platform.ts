@@ -4,6 +4,7 @@ import { type Engine, openTestPlatform, type TestPlatform, type TestPlatformOpti
 import { Agent as HttpAgent } from 'undici'
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../../support/fake-provider.ts'
+import { closeAfterTest } from '../../support/test-server.ts'
 import { TestClient } from './test-client.ts'
 
 export { ENGINES } from '@bureau/platform/testing'
@@ -34,6 +35,18 @@ export function servePlatform(engine: Engine, options: Partial<TestPlatformOptio
     await served.provider.close()
   })
   return served
+}
+
+/** Two processes of one installation on PostgreSQL, until the end of the test; each has a port and a model provider of its own. */
+export async function startTwoPlatforms(options: Partial<TestPlatformOptions>): Promise<[Served, Served]> {
+  const first = await startPlatform('postgres', options)
+  const second = await startPlatform('postgres', { ...options, beside: first.shared })
+  closeAfterTest(async () => {
+    await second.close()
+    await first.close()
+    await Promise.all([first.provider.close(), second.provider.close()])
+  })
+  return [first, second]
 }
 
 export async function startPlatform(
