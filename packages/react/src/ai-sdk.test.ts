@@ -204,6 +204,13 @@ test('a message that the platform refuses, because another one is being answered
   expect([chat.status, chat.error?.message]).toEqual(['error', 'The previous run of this chat is still active.'])
 })
 
+/** A page that is left when the first words of its answer are there. */
+async function leaveInTheMidst(client: Client): Promise<void> {
+  const run = client.stream({ message: 'Where is order 7?', chat: 'mine' })
+  for await (const words of run.text()) if (words === 'It is') break
+  run.detach()
+}
+
 describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
   test.each([
     ['at once', wholeFetch],
@@ -268,9 +275,7 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     const storage = memoryStorage()
     const gate = provider.gate()
     provider.script([textDeltas(['It is', hold(gate), ' done.'])])
-    const left = open(storage).stream({ message: 'Where is order 7?', chat: 'mine' })
-    for await (const words of left.text()) if (words === 'It is') break
-    left.detach()
+    await leaveInTheMidst(open(storage))
 
     const shown = shownAfterReload(open(storage))
     gate.release()
@@ -282,9 +287,7 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     const storage = memoryStorage()
     const gate = provider.gate()
     provider.script([textDeltas(['It is', hold(gate), ' done.'])])
-    const left = open(storage).stream({ message: 'Where is order 7?', chat: 'mine' })
-    for await (const words of left.text()) if (words === 'It is') break
-    left.detach()
+    await leaveInTheMidst(open(storage))
 
     const asked: string[] = []
     const noting: typeof fetch = (input, init) => {
