@@ -33,15 +33,22 @@ async function say(page: Page, words: string): Promise<void> {
   await page.keyboard.press('Enter')
 }
 
-/** The chats that this browser keeps, as JSON. */
-const KEPT_CHATS = `(async () => {
+/** JavaScript for a page, with what its browser keeps of chats as `chats`. */
+const withChats = (work: string): string => `(async () => {
   const [{ name }] = await indexedDB.databases()
   const settled = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)))
   const database = await settled(indexedDB.open(name))
-  const chats = await settled(database.transaction('chats').objectStore('chats').getAll())
-  database.close()
-  return JSON.stringify(chats)
+  const chats = database.transaction('chats', 'readwrite').objectStore('chats')
+  try { ${work} } finally { database.close() }
 })()`
+
+const KEPT_CHATS = withChats('return JSON.stringify(await settled(chats.getAll()))')
+
+const MANY_CHATS = withChats(`
+  for (let n = 0; n < 250; n++)
+    chats.put({ id: 'c' + n, agency: 'solo', title: 'Chat ' + n, options: {}, earlier: [], updatedAt: 1000 - n })
+  await new Promise((resolve) => (chats.transaction.oncomplete = resolve))
+`)
 
 const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
 
@@ -301,20 +308,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const { page } = await open(server.url)
     await page.getByText('Chats stay in this browser.').waitFor()
-    await page.evaluate(`(async () => {
-      const [{ name }] = await indexedDB.databases()
-      const database = await new Promise((resolve) => {
-        const opening = indexedDB.open(name)
-        opening.onsuccess = () => resolve(opening.result)
-      })
-      await new Promise((resolve) => {
-        const transaction = database.transaction('chats', 'readwrite')
-        for (let n = 0; n < 250; n++)
-          transaction.objectStore('chats').put({ id: 'c' + n, agency: 'solo', title: 'Chat ' + n, options: {}, earlier: [], updatedAt: 1000 - n })
-        transaction.oncomplete = resolve
-      })
-      database.close()
-    })()`)
+    await page.evaluate(MANY_CHATS)
     await page.reload()
 
     const chats = page.getByRole('navigation', { name: 'Chats' }).getByRole('button', { name: /^Delete Chat/ })
