@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { extname, join } from 'node:path'
+import v8 from 'node:v8'
 import { Worker } from 'node:worker_threads'
 import { makeFolder } from '@bureau/framework'
 import { ConfigError, ServiceError, StartError } from '@bureau/protocol'
@@ -165,6 +166,9 @@ function damaged(error: unknown, { folder, restoreFrom }: PgliteOptions): unknow
 }
 
 async function startWorker(setup: WorkerSetup): Promise<Worker> {
+  // When several threads run WebAssembly, V8 now and then frees machine code that one of them still uses, which ends the
+  // process (nodejs/node#64500). What is never freed is a few megabytes.
+  v8.setFlagsFromString('--no-wasm-code-gc')
   const worker = new Worker(new URL(`./pglite-thread${extname(import.meta.url)}`, import.meta.url), {
     workerData: setup,
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MB },

@@ -213,6 +213,21 @@ describe('the embedded database', () => {
     await (await open()).close()
   })
 
+  // V8 says on its standard output what its collector of machine code does, here as often as it can.
+  test('machine code that one thread may still run is never freed', () => {
+    const program = join(scratch, 'program.mjs')
+    writeFileSync(
+      program,
+      `import { PgliteDatabase } from '${new URL('database.pglite.ts', import.meta.url).href}'
+      const db = await PgliteDatabase.open({ folder: '${folder}' })
+      console.log('opened')
+      await db.close()`,
+    )
+    const flags = ['--conditions=@bureau/source', '--trace-wasm-code-gc', '--stress-wasm-code-gc']
+    const printed = execFileSync(process.execPath, [...flags, program], { encoding: 'utf8' })
+    expect(printed.slice(printed.indexOf('opened'))).toBe('opened\n')
+  })
+
   test('a URL of another kind is a set-up error', async () => {
     await expect(openDatabase('mysql://localhost')).rejects.toMatchObject({ name: 'ConfigError' })
   })
