@@ -1,13 +1,19 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
-/** The records that a process logs which ends right after the last one. */
-function logged(code: string): Record<string, unknown>[] {
+/** How Node runs code that logs. */
+function argumentsFor(code: string): string[] {
   const module = fileURLToPath(new URL('./log.ts', import.meta.url))
   const program = `import { createLogger } from '${module}'\nconst log = createLogger('info')\n${code}`
-  const args = ['--conditions=@bureau/source', '--input-type=module', '--eval', program]
-  const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  return ['--conditions=@bureau/source', '--input-type=module', '--eval', program]
+}
+
+/** The records that a process logs which ends right after the last one. */
+function logged(code: string): Record<string, unknown>[] {
+  const { stdout, stderr, status } = spawnSync(process.execPath, argumentsFor(code), { encoding: 'utf8' })
   expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
   return stdout
     .trim()
@@ -67,4 +73,27 @@ test('lines wait for each other for a moment, and where there are none nothing i
   expect(first).toMatchObject({ msg: 'of another logger' })
   expect(second).toBeDefined()
   expect(last).toMatchObject({ writes: 1 })
+})
+
+test('of a log that nobody reads 16 MiB are kept, and later it says how much is missing', async () => {
+  const child = spawn(
+    process.execPath,
+    argumentsFor(`
+      for (let n = 0; n < 4_000; n++) log.info('x'.repeat(8_000))
+      process.send('logged')
+      process.once('message', () => process.disconnect())
+    `),
+    { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] },
+  )
+  await once(child, 'message')
+  let kept = 0
+  let missing = 0
+  for await (const line of createInterface({ input: child.stdout! })) {
+    const { level, lines } = JSON.parse(line) as { level: number; lines?: number }
+    if (level === 30) kept++
+    missing = lines ?? 0
+    if (missing > 0) child.send('all is read')
+  }
+  expect(kept * 8_000).toBeGreaterThan(15 * 1024 ** 2)
+  expect(kept + missing).toBe(4_000)
 })

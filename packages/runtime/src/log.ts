@@ -23,7 +23,10 @@ const MAX_DEPTH = 8
 
 /** Lines are written together, because one write to a pipe costs more than the work of making ten lines. */
 const MAX_DELAY_MS = 100
-const MAX_WAITING_BYTES = 8_192
+const MAX_WAITING_BYTES = 65_536
+
+/** When nobody reads the output, what exceeds this is dropped and counted. */
+const MAX_UNREAD_BYTES = 16 * 1024 ** 2
 
 /** What takes the lines of a log, each JSON text with its end. */
 export type LogDestination = { write(line: string): void }
@@ -33,7 +36,21 @@ let standardOutput: LogDestination | undefined
 
 /** A timer runs while there is something to write, because pino's own writes ten times a second even where there is nothing. */
 function openStandardOutput(): LogDestination {
-  const output = destination({ sync: false, minLength: MAX_WAITING_BYTES })
+  const output = destination({
+    sync: false,
+    contentMode: 'buffer', // texts would be measured anew with each line
+    minLength: MAX_WAITING_BYTES,
+    maxWrite: 2 * MAX_WAITING_BYTES,
+    maxLength: MAX_UNREAD_BYTES,
+  })
+  let dropped = 0
+  output.on('drop', () => dropped++)
+  output.on('drain', () => {
+    if (dropped === 0) return
+    const lines = dropped
+    dropped = 0
+    createLogger('warn').warn({ lines }, 'lines of the log were dropped, because nobody read them')
+  })
   let flushing: NodeJS.Timeout | undefined
   const flush = (): void => {
     flushing = undefined
@@ -41,7 +58,7 @@ function openStandardOutput(): LogDestination {
   }
   return {
     write: (line) => {
-      output.write(line)
+      output.write(Buffer.from(line) as unknown as string) // its types know only the other mode
       flushing ??= setTimeout(flush, MAX_DELAY_MS).unref()
     },
   }
