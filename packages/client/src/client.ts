@@ -172,8 +172,8 @@ class AgencyClient implements Client {
       goOn: (run, result, after, decisions) => {
         const history = [...before.history, ...result.messages]
         const request = randomId()
-        const next = this.#ways.server.goOn({ run: result.run, after, input, history }, decisions, request)
         const { message: _answered, ...rest } = input
+        const next = this.#ways.server.goOn({ run: result.run, after, input: rest, history }, decisions, request)
         return this.#open({ request, ...next }, rest, { parts: run.parts, history })
       },
     })

@@ -54,8 +54,8 @@ type Waiting = {
   readonly run: string
   /** The number of its last event. */
   readonly after: number
-  /** What was sent, as far as it is known: of a run that was attached to, little. */
-  readonly input: Partial<Input>
+  /** What was sent with the message, as far as it is known: of a run that was attached to, little. */
+  readonly input: Partial<Omit<Input, 'message'>>
   /** What had been said in the chat when it was asked, and what it has produced. */
   readonly history: readonly Message[]
 }
@@ -142,9 +142,10 @@ export function platformServer(integration: string): Server {
 /** An agency of a self-hosted server, which keeps no history. */
 export function agencyServer(resume: boolean): Server {
   const start = (
-    { message, agent, context, body }: Partial<Omit<Input, 'message'>> & { readonly message?: unknown },
+    { message, agent, context, body }: Partial<Input>,
     request: string,
-    { history, approvals }: { readonly history: readonly Message[]; readonly approvals?: readonly object[] },
+    history: readonly Message[],
+    approvals?: readonly object[],
   ): Call =>
     post('/get_response_stream', {
       chat_history: history,
@@ -158,10 +159,10 @@ export function agencyServer(resume: boolean): Server {
   return {
     name: '',
     resumes: resume,
-    start: (input, request, history) => start(input, request, { history }),
+    start,
     goOn: ({ input, history }, decisions, request) => {
       const approvals = decisions.map(({ callId, ...decision }) => ({ call_id: callId, ...decision }))
-      return { call: start({ ...input, message: undefined }, request, { history, approvals }) }
+      return { call: start(input, request, history, approvals) }
     },
     follow: (run, after) => get(`/runs/${encodeURIComponent(run)}/events?starting_after=${after}`),
     cancel: (run, mode) => post('/cancel_response_stream', { run_id: run, cancel_mode: mode }),
