@@ -14,6 +14,7 @@ import {
   textDeltas,
   toolCall,
   webSearch,
+  wholeText,
 } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
 
@@ -59,6 +60,16 @@ describe('a client of a self-hosted server', () => {
 
     expect(pieces.join('')).toBe('Let me add.\n\nIt is 3.')
     expect(pieces.slice(-2)).toEqual(['\n\nIt ', 'is 3.'])
+  })
+
+  test('streams a message that comes in one piece', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [add] }) })
+    server.provider.script([[wholeText('Let me add.'), toolCall('add', { a: 1, b: 2 })], textDeltas(['It ', 'is 3.'])])
+    const run = createClient({ url: `${server.url}/solo` }).stream('How much is 1 + 2?')
+    const pieces: string[] = []
+    for await (const piece of run.text()) pieces.push(piece)
+
+    expect(pieces).toEqual(['Let me add.', '\n\nIt ', 'is 3.'])
   })
 
   test('streams a refusal of the model as its text', async () => {

@@ -55,7 +55,7 @@ type CustomPart = { readonly type: 'custom'; readonly name: string; readonly dat
 export type Part = PartBase & (Written | ToolPart | AgentPart | SignInPart | FilePart | CustomPart)
 
 /** What a piece of text belongs to, by the kind of its event. A refusal is text too. */
-export const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
+const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
   'response.output_text.delta': 'text',
   'response.refusal.delta': 'text',
   'response.reasoning_summary_text.delta': 'reasoning',

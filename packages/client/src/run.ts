@@ -1,6 +1,6 @@
 import type { CancelMode } from '@bureau/protocol'
 import { BureauError } from './error.ts'
-import { type Part, Parts, TEXT_DELTAS } from './parts.ts'
+import { type Part, Parts } from './parts.ts'
 import { readStream, Silence } from './read-stream.ts'
 import { type MessagesFrame, messagesOf, type MetaFrame, type Result, resultOf } from './result.ts'
 import { ask, LASTING_MS, retrying } from './retry.ts'
@@ -90,13 +90,14 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
 
   /** What the agents say to the user, as it comes, messages set apart by a blank line. Throws as iterating over the events does. */
   async *text(): AsyncGenerator<string, void> {
-    let last = ''
+    const parts = new Parts([])
+    let said = 0
     for await (const event of this) {
-      if (event.type !== 'raw_response_event' || event.callerAgent !== null) continue
-      const { type, item_id: id = '', delta = '' } = event.data
-      if (TEXT_DELTAS[type] !== 'text') continue
-      yield last === '' || last === id ? delta : `\n\n${delta}`
-      last = id
+      parts.add(event)
+      const texts = parts.all.flatMap((part) => (part.type === 'text' && part.parent === null && part.text) || [])
+      const text = texts.join('\n\n')
+      if (text.length > said) yield text.slice(said)
+      said = text.length
     }
   }
 

@@ -86,8 +86,7 @@ const NAMED: ReadonlySet<string> = new Set<StreamEvent['type']>([
 /** The event of a frame; undefined for frames of no event, and for those that this version does not know. */
 export function readEvent(name: string | null, data: string): StreamEvent | undefined {
   const payload = JSON.parse(data) as Readonly<Record<string, unknown>>
-  if (name !== null && NAMED.has(name)) return { ...payload, type: name } as StreamEvent
-  if (name !== null) return undefined
+  if (name !== null) return NAMED.has(name) ? ({ ...payload, type: name } as StreamEvent) : undefined
   const { error, code, data: content } = payload
   if (typeof error === 'string')
     return { type: 'error', content: error, ...(code !== undefined && { code }) } as StreamEvent

@@ -122,6 +122,19 @@ export function textDeltas(deltas: readonly Delta[], options: { annotations?: re
   return { part: 'message', deltas, annotations: options.annotations ?? [] }
 }
 
+/** An assistant message that comes in one piece, as some servers send it: without deltas. */
+export function wholeText(value: string): Part {
+  const item = { type: 'message', role: 'assistant' }
+  const content = [{ type: 'output_text', annotations: [], logprobs: [], text: value }]
+  return {
+    part: 'item',
+    idPrefix: 'msg',
+    added: { ...item, status: 'in_progress', content: [] },
+    progress: [],
+    done: { ...item, status: 'completed', content },
+  }
+}
+
 /**
  * A function call; several in one turn are parallel calls.
  *
