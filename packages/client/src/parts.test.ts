@@ -130,6 +130,13 @@ test('a history is shown as its runs were', () => {
   ])
 })
 
+test('a message without words, as it is kept of an answer that failed at once, is nothing to show', () => {
+  const message = { type: 'message', id: 'm', role: 'assistant', agent: 'CEO', callerAgent: null }
+
+  expect(partsOfMessages([{ ...message, content: [{ type: 'output_text', text: '' }] }])).toEqual([])
+  expect(partsOfMessages([{ ...message, content: [] }])).toEqual([])
+})
+
 test('a conversation of another agent belongs to the message that began it, which is kept after it', () => {
   const ceo = { agent: 'CEO', callerAgent: null }
   const clerk = { agent: 'Clerk', callerAgent: 'CEO', parent_run_id: 'c' }

@@ -183,7 +183,8 @@ export class Parts {
     const { type = 'message', id = `item-${this.#parts.length}`, call_id: callId = id } = item
     if (type === 'message') {
       const text = textOf(item['content'])
-      if (item['role'] === 'assistant') this.#put({ ...baseOf(id, source), type: 'text', text, state: 'done' })
+      if (item['role'] === 'assistant' && text !== '')
+        this.#put({ ...baseOf(id, source), type: 'text', text, state: 'done' })
     } else if (type === 'reasoning') {
       const text = textOf(item['summary']) || textOf(item['content'])
       if (text !== '') this.#put({ ...baseOf(id, source), type, text, state: 'done' })

@@ -126,7 +126,7 @@ export async function chatMessages(client: Client, chat: string): Promise<UIMess
   const isAsked = unfinished === undefined || entries.some(({ run: of }) => of === unfinished)
   const asked =
     run?.message === undefined || isAsked ? [] : [userMessage(run.request ?? chat, run.message as Input['message'])]
-  return [...said, ...asked].filter(hasWords).map(({ id, role, parts }) => ({ id, role, parts: parts.map(uiPartOf) }))
+  return [...said, ...asked].filter(isShown).map(({ id, role, parts }) => ({ id, role, parts: parts.map(uiPartOf) }))
 }
 
 /** The messages with other arguments for a call that waits, where the descriptor of its approval says `edit`: they go with the approval. */
@@ -138,9 +138,8 @@ export function withArguments(messages: readonly UIMessage[], callId: string, in
   return messages.map((message) => ({ ...message, parts: message.parts.map(changed) }))
 }
 
-/** Of an answer that failed before its first word, the platform keeps a message without any. */
-const hasWords = ({ role, parts }: Pick<UiMessage, 'role' | 'parts'>): boolean =>
-  role === 'user' || parts.some((part) => part.type !== 'text' || part.text !== '')
+/** An answer that failed before its first word is none. */
+const isShown = ({ role, parts }: Pick<UiMessage, 'role' | 'parts'>): boolean => role === 'user' || parts.length > 0
 
 /** Detaches from a run. One whose last event has come already will not be found again, and its answer is in the history. */
 async function idUnlessOver(run: Run): Promise<string | undefined> {

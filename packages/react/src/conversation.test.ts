@@ -596,7 +596,7 @@ describe('a conversation on the platform', () => {
     const state = await until(later, isIdle)
     expect(state.hasEarlier).toBe(true)
     expect(shown(state).slice(-2)).toEqual(['user: Fail', 'assistant:  [failed]'])
-    expect(state.messages.at(-1)?.error).toMatchObject({ code: 'upstream_auth_failed' })
+    expect(state.messages.at(-1)).toMatchObject({ error: { code: 'upstream_auth_failed' }, parts: [] })
     await later.loadEarlier()
     expect(later.state()).toMatchObject({ hasEarlier: false })
     expect(shown(later.state())).toHaveLength(104)
