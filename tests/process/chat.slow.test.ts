@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { tool } from '@bureau/framework'
-import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
+import { hold, refusal, text, textDeltas, toolCall, wholeText } from '../support/fake-provider.ts'
 import { startOnTerminal } from '../support/on-terminal.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
@@ -107,6 +107,19 @@ test('a program sees by the exit code that an answer has failed, and by the othe
 
   expect(told).toMatchObject({ code: 0, out: 'Fine.\n', err: expect.stringContaining('Solo uses look {"at":"it"}') })
   expect(failed).toMatchObject({ code: 1, out: '' })
+})
+
+test('shows what comes in one piece, and sets the messages of an answer apart', async () => {
+  const server = await startTestServer({ agencies: soloAgency({ tools: [lookAt('Seen.')] }) })
+  server.provider.script([
+    [wholeText('Let me look.'), toolCall('look', { at: 'it' })],
+    text('It is fine.'),
+    refusal('I refuse.'),
+  ])
+
+  const { out } = await chat(['--url', server.url], 'Hello\nAnd now?\n')
+
+  expect(out).toBe('Let me look.\n\nIt is fine.\nI refuse.\n')
 })
 
 test('asks about calls that need an approval: yes, no with a reason, other arguments', async () => {

@@ -1,6 +1,7 @@
 import { styleText } from 'node:util'
 import getTruncatedWidth from 'fast-string-truncated-width'
 import type { Result, StreamEvent } from '@bureau/client'
+import { isTextDelta, textOf } from '@bureau/protocol'
 
 const DEFAULT_COLUMNS = 80
 
@@ -10,6 +11,8 @@ export class AnswerView {
   #agent = ''
   /** What the line that the cursor is in holds; undefined: nothing. */
   #line: 'answer' | 'reasoning' | undefined
+  /** The message that was written last, of an answer that has not ended. */
+  #message: string | undefined
 
   show(event: StreamEvent): void {
     switch (event.type) {
@@ -37,6 +40,7 @@ export class AnswerView {
   end({ status, usage }: Result): void {
     if (this.#line === 'answer' || !process.stderr.isTTY) process.stdout.write('\n')
     this.#line = undefined
+    this.#message = undefined
     if (status === 'cancelled') this.#note(dim('Stopped.'))
     if (!usage || status === 'waiting' || !process.stderr.isTTY) return
     const dollars = usage.total_cost ? `, $${usage.total_cost.toFixed(4)}` : ''
@@ -49,11 +53,8 @@ export class AnswerView {
 
   #showModel({ data, callerAgent }: Extract<StreamEvent, { type: 'raw_response_event' }>): void {
     if (callerAgent !== null || data.delta === undefined) return
-    if (data.type === 'response.output_text.delta') {
-      if (this.#line === 'reasoning') this.#endLine()
-      this.#line = 'answer'
-      process.stdout.write(process.stdout.isTTY ? shown(data.delta) : data.delta)
-    } else if (data.type === 'response.reasoning_summary_text.delta') {
+    if (isTextDelta(data.type)) this.#say(data.item_id, data.delta)
+    else if (data.type === 'response.reasoning_summary_text.delta') {
       this.#line = 'reasoning'
       process.stderr.write(coloured(['dim', 'italic'], shown(data.delta)))
     }
@@ -61,10 +62,29 @@ export class AnswerView {
 
   #showItem(event: Extract<StreamEvent, { type: 'run_item_stream_event' }>): void {
     const indent = event.callerAgent === null ? '' : '  '
-    const { name, arguments: given, output } = event.item.raw_item
+    const { id, name, arguments: given, output, content } = event.item.raw_item
     if (event.name === 'tool_called')
-      this.#note(dim(fit(`${indent}${event.agent} uses ${name ?? 'a tool'} ${textOf(given)}`)))
-    else if (event.name === 'tool_output' && process.stderr.isTTY) this.#note(dim(fit(`${indent}  ${textOf(output)}`)))
+      this.#note(dim(fit(`${indent}${event.agent} uses ${name ?? 'a tool'} ${textOrJson(given)}`)))
+    else if (event.name === 'tool_output' && process.stderr.isTTY)
+      this.#note(dim(fit(`${indent}  ${textOrJson(output)}`)))
+    // A message that did not come in pieces.
+    else if (event.name === 'message_output_created' && event.callerAgent === null && id !== this.#message)
+      this.#say(id, textOf(content))
+  }
+
+  #say(message = '', text: string): void {
+    if (text === '') return
+    if (this.#line === 'reasoning') this.#endLine()
+    if (this.#message !== undefined && this.#message !== message) this.#endMessage()
+    this.#line = 'answer'
+    this.#message = message
+    process.stdout.write(process.stdout.isTTY ? shown(text) : text)
+  }
+
+  /** A file has no notes between messages, which set them apart on a terminal. */
+  #endMessage(): void {
+    if (process.stdout.isTTY && process.stderr.isTTY) this.#endLine()
+    else process.stdout.write('\n\n')
   }
 
   #showAgent(name: string): void {
@@ -90,7 +110,7 @@ export const coloured = (format: Format, text: string): string => styleText(form
 
 const dim = (text: string): string => coloured('dim', text)
 
-const textOf = (value: unknown): string =>
+const textOrJson = (value: unknown): string =>
   typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value)
 
 /** One line of the terminal. Some have 0 columns: they do not know. */
