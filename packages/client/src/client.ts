@@ -48,11 +48,14 @@ export type Client<Body = GetCompletionV2Request | RunRequest, A extends AnyAgen
   stream<Name extends NameOf<A> = NameOf<A>>(message: string | Input<Body, Name>): Run<Answers<A>[Name]>
   /**
    * Follows a run that has begun before, from its first event, and never sends anything. Null when there is none: of a
-   * chat, the unfinished one that this page or, on the platform, anybody has begun there.
+   * chat, the unfinished one that this page or, on the platform, anybody has begun there. What a run of a self-hosted agency
+   * says is in the history of its `chat` when that is named.
    *
    * @throws BureauError
    */
-  attach(at: { readonly run: string } | { readonly request: string } | { readonly chat: string }): Promise<Run | null>
+  attach(
+    at: { readonly run: string; readonly chat?: string } | { readonly request: string } | { readonly chat: string },
+  ): Promise<Run | null>
   /**
    * What was sent last in a chat of a self-hosted agency, and is not answered. When `attach` finds no run of it, it has not
    * arrived, or its run is no longer kept: send it again, as the same `request` where no `run` had begun.
@@ -112,12 +115,13 @@ class AgencyClient implements Client {
   }
 
   async attach(at: Parameters<Client['attach']>[0]): Promise<Run | null> {
-    const chat = 'chat' in at ? at.chat : undefined
-    const known: StoredRun = 'chat' in at ? this.#store.get(at.chat) : at
+    const named: StoredRun & { readonly chat?: string } = at
+    const { chat } = named
+    const stored = chat === undefined ? named : this.#store.get(chat)
+    const known = (named.run ?? stored.run) === stored.run ? stored : named
     const { request, message, before } = known
     try {
-      const unknown = request == null ? { chat: chat ?? '' } : { request }
-      const id = known.run ?? (await this.#ways.server.find(unknown, this.#ask))
+      const id = known.run ?? (await this.#ways.server.find(request, chat ?? '', this.#ask))
       if (id === null) return null
       const input = { message, ...(chat !== undefined && { chat }) } as Partial<Input>
       const run = this.#open({ run: id }, input, { parts: [], history: this.#historyOf(chat).slice(0, before) })
@@ -125,7 +129,7 @@ class AgencyClient implements Client {
       return run
     } catch (error) {
       if (!isGone(error)) throw error
-      if (chat === undefined || (known.run ?? request) == null || this.unanswered(chat)) return null
+      if (chat === undefined || named.run || (known.run ?? request) == null || this.unanswered(chat)) return null
       // What was kept is gone at the server; somebody else may have begun another run in the chat.
       this.#store.remove(chat, known)
       return this.attach(at)

@@ -78,8 +78,8 @@ export type Server = {
   /** The events after number `after`. */
   follow(run: string, after: number): Call
   cancel(run: string, mode: CancelMode): Call
-  /** The id of the run of a request, or of the active run of a chat. */
-  find(at: { readonly request: string } | { readonly chat: string }, ask: Ask): Promise<string | null>
+  /** The id of the run of a request, or, where that is not known, of the active run of a chat. */
+  find(request: string | null | undefined, chat: string, ask: Ask): Promise<string | null>
   /** A part of a chat's history, where the server keeps it. */
   history?(chat: string, cursor: string | undefined, ask: Ask): Promise<HistoryPage>
 }
@@ -98,6 +98,7 @@ const isChatId = (chat: string): boolean => /^chat_[0-9a-z]{26}$/.test(chat)
 /** An integration of the hosted platform. */
 export function platformServer(integration: string): Server {
   const query = `apiIntegrationId=${encodeURIComponent(integration)}`
+  const pathOf = (run: string): string => `/v1/runs/${encodeURIComponent(run)}`
   const chatOf = async (chat: string, ask: Ask): Promise<PlatformChat | undefined> => {
     if (isChatId(chat)) return ask<PlatformChat>(get(`/v1/chats/${chat}`))
     const lookUp = get(`/v1/chats?${query}&aliasChatId=${encodeURIComponent(chat)}`)
@@ -116,16 +117,14 @@ export function platformServer(integration: string): Server {
         message,
         usageRequestId: request,
       }),
-    follow: (run, after) => get(`/v1/runs/${encodeURIComponent(run)}/events?starting_after=${after}`),
-    cancel: (run, mode) => post(`/v1/runs/${encodeURIComponent(run)}/cancel`, { cancel_mode: mode, waitMs: 0 }),
-    find: async (at, ask) => {
-      if ('request' in at) {
-        const lookUp = get(`/v1/chat_status?${query}&usageRequestId=${encodeURIComponent(at.request)}`)
-        return (await ask<{ run: { runId: string } | null }>(lookUp)).run?.runId ?? null
-      }
-      return (await chatOf(at.chat, ask))?.activeRunId ?? null
+    follow: (run, after) => get(`${pathOf(run)}/events?starting_after=${after}`),
+    cancel: (run, mode) => post(`${pathOf(run)}/cancel`, { cancel_mode: mode, waitMs: 0 }),
+    find: async (request, chat, ask) => {
+      if (request == null) return (await chatOf(chat, ask))?.activeRunId ?? null
+      const lookUp = get(`/v1/chat_status?${query}&usageRequestId=${encodeURIComponent(request)}`)
+      return (await ask<{ run: { runId: string } | null }>(lookUp)).run?.runId ?? null
     },
-    decide: (run, decision) => post(`/v1/runs/${encodeURIComponent(run)}/approvals`, [decision]),
+    decide: (run, decision) => post(`${pathOf(run)}/approvals`, [decision]),
     goOn: ({ run, after }) => ({ run, after }),
     history: async (chat, cursor, ask) => {
       const id = (await chatOf(chat, ask))?.chatId
@@ -167,9 +166,9 @@ export function agencyServer(resume: boolean): Server {
     follow: (run, after) => get(`/runs/${encodeURIComponent(run)}/events?starting_after=${after}`),
     cancel: (run, mode) => post('/cancel_response_stream', { run_id: run, cancel_mode: mode }),
     // It knows no chats.
-    find: async (at, ask) =>
-      'request' in at
-        ? (await ask<{ run_id: string }>(get(`/runs?request_id=${encodeURIComponent(at.request)}`))).run_id
-        : null,
+    find: async (request, _chat, ask) =>
+      request == null
+        ? null
+        : (await ask<{ run_id: string }>(get(`/runs?request_id=${encodeURIComponent(request)}`))).run_id,
   }
 }

@@ -255,6 +255,31 @@ describe('a conversation with a self-hosted agency', () => {
     expect(server.provider.modelRequests).toHaveLength(1)
   })
 
+  test.each([['storage', memoryStorage()] as const, ['no storage', false] as const])(
+    'an answer that is found again after a lost connection is in the history: with %s',
+    async (_how, storage) => {
+      const cut = new AbortController()
+      const cutting: typeof fetch = (input, init) =>
+        fetch(input, cut.signal.aborted ? init : { ...init, signal: AbortSignal.any([init!.signal!, cut.signal]) })
+      const { server, client, open } = await openSolo({ retryDelaysMs: [], fetch: cutting, storage })
+      const gate = server.provider.gate()
+      server.provider.script([text('Hello.'), textDeltas(['It is', hold(gate), ' done.'])])
+      const conversation = open('mine')
+      await conversation.send('Hi', true)
+      const sent = conversation.send('One', true)
+      await until(conversation, (state) => shown(state).at(-1)!.includes('It is'))
+      cut.abort()
+      await sent
+      expect(conversation.state().error).toMatchObject({ code: 'connection_lost' })
+      gate.release()
+      await conversation.retry()
+
+      expect(shown(conversation.state()).slice(-2)).toEqual(['user: One', 'assistant: It is done.'])
+      expect(client.histories?.get('mine')).toHaveLength(4)
+      expect(server.provider.modelRequests).toHaveLength(2)
+    },
+  )
+
   test('arguments that do not fit are an error, and the call still waits for a decision', async () => {
     const { server, open } = await openSolo({ tools: [refund] })
     server.provider.script([[toolCall('refund', { cents: 700 })], text('Paid back.')])

@@ -94,7 +94,7 @@ export class Conversation {
       if (turn && turn.state !== 'failed') return
       if (!turn && !this.#isLoaded) return this.#load()
       const lost = turn?.error?.code === 'connection_lost' ? turn.error.run : undefined
-      const run = lost === undefined ? null : await this.#client.attach({ run: lost })
+      const run = lost === undefined ? null : await this.#client.attach({ run: lost, chat: this.#chat })
       if (turn && run) return this.#follow(turn, run)
       const message = turn ? this.#turns.pop()?.again : unansweredOf(this.#past)
       if (message !== undefined) await this.send(message, true)
