@@ -18,6 +18,8 @@ import { memoryStorage } from '../../../tests/support/broken-connections.ts'
 import { hold, status, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../../../tests/support/test-server.ts'
 
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
 /** Gives an answer once its last byte is there, so that a client reads all events of a run that is over at once. */
 const wholeFetch: typeof fetch = async (input, init) => {
   const response = await fetch(input, init)
@@ -393,4 +395,23 @@ test.each([
 
   expect(provider.modelRequests.at(-1)!.items).toHaveLength(1)
   expect(said(await chatMessages(client, 'mine'))).toEqual(said(chat.messages))
+})
+
+test('pictures and files of the user are there after a reload, and sent again with their message', async () => {
+  const { provider, open } = await SERVERS['a self-hosted server']()
+  provider.respond(() => text('I see.'))
+  const client = open(memoryStorage())
+  const files = [
+    { type: 'file', mediaType: 'image/png', url: `data:image/png;base64,${PIXEL}` },
+    { type: 'file', mediaType: 'application/pdf', url: 'data:application/pdf;base64,JVBERi0x', filename: 'order.pdf' },
+  ] as const
+  await new PlainChat(client).sendMessage({ text: 'What is it?', files: [...files] })
+
+  const chat = new PlainChat(client)
+  chat.messages = await chatMessages(client, 'mine')
+  expect(chat.messages[0]!.parts).toEqual([{ type: 'text', text: 'What is it?' }, ...files])
+  await chat.regenerate()
+  const [first, again] = provider.modelRequests.map(({ items }) => items)
+  expect(again).toEqual(first)
+  expect(JSON.stringify(again)).toContain(PIXEL)
 })

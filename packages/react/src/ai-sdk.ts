@@ -1,7 +1,7 @@
 import { BureauError, type Client, type Input, type Part, type Run } from '@bureau/client'
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
 import { HistoryPlaces } from './history-places.ts'
-import { pastMessages, type UiMessage, userMessage } from './messages.ts'
+import { pastMessages, piecesOf } from './messages.ts'
 import { isDecidedElsewhere } from './turn.ts'
 import { chunksOf, uiPartOf } from './ui-chunks.ts'
 
@@ -122,11 +122,30 @@ export async function chatMessages(client: Client, chat: string): Promise<UIMess
   const run = await client.attach({ chat })
   const unfinished = run ? await idUnlessOver(run) : undefined
   const { entries } = await client.history(chat)
-  const said = pastMessages(entries.filter(({ run: of, item }) => of !== unfinished || item.role === 'user'))
+  const kept = entries.filter(({ run: of, item }) => of !== unfinished || item.role === 'user')
+  const said = pastMessages(kept).map(({ id, role, parts, at }) => {
+    const shown = role === 'user' ? sentParts([kept[at]?.item]) : parts.map(uiPartOf)
+    return { id, role, parts: shown }
+  })
   const isAsked = unfinished === undefined || entries.some(({ run: of }) => of === unfinished)
-  const asked =
-    run?.message === undefined || isAsked ? [] : [userMessage(run.request ?? chat, run.message as Input['message'])]
-  return [...said, ...asked].filter(isShown).map(({ id, role, parts }) => ({ id, role, parts: parts.map(uiPartOf) }))
+  const asked: UIMessage[] =
+    run?.message === undefined || isAsked
+      ? []
+      : [{ id: run.request ?? chat, role: 'user', parts: sentParts(run.message) }]
+  // An answer that failed before its first word is none.
+  return [...said, ...asked].filter(({ role, parts }) => role === 'user' || parts.length > 0)
+}
+
+/** A message of the user as the page sent it, so that it can be sent again: `inputOf` the other way round. */
+function sentParts(message: unknown): UIMessage['parts'] {
+  return piecesOf(message).flatMap((piece): UIMessage['parts'] => {
+    const { text, image_url: picture, file_data, file_url, filename } = piece
+    if (text !== undefined) return [{ type: 'text', text }]
+    const url = picture ?? file_data ?? file_url
+    if (url === undefined) return []
+    const [, mediaType = picture ? 'image/*' : 'application/octet-stream'] = /^data:([^;,]+)/.exec(url) ?? []
+    return [{ type: 'file', mediaType, url, ...(filename !== undefined && { filename }) }]
+  })
 }
 
 /** The messages with other arguments for a call that waits, where the descriptor of its approval says `edit`: they go with the approval. */
@@ -137,9 +156,6 @@ export function withArguments(messages: readonly UIMessage[], callId: string, in
       : part
   return messages.map((message) => ({ ...message, parts: message.parts.map(changed) }))
 }
-
-/** An answer that failed before its first word is none. */
-const isShown = ({ role, parts }: Pick<UiMessage, 'role' | 'parts'>): boolean => role === 'user' || parts.length > 0
 
 /** Detaches from a run. One whose last event has come already will not be found again, and its answer is in the history. */
 async function idUnlessOver(run: Run): Promise<string | undefined> {

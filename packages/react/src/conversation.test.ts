@@ -24,6 +24,8 @@ const refund = tool({
   execute: ({ cents }) => `${cents} cents`,
 })
 
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
 /** A page, as far as it says that it is looked at again. */
 function stubPage(): EventTarget {
   const page = new EventTarget()
@@ -99,6 +101,25 @@ describe('a conversation with a self-hosted agency', () => {
     expect(conversation.state().messages.slice(0, 2)).toEqual(before)
     expect(conversation.state().messages[0]).toBe(before[0])
     expect(conversation.state().messages[1]).toBe(before[1])
+  })
+
+  test('pictures of the user are shown, also after a reload', async () => {
+    const { server, open } = await openSolo()
+    server.provider.respond(() => text('I see.'))
+    const content = [
+      { type: 'input_text', text: 'What is it?' },
+      { type: 'input_image', image_url: `data:image/png;base64,${PIXEL}` },
+    ]
+    const conversation = open('mine')
+    await conversation.send({ message: [{ role: 'user', content }] }, true)
+
+    for (const page of [conversation, open('mine')]) {
+      const { messages } = await until(page, isIdle)
+      expect(messages[0]?.parts).toMatchObject([
+        { type: 'text', text: 'What is it?' },
+        { type: 'file', mediaType: 'image/png', data: PIXEL },
+      ])
+    }
   })
 
   test('a message that is sent meanwhile waits for its turn, or is refused', async () => {

@@ -1,6 +1,6 @@
 import type { Client, Input } from '@bureau/client'
 import type { Message } from '@bureau/protocol'
-import { indexOfPast, userMessage } from './messages.ts'
+import { indexOfPast, piecesOf } from './messages.ts'
 
 type Place = { readonly at: number; readonly words: string }
 
@@ -47,6 +47,6 @@ export class HistoryPlaces {
 const isAsked = ({ role, callerAgent }: Message): boolean => role === 'user' && callerAgent == null
 
 const wordsOf = (message: unknown): string =>
-  userMessage('', message as Input['message'])
-    .parts.map((part) => (part.type === 'text' ? part.text : ''))
+  piecesOf(message)
+    .map(({ text = '' }) => text)
     .join('')

@@ -30,26 +30,34 @@ export type ConversationState = {
 /** A message of a history, and how many items of the history come before it. */
 export type PastMessage = UiMessage & { readonly at: number }
 
-/** The message of a user, as it was sent. */
-export function userMessage(id: string, message: Input['message'] | undefined): Omit<UiMessage, 'state' | 'error'> {
-  const items = Array.isArray(message) ? message : [{ content: message ?? '' }]
-  const parts = items
-    .flatMap(({ content }) => textsOf(content))
-    .map((text, at) => ({
-      id: `${id}-${at}`,
-      agent: '',
-      parent: null,
-      type: 'text' as const,
-      text,
-      state: 'done' as const,
-    }))
-  return { id, role: 'user', parts }
+/** A piece of a user's message: text, or a picture or file by its address. */
+type Piece = {
+  readonly text?: string
+  readonly image_url?: string
+  readonly file_data?: string
+  readonly file_url?: string
+  readonly filename?: string
 }
 
-function textsOf(content: unknown): string[] {
-  if (typeof content === 'string') return [content]
-  if (!Array.isArray(content)) return []
-  return content.flatMap(({ text }: { text?: unknown }) => (typeof text === 'string' ? [text] : []))
+/** What a message consists of: one that is sent, or the content of one that is kept. */
+export function piecesOf(message: unknown): readonly Piece[] {
+  const items: readonly { readonly content?: unknown }[] = Array.isArray(message) ? message : [{ content: message }]
+  return items.flatMap(({ content }): readonly Piece[] => {
+    if (typeof content === 'string') return [{ text: content }]
+    return Array.isArray(content) ? content : []
+  })
+}
+
+/** The message of a user, as it was sent. */
+export function userMessage(id: string, message: unknown): Omit<UiMessage, 'state' | 'error'> {
+  const parts = piecesOf(message).flatMap((piece, at): readonly Part[] => {
+    const base = { id: `${id}-${at}`, agent: '', parent: null }
+    const { text, image_url: picture = '' } = piece
+    if (text !== undefined) return [{ ...base, type: 'text', text, state: 'done' }]
+    const [, mediaType, data] = /^data:(.+?);base64,(.+)/.exec(picture) ?? []
+    return mediaType && data ? [{ ...base, type: 'file', mediaType, data }] : []
+  })
+  return { id, role: 'user', parts }
 }
 
 /** The messages of a history: each of the user's, and what followed it as one. */
