@@ -63,7 +63,7 @@ describe.each(Object.keys(TEMPLATES))('the template %s', (template) => {
     expect(readFileSync(path.join(folder, 'README.md'), 'utf8')).toContain('# my-agency')
     expect(statSync(path.join(folder, '.env')).mode & 0o777).toBe(0o600)
     expect(readFileSync(path.join(folder, '.gitignore'), 'utf8')).toMatch(/^\.env$/m)
-    expect(stdout).toContain('  cd My Agency\n  pnpm install\n  pnpm dev\n')
+    expect(stdout).toContain('  cd "My Agency"\n  pnpm install\n  pnpm dev\n')
   })
 })
 

@@ -92,7 +92,7 @@ function byPackageManager({ folder, packageManager }: ProjectOptions): void {
 
 function nextSteps({ installs, packageManager, template, node }: ProjectOptions, place: string): string {
   const steps = [
-    ...(place === '.' ? [] : [`cd ${place}`]),
+    ...(place === '.' ? [] : [`cd ${/\s/.test(place) ? `"${place}"` : place}`]),
     ...(installs ? [] : [`${packageManager.name} install`]),
     forManager('npm run dev', packageManager),
   ]
