@@ -24,6 +24,7 @@ export function writeProject(project: ProjectOptions, version: string): number {
   const { folder, template, packageManager } = project
   const files = new Map([
     ...filesOf('common', project),
+    // Those of its own take the place of common ones.
     ...filesOf(template, project),
     ...filesFor(packageManager),
     ['package.json', manifestText(project, version)],
