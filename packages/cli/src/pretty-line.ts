@@ -1,4 +1,5 @@
 import { styleText } from 'node:util'
+import { plain } from './terminal-text.ts'
 
 type LogRecord = Readonly<Record<string, unknown>>
 
@@ -70,10 +71,4 @@ function failureOf({ err }: LogRecord, level: number): string {
 
 function durationOf(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`
-}
-
-/** Text of others must not move the cursor or change colours. */
-function plain(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- these are what is to be left out
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
 }

@@ -1,7 +1,7 @@
-import { styleText } from 'node:util'
 import getTruncatedWidth from 'fast-string-truncated-width'
 import type { Result, StreamEvent } from '@bureau/client'
 import { isTextDelta, textOf } from '@bureau/protocol'
+import { coloured, plain } from '../terminal-text.ts'
 
 const DEFAULT_COLUMNS = 80
 
@@ -103,11 +103,6 @@ export class AnswerView {
   }
 }
 
-type Format = Parameters<typeof styleText>[0]
-
-/** For standard error: it may be a terminal where standard output is a file, and the other way round. */
-export const coloured = (format: Format, text: string): string => styleText(format, text, { stream: process.stderr })
-
 const dim = (text: string): string => coloured('dim', text)
 
 const textOrJson = (value: unknown): string =>
@@ -121,8 +116,5 @@ function fit(text: string): string {
   return ellipsed ? `${line.slice(0, index)}…` : line
 }
 
-/** What others have written must not move the cursor or change colours. */
-export const plain = (text: string): string => text.replaceAll(/\p{Cc}+/gu, ' ')
-
-/** The same, of text that has lines. */
+/** As `plain`, of text that has lines. */
 const shown = (text: string): string => text.replaceAll(/(?![\n\t])\p{Cc}/gu, '')

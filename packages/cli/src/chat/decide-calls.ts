@@ -1,4 +1,4 @@
-import { coloured, plain } from './answer-view.ts'
+import { coloured, plain } from '../terminal-text.ts'
 import type { TypedLines } from './typed-lines.ts'
 
 /** A call that waits for the user, as the server has sent it. */

@@ -1,12 +1,13 @@
 import { Command } from 'commander'
 import { type Client, createClient } from '@bureau/client'
 import { ConfigError } from '@bureau/protocol'
-import { AnswerView, coloured, plain } from '../chat/answer-view.ts'
+import { AnswerView } from '../chat/answer-view.ts'
 import { type ApprovalAnswer, decideCalls, type WaitingCall } from '../chat/decide-calls.ts'
 import { listAgencies } from '../chat/list-agencies.ts'
 import { TypedLines } from '../chat/typed-lines.ts'
 import { CommandError } from '../command-error.ts'
 import { readListenOptions } from '../listen-options.ts'
+import { coloured, plain } from '../terminal-text.ts'
 
 type ChatFlags = { readonly url?: string; readonly agency?: string; readonly token?: string }
 

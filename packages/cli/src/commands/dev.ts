@@ -2,12 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { parseEnv, styleText } from 'node:util'
+import { parseEnv } from 'node:util'
 import { Command } from 'commander'
 import { checkAddress } from '@bureau/runtime'
 import { FileWatcher } from '../dev/file-watcher.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { DEFAULT_FILES } from '../load-agencies.ts'
+import { coloured } from '../terminal-text.ts'
 import { withPlatform } from '../with-platform.ts'
 
 type DevFlags = ListenFlags & { readonly platform?: boolean }
@@ -74,7 +75,6 @@ async function superviseServer(args: readonly string[], modules: readonly string
       await change
       watcher.refresh() // The folder that was waited for may have appeared instead.
       if (!stopped) continue
-      watcher.close()
       return 0
     }
     server = startServer({ args, env }, (file) => watcher.add(file))
@@ -84,19 +84,13 @@ async function superviseServer(args: readonly string[], modules: readonly string
       say('Save a file to start again.')
       await change
     }
-    if (stopped) {
-      watcher.close()
-      return (await endOf(server, ended)) ?? 1
-    }
+    if (stopped) return (await endOf(server, ended)) ?? 1
     say(`${changed} has changed: starting again.`)
     isEnding = true
     server.kill('SIGTERM')
     await endOf(server, ended)
     isEnding = false
-    if (stopped) {
-      watcher.close()
-      return 0
-    }
+    if (stopped) return 0
     watcher.refresh()
   }
 }
@@ -129,4 +123,4 @@ async function endOf<Code>(server: ChildProcess, ended: Promise<Code>): Promise<
   return code
 }
 
-const say = (text: string): void => console.error(styleText('dim', text))
+const say = (text: string): void => console.error(coloured('dim', text))

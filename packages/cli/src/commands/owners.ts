@@ -1,6 +1,7 @@
 import { ApiKeyScope } from '@bureau/protocol'
 import { Command, InvalidArgumentError } from 'commander'
 import { listAll, operate, type Operating } from '../operator.ts'
+import { plain } from '../terminal-text.ts'
 
 const MAX_NAME = 100
 
@@ -134,7 +135,7 @@ export const keysCommand = new Command('keys')
 function printTable(rows: readonly (readonly string[])[]): void {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   for (const row of rows) {
-    const cells = row.map((cell, column) => cell.replace(/\p{Cc}/gu, ' ').padEnd(widths[column] ?? 0))
+    const cells = row.map((cell, column) => plain(cell).padEnd(widths[column] ?? 0))
     console.log(cells.join('  ').trimEnd())
   }
 }

@@ -26,14 +26,10 @@ export class FileWatcher {
 
   /** Looks for the folders anew: to the system, one that was replaced is another folder as well. */
   refresh(): void {
-    this.close()
-    for (const file of this.#files) this.#watchFolder(path.dirname(file))
-  }
-
-  close(): void {
     clearTimeout(this.#timer)
     for (const watcher of this.#folders.values()) watcher.close()
     this.#folders.clear()
+    for (const file of this.#files) this.#watchFolder(path.dirname(file))
   }
 
   /** Of a folder that is not there, the one above it: it will say when it is made. */
