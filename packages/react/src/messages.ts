@@ -1,4 +1,4 @@
-import { type Approval, BureauError, type HistoryEntry, type Input, type Part, partsOf, type Run } from '@bureau/client'
+import { type Approval, BureauError, type HistoryEntry, type Part, partsOf, type Run } from '@bureau/client'
 
 /** A message of the user, or everything with which the agents answered it. It never changes: another takes its place. */
 export type UiMessage = {
