@@ -5,9 +5,10 @@ import { DEMO_MODEL, otherProviderOf } from '@bureau/framework'
 import type { FirstCredentials } from '@bureau/platform'
 import type { ServerConfig } from '@bureau/server'
 import type { AgencyModule } from './load-agencies.ts'
+import type { Terminal } from './terminal.ts'
 
 /** What a command serves. */
-export type Served = {
+type Served = {
   readonly url: string
   readonly config: ServerConfig
   /** Of the self-hosted server. */
@@ -21,7 +22,15 @@ export type Served = {
 
 const MESSAGE = 'What is the weather in Paris?'
 
-/** The same for programs: one record of the log. It never holds a key. */
+type App = { readonly log: { info(fields: object, message: string): void } }
+
+/** Says that a server answers: on one screen, or in one line of the log. */
+export function announce(terminal: Terminal, app: App, served: Served): void {
+  if (terminal.format === 'pretty') terminal.print(firstScreen(served, terminal.isPerson))
+  else app.log.info(readyRecord(served), `Bureau is ready at ${served.url}`)
+}
+
+/** For programs: one record of the log. It never holds a key. */
 export function readyRecord({ url, config, module, platform }: Served): Record<string, unknown> {
   return {
     url,
@@ -40,29 +49,27 @@ export function readyRecord({ url, config, module, platform }: Served): Record<s
  *
  * @param showsKey Whether the key of a first start may be shown, this once.
  */
-export function firstScreen(served: Served, showsKey: boolean): string {
+function firstScreen(served: Served, showsKey: boolean): string {
   const { url, config, module, platform } = served
   const file = platform && credentialsFile(platform)
-  const rows = table([
-    ...(module ? [['Agencies', Object.keys(module.agencies ?? {}).join(', ') || 'none'] as const] : []),
-    ['Model', modelOf(config)],
-    ...(config.console ? [['Console', `${url}/console`] as const] : []),
-    ...(module ? [['Documents', `${url}/docs`] as const] : []),
-    ...(platform
-      ? ([
-          ['Platform', `${url}/v1/docs`],
-          ['Data', platform.dataFolder],
-        ] as const)
-      : []),
-    ...(file === undefined ? [] : [['First key', `in ${file}`] as const]),
-  ])
+  const rows = table({
+    Agencies: module && (Object.keys(module.agencies ?? {}).join(', ') || 'none'),
+    Model: modelOf(config),
+    Console: config.console && `${url}/console`,
+    Documents: module && `${url}/docs`,
+    Platform: platform && `${url}/v1/docs`,
+    Data: platform?.dataFolder,
+    'First key': file && `in ${file}`,
+  })
   const key =
     showsKey && platform?.credentials ? `  Your first key, shown this once:\n\n${platform.credentials.apiKey}\n\n` : ''
   return `\n${styleText('bold', `Bureau is ready at ${url}`)}\n\n${rows}\n${key}${attemptOf(served)}`
 }
 
-function table(rows: readonly (readonly [string, string])[]): string {
-  return rows.map(([name, value]) => `  ${styleText('dim', name.padEnd(11))}${value}\n`).join('')
+function table(rows: Readonly<Record<string, string | false | undefined>>): string {
+  return Object.entries(rows)
+    .map(([name, value]) => (value ? `  ${styleText('dim', name.padEnd(11))}${value}\n` : ''))
+    .join('')
 }
 
 function attemptOf({ url, config, module, platform }: Served): string {

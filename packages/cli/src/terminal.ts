@@ -17,13 +17,9 @@ export type Terminal = {
   waitFor(what: string): () => void
 }
 
-type Screen = Pick<NodeJS.WriteStream, 'isTTY' | 'write'>
-
 /** People look at terminals, except on machines that build things. `format` is what they asked for. */
-export function openTerminal(
-  format: LogFormat | undefined,
-  { screen, environment }: { readonly screen: Screen; readonly environment: NodeJS.ProcessEnv },
-): Terminal {
+export function openTerminal(format: LogFormat | undefined, environment: NodeJS.ProcessEnv): Terminal {
+  const screen = process.stdout
   const isPerson = screen.isTTY && !environment['CI']
   const isPretty = format === undefined ? isPerson : format === 'pretty'
   let waiting = ''

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { checkAddress } from '@bureau/runtime'
 import { loadConfig } from '@bureau/server'
-import { announce } from '../announce.ts'
+import { announce } from '../first-screen.ts'
 import { PLATFORM_LINKS, serveHomePage } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
@@ -15,7 +15,7 @@ export const platformCommand = withListenOptions(new Command('platform'))
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
   .addHelpText('after', '\nExample:\n  $ DATABASE_URL=postgres://localhost/bureau bureau platform agency.ts')
   .action(async (file: string | undefined, flags: ListenFlags) => {
-    const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
+    const terminal = openTerminal(flags.log, process.env)
     const { loadPlatformConfig, openPlatformFor, servePlatform } = await withPlatform(
       () => import('../open-platform.ts'),
     )

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { createApp, loadConfig } from '@bureau/server'
 import { CLOSE_MARGIN_MS, listen, type Logger } from '@bureau/runtime'
-import { announce } from '../announce.ts'
+import { announce } from '../first-screen.ts'
 import { serveHomePage, serverLinks } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
@@ -14,7 +14,7 @@ export const serveCommand = withListenOptions(new Command('serve'))
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
   .addHelpText('after', '\nExample:\n  $ bureau serve agency.ts --port 8000')
   .action(async (file: string | undefined, flags: ListenFlags) => {
-    const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
+    const terminal = openTerminal(flags.log, process.env)
     const module = await loadAgencies(file)
     const { config, address } = readSettings({
       config: loadConfig,

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { checkAddress } from '@bureau/runtime'
 import { createApp, loadConfig } from '@bureau/server'
-import { announce } from '../announce.ts'
+import { announce } from '../first-screen.ts'
 import { PLATFORM_LINKS, serveHomePage, serverLinks } from '../home-page.ts'
 import { type ListenFlags, readListenOptions, withListenOptions } from '../listen-options.ts'
 import { loadAgencies } from '../load-agencies.ts'
@@ -15,7 +15,7 @@ export const startCommand = withListenOptions(new Command('start'))
   .argument('[file]', 'a module that exports agencies (default: agency.ts)')
   .addHelpText('after', '\nExample:\n  $ bureau start agency.ts --port 8000')
   .action(async (file: string | undefined, flags: ListenFlags) => {
-    const terminal = openTerminal(flags.log, { screen: process.stdout, environment: process.env })
+    const terminal = openTerminal(flags.log, process.env)
     const module = await loadAgencies(file)
     const { loadPlatformConfig, openPlatformFor, servePlatform, sharePort } = await withPlatform(
       () => import('../open-platform.ts'),
