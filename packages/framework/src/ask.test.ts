@@ -60,6 +60,20 @@ test('a failed run is an answer with an error, and its cause is told', async () 
   expect(causes).toHaveLength(1)
 })
 
+test('a run that has failed ends also when whoever is told of it throws', async () => {
+  const fails = (): Agency => solo(new ScriptedModel([modelError(new Error('out of paper'))]))
+  const onFailure = (): never => {
+    throw new Error('nobody listens')
+  }
+
+  const { status } = await ask(fails(), 'hi', { onFailure })
+  let last: unknown
+  for await (const event of askStreamed(fails(), 'hi', { onFailure })) last = event
+
+  expect(status).toBe('failed')
+  expect(last).toMatchObject({ type: 'run.ended', status: 'failed' })
+})
+
 test.each<[string, () => unknown, string]>([
   ['return nothing', () => undefined, 'they are undefined, not a text'],
   ['return an object', async () => ({ city: 'Bern' }), 'they are an object, not a text'],

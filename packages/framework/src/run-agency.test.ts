@@ -9,6 +9,7 @@ import type { RunEnvironment } from './run/run-setup.ts'
 import { runAgency, type RunOptions } from './run-agency.ts'
 import { RunControl } from './run/run-control.ts'
 import { tool } from './agency/tool.ts'
+import type { RunSpan, StepEnd } from './trace/trace-step.ts'
 
 const environment: RunEnvironment = {
   models: {
@@ -138,3 +139,48 @@ test('a run that was cancelled before its history was summed up does not wait fo
 
   expect(ended.status).toBe('cancelled')
 })
+
+const watching: RunSpan = { child: () => watching, firstOutput: () => {}, end: () => {} }
+
+const broken = (): never => {
+  throw new Error('the disk of the log is full')
+}
+
+test.each<[string, Partial<RunOptions>]>([
+  ['watches its start', { environment: { ...environment, observer: broken } }],
+  ['watches its steps', { environment: { ...environment, observer: () => ({ ...watching, child: broken }) } }],
+  ['watches its end', { environment: { ...environment, observer: () => ({ ...watching, end: onlyOfRuns }) } }],
+  ['keeps what it says', { journal: { stored: broken, counted: broken, commit: broken } }],
+])('a run fails, and is over, when what %s throws', async (_, options) => {
+  const causes: unknown[] = []
+  let isReleased = false
+  const readFiles = async () => ({ release: () => void (isReleased = true) })
+  const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', instructions: 'Help.', model: 'demo' }) })
+  const events: RunEvent[] = []
+
+  const ended = await runAgency(
+    agency,
+    { message: 'hi', history: [], readFiles },
+    {
+      runId: 'r',
+      sink: { emit: (event) => void events.push(event), ready: () => undefined },
+      control: new RunControl(),
+      environment,
+      onFailure: (cause) => void causes.push(cause),
+      ...options,
+    },
+  )
+
+  expect(ended).toMatchObject({ run_id: 'r', status: 'failed', error: { code: 'internal_error' } })
+  expect(events.filter(({ type }) => type === 'run.error' || type === 'run.ended')).toMatchObject([
+    { type: 'run.error' },
+    { type: 'run.ended', status: 'failed' },
+  ])
+  expect(events.at(-1)).toBe(ended)
+  expect(causes).toMatchObject([{ message: 'the disk of the log is full' }])
+  expect(isReleased).toBe(true)
+})
+
+function onlyOfRuns({ run }: StepEnd): void {
+  if (run) broken()
+}

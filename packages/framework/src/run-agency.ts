@@ -33,36 +33,71 @@ export type RunOptions = RunSetup & {
  * and the last `run.ended`, whatever happens; it never throws.
  */
 export async function runAgency(agency: Agency, asked: RunInput, options: RunOptions): Promise<RunEnded> {
-  const { runId, control, sink } = options
+  const { control, sink } = options
   const agent = asked.agent ?? agency.entryPoint.name
   const limitMs = options.timeoutMs ?? agency.runTimeoutMs
   const timer = setTimeout(() => control.timeOut(limitMs), limitMs)
   sink.emit(beginning(agent, options))
-  const { input, release, failure } = asked.readFiles ? await loadFiles(agency, asked, options) : { input: asked }
-  const run = openRun(agency, input, options)
-  const outcome = await work(run, agent, { failure, options })
-  clearTimeout(timer)
-  await run.toolServers.signInsEnded()
-  run.abandonRequests()
-  const ended: RunEnded = {
-    type: 'run.ended',
-    run_id: runId,
-    status: outcome.status,
-    new_messages: newMessagesOf(run, outcome),
-    usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
-    usage_by_model: run.usageByModel,
-    output: outcome.output,
-    error: outcome.error,
-    ...(outcome.approvals && { approvals: outcome.approvals }),
-    ...(input.fileIdsMap && { file_ids_map: input.fileIdsMap }),
-    ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
-    ...(run.leftToCaller.length > 0 && { caller_calls: run.leftToCaller }),
+  const loaded = asked.readFiles ? await loadFiles(agency, asked, options) : { input: asked }
+  try {
+    return await execute(agency, loaded, options)
+  } catch (thrown) {
+    return endBroken(thrown, options)
+  } finally {
+    clearTimeout(timer)
+    loaded.release?.()
   }
-  run.emit(ended)
-  run.close()
-  run.trace?.end(ended)
-  release?.()
+}
+
+/** @throws What watches the run has thrown. */
+async function execute(agency: Agency, { input, failure }: LoadedInput, options: RunOptions): Promise<RunEnded> {
+  const agent = input.agent ?? agency.entryPoint.name
+  const run = openRun(agency, input, options)
+  try {
+    const outcome = await work(run, agent, { failure, options })
+    await run.toolServers.signInsEnded()
+    run.abandonRequests()
+    const ended: RunEnded = {
+      type: 'run.ended',
+      run_id: options.runId,
+      status: outcome.status,
+      new_messages: newMessagesOf(run, outcome),
+      usage: agency.agents.get(agent)?.includeUsage === false ? null : run.usage,
+      usage_by_model: run.usageByModel,
+      output: outcome.output,
+      error: outcome.error,
+      ...(outcome.approvals && { approvals: outcome.approvals }),
+      ...(input.fileIdsMap && { file_ids_map: input.fileIdsMap }),
+      ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
+      ...(run.leftToCaller.length > 0 && { caller_calls: run.leftToCaller }),
+    }
+    run.trace?.end(ended)
+    run.emit(ended)
+    return ended
+  } finally {
+    run.close()
+  }
+}
+
+/** Something of ours has failed, of which no agent knows: clients and the log learn of it as of any other failure. */
+function endBroken(thrown: unknown, options: RunOptions): RunEnded {
+  const { runId, sink } = options
+  const error = describeFailure(thrown)
+  report(options, thrown)
+  const nothing = { new_messages: [], usage: null, usage_by_model: [], output: null }
+  const ended: RunEnded = { type: 'run.ended', run_id: runId, status: 'failed', ...nothing, error }
+  sink.emit({ type: 'run.error', source: null, error })
+  sink.emit(ended)
   return ended
+}
+
+/** A run ends whatever `onFailure` does. */
+function report({ onFailure }: RunOptions, thrown: unknown): void {
+  try {
+    onFailure?.(thrown)
+  } catch {
+    // The failure itself is in the run's events.
+  }
 }
 
 function beginning(agent: string, { runId, resume }: RunOptions): RunEvent {
@@ -90,7 +125,6 @@ async function work(
   { failure, options }: Pick<LoadedInput, 'failure'> & { readonly options: RunOptions },
 ): Promise<Outcome> {
   const { control } = run
-  const { onFailure } = options
   let output: unknown = null
   try {
     if (failure) throw failure.thrown
@@ -109,7 +143,7 @@ async function work(
       return { status: 'cancelled', output, error: null }
     }
     const error = thrown instanceof UnusableFiles ? thrown.error : describeFailure(thrown)
-    onFailure?.(thrown)
+    report(options, thrown)
     run.emit({ type: 'run.error', source: error.code === 'guardrail_tripped' ? null : run.lastSource, error })
     return { status: 'failed', output, error }
   }
