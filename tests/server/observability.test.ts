@@ -615,3 +615,20 @@ describe('tracing', () => {
     )
   })
 })
+
+test('a destination of the log that throws harms neither runs nor the server', async () => {
+  const logDestination = {
+    write: (line: string) => {
+      if (line.includes('run ended')) throw new Error('no space left on device')
+    },
+  }
+  const warned = once(process, 'warning')
+  const server = await startTestServer({ agencies: bossAgency(), logLevel: 'debug', logDestination })
+  server.provider.respond(() => text('Hello'))
+
+  const answer = await server.post('/two/get_response', { message: 'hi' })
+  const again = await server.post('/two/get_response', { message: 'hi' })
+
+  expect([answer.body.response, again.body.response]).toEqual(['Hello', 'Hello'])
+  expect(await warned).toMatchObject([{ message: expect.stringContaining('no space left on device') }])
+})

@@ -77,8 +77,21 @@ export function createLogger(level: LogLevel, to?: LogDestination): Logger {
       formatters: { log: (record) => withoutSecrets(record, MAX_DEPTH) },
       serializers: { err: (error: Error) => withoutSecrets(stdSerializers.err(error), MAX_DEPTH) },
     },
-    to ?? (standardOutput ??= openStandardOutput()),
+    to ? harmless(to) : (standardOutput ??= openStandardOutput()),
   )
+}
+
+/** A line that cannot be written ends neither the run nor the request that it is about. */
+function harmless(to: LogDestination): LogDestination {
+  return {
+    write: (line) => {
+      try {
+        to.write(line)
+      } catch (error) {
+        process.emitWarning(`A line of the log could not be written: ${String(error)}`)
+      }
+    },
+  }
 }
 
 /** The same value when it holds no secret, and otherwise a copy without them. Errors are left to their serializer. */

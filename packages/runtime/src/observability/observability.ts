@@ -64,7 +64,12 @@ export class Observability {
   observer(asking?: Asking, recorder?: RunObserver): RunObserver | undefined {
     const log = asking?.log as Logger | undefined
     const logging = log?.isLevelEnabled('debug') ? logSteps(log) : undefined
-    return observeAll([this.#counting, this.#tracingOf(asking), logging, recorder])
+    return observeAll([
+      this.#harmless('counted', this.#counting),
+      this.#harmless('traced', this.#tracingOf(asking)),
+      this.#harmless('logged', logging),
+      this.#harmless('recorded', recorder),
+    ])
   }
 
   /** Watches a voice session, from now on; undefined when nobody wants to know. */
@@ -78,10 +83,13 @@ export class Observability {
     await Promise.race([this.#tracing?.close().catch(() => {}), sleep(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
   }
 
-  /** What a program's own tracer throws is logged, and nothing else. */
+  /** What an observer throws, as a program's own tracer may, is logged, and nothing else. */
+  #harmless(done: string, observer: RunObserver | undefined): RunObserver | undefined {
+    return observer && harmless(observer, (err) => this.#options.log.warn({ err }, `a run could not be ${done}`))
+  }
+
   #tracingOf(asking: Asking | undefined): RunObserver | undefined {
-    const traced = this.#tracing && this.#traceRuns?.(this.#traced(this.#tracing), asking?.headers?.['traceparent'])
-    return traced && harmless(traced, (err) => this.#options.log.warn({ err }, 'a run could not be traced'))
+    return this.#tracing && this.#traceRuns?.(this.#traced(this.#tracing), asking?.headers?.['traceparent'])
   }
 
   #traced({ tracer }: OpenTracing): TracedRuns {
