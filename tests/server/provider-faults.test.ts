@@ -93,6 +93,18 @@ const FAULTS: [string, Turn, string, number][] = [
     'upstream_invalid_response',
     1,
   ],
+  [
+    'a response beside which something is nested too deep',
+    framesOf(`{"type":"response.completed","response":{"id":"resp_1","output":[]},"debug":${NESTED}}`),
+    'upstream_invalid_response',
+    1,
+  ],
+  [
+    'a failure that is nested too deep',
+    framesOf(`{"type":"response.failed","response":{"id":"resp_1","error":{"message":${NESTED}}}}`),
+    'upstream_invalid_response',
+    1,
+  ],
   ['items that are none', frames(response({ output: [null] })), 'upstream_invalid_response', 1],
   ['items of no kind', frames(response({ output: [{ type: 5 }] })), 'upstream_invalid_response', 1],
   [

@@ -38,10 +38,10 @@ export function publicResponse(response: ResponsesResponse): Record<string, unkn
  */
 export function readResponse(value: unknown): ResponsesResponse | undefined {
   if (typeof value !== 'object' || value === null) return undefined
-  const { output, model } = value as Partial<ResponsesResponse>
+  const { output, model, error } = value as Partial<ResponsesResponse>
   const items: readonly unknown[] = Array.isArray(output) ? output : []
   items.forEach(requireItem)
-  requireShallow({ ...publicMembers(value), items })
+  requireShallow({ ...publicMembers(value), error, items })
   // Almost every response is as it should be, and has so many members that a copy would cost as much as its parsing.
   if (items === output && typeof model === 'string') return value as ResponsesResponse
   const { model: _model, ...rest } = value as Partial<ResponsesResponse>
@@ -87,14 +87,19 @@ function settingsIn(response: string): Pick<Echo, 'settings' | 'shownSettings'> 
   }
 }
 
-/** The event with which a response has ended: what the provider has said at its beginning is not read again. */
+/**
+ * The event with which a response has ended: what the provider has said at its beginning is not read again.
+ *
+ * @throws ModelError the event is not JSON, or what is beside the response is nested too deep.
+ */
 export function parseEnded(agent: object, json: string): { response?: unknown } {
   const { settings = '', shownSettings } = echoes.get(agent) ?? {}
   // The settings follow the output, so their last occurrence is never part of it.
   const at = settings === '' ? -1 : json.lastIndexOf(settings)
-  if (at < 0) return parsed(json) as { response?: unknown }
-  const event = parsed(json.slice(0, at) + json.slice(at + settings.length)) as { response?: object }
-  return event.response ? { ...event, response: { ...shownSettings, ...event.response } } : event
+  const text = at < 0 ? json : json.slice(0, at) + json.slice(at + settings.length)
+  const event = parsed(text) as { response?: object }
+  requireShallow({ ...event, response: null })
+  return event.response && at >= 0 ? { ...event, response: { ...shownSettings, ...event.response } } : event
 }
 
 /** A part of a text keeps the whole text in memory, here everything that was read from the socket with it. */
