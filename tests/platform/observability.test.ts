@@ -1,5 +1,7 @@
+import { Agency, Agent, tool } from '@bureau/framework'
 import { expect, onTestFinished, test } from 'vitest'
-import { hold, text, textDeltas } from '../support/fake-provider.ts'
+import { z } from 'zod'
+import { hold, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
 import { startOtlpCollector } from '../support/otlp-collector.ts'
 import { type Served, startPlatform } from './support/test-platform.ts'
 
@@ -98,6 +100,36 @@ test('the operator reads the metrics of a process with the operator’s key, and
   expect(metrics).toContain('bureau_runs_total{agency="shop",status="completed"} 1')
   expect(metrics).toMatch(/bureau_tokens_total\{agency="shop",agent="CEO",model="[^"]+",type="input"\} [1-9]/)
   expect(metrics).toContain('bureau_event_loop_lag_seconds')
+})
+
+test('a run that waits for a person counts once for what it has spent', async () => {
+  const pay = tool({
+    name: 'pay',
+    description: 'Pays.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: () => 'paid',
+  })
+  const shop = new Agency({
+    entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [pay] }),
+  })
+  const { platform } = await start({ agencies: { shop }, config: { metrics: true, operatorKey: OPERATOR_KEY } })
+  const client = await platform.client()
+  const spent = usage({ input: 100, output: 10 })
+  platform.provider.script([
+    [toolCall('pay', {}, { callId: 'call_1' }), spent],
+    [text('Done.'), spent],
+  ])
+  const { stream } = await client.completeWhole()
+
+  await client.post(`/v1/runs/${stream.runId}/approvals`, [{ callId: 'call_1', approve: true }])
+
+  const ended = async (): Promise<unknown> => (await client.get(`/v1/runs/${stream.runId}`)).body.status
+  await expect.poll(ended, { timeout: 10_000 }).toBe('completed')
+  const headers = { authorization: `Bearer ${OPERATOR_KEY}` }
+  const metrics = await (await fetch(`${platform.url}/v1/admin/metrics`, { headers })).text()
+  expect(metrics).toContain('bureau_model_requests_total{agent="CEO",outcome="ok"} 2')
+  expect(metrics).toMatch(/bureau_tokens_total\{agency="shop",agent="CEO",model="[^"]+",type="input"\} 200\n/)
 })
 
 test('404 without BUREAU_METRICS', async () => {

@@ -71,7 +71,7 @@ async function execute(agency: Agency, { input, failure }: LoadedInput, options:
       ...(outcome.chatName !== undefined && { chat_name: outcome.chatName }),
       ...(run.leftToCaller.length > 0 && { caller_calls: run.leftToCaller }),
     }
-    run.trace?.end(ended)
+    run.trace?.end(ended, run.spent)
     run.emit(ended)
     return ended
   } finally {

@@ -84,6 +84,7 @@ export class Run {
   readonly #journal: RunJournal | undefined
   readonly #resume: RunResume | undefined
   readonly #usage = new Map<string, UsageByModel>()
+  readonly #spent = new Map<string, UsageByModel>()
   readonly #openRequests = new Set<OpenRequest>()
   #state: RunState
   /** How many messages came with the request: they are the first ones. */
@@ -116,7 +117,7 @@ export class Run {
     this.keepsConversation = journal?.keepsConversation ?? false
     this.#resume = resume
     this.wasLost = resume?.lost ?? false
-    for (const entry of resume?.usage ?? []) this.#add(entry)
+    for (const entry of resume?.usage ?? []) add(this.#usage, entry)
   }
 
   /** How far the run has come. */
@@ -244,21 +245,28 @@ export class Run {
     const tokens = usageOfResponse(rawUsage)
     const { costUsd, priced } = costOfResponse({ model, usage: tokens })
     const usage = { ...tokens, request_count: 1, total_cost: costUsd, ...(estimated && { estimated }) }
-    this.#journal?.counted({ agent, model, priced, usage })
-    this.#add({ agent, model, priced, usage })
-  }
-
-  #add({ agent, model, priced, usage }: UsageByModel): void {
-    const key = JSON.stringify([agent, model])
-    const before = this.#usage.get(key)
-    this.#usage.set(key, { agent, model, priced, usage: before ? addUsage(before.usage, usage) : usage })
+    const entry = { agent, model, priced, usage }
+    this.#journal?.counted(entry)
+    add(this.#usage, entry)
+    add(this.#spent, entry)
   }
 
   get usageByModel(): UsageByModel[] {
     return [...this.#usage.values()]
   }
 
+  /** The part of the usage that came together here, without that of a run that has waited or whose process was lost. */
+  get spent(): UsageByModel[] {
+    return [...this.#spent.values()]
+  }
+
   get usage(): Usage {
     return this.usageByModel.reduce((sum, entry) => addUsage(sum, entry.usage), NO_USAGE)
   }
+}
+
+function add(sums: Map<string, UsageByModel>, { agent, model, priced, usage }: UsageByModel): void {
+  const key = JSON.stringify([agent, model])
+  const before = sums.get(key)
+  sums.set(key, { agent, model, priced, usage: before ? addUsage(before.usage, usage) : usage })
 }

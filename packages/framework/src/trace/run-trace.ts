@@ -1,4 +1,4 @@
-import type { EventSource, ModelEvent, RunEnded } from '@bureau/protocol'
+import type { EventSource, ModelEvent, RunEnded, UsageByModel } from '@bureau/protocol'
 import { type Content, ModelStep, OpenStep, type RunSpan, type RunStep, type StepEnd } from './trace-step.ts'
 
 const WENT_WELL: StepEnd = Object.freeze({ errorCode: null })
@@ -51,10 +51,10 @@ export class RunTrace {
   }
 
   /** Steps that are still open end as the run does, the innermost first. */
-  end(run: RunEnded): void {
+  end(run: RunEnded, spent: readonly UsageByModel[]): void {
     const errorCode = run.status === 'cancelled' ? 'cancelled' : (run.error?.code ?? null)
     for (const step of [...this.#open].toReversed()) step.end({ errorCode })
-    this.root.end({ errorCode, run, content: () => run.output })
+    this.root.end({ errorCode, run, spent, content: () => run.output })
   }
 }
 

@@ -1,4 +1,4 @@
-import type { ModelEvent, RunEnded, Usage } from '@bureau/protocol'
+import type { ModelEvent, RunEnded, Usage, UsageByModel } from '@bureau/protocol'
 import type { Agency } from '../agency/agency.ts'
 import { usageOfResponse } from '../models/pricing.ts'
 
@@ -27,6 +27,8 @@ export type StepEnd = {
   readonly response?: ResponseFacts
   /** Of the run itself. */
   readonly run?: RunEnded
+  /** Of the run itself: what it has spent in this process, where its usage has that of others as well. */
+  readonly spent?: readonly UsageByModel[]
   readonly content?: Content
 }
 

@@ -64,13 +64,12 @@ class CountedRun implements RunSpan {
     this.#metrics.firstTokenSeconds.observe({ agency: this.#agency }, secondsSince(this.#startedAt))
   }
 
-  end({ run }: StepEnd): void {
+  end({ run, spent = [] }: StepEnd): void {
     const agency = this.#agency
     this.#metrics.runsInProgress.dec({ agency })
     this.#metrics.runSeconds.observe({ agency }, secondsSince(this.#startedAt))
-    if (!run) return
-    this.#metrics.runs.inc({ agency, status: run.status })
-    for (const { agent, model, usage } of run.usage_by_model) {
+    if (run) this.#metrics.runs.inc({ agency, status: run.status })
+    for (const { agent, model, usage } of spent) {
       this.#metrics.countUsage({ agency, agent, model: this.#names.models.of(model) }, usage)
     }
   }

@@ -9,6 +9,7 @@ import {
   type Tracer,
 } from '@opentelemetry/api'
 import type { RunObserver, RunSpan, RunStep, StepEnd } from '@bureau/framework'
+import type { Usage } from '@bureau/protocol'
 import { contentAttribute, GEN_AI, genAiMessages, providerOf } from './gen-ai.ts'
 import type { RunRoot } from './run-steps.ts'
 
@@ -113,10 +114,11 @@ function attributesOf(step: RunStep, { nameOf: nameOfAgency }: TracedRuns): Attr
   }
 }
 
-function outcomeOf({ errorCode, response, run }: StepEnd): Attributes {
+function outcomeOf({ errorCode, response, run, spent }: StepEnd): Attributes {
   return {
     ...(errorCode !== null && { 'error.type': errorCode }),
-    ...(run && { 'bureau.run.status': run.status, ...totalsOf(run.usage_by_model) }),
+    ...(run && { 'bureau.run.status': run.status }),
+    ...(spent && totalsOf(spent)),
     ...(response && {
       ...(response.id !== null && { [GEN_AI.responseId]: response.id }),
       ...(response.model !== null && { [GEN_AI.responseModel]: response.model }),
@@ -130,9 +132,8 @@ function outcomeOf({ errorCode, response, run }: StepEnd): Attributes {
   }
 }
 
-function totalsOf(usage: NonNullable<StepEnd['run']>['usage_by_model']): Attributes {
-  const sum = (count: (entry: (typeof usage)[number]['usage']) => number): number =>
-    usage.reduce((total, entry) => total + count(entry.usage), 0)
+function totalsOf(spent: NonNullable<StepEnd['spent']>): Attributes {
+  const sum = (count: (usage: Usage) => number): number => spent.reduce((total, { usage }) => total + count(usage), 0)
   return {
     [GEN_AI.inputTokens]: sum((each) => each.input_tokens),
     [GEN_AI.outputTokens]: sum((each) => each.output_tokens),
