@@ -120,7 +120,7 @@ export const openUpload = systemOperation(
 /**
  * Notes that bytes arrived, from `offset` on. Of several requests with the same offset one counts.
  *
- * @throws ServiceError `upload_offset_mismatch`, `upload_too_large`, `upload_expired`
+ * @throws ServiceError `upload_offset_mismatch`, `upload_too_large`, `upload_complete`, `upload_expired`
  */
 export const advanceUpload = tenantOperation(
   { source: import.meta.url, name: 'advanceUpload', lane: 'interactive' },
@@ -162,10 +162,7 @@ export const completeUpload = tenantOperation(
   { source: import.meta.url, name: 'completeUpload', lane: 'interactive' },
   async (tx, args: UploadKey & { bytes: number; sha256: Uint8Array }): Promise<UploadView> => {
     const [known] = await tx.select().from(uploads).where(isUpload(args)).for('update')
-    if (known?.state === 'ready') {
-      if (!hasChecksum(known, args.sha256)) throw new ServiceError('upload_complete')
-      return uploadView(known)
-    }
+    if (known?.state === 'ready' && hasChecksum(known, args.sha256)) return uploadView(known)
     const row = await requirePending(tx, args)
     if (args.bytes > row.declaredBytes) throw new ServiceError('upload_too_large')
     if (row.sha256 && !hasChecksum(row, args.sha256)) throw new ServiceError('checksum_mismatch')
@@ -183,15 +180,13 @@ export const completeUpload = tenantOperation(
 const hasChecksum = (row: UploadRow, sha256: Uint8Array): boolean =>
   row.sha256 !== null && timingSafeEqual(row.sha256, sha256)
 
+/** @throws ServiceError `upload_complete`: another process may have been sent the rest meanwhile; `upload_expired` */
 async function requirePending(tx: Tx, key: UploadKey): Promise<UploadRow> {
-  const isPending = sql`${uploads.state} = 'pending' AND ${uploads.expiresAt} > now()`
-  const [row] = await tx
-    .select()
-    .from(uploads)
-    .where(and(isUpload(key), isPending))
-    .for('update')
-  if (!row) throw new ServiceError('upload_expired')
-  return row
+  const columns = { upload: uploads, isOver: sql<boolean>`${uploads.expiresAt} <= now()` }
+  const [found] = await tx.select(columns).from(uploads).where(isUpload(key)).for('update')
+  if (found?.upload.state === 'ready') throw new ServiceError('upload_complete')
+  if (found?.upload.state !== 'pending' || found.isOver) throw new ServiceError('upload_expired')
+  return found.upload
 }
 
 /** So many pending uploads whose hour is over, by their ids, from behind one: whatever there is of them can be removed. */

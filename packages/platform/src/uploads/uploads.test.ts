@@ -108,6 +108,17 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     expect((await platform.db.run(openUpload, { uploadId, tokenHash })).parts).toHaveLength(1)
   })
 
+  test('a part for an upload that another request has completed meanwhile is refused as one for a complete upload', async () => {
+    const tenant = await platform.addTenant()
+    const { uploadId } = await reserve(tenant, 4)
+    const key = { ownerId: tenant.ownerId, uploadId }
+    await platform.db.run(advanceUpload, { ...key, offset: 0, bytes: 4, part: 'a' })
+    await platform.db.run(completeUpload, { ...key, bytes: 4, sha256: tokenHash })
+    expect(await codeOf(platform.db.run(advanceUpload, { ...key, offset: 0, bytes: 4, part: 'b' }))).toBe(
+      'upload_complete',
+    )
+  })
+
   test('of two that complete an upload at once both are answered alike, unless what they stored differs', async () => {
     const tenant = await platform.addTenant()
     const other = new Uint8Array(randomBytes(32))
