@@ -398,7 +398,8 @@ describe.each(ENGINES)('security on %s', (engine) => {
       const denied = await preflight('https://evil.example.com')
       const plain = await fetch(`${platform.url}/v1/runs`, { method: 'OPTIONS' })
 
-      const refusal = { error: 'The API key is missing or not valid.', code: 'invalid_api_key' }
+      const error = 'The API key is missing or not valid. Send it in the header Authorization: Bearer <key>.'
+      const refusal = { error, code: 'invalid_api_key' }
       for (const answer of [denied, plain]) {
         expect({ status: answer.status, body: await answer.json() }).toMatchObject({ status: 401, body: refusal })
       }

@@ -72,7 +72,10 @@ export const ERRORS = {
   invalid_attachment_refresh: { status: 400, message: 'attachmentUrlRefreshes is not valid.' },
   attachment_refresh_required: { status: 400, message: 'Earlier attachments need fresh URLs.' },
   attachment_refresh_ambiguous: { status: 400, message: 'Two different earlier files share one address.' },
-  invalid_api_key: { status: 401, message: 'The API key is missing or not valid.' },
+  invalid_api_key: {
+    status: 401,
+    message: 'The API key is missing or not valid. Send it in the header Authorization: Bearer <key>.',
+  },
   invalid_consumer_token: {
     status: 401,
     message: 'The consumer token is not valid, or has ended. Get another one.',

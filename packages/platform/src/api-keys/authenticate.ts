@@ -26,10 +26,10 @@ export class Authenticator {
   /** @throws ServiceError `invalid_api_key` for everything but a usable key; `database_unavailable`, `overloaded` */
   async authenticate(authorization: string | undefined): Promise<Caller> {
     const token = /^Bearer ([\w-]+\.[\w-]+\.[\w-]+)$/i.exec(authorization ?? '')?.[1]
-    if (token === undefined) throw invalidKey()
+    if (token === undefined) throw new ServiceError('invalid_api_key')
     const hash = hashToken(token)
     const key = await this.#known.of(Buffer.from(hash).toString('base64'), () => this.#load(token, hash))
-    if (key.expiresAt && key.expiresAt.getTime() <= this.#now()) throw invalidKey()
+    if (key.expiresAt && key.expiresAt.getTime() <= this.#now()) throw new ServiceError('invalid_api_key')
     const { ownerId, id: keyId, scopes, integrationIds, expiresAt } = key
     return { ownerId, keyId, scopes, integrationIds, expiresAt }
   }
@@ -44,10 +44,7 @@ export class Authenticator {
     const { db, signingKeys, issuer } = this.#issuer
     const claims = await verifyApiKeyToken(signingKeys, issuer, token, new Date(this.#now()))
     const row = claims && (await db.run(useApiKey, claims))
-    if (!row || !timingSafeEqual(row.tokenSha256, hash)) throw invalidKey()
+    if (!row || !timingSafeEqual(row.tokenSha256, hash)) throw new ServiceError('invalid_api_key')
     return row
   }
 }
-
-const invalidKey = (): ServiceError =>
-  new ServiceError('invalid_api_key', { headers: { 'WWW-Authenticate': 'Bearer' } })

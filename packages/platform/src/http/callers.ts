@@ -48,10 +48,7 @@ function requireOperator({ config, guesses }: Platform, request: FastifyRequest)
   if (config.operatorKey !== undefined && given !== undefined && sameSecret(given, config.operatorKey)) return
   if (given !== undefined) guesses.count(request.ip)
   const message = config.operatorKey === undefined ? 'PLATFORM_OPERATOR_KEY is not set: nobody may do this.' : undefined
-  throw new ServiceError('invalid_api_key', {
-    headers: { 'WWW-Authenticate': 'Bearer' },
-    ...(message !== undefined && { message }),
-  })
+  throw new ServiceError('invalid_api_key', message === undefined ? {} : { message })
 }
 
 /** `RateLimit-Policy` and `RateLimit` as structured fields (draft-ietf-httpapi-ratelimit-headers). */
