@@ -200,6 +200,30 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL', () => {
     await drop()
   })
 
+  test('a server with no connection left is waited for as long as for a connection of its own', async () => {
+    const { url, drop } = await openTestDatabase('postgres')
+    const role = `test_${randomUUID().replaceAll('-', '')}`
+    const admin = new Client({ connectionString: url })
+    await admin.connect()
+    await admin.query(`CREATE ROLE ${role} LOGIN CONNECTION LIMIT 1 PASSWORD 'p'`)
+    const limited = Object.assign(new URL(url), { username: role, password: 'p' }).href
+    const db = new PostgresDatabase({ url: limited })
+    const ask = () => db.run(queryRows, 'SELECT 1 AS one')
+
+    expect(await Promise.all([ask(), ask(), ask()])).toEqual([[{ one: 1 }], [{ one: 1 }], [{ one: 1 }]])
+    await db.close()
+
+    const stranger = new Client({ connectionString: limited })
+    await stranger.connect()
+    const excluded = new PostgresDatabase({ url: limited })
+    await expect(excluded.run(queryRows, 'SELECT 1')).rejects.toMatchObject({ code: 'database_unavailable' })
+    await stranger.end()
+    await excluded.close()
+    await admin.query(`DROP ROLE ${role}`)
+    await admin.end()
+    await drop()
+  })
+
   test('admissions that wait for one lock leave connections to others', async () => {
     const { url, drop } = await openTestDatabase('postgres')
     const db = new PostgresDatabase({ url })

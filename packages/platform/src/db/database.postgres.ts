@@ -38,6 +38,10 @@ const RESOLVE_MS = 2_000
 
 /** The server is a standby by now, or was made read-only for the time of a switch: a new connection may lead to its successor. */
 const READ_ONLY = '25006'
+/** The server, or what it grants this role, has no connection left. */
+const NO_CONNECTION_LEFT = '53300'
+/** After which it is asked again, or a connection of this process has become free. */
+const ASK_AGAIN_MS = 100
 
 type Waiting = { readonly lane: Lane; readonly start: () => void }
 
@@ -86,7 +90,7 @@ export class PostgresDatabase implements Database {
   }
 
   async #transact<Args, Result>(operation: Operation<Args, Result>, args: Args, options: RunOptions): Promise<Result> {
-    const client = await this.#pool.connect()
+    const client = await this.#connect(operation.lane)
     const connection = this.#connectionOf(client)
     let xid: string | null = null
     let committing: { readonly result: Result } | undefined
@@ -108,6 +112,18 @@ export class PostgresDatabase implements Database {
       throw error
     } finally {
       client.release(isStale || !isTransactionOver(connection.tag))
+    }
+  }
+
+  async #connect(lane: Lane): Promise<PoolClient> {
+    const giveUpAt = performance.now() + longestWaitMs(lane)
+    for (;;) {
+      try {
+        return await this.#pool.connect()
+      } catch (error) {
+        if (sqlstateOf(error) !== NO_CONNECTION_LEFT || performance.now() >= giveUpAt) throw error
+        await sleep(ASK_AGAIN_MS)
+      }
     }
   }
 
@@ -181,8 +197,8 @@ export class PostgresDatabase implements Database {
     }
     await new Promise<void>((resolve, reject) => {
       const job: Waiting = { lane, start: () => (clearTimeout(timer), resolve()) }
-      const longest = lane === 'admission' ? ADMISSION_WAIT_MS : WAIT_MS
-      const timer = lane === 'run' ? undefined : setTimeout(() => this.#waiting.remove(job) && reject(late()), longest)
+      const refuse = (): unknown => this.#waiting.remove(job) && reject(unavailable('no free connection'))
+      const timer = lane === 'run' ? undefined : setTimeout(refuse, longestWaitMs(lane))
       this.#waiting.add(job)
     })
   }
@@ -211,7 +227,7 @@ export class PostgresDatabase implements Database {
   }
 }
 
-const late = (): ServiceError => unavailable('no free connection')
+const longestWaitMs = (lane: Lane): number => (lane === 'admission' ? ADMISSION_WAIT_MS : WAIT_MS)
 
 /** An answer outside the classes 08, 57 and XX means that the server refused to commit. */
 function isUnanswered(error: unknown): boolean {
