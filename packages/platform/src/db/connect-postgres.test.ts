@@ -66,6 +66,24 @@ test('a pooler that is not declared as one and refuses settings is found at the 
   )
 })
 
+test('a server that wants a password which the URL does not have is found at the start', async () => {
+  const message = (type: number, text: string): Buffer => {
+    const head = Buffer.from('R\0\0\0\0\0\0\0\0', 'latin1')
+    head.writeInt32BE(text.length + 8, 1)
+    head.writeInt32BE(type, 5)
+    return Buffer.concat([head, Buffer.from(text)])
+  }
+  const url = await startPooler((client) => {
+    client.once('data', () => client.write(message(11, 'r=nonce,s=c2FsdA==,i=4096')))
+    client.write(message(10, 'SCRAM-SHA-256\0\0'))
+  })
+  const { host } = new URL(url)
+
+  await expect(openDatabase(`postgres://bureau@${host}/bureau`)).rejects.toThrow(
+    new StartError(`DATABASE_URL: PostgreSQL at ${host} refuses: it asks for a password, and the URL has none.`),
+  )
+})
+
 test('a certificate file that is not there is a mistake in DATABASE_URL', async () => {
   const url = 'postgres://127.0.0.1:1/bureau?sslmode=verify-full&sslrootcert=/no/such.crt'
 

@@ -53,5 +53,7 @@ export function refusedBy({ host, port }: Client, cause: unknown): StartError {
 /** A name with several addresses fails once for each, and the whole then has no message. */
 export function reasonOf(error: unknown): string {
   const [first = error] = error instanceof AggregateError ? error.errors : []
-  return first instanceof Error ? first.message : String(first)
+  const message = first instanceof Error ? first.message : String(first)
+  // The driver's words for it are about its own code.
+  return message.includes('client password must be') ? 'it asks for a password, and the URL has none' : message
 }
