@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { StartError } from '@bureau/protocol'
 import { afterEach, expect, test } from 'vitest'
+import { ReplicaLock } from '../runs/recover/replica-lock.ts'
 import { ENGINES, SERVER } from './engines.contract.ts'
 import { openDatabase } from './open-database.ts'
 import { probeDatabase } from './probe-database.ts'
@@ -40,7 +41,7 @@ function refusal(sqlstate: string, message: string): Buffer {
 const ADVICE = 'The address of a pooler needs ?pgbouncer=true.'
 
 test.runIf(ENGINES.includes('postgres'))(
-  'a pooler that is not declared as one and drops the settings of connections is found at the start, and by the doctor',
+  'a pooler that is not declared as one and drops the settings of connections is found at the start, as either address, and by the doctor',
   async () => {
     const url = await startPooler((client, startup) => {
       const { hostname, port } = new URL(SERVER)
@@ -48,12 +49,17 @@ test.runIf(ENGINES.includes('postgres'))(
       server.on('error', () => {}).write(withoutOptions(startup))
       client.pipe(server).pipe(client)
     })
-    const refused = new StartError(
-      `DATABASE_URL: a pooler at ${new URL(url).host} drops the settings of connections. ${ADVICE}`,
-    )
+    const reason = `a pooler at ${new URL(url).host} drops the settings of connections`
+    const refused = new StartError(`DATABASE_URL: ${reason}. ${ADVICE}`)
+    const openLock = () => ReplicaLock.open({ url, now: () => performance.now(), onDead: () => {}, onError: () => {} })
 
     await expect(openDatabase(url)).rejects.toThrow(refused)
     await expect(probeDatabase(url)).rejects.toThrow(refused)
+    await expect(openLock()).rejects.toThrow(
+      new StartError(
+        `DATABASE_DIRECT_URL (default: DATABASE_URL): no connection to the database itself, past any pooler: ${reason}.`,
+      ),
+    )
   },
 )
 

@@ -15,7 +15,8 @@ export async function connectPostgres(url: string, limits: ClientConfig): Promis
   client.on('error', () => {}) // the query in progress fails by itself
   try {
     await client.connect()
-    if (!isPooled(url)) await requireSettings(client)
+    const dropped = isPooled(url) ? undefined : await findDroppedSettings(client)
+    if (dropped !== undefined) throw new StartError(`DATABASE_URL: ${dropped}. ${POOLER_ADVICE}`)
     return client
   } catch (cause) {
     await client.end().catch(() => {})
@@ -34,13 +35,14 @@ function newClient(config: ClientConfig): Client {
 
 /**
  * A pooler may drop the settings of a connection. It then also hands it to others between transactions, where statements that are
- * kept on it fail now and then.
+ * kept on it fail now and then, and locks are those of others.
+ *
+ * @returns What to say of it; undefined when the connection has the `SETTINGS` that its URL asks for.
  */
-async function requireSettings(client: Client): Promise<void> {
+export async function findDroppedSettings(client: Client): Promise<string | undefined> {
   const { rows } = await client.query<{ lock_timeout: string }>('SHOW lock_timeout')
-  if (rows[0]?.lock_timeout === SETTINGS['lock_timeout']) return
-  const place = `${client.host}:${client.port}`
-  throw new StartError(`DATABASE_URL: a pooler at ${place} drops the settings of connections. ${POOLER_ADVICE}`)
+  if (rows[0]?.lock_timeout === SETTINGS['lock_timeout']) return undefined
+  return `a pooler at ${client.host}:${client.port} drops the settings of connections`
 }
 
 /** What to say of a server that does not do what is needed. */

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StartError } from '@bureau/protocol'
 import { Client } from 'pg'
-import { reasonOf } from '../../db/connect-postgres.ts'
+import { findDroppedSettings, reasonOf } from '../../db/connect-postgres.ts'
 import { sqlstateOf } from '../../db/database-error.ts'
 import { withSettings } from '../../db/postgres-url.ts'
 import { LOCK_CLASS, WATCHER_LOCK } from './replicas.repo.ts'
@@ -31,7 +31,7 @@ const WARM_UP_MS = 10_000
 
 /**
  * So that the server notices a lost machine after 9 seconds, and frees what its session had locked. Poolers, which would hand the
- * session on, refuse settings of a connection.
+ * session on, refuse settings of a connection, or drop them.
  */
 const SETTINGS = {
   tcp_keepalives_idle: '3',
@@ -131,7 +131,7 @@ export class ReplicaLock {
   /** Others may hold the same lock: a session of this process that the server still takes for alive. */
   async #connect(): Promise<Client> {
     const client = new Client({
-      connectionString: withSettings(this.#options.url, SETTINGS),
+      connectionString: withSettings(withSettings(this.#options.url), SETTINGS),
       connectionTimeoutMillis: ANSWER_MS,
       query_timeout: ANSWER_MS,
       keepAlive: true,
@@ -140,6 +140,8 @@ export class ReplicaLock {
     client.on('error', () => {}) // the query in progress, or the next one, fails by itself
     try {
       await client.connect()
+      const dropped = await findDroppedSettings(client)
+      if (dropped !== undefined) throw new Error(dropped)
       await client.query(`SELECT pg_advisory_lock_shared(${LOCK_CLASS}, $1)`, [this.id])
     } catch (error) {
       await client.end().catch(() => {})
