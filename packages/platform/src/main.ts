@@ -208,10 +208,14 @@ function startReplica(config: PlatformConfig, among: AmongOthers): Promise<Repli
       log.warn({ bootIds, by }, 'processes have died: their runs go on in others')
       control.tell({ type: 'lost_runs' })
     },
+    onUnwatched: () => log.warn(UNWATCHED),
     hasSuspect: () => executor.hasSuspect,
     onError: (error) => log.warn({ err: error }, 'a heartbeat or sweep failed; it is repeated'),
   })
 }
+
+const UNWATCHED =
+  'a session of no live process has the lock of the process that watches the others: their deaths are noticed by heartbeats alone, after 45 seconds'
 
 /** Which run goes on in this process, and why. */
 function logTaken({ runId, chatId, before }: TakenRun, log: Logger): void {

@@ -134,18 +134,19 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     const nobody = new Client({ connectionString: platform.url })
     await nobody.connect()
     await nobody.query(`SELECT pg_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK})`)
-    let aheadMs = 0
-    const start = (): Promise<Replica> =>
+    let [aheadMs, reports] = [0, 0]
+    const start = (onUnwatched = () => {}): Promise<Replica> =>
       Replica.start({
         db: platform.db,
         directUrl: platform.url,
         version: 'test',
         onFenced: () => {},
         onCancels: () => {},
+        onUnwatched,
         onError: () => {},
         now: () => performance.now() + aheadMs,
       })
-    const [observer, stopped] = [await start(), await start()]
+    const [observer, stopped] = [await start(() => reports++), await start()]
 
     for (let poll = 0; poll < 4; poll++) {
       await observer.watch()
@@ -154,6 +155,7 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
 
     const states = await platform.rows(`SELECT state FROM replicas WHERE boot_id = '${stopped.bootId}'`)
     expect(states).toEqual([{ state: 'dead' }])
+    expect(reports).toBe(1)
     for (const replica of [stopped, observer]) await replica.close()
     await nobody.end()
     await platform.drop()

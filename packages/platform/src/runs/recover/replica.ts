@@ -34,6 +34,8 @@ type ReplicaOptions = {
   readonly onEnded?: (runs: readonly RunView[]) => void
   /** These processes were declared dead, by their locks or their heartbeats: the others may want to look at once. */
   readonly onDeaths?: (bootIds: readonly string[], by: 'lock' | 'heartbeat') => void
+  /** A session of no live process has the watcher's lock, so that deaths are noticed late. Called once until that has changed. */
+  readonly onUnwatched?: () => void
   /** As in `LostRuns`. */
   readonly hasSuspect?: () => boolean
   /** A step failed, most likely because the database is away; it is repeated. */
@@ -50,6 +52,8 @@ const BEAT_FENCE_MS = 8_000
 const FENCE_MS = 30_000
 /** A process whose timers are this late was stopped. What it knows of the database is as old. */
 const STOPPED_MS = 3_000
+/** So many looks in a row that find no watcher are no coincidence: between a watcher that ends and the next one there is one at most. */
+const UNWATCHED_LOOKS = 2
 
 /**
  * This process among the others: lock, heartbeat, self-fence, watching the others, taking up their lost runs.
@@ -68,6 +72,8 @@ export class Replica {
   #draining = false
   /** The last look at the records, or a death that this process has declared, says so. */
   #anyLost = false
+  /** Looks in a row that have found no watcher. */
+  #unwatched = 0
   /** Earlier lives that the database does not yet know to have ended. */
   readonly #ended = new Set<string>()
   #aliveAt: number
@@ -157,7 +163,10 @@ export class Replica {
     const { db } = this.#options
     if (db.engine === 'pglite' || !this.#monitor.isDue(this.#now())) return
     try {
-      const pulses = await db.run(listPulses, { of: this.#lock?.isWatcher === false ? 'watcher' : 'all' })
+      const of = this.#lock?.isWatcher === false ? 'watcher' : 'all'
+      const pulses = await db.run(listPulses, { of })
+      // Who looks for the watcher sees itself only when there is none.
+      this.#countUnwatched(of === 'watcher' && pulses.some(({ bootId }) => bootId === this.#bootId))
       const others = pulses.filter((pulse) => pulse.bootId !== this.#bootId)
       for (const pulse of this.#monitor.observe(others, this.#now())) {
         if (!(await db.run(declareDead, pulse))) continue
@@ -169,6 +178,11 @@ export class Replica {
       this.#monitor.pollFailed()
       throw error
     }
+  }
+
+  #countUnwatched(isUnwatched: boolean): void {
+    this.#unwatched = isUnwatched ? this.#unwatched + 1 : 0
+    if (this.#unwatched === UNWATCHED_LOOKS) this.#options.onUnwatched?.()
   }
 
   /** Goes on with the runs of processes that have ended. */
