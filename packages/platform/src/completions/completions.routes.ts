@@ -1,7 +1,6 @@
 import { ApiErrorResponse, GetCompletionV2Request, ServiceError } from '@bureau/protocol'
 import { readResumePoint } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
-import { servedAgencies } from '../agencies.ts'
 import { reachOf } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import { asConsumer } from '../consumer-tokens/consumer-request.ts'
@@ -9,13 +8,12 @@ import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
 import { type Call, rawRoute, type Route } from '../http/route.ts'
 import { AfterAdmission } from '../http/admission-header.ts'
-import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
 import { rejectWaiting } from '../runs/approve/reject-waiting.ts'
-import { beginRun, findRunStream, type RunStream } from '../runs/follow-run.ts'
+import type { RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
+import { admitWhileOpen, streamOf } from './start-completion.ts'
 import { followed, sendEvents, sendText } from './stream-run.ts'
-import { whileOpen } from './while-open.ts'
 
 const MIB = 1_048_576
 
@@ -95,15 +93,10 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   const { platform, caller, request } = call
   const body = asConsumer(call.body, caller)
   const resumeFrom = readResumePoint({ header: request.headers['last-event-id'], query: undefined }) ?? 0
-  const { bootId } = platform.replica
   await requireOwnChat(call)
-  const { completion, missingSandboxFiles } = await readCompletion(platform, caller, body)
-  const agencies = servedAgencies(platform)
-  const admit = (): ReturnType<typeof admitCompletion> =>
-    whileOpen(reply.raw, (signal) =>
-      admitCompletion(platform.store, caller, completion, { bootId, agencies, missingSandboxFiles, signal }),
-    )
-  const admitInstead = async (error: unknown): ReturnType<typeof admitCompletion> => {
+  const completion = await readCompletion(platform, caller, body)
+  const admit = (): ReturnType<typeof admitWhileOpen> => admitWhileOpen(platform, request, completion)
+  const admitInstead = async (error: unknown): ReturnType<typeof admitWhileOpen> => {
     const waiting = body.rejectPending === true ? waitingRunOf(error) : undefined
     if (waiting === undefined) throw error
     await platform.store.db.run(rejectWaiting, { ownerId: caller.ownerId, runId: waiting, decidedBy: caller.keyId })
@@ -117,10 +110,7 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   if (admission.outcome === 'unknown') throw new AfterAdmission('unknown')
   const { runId } = admission.run
   try {
-    const stream =
-      admission.outcome === 'admitted'
-        ? beginRun(platform, caller, admission, request.headers)
-        : await findRunStream(platform, { ...reachOf(caller), runId })
+    const stream = await streamOf(platform, request, admission)
     await answer(call, reply, { admission, stream, resumeFrom: stream.isNew ? 0 : resumeFrom })
   } catch (error) {
     throw new AfterAdmission({ runId }, { cause: error })

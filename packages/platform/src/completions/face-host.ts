@@ -4,7 +4,6 @@ import { oauthServersOf } from '@bureau/framework'
 import { type ApprovalRequest, type Integration, RunWords, ServiceError } from '@bureau/protocol'
 import type { RunLogReader } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
-import { servedAgencies } from '../agencies.ts'
 import { type Caller, reachOf } from '../caller.ts'
 import { getChat } from '../chats/manage-chats.ts'
 import type { Platform } from '../context.ts'
@@ -15,16 +14,15 @@ import { parseInput } from '../http/parse-input.ts'
 import { readIntegration, readIntegrations } from '../integrations/describe-integrations.ts'
 import { MAX_INTEGRATIONS } from '../integrations/manage-integrations.ts'
 import { getRun, isFollowed } from '../run-records/read-runs.ts'
-import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
-import { beginRun, findRunStream, isAtRest, isEnded, type RunStream } from '../runs/follow-run.ts'
+import { findRunStream, isAtRest, isEnded, type RunStream } from '../runs/follow-run.ts'
 import { readWaitingCalls } from '../runs/approve/decide-approvals.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { decideRun } from './decide-run.ts'
 import { newMessage, textOf } from './new-message.ts'
+import { admitWhileOpen, streamOf } from './start-completion.ts'
 import { readWithToken } from './token-life.ts'
-import { whileOpen } from './while-open.ts'
 
 const CANCEL_WAIT_MS = 60_000
 
@@ -60,21 +58,11 @@ export class PlatformHost implements FaceHost {
 
   async begin(request: FastifyRequest, asked: AskedRun): Promise<FaceRun> {
     if (asked.decisions?.length) return this.#goOn(request, asked, asked.decisions)
-    const platform = this.#platform
-    requireRoom(platform)
-    const caller = callerOf(request, true)
-    const { bootId } = platform.replica
+    requireRoom(this.#platform)
     const completion = await this.#completion(request, asked)
-    const agencies = servedAgencies(platform)
-    const admission = await whileOpen(request.raw.socket, (signal) =>
-      admitCompletion(platform.store, caller, completion, { bootId, agencies, missingSandboxFiles: [], signal }),
-    )
+    const admission = await admitWhileOpen(this.#platform, request, { completion, missingSandboxFiles: [] })
     if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
-    const stream =
-      admission.outcome === 'admitted'
-        ? beginRun(platform, caller, admission, request.headers)
-        : await findRunStream(platform, { ...reachOf(caller), runId: admission.run.runId })
-    return this.#run(request, stream, asked.kept)
+    return this.#run(request, await streamOf(this.#platform, request, admission), asked.kept)
   }
 
   async find(request: FastifyRequest, { runId }: FaceRunKey): Promise<FaceRun> {

@@ -8,7 +8,7 @@ import { checkSandboxFiles } from '../mount/sandbox-files.ts'
 import type { CompletionRequest } from '../runs/admit/completion-request.ts'
 
 /** A request that was checked as far as that needs nothing but the request. */
-type ReadCompletion = {
+export type ReadCompletion = {
   readonly completion: CompletionRequest
   /** Sandbox files that are not in the mount. */
   readonly missingSandboxFiles: readonly string[]

@@ -1,0 +1,41 @@
+import type { FastifyRequest } from 'fastify'
+import { servedAgencies } from '../agencies.ts'
+import { reachOf } from '../caller.ts'
+import type { Platform } from '../context.ts'
+import { callerOf } from '../http/callers.ts'
+import { admitCompletion } from '../runs/admit/admit-completion.ts'
+import type { Admission } from '../runs/admit/admit-run.ts'
+import { beginRun, findRunStream, type RunStream } from '../runs/follow-run.ts'
+import type { ReadCompletion } from './read-completion.ts'
+
+/**
+ * Admits a completion as a run of this process, unless its client leaves: a run that nobody waits for any more need not begin.
+ *
+ * @throws ServiceError what `admitCompletion` throws
+ */
+export async function admitWhileOpen(
+  platform: Platform,
+  request: FastifyRequest,
+  { completion, missingSandboxFiles }: ReadCompletion,
+): ReturnType<typeof admitCompletion> {
+  const { bootId } = platform.replica
+  const agencies = servedAgencies(platform)
+  const client = request.raw.socket
+  const left = new AbortController()
+  const leave = (): void => left.abort(new Error('the client has left'))
+  if (client.destroyed) leave()
+  client.once('close', leave)
+  try {
+    const options = { bootId, agencies, missingSandboxFiles, signal: left.signal }
+    return await admitCompletion(platform.store, callerOf(request, true), completion, options)
+  } finally {
+    client.off('close', leave)
+  }
+}
+
+/** The stream of an admitted run, which begins now or was begun by an earlier request. @throws ServiceError what `findRunStream` throws */
+export async function streamOf(platform: Platform, request: FastifyRequest, admission: Admission): Promise<RunStream> {
+  const caller = callerOf(request, true)
+  if (admission.outcome === 'admitted') return beginRun(platform, caller, admission, request.headers)
+  return findRunStream(platform, { ...reachOf(caller), runId: admission.run.runId })
+}
