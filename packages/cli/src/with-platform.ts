@@ -1,3 +1,4 @@
+import { globSync } from 'node:fs'
 import { CommandError } from './command-error.ts'
 
 /**
@@ -7,9 +8,7 @@ import { CommandError } from './command-error.ts'
  */
 export async function withPlatform<Module>(load: () => Promise<Module>): Promise<Module> {
   if (!hasPlatform()) {
-    throw new CommandError(
-      'This needs the platform: npm install @bureau/platform. Without it there are serve, dev and chat.',
-    )
+    throw new CommandError(`This needs the platform: ${platformInstall()}. Without it there are serve, dev and chat.`)
   }
   await import('@bureau/platform/quick-start')
   return load()
@@ -21,4 +20,10 @@ export function hasPlatform(): boolean {
   } catch {
     return false
   }
+}
+
+/** How to install it. A project that was made from a checkout has its packages as files, and npm refuses them by their names. */
+export function platformInstall(folder = process.cwd()): string {
+  const [file] = globSync('packages/bureau-platform-*.tgz', { cwd: folder })
+  return `npm install ${file === undefined ? '@bureau/platform' : `./${file}`}`
 }

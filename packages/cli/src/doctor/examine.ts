@@ -5,7 +5,7 @@ import { type AgencyModule, loadAgencies } from '../load-agencies.ts'
 import { checkAgents, checkModels } from './check-model.ts'
 import { examineSettings } from '../read-settings.ts'
 import { unknownSettings } from '../unknown-settings.ts'
-import { hasPlatform, withPlatform } from '../with-platform.ts'
+import { hasPlatform, platformInstall, withPlatform } from '../with-platform.ts'
 import { checked, type Finding } from './finding.ts'
 
 type Address = { readonly host: string; readonly port: number }
@@ -46,7 +46,9 @@ export async function* examine({ file, environment, readAddress }: Examined): As
   const { address, server, platform } = read(withoutMistakes(environment, problems)).valid
   if (address) yield checked('Address', () => checkFree(address))
   if (server) yield* examineServer(loaded, server)
-  if (!checks) yield { subject: 'Platform', state: 'note', text: NO_PLATFORM }
+  if (!checks) {
+    yield { subject: 'Platform', state: 'note', text: `not installed: ${platformInstall()} brings start and platform` }
+  }
   if (checks && server) yield checked('Redis', () => checks.checkRedis(server.redisUrl))
   if (!checks || !platform) return
   yield checked('Database', () => checks.checkDatabase(platform))
@@ -65,8 +67,6 @@ function withoutMistakes(environment: NodeJS.ProcessEnv, problems: readonly stri
   const wrong = new Set(problems.map((problem) => problem.split(':')[0]))
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !wrong.has(name)))
 }
-
-const NO_PLATFORM = 'not installed: npm install @bureau/platform brings start and platform'
 
 async function checkFree({ host, port }: Address): Promise<string> {
   await checkAddress({ host, port })
