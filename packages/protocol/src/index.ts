@@ -132,7 +132,6 @@ export {
   WebhookCreate,
   WebhookDelivery,
   WebhookEndpoint,
-  WebhookListQuery,
   WebhookPatch,
   WebhookTest,
 } from './platform-webhooks-api.ts'

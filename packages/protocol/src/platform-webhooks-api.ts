@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { PageQuery, Time } from './platform-fields.ts'
+import { Time } from './platform-fields.ts'
 import { WEBHOOK_EVENTS } from './platform-names.ts'
 
 /** Webhook endpoints of the hosted platform (https://www.standardwebhooks.com). */
@@ -65,5 +65,3 @@ export const WebhookTest = z
   })
   .meta({ id: 'WebhookTest' })
 export type WebhookTest = z.output<typeof WebhookTest>
-
-export const WebhookListQuery = PageQuery

@@ -1,7 +1,7 @@
-import { ApiKey, ApiKeyCreate, ApiKeyRotate, IssuedApiKey, listOf, PageQuery } from '@bureau/protocol'
+import { ApiKey, ApiKeyCreate, ApiKeyRotate, IssuedApiKey } from '@bureau/protocol'
 import { type Answered, created, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
-import { answerPage } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { createApiKey } from './create-api-key.ts'
@@ -25,19 +25,16 @@ export const apiKeyRoutes: readonly Route[] = [
     },
     create,
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/api_keys',
       id: 'listApiKeys',
       tag: 'API keys',
       summary: 'List API keys, newest first',
       scope: 'keys',
-      query: PageQuery,
-      success: { 200: listOf(ApiKey) },
-      errors: ['invalid_cursor'],
+      item: ApiKey,
     },
-    (call) => answerPage(call, (page) => readApiKeys(call.platform, call.caller, page)),
+    ({ platform, caller }, page) => readApiKeys(platform, caller, page),
   ),
   jsonRoute(
     {

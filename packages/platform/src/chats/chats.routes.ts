@@ -8,7 +8,6 @@ import {
   ChatStatusQuery,
   CreateNewChatRequest,
   CreateNewChatResponse,
-  listOf,
   MessageListQuery,
   PlatformChat,
 } from '@bureau/protocol'
@@ -18,7 +17,7 @@ import { reachOf, requireScope } from '../caller.ts'
 import { requireOfConsumer } from '../consumer-tokens/consumer-request.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
-import { answerPage, type List } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { branchChat } from './branch-chat.ts'
@@ -82,9 +81,8 @@ export const chatRoutes: readonly Route[] = [
     },
     async (call) => ok(withEventsUrl(call, await call.platform.store.db.run(getChatStatus, chatKey(call)))),
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/chats',
       id: 'listChats',
       consumer: 'read',
@@ -92,10 +90,12 @@ export const chatRoutes: readonly Route[] = [
       summary: 'List chats, latest activity first',
       scope: 'chats:read',
       query: ChatListQuery,
-      success: { 200: listOf(PlatformChat) },
-      errors: ['invalid_cursor'],
+      item: PlatformChat,
     },
-    list,
+    async ({ platform, caller }, { apiIntegrationId: integrationId, ...asked }) => {
+      requireScope(caller, 'chats:read', integrationId)
+      return platform.store.db.run(listChats, { ...asked, ...present({ integrationId }), ...reachOf(caller) })
+    },
   ),
   jsonRoute(
     {
@@ -141,9 +141,8 @@ export const chatRoutes: readonly Route[] = [
       return NO_CONTENT
     },
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/chats/:chatId/messages',
       id: 'listMessages',
       consumer: 'read',
@@ -151,14 +150,11 @@ export const chatRoutes: readonly Route[] = [
       summary: 'List the messages of a chat, failed responses included',
       scope: 'chats:read',
       query: MessageListQuery,
-      success: { 200: listOf(ChatMessage) },
-      errors: ['chat_not_found', 'invalid_cursor'],
+      item: ChatMessage,
+      errors: ['chat_not_found'],
     },
-    async (call) => {
-      const { order = 'asc', afterSeq } = call.query
-      const wanted = { ...chatKey(call), order, ...present({ afterSeq }) }
-      return answerPage(call, (page) => call.platform.store.db.run(listMessages, { ...wanted, ...page }))
-    },
+    (call, { order = 'asc', ...asked }) =>
+      call.platform.store.db.run(listMessages, { order, ...asked, ...chatKey(call) }),
   ),
   jsonRoute(
     {
@@ -202,14 +198,6 @@ function withEventsUrl({ platform, request }: Call, status: ChatStatus): ChatSta
 
 function chatKey(call: Call): ReturnType<typeof reachOf> & { readonly chatId: string } {
   return { ...reachOf(call.caller), chatId: param(call, 'chatId') }
-}
-
-async function list(call: Call<z.output<typeof ChatListQuery>>): Promise<Answered<200, List<PlatformChat>>> {
-  const { platform, caller, query } = call
-  const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
-  if (apiIntegrationId !== undefined) requireScope(caller, 'chats:read', apiIntegrationId)
-  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ...reachOf(caller) }
-  return answerPage(call, (page) => platform.store.db.run(listChats, { ...filter, ...page }))
 }
 
 async function branch(call: Call<unknown, z.output<typeof ChatBranchCreate>>): Promise<Answered<201, PlatformChat>> {

@@ -1,7 +1,6 @@
 import {
   CancelRunRequest,
   CancelRunResponse,
-  listOf,
   PlatformRun,
   RunEventsQuery,
   RunListQuery,
@@ -18,7 +17,7 @@ import { readOffset } from './encode-text.ts'
 import { followed, sendEvents, sendText } from './stream-run.ts'
 import { EXAMPLES } from '../docs/examples.ts'
 import { eventsUrlOf } from '../http/addresses.ts'
-import { answerPage, type List } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { cancelRun } from '../runs/cancel-run.ts'
@@ -26,19 +25,20 @@ import { findRunStream } from '../runs/follow-run.ts'
 import { getRun, listRuns } from '../run-records/read-runs.ts'
 
 export const runRoutes: readonly Route[] = [
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/runs',
       id: 'listRuns',
       tag: 'Runs',
       summary: 'List runs, newest first',
       scope: 'runs',
       query: RunListQuery,
-      success: { 200: listOf(PlatformRun) },
-      errors: ['invalid_cursor'],
+      item: PlatformRun,
     },
-    list,
+    async ({ platform, caller }, { apiIntegrationId: integrationId, ...asked }) => {
+      requireScope(caller, 'runs', integrationId)
+      return platform.store.db.run(listRuns, { ...asked, ...present({ integrationId }), ...reachOf(caller) })
+    },
   ),
   jsonRoute(
     {
@@ -106,14 +106,6 @@ export const runRoutes: readonly Route[] = [
     followText,
   ),
 ]
-
-async function list(call: Call<z.output<typeof RunListQuery>>): Promise<Answered<200, List<PlatformRun>>> {
-  const { platform, caller, query } = call
-  const { limit: _, cursor: __, apiIntegrationId, ...filters } = query
-  if (apiIntegrationId !== undefined) requireScope(caller, 'runs', apiIntegrationId)
-  const filter = { ...present({ ...filters, integrationId: apiIntegrationId }), ...reachOf(caller) }
-  return answerPage(call, (page) => platform.store.db.run(listRuns, { ...filter, ...page }))
-}
 
 async function read(call: Call, output: boolean): Promise<PlatformRun> {
   const { platform, caller } = call

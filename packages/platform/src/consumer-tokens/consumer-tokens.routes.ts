@@ -1,14 +1,7 @@
-import {
-  ConsumerToken,
-  ConsumerTokenCreate,
-  ConsumerTokenRevoke,
-  ConsumerTokensRevoked,
-  listOf,
-  PageQuery,
-} from '@bureau/protocol'
+import { ConsumerToken, ConsumerTokenCreate, ConsumerTokenRevoke, ConsumerTokensRevoked } from '@bureau/protocol'
 import { created, ok, param } from '@bureau/runtime'
 import { EXAMPLES } from '../docs/examples.ts'
-import { answerPage } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { jsonRoute, type Route } from '../http/route.ts'
 import { endConsumerTokens, issueConsumerToken, readRevocations } from './manage-consumer-tokens.ts'
 
@@ -42,21 +35,17 @@ export const consumerTokenRoutes: readonly Route[] = [
     },
     async ({ platform, caller, body }) => ok(await endConsumerTokens(platform, caller, body)),
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/integrations/:integrationId/consumer_token_revocations',
       id: 'listConsumerTokenRevocations',
       tag: 'Consumer tokens',
       summary: 'List whose tokens were revoked and when: every consumer first, then by consumer',
       scope: 'consumer_tokens',
-      query: PageQuery,
-      success: { 200: listOf(ConsumerTokensRevoked) },
-      errors: ['integration_not_found', 'invalid_cursor'],
+      item: ConsumerTokensRevoked,
+      errors: ['integration_not_found'],
     },
-    async (call) => {
-      const integrationId = param(call, 'integrationId')
-      return answerPage(call, (page) => readRevocations(call.platform, call.caller, { integrationId, ...page }))
-    },
+    (call, page) =>
+      readRevocations(call.platform, call.caller, { ...page, integrationId: param(call, 'integrationId') }),
   ),
 ]

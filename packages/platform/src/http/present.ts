@@ -1,4 +1,4 @@
-type Present<Value> = { [Key in keyof Value]?: Exclude<Value[Key], undefined> }
+export type Present<Value> = { [Key in keyof Value]?: Exclude<Value[Key], undefined> }
 
 /** The members that have a value. */
 export function present<Value extends object>(value: Value): Present<Value> {

@@ -1,18 +1,10 @@
 import { titleOf } from '@bureau/framework'
-import {
-  AgencyList,
-  DeleteIntegrationQuery,
-  Integration,
-  IntegrationCreate,
-  IntegrationPatch,
-  listOf,
-  PageQuery,
-} from '@bureau/protocol'
+import { AgencyList, DeleteIntegrationQuery, Integration, IntegrationCreate, IntegrationPatch } from '@bureau/protocol'
 import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { entryAgentNames } from '../agencies.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { answerPage } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'
@@ -53,19 +45,16 @@ export const integrationRoutes: readonly Route[] = [
     },
     create,
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/integrations',
       id: 'listIntegrations',
       tag: 'Integrations',
       summary: 'List integrations, newest first',
       scope: 'integrations:read',
-      query: PageQuery,
-      success: { 200: listOf(Integration) },
-      errors: ['invalid_cursor'],
+      item: Integration,
     },
-    (call) => answerPage(call, (page) => readIntegrations(call.platform, call.caller, page)),
+    ({ platform, caller }, page) => readIntegrations(platform, caller, page),
   ),
   jsonRoute(
     {

@@ -4,7 +4,6 @@ import {
   AllowancePolicy,
   LedgerEntry,
   LedgerQuery,
-  listOf,
   Member,
   MemberBatch,
   MemberBatchResult,
@@ -16,7 +15,7 @@ import {
 import { type Answered, created, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import { readIfMatch } from '../http/if-match.ts'
-import { answerPage } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { readIdempotencyKey } from '../http/route-settings.ts'
@@ -77,23 +76,18 @@ export const memberRoutes: readonly Route[] = [
       return ok({ results: await platform.store.db.run(registerMembers, args) })
     },
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: MEMBERS,
       id: 'listMembers',
       tag: 'Members',
       summary: 'List members, newest first',
       scope: 'members:read',
       query: MemberListQuery,
-      success: { 200: listOf(Member) },
-      errors: ['integration_not_found', 'invalid_cursor'],
+      item: Member,
+      errors: ['integration_not_found'],
     },
-    async (call) => {
-      const { limit: _, cursor: __, ...filters } = call.query
-      const wanted = { ...integrationKey(call), ...present(filters) }
-      return answerPage(call, (page) => call.platform.store.db.run(listMembers, { ...wanted, ...page }))
-    },
+    (call, asked) => call.platform.store.db.run(listMembers, { ...asked, ...integrationKey(call) }),
   ),
   jsonRoute(
     {
@@ -194,22 +188,18 @@ export const memberRoutes: readonly Route[] = [
     },
     adjust,
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: `${MEMBER}/allowance/ledger`,
       id: 'listLedger',
       tag: 'Members',
       summary: 'List what was booked, newest first',
       scope: 'members:read',
       query: LedgerQuery,
-      success: { 200: listOf(LedgerEntry) },
-      errors: ['member_not_found', 'invalid_cursor'],
+      item: LedgerEntry,
+      errors: ['member_not_found'],
     },
-    async (call) => {
-      const wanted = { ...memberKey(call), ...present({ periodStart: call.query.periodStart }) }
-      return answerPage(call, (page) => call.platform.store.db.run(listLedger, { ...wanted, ...page }))
-    },
+    (call, asked) => call.platform.store.db.run(listLedger, { ...asked, ...memberKey(call) }),
   ),
 ]
 

@@ -1,16 +1,7 @@
-import {
-  ApiKey,
-  IssuedApiKey,
-  listOf,
-  Owner,
-  OwnerCreate,
-  OwnerPatch,
-  OperatorKeyCreate,
-  PageQuery,
-} from '@bureau/protocol'
+import { ApiKey, IssuedApiKey, Owner, OwnerCreate, OwnerPatch, OperatorKeyCreate } from '@bureau/protocol'
 import { type Answered, created, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
-import { answerPage, type List } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { Operator } from './operator.ts'
@@ -27,15 +18,13 @@ export const operatorRoutes: readonly Route[] = [
     },
     async (call) => created(await operatorOf(call).createOwner(call.body)),
   ),
-  jsonRoute(
+  listRoute(
     {
       ...operatorRow('GET', '/v1/admin/owners', 'listOwners'),
       summary: 'List owners, newest first',
-      query: PageQuery,
-      success: { 200: listOf(Owner) },
-      errors: ['invalid_cursor'],
+      item: Owner,
     },
-    (call): Promise<Answered<200, List<Owner>>> => answerPage(call, (page) => operatorOf(call).listOwners(page)),
+    (call, page) => operatorOf(call).listOwners(page),
   ),
   jsonRoute(
     {
@@ -57,16 +46,14 @@ export const operatorRoutes: readonly Route[] = [
     },
     createKey,
   ),
-  jsonRoute(
+  listRoute(
     {
       ...operatorRow('GET', '/v1/admin/owners/:ownerId/api_keys', 'listOwnerKeys'),
       summary: 'List the API keys of an owner, newest first',
-      query: PageQuery,
-      success: { 200: listOf(ApiKey) },
-      errors: ['invalid_cursor', 'owner_not_found'],
+      item: ApiKey,
+      errors: ['owner_not_found'],
     },
-    (call): Promise<Answered<200, List<ApiKey>>> =>
-      answerPage(call, (page) => operatorOf(call).listKeys(param(call, 'ownerId'), page)),
+    (call, page) => operatorOf(call).listKeys(param(call, 'ownerId'), page),
   ),
   jsonRoute(
     {

@@ -1,8 +1,8 @@
-import { AuditEntry, listOf, PageQuery, PlatformSettings } from '@bureau/protocol'
+import { AuditEntry, PlatformSettings } from '@bureau/protocol'
 import { ok } from '@bureau/runtime'
 import { z } from 'zod'
-import { answerPage } from '../http/pages.ts'
-import { type Call, jsonRoute, type Route } from '../http/route.ts'
+import { listRoute } from '../http/pages.ts'
+import { jsonRoute, type Route } from '../http/route.ts'
 import { listAudit } from './list-audit.ts'
 import { VERSION } from '../version.ts'
 import { readSettings } from './settings.ts'
@@ -46,21 +46,17 @@ export const systemRoutes: readonly Route[] = [
       return ok({ status: 'ok', ...(degraded.length > 0 && { degraded }) })
     },
   ),
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/audit',
       id: 'listAudit',
       tag: 'System',
       summary: 'List who changed what, newest first',
       scope: 'keys',
       everyIntegration: true,
-      query: PageQuery,
-      success: { 200: listOf(AuditEntry) },
-      errors: ['invalid_cursor'],
+      item: AuditEntry,
     },
-    (call: Call<z.output<typeof PageQuery>>) =>
-      answerPage(call, (page) => call.platform.store.db.run(listAudit, { ownerId: call.caller.ownerId, ...page })),
+    ({ platform, caller: { ownerId } }, page) => platform.store.db.run(listAudit, { ...page, ownerId }),
   ),
   jsonRoute(
     {

@@ -1,27 +1,26 @@
-import { FileListQuery, FileQuery, listOf, MountFile } from '@bureau/protocol'
+import { FileListQuery, FileQuery, MountFile } from '@bureau/protocol'
 import { NO_CONTENT, param } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
-import { answerPage } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { deleteMountFile, listMountFiles, type Mounted, openMountFile } from './mount-files.ts'
 
 const FILES = '/v1/integrations/:integrationId/files'
 
 export const fileRoutes: readonly Route[] = [
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: FILES,
       id: 'listFiles',
       tag: 'Files',
       summary: 'List the files of the agency mount, by path',
       scope: 'files:read',
       query: FileListQuery,
-      success: { 200: listOf(MountFile) },
-      errors: ['integration_not_found', 'invalid_sandbox_file', 'invalid_cursor', 'files_unavailable'],
+      item: MountFile,
+      errors: ['integration_not_found', 'invalid_sandbox_file', 'files_unavailable'],
     },
-    (call) => answerPage(call, (page) => listMountFiles(mountOf(call), { ...page, prefix: call.query.prefix })),
+    (call, asked) => listMountFiles(mountOf(call), asked),
   ),
   rawRoute(
     {

@@ -17,7 +17,7 @@ async function openMount({ platform, caller, integrationId }: Mounted): Promise<
 /** One page of the files below a folder, or whose paths begin like this, by path. @throws ServiceError `invalid_sandbox_file` */
 export async function listMountFiles(
   mounted: Mounted,
-  { prefix, limit, after }: PageRequest & { readonly prefix: string | undefined },
+  { prefix, limit, after }: PageRequest & { readonly prefix?: string },
 ): Promise<Page<MountFile>> {
   const mount = await openMount(mounted)
   const items: MountFile[] = []

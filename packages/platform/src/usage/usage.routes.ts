@@ -1,17 +1,10 @@
-import {
-  listOf,
-  UsageExportQuery,
-  UsageRecord,
-  UsageRecordsQuery,
-  UsageSummary,
-  UsageSummaryQuery,
-} from '@bureau/protocol'
+import { UsageExportQuery, UsageRecord, UsageRecordsQuery, UsageSummary, UsageSummaryQuery } from '@bureau/protocol'
 import { type Answered, ok, streamResponse } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import type { z } from 'zod'
 import { requireScope } from '../caller.ts'
 import type { Page, Position } from '../db/page.ts'
-import { answerPage, type List } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, rawRoute, type Route } from '../http/route.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
@@ -23,19 +16,22 @@ const DEFAULT_DAYS = 30
 const EXPORT_PAGE = 500
 
 export const usageRoutes: readonly Route[] = [
-  jsonRoute(
+  listRoute(
     {
-      method: 'GET',
       url: '/v1/usage/records',
       id: 'listUsageRecords',
       tag: 'Usage',
       summary: 'List what runs spent, newest first',
       scope: 'usage:read',
       query: UsageRecordsQuery,
-      success: { 200: listOf(UsageRecord) },
-      errors: ['invalid_time_range', 'invalid_cursor'],
+      item: UsageRecord,
+      errors: ['invalid_time_range'],
     },
-    list,
+    async (call, asked) => {
+      const { ownerId, integrationIds } = call.caller
+      const wanted = { ...asked, ...filterOf(call), ownerId, integrationIds }
+      return call.platform.store.db.run(listUsageRecords, wanted)
+    },
   ),
   jsonRoute(
     {
@@ -79,15 +75,6 @@ function filterOf(call: Call<TimeRange & { apiIntegrationId?: string | undefined
   const { apiIntegrationId, from, to } = query
   if (apiIntegrationId !== undefined) requireScope(caller, 'usage:read', apiIntegrationId)
   return present({ integrationId: apiIntegrationId, from, to })
-}
-
-async function list(call: Call<z.output<typeof UsageRecordsQuery>>): Promise<Answered<200, List<UsageRecord>>> {
-  const { platform, caller, query } = call
-  const { ownerId, integrationIds } = caller
-  const { consumerId, usageRequestId } = query
-  const wanted = { ownerId, integrationIds, ...filterOf(call), ...present({ consumerId, usageRequestId }) }
-  const { db } = platform.store
-  return answerPage(call, (page) => db.run(listUsageRecords, { ...wanted, ...page }))
 }
 
 async function summarize(call: Call<z.output<typeof UsageSummaryQuery>>): Promise<Answered<200, UsageSummary>> {

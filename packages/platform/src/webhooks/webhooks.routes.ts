@@ -1,18 +1,16 @@
 import {
-  listOf,
   NewWebhookEndpoint,
   ServiceError,
   WebhookCreate,
   WebhookDelivery,
   WebhookEndpoint,
-  WebhookListQuery,
   WebhookPatch,
   WebhookTest,
 } from '@bureau/protocol'
 import { type Answered, checkUrl, created, EgressError, NO_CONTENT, ok, param } from '@bureau/runtime'
 import type { z } from 'zod'
 import type { Platform } from '../context.ts'
-import { answerPage } from '../http/pages.ts'
+import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { newId } from '../ids.ts'
@@ -51,21 +49,15 @@ export const webhookRoutes: readonly Route[] = [
     },
     create,
   ),
-  jsonRoute(
+  listRoute(
     {
       ...COMMON,
-      method: 'GET',
       url: ENDPOINTS,
       id: 'listWebhookEndpoints',
       summary: 'List webhook endpoints, newest first',
-      query: WebhookListQuery,
-      success: { 200: listOf(WebhookEndpoint) },
-      errors: ['invalid_cursor'],
+      item: WebhookEndpoint,
     },
-    async (call) => {
-      const { ownerId } = call.caller
-      return answerPage(call, (page) => call.platform.store.db.run(listWebhookEndpoints, { ownerId, ...page }))
-    },
+    ({ platform, caller: { ownerId } }, page) => platform.store.db.run(listWebhookEndpoints, { ...page, ownerId }),
   ),
   jsonRoute(
     {
@@ -120,19 +112,16 @@ export const webhookRoutes: readonly Route[] = [
     },
     sendTest,
   ),
-  jsonRoute(
+  listRoute(
     {
       ...COMMON,
-      method: 'GET',
       url: `${ENDPOINT}/deliveries`,
       id: 'listWebhookDeliveries',
       summary: 'List what was and is to be delivered, newest first',
-      query: WebhookListQuery,
-      success: { 200: listOf(WebhookDelivery) },
-      errors: ['webhook_not_found', 'invalid_cursor'],
+      item: WebhookDelivery,
+      errors: ['webhook_not_found'],
     },
-    (call) =>
-      answerPage(call, (page) => call.platform.store.db.run(listWebhookDeliveries, { ...keyOf(call), ...page })),
+    (call, page) => call.platform.store.db.run(listWebhookDeliveries, { ...page, ...keyOf(call) }),
   ),
 ]
 
