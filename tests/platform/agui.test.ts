@@ -166,6 +166,22 @@ describe.each(CLIENTS)('the platform for @ag-ui/client $version', ({ version, kn
     expect(platform.provider.rejected).toEqual([])
   })
 
+  test('results of calls that the chat does not have are left out, and who brings a result alone has said nothing', async () => {
+    const owner = await platform.client()
+    platform.provider.script([text('Hello.'), toolCall('paint', {}, { callId: 'call_1' }), text('Red.'), text('Yes.')])
+    const agent = open(owner)
+
+    agent.addMessage(result('call_of_another_thread', 'blue'))
+    await run(agent, 'Hi.', { tools: [paint] })
+    await run(agent, 'Paint it.', { tools: [paint] })
+    agent.addMessage(result('call_1', 'red'))
+    await run(agent, null, { tools: [paint] })
+    await run(agent, 'Really?', { tools: [paint] })
+
+    expect(platform.provider.rejected).toEqual([])
+    expect(kinds().join(' ')).toBe('user assistant user function_call function_call_output assistant user')
+  })
+
   test('a shared state', async () => {
     const owner = await platform.client()
     platform.provider.script([toolCall('count'), text('Done.')])

@@ -17,7 +17,7 @@ export function composeInput(context: RunContext, parts: AttachmentParts, leftOu
   const asked = history.find((message) => message.runId === runId && beginsTurn(message))
   if (!asked) throw new Error('a run has a message to answer')
   const hint = sandboxFilesHint(input.sandboxFiles)
-  const earlier = history.filter(({ seq, item }) => seq < asked.seq && !isEmptyAnswer(item))
+  const earlier = history.filter((each) => each.seq < asked.seq && !isEmpty(each))
   const { message, history: before, ...options } = given ?? { message: null, history: null }
   const inFull = (messages: readonly HistoryMessage[]): Message[] =>
     messages.map((each) => withAttachments(each, parts))
@@ -27,7 +27,9 @@ export function composeInput(context: RunContext, parts: AttachmentParts, leftOu
     agent,
     userId,
     message: message
-      ? withoutKnownOutputs(message, before ? [] : earlier)
+      ? before
+        ? message
+        : withoutOtherOutputs(message, earlier)
       : [withoutMetadata(withAttachments(asked, parts))],
     history: before ?? [...known, ...inFull(later)],
     ...(leftOut && { overflow: overflowOf(leftOut, inFull(earlier.filter(({ seq }) => seq <= leftOut.upTo))) }),
@@ -37,17 +39,17 @@ export function composeInput(context: RunContext, parts: AttachmentParts, leftOu
   }
 }
 
-/** Protocols whose clients send a conversation again and again bring outputs that the chat has. */
-function withoutKnownOutputs(
+/** Of the outputs those count whose calls wait for them in the chat: clients bring others again, or of calls that it does not have. */
+function withoutOtherOutputs(
   message: GivenInput['message'],
   earlier: readonly HistoryMessage[],
 ): GivenInput['message'] {
-  const answered = new Set<string | undefined>()
+  const waiting = new Set<string | undefined>()
   for (const { item } of earlier) {
-    if (item.type === 'function_call') answered.delete(item.call_id) // some model servers use ids again
-    if (item.type === 'function_call_output') answered.add(item.call_id)
+    if (item.type === 'function_call') waiting.add(item.call_id) // some model servers use ids again
+    if (item.type === 'function_call_output') waiting.delete(item.call_id)
   }
-  return message.filter(({ type, call_id: id }) => type !== 'function_call_output' || !answered.has(id))
+  return message.filter(({ type, call_id: id }) => type !== 'function_call_output' || waiting.has(id))
 }
 
 /** @param spare - What would be sent as well, if there is no summary. */
@@ -55,9 +57,9 @@ function overflowOf({ unsent, summary, keep, failed }: ToSummarize, spare: reado
   return { messages: [...unsent.map(({ item }) => item), ...spare], spare: spare.length, summary, keep, failed }
 }
 
-/** A failed response that had said nothing yet. */
-function isEmptyAnswer({ type, role, content }: Message): boolean {
-  return type === 'message' && role === 'assistant' && Array.isArray(content) && content.length === 0
+/** A failed response that had said nothing yet, or a user who has brought outputs alone. */
+function isEmpty({ item: { type, content }, attachments }: HistoryMessage): boolean {
+  return type === 'message' && Array.isArray(content) && content.length === 0 && attachments.length === 0
 }
 
 /** The attachments follow the text of the message that they came with. */
