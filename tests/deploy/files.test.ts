@@ -81,6 +81,17 @@ describe('every file', () => {
     expect(grace).toBeGreaterThan(wait + drain + CLOSE_MARGIN_MS / 1_000)
   })
 
+  test('a container is stopped in more time than the usual drain, which Docker would not wait for by itself', () => {
+    const commands = ['deploy/Dockerfile', 'docs/deployment.md'].flatMap((file) => read(file).match(/docker run .+/g)!)
+    const drainMs = PlatformEnvironment.parse({}).PLATFORM_DRAIN_SECONDS * 1_000
+
+    expect(commands).toHaveLength(3)
+    for (const command of commands) {
+      const seconds = Number(/--stop-timeout (\d+)/.exec(command)?.[1])
+      expect(seconds * 1_000).toBeGreaterThan(drainMs + CLOSE_MARGIN_MS)
+    }
+  })
+
   test('holds no secret: every value is empty, an address with a placeholder, or asked for', () => {
     const values = [...read('deploy/example.env').matchAll(/^(?:APP_TOKEN|\w+_KEY|\w+_PASSWORD)=(.*)$/gm)].map(
       ([, value]) => value,
