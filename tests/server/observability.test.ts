@@ -2,15 +2,24 @@ import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import { Agency, Agent, tool } from '@bureau/framework'
+import { Agency, type AgencyOptions, Agent, tool } from '@bureau/framework'
 import { createApp, loadConfig } from '@bureau/server'
 import { type ProxyTracerProvider, trace } from '@opentelemetry/api'
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { hold, startFakeProvider, status, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
+import {
+  hold,
+  startFakeProvider,
+  status,
+  text,
+  textDeltas,
+  toolCall,
+  type Turn,
+  usage,
+} from '../support/fake-provider.ts'
 import { startOtlpCollector } from '../support/otlp-collector.ts'
-import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
+import { closeAfterTest, type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
 const echo = tool({
   name: 'echo',
@@ -92,6 +101,39 @@ describe('x-request-id', () => {
     const answer = await server.get('/healthz', { origin: 'http://localhost:3000' })
 
     expect(answer.headers.get('access-control-expose-headers')).toContain('X-Request-Id')
+  })
+})
+
+describe('the log of a run that fails', () => {
+  async function failedRun(turn: Turn, options: Pick<AgencyOptions, 'maxTurns'> = {}): Promise<Json> {
+    const lines: string[] = []
+    const refund = { name: 'refund', description: 'Refunds.', parameters: z.object({}), execute: () => 'refunded' }
+    const tools = [echo, tool({ ...refund, needsApproval: true })]
+    const entryPoint = new Agent({ name: 'Clerk', instructions: 'Help.', model: 'gpt-test', tools })
+    const server = await startTestServer({
+      agencies: { shop: new Agency({ entryPoint, ...options }) },
+      logLevel: 'warn',
+      logDestination: { write: (line: string) => void lines.push(line) },
+    })
+    server.provider.respond(() => turn)
+    await server.post('/openai/v1/chat/completions', { model: 'shop', messages: [{ role: 'user', content: 'hi' }] })
+    return lines.map((line) => JSON.parse(line)).find(({ msg }) => msg === 'run failed')
+  }
+
+  test.each([
+    ['approval_required', toolCall('refund', {}), {}, 'waits for an approval'],
+    ['max_turns_exceeded', toolCall('echo', { x: 'a' }), { maxTurns: 1 }, 'maxTurns is 1'],
+  ])('has no stack where a rule has ended it: %s', async (errorCode, turn, options, reason) => {
+    const record = await failedRun(turn, options)
+
+    expect(record).toMatchObject({ errorCode, reason: expect.stringContaining(reason) })
+    expect(record).not.toHaveProperty('err')
+  })
+
+  test('has the stack of what was thrown', async () => {
+    const { err } = await failedRun(status(401))
+
+    expect(err).toMatchObject({ code: 'upstream_auth_failed', stack: expect.stringContaining('ModelError') })
   })
 })
 

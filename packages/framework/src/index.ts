@@ -90,6 +90,7 @@ export {
 export { runAgency, type RunOptions } from './run-agency.ts'
 export { RunControl } from './run/run-control.ts'
 export { RunStopped } from './run/run-errors.ts'
+export { loggedFailure } from './run/run-failure.ts'
 export type { CallerFunction, CallerOptions, Overflow, RunInput } from './run/run-input.ts'
 export { type AgencyContext, createRunContext, type RunContext, type ToolContext } from './agency/run-context.ts'
 export { SharedState, sharedStateProblem } from './agency/shared-state.ts'

@@ -32,3 +32,14 @@ export function errorCodeOf(error: unknown): string {
   if (error instanceof RunStopped && error.reason !== 'timeout') return 'cancelled'
   return describeFailure(error).code
 }
+
+type LoggedFailure = { readonly errorCode: string; readonly reason: string } | { readonly err: unknown }
+
+/** A failure as a log has it: where a rule of the run itself has ended it, the place in this code says nothing. */
+export function loggedFailure(error: unknown): LoggedFailure {
+  const isRule = error instanceof RunFailed || error instanceof RunStopped || error instanceof GuardrailTripped
+  const errorCode = errorCodeOf(error)
+  if (!isRule || errorCode === 'internal_error') return { err: error }
+  const { message, cause } = error
+  return { errorCode, reason: cause instanceof Error ? `${message} (${cause.message})` : message }
+}

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type Agency,
   type ApprovalOptions,
+  loggedFailure,
   newMessagesForClient,
   type OnToolFailure,
   runAgency,
@@ -158,7 +159,7 @@ export class RunHost {
       resume,
       journal: { stored: (message) => void stored.push(message), counted: () => {}, commit: () => undefined },
       onFailure: (error) => {
-        log.warn({ err: error, runId }, 'run failed')
+        log.warn({ ...loggedFailure(error), runId }, 'run failed')
         start.onFailure?.(error)
       },
       onToolFailure: (error, facts) => {

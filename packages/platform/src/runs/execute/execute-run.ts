@@ -1,4 +1,12 @@
-import { type Agency, decideCalls, runAgency, type RunObserver, type RunResume, RunState } from '@bureau/framework'
+import {
+  type Agency,
+  decideCalls,
+  loggedFailure,
+  runAgency,
+  type RunObserver,
+  type RunResume,
+  RunState,
+} from '@bureau/framework'
 import { type ApprovalRequest, ERRORS } from '@bureau/protocol'
 import type { Logger } from '@bureau/runtime'
 import type { AttachmentAccess } from '../../attachments/attachment-access.ts'
@@ -227,7 +235,7 @@ async function converse(run: ActiveRun, work: Work, options: ExecuteOptions): Pr
     tools: context.hasFiles || context.input.sandboxFiles.length > 0 ? mountTools(mount) : [],
     maxTurns: settings.maxTurns,
     timeoutMs: resume ? Math.max(1, context.remainingMs) : settings.runTimeoutSeconds * 1_000,
-    onFailure: (error) => options.log.warn({ err: error, runId }, 'run failed'),
+    onFailure: (error) => options.log.warn({ ...loggedFailure(error), runId }, 'run failed'),
     onToolFailure: (error, facts) => options.log.warn({ err: error, ...facts }, 'tool failed'),
   })
   const { status, usage, error, approvals, file_ids_map: fileIdsMap, caller_calls: callerCalls } = ended
