@@ -136,6 +136,19 @@ describe.skipIf(!canBrowse)('around the pages', () => {
     expect(complaints).toEqual([])
   })
 
+  test('Ctrl+K takes every letter from the first on, and none gets into what had the focus', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page } = await open(server.url)
+
+    await page.getByRole('textbox', { name: 'Message' }).focus()
+    await page.keyboard.press('Control+k')
+    await page.keyboard.type('settings')
+    await page.keyboard.press('Enter')
+
+    await page.getByRole('heading', { name: 'Settings', level: 1 }).waitFor()
+    expect(server.provider.modelRequests).toEqual([])
+  })
+
   test('the graph shows what the server says of an agent', async () => {
     const server = await startTestServer({ agencies: soloAgency(), exposeInstructions: true })
     const { page, barriers } = await open(server.url, { at: '/graph' })

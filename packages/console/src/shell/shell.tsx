@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { Suspense, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { IconButton, iconButtonClass } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
@@ -8,12 +8,10 @@ import { ToastList } from '../ui/toasts.tsx'
 import { useChats } from '../chats/use-chats.ts'
 import { useWaitingRuns } from '../server/approvals.ts'
 import { isServerThere, useIsServerLost } from '../server/reachability.ts'
-import { lazyPart } from '../server/request.ts'
 import { FocusKeeper } from './keep-focus.ts'
 import { INBOX, useSections } from './navigation.ts'
+import { Palette } from './palette.tsx'
 import { setTheme, useTheme } from '../ui/theme.ts'
-
-const Palette = lazyPart(() => import('./palette.tsx'), 'Palette')
 
 /** What stands around every page: where one can go, and the search over everything. */
 export function Shell() {
@@ -65,13 +63,13 @@ export function Shell() {
           <Outlet />
         </main>
       </div>
-      <Suspense fallback={null}>{searching && <Palette onClose={() => setSearching(false)} />}</Suspense>
+      {searching && <Palette onClose={() => setSearching(false)} />}
       <ToastList />
     </div>
   )
 }
 
-/** Ctrl+K opens the search, wherever the focus is. */
+/** Ctrl+K opens the search, wherever the focus is. The search is part of the first page: the next letter is meant for it. */
 function useSearchKey(setSearching: (searching: true) => void): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
