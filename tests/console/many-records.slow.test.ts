@@ -143,6 +143,15 @@ describe.skipIf(!canBrowse)('with ten thousand runs and files, a thousand member
     expect(complaints).toEqual([])
   })
 
+  test.each([400, 1600])('a long table fills a window that is %d pixels high', async (height) => {
+    const { page } = await openAt('/platform/chats', { viewport: { width: 1280, height } })
+    await table(page, 'Chats').getByRole('row').nth(1).waitFor()
+
+    const box = (await table(page, 'Chats').boundingBox())!
+    expect(box.height).toBeLessThan(height)
+    expect(box.height).toBeGreaterThan(0.85 * height)
+  })
+
   test('runs are filtered by status and by integration, and the filter is in the address', async () => {
     const { page, complaints } = await openAt('/platform/runs')
     await page.getByRole('combobox', { name: 'Status' }).selectOption('failed')

@@ -24,12 +24,10 @@ type Props<Item> = {
   readonly keyOf: (item: Item) => string
   /** What stands there when the list is empty. */
   readonly empty: ReactNode
-  readonly height?: string
 }
 
 /** A list of the platform, page by page. As long as it has one page, that is read again every ten seconds. */
-export function PagedTable<Item>({ label, path, door = 'platform', query = {}, ...table }: Props<Item>) {
-  const { columns, keyOf, empty, height = '70dvh' } = table
+export function PagedTable<Item>({ path, door = 'platform', query = {}, empty, ...table }: Props<Item>) {
   const pages = useInfiniteQuery({
     queryKey: ['platform', path, query],
     queryFn: ({ pageParam }) =>
@@ -47,7 +45,7 @@ export function PagedTable<Item>({ label, path, door = 'platform', query = {}, .
   return (
     <div className="flex flex-col gap-3">
       {failure}
-      <DataTable label={label} rows={rows} keyOf={keyOf} columns={columns} height={height} />
+      <DataTable {...table} rows={rows} />
       {pages.hasNextPage && (
         <Button className="self-center" disabled={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
           Load more

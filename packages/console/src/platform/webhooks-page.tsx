@@ -118,7 +118,6 @@ function Deliveries({ endpoint, onClose }: { readonly endpoint: WebhookEndpoint;
         path={`${pathOf(endpoint)}/deliveries`}
         columns={DELIVERY_COLUMNS}
         keyOf={({ eventId }) => eventId}
-        height="50dvh"
         empty={<Empty icon="webhook" title="Nothing was delivered yet" />}
       />
     </Dialog>

@@ -22,17 +22,19 @@ type Props<Row> = {
   readonly rows: readonly Row[]
   readonly keyOf: (row: Row) => string
   readonly columns: readonly Column<Row>[]
-  readonly height?: string
 }
 
 /** The column of the menus: three dots say enough to those who see. */
 const MENU = 'More'
 
+/** As high as a window below the title of its page, but never too low to read; in a dialog half of a window. */
+const HEIGHT = 'max-h-[max(24rem,100dvh-11rem)] in-[[role=dialog]]:max-h-[50dvh]'
+
 const ROW_HEIGHT = 41
 const VIRTUAL_FROM = 60
 
 /** A list of records. Of long ones only the rows that are seen exist. */
-export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }: Props<Row>) {
+export function DataTable<Row>({ label, rows, keyOf, columns }: Props<Row>) {
   const scroller = useRef<HTMLDivElement>(null)
   const width = useWidth(scroller)
   const { true: shown = [], false: folded = [] } = Object.groupBy(columns, (column) => `${hasRoom(column, width)}`)
@@ -49,14 +51,7 @@ export function DataTable<Row>({ label, rows, keyOf, columns, height = '70dvh' }
   const before = items[0]?.start ?? 0
   const after = isLong ? virtual.getTotalSize() - (items.at(-1)?.end ?? 0) : 0
   return (
-    <div
-      ref={scroller}
-      tabIndex={0}
-      role="region"
-      aria-label={label}
-      className="card overflow-auto"
-      style={{ maxHeight: height }}
-    >
+    <div ref={scroller} tabIndex={0} role="region" aria-label={label} className={`card overflow-auto ${HEIGHT}`}>
       <table className="w-full text-[13px]" aria-rowcount={rows.length + 1}>
         <Head columns={shown} />
         <tbody>
