@@ -106,6 +106,26 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(await page.getByText('A story', { exact: true }).count()).toBe(0)
   })
 
+  test('Escape leaves the edit of a message as it was, and is back at its button', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('One.')])
+    const { page } = await open(server.url)
+    const field = page.getByRole('textbox', { name: 'Edit the message' })
+
+    await say(page, 'First')
+    await idle(page)
+    await page.getByRole('button', { name: 'Edit and send again' }).click()
+    await field.fill('Second')
+    await page.evaluate(`document.activeElement.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'Escape', isComposing: true, bubbles: true }))`)
+    expect(await field.inputValue()).toBe('Second')
+    await field.press('Escape')
+
+    await field.waitFor({ state: 'detached' })
+    expect(await focused(page)).toBe('button Edit and send again')
+    await page.getByText('First', { exact: true }).last().waitFor()
+  })
+
   test('loses nothing when it is loaded again while a run goes on, and goes on with the same chat', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()

@@ -85,48 +85,16 @@ function End({ turn, ...rest }: Props) {
 }
 
 function UserMessage({ turn, session, busy }: Props) {
-  const [edited, setEdited] = useState<string>()
-  const [refusal, setRefusal] = useState<unknown>()
-  const edit = useEdit(session)
-  const stop = (): void => {
-    setEdited(undefined)
-    setRefusal(undefined)
-  }
-  if (edited !== undefined) {
-    return (
-      <Form
-        className="ml-auto w-full max-w-[85%] gap-2!"
-        onSubmit={() => void edit(turn, { text: edited, files: turn.files }).then(stop, setRefusal)}
-        refusal={refusal}
-        buttons={
-          <div className="flex justify-end gap-2">
-            <Button look="quiet" onClick={stop}>
-              Keep it
-            </Button>
-            <Button look="primary" type="submit" disabled={busy || (edited.trim() === '' && turn.files.length === 0)}>
-              Send again
-            </Button>
-          </div>
-        }
-      >
-        <textarea
-          aria-label="Edit the message"
-          autoFocus
-          rows={3}
-          className="input"
-          value={edited}
-          onChange={(event) => setEdited(event.target.value)}
-        />
-      </Form>
-    )
-  }
+  const [mode, setMode] = useState<'read' | 'edited' | 'left'>('read')
+  if (mode === 'edited') return <EditMessage {...{ turn, session, busy }} leave={() => setMode('left')} />
   return (
     <div className="group/message ml-auto flex max-w-[92%] items-start gap-1">
       <IconButton
         icon="edit"
         label={session.view.chat.platform ? 'Edit and send in a new chat' : 'Edit and send again'}
         disabled={busy}
-        onClick={() => setEdited(turn.text)}
+        autoFocus={mode === 'left'}
+        onClick={() => setMode('edited')}
         className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
       />
       <div className="flex min-w-0 flex-col items-end gap-1.5">
@@ -141,6 +109,39 @@ function UserMessage({ turn, session, busy }: Props) {
         )}
       </div>
     </div>
+  )
+}
+
+function EditMessage({ turn, session, busy, leave }: Props & { readonly leave: () => void }) {
+  const [text, setText] = useState(turn.text)
+  const [refusal, setRefusal] = useState<unknown>()
+  const edit = useEdit(session)
+  return (
+    <Form
+      className="ml-auto w-full max-w-[85%] gap-2!"
+      onSubmit={() => void edit(turn, { text, files: turn.files }).then(leave, setRefusal)}
+      refusal={refusal}
+      buttons={
+        <div className="flex justify-end gap-2">
+          <Button look="quiet" onClick={leave}>
+            Keep it
+          </Button>
+          <Button look="primary" type="submit" disabled={busy || (text.trim() === '' && turn.files.length === 0)}>
+            Send again
+          </Button>
+        </div>
+      }
+    >
+      <textarea
+        aria-label="Edit the message"
+        autoFocus
+        rows={3}
+        className="input"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={({ key, nativeEvent }) => key === 'Escape' && !nativeEvent.isComposing && leave()}
+      />
+    </Form>
   )
 }
 
