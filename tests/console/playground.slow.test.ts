@@ -277,6 +277,32 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(await field.inputValue()).toBe('')
   })
 
+  test('a chat is deleted by whoever confirms it; where nothing hovers, the button for it is seen', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('One.')])
+    const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
+    const { page } = await open(server.url, phone)
+    const questions: string[] = []
+    page.on('dialog', (dialog) => {
+      questions.push(dialog.message())
+      void (questions.length === 1 ? dialog.dismiss() : dialog.accept())
+    })
+    await say(page, 'Hello')
+    await idle(page)
+    await page.getByRole('button', { name: 'Chats', exact: true }).click()
+    const button = page.getByRole('dialog').getByRole('button', { name: 'Delete Hello' })
+
+    await button.waitFor()
+    const opacity = `getComputedStyle(document.querySelector('[role=dialog] [aria-label="Delete Hello"]')).opacity`
+    expect(await page.evaluate<string>(opacity)).toBe('1')
+    await button.click()
+    expect(questions).toEqual(['Delete Hello? It is in this browser alone.'])
+    expect(await button.count()).toBe(1)
+    await button.click()
+
+    await button.waitFor({ state: 'detached' })
+  })
+
   test('a chat that is deleted while its run goes on stays deleted', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
@@ -285,6 +311,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
 
     await say(page, 'Hello')
     await page.getByText('Half').waitFor()
+    page.on('dialog', (dialog) => void dialog.accept())
     await page.getByRole('button', { name: 'Delete Hello' }).click()
     await page.getByText('Half').waitFor({ state: 'detached' })
     gate.release()
@@ -307,6 +334,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await say(page, 'Hello')
     await page.getByText('Half').waitFor()
     const other = await page.context().newPage()
+    other.on('dialog', (dialog) => void dialog.accept())
     await other.goto(`${server.url}/console/#/play/solo`)
 
     await other.getByRole('button', { name: 'Delete Hello' }).click()

@@ -3,6 +3,7 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { moment } from '../ui/format.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { placeOf } from '../chats/chat.ts'
+import type { ChatHead } from '../chats/chat-store.ts'
 import { useSessions } from '../chats/sessions.ts'
 import { useChats } from '../chats/use-chats.ts'
 import { renewed, type Side } from './place.ts'
@@ -46,7 +47,8 @@ function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => vo
     onPicked()
     change(to)
   }
-  const remove = async (id: string): Promise<void> => {
+  const remove = async ({ id, platform, title }: ChatHead): Promise<void> => {
+    if (!platform && !confirm(`Delete ${title}? It is in this browser alone.`)) return
     await sessions.remove(id)
     if (id === side.chat) go(renewed(side))
   }
@@ -55,29 +57,14 @@ function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => vo
       <Button icon="plus" className="mb-1" onClick={() => go(renewed(side))}>
         New chat
       </Button>
-      {chats.slice(0, shown).map(({ id, agency, platform, title, updatedAt, waits }) => (
-        <div
-          key={id}
-          className={`group/chat flex items-center rounded-lg ${id === side.chat ? 'bg-hover' : 'hover:bg-hover'}`}
-        >
-          <button
-            type="button"
-            aria-current={id === side.chat}
-            className="min-w-0 flex-1 rounded-lg px-2 py-1.5 text-left"
-            onClick={() => go({ agency, ...placeOf({ id, agency, ...(platform && { platform }) }).search })}
-          >
-            <span className="block truncate text-[13px]">{title}</span>
-            <span className={`block text-xs ${waits ? 'text-warn' : 'text-soft'}`}>
-              {waits ? 'waits for you' : moment(updatedAt)}
-            </span>
-          </button>
-          <IconButton
-            icon="trash"
-            label={platform ? `Take ${title} off this list` : `Delete ${title}`}
-            className="opacity-0 group-hover/chat:opacity-100 focus-visible:opacity-100"
-            onClick={() => void remove(id)}
-          />
-        </div>
+      {chats.slice(0, shown).map((chat) => (
+        <Row
+          key={chat.id}
+          chat={chat}
+          isOpen={chat.id === side.chat}
+          open={() => go({ agency: chat.agency, ...placeOf(chat).search })}
+          remove={() => void remove(chat)}
+        />
       ))}
       {chats.length > shown && (
         <Button look="quiet" onClick={() => setShown(shown + SHOWN_AT_ONCE)}>
@@ -91,6 +78,37 @@ function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => vo
             : 'Chats stay in this browser.'}
         </p>
       )}
+    </div>
+  )
+}
+
+type RowProps = {
+  readonly chat: ChatHead
+  readonly isOpen: boolean
+  readonly open: () => void
+  readonly remove: () => void
+}
+
+function Row({ chat: { platform, title, updatedAt, waits }, isOpen, open, remove }: RowProps) {
+  return (
+    <div className={`group/chat flex items-center rounded-lg ${isOpen ? 'bg-hover' : 'hover:bg-hover'}`}>
+      <button
+        type="button"
+        aria-current={isOpen}
+        className="min-w-0 flex-1 rounded-lg px-2 py-1.5 text-left"
+        onClick={open}
+      >
+        <span className="block truncate text-[13px]">{title}</span>
+        <span className={`block text-xs ${waits ? 'text-warn' : 'text-soft'}`}>
+          {waits ? 'waits for you' : moment(updatedAt)}
+        </span>
+      </button>
+      <IconButton
+        icon="trash"
+        label={platform ? `Take ${title} off this list` : `Delete ${title}`}
+        className="opacity-0 group-hover/chat:opacity-100 focus-visible:opacity-100 [@media(hover:none)]:opacity-100"
+        onClick={remove}
+      />
     </div>
   )
 }
