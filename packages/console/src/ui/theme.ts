@@ -1,13 +1,12 @@
-import { useSyncExternalStore } from 'react'
+import { Observable, useValue } from '../observable.ts'
 
 type Theme = 'system' | 'light' | 'dark'
 
 const KEY = 'bureau:theme'
-const listeners = new Set<() => void>()
 
 const isTheme = (text: string | null): text is Theme => text === 'light' || text === 'dark' || text === 'system'
 
-function currentTheme(): Theme {
+function keptTheme(): Theme {
   try {
     const kept = localStorage.getItem(KEY)
     return isTheme(kept) ? kept : 'system'
@@ -16,25 +15,22 @@ function currentTheme(): Theme {
   }
 }
 
+const theme = new Observable(keptTheme())
+
+export const useTheme = (): Theme => useValue(theme)
+
 /** Shows the page as it was chosen before. Called before anything is drawn. */
-export function applyTheme(theme: Theme = currentTheme()): void {
-  if (theme === 'system') delete document.documentElement.dataset['theme']
-  else document.documentElement.dataset['theme'] = theme
+export function applyTheme(): void {
+  if (theme.value === 'system') delete document.documentElement.dataset['theme']
+  else document.documentElement.dataset['theme'] = theme.value
 }
 
-export function setTheme(theme: Theme): void {
+export function setTheme(chosen: Theme): void {
   try {
-    localStorage.setItem(KEY, theme)
+    localStorage.setItem(KEY, chosen)
   } catch {
     // It holds until the page is loaded again.
   }
-  applyTheme(theme)
-  for (const listener of listeners) listener()
-}
-
-export function useTheme(): Theme {
-  return useSyncExternalStore((changed) => {
-    listeners.add(changed)
-    return () => void listeners.delete(changed)
-  }, currentTheme)
+  theme.set(chosen)
+  applyTheme()
 }

@@ -1,57 +1,36 @@
-import { useSyncExternalStore } from 'react'
 import { Icon } from './icons.tsx'
+import { Observable, useValue } from '../observable.ts'
 
 type Toast = { readonly id: number; readonly text: string; readonly tone: 'good' | 'bad' }
 
 /** What went wrong takes longer to read. */
 const SHOWN_MS = { good: 4_000, bad: 10_000 }
 
-class Toasts {
-  #all: readonly Toast[] = []
-  #next = 0
-  readonly #listeners = new Set<() => void>()
+/** Short notes of what has been done, at the edge of the page. */
+const toasts = new Observable<readonly Toast[]>([])
 
-  get all(): readonly Toast[] {
-    return this.#all
-  }
-
-  show(text: string, tone: Toast['tone'] = 'good'): void {
-    const toast = { id: this.#next++, text, tone }
-    this.#change([...this.#all.slice(-2), toast])
-    setTimeout(() => this.#change(this.#all.filter((each) => each !== toast)), SHOWN_MS[tone])
-  }
-
-  subscribe = (changed: () => void): (() => void) => {
-    this.#listeners.add(changed)
-    return () => void this.#listeners.delete(changed)
-  }
-
-  #change(all: readonly Toast[]): void {
-    this.#all = all
-    for (const listener of this.#listeners) listener()
-  }
+function show(text: string, tone: Toast['tone']): void {
+  const toast = { id: (toasts.value.at(-1)?.id ?? 0) + 1, text, tone }
+  toasts.set([...toasts.value.slice(-2), toast])
+  setTimeout(() => toasts.set(toasts.value.filter((each) => each !== toast)), SHOWN_MS[tone])
 }
 
-/** Short notes of what has been done, at the edge of the page. */
-const toasts = new Toasts()
+export const showToast = (text: string): void => show(text, 'good')
 
-export const showToast = (text: string): void => toasts.show(text)
-
-export const failedToast = (error: unknown): void =>
-  toasts.show(error instanceof Error ? error.message : String(error), 'bad')
+export const failedToast = (error: unknown): void => show(error instanceof Error ? error.message : String(error), 'bad')
 
 /** Copies, and says so. */
 export async function copy(text: string, what: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text)
-    toasts.show(`${what} copied`)
+    show(`${what} copied`, 'good')
   } catch {
-    toasts.show('The browser does not let this page copy: it needs HTTPS or localhost.', 'bad')
+    show('The browser does not let this page copy: it needs HTTPS or localhost.', 'bad')
   }
 }
 
 export function ToastList() {
-  const all = useSyncExternalStore(toasts.subscribe, () => toasts.all)
+  const all = useValue(toasts)
   return (
     <div
       role="status"
