@@ -62,7 +62,7 @@ const guide = createRoute({ getParentRoute: () => root, path: '/guide', componen
 /** The first agency, where none is named. Nothing is known of the agencies before somebody has signed in. */
 const toFirst = (to: '/play/$agency' | '/graph/$agency') => async (): Promise<void> => {
   const { agencies } = await queries.fetchQuery(factsQuery)
-  if (agencies === 'none' || (agencies === 'token' && credentials.current.server === undefined)) return
+  if (agencies === 'none' || (agencies === 'token' && credentials.value.server === undefined)) return
   const routes = await queries.fetchQuery(routesQuery).catch(() => undefined)
   const agency = routes?.agencies[0]
   if (agency !== undefined) redirect({ to, params: { agency }, throw: true })

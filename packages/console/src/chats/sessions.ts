@@ -72,7 +72,7 @@ function clientOf({ agency, platform }: Partner, history: () => ChatSession['his
     return createClient({
       url: SERVER,
       integration: agency,
-      token: () => credentials.current.platform ?? '',
+      token: () => credentials.value.platform ?? '',
       fetch: watchedFetch,
     })
   return createClient({
@@ -85,7 +85,7 @@ function clientOf({ agency, platform }: Partner, history: () => ChatSession['his
 }
 
 function authorization(): Record<string, string> {
-  const { server } = credentials.current
+  const { server } = credentials.value
   return server === undefined ? {} : { authorization: `Bearer ${server}` }
 }
 

@@ -18,7 +18,7 @@ export function useFollowedParts(integration: string, run: string, pause: string
     const client = createClient({
       url: SERVER,
       integration,
-      token: () => credentials.current.platform ?? '',
+      token: () => credentials.value.platform ?? '',
       storage: false,
     })
     let attached: Run | null = null

@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from 'react'
+import { Observable, useValue } from '../observable.ts'
 import { SERVER } from './address.ts'
 
 /** `server`: the token of the self-hosted server. `platform`: an API key of an owner. `operator`: the platform's operator key. */
@@ -9,43 +9,25 @@ type Credentials = { readonly [At in Door]?: string }
 const KEY = `bureau:credentials:${SERVER}`
 
 /** What somebody has signed in with: in this tab, or in this browser when they asked for that. */
-class CredentialStore {
-  #credentials: Credentials = { ...read(localStorage), ...read(sessionStorage) }
-  readonly #listeners = new Set<() => void>()
+export const credentials = new Observable<Credentials>({ ...read(localStorage), ...read(sessionStorage) })
 
-  get current(): Credentials {
-    return this.#credentials
-  }
+export const useCredentials = (): Credentials => useValue(credentials)
 
-  signIn(door: Door, secret: string, { remember }: { readonly remember: boolean }): void {
-    this.#change({ ...this.#credentials, [door]: secret })
-    write(sessionStorage, { ...read(sessionStorage), [door]: secret })
-    if (remember) write(localStorage, { ...read(localStorage), [door]: secret })
-  }
-
-  signOut(door: Door): void {
-    const { [door]: _, ...rest } = this.#credentials
-    this.#change(rest)
-    for (const storage of [localStorage, sessionStorage]) {
-      const { [door]: __, ...kept } = read(storage)
-      write(storage, kept)
-    }
-  }
-
-  subscribe = (changed: () => void): (() => void) => {
-    this.#listeners.add(changed)
-    return () => void this.#listeners.delete(changed)
-  }
-
-  #change(credentials: Credentials): void {
-    this.#credentials = credentials
-    for (const listener of this.#listeners) listener()
-  }
+export function signIn(door: Door, secret: string, { remember }: { readonly remember: boolean }): void {
+  credentials.set({ ...credentials.value, [door]: secret })
+  write(sessionStorage, { ...read(sessionStorage), [door]: secret })
+  if (remember) write(localStorage, { ...read(localStorage), [door]: secret })
 }
 
-export const credentials = new CredentialStore()
+export function signOut(door: Door): void {
+  credentials.set(without(door, credentials.value))
+  for (const storage of [localStorage, sessionStorage]) write(storage, without(door, read(storage)))
+}
 
-export const useCredentials = (): Credentials => useSyncExternalStore(credentials.subscribe, () => credentials.current)
+function without(door: Door, given: Credentials): Credentials {
+  const { [door]: _, ...others } = given
+  return others
+}
 
 function read(storage: Storage): Credentials {
   try {

@@ -1,51 +1,30 @@
-import { useSyncExternalStore } from 'react'
+import { Observable, useValue } from '../observable.ts'
 import { addressOf } from './address.ts'
 
-/** Whether the server can be reached. */
-class Reachability {
-  #isLost = false
-  readonly #listeners = new Set<() => void>()
-
-  get isLost(): boolean {
-    return this.#isLost
-  }
-
-  report(isLost: boolean): void {
-    if (isLost === this.#isLost) return
-    this.#isLost = isLost
-    for (const listener of this.#listeners) listener()
-  }
-
-  /** Resolves when the server has been reached again. */
-  reached(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const off = this.subscribe(() => {
-      off()
-      resolve()
-    })
-    return promise
-  }
-
-  subscribe = (changed: () => void): (() => void) => {
-    this.#listeners.add(changed)
-    return () => void this.#listeners.delete(changed)
-  }
-}
-
-export const reachability = new Reachability()
-
 /** True from the first time that the server cannot be reached until it answers something. */
-export const useIsServerLost = (): boolean => useSyncExternalStore(reachability.subscribe, () => reachability.isLost)
+const isLost = new Observable(false)
+
+export const useIsServerLost = (): boolean => useValue(isLost)
+
+/** Resolves when the server has been reached again. */
+export function serverReached(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const off = isLost.subscribe(() => {
+    off()
+    resolve()
+  })
+  return promise
+}
 
 /** `fetch`, which notices whether the server can be reached: everything that the console asks goes through here. */
 export const watchedFetch: typeof fetch = async (input, init) => {
   try {
     const response = await fetch(input, withLongBody(init))
-    reachability.report(false)
+    isLost.set(false)
     return response
   } catch (error) {
     // A request that was given up says nothing of the server, and one that fails alone is a matter of its page.
-    if (!init?.signal?.aborted && !reachability.isLost) void isServerThere()
+    if (!init?.signal?.aborted && !isLost.value) void isServerThere()
     throw error
   }
 }
@@ -64,6 +43,6 @@ export async function isServerThere(): Promise<boolean> {
     () => true,
     () => false,
   )
-  reachability.report(!isThere)
+  isLost.set(!isThere)
   return isThere
 }

@@ -1,7 +1,7 @@
 import { type ComponentType, lazy } from 'react'
 import { addressOf } from './address.ts'
 import { credentials, type Door } from './credentials.ts'
-import { isServerThere, reachability, watchedFetch } from './reachability.ts'
+import { isServerThere, serverReached, watchedFetch } from './reachability.ts'
 
 type FieldProblem = { readonly path: string; readonly error: string }
 
@@ -44,7 +44,7 @@ export async function send(
   path: string,
   { method = 'GET', body, headers, signal }: Asked = {},
 ): Promise<Response> {
-  const secret = credentials.current[door]
+  const secret = credentials.value[door]
   return request(path, {
     method,
     headers: {
@@ -73,7 +73,7 @@ export async function loadPart<Part>(load: () => Promise<Part>): Promise<Part> {
     return await load()
   } catch (error) {
     if (await isServerThere()) throw error
-    await reachability.reached()
+    await serverReached()
     return loadPart(load)
   }
 }

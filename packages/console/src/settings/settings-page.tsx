@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { SERVER } from '../server/address.ts'
-import { credentials, type Door, useCredentials } from '../server/credentials.ts'
+import { type Door, signOut, useCredentials } from '../server/credentials.ts'
 import { factsQuery, forgetEverything } from '../server/queries.ts'
 import { Button } from '../ui/button.tsx'
 import { Page } from '../ui/page.tsx'
@@ -33,8 +33,8 @@ export function SettingsPage() {
 function SignedIn({ door, name }: { readonly door: Door; readonly name: string }) {
   const queries = useQueryClient()
   const { [door]: secret } = useCredentials()
-  const signOut = (): void => {
-    credentials.signOut(door)
+  const leave = (): void => {
+    signOut(door)
     forgetEverything(queries)
   }
   return (
@@ -49,7 +49,7 @@ function SignedIn({ door, name }: { readonly door: Door; readonly name: string }
         </Link>
       )}
       {secret !== undefined && (
-        <Button icon="logout" onClick={signOut}>
+        <Button icon="logout" onClick={leave}>
           Sign out
         </Button>
       )}

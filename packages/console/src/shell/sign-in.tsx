@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { credentials, type Door } from '../server/credentials.ts'
+import { type Door, signIn } from '../server/credentials.ts'
 import { forgetEverything } from '../server/queries.ts'
 import { ask, isRefusal } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
@@ -59,7 +59,7 @@ export function SignIn({ door }: { readonly door: Door }) {
       // A key that may do something else only is a key.
       if (!isRefusal(error, 403)) return setProblem(error instanceof Error ? error.message : String(error))
     }
-    credentials.signIn(door, secret.trim(), { remember })
+    signIn(door, secret.trim(), { remember })
     forgetEverything(queries)
   }
   return (
