@@ -1,6 +1,7 @@
 import { type Client, type Part, partsOf, type Run } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
+import { Observable } from '../observable.ts'
 import {
   added,
   begun,
@@ -29,9 +30,9 @@ const COMMIT_MS = 100
 export class ChatSession {
   readonly #client: Client
   readonly #store: ChatStore
-  readonly #listeners = new Set<() => void>()
-  #view: SessionView
-  #draft: Draft
+  readonly shown: Observable<SessionView>
+  /** What is being written. The view is without it, so that a long chat is not drawn anew for each letter. */
+  readonly draft: Observable<Draft>
   #run: Run | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   readonly #events: LoggedEvent[] = []
@@ -43,22 +44,16 @@ export class ChatSession {
   constructor(chat: Chat, client: Client, store: ChatStore) {
     this.#client = client
     this.#store = store
-    this.#view = { chat, busy: false, connection: null, queued: null, eventCount: 0 }
-    this.#draft = chat.unsent ?? NO_DRAFT
+    this.shown = new Observable<SessionView>({ chat, busy: false, connection: null, queued: null, eventCount: 0 })
+    this.draft = new Observable(chat.unsent ?? NO_DRAFT)
   }
 
   get view(): SessionView {
-    return this.#view
-  }
-
-  /** What is being written. The view is without it, so that a long chat is not drawn anew for each letter. */
-  get draft(): Draft {
-    return this.#draft
+    return this.shown.value
   }
 
   write(change: (draft: Draft) => Draft): void {
-    this.#draft = change(this.#draft)
-    this.#notify()
+    this.draft.set(change(this.draft.value))
   }
 
   /** The events of the runs that this page has followed: one list, which grows at its end. */
@@ -68,24 +63,19 @@ export class ChatSession {
 
   /** What the next message is sent behind. */
   get history(): readonly Message[] {
-    return historyOf(this.#view.chat)
-  }
-
-  subscribe = (changed: () => void): (() => void) => {
-    this.#listeners.add(changed)
-    return () => void this.#listeners.delete(changed)
+    return historyOf(this.view.chat)
   }
 
   /** Sends a message; while a run goes on, it waits for its end. */
   send(draft: Draft): void {
-    if (this.#view.busy) {
-      const queued = together(this.#view.queued ?? NO_DRAFT, draft)
+    if (this.view.busy) {
+      const queued = together(this.view.queued ?? NO_DRAFT, draft)
       // When the page is loaded again, it is in the field.
-      this.#change({ queued, chat: { ...this.#view.chat, unsent: queued } })
+      this.#change({ queued, chat: { ...this.view.chat, unsent: queued } })
       return this.#save()
     }
     this.#isForgotten = false
-    const { unsent: _, ...chat } = this.#view.chat
+    const { unsent: _, ...chat } = this.view.chat
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
     this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn] }, busy: true })
@@ -96,18 +86,18 @@ export class ChatSession {
 
   /** Takes the message that waits out of the queue. */
   unqueue(): Draft {
-    const { queued } = this.#view
+    const { queued } = this.view
     this.#change({ queued: null })
     return queued ?? NO_DRAFT
   }
 
   /** Adds spoken turns behind those that there are, until `end`. */
   talk(): { readonly show: (turns: readonly Turn[]) => void; readonly end: () => void } {
-    const { turns: before } = this.#view.chat
+    const { turns: before } = this.view.chat
     this.#change({ busy: true })
     return {
       show: (turns) => {
-        const { chat } = this.#view
+        const { chat } = this.view
         const asked = before.length === 0 ? turns[0]?.text : undefined
         const title = asked === undefined ? chat.title : titleOf(asked)
         this.#change({ chat: { ...chat, title, turns: [...before, ...turns] } })
@@ -119,7 +109,7 @@ export class ChatSession {
 
   /** Sends a message anew, changed or not; it and what came after it are gone. */
   replace(turnId: string, draft: Draft): void {
-    const { chat, busy } = this.#view
+    const { chat, busy } = this.view
     if (busy) return
     const at = chat.turns.findIndex(({ id }) => id === turnId)
     this.#change({ chat: { ...chat, turns: chat.turns.slice(0, at) } })
@@ -137,7 +127,7 @@ export class ChatSession {
    * @throws BureauError e.g. because somebody else has decided.
    */
   async decide(callId: string, decision: CallDecision): Promise<void> {
-    const turn = this.#view.chat.turns.at(-1)
+    const turn = this.view.chat.turns.at(-1)
     if (turn?.status !== 'waiting') throw new Error('This call does not wait any more.')
     const run = this.#run
     if (!run) return this.#decideAgain(turn, callId, decision)
@@ -157,7 +147,7 @@ export class ChatSession {
     const parts = turn.parts.map((each) => (each === part && each.type === 'tool' ? begun(each) : each))
     this.#changeTurn(turn.id, { parts })
     if (parts.some((each) => each.type === 'tool' && each.approval)) return
-    const { id, options, agent } = this.#view.chat
+    const { id, options, agent } = this.view.chat
     const body: object = { ...bodyOf(options), recipient_agent: agent, approvals: this.#decided }
     this.#decided = []
     // A run that goes on after an approval has no message of its own.
@@ -172,13 +162,13 @@ export class ChatSession {
   }
 
   configure(changes: Partial<Pick<Chat, 'agent' | 'options' | 'title'>>): void {
-    this.#change({ chat: { ...this.#view.chat, ...changes } })
-    if (this.#view.chat.turns.length > 0) this.#save()
+    this.#change({ chat: { ...this.view.chat, ...changes } })
+    if (this.view.chat.turns.length > 0) this.#save()
   }
 
   /** Goes on from what another tab has saved, unless this one is at work itself. */
   takeOver(chat: Chat): void {
-    if (this.#view.busy || chat.updatedAt <= this.#view.chat.updatedAt) return
+    if (this.view.busy || chat.updatedAt <= this.view.chat.updatedAt) return
     this.#change({ chat })
     void this.comeBack()
   }
@@ -194,7 +184,7 @@ export class ChatSession {
 
   /** Follows the run that this page was following before it was loaded again, if there is one. */
   async comeBack(): Promise<void> {
-    const { chat } = this.#view
+    const { chat } = this.view
     const turn = chat.turns.at(-1)
     if (turn?.status !== 'running' && turn?.status !== 'waiting') return
     this.#change({ busy: true })
@@ -236,7 +226,7 @@ export class ChatSession {
     )
     off()
     commit()
-    const turn = this.#view.chat.turns.find(({ id }) => id === turnId)
+    const turn = this.view.chat.turns.find(({ id }) => id === turnId)
     // The outputs of calls that began in another run are in the messages alone.
     const all = added(turn, ended)
     const whole = before.length > 0 && ended.status !== 'failed' && { parts: partsOf(all.messages) }
@@ -247,7 +237,7 @@ export class ChatSession {
 
   /** Nothing goes on any more: a message that has waited is sent, unless the run was stopped, failed or waits itself. */
   #next(): void {
-    const { queued, chat } = this.#view
+    const { queued, chat } = this.view
     this.#change({ busy: false, connection: null })
     this.#save()
     if (queued && chat.turns.at(-1)?.status === 'completed') this.send(this.unqueue())
@@ -270,26 +260,21 @@ export class ChatSession {
     clearTimeout(this.#timer)
     this.#timer = undefined
     const parts = before.length === 0 ? run.parts : [...before, ...run.parts]
-    const chat = withTurn(this.#view.chat, turnId, { parts, times: this.#times })
+    const chat = withTurn(this.view.chat, turnId, { parts, times: this.#times })
     this.#change({ chat, connection: run.connection, eventCount: this.#events.length })
   }
 
   #changeTurn(turnId: string, changes: Partial<Turn>): void {
-    this.#change({ chat: withTurn(this.#view.chat, turnId, changes) })
+    this.#change({ chat: withTurn(this.view.chat, turnId, changes) })
   }
 
   #change(changes: Partial<SessionView>): void {
-    this.#view = { ...this.#view, ...changes }
-    this.#notify()
-  }
-
-  #notify(): void {
-    for (const listener of this.#listeners) listener()
+    this.shown.set({ ...this.view, ...changes })
   }
 
   #save(): void {
     if (this.#isForgotten) return
-    this.#change({ chat: { ...this.#view.chat, updatedAt: Date.now() } })
-    void this.#store.save(this.#view.chat)
+    this.#change({ chat: { ...this.view.chat, updatedAt: Date.now() } })
+    void this.#store.save(this.view.chat)
   }
 }

@@ -1,4 +1,5 @@
 import { SERVER } from '../server/address.ts'
+import { Observable } from '../observable.ts'
 import type { Chat, Turn } from './chat.ts'
 
 const CHATS = 'chats'
@@ -17,21 +18,16 @@ export type ChatHead = Pick<Chat, 'id' | 'agency' | 'platform' | 'title' | 'upda
  * The chats of this browser with this server, in its IndexedDB. Where that is forbidden, chats last as long as the page.
  */
 export class ChatStore {
+  /** Counts how often a chat was saved or deleted, in any tab. */
+  readonly changes = new Observable(0)
   readonly #opening = openDatabase(`bureau:${SERVER}`).catch(() => undefined)
   readonly #unkept = new Map<string, Chat>()
   /** Where turns are kept as they are: a turn never changes, another one takes its place. */
   readonly #kept = new WeakMap<Turn, KeptTurn>()
   readonly #others = new BroadcastChannel(`bureau:chats:${SERVER}`)
-  readonly #listeners = new Set<() => void>()
 
   constructor() {
-    this.onChangedElsewhere(() => this.#notify())
-  }
-
-  /** Calls `changed` when a chat was saved or deleted, in any tab. */
-  subscribe(changed: () => void): () => void {
-    this.#listeners.add(changed)
-    return () => void this.#listeners.delete(changed)
+    this.onChangedElsewhere(() => this.#count())
   }
 
   /** Calls `changed` when another tab has saved or deleted a chat. */
@@ -101,11 +97,11 @@ export class ChatStore {
 
   #changed(change: ChatChange): void {
     this.#others.postMessage(change)
-    this.#notify()
+    this.#count()
   }
 
-  #notify(): void {
-    for (const listener of this.#listeners) listener()
+  #count(): void {
+    this.changes.set(this.changes.value + 1)
   }
 }
 

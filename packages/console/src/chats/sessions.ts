@@ -1,8 +1,9 @@
 import { type Client, createClient } from '@bureau/client'
-import { createContext, useContext, useSyncExternalStore } from 'react'
+import { createContext, useContext } from 'react'
 import { addressOf, SERVER } from '../server/address.ts'
 import { credentials } from '../server/credentials.ts'
 import { watchedFetch } from '../server/reachability.ts'
+import { useValue } from '../observable.ts'
 import { type Chat, type Draft, newChat, type Partner, type SessionView } from './chat.ts'
 import { ChatSession } from './chat-session.ts'
 import { ChatStore } from './chat-store.ts'
@@ -97,11 +98,7 @@ export function useSessions(): Sessions {
   return sessions
 }
 
-export function useSession(session: ChatSession): SessionView {
-  return useSyncExternalStore(session.subscribe, () => session.view)
-}
+export const useSession = (session: ChatSession): SessionView => useValue(session.shown)
 
 /** What is being written in a chat. */
-export function useDraft(session: ChatSession): Draft {
-  return useSyncExternalStore(session.subscribe, () => session.draft)
-}
+export const useDraft = (session: ChatSession): Draft => useValue(session.draft)

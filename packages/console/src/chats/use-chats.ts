@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'react'
+import { useValue } from '../observable.ts'
 import type { ChatHead } from './chat-store.ts'
 import { useSessions } from './sessions.ts'
 
@@ -6,10 +7,7 @@ import { useSessions } from './sessions.ts'
 export function useChats(agency?: string): readonly ChatHead[] {
   const { store } = useSessions()
   const [chats, setChats] = useState<readonly ChatHead[]>([])
-  useEffect(() => {
-    const read = (): void => void store.list(agency).then(setChats, () => {})
-    read()
-    return store.subscribe(read)
-  }, [store, agency])
+  const changes = useValue(store.changes)
+  useEffect(() => void store.list(agency).then(setChats, () => {}), [store, agency, changes])
   return chats
 }

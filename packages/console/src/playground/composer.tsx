@@ -189,7 +189,7 @@ const MAX_BYTES = 20_000_000
 
 /** Adds files to what is being written. @throws Error they are too large together, or cannot be read. */
 async function attach(session: ChatSession, added: readonly File[]): Promise<void> {
-  const total = [...session.draft.files, ...added].reduce((sum, { size }) => sum + size, 0)
+  const total = [...session.draft.value.files, ...added].reduce((sum, { size }) => sum + size, 0)
   if (total > MAX_BYTES)
     throw new Error(`Files of a message may have ${bytes(MAX_BYTES)} together; these have ${bytes(total)}.`)
   const read = await Promise.all(added.map(readFile))
