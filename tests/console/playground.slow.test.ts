@@ -710,6 +710,38 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(server.provider.modelRequests).toHaveLength(1)
   })
 
+  test('messages that wait in two tabs of the same chat are sent one after the other, and neither is lost', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One', hold(gate), '.']), text('Two.'), text('Three.')])
+    const { page } = await open(server.url)
+    await say(page, 'First')
+    await page.getByText('One').waitFor()
+    const second = await page.context().newPage()
+    await second.goto(page.url())
+    await second.getByText('One').waitFor()
+
+    for (const [tab, words] of [
+      [page, 'Here'],
+      [second, 'There'],
+    ] as const) {
+      await say(tab, words)
+      await tab.getByText('is sent when the run has ended', { exact: true }).waitFor()
+    }
+    gate.release()
+    await answered(page, 'Three.')
+    await answered(second, 'Three.')
+    await idle(page)
+    await page.reload()
+    await answered(page, 'Three.')
+
+    const sent = server.provider.modelRequests.map(({ lastUserText }) => lastUserText)
+    expect(sent.toSorted()).toEqual(['First', 'Here', 'There'])
+    const said = ['First', 'One.', sent[1], 'Two.', sent[2]]
+    expect(JSON.stringify(lastBody(server).body)).toMatch(new RegExp(said.join('.*')))
+    for (const words of said) expect(await page.getByText(words!, { exact: true }).last().isVisible()).toBe(true)
+  })
+
   test('a failing model is an error with what to do about it', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([[text('Half'), failed('server_error', 'the operator reads this')]])

@@ -78,10 +78,19 @@ export class ChatSession {
     const { unsent: _, ...chat } = this.view.chat
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
-    this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn] }, busy: true })
-    this.#save()
-    // First it is shown: writing thousands of messages into a request takes as long as two frames.
-    setTimeout(() => void this.#follow(this.#client.stream(inputOf(chat, draft)), turn.id, { live: true }))
+    this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn], updatedAt: Date.now() }, busy: true })
+    void this.#begin(chat, draft, turn.id)
+  }
+
+  /** Another tab may have sent a message meanwhile: then this one waits behind that. */
+  async #begin(before: Chat, draft: Draft, turnId: string): Promise<void> {
+    // It is shown already: writing thousands of messages into a request takes as long as two frames.
+    if (await this.#store.begin(this.view.chat))
+      return this.#follow(this.#client.stream(inputOf(before, draft)), turnId, { live: true })
+    const chat = (await this.#store.find(before.id)) ?? before
+    this.#change({ chat, queued: together(draft, this.view.queued ?? NO_DRAFT), busy: false })
+    await this.comeBack()
+    if (!this.view.busy) this.#next()
   }
 
   /** Takes the message that waits out of the queue. */
@@ -113,6 +122,7 @@ export class ChatSession {
     if (busy) return
     const at = chat.turns.findIndex(({ id }) => id === turnId)
     this.#change({ chat: { ...chat, turns: chat.turns.slice(0, at) } })
+    void this.#store.cut(chat.id, at)
     this.send(draft)
   }
 
@@ -168,7 +178,8 @@ export class ChatSession {
 
   /** Goes on from what another tab has saved, unless this one is at work itself. */
   takeOver(chat: Chat): void {
-    if (this.view.busy || chat.updatedAt <= this.view.chat.updatedAt) return
+    const { busy, chat: own } = this.view
+    if (busy || (chat.updatedAt <= own.updatedAt && chat.turns.length <= own.turns.length)) return
     this.#change({ chat })
     void this.comeBack()
   }

@@ -63,12 +63,47 @@ export class ChatStore {
     return { ...rest, turns: turns.map(({ turn }) => turn) }
   }
 
-  /** Writes the turns that have changed: copying a chat of thousands would hold the page up. */
   async save(chat: Chat): Promise<void> {
-    const database = await this.#opening
+    await this.#write(chat, await this.#writing())
+  }
+
+  /**
+   * Keeps a chat whose last turn begins.
+   *
+   * @returns False: another tab has begun one in its place, and nothing was written.
+   */
+  async begin(chat: Chat): Promise<boolean> {
+    const transaction = await this.#writing()
+    const place = [chat.id, chat.turns.length - 1]
+    const isTaken = transaction && (await settled(transaction.objectStore(TURNS).getKey(place))) !== undefined
+    if (isTaken) return false
+    await this.#write(chat, transaction)
+    return true
+  }
+
+  /** Takes out the turns from one on. */
+  async cut(id: string, at: number): Promise<void> {
+    const transaction = await this.#writing()
+    transaction?.objectStore(TURNS).delete(turnsFrom(id, at))
+  }
+
+  async remove(id: string): Promise<void> {
+    this.#unkept.delete(id)
+    const transaction = await this.#writing()
+    transaction?.objectStore(CHATS).delete(id)
+    transaction?.objectStore(TURNS).delete(turnsFrom(id, 0))
+    if (transaction) await completed(transaction)
+    this.#changed({ id, isDeleted: true })
+  }
+
+  async #writing(): Promise<IDBTransaction | undefined> {
+    return (await this.#opening)?.transaction([CHATS, TURNS], 'readwrite')
+  }
+
+  /** Writes the turns that have changed: copying a chat of thousands would hold the page up. */
+  async #write(chat: Chat, transaction: IDBTransaction | undefined): Promise<void> {
     try {
-      if (!database) throw new Error('chats cannot be kept')
-      const transaction = database.transaction([CHATS, TURNS], 'readwrite')
+      if (!transaction) throw new Error('chats cannot be kept')
       transaction.objectStore(CHATS).put(keptOf(chat))
       const turns = transaction.objectStore(TURNS)
       const changed: KeptTurn[] = []
@@ -77,22 +112,12 @@ export class ChatStore {
         if (before?.at !== at || before.chat !== chat.id) changed.push({ chat: chat.id, at, turn })
       }
       for (const kept of changed) turns.put(kept)
-      turns.delete(turnsFrom(chat.id, chat.turns.length))
       await completed(transaction)
       for (const kept of changed) this.#kept.set(kept.turn, kept)
     } catch {
       this.#unkept.set(chat.id, chat)
     }
     this.#changed({ id: chat.id, isDeleted: false })
-  }
-
-  async remove(id: string): Promise<void> {
-    this.#unkept.delete(id)
-    const transaction = (await this.#opening)?.transaction([CHATS, TURNS], 'readwrite')
-    transaction?.objectStore(CHATS).delete(id)
-    transaction?.objectStore(TURNS).delete(turnsFrom(id, 0))
-    if (transaction) await completed(transaction)
-    this.#changed({ id, isDeleted: true })
   }
 
   #changed(change: ChatChange): void {
