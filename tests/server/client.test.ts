@@ -83,6 +83,20 @@ describe('a client of a self-hosted server', () => {
     expect(await run.result).toMatchObject({ status: 'completed', text: 'I refuse' })
   })
 
+  test('streams a message that comes in one piece, as that of a guardrail', async () => {
+    const quiet = {
+      name: 'quiet',
+      execute: async () => ({ tripwireTriggered: true, outputInfo: 'Ask something else.' }),
+    }
+    const server = await startTestServer({ agencies: soloAgency({ inputGuardrails: [quiet] }) })
+    const run = createClient({ url: `${server.url}/solo` }).stream('Hi')
+    const pieces: string[] = []
+    for await (const piece of run.text()) pieces.push(piece)
+
+    expect(pieces).toEqual(['Ask something else.'])
+    expect(await run.result).toMatchObject({ text: 'Ask something else.' })
+  })
+
   test('keeps the history of each chat, and none without a chat', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.respond(() => text('Yes.'))

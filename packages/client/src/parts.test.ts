@@ -47,6 +47,26 @@ test('thoughts and refusals are written like text', () => {
   ])
 })
 
+test('messages that have no id are shown once each, as servers may send them', () => {
+  const message = (text: string): StreamEvent => ({
+    type: 'run_item_stream_event',
+    name: 'message_output_created',
+    item: { raw_item: { type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] } },
+    ...speaker,
+  })
+  const unnamed = (text: string): StreamEvent => ({
+    type: 'raw_response_event',
+    data: { type: 'response.output_text.delta', delta: text },
+    ...speaker,
+  })
+  const parts = partsOf(unnamed('On'), unnamed('e'), message('One'), unnamed('Two'), message('Two'))
+
+  expect(parts.all).toMatchObject([
+    { type: 'text', text: 'One', state: 'done' },
+    { type: 'text', text: 'Two', state: 'done' },
+  ])
+})
+
 test.each([
   ['pending', 'pending'],
   ['authorized', 'authorized'],

@@ -1,4 +1,4 @@
-import type { EventSource, Message } from '@bureau/protocol'
+import type { Message } from '@bureau/protocol'
 import { parsed } from './send.ts'
 import type { Approval, Item, ModelEvent, StreamEvent } from './stream-event.ts'
 
@@ -62,7 +62,7 @@ const TEXT_DELTAS: Readonly<Record<string, Written['type']>> = {
   'response.reasoning_text.delta': 'reasoning',
 }
 
-type Source = Pick<EventSource, 'agent'> & { readonly parent_run_id?: string | undefined }
+type Source = Pick<Message, 'agent' | 'parent_run_id'>
 
 /** What there is to show of messages that are kept: what a run has produced, or a part of a history. */
 export function partsOf(messages: readonly Message[]): readonly Part[] {
@@ -78,11 +78,14 @@ export class Parts {
   #at = new Map<string, number>()
   /** Calls by the id of their item, under which their arguments are streamed. */
   readonly #calls = new Map<string, string>()
+  /** How many items have come without an id: the next one is streamed under this number. */
+  #unnamed: number
   #snapshot: readonly Part[] | undefined
 
   /** @param before Those of the run so far, when it goes on after an approval. */
   constructor(before: readonly Part[]) {
     this.#replace([...before])
+    this.#unnamed = before.length
   }
 
   /** In the order in which they began. The same array as long as nothing changes. */
@@ -100,7 +103,7 @@ export class Parts {
         return this.#enter(event)
       case 'oauth_redirect': {
         const { state: id, server, auth_url: url } = event
-        return this.#put({ id, agent: '', parent: null, type: 'sign-in', server, url, state: 'pending' })
+        return this.#put({ ...baseOf(id, {}), type: 'sign-in', server, url, state: 'pending' })
       }
       case 'oauth_status': {
         const { status } = event
@@ -159,7 +162,7 @@ export class Parts {
   }
 
   #addModelEvent(event: ModelEvent, source: Source): void {
-    const { type, item_id: itemId = '', delta = '', item } = event
+    const { type, item_id: itemId = `item-${this.#unnamed}`, delta = '', item } = event
     const written = TEXT_DELTAS[type]
     if (written) {
       const part = this.#find(itemId)
@@ -172,7 +175,8 @@ export class Parts {
     } else if (type === 'response.output_item.added' && item) this.#beginCall(item, source)
   }
 
-  #beginCall({ type = '', id = '', call_id: callId = id, name = type }: Item, source: Source): void {
+  #beginCall(item: Item, source: Source): void {
+    const { type = '', id = `item-${this.#unnamed}`, call_id: callId = id, name = type } = item
     if (!type.endsWith('_call')) return
     this.#calls.set(id, callId)
     this.#put({ ...baseOf(callId, source), type: 'tool', name, input: '', state: 'input' })
@@ -180,7 +184,7 @@ export class Parts {
 
   /** A complete item says all that was streamed of it. */
   #addItem(item: Item, source: Source): void {
-    const { type = 'message', id = `item-${this.#parts.length}`, call_id: callId = id } = item
+    const { type = 'message', id = `item-${this.#unnamed++}`, call_id: callId = id } = item
     if (type === 'message') {
       const text = textOf(item['content'])
       if (item['role'] === 'assistant' && text !== '')
@@ -212,7 +216,8 @@ export class Parts {
   }
 
   /** The first agent of a nested conversation is its recipient. */
-  #enter({ parent_run_id: id = '', agent: name }: Source): void {
+  #enter({ parent_run_id: id = '', agent: recipient }: Source): void {
+    const name = recipient ?? ''
     this.#change(
       id,
       ({ agent, parent, ...part }) =>
@@ -222,16 +227,13 @@ export class Parts {
 
   #reset({ new_messages: messages, partial }: Extract<StreamEvent, { type: 'reset' }>): void {
     this.#replace([])
-    this.#calls.clear()
-    let source: Source = { agent: '' }
     for (const message of inOrder(messages)) {
-      source = sourceOf(message)
-      this.#enter(source)
-      this.#addItem(message as Item, source)
+      this.#enter(message)
+      this.#addItem(message as Item, message)
     }
     if (partial) {
       const { item_id: id, text } = partial
-      this.#put({ ...baseOf(id, source), type: 'text', text, state: 'streaming' })
+      this.#put({ ...baseOf(id, messages.at(-1) ?? {}), type: 'text', text, state: 'streaming' })
     }
   }
 
@@ -282,11 +284,7 @@ function withoutApproval(part: PartBase & ToolPart): PartBase & Omit<ToolPart, '
 }
 
 function baseOf(id: string, { agent, parent_run_id: parent }: Source): PartBase {
-  return { id, agent, parent: parent ?? null }
-}
-
-function sourceOf({ agent, parent_run_id }: Message): Source {
-  return { agent: agent ?? '', parent_run_id }
+  return { id, agent: agent ?? '', parent: parent ?? null }
 }
 
 /** The text of a message's content or of a reasoning's summary: text, or a list of parts that hold some. */

@@ -21,6 +21,20 @@ test.each(KINDS)('%s: a silent connection is taken for lost', async (kind) => {
   expect(server.requests.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET'])
 })
 
+test('text has what the lost events have said, and no word twice', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const said = (id: string, text: string) => ({ id, role: 'assistant', callerAgent: null, content: text })
+  const nested = { ...said('msg-x', 'Psst.'), callerAgent: 'Solo', parent_run_id: 'call-1' }
+  const kept = [nested, said('msg-0', 'Before.')]
+  const reset = JSON.stringify({ new_messages: kept, partial: { item_id: 'msg-1', text: 'Héllo ' } })
+  server.next({ frames: [...FRAMES.slice(0, 2), `event: reset\ndata: ${reset}\n\n`, ...FRAMES.slice(3)] })
+  const run = clientOf('platform', server.url).stream('Hi')
+  const pieces: string[] = []
+  for await (const piece of run.text()) pieces.push(piece)
+
+  expect(pieces).toEqual(['Hé', '\n\nBefore.', '\n\nllo ', '🌍'])
+})
+
 test('a page whose network is back tries at once', async () => {
   const server = await startScriptedServer(FRAMES)
   const page = new EventTarget()

@@ -5,6 +5,7 @@ import { readStream, Silence } from './read-stream.ts'
 import { type MessagesFrame, messagesOf, type MetaFrame, type Result, resultOf } from './result.ts'
 import { ask, LASTING_MS, retrying } from './retry.ts'
 import type { Begin, Decided, Started, Ways } from './run-begin.ts'
+import { textOfRun } from './run-text.ts'
 import { connectionLost, send } from './send.ts'
 import type { Decision } from './server.ts'
 import { readEvent, type StreamEvent } from './stream-event.ts'
@@ -89,16 +90,8 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   }
 
   /** What the agents say to the user, as it comes, messages set apart by a blank line. Throws as iterating over the events does. */
-  async *text(): AsyncGenerator<string, void> {
-    const parts = new Parts([])
-    let said = 0
-    for await (const event of this) {
-      parts.add(event)
-      const texts = parts.all.flatMap((part) => (part.type === 'text' && part.parent === null && part.text) || [])
-      const text = texts.join('\n\n')
-      if (text.length > said) yield text.slice(said)
-      said = text.length
-    }
+  text(): AsyncGenerator<string, void> {
+    return textOfRun(this)
   }
 
   /**
@@ -260,9 +253,9 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
 
   #resultOf(): Result {
     const end = { frame: this.#end, last: this.#events.at(-1) }
-    const waits = end.frame?.status === 'waiting'
-    this.#parts.end(waits ? (end.frame?.approvals ?? []) : null)
-    this.#begin.onEnded(this.#ids, messagesOf(end), waits)
+    const waitsFor = this.#end?.approvals ?? null
+    this.#parts.end(waitsFor)
+    this.#begin.onEnded(this.#ids, messagesOf(end), waitsFor !== null)
     return resultOf(end)
   }
 
