@@ -106,9 +106,9 @@ export class Parts {
         return this.#put({ ...baseOf(id, {}), type: 'sign-in', server, url, state: 'pending' })
       }
       case 'oauth_status': {
-        const { status } = event
+        const { state: id, status } = event
         const state = status === 'authorized' || status === 'pending' ? status : 'failed'
-        return this.#change(event.state, (part) => part.type === 'sign-in' && { ...part, state })
+        return this.#change(id, (part) => part.type === 'sign-in' && { ...part, state })
       }
       case 'approval_requested': {
         const { type: _, ...approval } = event
@@ -122,8 +122,7 @@ export class Parts {
       }
       case 'reset':
         return this.#reset(event)
-      case 'error':
-        return
+      case 'error': // The result of the run says so too.
     }
   }
 
@@ -158,7 +157,7 @@ export class Parts {
   /** Nothing of it is shown any more; it is written anew, under another id. */
   #withdraw(id: string): void {
     const callId = this.#calls.get(id) ?? id
-    this.#replace(this.#parts.filter((part) => part.id !== id && part.id !== callId))
+    this.#replace(this.#parts.filter((part) => part.id !== callId))
   }
 
   #addModelEvent(event: ModelEvent, source: Source): void {

@@ -12,9 +12,11 @@ export async function* textOfRun(events: AsyncIterable<StreamEvent>): AsyncGener
     for (const part of parts.all) {
       if (part.type !== 'text' || part.parent !== null) continue
       const { id, text } = part
-      const more = text.slice(said.get(id))
-      if (more === '') continue
+      const from = said.get(id) ?? 0
       said.set(id, text.length)
+      if (text.length <= from) continue
+      // To cut a piece out of a long text takes as long as to write all of it anew.
+      const more = event.type === 'raw_response_event' ? event.data.delta! : text.slice(from)
       yield last === undefined || last === id ? more : `\n\n${more}`
       last = id
     }

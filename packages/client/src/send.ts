@@ -91,7 +91,7 @@ export const COMPLETION = '/get_completion_v2'
 
 function refusal({ path }: Call, { status, headers }: Response, text: string): BureauError {
   const body = parsed(text)
-  const { error, code } = (typeof body === 'object' && body !== null ? body : {}) as Record<string, unknown>
+  const { error, code } = (body ?? {}) as Record<string, unknown>
   // A run may have begun, unless the platform says otherwise; the same request then gets that one.
   const mayHaveBegun = path === COMPLETION && status === 500 && headers.get('x-agent-run-admitted') !== 'false'
   const known = codeOf(status, code, text)
