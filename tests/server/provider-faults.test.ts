@@ -338,6 +338,7 @@ describe('an answer is there once, whatever ids its provider gives', () => {
   }
   const thought = { type: 'reasoning', summary: [] }
   const done = (item: object, place: object): object => ({ type: 'response.output_item.done', ...place, item })
+  const TWIN = { id: 'a', call_id: 'c' }
 
   /** The items as they are streamed, and as they stand in the finished response. */
   test.each<[string, (n: number) => object, (n: number) => object]>([
@@ -346,6 +347,8 @@ describe('an answer is there once, whatever ids its provider gives', () => {
     ['ids in the response only', () => ({}), (n) => ({ id: `b${n}` })],
     ['empty ids', () => ({ id: '' }), () => ({ id: '' })],
     ['the same ids', (n) => ({ id: `a${n}` }), (n) => ({ id: `a${n}` })],
+    ['one id for all calls', (n) => ({ id: n < 2 ? 'a' : `b${n}` }), (n) => ({ id: n < 2 ? 'a' : `b${n}` })],
+    ['one id and one call id', (n) => (n < 2 ? TWIN : { id: `b${n}` }), (n) => (n < 2 ? TWIN : { id: `b${n}` })],
   ])('%s', async (_, streamed, whole) => {
     const echo = tool({ name: 'echo', description: 'Echoes.', parameters: z.object({}), execute: () => 'x' })
     for (const hasPlaces of [true, false]) {

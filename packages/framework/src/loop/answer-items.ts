@@ -50,9 +50,10 @@ export class AnswerItems {
 
   /** Keeps an item in the form that `named` gave it. False: it is known. */
   finish(item: WireItem, { place = this.#finished.length, callId }: ItemPosition): boolean {
-    const id = item.id || item.call_id
+    // `named` has seen to it that a call has an id of its own.
+    const id = item.call_id || item.id
     const isKnown = ({ item: other }: Finished): boolean =>
-      other === item || (Boolean(id) && other.type === item.type && (other.id || other.call_id) === id)
+      other === item || (Boolean(id) && other.type === item.type && (other.call_id || other.id) === id)
     if (this.#finished.some(isKnown)) return false
     this.#finished.push({ place, item, callId })
     return true
