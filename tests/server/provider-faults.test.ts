@@ -9,6 +9,7 @@ import {
   Gate,
   hold,
   htmlPage,
+  incomplete,
   malformed,
   raw,
   refusal,
@@ -303,6 +304,33 @@ describe('odd but valid answers', () => {
 
     expect(answer.body.response).toBe('It failed')
     expect(answer.body.new_messages[2].output).toMatch(/error.*boom/is)
+  })
+
+  test('arguments that come as an object and not as text are those of the call', async () => {
+    const echo = tool({
+      name: 'echo',
+      description: 'x',
+      parameters: z.object({ x: z.string() }),
+      execute: ({ x }) => x,
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [echo] }), provider: { validate: false } })
+    const call = { type: 'function_call', id: 'fc_1', call_id: 'c', name: 'echo', arguments: { x: 'said' } }
+    server.provider.script([frames(response({ output: [call] })), text('ok')])
+
+    const answer = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect(answer.body.new_messages[2].output).toBe('said')
+  })
+
+  test('a structured answer that was cut at the token limit says so', async () => {
+    const agencies = soloAgency({ outputType: z.object({ city: z.string() }) })
+    const server = await startTestServer({ agencies })
+    server.provider.script([[incomplete('max_output_tokens', '{"city":"Par'), usage({ input: 7, output: 3 })]])
+
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+    expect(stream.events.at(-1)).toMatchObject({ type: 'error', code: 'response_incomplete' })
+    expect(stream.result.usage).toMatchObject({ input_tokens: 7, output_tokens: 3 })
   })
 
   test('tokens that were spent before a failure are reported', async () => {

@@ -83,7 +83,7 @@ function joined({ content }: WireItem, type: string, member: string): string {
     .join('')
 }
 
-/** The arguments of a function call, as the text that they are. */
-export function argumentsOf({ arguments: text }: WireItem): string {
-  return typeof text === 'string' ? text : ''
+/** The arguments of a function call, as text: some servers send them as an object. */
+export function argumentsOf({ arguments: args }: WireItem): string {
+  return typeof args === 'string' ? args : JSON.stringify(args ?? {})
 }

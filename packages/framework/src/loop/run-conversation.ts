@@ -1,9 +1,8 @@
 import type { WireItem } from '@bureau/protocol'
-import type { Agent } from '../agency/agent.ts'
 import { createRunContext, type RunContext } from '../agency/run-context.ts'
 import { parseOutput } from '../agency/output-format.ts'
 import { CallSuspended } from '../agency/function-tool.ts'
-import { invalidAnswer } from '../models/model-error.ts'
+import { invalidAnswer, ModelError } from '../models/model-error.ts'
 import { untilAborted } from '../models/retries.ts'
 import { GuardrailTripped, RunFailed, RunStopped } from '../run/run-errors.ts'
 import { describeFailure, errorCodeOf } from '../run/run-failure.ts'
@@ -172,7 +171,7 @@ const isNested = ({ callerAgent }: Conversation): boolean => callerAgent !== nul
 /** An answer that an output guardrail refuses is tried again, as often as the agent allows. */
 async function acceptAnswer(conversation: Conversation, context: RunContext, text: string): Promise<Turn> {
   const agent = conversation.agentInControl
-  const answer = await parsed(agent, text)
+  const answer = await parsed(conversation, text)
   try {
     await checkOutput(conversation, context, answer)
     return { isAnswered: true, answer }
@@ -187,11 +186,14 @@ async function acceptAnswer(conversation: Conversation, context: RunContext, tex
   }
 }
 
-/** @throws ModelError the answer does not have the structure that was asked for. */
-async function parsed({ outputType }: Agent, text: string): Promise<unknown> {
+/** @throws ModelError the answer does not have the structure that was asked for, perhaps because a limit has cut it. */
+async function parsed({ agentInControl, turn }: Conversation, text: string): Promise<unknown> {
   try {
-    return await parseOutput(outputType, text)
+    return await parseOutput(agentInControl.outputType, text)
   } catch (cause) {
-    throw invalidAnswer('the answer does not fit its output type', cause)
+    const isCut = turn.items.some(({ item }) => item.type === 'message' && item['status'] === 'incomplete')
+    throw isCut
+      ? new ModelError('response_incomplete', { detail: 'half a structure', cause })
+      : invalidAnswer('the answer does not fit its output type', cause)
   }
 }
