@@ -53,7 +53,7 @@ export const replaceApiKey = tenantOperation(
   ): Promise<ApiKey> => {
     const { ownerId, keyId, actor, overlapSeconds, successor } = args
     const end = sql`least(${apiKeys.expiresAt}, now() + make_interval(secs => ${overlapSeconds}))`
-    const replaced = await tx.update(apiKeys).set({ expiresAt: end }).where(usable(ownerId, keyId)).returning()
+    const replaced = await tx.update(apiKeys).set({ expiresAt: end }).where(isUsableKey({ ownerId, keyId })).returning()
     if (replaced.length === 0) throw new ServiceError('api_key_not_found')
     const [row] = await tx
       .insert(apiKeys)
@@ -117,7 +117,7 @@ export const useApiKey = systemOperation(
       .select({ key: apiKeys })
       .from(apiKeys)
       .innerJoin(owners, and(eq(owners.id, apiKeys.ownerId), eq(owners.status, 'active')))
-      .where(usable(ownerId, keyId))
+      .where(isUsableKey({ ownerId, keyId }))
     if (!found) return undefined
     await tx.execute(sql`UPDATE ${apiKeys} SET last_used_at = now() WHERE id = ${keyId}
       AND (last_used_at IS NULL OR last_used_at < now() - interval '1 minute')`)
@@ -125,7 +125,8 @@ export const useApiKey = systemOperation(
   },
 )
 
-const usable = (ownerId: string, keyId: string) =>
+/** Neither revoked nor over. */
+export const isUsableKey = ({ ownerId, keyId }: Keyed) =>
   and(
     eq(apiKeys.ownerId, ownerId),
     eq(apiKeys.id, keyId),

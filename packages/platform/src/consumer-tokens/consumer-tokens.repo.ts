@@ -1,4 +1,5 @@
-import { and, asc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, sql } from 'drizzle-orm'
+import { isUsableKey } from '../api-keys/api-keys.repo.ts'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { systemOperation, tenantOperation } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
@@ -27,15 +28,7 @@ export const findTokenGround = systemOperation(
       .select({ settings: integrations.settings })
       .from(integrations)
       .innerJoin(owners, and(eq(owners.id, integrations.ownerId), eq(owners.status, 'active')))
-      .innerJoin(
-        apiKeys,
-        and(
-          eq(apiKeys.id, keyId),
-          eq(apiKeys.ownerId, ownerId),
-          isNull(apiKeys.revokedAt),
-          sql`(${apiKeys.expiresAt} IS NULL OR ${apiKeys.expiresAt} > now())`,
-        ),
-      )
+      .innerJoin(apiKeys, isUsableKey({ ownerId, keyId }))
       .where(isIntegration({ ownerId, integrationId }))
     if (!found) return undefined
     const cutoffs = await tx
