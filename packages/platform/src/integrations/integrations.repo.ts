@@ -33,10 +33,18 @@ export const DEFAULT_SETTINGS: Required<IntegrationSettings> = {
 
 const ACTIVE_STATES = ['reserved', 'running', 'waiting'] as const
 
-/** The integration's row, locked against other changes of it. Admissions are not held up. */
-export async function lockIntegration(tx: Tx, key: IntegrationKey): Promise<IntegrationRow> {
+/**
+ * The integration's row, locked against other changes of it. Admissions are not held up.
+ *
+ * @throws ServiceError `integration_not_found`; `version_conflict` when it has not the version that is asked for
+ */
+export async function lockIntegration(
+  tx: Tx,
+  { ifVersion, ...key }: IntegrationKey & { readonly ifVersion?: number },
+): Promise<IntegrationRow> {
   const [row] = await tx.select().from(integrations).where(isIntegration(key)).for('no key update')
   if (!row) throw new ServiceError('integration_not_found')
+  if (ifVersion !== undefined && ifVersion !== row.version) throw new ServiceError('version_conflict')
   return row
 }
 

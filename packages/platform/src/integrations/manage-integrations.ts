@@ -97,9 +97,8 @@ export const updateIntegration = tenantOperation(
     tx,
     args: IntegrationKey & { actor: string; ifVersion?: number; changes: IntegrationChanges },
   ): Promise<StoredIntegration> => {
-    const { ownerId, integrationId, actor, ifVersion, changes } = args
+    const { ownerId, integrationId, actor, changes } = args
     const row = await lockIntegration(tx, args)
-    if (ifVersion !== undefined && ifVersion !== row.version) throw new ServiceError('version_conflict')
     await updateIntegrationRow(tx, args, {
       name: changes.name ?? row.name,
       agencyId: changes.agencyId ?? row.agencyId,
@@ -131,9 +130,8 @@ export const deleteIntegration = tenantOperation(
     tx,
     args: IntegrationKey & { actor: string; ifVersion?: number; cancelRuns: boolean },
   ): Promise<{ cancelling: { runId: string; bootId: string }[] }> => {
-    const { ownerId, integrationId, actor, ifVersion, cancelRuns } = args
-    const row = await lockIntegration(tx, args)
-    if (ifVersion !== undefined && ifVersion !== row.version) throw new ServiceError('version_conflict')
+    const { ownerId, integrationId, actor, cancelRuns } = args
+    await lockIntegration(tx, args)
     const cancelling = await listActiveRuns(tx, args)
     if (cancelling.length > 0 && !cancelRuns) throw new ServiceError('runs_active')
     for (const { runId } of cancelling) await markCancelled(tx, { ownerId, runId, mode: 'immediate' })

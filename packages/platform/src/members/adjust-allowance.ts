@@ -24,7 +24,6 @@ export const adjustAllowance = tenantOperation(
   ): Promise<{ entry: LedgerEntry; replayed: boolean }> => {
     const { ownerId, actor, idempotencyKey, fingerprint, adjustment } = args
     const held = await lockMember(tx, args)
-    if (!held) throw new ServiceError('member_not_found')
     const dedupeKey = `adj:${idempotencyKey}`
     const earlier = await findEntry(tx, ownerId, held.member.id, dedupeKey)
     if (earlier) return replay(earlier, fingerprint)

@@ -90,16 +90,14 @@ const IS_EXHAUSTED = sql`coalesce(
 export const updateMember = tenantOperation(
   { source: import.meta.url, name: 'updateMember', lane: 'interactive' },
   async (tx, args: MemberKey & { actor: string; ifVersion?: number; changes: MemberChanges }): Promise<Member> => {
-    const { ownerId, actor, ifVersion, changes } = args
-    const held = await lockMember(tx, args)
-    if (!held) throw new ServiceError('member_not_found')
-    if (ifVersion !== undefined && ifVersion !== held.member.version) throw new ServiceError('version_conflict')
+    const { ownerId, actor, changes } = args
+    const { member } = await lockMember(tx, args)
     await tx
       .update(members)
       .set({ ...changes, version: sql`${members.version} + 1`, updatedAt: sql`now()` })
-      .where(and(eq(members.id, held.member.id), eq(members.ownerId, ownerId)))
+      .where(and(eq(members.id, member.id), eq(members.ownerId, ownerId)))
     const details = { changed: Object.keys(changes) }
-    await appendAudit(tx, ownerId, { actor, action: 'member.updated', target: held.member.id, details })
+    await appendAudit(tx, ownerId, { actor, action: 'member.updated', target: member.id, details })
     return getMemberView(tx, args)
   },
 )
@@ -113,17 +111,15 @@ export const updateMember = tenantOperation(
 export const deleteMember = tenantOperation(
   { source: import.meta.url, name: 'deleteMember', lane: 'interactive' },
   async (tx, args: MemberKey & { actor: string; ifVersion?: number }): Promise<void> => {
-    const { ownerId, actor, ifVersion } = args
-    const held = await lockMember(tx, args)
-    if (!held) throw new ServiceError('member_not_found')
-    if (ifVersion !== undefined && ifVersion !== held.member.version) throw new ServiceError('version_conflict')
-    const own = and(eq(members.id, held.member.id), eq(members.ownerId, ownerId))
+    const { ownerId, actor } = args
+    const { member } = await lockMember(tx, args)
+    const own = and(eq(members.id, member.id), eq(members.ownerId, ownerId))
     await tx
       .update(members)
       .set({ deletedAt: sql`now()` })
       .where(own)
     await forgetTokens(tx, args)
-    await appendAudit(tx, ownerId, { actor, action: 'member.deleted', target: held.member.id })
+    await appendAudit(tx, ownerId, { actor, action: 'member.deleted', target: member.id })
   },
 )
 
@@ -137,17 +133,16 @@ export const setAllowance = tenantOperation(
   async (tx, args: MemberKey & { actor: string; policy: AllowancePolicy | null }): Promise<Allowance> => {
     const { ownerId, actor } = args
     const integration = args.policy ? undefined : await holdIntegration(tx, args)
-    const held = await lockMember(tx, args)
-    if (!held) throw new ServiceError('member_not_found')
+    const { member } = await lockMember(tx, args)
     if (args.policy) await requireTimeZone(tx, args.policy.timeZone)
     const policy = args.policy ?? integration?.defaultAllowance
     if (!policy) throw new ServiceError('integration_not_found')
     const source = args.policy ? 'member' : 'integration_default'
-    await changeMemberPolicy(tx, held.member.id, { ownerId, policy, source })
+    await changeMemberPolicy(tx, member.id, { ownerId, policy, source })
     await appendAudit(tx, ownerId, {
       actor,
       action: 'member.allowance_set',
-      target: held.member.id,
+      target: member.id,
       details: { source, policy },
     })
     return (await getMemberView(tx, args)).allowance

@@ -61,12 +61,18 @@ const selectLocked = prepared((tx, key: MemberKey) =>
     .for('update', { of: members }),
 )
 
-/** The member's row, locked: whoever changes the member or counts against it comes one after the other. */
+/**
+ * The member's row, locked: whoever changes the member or counts against it comes one after the other.
+ *
+ * @throws ServiceError `member_not_found`; `version_conflict` when it has not the version that is asked for
+ */
 export async function lockMember(
   tx: Tx,
-  key: MemberKey,
-): Promise<{ member: MemberRow; start: Date; end: Date; now: Date } | undefined> {
+  { ifVersion, ...key }: MemberKey & { readonly ifVersion?: number },
+): Promise<{ member: MemberRow; start: Date; end: Date; now: Date }> {
   const [found] = await selectLocked(tx, key)
+  if (!found) throw new ServiceError('member_not_found')
+  if (ifVersion !== undefined && ifVersion !== found.member.version) throw new ServiceError('version_conflict')
   return found
 }
 

@@ -56,7 +56,6 @@ export async function admitConsumer(
 async function holdAllowance(tx: Tx, key: MemberKey): Promise<HeldAllowance> {
   // The second is read when the first is locked: a statement of its own sees what was counted meanwhile.
   const [held, current] = await together(lockMember(tx, key), findMember(tx, key))
-  if (!held) throw new ServiceError('member_not_found')
   const { member, start, end, now } = held
   if (member.status !== 'active') throw new ServiceError('consumer_inactive')
   if (member.activeRuns >= member.maxConcurrent) throw new ServiceError('consumer_concurrency_exceeded')
