@@ -1,8 +1,9 @@
 import { createHmac, generateKeyPairSync } from 'node:crypto'
 import { CompactSign, SignJWT } from 'jose'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
-import { openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { openTestStore } from '../test-store.contract.ts'
+import { codeOf, useTenant, useTestStore } from '../use-test-store.contract.ts'
 import { hashToken } from './api-key-token.ts'
 import { getApiKey, listApiKeys, revokeApiKey } from './api-keys.repo.ts'
 import { Authenticator } from './authenticate.ts'
@@ -10,26 +11,16 @@ import { type Caller, requireScope } from '../caller.ts'
 import { createApiKey, createFirstApiKey, type IssuedApiKey, rotateApiKey } from './create-api-key.ts'
 import { ensureSigningKey, SigningKeys } from './signing-keys.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('API keys on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform)
   let first: IssuedApiKey
   beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant()
     first = await createFirstApiKey(platform.store.keyIssuer, tenant.ownerId, { name: 'first' })
   })
-  afterAll(() => platform.drop())
 
   const authenticate = (token: string, clock?: () => number): Promise<Caller> =>
     new Authenticator(platform.store.keyIssuer, clock).authenticate(`Bearer ${token}`)
-  const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
-    promise.then(
-      () => 'fine',
-      (error: { code: string }) => error.code,
-    )
 
   test('a key names its owner and what it may do', async () => {
     expect(await authenticate(first.token)).toEqual({

@@ -1,38 +1,27 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
 import { listRuns, getRun } from '../run-records/read-runs.ts'
 import type { HistoryMessage } from '../runs/admit/read-run-context.ts'
 import { startRun } from '../runs/execute/start-run.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
-import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { answer, modelCall } from '../test-store.contract.ts'
+import { codeOf, useTenant, useTestStore } from '../use-test-store.contract.ts'
 import type { NewAttachment } from './attachments.repo.ts'
 import { findRequestStatus, getChatStatus } from './chat-status.ts'
 import { listMessages } from './list-messages.ts'
 import { createChat, deleteChat, getChat, listChats, updateChat } from './manage-chats.ts'
 import { noteAttachments } from './note-attachment.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 const file = (url: string): NewAttachment => ({ kind: 'input_file', filename: 'r.pdf', detail: null, source: { url } })
 const REPORT = 'https://files.example.com/r.pdf'
 
 describe.each(ENGINES)('chats on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant()
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform)
 
   const chatKey = (chatId: string, of = tenant) => ({ ownerId: of.ownerId, chatId, integrationIds: null })
-  const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
-    promise.then(
-      () => 'fine',
-      (error: { code: string }) => error.code,
-    )
   const history = async (chatId: string) =>
     (await platform.db.run(listMessages, { ...chatKey(chatId), order: 'asc', limit: 100, after: null })).items
 

@@ -14,7 +14,8 @@ import { seal } from '../security/seal.ts'
 import { takeLease } from '../oauth/leases.ts'
 import { reserveUpload } from '../uploads/manage-uploads.ts'
 import { equipStore } from '../platform-store.ts'
-import { addTenant, answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { addTenant, answer, modelCall, type TestTenant } from '../test-store.contract.ts'
+import { type TestStore, useTestStore } from '../use-test-store.contract.ts'
 import { ENGINES, queryRows, queryRowsAs, SERVER } from './engines.contract.ts'
 import type { DatabaseError } from './database.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
@@ -22,22 +23,18 @@ import { openDatabase } from './open-database.ts'
 import { revokeConsumerTokens } from '../consumer-tokens/consumer-tokens.repo.ts'
 import { insertReplica } from '../runs/recover/replicas.repo.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('isolation of owners on %s', (engine) => {
-  let platform: TestStore
+  const platform = useTestStore(engine)
   let ada: TestTenant
   let bob: TestTenant
   let tables: string[]
   beforeAll(async () => {
-    platform = await openTestStore(engine)
     ada = await fill(platform)
     bob = await platform.addTenant()
     const named = await platform.rows(`SELECT c.table_name AS name FROM information_schema.columns c
       WHERE c.table_schema = current_schema() AND c.column_name = 'owner_id' AND c.table_name NOT LIKE 'v_%' ORDER BY 1`)
     tables = named.map((row) => String(row['name']))
   })
-  afterAll(() => platform.drop())
 
   test('every table with an owner has forced row level security and a policy for tenants', async () => {
     const guarded =

@@ -5,22 +5,16 @@ import { createChat, deleteChat, listChats } from '../chats/manage-chats.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { appendEventChunk, readEventChunks } from '../run-records/event-chunks.ts'
 import { putResponse } from '../run-records/response-records.ts'
-import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { answer, modelCall } from '../test-store.contract.ts'
+import { useTenant, useTestStore } from '../use-test-store.contract.ts'
 import { ENGINES } from './engines.contract.ts'
 import { foldUsage } from '../usage/fold-usage.ts'
 import { checkInvariants } from './invariants.contract.ts'
 import { SWEEP_NAMES, sweepAllExpired, sweepExpired } from './sweep-expired.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant()
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform)
 
   const sweep = async (): Promise<number> => {
     let swept = 0
@@ -241,19 +235,14 @@ describe.each(ENGINES)('what is kept for a time, on %s', (engine) => {
 })
 
 describe.runIf(ENGINES.includes('postgres'))('what somebody is renewing', () => {
-  let platform: TestStore
-  let tenant: TestTenant
+  const platform = useTestStore('postgres')
+  const tenant = useTenant(platform, { retentionDays: 30 })
   let renewer: Client
   beforeAll(async () => {
-    platform = await openTestStore('postgres')
-    tenant = await platform.addTenant({ retentionDays: 30 })
     renewer = new Client({ connectionString: platform.url })
     await renewer.connect()
   })
-  afterAll(async () => {
-    await renewer.end()
-    await platform.drop()
-  })
+  afterAll(() => renewer.end())
 
   const addChat = (): Promise<unknown> =>
     platform.rows(`INSERT INTO chats (id, owner_id, integration_id, created_at, updated_at) VALUES

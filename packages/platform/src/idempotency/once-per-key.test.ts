@@ -1,23 +1,17 @@
 import { ServiceError } from '@bureau/protocol'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { unavailable } from '../db/database-error.ts'
 import { CommitUnknownError, type Database } from '../db/database.ts'
 import { ENGINES } from '../db/engines.contract.ts'
 import { SWEEP_NAMES, sweepExpired } from '../db/sweep-expired.ts'
 import type { PlatformStore } from '../platform-store.ts'
-import { openTestStore, type TestTenant } from '../test-store.contract.ts'
+import type { TestTenant } from '../test-store.contract.ts'
+import { useTenant, useTestStore } from '../use-test-store.contract.ts'
 import { type Answer, oncePerKey } from './once-per-key.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('Idempotency-Key on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant()
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform)
 
   const refuse = (refusal: ServiceError): Answer => ({ status: refusal.status, body: { code: refusal.code } })
   type Asking = Pick<TestTenant, 'ownerId' | 'caller'> & { readonly store?: PlatformStore }

@@ -1,24 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { beatReplica } from '../runs/recover/replicas.repo.ts'
-import { openTestStore, type TestTenant } from '../test-store.contract.ts'
+import type { TestTenant } from '../test-store.contract.ts'
+import { codeOf, useTestStore } from '../use-test-store.contract.ts'
 import { getIntegration, listIntegrations } from './integrations.repo.ts'
 import { deleteIntegration, type IntegrationChanges, updateIntegration } from './manage-integrations.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('integrations on %s', (engine) => {
-  let platform: TestStore
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
 
-  const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
-    promise.then(
-      () => 'fine',
-      (error: { code: string }) => error.code,
-    )
   const keyOf = ({ ownerId, integrationId }: TestTenant) => ({ ownerId, integrationId })
   const change = (tenant: TestTenant, changes: IntegrationChanges, ifVersion?: number) =>
     platform.db.run(updateIntegration, {

@@ -5,25 +5,19 @@ import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.contract.ts'
 import type { Page } from '../db/page.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
-import { modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { modelCall } from '../test-store.contract.ts'
+import { codeOf, useTenant, useTestStore } from '../use-test-store.contract.ts'
 import { type Adjustment, adjustAllowance, listLedger } from './adjust-allowance.ts'
 import { parseAllowancePolicy } from './allowance-policy.ts'
 import { deleteMember, getAllowance, getMember, listMembers, setAllowance, updateMember } from './manage-members.ts'
 import { repairDrift } from './repair-drift.ts'
 import { type NewMember, registerMember, registerMembers } from './register-members.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('members on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant({ memberAllowancesEnabled: true })
-  })
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform, { memberAllowancesEnabled: true })
   afterAll(async () => {
     expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])
-    await platform.drop()
   })
 
   const key = (consumerId: string, of = tenant) => ({
@@ -33,11 +27,6 @@ describe.each(ENGINES)('members on %s', (engine) => {
   })
   const register = (member: NewMember, of = tenant) =>
     platform.db.run(registerMember, { ownerId: of.ownerId, integrationId: of.integrationId, actor: 'key_1', member })
-  const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
-    promise.then(
-      () => 'fine',
-      (error: { code: string }) => error.code,
-    )
   let requests = 0
   const admit = (consumerId: string, of = tenant) => of.admit({ consumerId, usageRequestId: `q-${requests++}` })
   const spend = async (consumerId: string, tokens: number, of = tenant): Promise<void> => {
@@ -410,18 +399,16 @@ describe.each(ENGINES)('members on %s', (engine) => {
 describe.runIf(ENGINES.includes('postgres'))(
   'a new default allowance and a change of members at the same moment',
   () => {
-    let platform: TestStore
+    const platform = useTestStore('postgres')
     let other: Client
     let pid: number
     beforeAll(async () => {
-      platform = await openTestStore('postgres')
       other = new Client({ connectionString: platform.url })
       await other.connect()
       pid = (await other.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows[0]!.pid
     })
     afterAll(async () => {
       await other.end()
-      await platform.drop()
     })
 
     /** How many sessions wait for what `other` holds, or for somebody who does. */

@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.contract.ts'
-import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { answer, modelCall, type TestTenant } from '../test-store.contract.ts'
+import { useTestStore } from '../use-test-store.contract.ts'
 import type { Admission } from './admit/admit-run.ts'
 import { releaseRun } from './execute/hand-over-run.ts'
 import { declareDead, listPulses } from './recover/replicas.repo.ts'
@@ -12,16 +13,10 @@ import { recordStep } from '../run-records/record-step.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
 import type { ModelCall, RunItemRecord } from '../run-records/run-output.repo.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('run lifecycle on %s', (engine) => {
-  let platform: TestStore
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-  })
+  const platform = useTestStore(engine)
   afterAll(async () => {
     expect(await platform.db.run(checkInvariants, { settled: true })).toEqual([])
-    await platform.drop()
   })
 
   const record = (

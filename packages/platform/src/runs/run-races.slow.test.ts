@@ -1,18 +1,17 @@
 import { ServiceError } from '@bureau/protocol'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.contract.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { adjustAllowance } from '../members/adjust-allowance.ts'
 import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { setAllowance, updateMember } from '../members/manage-members.ts'
-import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { answer, modelCall } from '../test-store.contract.ts'
+import { useTenant, useTestStore } from '../use-test-store.contract.ts'
 import { LostRuns } from './recover/take-up-lost-runs.ts'
 import { recordOutcome } from './settle/record-outcome.ts'
 import { recordStep } from '../run-records/record-step.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
-
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
 
 /**
  * What a request may be refused with in this mix, also for having waited too long on a machine under load. Anything
@@ -33,15 +32,12 @@ function randomFrom(seed: number): (below: number) => number {
 }
 
 describe.each(ENGINES)('everything at once on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform, { memberAllowancesEnabled: true })
   beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant({ memberAllowancesEnabled: true })
     for (const consumerId of ['a', 'b', 'c'])
       await tenant.addMember(consumerId, { messages: 150, maxConcurrentRuns: 8 })
   })
-  afterAll(() => platform.drop())
 
   test('48 workers admit, spend, cancel, kill, finish and change allowances: no deadlock, no invariant broken', async () => {
     const random = randomFrom(2_026)

@@ -1,14 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { answer, modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { answer, modelCall } from '../test-store.contract.ts'
+import { useTenant, useTestStore } from '../use-test-store.contract.ts'
 
-let platform: Awaited<ReturnType<typeof openTestStore>>
-let tenant: TestTenant
+const platform = useTestStore('pglite')
+const tenant = useTenant(platform, { memberAllowancesEnabled: true })
 beforeAll(async () => {
-  platform = await openTestStore('pglite')
-  tenant = await platform.addTenant({ memberAllowancesEnabled: true })
   await tenant.addMember('u', {})
 })
-afterAll(() => platform.drop())
 
 let requests = 0
 async function run(times: number): Promise<void> {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
-import { openTestStore } from '../test-store.contract.ts'
+import { useTestStore } from '../use-test-store.contract.ts'
 import { fanOutAnnouncements } from '../webhooks/webhook-retries.ts'
 import { findDueWork } from './find-due-work.ts'
 import { declareTasks, takeDueTasks } from './maintenance-tasks.ts'
@@ -8,11 +8,7 @@ import { declareTasks, takeDueTasks } from './maintenance-tasks.ts'
 const NOTHING = { ownRuns: false, overdueRuns: false, deliveries: false, tasks: false }
 
 describe.each(ENGINES)('what there is to do, on %s', (engine) => {
-  let platform: Awaited<ReturnType<typeof openTestStore>>
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
 
   const find = () => platform.db.run(findDueWork, { bootId: platform.bootId, tasks: ['sweep'] })
 

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ENGINES, queryRows } from '../db/engines.contract.ts'
 import { newId } from '../ids.ts'
-import { openTestStore, type TestTenant } from '../test-store.contract.ts'
+import type { TestTenant } from '../test-store.contract.ts'
+import { codeOf, useTestStore } from '../use-test-store.contract.ts'
 import {
   advanceUpload,
   completeUpload,
@@ -13,14 +14,8 @@ import {
 } from './manage-uploads.ts'
 import { noteFileDeleted, setMountUsage } from './mount-usage.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('uploads on %s', (engine) => {
-  let platform: TestStore
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
 
   const tokenHash = new Uint8Array(randomBytes(32))
   const reserve = (tenant: TestTenant, bytes: number, more: { sha256?: Uint8Array } = {}) =>
@@ -44,11 +39,6 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     )
     return row
   }
-  const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
-    promise.then(
-      () => 'fine',
-      (error: { code: string }) => error.code,
-    )
 
   test('from reservation to a file of the mount', async () => {
     const tenant = await platform.addTenant()

@@ -1,21 +1,18 @@
 import type { UsageRecord } from '@bureau/protocol'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../db/database.ts'
 import { ENGINES } from '../db/engines.contract.ts'
-import { modelCall, openTestStore, type TestTenant } from '../test-store.contract.ts'
+import { modelCall } from '../test-store.contract.ts'
+import { useTenant, useTestStore } from '../use-test-store.contract.ts'
 import { foldAllUsage, foldUsage } from './fold-usage.ts'
 import { USAGE_CSV_HEADER, usageCsvLine } from './usage-csv.ts'
 import { exportUsageRecords, listUsageRecords } from './usage-records.ts'
 import { type SummaryRequest, summarizeUsage } from './usage-summary.ts'
 
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
-
 describe.each(ENGINES)('usage on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform, { memberAllowancesEnabled: true })
   beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant({ memberAllowancesEnabled: true })
     await tenant.addMember('ada')
     await tenant.addMember('bob')
     const one = await tenant.admit({ consumerId: 'ada', usageRequestId: 'u-1' })
@@ -26,7 +23,6 @@ describe.each(ENGINES)('usage on %s', (engine) => {
     await tenant.finish(two, { state: 'failed', error: { code: 'internal_error' }, calls: [modelCall(1)] })
     await tenant.admit({ consumerId: 'bob', usageRequestId: 'u-3' })
   })
-  afterAll(() => platform.drop())
 
   const all = () => ({ ownerId: tenant.ownerId, integrationIds: null, limit: 100, after: null })
   const ask = (request: Partial<SummaryRequest> & Pick<SummaryRequest, 'groupBy'>) =>

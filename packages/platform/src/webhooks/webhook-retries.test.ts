@@ -1,20 +1,16 @@
 import { RECEIVER_TIMEOUT_MS } from '@bureau/runtime'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
-import { openTestStore } from '../test-store.contract.ts'
+import { useTestStore } from '../use-test-store.contract.ts'
 import { putPushConfig, settleNotification, takeNotifications } from './push-configs.ts'
 import { createWebhookEndpoint } from './webhook-endpoints.ts'
 import { fanOutAnnouncements, settleDelivery, takeDeliveries, type TakenDelivery } from './webhook-retries.ts'
 
 describe.each(ENGINES)('what is delivered by one of several processes, on %s', (engine) => {
-  let platform: Awaited<ReturnType<typeof openTestStore>>
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-  })
+  const platform = useTestStore(engine)
   afterEach(async () => {
     for (const table of ['webhook_deliveries', 'push_configs']) await platform.rows(`DELETE FROM ${table}`)
   })
-  afterAll(() => platform.drop())
 
   /** The delivery of the end of a run, to an endpoint of its owner. */
   async function addDelivery(): Promise<{ take: () => Promise<TakenDelivery>; state: () => Promise<object> }> {

@@ -1,11 +1,10 @@
 import { ServiceError } from '@bureau/protocol'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { createChat } from '../../chats/manage-chats.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
 import { updateIntegration } from '../../integrations/manage-integrations.ts'
-import { openTestStore, type TestTenant } from '../../test-store.contract.ts'
-
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
+import type { TestTenant } from '../../test-store.contract.ts'
+import { useTenant, useTestStore } from '../../use-test-store.contract.ts'
 
 const codeOf = (error: unknown): string => (error instanceof ServiceError ? error.code : String(error))
 const codesOf = (answers: PromiseSettledResult<{ outcome: string }>[]): Record<string, number> =>
@@ -29,13 +28,8 @@ async function persist<Value>(ask: () => Promise<Value>): Promise<Value> {
 }
 
 describe.each(ENGINES)('admission on %s', (engine) => {
-  let platform: TestStore
-  let tenant: TestTenant
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-    tenant = await platform.addTenant()
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
+  const tenant = useTenant(platform)
 
   const refusal = (request: Parameters<TestTenant['admit']>[0], from = tenant): Promise<unknown> =>
     from.admit(request).then(

@@ -1,14 +1,12 @@
 import { once } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { createLogger, MemoryRunLogs } from '@bureau/runtime'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openTestStore } from '../../test-store.contract.ts'
+import { describe, expect, test } from 'vitest'
+import { useTestStore } from '../../use-test-store.contract.ts'
 import { MAX_STALLED } from '../recover/take-up-policy.ts'
 import type { TakenRun } from '../recover/take-up-run.ts'
 import type { ActiveRun } from './active-run.ts'
 import { RunExecutor } from './run-executor.ts'
-
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
 
 /** A store of logs that answers late. */
 class LateLogs extends MemoryRunLogs {
@@ -43,11 +41,7 @@ function takenRun(bootId: string, stalled = 0): TakenRun {
 }
 
 describe('a run that a process is about to take up', () => {
-  let platform: TestStore
-  beforeAll(async () => {
-    platform = await openTestStore('pglite')
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore('pglite')
 
   function openExecutor() {
     const logs = new LateLogs()

@@ -2,19 +2,18 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { StartError } from '@bureau/protocol'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { CommitUnknownError, type Database } from '../../db/database.ts'
 import { ENGINES } from '../../db/engines.contract.ts'
 import { checkInvariants } from '../../db/invariants.contract.ts'
 import { openTestStore } from '../../test-store.contract.ts'
+import { type TestStore, useTestStore } from '../../use-test-store.contract.ts'
 import { ReplicaLock } from './replica-lock.ts'
 import { ReplicaMonitor } from './replica-monitor.ts'
 import { LOCK_CLASS, WATCHER_LOCK } from './replicas.repo.ts'
 import { listReplicas } from '../../system/list-replicas.ts'
 import { Replica } from './replica.ts'
 import { requestCancel } from '../../run-records/request-cancel.ts'
-
-type TestStore = Awaited<ReturnType<typeof openTestStore>>
 
 describe('ReplicaMonitor', () => {
   const still = [{ bootId: 'a', hbSeq: 7, isLocked: true }]
@@ -214,11 +213,7 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
 })
 
 describe.each(ENGINES)('Replica on %s', (engine) => {
-  let platform: TestStore
-  beforeAll(async () => {
-    platform = await openTestStore(engine)
-  })
-  afterAll(() => platform.drop())
+  const platform = useTestStore(engine)
 
   /** A replica whose clock and timers are the test's, and a switch for its database, whose answers can be held. */
   async function startReplica(onAnswer: (operation: string) => Promise<void> | undefined = () => undefined) {
