@@ -50,6 +50,17 @@ const MANY_CHATS = withChats(`
   await new Promise((resolve) => (chats.transaction.oncomplete = resolve))
 `)
 
+/** Which lines of a graph have a point within a card, a few pixels from its edges. */
+const LINES_BEHIND_CARDS = `(() => {
+  const cards = [...document.querySelectorAll('.react-flow__node')].map((card) => card.getBoundingClientRect())
+  return [...document.querySelectorAll('.react-flow__edge-path')].filter((line) => {
+    const points = Array.from({ length: 101 }, (_, at) => line.getPointAtLength((at / 100) * line.getTotalLength())
+      .matrixTransform(line.getScreenCTM()))
+    return points.some(({ x, y }) => cards.some(({ left, right, top, bottom }) =>
+      x > left + 3 && x < right - 3 && y > top + 3 && y < bottom - 3))
+  }).map((line) => line.id)
+})()`
+
 const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
 
 /** Nothing is going on any more. */
@@ -690,6 +701,18 @@ describe.skipIf(!canBrowse)('the playground', () => {
       expect(line!.x + line!.width).toBeLessThanOrEqual(right.x + 2)
     }
     expect(boxes[0]!.y).not.toBeCloseTo(boxes[1]!.y, 0)
+  })
+
+  test('no line of the graph runs behind a card, be it to a card above, beside or further along', async () => {
+    const make = (name: string): Agent => new Agent({ name, instructions: 'Help.', model: 'gpt-test' })
+    const [front, ann, bob, cid] = ['Front', 'Ann', 'Bob', 'Cid'].map(make) as [Agent, Agent, Agent, Agent]
+    const down: [Agent, Agent][] = [ann, bob, cid].map((agent) => [front, agent])
+    const flows: [Agent, Agent][] = [...down, [ann, cid], [cid, ann], [ann, bob], [bob, front], [cid, front]]
+    const server = await startTestServer({ agencies: { shop: new Agency({ entryPoint: front, flows }) } })
+    const { page } = await open(server.url, { at: '/graph' })
+    await page.locator('.react-flow__edge-path').nth(7).waitFor({ state: 'attached' })
+
+    expect(await page.evaluate(LINES_BEHIND_CARDS)).toEqual([])
   })
 
   test('a second tab of the same chat shows the run and its end', async () => {

@@ -3,8 +3,8 @@ import type { AgencyMetadata } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import {
   Background,
+  type BuiltInEdge,
   Controls,
-  type Edge,
   Handle,
   MarkerType,
   type Node,
@@ -22,7 +22,7 @@ import { type Activity, activityOf, NO_ACTIVITY } from './activity.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentFace, AgentOutline, lookOf } from './agent-outline.tsx'
 import { connectionsOf, reachedFrom, type Way } from './connections.ts'
-import { areNeighbours, layOut, type Placed } from './layout.ts'
+import { layOut, type Placed, stepsBetween } from './layout.ts'
 
 type Props = { readonly agency: string; readonly session?: ChatSession | undefined }
 
@@ -100,7 +100,7 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
   )
 }
 
-function edgesOf(metadata: AgencyMetadata, placed: readonly Placed[], { ways, active }: Activity): Edge[] {
+function edgesOf(metadata: AgencyMetadata, placed: readonly Placed[], { ways, active }: Activity): BuiltInEdge[] {
   const places = new Map(placed.map((each) => [each.agent.id, each]))
   return connectionsOf(metadata).map(({ id, source, target, way }) => {
     const isTaken = ways.has(`${source}->${target}`)
@@ -109,7 +109,7 @@ function edgesOf(metadata: AgencyMetadata, placed: readonly Placed[], { ways, ac
       id,
       source,
       target,
-      ...sidesOf(places.get(source), places.get(target)),
+      ...routeOf(places.get(source), places.get(target)),
       animated: isTaken && active.has(target),
       focusable: false,
       style: { stroke, strokeWidth: isTaken ? 2.5 : 1.5, strokeDasharray: DASHES[way] },
@@ -144,23 +144,29 @@ function Legend({ metadata }: { readonly metadata: AgencyMetadata }) {
   )
 }
 
-/** Where lines leave a card and arrive: below and above, and at the sides those between neighbours, each direction at its own height. */
+/** Where lines leave a card and arrive: those down and up, and at the sides those between neighbours, each direction at its own place. */
 const ENDS = [
-  { type: 'source', position: Position.Bottom, top: undefined },
-  { type: 'target', position: Position.Top, top: undefined },
-  { type: 'source', position: Position.Right, top: '35%' },
-  { type: 'target', position: Position.Left, top: '35%' },
-  { type: 'source', position: Position.Left, top: '65%' },
-  { type: 'target', position: Position.Right, top: '65%' },
+  { type: 'source', position: Position.Bottom },
+  { type: 'target', position: Position.Top },
+  { type: 'source', position: Position.Top, style: { left: '70%' } },
+  { type: 'target', position: Position.Bottom, style: { left: '70%' } },
+  { type: 'source', position: Position.Right, style: { top: '35%' } },
+  { type: 'target', position: Position.Left, style: { top: '35%' } },
+  { type: 'source', position: Position.Left, style: { top: '65%' } },
+  { type: 'target', position: Position.Right, style: { top: '65%' } },
 ] as const
 
-/** The sides of two cards that a line connects. */
-function sidesOf(source: Placed | undefined, target: Placed | undefined): Pick<Edge, 'sourceHandle' | 'targetHandle'> {
-  if (!source || !target || !areNeighbours(source, target))
-    return { sourceHandle: Position.Bottom, targetHandle: Position.Top }
-  return source.x < target.x
-    ? { sourceHandle: Position.Right, targetHandle: Position.Left }
-    : { sourceHandle: Position.Left, targetHandle: Position.Right }
+/** The sides of two cards that a line connects, and its way where others stand between them: above their layer. */
+function routeOf(source: Placed | undefined, target: Placed | undefined): Partial<BuiltInEdge> {
+  const between = (sourceHandle: Position, targetHandle: Position) => ({ sourceHandle, targetHandle })
+  if (!source || !target || source.y < target.y) return between(Position.Bottom, Position.Top)
+  if (source.y > target.y) return between(Position.Top, Position.Bottom)
+  const steps = stepsBetween(source, target)
+  if (steps === 1) return between(Position.Right, Position.Left)
+  if (steps === -1) return between(Position.Left, Position.Right)
+  // Further ones pass above nearer ones.
+  const offset = 9 + 6 * Math.abs(steps) + (steps < 0 ? 3 : 0)
+  return { type: 'smoothstep', pathOptions: { offset }, ...between(Position.Top, Position.Top) }
 }
 
 function AgentCard({ data: { placed, activity } }: NodeProps<AgentFlowNode>) {
@@ -171,16 +177,8 @@ function AgentCard({ data: { placed, activity } }: NodeProps<AgentFlowNode>) {
       data-active={activity.active.has(id)}
     >
       <AgentFace agent={placed.agent} activity={activity} />
-      {ENDS.map(({ type, position, top }) => (
-        <Handle
-          key={type + position}
-          id={position}
-          type={type}
-          position={position}
-          style={{ top }}
-          isConnectable={false}
-          className="opacity-0"
-        />
+      {ENDS.map((end) => (
+        <Handle key={end.type + end.position} id={end.position} {...end} isConnectable={false} className="opacity-0" />
       ))}
     </div>
   )

@@ -27,9 +27,8 @@ export function layOut(metadata: AgencyMetadata): Placed[] {
   return placed
 }
 
-/** Whether two cards stand side by side in one layer, with nothing between them. */
-export const areNeighbours = (one: Placed, other: Placed): boolean =>
-  one.y === other.y && Math.abs(one.x - other.x) === WIDTH
+/** How many places two cards of a layer are apart: 1 to the neighbour at the right. */
+export const stepsBetween = (from: Placed, to: Placed): number => (to.x - from.x) / WIDTH
 
 function depthsOf(metadata: AgencyMetadata): ReadonlyMap<string, number> {
   const depth = new Map(metadata.metadata.entryPoints.map((name) => [name, 0]))
