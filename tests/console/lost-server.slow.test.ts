@@ -87,6 +87,22 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     expect(await page.getByRole('heading', { name: 'This page cannot be shown' }).count()).toBe(0)
   })
 
+  test('or one that is at its limit is quoted, and what it refused is asked for again', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page } = await open(server.url, { at: '/settings' })
+    await page.route('**/openapi.json', (route) =>
+      route.fulfill({ status: 503, json: { error: 'The server is at its limit.', code: 'overloaded' } }),
+    )
+    await page.reload()
+    await page.getByRole('link', { name: 'Runs' }).click()
+    await page.getByText('The server is at its limit.').waitFor()
+    await page.unrouteAll()
+    await page.getByRole('button', { name: 'Try again' }).click()
+
+    await page.getByRole('heading', { name: 'Runs', level: 1 }).waitFor()
+    expect(await page.getByRole('alert').count()).toBe(0)
+  })
+
   test('is shown on the pages of the platform too, which are read anew afterwards', async () => {
     const platform = await startPlatform('pglite')
     closeAfterTest(() => platform.provider.close())

@@ -3,8 +3,8 @@ import { Outlet, useSearch } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { PlaygroundPage } from '../playground/playground-page.tsx'
 import { useCredentials } from '../server/credentials.ts'
-import { factsQuery, useServerAccess } from '../server/queries.ts'
-import { Empty, Failure, Loading } from '../ui/page.tsx'
+import { factsQuery, useServerAccess, useServerRoutes } from '../server/queries.ts'
+import { Empty, Loading, Unread } from '../ui/page.tsx'
 import { FirstPartner } from './first-partner.tsx'
 import { SignIn } from './sign-in.tsx'
 
@@ -14,6 +14,7 @@ type Props = { readonly children?: ReactNode }
 export function ServerDoor({ children = <Outlet /> }: Props) {
   const access = useServerAccess()
   const facts = useQuery(factsQuery)
+  const routes = useServerRoutes()
   switch (access) {
     case 'loading':
       return <Loading />
@@ -24,7 +25,7 @@ export function ServerDoor({ children = <Outlet /> }: Props) {
     case 'unreachable':
       return (
         <div className="p-6">
-          <Failure error={new Error('The server cannot be reached.')} retry={() => void facts.refetch()} />
+          <Unread of={facts.data ? routes : facts} />
         </div>
       )
     case 'open':
