@@ -58,6 +58,22 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(page.url()).toContain('/platform/chats')
   })
 
+  test('ask for another API key when theirs is revoked, and say so', async () => {
+    const { platform, client } = await startWithClient()
+    const { body: key } = await client.post('/v1/api_keys', { name: 'Short-lived' })
+    const { page, barriers } = await open(platform.url, { signedIn: { platform: key.token }, at: '/platform/chats' })
+    await page.getByText('No chats yet').waitFor()
+
+    await client.call('DELETE', `/v1/api_keys/${key.id}`)
+    await page.getByRole('link', { name: 'Usage' }).click()
+    await page.getByText('It is not valid any more.').waitFor()
+    expect(await barriers()).toEqual([])
+    await page.getByLabel('API key').fill(client.token)
+    await page.keyboard.press('Enter')
+
+    await page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor()
+  })
+
   test('a chat is there as its user saw it, and leads to its run', async () => {
     const { platform, signedIn } = await startWithData()
     const { page, barriers, complaints } = await open(platform.url, { signedIn, at: '/platform/chats' })

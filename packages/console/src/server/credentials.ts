@@ -14,9 +14,19 @@ export const credentials = new Observable<Credentials>({ ...read(localStorage), 
 export const useCredentials = (): Credentials => useValue(credentials)
 
 export function signIn(door: Door, secret: string, { remember }: { readonly remember: boolean }): void {
+  refused.delete(door)
   credentials.set({ ...credentials.value, [door]: secret })
   write(sessionStorage, { ...read(sessionStorage), [door]: secret })
   if (remember) write(localStorage, { ...read(localStorage), [door]: secret })
+}
+
+/** The doors at which what somebody had signed in with is not good any more. */
+export const refused = new Set<Door>()
+
+/** The server refuses what it has accepted before, e.g. because a key was revoked: one signs in again. */
+export function refuse(door: Door): void {
+  refused.add(door)
+  signOut(door)
 }
 
 export function signOut(door: Door): void {

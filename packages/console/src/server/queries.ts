@@ -1,7 +1,7 @@
 import type { AgencyMetadata } from '@bureau/protocol'
 import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
 import { useCredentials } from './credentials.ts'
-import { ask, RequestFailed } from './request.ts'
+import { ask } from './request.ts'
 
 /** What the server says of itself before anybody signs in. */
 export type ServerFacts = {
@@ -65,7 +65,7 @@ export function useServerAccess(): Access {
   const routes = useQuery({ ...routesQuery, enabled: isOpen })
   if (!facts) return error ? 'unreachable' : 'loading'
   if (facts.agencies === 'none') return 'none'
-  if (!isOpen || isRefused(routes.error)) return 'locked'
+  if (!isOpen) return 'locked'
   // What was read before stays: a page with something written in it must not go away.
   if (routes.data) return 'open'
   return routes.error ? 'unreachable' : 'loading'
@@ -73,8 +73,6 @@ export function useServerAccess(): Access {
 
 /** The routes of the self-hosted server, where there is one that lets us in. */
 export const useServerRoutes = () => useQuery({ ...routesQuery, enabled: useServerAccess() === 'open' })
-
-const isRefused = (error: unknown): boolean => error instanceof RequestFailed && error.status === 401
 
 /** Everything was read with the credentials of before. */
 export function forgetEverything(queries: QueryClient): void {

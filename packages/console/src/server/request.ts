@@ -1,6 +1,6 @@
 import { type ComponentType, lazy } from 'react'
 import { addressOf } from './address.ts'
-import { credentials, type Door } from './credentials.ts'
+import { credentials, type Door, refuse } from './credentials.ts'
 import { isServerThere, serverReached, watchedFetch } from './reachability.ts'
 
 type FieldProblem = { readonly path: string; readonly error: string }
@@ -45,7 +45,7 @@ export async function send(
   { method = 'GET', body, headers, signal }: Asked = {},
 ): Promise<Response> {
   const secret = credentials.value[door]
-  return request(path, {
+  const sent = request(path, {
     method,
     headers: {
       ...(secret !== undefined && { authorization: `Bearer ${secret}` }),
@@ -54,6 +54,10 @@ export async function send(
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),
+  })
+  return sent.catch((error: unknown) => {
+    if (isRefusal(error, 401) && secret !== undefined && secret === credentials.value[door]) refuse(door)
+    throw error
   })
 }
 

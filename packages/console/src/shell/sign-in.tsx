@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { type Door, signIn } from '../server/credentials.ts'
+import { type Door, refused, signIn } from '../server/credentials.ts'
 import { forgetEverything } from '../server/queries.ts'
 import { ask, isRefusal } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
@@ -51,7 +51,7 @@ export function SignIn({ door }: { readonly door: Door }) {
   const { title, about, label, probe } = DOORS[door]
   const [secret, setSecret] = useState('')
   const [remember, setRemember] = useState(false)
-  const [problem, setProblem] = useState<string>()
+  const [problem, setProblem] = useState(refused.has(door) ? 'It is not valid any more.' : undefined)
   const submit = async (): Promise<void> => {
     try {
       await ask(door, probe, { headers: { authorization: `Bearer ${secret.trim()}` } })
