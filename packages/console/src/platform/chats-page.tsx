@@ -1,8 +1,7 @@
 import type { PlatformChat } from '@bureau/protocol'
 import { Link } from '@tanstack/react-router'
 import { Badge, Status } from '../ui/badge.tsx'
-import type { Column } from '../ui/data-table.tsx'
-import { moment } from '../ui/format.ts'
+import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
@@ -70,10 +69,5 @@ const COLUMNS: readonly Column<PlatformChat>[] = [
         lastRunStatus && <Status of={lastRunStatus} />
       ),
   },
-  {
-    name: 'Updated',
-    cell: ({ updatedAt }) => <span className="text-soft">{moment(updatedAt)}</span>,
-    right: true,
-    wideOnly: true,
-  },
+  timeColumn('Updated', ({ updatedAt }) => updatedAt),
 ]

@@ -4,8 +4,8 @@ import { integrationPath } from '../parts/integrations.tsx'
 import { addressOf } from '../server/address.ts'
 import { ask, request, send } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
-import type { Column } from '../ui/data-table.tsx'
-import { bytes, moment } from '../ui/format.ts'
+import { type Column, timeColumn } from '../ui/data-table.tsx'
+import { bytes } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { Empty } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
@@ -77,7 +77,7 @@ function columns(path: string): readonly Column<MountFile>[] {
     { name: 'File', cell: ({ name, path: where }) => <span title={where}>{name}</span> },
     { name: 'Path', cell: ({ path: where }) => <code className="text-xs text-soft">{where}</code>, wideOnly: true },
     { name: 'Size', cell: ({ size }) => bytes(size), right: true },
-    { name: 'Changed', cell: ({ modifiedAt }) => moment(modifiedAt), right: true, wideOnly: true },
+    timeColumn('Changed', ({ modifiedAt }) => modifiedAt),
     { name: 'More', cell: (file) => <More file={file} path={path} />, right: true },
   ]
 }

@@ -3,10 +3,9 @@ import { API_KEY_SCOPES } from '@bureau/protocol/platform-names'
 import { type ReactNode, useState } from 'react'
 import type { Door } from '../server/credentials.ts'
 import { Badge, Status } from '../ui/badge.tsx'
-import type { Column } from '../ui/data-table.tsx'
+import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { FormDialog } from '../ui/dialog.tsx'
 import { CheckList, SelectField, TextField } from '../ui/field.tsx'
-import { moment } from '../ui/format.ts'
 import { Empty } from '../ui/page.tsx'
 import { useCreate } from './change.ts'
 import { PagedTable } from './paged-table.tsx'
@@ -60,18 +59,8 @@ function columns(actionsOf: ActionsOf): readonly Column<ApiKey>[] {
       ),
       wideOnly: true,
     },
-    {
-      name: 'Last used',
-      cell: ({ lastUsedAt }) => (lastUsedAt === null ? 'never' : moment(lastUsedAt)),
-      right: true,
-      wideOnly: true,
-    },
-    {
-      name: 'Expires',
-      cell: ({ expiresAt }) => (expiresAt === null ? 'never' : moment(expiresAt)),
-      right: true,
-      wideOnly: true,
-    },
+    timeColumn('Last used', ({ lastUsedAt }) => lastUsedAt, 'never'),
+    timeColumn('Expires', ({ expiresAt }) => expiresAt, 'never'),
     {
       name: 'More',
       cell: (key) => stateOf(key) === 'active' && actionsOf(key),

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { ask } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import type { Column } from '../ui/data-table.tsx'
+import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
 import { dollars, moment, whole } from '../ui/format.ts'
@@ -193,10 +193,5 @@ const COLUMNS: readonly Column<LedgerEntry>[] = [
   { name: 'Messages', cell: ({ messages }) => whole(messages), right: true, wideOnly: true },
   { name: 'Tokens', cell: ({ tokens }) => whole(tokens), right: true },
   { name: 'Cost', cell: ({ costUsd }) => dollars(costUsd), right: true },
-  {
-    name: 'At',
-    cell: ({ createdAt }) => <span className="text-soft">{moment(createdAt)}</span>,
-    right: true,
-    wideOnly: true,
-  },
+  timeColumn('At', ({ createdAt }) => createdAt),
 ]

@@ -4,10 +4,9 @@ import { ask } from '../server/request.ts'
 import { PlatformDoor } from '../shell/doors.tsx'
 import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import type { Column } from '../ui/data-table.tsx'
+import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { Dialog, DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { CheckList } from '../ui/field.tsx'
-import { moment } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { useChange, useCreate } from './change.ts'
@@ -70,7 +69,7 @@ function columns(show: Show): readonly Column<Owner>[] {
       cell: ({ publishesAgencies }) => (publishesAgencies ? EVERY_AGENCY : 'those it has chosen'),
       wideOnly: true,
     },
-    { name: 'Since', cell: ({ createdAt }) => moment(createdAt), right: true, wideOnly: true },
+    timeColumn('Since', ({ createdAt }) => createdAt),
     { name: 'More', cell: (owner) => <OwnerMenu owner={owner} show={show} />, right: true },
   ]
 }

@@ -1,9 +1,9 @@
 import type { PlatformRun } from '@bureau/protocol'
 import { Link } from '@tanstack/react-router'
 import { Status, Version } from '../ui/badge.tsx'
-import type { Column } from '../ui/data-table.tsx'
+import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
-import { dollars, duration, millisecondsBetween, moment, whole } from '../ui/format.ts'
+import { dollars, duration, millisecondsBetween, whole } from '../ui/format.ts'
 import { Empty, Page } from '../ui/page.tsx'
 import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
 import { PagedTable } from './paged-table.tsx'
@@ -72,10 +72,5 @@ const COLUMNS: readonly Column<PlatformRun>[] = [
     },
     right: true,
   },
-  {
-    name: 'Began',
-    cell: ({ createdAt }) => <span className="text-soft">{moment(createdAt)}</span>,
-    right: true,
-    wideOnly: true,
-  },
+  timeColumn('Began', ({ createdAt }) => createdAt),
 ]

@@ -3,7 +3,7 @@ import { WEBHOOK_EVENTS } from '@bureau/protocol/platform-names'
 import { useState } from 'react'
 import { ask } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
-import type { Column } from '../ui/data-table.tsx'
+import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { Dialog, DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { CheckList, TextField } from '../ui/field.tsx'
 import { moment } from '../ui/format.ts'
@@ -129,13 +129,8 @@ const DELIVERY_COLUMNS: readonly Column<WebhookDelivery>[] = [
   { name: 'State', cell: ({ state }) => <Status of={state} /> },
   { name: 'Answer', cell: ({ responseStatus }) => responseStatus ?? '–', right: true },
   { name: 'Attempts', cell: ({ attempts }) => attempts, right: true },
-  {
-    name: 'Next',
-    cell: ({ nextAttemptAt }) => (nextAttemptAt === null ? '' : moment(nextAttemptAt)),
-    right: true,
-    wideOnly: true,
-  },
-  { name: 'At', cell: ({ createdAt }) => moment(createdAt), right: true, wideOnly: true },
+  timeColumn('Next', ({ nextAttemptAt }) => nextAttemptAt),
+  timeColumn('At', ({ createdAt }) => createdAt),
 ]
 
 function NewEndpoint({ onClose }: { readonly onClose: () => void }) {

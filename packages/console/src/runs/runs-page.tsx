@@ -3,9 +3,9 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { routesQuery } from '../server/queries.ts'
 import { Status, Version } from '../ui/badge.tsx'
-import { type Column, DataTable } from '../ui/data-table.tsx'
+import { type Column, DataTable, timeColumn } from '../ui/data-table.tsx'
 import { Select } from '../ui/field.tsx'
-import { dollars, duration, moment, whole } from '../ui/format.ts'
+import { dollars, duration, whole } from '../ui/format.ts'
 import { Empty, Page, Unread } from '../ui/page.tsx'
 import { recentRunsQuery } from '../server/run-queries.ts'
 
@@ -99,12 +99,7 @@ const COLUMNS: readonly Column<RecentRun>[] = [
   { name: 'Tokens', cell: ({ usage }) => (usage ? whole(usage.total_tokens) : ''), right: true, wideOnly: true },
   { name: 'Cost', cell: ({ usage }) => (usage ? dollars(usage.total_cost) : ''), right: true, wideOnly: true },
   { name: 'Took', cell: ({ duration_ms: ms }) => (ms === null ? '…' : duration(ms)), right: true },
-  {
-    name: 'Began',
-    cell: ({ started_at: at }) => <span className="text-soft">{moment(at)}</span>,
-    right: true,
-    wideOnly: true,
-  },
+  timeColumn('Began', ({ started_at: at }) => at),
 ]
 
 function matches({ message, agency, agent, error, run_id: id }: RecentRun, find: string): boolean {

@@ -5,7 +5,7 @@ import { useCredentials } from '../server/credentials.ts'
 import { factsQuery, useServerRoutes } from '../server/queries.ts'
 import { ask } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
-import { type Column, DataTable } from '../ui/data-table.tsx'
+import { type Column, DataTable, timeColumn } from '../ui/data-table.tsx'
 import { bytes, duration, moment, whole } from '../ui/format.ts'
 import { Unread } from '../ui/page.tsx'
 
@@ -83,7 +83,7 @@ const REPLICA_COLUMNS: readonly Column<PlatformReplica>[] = [
   },
   { name: 'Version', cell: ({ version }) => version ?? '', wideOnly: true },
   { name: 'Runs', cell: ({ activeRuns }) => whole(activeRuns), right: true },
-  { name: 'Began', cell: ({ startedAt }) => moment(startedAt), right: true, wideOnly: true },
+  timeColumn('Began', ({ startedAt }) => startedAt),
   { name: 'Heartbeat', cell: ({ heartbeatAt }) => moment(heartbeatAt), right: true, wraps: true },
 ]
 

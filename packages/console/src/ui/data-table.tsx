@@ -1,5 +1,6 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type ReactNode, type RefObject, useLayoutEffect, useRef, useState } from 'react'
+import { moment } from './format.ts'
 
 export type Column<Row> = {
   readonly name: string
@@ -23,6 +24,17 @@ type Props<Row> = {
   readonly keyOf: (row: Row) => string
   readonly columns: readonly Column<Row>[]
 }
+
+/** When something happened. `never`: what there is in place of a time that is not known. */
+export const timeColumn = <Row,>(name: string, of: (row: Row) => string | null, never = ''): Column<Row> => ({
+  name,
+  cell: (row) => {
+    const at = of(row)
+    return at === null ? never : <span className="text-soft">{moment(at)}</span>
+  },
+  right: true,
+  wideOnly: true,
+})
 
 /** The column of the menus: three dots say enough to those who see. */
 const MENU = 'More'
