@@ -10,10 +10,10 @@ import {
   RouterProvider,
 } from '@tanstack/react-router'
 import type { ComponentType } from 'react'
+import { textsOf } from './address-search.ts'
 import { Sessions, SessionsContext } from './chats/sessions.ts'
 import { readPlace } from './playground/place.ts'
 import { readSearch } from './platform/search.ts'
-import type { RunsSearch } from './runs/runs-page.tsx'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
 import { loadPart, RequestFailed } from './server/request.ts'
@@ -68,8 +68,6 @@ const toFirst = (to: '/play/$agency' | '/graph/$agency') => async (): Promise<vo
   if (agency !== undefined) redirect({ to, params: { agency }, throw: true })
 }
 
-const text = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
-
 const play = createRoute({
   getParentRoute: () => root,
   path: '/play',
@@ -96,10 +94,7 @@ const graphAgency = createRoute({
 const runs = createRoute({
   getParentRoute: () => server,
   path: '/runs',
-  validateSearch: (search: Record<string, unknown>): RunsSearch => {
-    const [agency, status, find] = [text(search['agency']), text(search['status']), text(search['find'])]
-    return { ...(agency && { agency }), ...(status && { status }), ...(find && { find }) }
-  },
+  validateSearch: (search: Record<string, unknown>) => textsOf(search, ['agency', 'status', 'find']),
   component: lazyPage(() => import('./runs/runs-page.tsx'), 'RunsPage'),
 })
 const run = createRoute({
@@ -165,10 +160,7 @@ const guideHome = createRoute({
 const guidePage = createRoute({
   getParentRoute: () => guide,
   path: '/$',
-  validateSearch: ({ at }: Record<string, unknown>): { readonly at?: string } => {
-    const anchor = text(at)
-    return anchor === undefined ? {} : { at: anchor }
-  },
+  validateSearch: (search: Record<string, unknown>) => textsOf(search, ['at']),
   component: lazyPage(() => import('./guide/guide-page.tsx'), 'GuidePage'),
 })
 const settings = createRoute({

@@ -1,4 +1,5 @@
 import { getRouteApi } from '@tanstack/react-router'
+import { textsOf } from '../address-search.ts'
 import { newChatId, type Partner } from '../chats/chat.ts'
 
 const route = getRouteApi('/play/$agency')
@@ -20,16 +21,12 @@ type PlaySearch = Omit<Side, 'agency'> & {
   readonly beside?: Side
 }
 
-// A number in an address is read as one.
-const text = (value: unknown): string | undefined =>
-  typeof value === 'number' ? String(value) : typeof value === 'string' && value !== '' ? value : undefined
-
 const isPanel = (value: unknown): value is Panel => value === 'events' || value === 'graph' || value === 'tools'
 
 export function readPlace(search: Readonly<Record<string, unknown>>): PlaySearch {
   const { panel, beside } = search
   const other = typeof beside === 'object' && beside !== null ? (beside as Record<string, unknown>) : {}
-  const agency = text(other['agency'])
+  const { agency } = textsOf(other, ['agency'])
   return {
     ...readSide(search),
     ...(isPanel(panel) && { panel }),
@@ -37,14 +34,10 @@ export function readPlace(search: Readonly<Record<string, unknown>>): PlaySearch
   }
 }
 
-function readSide({ on, consumer, chat }: Readonly<Record<string, unknown>>): Omit<Side, 'agency'> {
-  const [ofConsumer, id] = [text(consumer), text(chat)]
-  return {
-    ...(on === 'platform' && { on }),
-    ...(ofConsumer !== undefined && { consumer: ofConsumer }),
-    ...(id !== undefined && { chat: id }),
-  }
-}
+const readSide = (search: Readonly<Record<string, unknown>>): Omit<Side, 'agency'> => ({
+  ...(search['on'] === 'platform' && { on: 'platform' }),
+  ...textsOf(search, ['consumer', 'chat']),
+})
 
 export const partnerOf = ({ agency, on, consumer }: Side): Partner =>
   on === 'platform' ? { agency, platform: consumer === undefined ? {} : { consumer } } : { agency }

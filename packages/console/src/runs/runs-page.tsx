@@ -1,6 +1,7 @@
 import type { RecentRun } from '@bureau/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
+import { textsOf } from '../address-search.ts'
 import { routesQuery } from '../server/queries.ts'
 import { Status, Version } from '../ui/badge.tsx'
 import { type Column, DataTable, timeColumn } from '../ui/data-table.tsx'
@@ -11,7 +12,7 @@ import { recentRunsQuery } from '../server/run-queries.ts'
 
 const route = getRouteApi('/server/runs')
 
-export type RunsSearch = { readonly agency?: string; readonly status?: string; readonly find?: string }
+type RunsSearch = { readonly agency?: string; readonly status?: string; readonly find?: string }
 
 const STATUSES = ['', 'running', 'waiting', 'completed', 'failed', 'cancelled']
 
@@ -23,7 +24,10 @@ export function RunsPage() {
   const { agency, status, find = '' } = search
   const runs = useQuery({ ...recentRunsQuery({ agency, status }), enabled: routes?.hasRuns === true })
   const set = (change: RunsSearch): void =>
-    void navigate({ search: (before) => withoutEmpty({ ...before, ...change }), replace: true })
+    void navigate({
+      search: (before) => textsOf({ ...before, ...change }, ['agency', 'status', 'find']),
+      replace: true,
+    })
   if (routes && !routes.hasRuns) return <Off />
   const shown = runs.data?.filter((run) => matches(run, find.toLowerCase()))
   return (
@@ -105,9 +109,6 @@ const COLUMNS: readonly Column<RecentRun>[] = [
 function matches({ message, agency, agent, error, run_id: id }: RecentRun, find: string): boolean {
   return [message, agency, agent, error?.message ?? '', id].some((text) => text.toLowerCase().includes(find))
 }
-
-const withoutEmpty = (search: RunsSearch): RunsSearch =>
-  Object.fromEntries(Object.entries(search).filter(([, value]) => value !== '' && value !== undefined))
 
 function Off() {
   return (
