@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
+import { UserMessage } from '../parts/user-message.tsx'
 import { ask } from '../server/request.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -170,7 +171,11 @@ function Conversation({ messages }: { readonly messages: readonly ChatMessage[] 
     <LongList rows={rows} keyOf={keyOf} textOf={textOfRow}>
       {(row) => (
         <div className={row.shows === 'end' ? 'pb-6' : 'pb-2.5'}>
-          {row.shows === 'message' && <Asked message={row.message} />}
+          {row.shows === 'message' && (
+            <div className="ml-auto w-fit max-w-[85%]">
+              <UserMessage text={textOf(row.message.item['content'])} files={row.message.attachments.map(fileOf)} />
+            </div>
+          )}
           {row.shows === 'part' && <PartRow part={row.part} speaks={row.speaks} parts={row.parts} times={{}} />}
           {row.shows === 'end' && <End messages={row.messages} />}
         </div>
@@ -179,27 +184,7 @@ function Conversation({ messages }: { readonly messages: readonly ChatMessage[] 
   )
 }
 
-function Asked({ message: { item, attachments } }: { readonly message: ChatMessage }) {
-  return (
-    <div className="ml-auto flex max-w-[85%] flex-col items-end gap-1">
-      {attachments.map((file) => (
-        <span
-          key={file.id}
-          className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
-        >
-          <Icon name="file" size={14} />
-          {file.filename ?? file.type}
-        </span>
-      ))}
-      <p
-        dir="auto"
-        className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]"
-      >
-        {textOf(item['content'])}
-      </p>
-    </div>
-  )
-}
+const fileOf = ({ filename, type }: ChatMessage['attachments'][number]) => ({ name: filename ?? type })
 
 function End({ messages }: { readonly messages: readonly ChatMessage[] }) {
   const problem = problemOf(messages)

@@ -6,6 +6,7 @@ import { DecideContext } from '../parts/approval-card.tsx'
 import { IntegrationName } from '../parts/integrations.tsx'
 import { PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
 import { RunFacts, WhyFailed } from '../parts/run-facts.tsx'
+import { UserMessage } from '../parts/user-message.tsx'
 import { approvalsQuery, useDecide } from '../server/approvals.ts'
 import { ask } from '../server/request.ts'
 import { Status, Version } from '../ui/badge.tsx'
@@ -65,14 +66,10 @@ function Conversation({ run }: { readonly run: PlatformRun }) {
       {decided.length > 0 && <Decisions approvals={decided} />}
       <section aria-label="Conversation" className="mx-auto mt-6 max-w-3xl">
         {run.message && (
-          <p
-            dir="auto"
-            className="mb-4 ml-auto w-fit max-w-[85%] rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]"
-          >
+          <div className="mb-4 ml-auto w-fit max-w-[85%]">
             <span className="sr-only">The user wrote: </span>
-            {run.message}
-            {run.message.length >= MESSAGE_LENGTH && ' …'}
-          </p>
+            <UserMessage text={run.message.length < MESSAGE_LENGTH ? run.message : `${run.message} …`} />
+          </div>
         )}
         <DecideContext value={run.status === 'waiting' ? decide : undefined}>
           <LongList rows={rows} keyOf={({ part }) => part.id} textOf={({ part }) => textOfPart(part, parts)}>

@@ -6,8 +6,7 @@ import { factsQuery, useServerRoutes } from '../server/queries.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { Form } from '../ui/form.tsx'
-import { bytes, dollars, duration, moment, pretty, whole } from '../ui/format.ts'
-import { Icon } from '../ui/icons.tsx'
+import { dollars, duration, moment, pretty, whole } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { copy } from '../ui/toasts.tsx'
 import type { Chat, Turn } from '../chats/chat.ts'
@@ -16,6 +15,7 @@ import { asClientCode, asCurl, requestOf } from './copy-request.ts'
 import { useEdit } from './edit-message.ts'
 import { WhyFailed } from '../parts/run-facts.tsx'
 import { type PartOfConversation, PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
+import { UserMessage } from '../parts/user-message.tsx'
 
 /** A turn is shown as rows: the message of the user, what came of it part by part, and how it ended. */
 export type TurnRow = { readonly key: string; readonly turn: Turn } & (
@@ -57,7 +57,7 @@ export const TurnRowView = memo(function TurnRowView({
   if (row.shows === 'message') {
     return (
       <div role="group" aria-label={`Message of ${moment(turn.startedAt)}`} className="flex flex-col pt-3 pb-3">
-        <UserMessage turn={turn} {...rest} />
+        <Asked turn={turn} {...rest} />
       </div>
     )
   }
@@ -84,7 +84,7 @@ function End({ turn, ...rest }: Props) {
   )
 }
 
-function UserMessage({ turn, session, busy }: Props) {
+function Asked({ turn, session, busy }: Props) {
   const [mode, setMode] = useState<'read' | 'edited' | 'left'>('read')
   if (mode === 'edited') return <EditMessage {...{ turn, session, busy }} leave={() => setMode('left')} />
   return (
@@ -97,17 +97,7 @@ function UserMessage({ turn, session, busy }: Props) {
         onClick={() => setMode('edited')}
         className="opacity-60 group-hover/message:opacity-100 focus-visible:opacity-100"
       />
-      <div className="flex min-w-0 flex-col items-end gap-1.5">
-        <SentFiles files={turn.files} />
-        {turn.text !== '' && (
-          <div
-            dir="auto"
-            className="rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2 whitespace-pre-wrap [overflow-wrap:anywhere]"
-          >
-            {turn.text}
-          </div>
-        )}
-      </div>
+      <UserMessage text={turn.text} files={turn.files} />
     </div>
   )
 }
@@ -143,19 +133,6 @@ function EditMessage({ turn, session, busy, leave }: Props & { readonly leave: (
       />
     </Form>
   )
-}
-
-function SentFiles({ files }: Pick<Turn, 'files'>) {
-  return files.map((file) => (
-    <span
-      key={file.name}
-      className="flex items-center gap-1.5 rounded-lg border border-line bg-panel px-2 py-1 text-xs"
-    >
-      <Icon name="file" size={14} />
-      {file.name}
-      <span className="text-soft">{bytes(file.size)}</span>
-    </span>
-  ))
 }
 
 function Lost() {
