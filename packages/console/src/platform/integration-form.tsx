@@ -95,9 +95,9 @@ export function IntegrationForm({ integration, agencies, onClose }: Props) {
       title={integration ? `Settings of ${integration.name}` : 'New integration'}
       onClose={onClose}
       action="Save"
-      ready={settings.name.trim() !== '' && !save.isPending}
+      ready={settings.name.trim() !== ''}
       onSubmit={() => save.mutate(settingsOf(settings), { onSuccess: onClose })}
-      refusal={save.error}
+      sent={save}
     >
       <Fields settings={settings} set={(changes) => setSettings({ ...settings, ...changes })} agencies={agencies} />
     </FormDialog>

@@ -120,9 +120,9 @@ export function NewKey({ path, door, onClose }: NewKeyProps) {
       title="New API key"
       onClose={onClose}
       action="Make the key"
-      ready={name.trim() !== '' && !create.isPending}
+      ready={name.trim() !== ''}
       onSubmit={() => create.mutate({ name, expiresAt, ...(scopes.size > 0 && { scopes: [...scopes] }) })}
-      refusal={create.error}
+      sent={create}
     >
       <NameField value={name} onChange={setName} hint="What it is for." />
       <SelectField label="Expires" name="expiresAt" value={days} choices={LIFETIMES} onPick={pickDays} />

@@ -132,9 +132,9 @@ function Grant({ path, onClose }: { readonly path: string; readonly onClose: () 
       about="On top of the limits, in this period."
       onClose={onClose}
       action="Grant"
-      ready={given.length > 0 && note !== '' && !grant.isPending}
+      ready={given.length > 0 && note !== ''}
       onSubmit={() => grant.mutate({ kind: 'grant', note, ...Object.fromEntries(given) }, { onSuccess: onClose })}
-      refusal={grant.error}
+      sent={grant}
     >
       {[
         ['messages', 'Messages'],

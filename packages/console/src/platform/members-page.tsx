@@ -74,9 +74,9 @@ function NewMember({ integration, onClose }: { readonly integration: string; rea
       title="Add a member"
       onClose={onClose}
       action="Add"
-      ready={consumerId !== '' && !add.isPending}
+      ready={consumerId !== ''}
       onSubmit={submit}
-      refusal={add.error}
+      sent={add}
     >
       <ConsumerField value={consumerId} onChange={setConsumerId} />
       <TextField

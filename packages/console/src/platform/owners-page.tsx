@@ -122,9 +122,9 @@ function NewOwner({ onClose, onMade }: { readonly onClose: () => void; readonly 
       about="Its first API key is made next."
       onClose={onClose}
       action="Make the owner"
-      ready={name.trim() !== '' && !create.isPending}
+      ready={name.trim() !== ''}
       onSubmit={submit}
-      refusal={create.error}
+      sent={create}
     >
       <NameField value={name} onChange={setName} hint="A company, a team or a product." />
       <CheckList

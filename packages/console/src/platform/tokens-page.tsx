@@ -96,9 +96,9 @@ function NewToken({ integration, consumer, onClose }: Props) {
       title="New consumer token"
       onClose={onClose}
       action="Make the token"
-      ready={consumerId !== '' && scopes.size > 0 && !create.isPending}
+      ready={consumerId !== '' && scopes.size > 0}
       onSubmit={() => create.mutate(body)}
-      refusal={create.error}
+      sent={create}
     >
       <ConsumerField value={consumerId} onChange={setConsumerId} />
       <CheckList
@@ -125,11 +125,11 @@ function RevokeTokens({ integration, consumer, onClose }: Props) {
       about="All that were made until now are refused within five seconds. Later ones count."
       onClose={onClose}
       action="Revoke"
-      ready={(!isOne || consumerId !== '') && !revoke.isPending}
+      ready={!isOne || consumerId !== ''}
       onSubmit={() =>
         revoke.mutate({ apiIntegrationId: integration, ...(isOne && { consumerId }) }, { onSuccess: onClose })
       }
-      refusal={revoke.error}
+      sent={revoke}
     >
       <SelectField
         label="Whose"

@@ -143,9 +143,9 @@ function NewEndpoint({ onClose }: { readonly onClose: () => void }) {
       title="New endpoint"
       onClose={onClose}
       action="Add"
-      ready={url !== '' && events.size > 0 && !add.isPending}
+      ready={url !== '' && events.size > 0}
       onSubmit={() => add.mutate({ url, events: [...events] })}
-      refusal={add.error}
+      sent={add}
     >
       <TextField
         label="Address"

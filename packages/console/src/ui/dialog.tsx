@@ -47,23 +47,25 @@ const firstField = (content: HTMLElement | null): HTMLElement | null | undefined
   content?.querySelector<HTMLElement>('input, select, textarea')
 
 type FormDialogProps = Omit<Props, 'open' | 'wide'> &
-  Pick<FormProps, 'onSubmit' | 'refusal'> & {
+  Pick<FormProps, 'onSubmit'> & {
     /** What its button says. */
     readonly action: string
     /** Whether there is all that it needs. */
     readonly ready: boolean
+    /** What becomes of it at the server. */
+    readonly sent?: { readonly isPending: boolean; readonly error: unknown }
   }
 
 /** Fields to fill in, and the button that sends them. */
-export function FormDialog({ action, ready, onSubmit, refusal, children, ...dialog }: FormDialogProps) {
+export function FormDialog({ action, ready, onSubmit, sent, children, ...dialog }: FormDialogProps) {
   const button = (
-    <Button look="primary" type="submit" disabled={!ready}>
+    <Button look="primary" type="submit" disabled={!ready || sent?.isPending}>
       {action}
     </Button>
   )
   return (
     <Dialog open {...dialog}>
-      <Form onSubmit={onSubmit} refusal={refusal} buttons={button}>
+      <Form onSubmit={onSubmit} refusal={sent?.error} buttons={button}>
         {children}
       </Form>
     </Dialog>
