@@ -11,7 +11,7 @@ import { Button } from '../ui/button.tsx'
 import { moment, pretty, textOf, whole } from '../ui/format.ts'
 import { Icon } from '../ui/icons.tsx'
 import { LongList } from '../ui/long-list.tsx'
-import { Failure, Loading, Page } from '../ui/page.tsx'
+import { Page, UnreadPage } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
 import { useChange } from './change.ts'
 import { IntegrationName } from '../parts/integrations.tsx'
@@ -37,14 +37,8 @@ export function ChatPage() {
     enabled: chat.data !== undefined,
     placeholderData: (before) => before,
   })
-  const error = chat.error ?? messages.error
-  if (error)
-    return (
-      <Page title="Chat">
-        <Failure error={error} retry={() => void Promise.all([chat.refetch(), messages.refetch()])} />
-      </Page>
-    )
-  if (!chat.data || !messages.data) return <Loading />
+  if (chat.error || !chat.data) return <UnreadPage title="Chat" of={chat} />
+  if (messages.error || !messages.data) return <UnreadPage title="Chat" of={messages} />
   return (
     <Page
       title={chat.data.title ?? chat.data.aliasChatId ?? 'Chat'}

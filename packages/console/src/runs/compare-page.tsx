@@ -5,7 +5,7 @@ import { type ReactNode, useState } from 'react'
 import { recentRunQuery } from '../server/run-queries.ts'
 import { Status } from '../ui/badge.tsx'
 import { dollars, duration, textOf, whole } from '../ui/format.ts'
-import { Failure, Loading, Page } from '../ui/page.tsx'
+import { Page, UnreadPage } from '../ui/page.tsx'
 import { StepDetail } from './step-detail.tsx'
 import { Timeline } from './timeline.tsx'
 
@@ -15,14 +15,8 @@ const route = getRouteApi('/server/runs/$run/compare/$other')
 export function ComparePage() {
   const { run, other } = route.useParams()
   const [first, second] = useQueries({ queries: [recentRunQuery(run), recentRunQuery(other)] })
-  const error = first.error ?? second.error
-  if (error)
-    return (
-      <Page title="Two runs">
-        <Failure error={error} retry={() => void Promise.all([first.refetch(), second.refetch()])} />
-      </Page>
-    )
-  if (!first.data || !second.data) return <Loading />
+  if (first.error || !first.data) return <UnreadPage title="Two runs" of={first} />
+  if (second.error || !second.data) return <UnreadPage title="Two runs" of={second} />
   const runs = [first.data, second.data] as const
   return (
     <Page
