@@ -1,56 +1,44 @@
+import type { Approval, Run } from '@bureau/client'
 import { coloured, plain } from '../terminal-text.ts'
 import type { TypedLines } from './typed-lines.ts'
 
-/** A call that waits for the user, as the server has sent it. */
-export type WaitingCall = {
-  readonly call_id: string
-  readonly tool: string
-  readonly arguments: string
-  readonly agent: string
-  readonly edit: boolean
-  readonly token?: string
-}
-
-export type ApprovalAnswer = {
-  call_id: string
-  token: string
-  approve: boolean
-  reason?: string
-  arguments?: string
-}
-
-/** Asks about each call: yes, no, or, where the tool allows it, other arguments. The end of the input leaves the rest undecided. */
-export async function decideCalls(calls: readonly WaitingCall[], lines: TypedLines): Promise<ApprovalAnswer[]> {
-  const answers: ApprovalAnswer[] = []
+/**
+ * Asks about each call that a run waits for: yes, no, or, where the tool allows it, other arguments.
+ *
+ * @returns The run that goes on; null: the input has ended before all are decided on, and nothing is carried out.
+ */
+export async function decideCalls(run: Run, calls: readonly Approval[], lines: TypedLines): Promise<Run | null> {
+  let next: Run | null = null
   for (const call of calls) {
     const [agent, name] = [coloured('bold', plain(call.agent)), coloured('bold', plain(call.tool))]
     console.error(`${agent} wants to use ${name} ${plain(call.arguments)}`)
-    const decision = await decide(call, async (question, text) =>
+    const decide = await decisionOn(call, async (question, text) =>
       (await lines.readAnswer(coloured('bold', question), text))?.trim(),
     )
-    if (decision) answers.push({ call_id: call.call_id, token: call.token ?? '', ...decision })
+    if (!decide) return null
+    next = await decide(run)
   }
-  return answers
+  return next
 }
 
-type Decision = Pick<ApprovalAnswer, 'approve' | 'reason' | 'arguments'>
+type Decide = (run: Run) => Promise<Run | null>
 
 /** @param ask - Undefined at the end of the input. `text` is put into the line, to be changed. */
-async function decide(
-  { edit, arguments: written }: WaitingCall,
+async function decisionOn(
+  { call_id: id, edit, arguments: written }: Approval,
   ask: (question: string, text?: string) => Promise<string | undefined>,
-): Promise<Decision | undefined> {
+): Promise<Decide | undefined> {
   for (;;) {
     const answer = await ask(`approve? [y]es, [n]o${edit ? ', [e]dit' : ''}> `)
     if (answer === undefined) return undefined
-    if (/^y(es)?$/i.test(answer)) return { approve: true }
+    if (/^y(es)?$/i.test(answer)) return (run) => run.approve(id)
     if (/^no?$/i.test(answer)) {
       const reason = await ask('why? (may be empty)> ')
-      return { approve: false, ...(reason ? { reason } : {}) }
+      return (run) => run.reject(id, reason || undefined)
     }
     if (edit && /^e(dit)?$/i.test(answer)) {
       const changed = await ask('arguments> ', written)
-      if (changed !== undefined && isObject(changed)) return { approve: true, arguments: changed }
+      if (changed !== undefined && isObject(changed)) return (run) => run.approve(id, { arguments: changed })
       console.error('The arguments must be a JSON object.')
       continue
     }

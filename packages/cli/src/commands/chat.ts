@@ -1,8 +1,8 @@
 import { Command } from 'commander'
-import { type Client, createClient } from '@bureau/client'
+import { type Client, createClient, type Result, type Run } from '@bureau/client'
 import { ConfigError } from '@bureau/protocol'
 import { AnswerView } from '../chat/answer-view.ts'
-import { type ApprovalAnswer, decideCalls, type WaitingCall } from '../chat/decide-calls.ts'
+import { decideCalls } from '../chat/decide-calls.ts'
 import { listAgencies } from '../chat/list-agencies.ts'
 import { TypedLines } from '../chat/typed-lines.ts'
 import { CommandError } from '../command-error.ts'
@@ -60,39 +60,37 @@ async function wholeMessage(first: string, { lines }: Terminal): Promise<string>
 type Terminal = { readonly lines: TypedLines; readonly view: AnswerView }
 
 /** One message and its answer, with whatever the user has to decide in between. False when the input ends before that is decided. */
-async function turn(client: Client, message: string, terminal: Terminal): Promise<boolean> {
-  let waiting = await answer(client, { message }, terminal)
-  while (waiting.length > 0) {
-    const approvals = await decideCalls(waiting, terminal.lines)
-    if (approvals.length === 0) {
-      const tools = waiting.map(({ tool }) => plain(tool)).join(', ')
-      console.error(`Not decided, so not carried out: ${tools}. The line after a message decides: y or n.`)
-      process.exitCode = 1
-      return false
+async function turn(client: Client, message: string, { lines, view }: Terminal): Promise<boolean> {
+  let run = client.stream({ message, chat: 'terminal' })
+  try {
+    for (;;) {
+      const result = await answer(run, { lines, view })
+      if (result.status !== 'waiting') return true
+      const next = await decideCalls(run, result.approvals, lines)
+      if (!next) {
+        const tools = result.approvals.map(({ tool }) => plain(tool)).join(', ')
+        console.error(`Not decided, so not carried out: ${tools}. The line after a message decides: y or n.`)
+        process.exitCode = 1
+        return false
+      }
+      run = next
     }
-    waiting = await answer(client, { message: [], body: { approvals } }, terminal)
+  } catch (error) {
+    // The chat goes on without this turn. A person has seen it; a program looks at the exit code.
+    view.fail(error)
+    if (!lines.isPerson) process.exitCode = 1
+    return true
   }
-  return true
 }
 
-type Asked = { readonly message: string | []; readonly body?: { readonly approvals: ApprovalAnswer[] } }
-
-/** Shows an answer, and gives the calls that wait. A failure is printed, and the chat goes on without that turn. */
-async function answer(client: Client, asked: Asked, { lines, view }: Terminal): Promise<readonly WaitingCall[]> {
-  const run = client.stream({ ...asked, chat: 'terminal' })
+/** Shows an answer until it ends or waits. */
+async function answer(run: Run, { lines, view }: Terminal): Promise<Result> {
   // A run that cannot be stopped says itself why.
   const stop = (): void => void run.cancel().catch(() => {})
-  try {
-    return await lines.stoppable(stop, async () => {
-      for await (const event of run) view.show(event)
-      const result = await run.result
-      view.end(result)
-      return (result.frame['approvals'] ?? []) as readonly WaitingCall[]
-    })
-  } catch (error) {
-    view.fail(error)
-    // A person has seen it; a program looks at the exit code.
-    if (!lines.isPerson) process.exitCode = 1
-    return []
-  }
+  return lines.stoppable(stop, async () => {
+    for await (const event of run) view.show(event)
+    const result = await run.result
+    view.end(result)
+    return result
+  })
 }
