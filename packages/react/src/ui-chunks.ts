@@ -26,27 +26,6 @@ type Reading = {
   readonly leave: () => void
 }
 
-/** A message that is being written. It begins when there is something in it. */
-class OpenMessage {
-  /** The same in every replay, so that the message takes its own place. Undefined: it goes on with the last one. */
-  id: string | undefined
-  readonly #controller: ReadableStreamDefaultController<UIMessageChunk>
-  #isBegun = false
-
-  constructor(controller: ReadableStreamDefaultController<UIMessageChunk>) {
-    this.#controller = controller
-  }
-
-  send(chunks: readonly UIMessageChunk[]): void {
-    if (!this.#isBegun) {
-      this.#isBegun = true
-      this.#controller.enqueue({ type: 'start', ...(this.id !== undefined && { messageId: this.id }) })
-      this.#controller.enqueue({ type: 'start-step' })
-    }
-    for (const chunk of chunks) this.#controller.enqueue(chunk)
-  }
-}
-
 /** A run as the AI SDK reads it: what has changed of its parts, again and again. */
 export function chunksOf(
   run: Run,
@@ -60,8 +39,15 @@ export function chunksOf(
     async start(controller) {
       /** What was shown as calls. When it turns out that one is a message to another agent, it ends as a call all the same. */
       const calls = new Set<string>()
-      const message = new OpenMessage(controller)
-      const send = (...chunks: readonly UIMessageChunk[]): void => message.send(chunks)
+      /** The same in every replay, so that the message takes its own place. None: it goes on with the last one. */
+      let messageId: { readonly messageId?: string } = {}
+      let isBegun = false
+      /** A message begins when there is something in it. */
+      const send = (...chunks: readonly UIMessageChunk[]): void => {
+        if (!isBegun) chunks = [{ type: 'start', ...messageId }, { type: 'start-step' }, ...chunks]
+        isBegun = true
+        for (const chunk of chunks) controller.enqueue(chunk)
+      }
       const sendChanges = (): void => {
         for (const part of run.parts) {
           const last = shown.get(part.id)
@@ -78,7 +64,7 @@ export function chunksOf(
       }
       try {
         const { run: id } = await run.started
-        if (onto === null) message.id = `${id}-answer`
+        if (onto === null) messageId = { messageId: `${id}-answer` }
         for await (const { type } of run) {
           if (type === 'run_resumed' || type === 'reset') {
             // What is withdrawn can be taken away only with all else of the run, which then comes again.
