@@ -1,31 +1,18 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { tool } from '@bureau/framework'
+import { BIN, runBureau } from '../support/bureau-process.ts'
 import { hold, refusal, text, textDeltas, toolCall, wholeText } from '../support/fake-provider.ts'
 import { startOnTerminal } from '../support/on-terminal.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
 
-const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
-
-async function chat(
-  args: readonly string[],
-  input: string,
-  env: Record<string, string> = {},
-): Promise<{ out: string; err: string; code: unknown }> {
-  const child = spawn(process.execPath, [BIN, 'chat', ...args], { stdio: 'pipe', env: { ...process.env, ...env } })
-  let [out, err] = ['', '']
-  child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
-  child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()))
-  child.stdin.end(input)
-  const [code] = (await once(child, 'exit')) as [unknown]
-  return { out, err, code }
-}
+const chat = (args: readonly string[], input: string, env: Record<string, string> = {}) =>
+  runBureau(['chat', ...args], env, { input })
 
 test('talks over many turns and sends the whole conversation each time', async () => {
   const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })

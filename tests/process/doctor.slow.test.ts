@@ -1,15 +1,15 @@
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { BIN, runBureau } from '../support/bureau-process.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 
-const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
 const CLAUDE = fileURLToPath(new URL('../support/claude-agency.ts', import.meta.url))
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url))
@@ -17,22 +17,15 @@ const NOBODY = '127.0.0.1:9' // the discard port, where nothing listens
 
 /** What the command says of each subject, and its exit code. */
 async function examine(args: readonly string[], env: Record<string, string> = {}) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-doctor-'))
-  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
-  const child = execFile(process.execPath, [BIN, 'doctor', ...args], {
-    env: { PATH: process.env['PATH'], PORT: '0', BUREAU_DATA: path.join(folder, 'data'), ...env },
-  })
-  let output = ''
-  child.stdout!.on('data', (text: string) => (output += text))
-  const [code] = (await once(child, 'close')) as [number]
+  const BUREAU_DATA = path.join(await temporaryFolder(), 'data')
+  const { code, out: output } = await runBureau(['doctor', ...args], { BUREAU_DATA, ...env })
   const found = [...output.matchAll(/^(ok|note|FAULT) +(\S+) +(.*)$/gm)]
   return { code, output, found: new Map(found.map(([, state, subject, text]) => [subject, [state, text]])) }
 }
 
 /** A file with this text, which may name what the framework exports. */
-function savedModule(text: string): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-doctor-'))
-  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
+async function savedModule(text: string): Promise<string> {
+  const folder = await temporaryFolder()
   symlinkSync(MODULES, path.join(folder, 'node_modules'))
   const file = path.join(folder, 'agency.ts')
   writeFileSync(file, `import { Agency, Agent } from '@bureau/framework'\n${text}`)
@@ -102,7 +95,7 @@ test('a default model of another provider is looked for there, and not at the de
 })
 
 test('a tool that is served beside the agencies is counted', async () => {
-  const module = savedModule(`
+  const module = await savedModule(`
     import { tool } from '@bureau/framework'
     import { z } from 'zod'
     export const support = new Agency({ entryPoint: new Agent({ name: 'A', instructions: 'Help.' }) })
@@ -115,7 +108,7 @@ test('a tool that is served beside the agencies is counted', async () => {
 })
 
 test('an agency file that serve would refuse is a fault, for the same reason', async () => {
-  const module = savedModule(`
+  const module = await savedModule(`
     export const mcp = new Agency({ entryPoint: new Agent({ name: 'A', instructions: 'Help.' }) })
     export const tools = [{ name: 'x' }]
   `)
@@ -127,7 +120,7 @@ test('an agency file that serve would refuse is a fault, for the same reason', a
 })
 
 test('each fault of an agency is told once', async () => {
-  const module = savedModule(
+  const module = await savedModule(
     "export const a = new Agency({ entryPoint: new Agent({ name: 'A', instruction: 'Help.' }) })",
   )
 

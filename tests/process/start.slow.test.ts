@@ -1,21 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { startBureau } from '../support/bureau-process.ts'
+import { BIN, runBureau, startBureau } from '../support/bureau-process.ts'
 import { startOnTerminal } from '../support/on-terminal.ts'
-import { closeAfterTest, TestStream } from '../support/test-server.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { TestStream } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
-const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
-
-function temporary(): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-first-'))
-  closeAfterTest(async () => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
 
 async function openStream(url: string, message: string): Promise<TestStream> {
   const body = JSON.stringify({ message })
@@ -58,7 +51,7 @@ test.each(['one-long-token', 'one-long-token another-token', 'one-long-token\tan
 )
 
 test('the first start makes an owner, whose key is in a file for its user alone, and in no output', async () => {
-  const BUREAU_DATA = temporary()
+  const BUREAU_DATA = await temporaryFolder()
   const file = path.join(BUREAU_DATA, 'credentials.json')
   const first = await startBureau(['platform', DEMO, '--log', 'pretty'], { BUREAU_DATA })
   const { apiKey } = JSON.parse(readFileSync(file, 'utf8'))
@@ -87,7 +80,7 @@ test('without a terminal every line is JSON, and one says where the server is', 
 })
 
 test('on a terminal the first key is shown, at the first start alone', async () => {
-  const BUREAU_DATA = temporary()
+  const BUREAU_DATA = await temporaryFolder()
   const file = path.join(BUREAU_DATA, 'credentials.json')
   const outputs: string[] = []
   for (let start = 0; start < 2; start += 1) {
@@ -146,9 +139,9 @@ test('a real provider is named instead of the demo model when a key is set', asy
 test.each([
   [['start', 'nothing.ts'], 'There is no file nothing.ts.'],
   [['serve', BIN.replace('bureau.mjs', 'bureau.test.ts')], ''],
-])('a mistake in the set-up ends with a message: %s', (args, message) => {
-  const done = spawnSync(process.execPath, [BIN, ...args], { encoding: 'utf8' })
+])('a mistake in the set-up ends with a message: %s', async (args, message) => {
+  const { code, err } = await runBureau(args)
 
-  expect(done.status).not.toBe(0)
-  expect(done.stderr).toContain(message)
+  expect(code).not.toBe(0)
+  expect(err).toContain(message)
 })

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
+import { cpSync, existsSync, readdirSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from './temporary-folder.ts'
 import { closeAfterTest } from './test-server.ts'
 
-const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
+export const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
 
 export type BureauProcess = {
   readonly url: string
@@ -28,9 +28,7 @@ export async function startBureau(
   env: Record<string, string> = {},
   node = process.execPath,
 ): Promise<BureauProcess> {
-  const ownFolder = mkdtempSync(path.join(tmpdir(), 'bureau-data-'))
-  closeAfterTest(async () => rmSync(ownFolder, { recursive: true, force: true }))
-  const { BUREAU_DATA = ownFolder } = env
+  const { BUREAU_DATA = await temporaryFolder() } = env
   const isEmbedded = ['start', 'platform'].includes(args[0]!) && env['DATABASE_URL'] === undefined
   if (isEmbedded && isEmpty(BUREAU_DATA)) {
     const { preparedFolder } = await import('@bureau/platform/testing')
@@ -59,3 +57,22 @@ export async function startBureau(
 }
 
 const isEmpty = (folder: string): boolean => !existsSync(folder) || readdirSync(folder).length === 0
+
+/** Runs the `bureau` command to its end, with `input` as its standard input. */
+export async function runBureau(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  { cwd, input = '' }: { readonly cwd?: string | undefined; readonly input?: string } = {},
+): Promise<{ readonly code: number | null; readonly out: string; readonly err: string }> {
+  const child = spawn(process.execPath, [BIN, ...args], {
+    cwd,
+    env: { PATH: process.env['PATH'], PORT: '0', ...env },
+    stdio: 'pipe',
+  })
+  closeAfterTest(async () => void child.kill('SIGKILL'))
+  child.stdin.end(input)
+  const closed = once(child, 'close')
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
+  const [code] = (await closed) as [number | null]
+  return { code, out, err }
+}
