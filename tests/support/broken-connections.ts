@@ -20,6 +20,16 @@ export function cuttingFetch(...limits: number[]): typeof fetch {
   }
 }
 
+/** A network that is cut once: what is open then breaks, and what comes later goes through. */
+export function cuttableFetch(): { readonly cut: () => void; readonly fetch: typeof fetch } {
+  const over = new AbortController()
+  return {
+    cut: () => over.abort(),
+    fetch: (input, init) =>
+      fetch(input, over.signal.aborted ? init : { ...init, signal: AbortSignal.any([init!.signal!, over.signal]) }),
+  }
+}
+
 /** All events of a run, to its end. */
 export async function eventsOf(run: AsyncIterable<StreamEvent>): Promise<StreamEvent[]> {
   const events: StreamEvent[] = []

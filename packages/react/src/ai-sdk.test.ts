@@ -14,11 +14,12 @@ import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { bureauTransport, chatMessages, withArguments } from './ai-sdk.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
-import { memoryStorage } from '../../../tests/support/broken-connections.ts'
+import { cuttableFetch, memoryStorage } from '../../../tests/support/broken-connections.ts'
 import { hold, status, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
+import { PNG } from '../../../tests/support/file-server.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../../../tests/support/test-server.ts'
 
-const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const PIXEL = PNG.toString('base64')
 
 /** Gives an answer once its last byte is there, so that a client reads all events of a run that is over at once. */
 const wholeFetch: typeof fetch = async (input, init) => {
@@ -311,15 +312,11 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     const { provider, open } = await start()
     const gate = provider.gate()
     provider.script([textDeltas(['It is', hold(gate), ' done.'])])
-    const cut = new AbortController()
-    const cutting: typeof fetch = (input, init) => {
-      if (cut.signal.aborted) return fetch(input, init)
-      return fetch(input, { ...init, signal: AbortSignal.any([init!.signal!, cut.signal]) })
-    }
-    const chat = new PlainChat(open(memoryStorage(), cutting, []))
+    const { cut, fetch } = cuttableFetch()
+    const chat = new PlainChat(open(memoryStorage(), fetch, []))
     const sent = chat.sendMessage({ text: 'Where is order 7?' })
     await vi.waitFor(() => expect(said(chat.messages).at(-1)).toBe('assistant: It is'))
-    cut.abort()
+    cut()
     await sent
     expect(chat.error?.message).toBe('The connection was lost.')
     gate.release()

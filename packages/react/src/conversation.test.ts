@@ -5,9 +5,12 @@ import { z } from 'zod'
 import { Conversation } from './conversation.ts'
 import type { ConversationState } from './messages.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
-import { memoryStorage } from '../../../tests/support/broken-connections.ts'
+import { cuttableFetch, memoryStorage } from '../../../tests/support/broken-connections.ts'
 import { hold, status, text, textDeltas, toolCall } from '../../../tests/support/fake-provider.ts'
+import { PNG } from '../../../tests/support/file-server.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../../../tests/support/test-server.ts'
+
+const PIXEL = PNG.toString('base64')
 
 const add = tool({
   name: 'add',
@@ -23,8 +26,6 @@ const refund = tool({
   needsApproval: { when: true, edit: true },
   execute: ({ cents }) => `${cents} cents`,
 })
-
-const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 /** A page, as far as it says that it is looked at again. */
 function stubPage(): EventTarget {
@@ -279,17 +280,15 @@ describe('a conversation with a self-hosted agency', () => {
   test.each([['storage', memoryStorage()] as const, ['no storage', false] as const])(
     'an answer that is found again after a lost connection is in the history: with %s',
     async (_how, storage) => {
-      const cut = new AbortController()
-      const cutting: typeof fetch = (input, init) =>
-        fetch(input, cut.signal.aborted ? init : { ...init, signal: AbortSignal.any([init!.signal!, cut.signal]) })
-      const { server, client, open } = await openSolo({ retryDelaysMs: [], fetch: cutting, storage })
+      const { cut, fetch } = cuttableFetch()
+      const { server, client, open } = await openSolo({ retryDelaysMs: [], fetch, storage })
       const gate = server.provider.gate()
       server.provider.script([text('Hello.'), textDeltas(['It is', hold(gate), ' done.'])])
       const conversation = open('mine')
       await conversation.send('Hi', true)
       const sent = conversation.send('One', true)
       await until(conversation, (state) => shown(state).at(-1)!.includes('It is'))
-      cut.abort()
+      cut()
       await sent
       expect(conversation.state().error).toMatchObject({ code: 'connection_lost' })
       gate.release()
