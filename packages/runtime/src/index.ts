@@ -26,6 +26,8 @@ export {
   logRefusal,
   mountOf,
   notFoundGate,
+  type PublicError,
+  publicError,
   refuseMalformed,
   type Refused,
 } from './http/error-gate.ts'

@@ -1,8 +1,7 @@
-import { ERRORS, ServiceError } from '@bureau/protocol'
-import { logRefusal, problemSentence } from '@bureau/runtime'
+import { ServiceError } from '@bureau/protocol'
+import { problemSentence, publicError } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { isInvalidJson } from '../json-rpc/rpc-errors.ts'
 
 /** Errors of the protocol (specification 5.4) and of JSON-RPC: the code there, the status over HTTP, and its name in gRPC. */
 const A2A_ERRORS = {
@@ -98,25 +97,13 @@ export function parseParams<Schema extends z.ZodType>(schema: Schema, params: un
 
 const MAX_VIOLATIONS = 20
 
-/** What a client is shown of an error. What was not meant for it goes to the log. */
+/** What a client is shown of an error. */
 export function toA2aError(error: unknown, request: FastifyRequest): A2aError {
   if (error instanceof A2aError) return error
-  if (isInvalidJson(error)) {
-    return new A2aError('INVALID_JSON', `Invalid JSON payload: ${(error as Error).message}`)
-  }
-  if (error instanceof ServiceError) {
-    const { status, code, message, headers } = error
-    if (status >= 500) logRefusal(request, error, error)
-    const reason = status < 500 ? 'INVALID_REQUEST' : 'INTERNAL'
-    return new A2aError(reason, message, { http: status, headers, details: [errorInfo(code.toUpperCase(), 'bureau')] })
-  }
-  const { statusCode: status = 500 } = error as { readonly statusCode?: number }
-  if (status >= 400 && status < 500) {
-    const code = status === 413 ? 'body_too_large' : 'invalid_request'
-    return new A2aError('INVALID_REQUEST', ERRORS[code].message, { http: status })
-  }
-  request.log.error({ err: error }, 'request failed')
-  return new A2aError('INTERNAL', 'Internal error')
+  const { status, code, message, headers } = publicError(error as Error, request)
+  if (code === 'invalid_json') return new A2aError('INVALID_JSON', `Invalid JSON payload: ${message}`)
+  const reason = status < 500 ? 'INVALID_REQUEST' : 'INTERNAL'
+  return new A2aError(reason, message, { http: status, headers, details: [errorInfo(code.toUpperCase(), 'bureau')] })
 }
 
 const protocolInfo = (reason: Reason): Detail => errorInfo(reason, 'a2a-protocol.org')

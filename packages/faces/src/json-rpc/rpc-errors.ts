@@ -1,5 +1,5 @@
-import { ERRORS, ServiceError } from '@bureau/protocol'
-import { type ErrorHandler, errorGate, InvalidJson, logRefusal, type Refused } from '@bureau/runtime'
+import { ServiceError } from '@bureau/protocol'
+import { type ErrorHandler, errorGate, publicError } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
 
 /** Codes of JSON-RPC 2.0, section 5.1. */
@@ -29,11 +29,6 @@ export function requireJson({ body, headers }: FastifyRequest): void {
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i
 
-/** Whether a body is not JSON: the servers read theirs in different ways. */
-export function isInvalidJson(error: unknown): boolean {
-  return error instanceof InvalidJson || (error instanceof ServiceError && error.code === 'invalid_json')
-}
-
 /**
  * Errors of a route that speaks JSON-RPC, before a request of the protocol was carried out. Our own code is in `data`.
  *
@@ -41,27 +36,9 @@ export function isInvalidJson(error: unknown): boolean {
  */
 export function rpcErrorHandler(challengeOf: (request: FastifyRequest) => Record<string, string>): ErrorHandler {
   return errorGate((error, request) => {
-    const refused = refusedOf(error, request)
-    return refused.status === 401 ? { ...refused, headers: { ...refused.headers, ...challengeOf(request) } } : refused
+    const { status, code, message, headers } = publicError(error, request)
+    const rpcCode = code === 'invalid_json' ? PARSE_ERROR : status < 500 ? INVALID_REQUEST : INTERNAL_ERROR
+    const body = { jsonrpc: '2.0', id: rpcIdOf(request.body), error: { code: rpcCode, message, data: { code } } }
+    return { status, headers: { ...headers, ...(status === 401 && challengeOf(request)) }, body }
   })
-}
-
-function refusedOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): Refused {
-  const refused = (status: number, code: number, message: string, ownCode: string): Refused => {
-    const body = { jsonrpc: '2.0', id: rpcIdOf(request.body), error: { code, message, data: { code: ownCode } } }
-    return { status, headers: {}, body }
-  }
-  if (isInvalidJson(error)) return refused(400, PARSE_ERROR, error.message, 'invalid_json')
-  if (error instanceof ServiceError) {
-    const { status, code, message, headers } = error
-    if (status >= 500) logRefusal(request, error, error)
-    return { ...refused(status, status < 500 ? INVALID_REQUEST : INTERNAL_ERROR, message, code), headers }
-  }
-  const { statusCode: status = 500 } = error
-  if (status === 413) return refused(413, INVALID_REQUEST, ERRORS.body_too_large.message, 'body_too_large')
-  if (status >= 400 && status < 500) {
-    return refused(status, INVALID_REQUEST, ERRORS.invalid_request.message, 'invalid_request')
-  }
-  request.log.error({ err: error }, 'request failed')
-  return refused(500, INTERNAL_ERROR, ERRORS.internal_error.message, 'internal_error')
 }

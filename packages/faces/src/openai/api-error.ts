@@ -1,6 +1,5 @@
-import { type ErrorCode, ERRORS, RUN_ERRORS, type RunError, ServiceError } from '@bureau/protocol'
-import { type ErrorHandler, errorGate, InvalidJson, JsonLimitExceeded, logRefusal } from '@bureau/runtime'
-import type { FastifyRequest } from 'fastify'
+import { RUN_ERRORS, type RunError, type ServiceError } from '@bureau/protocol'
+import { type ErrorHandler, errorGate, publicError } from '@bureau/runtime'
 import { z } from 'zod'
 import type { Remedies } from '../begin.ts'
 
@@ -19,7 +18,7 @@ export type ApiErrorBody = z.output<typeof ApiErrorBody>
 
 type ApiErrorOptions = {
   readonly status: number
-  readonly code: string | null
+  readonly code: string
   /** The member of the request that is wrong: `messages[2].content`. */
   readonly param?: string | null
   readonly headers?: Readonly<Record<string, string>>
@@ -93,26 +92,9 @@ export const DONE = 'data: [DONE]\n\n'
 export const refusedStream = ({ message, status, code }: ServiceError): string =>
   `data: ${JSON.stringify(new ApiError(message, { status, code }).body)}\n\n${DONE}`
 
-/** Errors of every route under `/openai/v1`. What was not meant for the caller goes to the log. */
-export const sendApiError: ErrorHandler = errorGate(apiErrorOf)
-
-function apiErrorOf(error: Error & { readonly statusCode?: number }, request: FastifyRequest): ApiError {
+/** Errors of every route under `/openai/v1`. */
+export const sendApiError: ErrorHandler = errorGate((error, request) => {
   if (error instanceof ApiError) return error
-  if (error instanceof InvalidJson || error instanceof JsonLimitExceeded) {
-    return new ApiError(error.message, { status: 400, code: 'invalid_json' })
-  }
-  if (error instanceof ServiceError) {
-    const { message, status, code, headers } = error
-    if (status >= 500) logRefusal(request, error, error)
-    return new ApiError(message, { status, code, headers })
-  }
-  const code = FRAMEWORK_CODES[error.statusCode ?? 500]
-  if (code) return new ApiError(ERRORS[code].message, { status: ERRORS[code].status, code })
-  const { statusCode: status = 500 } = error
-  if (status >= 400 && status < 500) return new ApiError(ERRORS.invalid_request.message, { status, code: null })
-  request.log.error({ err: error }, 'request failed')
-  return new ApiError(ERRORS.internal_error.message, { status: 500, code: 'internal_error' })
-}
-
-/** Of the errors that the HTTP framework makes itself. */
-const FRAMEWORK_CODES: Readonly<Record<number, ErrorCode>> = { 413: 'body_too_large', 415: 'invalid_content_type' }
+  const { message, ...refused } = publicError(error, request)
+  return new ApiError(message, refused)
+})

@@ -1,8 +1,9 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { ServiceError } from '@bureau/protocol'
+import { type ErrorCode, ERRORS, ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { NO_SNIFFING } from './answers.ts'
+import { InvalidJson } from './invalid-json.ts'
 
 /** What an app answers when something went wrong. */
 export type Refused = {
@@ -36,6 +37,30 @@ export function logRefusal({ log }: FastifyRequest, { code, detail, cause }: Ser
   else if (code.endsWith('_unavailable')) log.warn({ code, detail, err: cause }, 'request refused')
   else log.info({ code, detail }, 'request refused')
 }
+
+export type PublicError = Pick<ServiceError, 'status' | 'code' | 'message' | 'headers' | 'body'>
+
+/**
+ * Any error of a route, for a protocol that tells it in a form of its own. What was not meant for the caller goes to the log, and
+ * becomes `internal_error`.
+ */
+export function publicError(error: Error & { readonly statusCode?: number }, request: FastifyRequest): PublicError {
+  if (error instanceof InvalidJson) return new ServiceError('invalid_json', { message: error.message })
+  if (error instanceof ServiceError) {
+    if (error.status >= 500) logRefusal(request, error, error)
+    return error
+  }
+  const { statusCode: status = 500 } = error
+  if (status >= 400 && status < 500) {
+    const code = FRAMEWORK_CODES[status] ?? 'invalid_request'
+    return { status, code, message: ERRORS[code].message, headers: {}, body: {} }
+  }
+  request.log.error({ err: error }, 'request failed')
+  return new ServiceError('internal_error')
+}
+
+/** Of the errors that the HTTP framework makes itself. */
+const FRAMEWORK_CODES: Readonly<Record<number, ErrorCode>> = { 413: 'body_too_large', 415: 'invalid_content_type' }
 
 /** How long a client may go on writing after its answer, in milliseconds. */
 const LINGER_MS = 2_000

@@ -1,6 +1,15 @@
 import type { FastifyRequest } from 'fastify'
 import { type ErrorCode, ServiceError } from '@bureau/protocol'
-import { errorGate, InvalidJson, JsonLimitExceeded, logRefusal, refuseMalformed, type Refused } from '@bureau/runtime'
+import {
+  errorGate,
+  InvalidJson,
+  JsonLimitExceeded,
+  logRefusal,
+  type PublicError,
+  publicError,
+  refuseMalformed,
+  type Refused,
+} from '@bureau/runtime'
 import { InvalidBody, notAnObject } from './invalid-body.ts'
 
 /** Every body has `error`, a sentence, and its `code`; framework errors also `detail`. What was not meant for the caller goes to the log. */
@@ -21,21 +30,16 @@ export function refusedOf(error: Error & { readonly statusCode?: number }, reque
     if (error.code.endsWith('_unavailable')) logRefusal(request, error, error)
     return refused(error)
   }
-  const { statusCode: status = 500 } = error
   // A content type that is none was not read, like any other that is not JSON.
-  if (status === 415) return refusedOf(notAnObject(null), request)
-  if (status === 413) return refused(new ServiceError('body_too_large'))
-  if (status >= 400 && status < 500) return refused(new ServiceError('invalid_request'), status)
-  request.log.error({ err: error }, 'request failed')
-  return refused(new ServiceError('internal_error'))
+  if (error.statusCode === 415) return refusedOf(notAnObject(null), request)
+  return refused(publicError(error, request))
 }
 
 function invalid(detail: readonly object[], problem: string, code: ErrorCode = 'invalid_request'): Refused {
   return { status: 422, headers: {}, body: { detail, error: `The request is not valid. ${problem}`, code } }
 }
 
-function refused(error: ServiceError, status = error.status): Refused {
-  const { code, message, headers, body } = error
+function refused({ status, code, message, headers, body }: PublicError): Refused {
   return { status, headers, body: { detail: DETAILS[code] ?? message, error: message, code, ...body } }
 }
 
