@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { type Fields, fieldsOf, type WireItem } from '@bureau/protocol'
-import { parseJson } from '@bureau/runtime'
+import { fieldsOf, type WireItem } from '@bureau/protocol'
+import { jsonOrText } from '../answer.ts'
 
 /** Tools that the model provider runs itself, by the names that AG-UI clients know them by. */
 const HOSTED_NAMES: ReadonlyMap<string | undefined, string> = new Map([
@@ -50,7 +50,7 @@ export function hostedItem(
   name: string,
   call: { readonly id: string; readonly arguments: string },
 ): WireItem | undefined {
-  const { queries, results, code, container_id, outputs } = readObject(call.arguments)
+  const { queries, results, code, container_id, outputs } = fieldsOf(jsonOrText(call.arguments))
   const idPart = createHash('sha256').update(call.id).digest('hex').slice(0, 48)
   if (name === HOSTED_NAMES.get('file_search_call')) {
     const found = Array.isArray(results) ? { results } : {}
@@ -59,13 +59,4 @@ export function hostedItem(
   if (typeof container_id !== 'string') return undefined
   const item = { type: 'code_interpreter_call', id: `ci_${idPart}`, container_id, code: code ?? '' }
   return { ...item, outputs: Array.isArray(outputs) ? outputs : [], status: 'completed' }
-}
-
-/** Of what is nested too deep nothing can be sent. */
-function readObject(json: string): Fields {
-  try {
-    return fieldsOf(parseJson(Buffer.from(json)))
-  } catch {
-    return {}
-  }
 }

@@ -12,8 +12,8 @@ import {
 } from '@ag-ui/core/schemas'
 import { sharedStateProblem } from '@bureau/framework'
 import { type Fields, isFields, type RunEnded, RunRequest, type WireItem } from '@bureau/protocol'
-import { parseJson } from '@bureau/runtime'
 import { z } from 'zod'
+import { jsonOrText } from '../answer.ts'
 import type { FaceRun } from '../face-host.ts'
 import { FunctionName, MAX_FUNCTIONS, Parameters } from '../openai/caller-functions.ts'
 import { isHostedTool } from './hosted-calls.ts'
@@ -173,20 +173,11 @@ function withoutRepeatedDecisions(request: AguiRequest): AguiRequest {
   if (decisions.length === 0) return request
   const isRepeated = ({ role, content }: AguiMessage): boolean => {
     if (role !== 'tool') return false
-    const result = parsedJson(content) // once, because it may be long
+    const result = typeof content === 'string' && jsonOrText(content) // once, because it may be long
     return decisions.some((decision) => isDeepStrictEqual(decision, result))
   }
   const last = messages.findLastIndex(({ role }) => role !== 'tool')
   return { ...request, messages: messages.filter((message, at) => at <= last || !isRepeated(message)) }
-}
-
-/** Undefined also for more than a body may hold, which no decision is. */
-function parsedJson(content: unknown): unknown {
-  try {
-    return parseJson(Buffer.from(String(content)))
-  } catch {
-    return undefined
-  }
 }
 
 function withProtocolKeys(body: Fields): unknown {

@@ -1,4 +1,5 @@
-import type { RunEvent, WireItem } from '@bureau/protocol'
+import { fieldsOf, type RunEvent, type WireItem } from '@bureau/protocol'
+import { jsonOrText } from '../answer.ts'
 import type { OutputItem } from './output-items.ts'
 
 /** What a function of an agent's is: a tool, a handoff, or the way in which it asks another agent. */
@@ -84,14 +85,6 @@ function toolCall(agent: string, { call_id: id, name, arguments: args }: WireIte
 }
 
 function agentMessage(caller: string, { call_id: id, arguments: args }: WireItem): WireItem {
-  const { recipient_agent: agent = null, message = null } = parsedArguments(args)
+  const { recipient_agent: agent = null, message = null } = fieldsOf(jsonOrText(String(args)))
   return { type: 'bureau:agent_message', caller, agent, call_id: id!, message, answer: null }
-}
-
-function parsedArguments(text: unknown): { readonly recipient_agent?: unknown; readonly message?: unknown } {
-  try {
-    return (JSON.parse(String(text)) as object | null) ?? {}
-  } catch {
-    return {}
-  }
 }
