@@ -2,7 +2,7 @@ import { aggregateTokenUsage, EventType, type Interrupt, PROTOCOL_VERSION, type 
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
 import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByModel } from '@bureau/protocol'
 import { type AguiRun, knowsAll } from './read-request.ts'
-import { frame } from './frame.ts'
+import { frame, rawFrame } from './frame.ts'
 import { ItemEvents } from './item-events.ts'
 import { StateEvents } from './state-events.ts'
 
@@ -88,11 +88,6 @@ const NO_FRAME = {
   'state.changed': '',
   'log.ended': '',
 } as const
-
-function rawFrame(event: RunEvent): string {
-  const text = eventEnvelope(event)
-  return text === undefined ? '' : `data: {"type":"RAW","event":${text}}\n\n`
-}
 
 /** An event of the agency's own under its type, with its value, or with all of it. What is not JSON is left out. */
 function ownFrame(event: RunEvent & { readonly type: 'custom' }): string {

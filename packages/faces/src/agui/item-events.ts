@@ -1,17 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Interrupt } from '@ag-ui/core'
-import {
-  eventEnvelope,
-  type EventSource,
-  type Message,
-  type ModelEvent,
-  type RunEnded,
-  type RunEvent,
-  type WireItem,
-} from '@bureau/protocol'
+import type { EventSource, Message, ModelEvent, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import { type ParsedEvent, parsedEvent } from '../openai/model-event.ts'
 import { type AguiMessage, type AguiRun, knowsAll } from './read-request.ts'
 import { CallEvents } from './call-events.ts'
 import { toAguiContent, toAguiText } from './content-parts.ts'
+import { rawFrame } from './frame.ts'
 import { toolNameOf } from './hosted-calls.ts'
 import { ReasoningEvents } from './reasoning-events.ts'
 import { interruptIdOf } from './select-input.ts'
@@ -22,14 +16,6 @@ import { UniqueIds } from './unique-ids.ts'
 
 type ItemCreated = Extract<RunEvent, { type: 'item.created' }>
 type ApprovalRequested = Extract<RunEvent, { type: 'approval.requested' }>
-
-/** What the model events that matter here have in common. */
-type ModelData = {
-  readonly item?: WireItem
-  readonly item_id?: string
-  readonly output_index?: number
-  readonly delta?: unknown
-}
 
 type Tag = { readonly subagentRunId?: string }
 
@@ -84,7 +70,7 @@ export class ItemEvents {
         return this.#onDelta(event, (key, delta, tag) => this.#reasoning?.delta(key, delta, tag) ?? '')
       case 'response.reasoning_summary_part.done':
       case 'response.reasoning_text.done':
-        return this.#reasoning?.endPart(this.#keyOf(event.source, readData(event))) ?? ''
+        return this.#reasoning?.endPart(this.#keyOf(event.source, parsedEvent(event.json))) ?? ''
       default:
         return undefined
     }
@@ -98,11 +84,11 @@ export class ItemEvents {
         return this.#texts.created(key, item, this.#tag(event.source))
       case 'tool_called':
         if (toolNameOf(item) === undefined) return undefined
-        return this.#calls.created(key, item, this.#caller(event.source)) + raw(event)
+        return this.#calls.created(key, item, this.#caller(event.source)) + rawFrame(event)
       case 'tool_output':
         return this.#onOutput(item, event.source)
       case 'handoff_occured':
-        return (this.#onOutput(item, event.source) ?? '') + raw(event)
+        return (this.#onOutput(item, event.source) ?? '') + rawFrame(event)
       default:
         return undefined
     }
@@ -137,7 +123,7 @@ export class ItemEvents {
 
   /** Closes everything, and shows the conversation as it stands: calls that wait are part of it. */
   suspend(interrupts: readonly Interrupt[]): string {
-    const closed = this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')
+    const closed = this.#endAll()
     const left = this.#subagents.suspendAll((id) =>
       interrupts.filter(({ subagentRunId }) => subagentRunId === id).map((each) => each.id),
     )
@@ -150,7 +136,7 @@ export class ItemEvents {
    * that did not complete also calls that were never answered.
    */
   settle(status: RunEnded['status']): string {
-    const closed = this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')
+    const closed = this.#endAll()
     const left = this.#subagents.failAll('The agent was stopped before it had an answer.')
     const completed = status === 'completed'
     const dropped = this.#transcript.drop((entry) => entry.open || (!completed && this.#calls.isUnanswered(entry)))
@@ -159,7 +145,7 @@ export class ItemEvents {
 
   /** Another process goes on with the run: what was not finished, and what it knows nothing of, is taken back. */
   withdraw(itemIds: readonly string[]): string {
-    const closed = this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')
+    const closed = this.#endAll()
     const dropped = this.#transcript.drop(({ open, message }) => open || itemIds.includes(message.id))
     return closed + (dropped ? this.#transcript.snapshot() : '')
   }
@@ -168,6 +154,10 @@ export class ItemEvents {
   restore(messages: readonly Message[]): string {
     const own = messages.filter(({ callerAgent }) => callerAgent == null)
     return own.map((message) => this.#restored(message as WireItem)).join('')
+  }
+
+  #endAll(): string {
+    return this.#texts.endAll() + this.#calls.endAll() + (this.#reasoning?.endAll() ?? '')
   }
 
   #restored(item: WireItem): string {
@@ -180,7 +170,7 @@ export class ItemEvents {
   }
 
   #onItem(event: ModelEvent): string | undefined {
-    const data = readData(event)
+    const data = parsedEvent(event.json)
     const { item } = data
     if (!item) return ''
     const key = this.#keyOf(event.source, data)
@@ -196,7 +186,7 @@ export class ItemEvents {
   }
 
   #onDelta(event: ModelEvent, add: (key: string, delta: string, tag: Tag) => string | undefined): string | undefined {
-    const data = readData(event)
+    const data = parsedEvent(event.json)
     return add(
       this.#keyOf(event.source, data),
       typeof data.delta === 'string' ? data.delta : '',
@@ -211,7 +201,7 @@ export class ItemEvents {
   }
 
   /** What tells an item apart from those of other agents: its id, or its place where that is all there is. */
-  #keyOf(source: EventSource, { item, item_id, output_index }: ModelData): string {
+  #keyOf(source: EventSource, { item, item_id, output_index }: ParsedEvent): string {
     const id = item_id ?? item?.id ?? item?.call_id
     const place = `${source.agent_run_id} #${output_index ?? 0}`
     if (id === undefined || id === PLACEHOLDER_ID) return this.#places.get(place) ?? place
@@ -230,21 +220,8 @@ export class ItemEvents {
   }
 }
 
-function raw(event: RunEvent): string {
-  return `data: {"type":"RAW","event":${eventEnvelope(event) ?? 'null'}}\n\n`
-}
-
 function callIdsOf(message: AguiRun['messages'][number]): string[] {
   return message.role === 'assistant' ? (message.toolCalls ?? []).map(({ id }) => id) : []
-}
-
-/** Empty for text that is not JSON after all: the run passes most events on without reading them. */
-function readData(event: ModelEvent): ModelData {
-  try {
-    return JSON.parse(event.json) as ModelData
-  } catch {
-    return {}
-  }
 }
 
 /** What an answer to an interrupt looks like. That it may hold other arguments tells a page to offer changing them. */

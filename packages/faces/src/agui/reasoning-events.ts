@@ -1,5 +1,6 @@
 import { EventType, type ReasoningMessage } from '@ag-ui/core'
-import { fieldsOf, type WireItem } from '@bureau/protocol'
+import type { WireItem } from '@bureau/protocol'
+import { reasoningTexts } from '../openai/model-event.ts'
 import { frame } from './frame.ts'
 import type { Entry, Transcript } from './transcript.ts'
 import type { UniqueIds } from './unique-ids.ts'
@@ -51,7 +52,7 @@ export class ReasoningEvents {
   end(key: string, item: WireItem, tag: Tag): string {
     const started = this.#spans.has(key) ? '' : this.start(key, item.id, tag)
     const span = this.#spans.get(key)!
-    const whole = span.said ? [] : textsOf(item)
+    const whole = span.said ? [] : reasoningTexts(item)
     const said = whole.map((text) => this.delta(key, text, tag) + closeMessage(span)).join('')
     this.#spans.delete(key)
     return started + said + closeSpan(span)
@@ -83,11 +84,4 @@ function closeMessage(span: Span): string {
 
 function closeSpan(span: Span): string {
   return closeMessage(span) + frame({ type: EventType.REASONING_END, messageId: span.id, ...span.tag })
-}
-
-/** The summary, or the open reasoning text of models that give it. */
-function textsOf(item: WireItem): string[] {
-  const parts = [item['summary'], item['content']].find((list) => Array.isArray(list) && list.length > 0)
-  const texts = (parts ?? []) as readonly unknown[]
-  return texts.map(fieldsOf).flatMap(({ text }) => (typeof text === 'string' && text !== '' ? [text] : []))
 }

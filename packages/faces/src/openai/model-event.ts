@@ -1,4 +1,4 @@
-import type { EventSource, ModelEvent, RunEvent, WireItem } from '@bureau/protocol'
+import { type EventSource, fieldsOf, type ModelEvent, type RunEvent, type WireItem } from '@bureau/protocol'
 
 /** Whether this is part of the conversation with the user, and not of one between agents. */
 export function isWithUser({ callerAgent }: EventSource): boolean {
@@ -33,8 +33,9 @@ function parsedDelta(json: string): string | undefined {
   return typeof delta === 'string' ? JSON.stringify(delta) : undefined
 }
 
-type ParsedEvent = {
+export type ParsedEvent = {
   readonly item?: WireItem
+  readonly item_id?: string
   readonly output_index?: number
   readonly response?: { readonly incomplete_details?: { readonly reason?: unknown } | null }
   readonly delta?: unknown
@@ -88,11 +89,14 @@ function partsOf({ content }: Item, member: 'text' | 'refusal'): string {
     .join('')
 }
 
-/** The summary, or the open text of models that give it. */
-export function reasoningOf(item: Item): string {
+/** The reasoning of an item as one text. */
+export const reasoningOf = (item: Item): string => reasoningTexts(item).join('\n\n')
+
+/** The parts of the summary, or of the open text of models that give it. */
+export function reasoningTexts(item: Item): string[] {
   const parts = [item['summary'], item['content']].find((list) => Array.isArray(list) && list.length > 0) ?? []
-  const texts = (parts as ({ readonly text?: unknown } | null)[]).map((part) => part?.text)
-  return texts.filter((text) => typeof text === 'string' && text !== '').join('\n\n')
+  const texts = (parts as readonly unknown[]).map(fieldsOf)
+  return texts.flatMap(({ text }) => (typeof text === 'string' && text !== '' ? [text] : []))
 }
 
 /**
