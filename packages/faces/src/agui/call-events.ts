@@ -4,10 +4,8 @@ import type { toAguiContent } from './content-parts.ts'
 import { frame } from './frame.ts'
 import type { AguiMessage } from './read-request.ts'
 import { argumentsOf, hostedResult, toolNameOf } from './hosted-calls.ts'
-import type { Entry, Transcript } from './transcript.ts'
+import type { Entry, Tag, Transcript } from './transcript.ts'
 import type { UniqueIds } from './unique-ids.ts'
-
-type Tag = { readonly subagentRunId?: string }
 
 /** Who makes a call, and in which conversation. */
 type Caller = { readonly agent: string; readonly tag: Tag }

@@ -11,13 +11,11 @@ import { ReasoningEvents } from './reasoning-events.ts'
 import { interruptIdOf } from './select-input.ts'
 import { Subagents } from './subagents.ts'
 import { TextEvents } from './text-events.ts'
-import { Transcript } from './transcript.ts'
+import { type Tag, Transcript } from './transcript.ts'
 import { UniqueIds } from './unique-ids.ts'
 
 type ItemCreated = Extract<RunEvent, { type: 'item.created' }>
 type ApprovalRequested = Extract<RunEvent, { type: 'approval.requested' }>
-
-type Tag = { readonly subagentRunId?: string }
 
 /**
  * The items of one run as AG-UI events. A method returns frames, `''` where the event is taken in without one, or

@@ -2,11 +2,8 @@ import { EventType, type ReasoningMessage } from '@ag-ui/core'
 import type { WireItem } from '@bureau/protocol'
 import { reasoningTexts } from '../openai/model-event.ts'
 import { frame } from './frame.ts'
-import type { Entry, Transcript } from './transcript.ts'
+import type { Entry, Tag, Transcript } from './transcript.ts'
 import type { UniqueIds } from './unique-ids.ts'
-
-/** Whose reasoning it is; an absent id means the agent that talks with the user. */
-type Tag = { readonly subagentRunId?: string }
 
 /** One stretch of reasoning: a span for the client, and in it one message per part that has text. */
 type Span = { readonly id: string; readonly tag: Tag; open: Entry<ReasoningMessage> | undefined; said: boolean }

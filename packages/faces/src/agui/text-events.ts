@@ -1,10 +1,8 @@
 import { type AssistantMessage, EventType } from '@ag-ui/core'
 import { type Fields, fieldsOf, type WireItem } from '@bureau/protocol'
 import { frame } from './frame.ts'
-import type { Entry, Transcript } from './transcript.ts'
+import type { Entry, Tag, Transcript } from './transcript.ts'
 import type { UniqueIds } from './unique-ids.ts'
-
-type Tag = { readonly subagentRunId?: string }
 
 type Text = { readonly entry: Entry<AssistantMessage>; readonly tag: Tag; announced: boolean }
 

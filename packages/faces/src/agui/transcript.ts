@@ -4,6 +4,9 @@ import type { AguiMessage } from './read-request.ts'
 /** A longer snapshot is left out: the events before it say the same, and clients refuse frames above 10 MiB. */
 const MAX_SNAPSHOT_CHARS = 1_048_576
 
+/** Whose something is; without an id, that of the agent that talks with the user. */
+export type Tag = { readonly subagentRunId?: string }
+
 /** A message of the run. While it is open its text still grows. */
 export type Entry<M extends Message = Message> = { readonly message: M; open: boolean; text?: string }
 
