@@ -70,7 +70,8 @@ function facesOf({ enableAgui = false }: ServerOptions): readonly Face[] {
 }
 
 function serve(name: string, agency: Agency, context: ServerContext): ServedAgency {
-  return { name, agency, needsUser: context.signIns?.agencies.has(agency) ?? false, context }
+  const createdAt = Math.floor(Date.now() / 1_000)
+  return { name, agency, createdAt, signsIn: context.signIns?.agencies.has(agency) ?? false, context }
 }
 
 function agencyRoutes(agencies: readonly ServedAgency[], options: ServerOptions): ServerRoute[] {

@@ -13,20 +13,17 @@ const CANCEL_TIMEOUT_MS = 60_000
 
 /** This server as the protocols see it that both servers speak: everybody who may call may use every agency. */
 export class ServerHost implements FaceHost {
-  readonly #agencies: ReadonlyMap<string, HostedAgency>
+  readonly #agencies: ReadonlyMap<string, ServedAgency>
 
   constructor(served: readonly ServedAgency[]) {
-    const createdAt = Math.floor(Date.now() / 1_000)
-    this.#agencies = new Map(
-      served.map((each) => [each.name, { ...each, createdAt, signsIn: each.needsUser }] as const),
-    )
+    this.#agencies = new Map(served.map((each) => [each.name, each]))
   }
 
-  async agencies(): Promise<readonly HostedAgency[]> {
+  async agencies(): Promise<readonly ServedAgency[]> {
     return [...this.#agencies.values()]
   }
 
-  async agency(_request: FastifyRequest, name: string): Promise<HostedAgency | undefined> {
+  async agency(_request: FastifyRequest, name: string): Promise<ServedAgency | undefined> {
     return this.#agencies.get(name)
   }
 
@@ -80,14 +77,12 @@ export class ServerHost implements FaceHost {
     return { runId, agency: served.name, userId: await this.callerOf(request, served) }
   }
 
-  #hosted(name: string): HostedAgency {
+  #hosted(name: string): ServedAgency {
     const hosted = this.#agencies.get(name)
     if (!hosted) throw new Error(`no agency is served as ${name}`)
     return hosted
   }
 }
-
-type HostedAgency = ServedAgency & { readonly createdAt: number; readonly signsIn: boolean }
 
 /** Whoever reads it may leave and come back. */
 function keptRun(runId: string, log: RunLogReader, mayDecide: boolean): FaceRun {

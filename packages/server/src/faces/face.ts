@@ -1,18 +1,12 @@
-import type { Agency } from '@bureau/framework'
+import type { FaceAgency } from '@bureau/faces'
 import type { ServerContext } from '../context.ts'
 import { agencyMetadata } from '../agencies/agency-metadata.ts'
 import { jsonRoute, named, type ServerRoute } from '../http/route.ts'
 import { AgencyMetadata } from '@bureau/protocol'
 import { ok } from '@bureau/runtime'
 
-/** An agency and the name under which it is served. */
-export type ServedAgency = {
-  readonly name: string
-  readonly agency: Agency
-  /** True: requests must come from a user, to whom the agency's sign-ins belong. */
-  readonly needsUser: boolean
-  readonly context: ServerContext
-}
+/** An agency as it is served. Where it signs in, requests must come from a user, to whom its sign-ins belong. */
+export type ServedAgency = FaceAgency & { readonly context: ServerContext }
 
 /** A protocol for runs: the routes of one agency that speak it. A folder each, beside this file. */
 export type Face = (served: ServedAgency) => readonly ServerRoute[]

@@ -86,7 +86,7 @@ async function getResponse(served: ServedAgency, request: FastifyRequest, reply:
   const asked = readAsked(served, request, body)
   const keeps = goesOn(served, body)
   const userId = await runUser(served, request)
-  if (served.needsUser) throw new ServiceError('oauth_needs_streaming')
+  if (served.signsIn) throw new ServiceError('oauth_needs_streaming')
   if (keeps) return answer(await endOf(await keepRun(request, served, { ...asked, body, userId })))
   const { runs } = served.context
   const run = await startAsked(served, asked, { request, userId, begin: (start) => runs.start(request, start) })

@@ -15,7 +15,7 @@ import { named } from '../../http/route.ts'
 import { USER_CHECK } from '../../oauth/run-user.ts'
 import type { ServedAgency } from '../face.ts'
 
-type Named = Pick<ServedAgency, 'name' | 'needsUser'>
+type Named = Pick<ServedAgency, 'name' | 'signsIn'>
 
 type Post<Success> = { readonly ownBody: z.ZodType; readonly success: Success; readonly errors: readonly ErrorCode[] }
 
@@ -25,7 +25,7 @@ export function agencySpecs(agency: Named) {
     getResponse: post(agency, 'get_response', {
       ownBody: RunRequest,
       success: { 200: z.xor([RunResponse, FileUrlsError]) },
-      errors: ['run_failed', 'overloaded', ...(agency.needsUser ? NEEDS_STREAMING : OF_REQUEST_IDS)],
+      errors: ['run_failed', 'overloaded', ...(agency.signsIn ? NEEDS_STREAMING : OF_REQUEST_IDS)],
     }),
     getResponseStream: streamSpec(agency, {
       route: 'get_response_stream',
@@ -48,7 +48,7 @@ const NEEDS_STREAMING = ['oauth_needs_streaming'] as const
 /** Refusals of a request that has an id. */
 const OF_REQUEST_IDS = ['request_id_reused', 'request_ended', 'stream_unavailable'] as const
 
-function runOfRequestSpec({ name, needsUser }: Named) {
+function runOfRequestSpec({ name, signsIn }: Named) {
   return {
     ...named(`handler_${name}_runs_get`),
     method: 'GET',
@@ -56,12 +56,12 @@ function runOfRequestSpec({ name, needsUser }: Named) {
     tag: name,
     query: RunOfRequestQuery,
     success: { 200: RunOfRequest },
-    errors: ['run_not_found', 'stream_unavailable', ...(needsUser ? USER_CHECK.errors : [])],
-    ...(needsUser && { otherResponses: USER_CHECK.otherResponses }),
+    errors: ['run_not_found', 'stream_unavailable', ...(signsIn ? USER_CHECK.errors : [])],
+    ...(signsIn && { otherResponses: USER_CHECK.otherResponses }),
   } as const satisfies RouteSpec
 }
 
-function eventsSpec({ name, needsUser }: Named): RouteSpec<typeof RunEventsQuery> {
+function eventsSpec({ name, signsIn }: Named): RouteSpec<typeof RunEventsQuery> {
   return {
     ...named(`handler_${name}_events_get`),
     method: 'GET',
@@ -74,8 +74,8 @@ function eventsSpec({ name, needsUser }: Named): RouteSpec<typeof RunEventsQuery
       200: { contentType: 'text/event-stream', description: 'As of get_response_stream, behind that event.' },
       204: null,
     },
-    errors: ['invalid_last_event_id', 'run_not_found', 'stream_unavailable', ...(needsUser ? USER_CHECK.errors : [])],
-    ...(needsUser && { otherResponses: USER_CHECK.otherResponses }),
+    errors: ['invalid_last_event_id', 'run_not_found', 'stream_unavailable', ...(signsIn ? USER_CHECK.errors : [])],
+    ...(signsIn && { otherResponses: USER_CHECK.otherResponses }),
   }
 }
 
@@ -93,7 +93,7 @@ export function streamSpec(agency: Named, { route, body, description, errors = [
 }
 
 function post<const Success extends RouteSpec['success']>(
-  { name, needsUser }: Named,
+  { name, signsIn }: Named,
   route: string,
   { ownBody, success, errors }: Post<Success>,
 ): Omit<RouteSpec, 'success'> & { readonly success: Success } {
@@ -104,7 +104,7 @@ function post<const Success extends RouteSpec['success']>(
     method: 'POST',
     url: `/${name}/${route}`,
     tag: name,
-    errors: needsUser ? [...errors, ...USER_CHECK.errors] : errors,
-    ...(needsUser && { otherResponses: USER_CHECK.otherResponses }),
+    errors: signsIn ? [...errors, ...USER_CHECK.errors] : errors,
+    ...(signsIn && { otherResponses: USER_CHECK.otherResponses }),
   }
 }
