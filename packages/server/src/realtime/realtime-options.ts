@@ -49,26 +49,6 @@ export type RealtimeOptions = RealtimeProviderOptions & {
   readonly heartbeatMs?: number
 }
 
-/** Everything a session needs to know of its provider. */
-export type RealtimeSettings = {
-  readonly provider: 'openai' | 'xai'
-  readonly url: string
-  readonly apiKey: string | undefined
-  readonly headers: Readonly<Record<string, string>>
-  readonly model: string
-  readonly voice: string | undefined
-  readonly inputAudioFormat: { readonly type: string; readonly rate?: number } | undefined
-  readonly outputAudioFormat: { readonly type: string; readonly rate?: number } | undefined
-  readonly turnDetection: Readonly<Record<string, unknown>> | null | undefined
-  readonly inputAudioNoiseReduction: { readonly type: string } | null | undefined
-  readonly maxMessageBytes: number
-  readonly maxMessagesPerSecond: number
-  readonly maxSessionBytes: number
-  readonly maxSessionMs: number
-  readonly idleMs: number
-  readonly heartbeatMs: number
-}
-
 const PROVIDERS = {
   openai: {
     keyName: 'OPENAI_API_KEY',
@@ -116,6 +96,22 @@ export const RealtimeChecks = z.strictObject({
   heartbeatMs: Milliseconds.default(30_000),
 } satisfies OptionChecks<RealtimeOptions>)
 
+type WireFormat = { readonly type: string; readonly rate?: number }
+
+/** Everything a session needs to know of its provider. */
+export type RealtimeSettings = Omit<
+  z.output<typeof RealtimeChecks>,
+  keyof RealtimeProviderOptions | 'providerOptions' | 'turnDetection'
+> & {
+  readonly url: string
+  readonly apiKey: string | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly model: string
+  readonly inputAudioFormat: WireFormat | undefined
+  readonly outputAudioFormat: WireFormat | undefined
+  readonly turnDetection?: RealtimeOptions['turnDetection'] | undefined
+}
+
 /**
  * Checks the options and fills them up from the environment.
  *
@@ -124,27 +120,18 @@ export const RealtimeChecks = z.strictObject({
 export function readRealtimeOptions(options: RealtimeOptions, models: ModelAccess): RealtimeSettings {
   const checks = z.strictObject({ realtimeOptions: RealtimeChecks })
   const { realtimeOptions } = readOptions('runServer', checks, { realtimeOptions: options })
-  const { provider, providerOptions, voice, ...rest } = realtimeOptions
-  const given = { ...pick(rest), ...providerOptions }
-  const model = rest.model ?? PROVIDERS[provider].model
+  const { providerOptions, url, apiKey, apiKeyEnv, headers, ...settings } = realtimeOptions
+  const given = { url, apiKey, apiKeyEnv, headers, ...providerOptions }
+  const { provider, voice, model = PROVIDERS[provider].model } = settings
   if (voice !== undefined) checkVoice(provider, voice, 'realtimeOptions.voice')
   return {
-    provider,
+    ...settings,
     url: sessionUrl(given.url ?? defaultUrl(provider, models), model),
     apiKey: given.apiKey ?? models.readKey(given.apiKeyEnv ?? PROVIDERS[provider].keyName),
     headers: given.headers ?? {},
     model,
-    voice,
-    inputAudioFormat: wireFormat(rest.inputAudioFormat),
-    outputAudioFormat: wireFormat(rest.outputAudioFormat),
-    turnDetection: rest.turnDetection,
-    inputAudioNoiseReduction: rest.inputAudioNoiseReduction,
-    maxMessageBytes: rest.maxMessageBytes,
-    maxMessagesPerSecond: rest.maxMessagesPerSecond,
-    maxSessionBytes: rest.maxSessionBytes,
-    maxSessionMs: rest.maxSessionMs,
-    idleMs: rest.idleMs,
-    heartbeatMs: rest.heartbeatMs,
+    inputAudioFormat: wireFormat(settings.inputAudioFormat),
+    outputAudioFormat: wireFormat(settings.outputAudioFormat),
   }
 }
 
@@ -154,12 +141,6 @@ export function checkVoice(provider: RealtimeSettings['provider'], voice: string
   const known: readonly string[] = voices
   if (known.includes(voice.toLowerCase()) || ownVoice.test(voice)) return
   throw new ConfigError(`${option}: ${provider} has no voice "${voice}". Its voices: ${voices.join(', ')}.`)
-}
-
-function pick({ url, apiKey, apiKeyEnv, headers }: z.infer<typeof ProviderOptions>): RealtimeProviderOptions {
-  return Object.fromEntries(
-    Object.entries({ url, apiKey, apiKeyEnv, headers }).filter(([, value]) => value !== undefined),
-  )
 }
 
 /** The key in the environment belongs to the provider at the configured base URL, so realtime goes there too. */
@@ -174,7 +155,7 @@ function sessionUrl(base: string, model: string): string {
   return address.href
 }
 
-function wireFormat(format: z.infer<typeof audioFormat> | undefined): RealtimeSettings['inputAudioFormat'] {
+function wireFormat(format: z.infer<typeof audioFormat> | undefined): WireFormat | undefined {
   switch (format) {
     case undefined:
       return undefined
@@ -185,6 +166,6 @@ function wireFormat(format: z.infer<typeof audioFormat> | undefined): RealtimeSe
     case 'g711_alaw':
       return { type: 'audio/pcma' }
     default:
-      return format as RealtimeSettings['inputAudioFormat']
+      return format as WireFormat
   }
 }
