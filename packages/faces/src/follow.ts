@@ -1,5 +1,12 @@
 import { type RunEnded, ServiceError } from '@bureau/protocol'
-import { type EncodeEvent, encodeBatches, endingWith, StreamBroken, streamResponse } from '@bureau/runtime'
+import {
+  type EncodeEvent,
+  encodeBatches,
+  endingWith,
+  onClientLost,
+  StreamBroken,
+  streamResponse,
+} from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { endOf, type FaceRun } from './face-host.ts'
 
@@ -41,17 +48,13 @@ export async function waitForEnd(
   watch?: EncodeEvent,
 ): Promise<RunEnded | undefined> {
   const client = new Client(run)
-  const leave = (): void => client.leave()
-  reply.raw.once('close', leave)
-  if (reply.raw.destroyed) leave()
+  onClientLost(reply, () => client.leave())
   try {
     return await endOf(run, client.signal, watch)
   } catch (error) {
     if (!client.signal.aborted) throw error
     reply.hijack()
     return undefined
-  } finally {
-    reply.raw.off('close', leave)
   }
 }
 

@@ -1,5 +1,5 @@
 import { ServiceError } from '@bureau/protocol'
-import { endingWith, streamResponse } from '@bureau/runtime'
+import { endingWith, onClientLost, streamResponse } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { FaceAgency } from '../face-host.ts'
@@ -125,7 +125,6 @@ export async function sendUpdates(reply: FastifyReply, updates: Updates, { frame
 /** Aborts when the client of a request that waits has left. */
 export function leftSignal(reply: FastifyReply): AbortSignal {
   const left = new AbortController()
-  if (reply.raw.destroyed) left.abort()
-  reply.raw.once('close', () => left.abort())
+  onClientLost(reply, () => left.abort())
   return left.signal
 }

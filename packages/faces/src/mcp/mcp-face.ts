@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Call, type Route, routesOf } from '@bureau/runtime'
+import { type Call, onClientLost, type Route, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
@@ -87,7 +87,7 @@ async function openHandlers(options: McpOptions): Promise<McpHandlers> {
   const calls: Calls = new Map()
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     const left = new AbortController()
-    reply.raw.once('close', () => reply.raw.writableFinished || left.abort())
+    onClientLost(reply, () => left.abort())
     const asked = requestOf(request, left.signal)
     requests.set(asked, request)
     const { method, id, params } = request.body as RpcRequest

@@ -65,6 +65,14 @@ export async function streamResponse(reply: FastifyReply, response: StreamedResp
   }
 }
 
+/** Calls `lost` once, when the client goes away before its answer is complete; at once when it has gone already. */
+export function onClientLost({ raw }: FastifyReply, lost: () => void): void {
+  if (raw.destroyed) return lost()
+  raw.once('close', () => {
+    if (!raw.writableFinished) lost()
+  })
+}
+
 /** Resolves when the client has read what waits for it, or has left. */
 async function drained(socket: FastifyReply['raw']): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()

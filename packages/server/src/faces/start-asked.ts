@@ -2,7 +2,6 @@ import type { RunInput } from '@bureau/framework'
 import type { Call, LiveRun } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Answers, KeptByClient } from '../approvals/approvals.ts'
-import { isClientLost } from '../http/client-lost.ts'
 import { asUser, runUser } from '../oauth/run-user.ts'
 import type { StartAsked } from '../request-runs.ts'
 import type { ServedAgency } from './face.ts'
@@ -30,8 +29,8 @@ export async function beginRun<Run extends LiveRun>(
   { begin, ...asked }: AskedRun & Pick<Beginning<Run>, 'begin'>,
 ): Promise<Run | undefined> {
   const userId = await runUser(served, request)
-  const run = isClientLost(reply) ? undefined : await startAsked(served, asked, { request, userId, begin })
-  if (!isClientLost(reply)) return run
+  const run = reply.raw.destroyed ? undefined : await startAsked(served, asked, { request, userId, begin })
+  if (!reply.raw.destroyed) return run
   run?.control.cancel('immediate')
   reply.hijack()
   return undefined

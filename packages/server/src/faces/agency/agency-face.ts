@@ -7,11 +7,10 @@ import {
   type RunResponse,
   ServiceError,
 } from '@bureau/protocol'
-import { type Call, encodeBatches, ok, streamResponse } from '@bureau/runtime'
+import { type Call, encodeBatches, ok, onClientLost, streamResponse } from '@bureau/runtime'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isFileUrlsFailure } from '../../agencies/attachment-failure.ts'
 import { checkClientConfig } from '../../agencies/check-client-config.ts'
-import { onClientLost } from '../../http/client-lost.ts'
 import { InvalidBody, parseBody } from '../../http/invalid-body.ts'
 import { jsonRoute, rawRoute } from '../../http/route.ts'
 import { runUser } from '../../oauth/run-user.ts'
