@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
 import { beginRun } from '../begin.ts'
-import { ApiError, ApiErrorBody, failedRun, refusedStream, REMEDIES, sendApiError } from '../openai/api-error.ts'
+import { API_ROW, ApiError, ApiErrorBody, failedRun, refusedStream, REMEDIES } from '../openai/api-error.ts'
 import { callerOptionsOf } from '../openai/caller-functions.ts'
 import { readConversation } from '../openai/conversation.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
@@ -33,7 +33,7 @@ export function chatFace(host: FaceHost, options: ChatOptions): readonly Route<o
         method: 'POST',
         url: '/openai/v1/chat/completions',
         id: 'openai_chat_completions',
-        tag: 'openai',
+        ...API_ROW,
         summary: 'Chat Completions',
         description: 'A run of an agency, for clients of OpenAI’s Chat Completions API; with `stream` as chunks.',
         ownBody: ChatRequest,
@@ -46,9 +46,7 @@ export function chatFace(host: FaceHost, options: ChatOptions): readonly Route<o
           },
         },
         errors: ['overloaded', 'oauth_needs_streaming'],
-        errorBody: ApiErrorBody,
         otherResponses: { '4XX': { description: 'The request cannot be used.', body: ApiErrorBody } },
-        fastify: { errorHandler: sendApiError },
       },
       (call, reply) => complete(call, reply, { host, options }),
     ),
@@ -88,7 +86,7 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
     return ''
   })
   if (!ended) return undefined
-  if (!isAnswered(ended)) throw failedRun(ended.error ?? { code: 'run_failed', message: 'The run was cancelled.' })
+  if (!isAnswered(ended)) throw failedRun(ended.error)
   const created = Math.floor(Date.now() / 1_000)
   return completionOf({ id: completionId(run.runId), created, model }, ended, {
     incomplete,

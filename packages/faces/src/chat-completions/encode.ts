@@ -201,7 +201,7 @@ class ChatChunks {
 
   #end(ended: RunEnded): string {
     if (!isAnswered(ended)) {
-      const { body } = failedRun(ended.error ?? { code: 'run_failed', message: 'The run was cancelled.' })
+      const { body } = failedRun(ended.error)
       return `data: ${JSON.stringify(body)}\n\n${DONE}`
     }
     const incomplete = this.#incomplete ?? (ended.error ? 'max_output_tokens' : undefined)

@@ -6,12 +6,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FaceAgency, FaceHost, FaceRun } from '../face-host.ts'
 import { beginRun } from '../begin.ts'
 import {
+  API_ROW,
   ApiError,
   ApiErrorBody,
   failedRun,
   invalidParam,
   REMEDIES,
-  sendApiError,
   unsupportedParam,
 } from '../openai/api-error.ts'
 import { callerOptionsOf } from '../openai/caller-functions.ts'
@@ -46,7 +46,7 @@ export function responsesFace(host: FaceHost, options: ResponsesOptions): readon
         method: 'POST',
         url: '/openai/v1/responses',
         id: 'openai_create_response',
-        tag: 'openai',
+        ...API_ROW,
         summary: 'Open Responses',
         description: 'A run of an agency, for clients of the Responses API; with `stream` as its events.',
         ownBody: ResponsesRequest,
@@ -59,9 +59,7 @@ export function responsesFace(host: FaceHost, options: ResponsesOptions): readon
           },
         },
         errors: ['overloaded', 'oauth_needs_streaming'],
-        errorBody: ApiErrorBody,
         otherResponses: { '4XX': { description: 'The request cannot be used.', body: ApiErrorBody } },
-        fastify: { errorHandler: sendApiError },
       },
       (call, reply) => create(call, reply, { host, options }),
     ),
@@ -143,7 +141,7 @@ async function answer(reply: FastifyReply, run: FaceRun, { body, events, encode 
   if (!ended) return undefined
   const { resource } = events
   if (resource.status === 'completed' || resource.status === 'incomplete') return resource
-  throw failedRun(ended.error ?? { code: 'run_failed', message: 'The run was cancelled.' })
+  throw failedRun(ended.error)
 }
 
 /** @throws ApiError 400: the request needs that responses are kept, and they are not. */

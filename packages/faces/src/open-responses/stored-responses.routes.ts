@@ -3,7 +3,7 @@ import { type Call, ok, param, type Route, routesOf } from '@bureau/runtime'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import type { FaceHost } from '../face-host.ts'
-import { ApiError, ApiErrorBody, invalidParam, sendApiError, unsupportedParam } from '../openai/api-error.ts'
+import { API_ROW, ApiError, ApiErrorBody, invalidParam, unsupportedParam } from '../openai/api-error.ts'
 import { sendEvents } from '../follow.ts'
 import { parseBody } from '../openai/parse-body.ts'
 import { ResponseResource } from './resource.ts'
@@ -14,11 +14,9 @@ import type { ResponseStore, StoredResponse } from './response-store.ts'
 const { jsonRoute, rawRoute } = routesOf<object>()
 
 const COMMON = {
-  tag: 'openai',
+  ...API_ROW,
   errors: [],
-  errorBody: ApiErrorBody,
   otherResponses: { '4XX': { description: 'There is no such response, or not for this.', body: ApiErrorBody } },
-  fastify: { errorHandler: sendApiError },
 } as const
 
 const Deleted = z.object({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) })

@@ -53,7 +53,8 @@ export function unsupportedParam(param: string, message: string): ApiError {
  * A failed run. Clients of this API send again what ends with a 5xx: here they must not, because the run may have done
  * things before it failed.
  */
-export function failedRun({ code, message }: RunError): ApiError {
+export function failedRun(error: RunError | null): ApiError {
+  const { code, message } = error ?? { code: 'run_failed', message: 'The run was cancelled.' }
   const remedy = code === 'approval_required' ? ' The Responses API has a way to bring one.' : ''
   return new ApiError(message + remedy, { status: statusOf(code), code, headers: { 'x-should-retry': 'false' } })
 }
@@ -98,3 +99,6 @@ export const sendApiError: ErrorHandler = errorGate((error, request) => {
   const { message, ...refused } = publicError(error, request)
   return new ApiError(message, refused)
 })
+
+/** What all rows of this API have. */
+export const API_ROW = { tag: 'openai', errorBody: ApiErrorBody, fastify: { errorHandler: sendApiError } } as const

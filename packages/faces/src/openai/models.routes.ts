@@ -2,7 +2,7 @@ import { titleOf } from '@bureau/framework'
 import { ok, param, type Route, routesOf } from '@bureau/runtime'
 import { z } from 'zod'
 import type { FaceAgency, FaceHost } from '../face-host.ts'
-import { ApiErrorBody, sendApiError } from './api-error.ts'
+import { API_ROW, ApiErrorBody } from './api-error.ts'
 import { modelIdsOf, selectAgent } from './select-agent.ts'
 
 const { jsonRoute } = routesOf<object>()
@@ -21,13 +21,7 @@ type Model = z.output<typeof Model>
 
 const ModelList = z.object({ object: z.literal('list'), data: z.array(Model) })
 
-const COMMON = {
-  method: 'GET',
-  tag: 'openai',
-  errors: [],
-  errorBody: ApiErrorBody,
-  fastify: { errorHandler: sendApiError },
-} as const
+const COMMON = { ...API_ROW, method: 'GET', errors: [] } as const
 
 /** `GET /openai/v1/models`: clients let their users choose from it. An id with a slash may come encoded or as two segments. */
 export function modelRoutes(host: FaceHost): readonly Route<object>[] {
