@@ -7,6 +7,7 @@ import type { BegunResponse, Earlier, ResponseStore, StoredResponse } from './re
 type Request = Parameters<ResponseStore['find']>[0]
 
 const MAX_RESPONSES = 10_000
+/** Of all together. */
 const MAX_BYTES = 134_217_728
 
 type Kept = {
@@ -14,13 +15,6 @@ type Kept = {
   readonly response: StoredResponse
   readonly keptUntil: number
   bytes: number
-}
-
-type MemoryOptions = {
-  /** How long a response is kept after it was begun, in milliseconds. */
-  readonly keepMs: number
-  /** Of all together. Default 128 MiB. */
-  readonly maxBytes?: number
 }
 
 /**
@@ -31,15 +25,14 @@ export class MemoryResponseStore implements ResponseStore {
   readonly continuesRuns = false
   readonly #host: FaceHost
   readonly #keepMs: number
-  readonly #maxBytes: number
   readonly #responses = new Map<string, Kept>()
   #bytes = 0
   #expiry: NodeJS.Timeout | undefined
 
-  constructor(host: FaceHost, { keepMs, maxBytes = MAX_BYTES }: MemoryOptions) {
+  /** @param keepMs - How long a response is kept after it was begun, in milliseconds. */
+  constructor(host: FaceHost, keepMs: number) {
     this.#host = host
     this.#keepMs = keepMs
-    this.#maxBytes = maxBytes
   }
 
   async put(request: Request, begun: BegunResponse): Promise<EncodeEvent> {
@@ -84,7 +77,7 @@ export class MemoryResponseStore implements ResponseStore {
 
   #makeRoom(): void {
     for (const id of this.#responses.keys()) {
-      if (this.#responses.size <= MAX_RESPONSES && this.#bytes <= this.#maxBytes) return
+      if (this.#responses.size <= MAX_RESPONSES && this.#bytes <= MAX_BYTES) return
       this.#forget(id)
     }
   }

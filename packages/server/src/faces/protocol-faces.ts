@@ -31,7 +31,7 @@ export function openAiRoutes(served: readonly ServedAgency[], options: ServerOpt
     throw new ConfigError('openai.keepResponsesMs: runs in the background need resumeMs above 0.')
   }
   const host = new ServerHost(served)
-  const store = keepResponsesMs > 0 ? new MemoryResponseStore(host, { keepMs: keepResponsesMs }) : undefined
+  const store = keepResponsesMs > 0 ? new MemoryResponseStore(host, keepResponsesMs) : undefined
   return openAiFaces(host, { sideRequests, store, isStrict: strictResponses })
 }
 
