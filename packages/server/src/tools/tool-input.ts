@@ -3,7 +3,7 @@ import type { ErrorObject, ValidateFunction } from 'ajv'
 import { ConfigError, type ValidationEntry } from '@bureau/protocol'
 import type { z } from 'zod'
 import { validationEntries, WRONG_TYPES } from '../http/validation-entries.ts'
-import { InvalidBody } from '../http/invalid-body.ts'
+import { InvalidBody, notAnObject } from '../http/invalid-body.ts'
 
 type Issue = z.core.$ZodIssue
 
@@ -15,8 +15,7 @@ type Issue = z.core.$ZodIssue
 export function toolInputOf(body: unknown): Record<string, unknown> {
   if (body === undefined) return {}
   if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Record<string, unknown>
-  const msg = 'Input should be a valid JSON object, sent as application/json'
-  throw new InvalidBody([{ type: 'model_attributes_type', loc: ['body'], msg, input: body }])
+  throw notAnObject(body)
 }
 
 /** What is wrong with an input, one entry for each member. */
