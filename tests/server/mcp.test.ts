@@ -391,6 +391,25 @@ describe('a call that a person must approve', () => {
     expect(result.content[0].text).toContain('elicitation')
     expect(paid).toEqual([])
   })
+
+  test.each(REVISIONS)('%s: a tool of the server is not carried out on its own', async (_, mode) => {
+    const paid: number[] = []
+    const pay = tool({
+      name: 'pay',
+      description: 'Pays.',
+      parameters: z.object({ euros: z.number() }),
+      needsApproval: ({ euros }) => euros > 100,
+      execute: ({ euros }) => paid.push(euros),
+    })
+    const client = await connect(await startTestServer({ agencies: soloAgency(), tools: [pay] }), mode)
+    const call = async (euros: unknown) => (await client.callTool({ name: 'pay', arguments: { euros } })) as Json
+
+    expect(await call(250)).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
+    expect(await call('250')).toMatchObject({ isError: true, _meta: { 'bureau/code': 'approval_required' } })
+    expect(paid).toEqual([])
+    await call(5)
+    expect(paid).toEqual([5])
+  })
 })
 
 describe('threads', () => {

@@ -15,6 +15,8 @@ export type McpTool = {
   readonly description: string
   /** JSON Schema of an object. */
   readonly inputSchema: object
+  /** Whether a person must approve the call. */
+  readonly needsPerson: (input: Readonly<Record<string, unknown>>, request: FastifyRequest) => Promise<boolean>
   /** @throws ServiceError what the caller did wrong. Other errors are not shown. */
   readonly call: (input: Readonly<Record<string, unknown>>, request: FastifyRequest) => Promise<unknown>
 }
@@ -38,6 +40,9 @@ export type McpOptions = {
 const INSTRUCTIONS =
   'Each tool ask_… sends a message to a group of agents, which may work for minutes, and returns its answer. ' +
   'It knows nothing of your conversation: say everything that it needs, or continue a thread by its thread_id.'
+
+const NOBODY_ASKED =
+  'A person must approve this call, so it was not carried out. Ask an agency that has the tool: there a person can be asked.'
 
 /** Tools come and go only with the process, but not every caller may use the same. */
 const CACHED = { ttlMs: 60_000, cacheScope: 'private' } as const
@@ -76,6 +81,7 @@ export function mcpServer(sdk: McpSdk, options: McpOptions, request: FastifyRequ
     }
     const { signal } = context.mcpReq
     try {
+      if (tool && (await tool.needsPerson(input, request))) return failed('approval_required', NOBODY_ASKED)
       if (tool) return resultOf(await tool.call(input, request))
       const asking = askingOf(sdk, context)
       return await askAgency(options, {

@@ -46,11 +46,20 @@ export function toolRoutes(tools: readonly FunctionTool[]): ServerRoute[] {
   })
 }
 
-/** The same tools for clients of the Model Context Protocol. */
+/** The same tools for clients of the Model Context Protocol. Models call there, so it matters whether a person must approve. */
 export function mcpTools(tools: readonly FunctionTool[]): McpTool[] {
   return tools.map((tool) => {
     const { name, description, parameters } = tool
     const servedTool = servedCall(tool)
+    const needsPerson: McpTool['needsPerson'] = async (given, request) => {
+      const input = lenientInput(given, parameters)
+      if (!tool.needsApproval || longLists(tool, input).length > 0) return false
+      const context = { ...outsideARun(), userContext: userContextOf(request) }
+      return tool.needsApproval(
+        createRunContext(context, () => NO_USAGE),
+        input,
+      )
+    }
     const call: McpTool['call'] = async (input, request) => {
       try {
         const result = await servedTool(input, userContextOf(request))
@@ -61,7 +70,7 @@ export function mcpTools(tools: readonly FunctionTool[]): McpTool[] {
         throw new ServiceError('tool_failed', { message: failureOf(tool, error) })
       }
     }
-    return { name, description, inputSchema: parameters, call }
+    return { name, description, inputSchema: parameters, needsPerson, call }
   })
 }
 
@@ -94,7 +103,7 @@ function callOf(tool: FunctionTool): ToolCall {
   const definition = definitionOf(tool)
   if (!definition) return sdkCallOf(tool)
   return async (input, userContext) => {
-    const issues = issuesOfLongLists(definition.parameters, input)
+    const issues = longLists(tool, input)
     if (issues.length > 0) throw new InvalidBody(inputEntries(issues, input))
     try {
       return await callTool(definition, input, { userContext, run: null, signal: null, idempotencyKey: null })
@@ -103,6 +112,12 @@ function callOf(tool: FunctionTool): ToolCall {
       throw error
     }
   }
+}
+
+/** To be asked before the schema is, which would explain each wrong entry. A tool of `@openai/agents` has no such schema. */
+function longLists(tool: FunctionTool, input: Record<string, unknown>) {
+  const definition = definitionOf(tool)
+  return definition ? issuesOfLongLists(definition.parameters, input) : []
 }
 
 /** Tools of `@openai/agents` would answer wrong input with a sentence for the model, so it is checked beforehand. */
