@@ -32,6 +32,37 @@ test('without a key the built-in demo model answers', async () => {
   expect(usage?.request_count).toBe(2)
 })
 
+test('the demo model fills a structured output with values that fit', async () => {
+  const outputType = z.object({
+    kind: z.literal('ticket'),
+    score: z.number().int().min(1).max(5),
+    share: z.number().gt(0).max(0.5),
+    depth: z.number().max(-3),
+    name: z.string().max(3),
+    reason: z.string().min(12),
+    email: z.email(),
+    day: z.iso.date(),
+    at: z.iso.datetime(),
+    id: z.uuid(),
+    page: z.url(),
+    tags: z.array(z.string()).min(2),
+    event: z.discriminatedUnion('type', [z.object({ type: z.literal('call') }), z.object({ type: z.literal('mail') })]),
+    note: z.string().nullable(),
+  })
+
+  const { output, error } = await ask(new Agency({ entryPoint: new Agent({ name: 'Solo', outputType }) }), 'Hello')
+
+  expect(error).toBeNull()
+  expect(output).toMatchObject({
+    kind: 'ticket',
+    score: 1,
+    depth: -3,
+    name: 'dem',
+    event: { type: 'call' },
+    note: 'demo',
+  })
+})
+
 test('a scripted model gets the conversation, the tools and what they returned', async () => {
   const model = new ScriptedModel([
     [functionCall('greet', { name: 'Ada' }, { callId: 'c1' })],

@@ -151,23 +151,51 @@ function formatOf(request: ResponsesRequest): string | undefined {
 }
 
 function smallest(schema: Schema): unknown {
-  if (Array.isArray(schema['enum'])) return schema['enum'][0]
-  if (Array.isArray(schema['anyOf'])) return smallest(schema['anyOf'][0] as Schema)
-  switch (schema['type']) {
+  if ('const' in schema) return schema['const']
+  const [first] = (schema['enum'] ?? []) as unknown[]
+  if (first !== undefined) return first
+  const [kind] = (schema['anyOf'] ?? schema['oneOf'] ?? []) as Schema[]
+  if (kind) return smallest(kind)
+  switch ([schema['type']].flat()[0]) {
     case 'object': {
       const properties = Object.entries((schema['properties'] ?? {}) as Record<string, Schema>)
       return Object.fromEntries(properties.map(([name, member]) => [name, smallest(member)]))
     }
-    case 'array':
-      return []
+    case 'array': {
+      const { items = {}, minItems = 0 } = schema as { items?: Schema; minItems?: number }
+      return Array.from({ length: minItems }, () => smallest(items))
+    }
     case 'number':
     case 'integer':
-      return 0
+      return numberIn(schema)
     case 'boolean':
       return false
     default:
-      return 'demo'
+      return textIn(schema)
   }
+}
+
+function numberIn(schema: Schema): number {
+  const { minimum = 0, exclusiveMinimum = -1, maximum = Infinity } = schema as Record<string, number | undefined>
+  return Math.min(Math.max(0, minimum, exclusiveMinimum + 1), maximum)
+}
+
+const TEXTS: Readonly<Record<string, string>> = {
+  email: 'demo@example.com',
+  uri: 'https://example.com',
+  uuid: '00000000-0000-0000-0000-000000000000',
+  date: '2000-01-01',
+  time: '00:00:00',
+  'date-time': '2000-01-01T00:00:00Z',
+}
+
+function textIn(schema: Schema): string {
+  const {
+    format = '',
+    minLength = 0,
+    maxLength,
+  } = schema as { format?: string; minLength?: number; maxLength?: number }
+  return TEXTS[format] ?? 'demo'.padEnd(minLength, '.').slice(0, maxLength)
 }
 
 /** Estimated at four characters a token, so that usage and allowances can be tried offline too. */
