@@ -1,6 +1,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer, type Server } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
 import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
@@ -28,14 +29,16 @@ async function freePort(): Promise<number> {
 }
 
 /** Only addresses, ports and the place of the certificate differ from what is deployed. */
-async function startNginx(server: TestServer): Promise<{ https: string; http: string }> {
+async function startNginx(...servers: Pick<TestServer, 'url'>[]): Promise<{ https: string; http: string }> {
   const folder = await temporaryFolder()
   const [https, http] = [await freePort(), await freePort()]
   const key = ['-keyout', 'privkey.pem', '-out', 'fullchain.pem']
   const subject = ['-subj', '/CN=localhost', '-days', '1', '-nodes', '-newkey', 'rsa:2048']
   execFileSync('openssl', ['req', '-x509', ...subject, ...key], { cwd: folder, stdio: 'ignore' })
   const site = readFileSync(CONFIG, 'utf8')
-    .replace('bureau:8000', new URL(server.url).host)
+    .replace(/server bureau:8000.*;/, (line) =>
+      servers.map(({ url }) => line.replace('bureau:8000', new URL(url).host)).join('\n'),
+    )
     .replace('listen 80;', `listen 127.0.0.1:${http};`)
     .replace('listen 443 ', `listen 127.0.0.1:${https} `)
     .replaceAll('/etc/nginx/certificates', folder)
@@ -95,6 +98,26 @@ describe.skipIf(!isInstalled)('nginx with deploy/nginx.conf', () => {
     await stream.all()
 
     expect(stream.outline.at(-1)).toBe('end')
+  })
+
+  test('asks a process that was started again at once, when the other one stops', async () => {
+    const [first, second] = [await freePort(), await freePort()]
+    const { https } = await startNginx({ url: `http://127.0.0.1:${first}` }, { url: `http://127.0.0.1:${second}` })
+    const start = async (port: number): Promise<Server> => {
+      const server = createHttpServer((_, response) => response.end()).listen(port, '127.0.0.1')
+      await once(server, 'listening')
+      closeAfterTest(async () => void server.close())
+      return server
+    }
+    const ask = async (): Promise<number> => (await post(https, {})).status
+
+    const other = await start(second)
+    expect([await ask(), await ask()]).toEqual([200, 200])
+    await start(first)
+    other.closeAllConnections()
+    other.close()
+
+    expect([await ask(), await ask()]).toEqual([200, 200])
   })
 
   test('speaks HTTP/2, and sends plain HTTP to HTTPS', async () => {
