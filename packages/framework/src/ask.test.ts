@@ -80,6 +80,25 @@ test('a scripted model gets the conversation, the tools and what they returned',
   model.assertComplete()
 })
 
+test('a model object is the model of all agents that name none', async () => {
+  const guide = new Agent({ name: 'Guide', description: 'Knows places.' })
+  const clerk = new Agent({ name: 'Clerk', tools: [greet] })
+  const agency = new Agency({ entryPoint: clerk, flows: [[clerk, guide, 'handoff']] })
+  const model = new ScriptedModel([
+    [functionCall('greet', { name: 'Ada' }, { callId: 'c1' })],
+    [functionCall('transfer_to_Guide', {}, { callId: 'c2' })],
+    [assistantMessage('Here you are.')],
+  ])
+
+  const { output, new_messages: messages } = await ask(agency, 'Greet Ada, then show the way.', { model })
+
+  expect([output, messages.at(-1)?.agent]).toEqual(['Here you are.', 'Guide'])
+  model.assertComplete()
+  await expect(ask(agency, 'hi', { model: {} as ScriptedModel })).rejects.toThrow(
+    'ask: model: the model object cannot be used',
+  )
+})
+
 test('a failed run is an answer with an error, and its cause is told', async () => {
   const causes: unknown[] = []
   const model = new ScriptedModel([modelError(new Error('out of paper'))])

@@ -6,6 +6,8 @@ import { z } from 'zod'
 import { Agency } from './agency/agency.ts'
 import { Agent } from './agency/agent.ts'
 import { otherCopy } from './agency/copies.ts'
+import type { ModelObject } from './agency/model-object.ts'
+import { problemOfModel } from './agency/refused-definitions.ts'
 import { McpConnections } from './mcp/connections.ts'
 import { DEFAULT_MODEL, DEMO_MODEL, type ModelApi, VENDOR_BASE_URL } from './models/resolve-model.ts'
 import type { OnToolFailure, RunEnvironment, RunSink } from './run/run-setup.ts'
@@ -22,8 +24,8 @@ export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'us
   readonly baseUrl?: string | undefined
   /** What the provider at `baseUrl` speaks. Default `responses`. */
   readonly api?: ModelApi
-  /** Model of agents that name none. Default `DEFAULT_MODEL`. */
-  readonly model?: string | undefined
+  /** Model of agents that name none: a name, or an object, such as a `ScriptedModel` in tests. Default `gpt-5-mini`. */
+  readonly model?: string | ModelObject | undefined
   /** Reads the key of a `thirdparty/...` provider, e.g. `ANTHROPIC_API_KEY`. */
   readonly readKey?: (name: string) => string | undefined
   /** Cancels the run when it aborts. */
@@ -44,7 +46,9 @@ const AskChecks = z.strictObject({
   apiKey: text,
   baseUrl: text,
   api: z.enum(['responses', 'chat_completions']).optional(),
-  model: text,
+  model: z
+    .custom((model) => problemOfModel(model) === undefined, { error: ({ input }) => problemOfModel(input) })
+    .optional(),
   readKey: AnyFunction.optional(),
   signal: z.instanceof(AbortSignal).optional(),
   onFailure: AnyFunction.optional(),

@@ -54,8 +54,7 @@ export function requireUsableTools(agent: {
   readonly model: string | object
 }): void {
   const { name, tools, model } = agent
-  const problems = tools.flatMap((tool) => problemOf(tool) ?? [])
-  if (typeof model !== 'string' && !isUsableModel(model)) problems.push(UNUSABLE_MODEL)
+  const problems = [...tools.map(problemOf), problemOfModel(model)].filter((problem) => problem !== undefined)
   if (problems.length > 0) throw new ConfigError(problems.map((problem) => `Agent "${name}": ${problem}.`).join('\n'))
 }
 
@@ -86,6 +85,10 @@ function problemOf(tool: object): string | undefined {
     : `${called} needs ${work}, which is not supported; use a function tool that does the work`
 }
 
-function isUsableModel(model: object): boolean {
-  return typeof (model as { request?: unknown }).request === 'function' || isLanguageModel(model)
+/** Why a value cannot be a model, in words that follow a name and a colon. */
+export function problemOfModel(model: unknown): string | undefined {
+  if (typeof model === 'string') return undefined
+  if (typeof model !== 'object' || model === null) return 'must be the name of a model, or a model object'
+  const isUsable = typeof (model as { request?: unknown }).request === 'function' || isLanguageModel(model)
+  return isUsable ? undefined : UNUSABLE_MODEL
 }

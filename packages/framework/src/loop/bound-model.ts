@@ -26,8 +26,9 @@ function bind(conversation: Conversation, agent: Agent): BoundModel {
   const { input, environment } = conversation.run
   const resolved = resolveModel(agent, input.clientConfig ?? {}, environment.models)
   const wanted = input.clientConfig?.model
-  const own = typeof agent.model === 'string' ? agent.model || environment.models.defaultModel : resolved.name
-  return { ...resolved, requested: wanted ?? own, codeFiles: codeFilesFor(conversation, resolved) }
+  const own = agent.model || environment.models.defaultModel
+  const requested = wanted ?? (typeof own === 'string' ? own : resolved.name)
+  return { ...resolved, requested, codeFiles: codeFilesFor(conversation, resolved) }
 }
 
 /** Files belong to the user's conversation, and to the service that has them. */

@@ -26,7 +26,7 @@ export type ModelAccess = {
   /** Headers of every request to the default provider; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>
   /** Used by agents that name no model. `demo` is the built-in offline model. */
-  readonly defaultModel: string
+  readonly defaultModel: string | ModelObject
   /** Reads a key of another provider, e.g. `ANTHROPIC_API_KEY`. */
   readonly readKey: (name: string) => string | undefined
   /** For the operator's own providers. */
@@ -79,8 +79,9 @@ type HasModel = { readonly name: string; readonly model: string | ModelObject }
  * @throws ConfigError `client_config.base_url` is not allowed or missing, or the provider is not known.
  * @throws ModelError `upstream_auth_failed` when there is no key.
  */
-export function resolveModel({ model }: HasModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
-  if (typeof model === 'string') return resolveName(model || access.defaultModel, config, access)
+export function resolveModel(agent: HasModel, config: ClientConfig, access: ModelAccess): ResolvedModel {
+  const model = agent.model || access.defaultModel
+  if (typeof model === 'string') return resolveName(model, config, access)
   if (isLanguageModel(model)) return resolveLanguageModel(model, config, access)
   return resolveTransport(model, access)
 }

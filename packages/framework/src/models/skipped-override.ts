@@ -7,11 +7,12 @@ import type { ModelObject } from '../agency/model-object.ts'
  * when it asks for nothing that this model could take.
  */
 export function skippedOverride(
-  { model }: { readonly model: string | ModelObject },
+  agent: { readonly model: string | ModelObject },
   config: ClientConfig,
   { defaultModel }: Pick<ModelAccess, 'defaultModel'>,
 ): string | undefined {
-  if (typeof model === 'string') return config.model == null ? skippedByName(model || defaultModel, config) : undefined
+  const model = agent.model || defaultModel
+  if (typeof model === 'string') return config.model == null ? skippedByName(model, config) : undefined
   return asksForAnything(config) ? 'a model object is called as it is' : undefined
 }
 
