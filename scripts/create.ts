@@ -59,7 +59,7 @@ export function explainTarballs(project: string, tarballs: ReadonlyMap<string, s
 
 /** @throws CreateError */
 function installPacked({ folder }: { readonly folder: string }): void {
-  console.log('Packing and installing …')
+  console.log('Packing and installing, which takes a minute …')
   const packed = compileAndPack(path.join(folder, 'packages'))
   const tarballs = new Map(packed.map(({ name, filename }) => [name, path.relative(folder, filename)]))
   useTarballs(folder, tarballs)
