@@ -1,5 +1,6 @@
 import { type Fields, fieldsOf } from '@bureau/protocol'
 import { toChatMessages } from './chat-messages.ts'
+import { withoutNulls } from './members.ts'
 import { ModelError } from './model-error.ts'
 import type { ResponsesRequest } from '../agency/model-object.ts'
 
@@ -35,18 +36,19 @@ const NOT_PASSED_ON = new Set([
  * @throws ModelError `upstream_invalid_request` when `tool_choice` demands a tool that was left out.
  */
 export function toChatRequest(request: ResponsesRequest, url: URL): Record<string, unknown> {
-  const body: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(request)) {
-    if (value !== undefined && value !== null && !NOT_PASSED_ON.has(name)) body[name] = value
+  const passedOn = Object.fromEntries(Object.entries(request).filter(([name]) => !NOT_PASSED_ON.has(name)))
+  const { verbosity, format } = fieldsOf(request['text'])
+  const converted = {
+    messages: toChatMessages(request.instructions ?? undefined, request.input),
+    stream: true,
+    stream_options: { include_usage: true },
+    [maxTokensField(url)]: request['max_output_tokens'],
+    reasoning_effort: fieldsOf(request['reasoning'])['effort'],
+    verbosity,
+    response_format: toResponseFormat(fieldsOf(format)),
+    ...toToolFields(request),
   }
-  body['messages'] = toChatMessages(request.instructions ?? undefined, request.input)
-  body['stream'] = true
-  body['stream_options'] = { include_usage: true }
-  setIfGiven(body, maxTokensField(url), request['max_output_tokens'])
-  setIfGiven(body, 'reasoning_effort', fieldsOf(request['reasoning'])['effort'])
-  setIfGiven(body, 'verbosity', fieldsOf(request['text'])['verbosity'])
-  setIfGiven(body, 'response_format', toResponseFormat(fieldsOf(fieldsOf(request['text'])['format'])))
-  return { ...body, ...toToolFields(request) }
+  return { ...withoutNulls(passedOn), ...withoutNulls(converted) }
 }
 
 /** The vendor refuses the old name for reasoning models; other servers mostly know no other. */
@@ -61,7 +63,7 @@ function toResponseFormat(format: Fields): Fields | undefined {
   return { type, json_schema: schema }
 }
 
-function toToolFields(request: ResponsesRequest): Record<string, unknown> {
+function toToolFields(request: ResponsesRequest): Fields {
   const choice = readToolChoice(request['tool_choice'])
   const functions = (request.tools ?? []).filter((tool) => tool['type'] === 'function')
   const offered = choice.allowed ? functions.filter((tool) => choice.allowed?.has(tool['name'])) : functions
@@ -72,11 +74,11 @@ function toToolFields(request: ResponsesRequest): Record<string, unknown> {
     })
   }
   if (offered.length === 0) return {}
-  const fields: Record<string, unknown> = { tools: offered.map(toChatTool) }
-  setIfGiven(fields, 'parallel_tool_calls', request['parallel_tool_calls'])
-  if (named !== undefined) fields['tool_choice'] = { type: 'function', function: { name: named } }
-  else setIfGiven(fields, 'tool_choice', choice.mode)
-  return fields
+  return {
+    tools: offered.map(toChatTool),
+    parallel_tool_calls: request['parallel_tool_calls'],
+    tool_choice: named === undefined ? choice.mode : { type: 'function', function: { name: named } },
+  }
 }
 
 type ToolChoice = { readonly mode?: unknown; readonly named?: unknown; readonly allowed?: ReadonlySet<unknown> }
@@ -100,8 +102,4 @@ function toChatTool({ name, description, parameters, strict }: Fields): Fields {
       ...(strict === true && { strict }),
     },
   }
-}
-
-function setIfGiven(fields: Record<string, unknown>, name: string, value: unknown): void {
-  if (value !== undefined && value !== null) fields[name] = value
 }

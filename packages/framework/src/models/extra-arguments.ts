@@ -1,5 +1,6 @@
 import { type Fields, fieldsOf } from '@bureau/protocol'
 import type { ResponsesRequest } from '../agency/model-object.ts'
+import { textMembers, withoutNulls } from './members.ts'
 
 /** Arguments of a client library's call, not of the request that it sends. */
 const OF_THE_CALL = ['extra_headers', 'extra_query', 'timeout'] as const
@@ -35,8 +36,7 @@ export function applyExtraArguments(request: ResponsesRequest, extra: Fields): R
 
 /** Headers among the arguments. */
 export function extraHeaders(extra: Fields): Record<string, string> {
-  const headers = Object.entries(fieldsOf(extra['extra_headers']))
-  return Object.fromEntries(headers.filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
+  return textMembers(extra['extra_headers'])
 }
 
 type ExtraArguments = {
@@ -64,10 +64,6 @@ export function readArguments(extra: Fields): ExtraArguments {
     ...(Object.keys(reasoning).length > 0 && { reasoning }),
     ...(includes.length > 0 && { include: includes }),
   }
-}
-
-function withoutNulls(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined))
 }
 
 function asList(value: unknown): unknown[] {

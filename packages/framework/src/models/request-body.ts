@@ -3,6 +3,7 @@ import type { Prompt } from '../agency/agent-options.ts'
 import type { ModelSettings } from '../agency/model-settings.ts'
 import type { OutputFormat } from '../agency/output-format.ts'
 import type { AgentTool } from '../agency/tool.ts'
+import { textMembers, withoutNulls } from './members.ts'
 import { type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
 import type { ResponsesRequest } from '../agency/model-object.ts'
 
@@ -50,19 +51,10 @@ export function requestBody(turn: TurnRequest, name: string | undefined, input: 
   return withoutNulls(body) as ResponsesRequest
 }
 
-/** A copy, because an object from which members are deleted is slow to write as JSON. */
-function withoutNulls(body: Json): Json {
-  const given: Json = {}
-  for (const [member, value] of Object.entries(body)) if (value !== undefined && value !== null) given[member] = value
-  return given
-}
-
 /** Headers that the agent's model settings add to its requests. */
 export function requestHeaders(settings: ModelSettings): Record<string, string> {
   const { extra_headers: snake, extraHeaders: camel } = fieldsOf(settings.providerData)
-  return Object.fromEntries(
-    Object.entries(fieldsOf(snake ?? camel)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
-  )
+  return textMembers(snake ?? camel)
 }
 
 /** Without tools the request does not mention them, unless a prompt template may have some. */

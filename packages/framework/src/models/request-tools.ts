@@ -1,6 +1,7 @@
 import { fieldsOf } from '@bureau/protocol'
 import type { FunctionTool } from '../agency/function-tool.ts'
 import type { AgentTool } from '../agency/tool.ts'
+import { respelled } from './members.ts'
 
 type Json = Record<string, unknown>
 
@@ -172,12 +173,5 @@ function given(data: Json): Json {
 
 /** Settings that the SDK spells in camelCase and the provider in snake_case. */
 export function snakeCased(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(snakeCased)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [
-      name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`),
-      snakeCased(member),
-    ]),
-  )
+  return respelled(value, (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`))
 }

@@ -5,6 +5,7 @@ import type {
   LanguageModelV4ProviderTool,
   LanguageModelV4ToolChoice,
 } from '@ai-sdk/provider'
+import { withoutNulls } from '../members.ts'
 import { ModelError } from '../model-error.ts'
 import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
@@ -116,40 +117,35 @@ function isMode(value: unknown): value is Mode {
 
 /** What the Responses API has a member for and vendors an option of their own. */
 function vendorOptions(request: ResponsesRequest, vendor: string): Metadata | undefined {
-  const own = toVendorOptions(request, vendor)
+  const own = withoutNulls(toVendorOptions(request, vendor)) as Metadata[string]
   const given = fieldsOf(request['providerOptions']) as Metadata
   if (Object.keys(own).length === 0) return Object.keys(given).length === 0 ? undefined : given
   const name = vendor === 'azure' ? 'openai' : vendor
   return { ...given, [name]: { ...own, ...given[name] } }
 }
 
-function toVendorOptions(request: ResponsesRequest, vendor: string): Metadata[string] {
+function toVendorOptions(request: ResponsesRequest, vendor: string): Fields {
   const parallel = request['parallel_tool_calls']
   switch (vendor) {
     case 'anthropic':
       return parallel === false ? { disableParallelToolUse: true } : {}
     case 'mistral':
     case 'groq':
-      return given({ parallelToolCalls: parallel })
+      return { parallelToolCalls: parallel }
     case 'xai':
-      return given({ parallel_function_calling: parallel })
+      return { parallel_function_calling: parallel }
     case 'openrouter':
     case 'openai_compatible':
-      return given({ parallel_tool_calls: parallel })
+      return { parallel_tool_calls: parallel }
     case 'azure':
     case 'openai':
-      return given({
+      return {
         parallelToolCalls: parallel,
         store: request['store'],
         textVerbosity: fieldsOf(request['text'])['verbosity'],
         reasoningSummary: fieldsOf(request['reasoning'])['summary'],
-      })
+      }
     default:
       return {}
   }
-}
-
-function given(options: Fields): Metadata[string] {
-  const entries = Object.entries(options).filter(([, value]) => value !== undefined && value !== null)
-  return Object.fromEntries(entries) as Metadata[string]
 }

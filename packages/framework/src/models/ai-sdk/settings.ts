@@ -1,6 +1,7 @@
 import { type Fields, fieldsOf } from '@bureau/protocol'
 import type { ModelSettings } from '../../agency/model-settings.ts'
 import { readArguments } from '../extra-arguments.ts'
+import { respelled } from '../members.ts'
 import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { COMMON_SETTINGS } from './call-options.ts'
 
@@ -63,12 +64,5 @@ function optionsOf(provider: string, { thinking_budget: budget, thinking_level: 
 }
 
 function camelCased(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(camelCased)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [
-      name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
-      camelCased(member),
-    ]),
-  )
+  return respelled(value, (name) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()))
 }
