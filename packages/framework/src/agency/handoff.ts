@@ -42,18 +42,11 @@ const HandoffChecks = z.strictObject({
   isEnabled: z.union([z.boolean(), AnyFunction]).optional(),
 } satisfies OptionChecks<HandoffOptions>)
 
+/** A handoff as models see it: a function. */
+export type HandoffFunction = Pick<Handoff, 'toolName' | 'toolDescription' | 'inputJsonSchema' | 'strictJsonSchema'>
+
 /** A handoff as a run uses it, whoever has made it. */
-export type AgencyHandoff = {
-  readonly agent: Agent
-  readonly toolName: string
-  readonly toolDescription: string
-  readonly inputJsonSchema: Readonly<Record<string, unknown>>
-  readonly strictJsonSchema: boolean
-  readonly inputFilter?: HandoffFilter | undefined
-  isEnabled(args: { readonly runContext: RunContext; readonly agent: NamedAgent }): Promise<boolean>
-  /** Carries the handoff out. */
-  invoke(runContext: RunContext, argumentsText: string): Promise<void>
-}
+export type AgencyHandoff = HandoffFunction & Pick<Handoff, 'agent' | 'inputFilter' | 'isEnabled' | 'invoke'>
 
 /** A permission to hand the conversation over to another agent, and the function by which a model does it. */
 export class Handoff {

@@ -1,10 +1,11 @@
 import { fieldsOf, type WireItem } from '@bureau/protocol'
 import type { Prompt } from '../agency/agent-options.ts'
+import type { HandoffFunction } from '../agency/handoff.ts'
 import type { ModelSettings } from '../agency/model-settings.ts'
 import type { OutputFormat } from '../agency/output-format.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { textMembers, withoutNulls } from './members.ts'
-import { type HandoffFunction, includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
+import { includesOf, requestTools, snakeCased, toolChoiceOf } from './request-tools.ts'
 import type { ResponsesRequest } from '../agency/model-object.ts'
 
 type Json = Record<string, unknown>

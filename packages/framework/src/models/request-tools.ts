@@ -1,17 +1,10 @@
 import { fieldsOf } from '@bureau/protocol'
 import type { FunctionTool } from '../agency/function-tool.ts'
+import type { HandoffFunction } from '../agency/handoff.ts'
 import type { AgentTool } from '../agency/tool.ts'
 import { respelled } from './members.ts'
 
 type Json = Record<string, unknown>
-
-/** A handoff as models see it: a function. */
-export type HandoffFunction = {
-  readonly toolName: string
-  readonly toolDescription: string
-  readonly inputJsonSchema: Readonly<Record<string, unknown>>
-  readonly strictJsonSchema: boolean
-}
 
 /**
  * The tools and handoffs of a request as the Responses API takes them. Of hosted tools only the members that the API

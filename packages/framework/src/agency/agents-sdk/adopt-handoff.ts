@@ -1,16 +1,12 @@
 import type { WireItem } from '@bureau/protocol'
 import type { AnyAgent, AnyHandoff } from '../agent-options.ts'
 import type { Agent } from '../agent.ts'
-import type { AgencyHandoff, HandoffFilter, HandoffInput } from '../handoff.ts'
+import type { AgencyHandoff, HandoffFilter, HandoffFunction, HandoffInput } from '../handoff.ts'
 import type { RunContext } from '../run-context.ts'
 import { toViewItems, toWireItem, type ViewItem } from './view-items.ts'
 
 /** The members of a handoff of `@openai/agents`. */
-type Members = {
-  readonly toolName: string
-  readonly toolDescription: string
-  readonly inputJsonSchema: Readonly<Record<string, unknown>>
-  readonly strictJsonSchema: boolean
+type Members = HandoffFunction & {
   readonly isEnabled: AgencyHandoff['isEnabled']
   readonly onInvokeHandoff: (runContext: RunContext, argumentsText: string) => Promise<AnyAgent>
   readonly inputFilter?: (data: RunItems) => RunItems | Promise<RunItems>
