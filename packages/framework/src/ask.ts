@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { ConfigError, type Message, type RunEnded, type RunError, type RunEvent, type WireItem } from '@bureau/protocol'
-import { AnyFunction, type OptionChecks, readOptions } from './options.ts'
+import { AnyFunction, type OptionChecks, present, readOptions } from './options.ts'
 import { Agent as HttpAgent } from 'undici'
 import { z } from 'zod'
 import { Agency } from './agency/agency.ts'
@@ -138,13 +138,7 @@ async function execute(
   { options, sink, control }: Execution,
 ): Promise<RunEnded> {
   const { history = [], agent, additionalInstructions, userContext, signal, onFailure, onToolFailure } = options
-  const input: RunInput = {
-    message,
-    history,
-    ...(agent !== undefined && { agent }),
-    ...(additionalInstructions !== undefined && { additionalInstructions }),
-    ...(userContext !== undefined && { userContext }),
-  }
+  const input: RunInput = { message, history, ...present({ agent, additionalInstructions, userContext }) }
   const cancel = (): void => control.cancel('immediate')
   if (signal?.aborted) cancel()
   signal?.addEventListener('abort', cancel)
