@@ -24,11 +24,7 @@ export async function authenticate(caller: Caller, entry: ProtectedServer): Prom
 /** A server that we connect to: its tools join the agent's. */
 async function activate(caller: Caller, reach: Reach): Promise<void> {
   const connection = connectionFor(caller, reach)
-  const attempt = await connection.check()
-  if (attempt) {
-    await signIn(attempt, caller, reach)
-    if (await connection.check()) throw new SignInFailed('not_accepted')
-  }
+  await letIn(connection, caller, reach)
   await activateConnection(caller, connection)
 }
 
@@ -37,11 +33,7 @@ async function activateHosted(caller: Caller, reach: Reach): Promise<void> {
   const connection = new ProtectedConnection(reach.attempts)
   const { session } = connection
   try {
-    const attempt = await connection.check()
-    if (attempt) {
-      await signIn(attempt, caller, reach)
-      if (await connection.check()) throw new SignInFailed('not_accepted')
-    }
+    await letIn(connection, caller, reach)
     if ((await session.token()) === undefined) {
       // A server that lists its tools to everybody: ask for a token all the same.
       await session.renew({}, undefined)
@@ -53,6 +45,14 @@ async function activateHosted(caller: Caller, reach: Reach): Promise<void> {
     await connection.close().catch(() => {})
   }
   caller.run.toolServers.activate(caller.agent.name, reach.server.name, { hosted: session })
+}
+
+/** The server lets the user in: at once, or after a sign-in. */
+async function letIn(connection: ProtectedConnection, caller: Caller, reach: Reach): Promise<void> {
+  const attempt = await connection.check()
+  if (!attempt) return
+  await signIn(attempt, caller, reach)
+  if (await connection.check()) throw new SignInFailed('not_accepted')
 }
 
 /** Asks the user, and a second time where the provider refuses the registered client the scopes that it asks for. */
