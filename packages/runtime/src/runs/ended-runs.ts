@@ -1,4 +1,5 @@
 import type { RunEnded } from '@bureau/protocol'
+import { Lingering } from '../run-log/lingering.ts'
 import { isOwner, type OwnedRun } from './run-registry.ts'
 
 /** How long the end of a run is kept for a cancel that comes after it, in milliseconds. */
@@ -15,8 +16,7 @@ export type EndedRunsOptions = {
   readonly maxBytes?: number
 }
 
-/** `keptUntil` is on the clock of `performance.now()`. */
-type EndedRun = OwnedRun & { readonly json: Buffer; readonly keptUntil: number }
+type EndedRun = OwnedRun & { readonly json: Buffer }
 
 /**
  * The ends of runs that somebody stopped or left, for a minute: a cancel that comes too late still gets the messages.
@@ -25,12 +25,11 @@ type EndedRun = OwnedRun & { readonly json: Buffer; readonly keptUntil: number }
  */
 export class EndedRuns {
   readonly #runs = new Map<string, EndedRun>()
+  readonly #lingering = new Lingering(KEPT_MS)
   readonly #onForgotten: (runId: string) => void
   readonly #maxRuns: number
   readonly #maxBytes: number
   #bytes = 0
-  /** For the oldest, because all are kept for the same time: thousands of timers would cost more than their runs. */
-  #expiry: NodeJS.Timeout | undefined
 
   constructor({ onForgotten = () => {}, maxRuns = MAX_RUNS, maxBytes = MAX_BYTES }: EndedRunsOptions = {}) {
     this.#onForgotten = onForgotten
@@ -44,13 +43,13 @@ export class EndedRuns {
     // As text, because objects would hold on to what the run was made of, and their size is not known.
     const json = Buffer.from(JSON.stringify(ended))
     if (json.length > this.#maxBytes) return this.#onForgotten(runId)
-    this.#runs.set(runId, { runId, agency, userId, json, keptUntil: performance.now() + KEPT_MS })
+    this.#runs.set(runId, { runId, agency, userId, json })
+    this.#lingering.add(() => this.#forget(runId))
     this.#bytes += json.length
     for (const oldest of this.#runs.keys()) {
       if (this.#runs.size <= this.#maxRuns && this.#bytes <= this.#maxBytes) break
       this.#forget(oldest)
     }
-    this.#expiry ??= setTimeout(() => this.#forgetOld(), KEPT_MS).unref()
   }
 
   /** Undefined: no end of this run is kept, or the run is somebody else's. */
@@ -70,28 +69,15 @@ export class EndedRuns {
 
   /** Without `onForgotten`. */
   clear(): void {
-    clearTimeout(this.#expiry)
-    this.#expiry = undefined
     this.#runs.clear()
     this.#bytes = 0
   }
 
-  #forgetOld(): void {
-    this.#expiry = undefined
-    for (const [runId, { keptUntil }] of this.#runs) {
-      const remainingMs = keptUntil - performance.now()
-      if (remainingMs > 0) {
-        this.#expiry = setTimeout(() => this.#forgetOld(), remainingMs).unref()
-        return
-      }
-      this.#forget(runId)
-    }
-  }
-
   #forget(runId: string): void {
-    const { json } = this.#runs.get(runId)!
+    const run = this.#runs.get(runId)
+    if (!run) return
     this.#runs.delete(runId)
-    this.#bytes -= json.length
+    this.#bytes -= run.json.length
     this.#onForgotten(runId)
   }
 }
