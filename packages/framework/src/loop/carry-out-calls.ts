@@ -69,12 +69,10 @@ export async function carryOutCalls(
       throw error
     }
   })
-  const settled = await Promise.allSettled(working)
-  const failed = settled.find((each) => each.status === 'rejected')
-  if (failed) throw failed.reason
-  const results = settled.flatMap((each) => (each.status === 'fulfilled' ? (each.value ?? []) : []))
+  await Promise.allSettled(working)
+  const results = await Promise.all(working)
   if (isHeld || results.includes('held')) return { isHeld: true, answer: undefined, left }
-  const carriedOut = results.filter((each) => each !== 'held')
+  const carriedOut = results.filter((each) => each !== undefined && each !== 'held')
   return { isHeld: false, answer: await answerOf(turn, carriedOut), left }
 }
 
