@@ -3,6 +3,7 @@ import { ConfigError, type WireItem } from '@bureau/protocol'
 import { storage } from '../agency/agent.ts'
 import { codeFilesHint } from './hosted-tools.ts'
 import type { ModelRetry } from '../agency/model-settings.ts'
+import { causesOf } from '../causes.ts'
 import { withoutStoredState } from '../history/history.ts'
 import { estimateTokens } from '../models/estimate-tokens.ts'
 import { requestBody, requestHeaders } from '../models/request-body.ts'
@@ -110,11 +111,9 @@ function bodyOf(conversation: Conversation, turn: PreparedTurn): ResponsesReques
 /** That a caller's address is forbidden may show only when its name is resolved. */
 function withForbiddenAddress(error: unknown): unknown {
   if (error instanceof ConfigError) return error // a file's address, which has its own message
-  for (let cause = error, depth = 0; cause instanceof Error && depth < 8; cause = cause.cause, depth++) {
-    if (cause.name !== 'EgressError' || (cause as { reason?: unknown }).reason !== 'blocked') continue
-    return new ConfigError('client_config.base_url: The address of the URL is not allowed.', { cause: error })
-  }
-  return error
+  const isForbidden = causesOf(error).some(({ name, reason }) => name === 'EgressError' && reason === 'blocked')
+  if (!isForbidden) return error
+  return new ConfigError('client_config.base_url: The address of the URL is not allowed.', { cause: error })
 }
 
 /** A hosted tool that must be called is a function here, under the same name. */

@@ -1,4 +1,5 @@
-import { type Fields, isFields } from '@bureau/protocol'
+import type { Fields } from '@bureau/protocol'
+import { causesOf } from '../causes.ts'
 import { ModelError, type ModelErrorCode, modelErrorOfStatus } from './model-error.ts'
 
 /**
@@ -25,11 +26,6 @@ function forgetRequest(error: object): void {
   for (const cause of causesOf(error)) {
     for (const member of ['requestBodyValues', 'prompt']) Reflect.deleteProperty(cause, member)
   }
-}
-
-/** The error itself first. Causes may go round in a circle. */
-function* causesOf(error: unknown): Generator<Fields> {
-  for (let cause = error, depth = 0; isFields(cause) && depth < 8; cause = cause['cause'], depth++) yield cause
 }
 
 /** What the error code of a finished Responses response means. Gateways put the HTTP status there. */

@@ -1,5 +1,6 @@
 import { ConfigError } from '@bureau/protocol'
 import type { Agent } from '../agency/agent.ts'
+import { causesOf } from '../causes.ts'
 import type { Run } from '../run/run.ts'
 import type { RunContext } from '../agency/run-context.ts'
 import { type OAuthAccess, storeOf } from '../mcp/oauth-access.ts'
@@ -70,8 +71,6 @@ export function reportFailure(error: unknown, { run }: Caller, { server, access 
 
 /** The MCP client may put a failure of ours into errors of its own. */
 function signInFailureIn(error: unknown): SignInFailed | undefined {
-  for (let cause = error, depth = 0; cause instanceof Error && depth < 8; cause = cause.cause, depth++) {
-    if (cause instanceof SignInFailed) return cause
-  }
+  for (const cause of causesOf(error)) if (cause instanceof SignInFailed) return cause
   return undefined
 }

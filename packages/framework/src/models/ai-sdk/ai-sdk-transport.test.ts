@@ -403,6 +403,16 @@ describe('requests', () => {
     expect(model.asked).toHaveLength(1)
   })
 
+  test('end also when their error is its own cause', async () => {
+    const error = refused(400)
+    Reflect.set(error, 'cause', error)
+    const model = modelOf(() => {
+      throw error
+    })
+
+    await expect(ask(model)).rejects.toMatchObject({ code: 'upstream_invalid_request' })
+  })
+
   test('are not made again once anything has arrived', async () => {
     const model = modelOf(() =>
       ReadableStream.from(

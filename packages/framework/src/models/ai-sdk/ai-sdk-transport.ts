@@ -1,5 +1,6 @@
 import { fieldsOf } from '@bureau/protocol'
 import type { LanguageModelV4CallOptions } from '@ai-sdk/provider'
+import { causesOf } from '../../causes.ts'
 import { toModelError } from '../model-failure.ts'
 import { ResponseEventWriter } from '../response-events.ts'
 import { isTransient, parseRetryAfter, RetryableError, untilAborted, withRetries } from '../retries.ts'
@@ -54,8 +55,8 @@ async function openStream(
 /** The AI SDK knows best of its own errors. An address that may not be called stays forbidden. */
 function mayBeTriedAgain(error: unknown, failure: ModelError): boolean {
   const { isRetryable = isTransient(failure) } = fieldsOf(error)
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if (cause.name === 'EgressError' || /redirect/.test(cause.message)) return false
+  for (const { name, message } of causesOf(error)) {
+    if (name === 'EgressError' || /redirect/.test(String(message))) return false
   }
   return isRetryable === true
 }
