@@ -51,7 +51,6 @@ describe.skipIf(!canBrowse)('the guide in the console', () => {
   test('needs the token of a server, and nothing of the platform alone', async () => {
     const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right-token' } })
     const platform = await startPlatform('pglite')
-    closeAfterTest(() => platform.provider.close())
     closeAfterTest(() => platform.close())
     const closed = await open(server.url, { at: '/guide' })
     const free = await open(platform.url, { at: '/guide/errors.md' })

@@ -36,7 +36,6 @@ type Started = { platform: Served; client: TestClient; paid: readonly number[]; 
 async function start(): Promise<Started> {
   const { shop, paid } = refundShop()
   const platform = await startPlatform('pglite', { agencies: { shop } })
-  closeAfterTest(() => platform.provider.close())
   closeAfterTest(() => platform.close())
   const client = await platform.client()
   return { platform, client, paid, signedIn: { platform: client.token } }

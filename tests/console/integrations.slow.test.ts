@@ -25,7 +25,6 @@ function shopAgency(): Agency {
 
 async function start(): Promise<{ platform: Served; client: TestClient; signedIn: Record<string, string> }> {
   const platform = await startPlatform('pglite', { agencies: { shop: shopAgency() } })
-  closeAfterTest(() => platform.provider.close())
   closeAfterTest(() => platform.close())
   const client = await platform.client()
   return { platform, client, signedIn: { platform: client.token } }

@@ -105,7 +105,6 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
 
   test('is shown on the pages of the platform too, which are read anew afterwards', async () => {
     const platform = await startPlatform('pglite')
-    closeAfterTest(() => platform.provider.close())
     closeAfterTest(() => platform.close())
     const { token } = await platform.client()
     const cable = await startCable(platform.url)

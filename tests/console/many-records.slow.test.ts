@@ -87,10 +87,7 @@ describe.skipIf(!canBrowse)('with ten thousand runs and files, a thousand member
     platform = await startPlatform('pglite')
     tenant = await seed(platform)
   })
-  afterAll(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
+  afterAll(() => platform.close())
 
   const ofTenant = (at: string): string => at.replace('INTEGRATION', tenant.integrationId)
   const openAt = (at: string, options: object = {}) =>

@@ -11,10 +11,7 @@ describe.skipIf(!canBrowse)('the page of the owners', () => {
   beforeAll(async () => {
     platform = await startPlatform('pglite', { config: { operatorKey: OPERATOR_KEY } })
   })
-  afterAll(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
+  afterAll(() => platform.close())
   const statusWith = async (token: string): Promise<number> =>
     (await fetch(`${platform.url}/v1/agencies`, { headers: { authorization: `Bearer ${token}` } })).status
   const pick = async (page: Page, owner: string, item: string): Promise<void> => {

@@ -9,7 +9,6 @@ import { canBrowse, consoleBrowser } from './support/console-page.ts'
 
 async function startWithClient(): Promise<{ platform: Served; client: TestClient; signedIn: Record<string, string> }> {
   const platform = await startPlatform('pglite')
-  closeAfterTest(() => platform.provider.close())
   closeAfterTest(() => platform.close())
   const client = await platform.client({ memberAllowancesEnabled: true })
   return { platform, client, signedIn: { platform: client.token } }

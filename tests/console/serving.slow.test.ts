@@ -63,7 +63,6 @@ describe('the files of the console', () => {
     const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'secret' } })
     const platform = await startPlatform('pglite')
     closeAfterTest(() => platform.close())
-    closeAfterTest(() => platform.provider.close())
 
     const alone = await fetch(`${platform.url}/console/server.json`)
 

@@ -41,7 +41,6 @@ describe('GET /console/settings', () => {
 describe.each(['pglite', 'postgres'] as const)('GET /v1/settings on %s', (engine) => {
   test('200 has limits and processes for owners, and counts the hosts that the operator has named', async () => {
     const platform = await startPlatform(engine, { config: { allowedHosts: ['secret.corp.example'] } })
-    closeAfterTest(() => platform.provider.close())
     closeAfterTest(() => platform.close())
     const client = await platform.client()
     const { token } = (await client.post('/v1/api_keys', { name: 'runs only', scopes: ['runs'] })).body
@@ -74,7 +73,6 @@ describe.skipIf(!canBrowse)('the settings page', () => {
 
   test('shows the processes of a platform, on a phone', async () => {
     const platform = await startPlatform('pglite')
-    closeAfterTest(() => platform.provider.close())
     closeAfterTest(() => platform.close())
     const { token } = await platform.client()
     const { page, barriers, complaints } = await open(platform.url, {

@@ -80,10 +80,7 @@ describe('types that openapi-typescript makes of an API description', () => {
 
   test('of the platform fit its callers', async () => {
     const platform = await startPlatform('pglite')
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     const { body } = await (await platform.client()).get('/v1/openapi.json')
 
     expect(await compile(body, PLATFORM)).toBe('')

@@ -22,7 +22,7 @@ import { pay } from '../support/conversations.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { Json, TestClient } from './support/test-client.ts'
 import { closeAfterTest } from '../support/test-server.ts'
-import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, startPlatform, startTwoPlatforms } from './support/test-platform.ts'
 
 const shop = new Agency({
   name: 'Shop',
@@ -271,10 +271,7 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that spe
 
 test('JSON may be named after the protocol, and times have an offset', async () => {
   const platform = await startPlatform('pglite', { agencies: { shop } })
-  closeAfterTest(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
+  closeAfterTest(() => platform.close())
   platform.provider.respond(() => text('Hi.'))
   const owner = await platform.client()
   const headers = { 'a2a-version': '1.0', 'content-type': 'application/a2a+json' }
@@ -298,13 +295,7 @@ test('JSON may be named after the protocol, and times have an offset', async () 
 describe.skipIf(!ENGINES.includes('postgres'))('at another process', () => {
   test('a task is found, goes on and is listed', async () => {
     const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
-    const first = await startPlatform('postgres', { agencies: { shop }, config })
-    const second = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
-    closeAfterTest(async () => {
-      await second.close()
-      await first.close()
-      await Promise.all([first.provider.close(), second.provider.close()])
-    })
+    const [first, second] = await startTwoPlatforms({ agencies: { shop }, config })
     const owner = await first.client()
     for (const { provider } of [first, second]) {
       provider.respond(({ toolOutputs }) =>

@@ -497,7 +497,6 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
     closeAfterTest(async () => {
       await second.close()
       await first.close()
-      await Promise.all([first.provider.close(), second.provider.close()])
     })
     const here = await first.client()
     return { first, second, here, there: here.with({ url: second.url }) }

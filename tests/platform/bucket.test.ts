@@ -29,10 +29,7 @@ type Options = NonNullable<Parameters<typeof startPlatform>[1]>
 async function start(options: Options = {}): Promise<Served> {
   const filesUrl = `s3://${bucket.bucket}/bureau?endpoint=${bucket.endpoint}&region=${REGION}`
   const served = await startPlatform('postgres', { ...options, config: { ...options.config, filesUrl } })
-  closeAfterTest(async () => {
-    await served.close()
-    await served.provider.close()
-  })
+  closeAfterTest(() => served.close())
   return served
 }
 

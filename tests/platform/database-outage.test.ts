@@ -20,7 +20,6 @@ async function startGated(): Promise<{ platform: Served; gate: GateProxy }> {
     gate.open()
     await platform.close()
     await direct.close()
-    await Promise.all([platform.provider.close(), direct.provider.close()])
   })
   return { platform, gate }
 }

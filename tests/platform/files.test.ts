@@ -290,10 +290,7 @@ describe.each(ENGINES)('a mount that cannot be used, on %s', (engine) => {
     const named: unknown[] = []
     const logDestination = { write: (line: string) => void named.push((JSON.parse(line) as TestClient).integrationId) }
     const platform = await startPlatform(engine, { logLevel: 'warn', logDestination })
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     const [broken, other] = [await platform.client(), await platform.client()]
     const folderOf = ({ ownerId, integrationId }: TestClient): string =>
       path.join(platform.dataFolder, 'mounts', ownerId, integrationId)

@@ -15,10 +15,7 @@ test.each(['findOrInsertOwner', 'publishAgencies', 'insertApiKey'])(
     const intercept = (name: string): Error | undefined =>
       cut.short && name === operation ? new Error('the process is gone') : undefined
     const platform = await startPlatform('pglite', { intercept })
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     platform.provider.respond(() => text('Welcome.'))
     await expect(ensureFirstOwner(platform.platform)).rejects.toThrow('gone')
     cut.short = false
@@ -42,10 +39,7 @@ test.each(ENGINES)(
   'of two first starts at once on %s one makes the owner, and the keys of both work',
   async (engine) => {
     const platform = await startPlatform(engine)
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     platform.provider.respond(() => text('Welcome.'))
     const { store } = platform.platform
     let looking = 2

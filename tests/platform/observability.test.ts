@@ -14,10 +14,7 @@ async function start(config: Parameters<typeof startPlatform>[1] = {}): Promise<
   const lines: Line[] = []
   const logDestination = { write: (line: string) => void lines.push(JSON.parse(line) as Line) }
   const platform = await startPlatform('pglite', { logLevel: 'info', logDestination, ...config })
-  onTestFinished(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
+  onTestFinished(() => platform.close())
   return { platform, lines }
 }
 

@@ -125,10 +125,7 @@ describe.each(ENGINES)('the operator on %s', (engine) => {
 
 test('without PLATFORM_OPERATOR_KEY nobody is the operator', async () => {
   const platform = await startPlatform('pglite')
-  closeAfterTest(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
+  closeAfterTest(() => platform.close())
   const response = await fetch(`${platform.url}/v1/admin/owners`, { headers: { authorization: 'Bearer undefined' } })
 
   expect(response.status).toBe(401)
@@ -138,10 +135,7 @@ test('without PLATFORM_OPERATOR_KEY nobody is the operator', async () => {
 test('agencies that are added later go to the owners who want all, at the next start', async () => {
   const agencies = { shop: shopAgency() }
   const platform = await startPlatform('pglite', { agencies, config: { operatorKey: OPERATOR_KEY } })
-  closeAfterTest(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
+  closeAfterTest(() => platform.close())
   await ensureFirstOwner(platform.platform)
   const headers = { authorization: `Bearer ${OPERATOR_KEY}`, 'content-type': 'application/json' }
   const create = (body: object) =>

@@ -211,10 +211,7 @@ describe.skipIf(!ENGINES.includes('postgres'))('when the process is gone that ha
     const options = { agencies, access: FILE_ACCESS, config }
     const left = await startPlatform('postgres', options)
     const gone = await startPlatform('postgres', { ...options, beside: left.shared })
-    closeAfterTest(async () => {
-      await left.close()
-      await Promise.all([left, gone].map(({ provider }: Served) => provider.close()))
-    })
+    closeAfterTest(() => left.close())
     return [left, gone]
   }
 

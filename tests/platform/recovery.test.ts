@@ -194,10 +194,7 @@ describe.each(ENGINES)('recovery on %s', (engine) => {
   test('a cancel whose run is given up meanwhile looks at the record now and then until its time is over', async () => {
     const operations: string[] = []
     const own = await startPlatform(engine, { intercept: (name) => void operations.push(name) })
-    closeAfterTest(async () => {
-      await own.close()
-      await own.provider.close()
-    })
+    closeAfterTest(() => own.close())
     const { executor, replica } = own.platform
     const client = await own.client()
     own.provider.script([textDeltas(['a', hold(own.provider.gate()), 'b'])])

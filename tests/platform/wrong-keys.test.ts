@@ -8,10 +8,7 @@ async function start(
   config: Parameters<typeof startPlatform>[1] = {},
 ): Promise<{ platform: Served; client: TestClient }> {
   const platform = await startPlatform('pglite', config)
-  closeAfterTest(async () => {
-    await platform.close()
-    await platform.provider.close()
-  })
+  closeAfterTest(() => platform.close())
   return { platform, client: await platform.client() }
 }
 

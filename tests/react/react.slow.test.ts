@@ -60,10 +60,7 @@ const BACKENDS: Readonly<Record<string, () => Promise<Backend>>> = {
   },
   platform: async () => {
     const platform = await startPlatform('pglite', { agencies: { shop: supportAgency() } })
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     const { url, token, integrationId } = await platform.client()
     const client = CLIENTS[1]!
       .replace("'https://agents.example.com'", 'location.origin')

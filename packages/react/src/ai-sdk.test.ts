@@ -42,10 +42,7 @@ const SERVERS = {
   },
   'the platform': async (agency?: Agency) => {
     const platform = await startPlatform('pglite', agency && { agencies: { shop: agency } })
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     const { url, token, integrationId: integration } = await platform.client()
     const open = (storage: RunStorage, fetchIt = fetch, retryDelaysMs?: number[]): Client =>
       createClient({ url, token, integration, storage, fetch: fetchIt, ...(retryDelaysMs && { retryDelaysMs }) })

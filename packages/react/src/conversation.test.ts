@@ -515,10 +515,7 @@ test('calls that wait are shown, what is sent meanwhile waits too, and the run g
 describe('a conversation on the platform', () => {
   async function openPlatform(tools: AgentOptions['tools'] = []) {
     const platform = await startPlatform('pglite', { agencies: { shop: soloAgency({ tools }).solo } })
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     const { url, token, integrationId: integration } = await platform.client()
     const open = (chat: string, fetchIt = fetch): Conversation => {
       const client = createClient({ url, token, integration, fetch: fetchIt, retryDelaysMs: [0, 10, 100, 400] })

@@ -37,10 +37,7 @@ export async function startSignInPlatform(engine: Engine, options: Options = {})
       ...platformOptions,
       ...more,
     })
-    closeAfterTest(async () => {
-      await platform.close()
-      await platform.provider.close()
-    })
+    closeAfterTest(() => platform.close())
     platform.provider.respond((request) => notesTurn(request))
     return platform
   }

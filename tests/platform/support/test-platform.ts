@@ -30,10 +30,7 @@ export function servePlatform(engine: Engine, options: Partial<TestPlatformOptio
     Object.assign(served, await startPlatform(engine, options))
   })
   beforeEach(() => served.provider.respond(() => undefined))
-  afterAll(async () => {
-    await served.close()
-    await served.provider.close()
-  })
+  afterAll(() => served.close())
   return served
 }
 
@@ -44,7 +41,6 @@ export async function startTwoPlatforms(options: Partial<TestPlatformOptions>): 
   closeAfterTest(async () => {
     await second.close()
     await first.close()
-    await Promise.all([first.provider.close(), second.provider.close()])
   })
   return [first, second]
 }
@@ -67,6 +63,10 @@ export async function startPlatform(
     ...platform,
     url,
     provider,
+    close: async () => {
+      await platform.close()
+      await provider.close()
+    },
     client: async (settings) => {
       const { ownerId, key } = await platform.addTenant()
       const integrationId = await platform.addIntegration(ownerId, settings)
