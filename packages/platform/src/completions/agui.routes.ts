@@ -6,6 +6,7 @@ import { callerOf } from '../http/callers.ts'
 import { parseInput } from '../http/parse-input.ts'
 import { rawRoute, type Route } from '../http/route.ts'
 import { PlatformHost } from './face-host.ts'
+import { ADMISSION_ERRORS } from './start-completion.ts'
 
 const MIB = 1_048_576
 
@@ -38,17 +39,7 @@ export const aguiRoutes: readonly Route[] = [
         'body_too_large',
         'body_too_slow',
         'route_not_found',
-        'invalid_agent',
-        'allowance_attribution_required',
-        'integration_disabled',
-        'member_not_found',
-        'chat_not_found',
-        'run_active',
-        'run_waiting',
-        'usage_request_id_reused',
-        'consumer_allowance_exhausted',
-        'consumer_inactive',
-        'consumer_concurrency_exceeded',
+        ...ADMISSION_ERRORS,
       ],
       headers: { 'Idempotency-Key': 'The same request with the same key follows the run that it has begun.' },
     },

@@ -12,7 +12,7 @@ import type { Admission } from '../runs/admit/admit-run.ts'
 import { rejectWaiting } from '../runs/approve/reject-waiting.ts'
 import type { RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
-import { admitWhileOpen, streamOf } from './start-completion.ts'
+import { ADMISSION_ERRORS, admitWhileOpen, streamOf } from './start-completion.ts'
 import { followed, sendEvents, sendText } from './stream-run.ts'
 
 const MIB = 1_048_576
@@ -63,23 +63,13 @@ export const completionRoutes: readonly Route[] = [
         'sandbox_file_not_found',
         'files_unavailable',
         'unknown_agency',
-        'invalid_agent',
         'chat_alias_conflict',
-        'allowance_attribution_required',
         'invalid_attachment_refresh',
         'attachment_refresh_required',
         'attachment_refresh_ambiguous',
         'integration_forbidden',
-        'integration_disabled',
         'integration_not_found',
-        'member_not_found',
-        'chat_not_found',
-        'run_active',
-        'run_waiting',
-        'usage_request_id_reused',
-        'consumer_allowance_exhausted',
-        'consumer_inactive',
-        'consumer_concurrency_exceeded',
+        ...ADMISSION_ERRORS,
       ],
       errorBody: ApiErrorResponse,
       examples: { request: EXAMPLES.completionRequest },

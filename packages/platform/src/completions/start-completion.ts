@@ -1,3 +1,4 @@
+import type { ErrorCode } from '@bureau/protocol'
 import type { FastifyRequest } from 'fastify'
 import { servedAgencies } from '../agencies.ts'
 import { reachOf } from '../caller.ts'
@@ -7,6 +8,21 @@ import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
 import { beginRun, findRunStream, type RunStream } from '../runs/follow-run.ts'
 import type { ReadCompletion } from './read-completion.ts'
+
+/** What a request to run something is refused with, in whatever protocol. */
+export const ADMISSION_ERRORS = [
+  'invalid_agent',
+  'allowance_attribution_required',
+  'integration_disabled',
+  'member_not_found',
+  'chat_not_found',
+  'run_active',
+  'run_waiting',
+  'usage_request_id_reused',
+  'consumer_allowance_exhausted',
+  'consumer_inactive',
+  'consumer_concurrency_exceeded',
+] as const satisfies readonly ErrorCode[]
 
 /**
  * Admits a completion as a run of this process, unless its client leaves: a run that nobody waits for any more need not begin.
