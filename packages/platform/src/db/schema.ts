@@ -297,25 +297,20 @@ const usageSums = {
   estimated: boolean().notNull(),
 }
 
-/** Written by `foldUsage` alone. */
-export const usageHalfHours = pgTable('usage_half_hours', {
+const sumsByModel = {
   ownerId: text().notNull(),
   beginsAt: time().notNull(),
   integrationId: text().notNull(),
   /** Empty: all models of a run. */
   model: text().notNull(),
   ...usageSums,
-})
+}
+
+/** Written by `foldUsage` alone. */
+export const usageHalfHours = pgTable('usage_half_hours', sumsByModel)
 
 /** Written by a trigger on `usage_half_hours` alone. */
-export const usageQuarterDays = pgTable('usage_quarter_days', {
-  ownerId: text().notNull(),
-  beginsAt: time().notNull(),
-  integrationId: text().notNull(),
-  /** Empty: all models of a run. */
-  model: text().notNull(),
-  ...usageSums,
-})
+export const usageQuarterDays = pgTable('usage_quarter_days', sumsByModel)
 
 /** Written by `foldUsage` alone. */
 export const usageConsumerDays = pgTable('usage_consumer_days', {

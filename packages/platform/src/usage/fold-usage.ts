@@ -5,13 +5,17 @@ import { systemOperation } from '../db/operation.ts'
 /** Deltas per transaction. */
 const BATCH = 5_000
 
-/** In the order of the tables' columns; `estimated` follows. */
-const COLUMNS =
-  'runs failed_runs requests input_tokens cached_tokens cache_write_tokens output_tokens reasoning_tokens cost_usd'.split(
-    ' ',
-  )
-const SUMS = sql.raw(COLUMNS.map((column) => `sum(${column})`).join(', '))
-const ADDED = sql.raw(COLUMNS.map((column) => `${column} = s.${column} + excluded.${column}`).join(', '))
+export const TOKENS = [
+  'input_tokens',
+  'cached_tokens',
+  'cache_write_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+] as const
+/** What is added up, in the order of the tables' columns; `estimated` follows. */
+export const NUMBERS = ['runs', 'failed_runs', 'requests', ...TOKENS, 'cost_usd'] as const
+const SUMS = sql.raw(NUMBERS.map((column) => `sum(${column})`).join(', '))
+const ADDED = sql.raw(NUMBERS.map((column) => `${column} = s.${column} + excluded.${column}`).join(', '))
 
 /** Adds what runs left at their end to the kept sums of usage. @returns How many deltas; 5,000 means that there may be more. */
 export const foldUsage = systemOperation(

@@ -5,6 +5,7 @@ import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs, usageConsumerDays, usageDeltas, usageHalfHours, usageQuarterDays } from '../db/schema.ts'
 import { isTimeZone } from '../members/allowance-policy.ts'
 import { toUsage } from '../run-records/runs.repo.ts'
+import { NUMBERS, TOKENS } from './fold-usage.ts'
 
 /** By `key`: the day (`2026-11-20`), integration id, consumer id (empty: none was named) or model. */
 type KeyedUsage = UsageSummary['data'][number]
@@ -87,9 +88,6 @@ const QUARTER_DAYS: Kept = {
 }
 const HALF_HOURS: Kept = { table: usageHalfHours, begins: usageHalfHours.beginsAt, type: TIME, unitMs: DAY_MS / 48 }
 
-const TOKENS = ['input_tokens', 'cached_tokens', 'cache_write_tokens', 'output_tokens', 'reasoning_tokens'] as const
-/** What a summary adds up, and what the numbers are called in kept sums. */
-const NUMBERS = ['runs', 'failed_runs', 'requests', ...TOKENS, 'cost_usd'] as const
 const KEPT = sql.raw([...NUMBERS, 'estimated'].join(', '))
 /**
  * Counts are added up as the numbers that they become in the answer, which are exact up to 2^53: adding bigints is much dearer,
