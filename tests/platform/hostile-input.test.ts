@@ -62,6 +62,18 @@ describe.each(ENGINES)('hostile input on %s', (engine) => {
   const codeOf = ({ status, body }: Answer): unknown[] => [status, body?.code]
 
   describe('headers', () => {
+    // Node looks for such connections every 30 seconds, which is too long for a test.
+    test('that do not come in time are answered with 408, which says so', async () => {
+      const { server } = platform.app
+      const accepted = once(server, 'connection')
+      const socket = await open()
+      const late = Object.assign(new Error('too late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+      server.emit('clientError', late, (await accepted)[0] as Socket)
+      const answer = String(((await once(socket, 'data')) as Buffer[])[0])
+
+      expect(answer).toMatch(/^HTTP\/1\.1 408 .*"The head of the request did not arrive in time\."/s)
+    })
+
     test('names of callers never become headers or fields of a stream', async () => {
       platform.provider.respond(() => text('Fine.'))
       const usageRequestId = 'id: 9 \u2028 event: end'

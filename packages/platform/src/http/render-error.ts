@@ -73,7 +73,13 @@ function surfaceOf(request: FastifyRequest): Surface {
 }
 
 /** Nothing was reserved by what is not HTTP, so the header of the completion is always right here. */
-export const answerClientError = refuseMalformed(() => ({
-  body: { error: 'The request is not valid HTTP.', code: 'invalid_request' },
+export const answerClientError = refuseMalformed((reason) => ({
+  body: {
+    error:
+      reason === 'Request Timeout'
+        ? 'The head of the request did not arrive in time.'
+        : 'The request is not valid HTTP.',
+    code: 'invalid_request',
+  },
   headers: ['X-Agent-Run-Admitted: false', 'Cache-Control: no-store'],
 }))
