@@ -59,21 +59,22 @@ describe('ReplicaMonitor', () => {
 })
 
 describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
+  const now = (): number => performance.now()
+  const openLock = (url: string, onError: (error: unknown) => void = () => {}): Promise<ReplicaLock> =>
+    ReplicaLock.open({ url, now, onDead: () => {}, onError })
+  const startLocked = (
+    { db, url: directUrl }: TestStore,
+    options: Partial<Parameters<typeof Replica.start>[0]> = {},
+  ): Promise<Replica> => {
+    const ignored = { onFenced: () => {}, onCancels: () => {}, onError: () => {} }
+    return Replica.start({ db, directUrl, version: 'test', ...ignored, ...options })
+  }
+
   test('a process whose session ends is dead within two seconds, and a process that is only silent is not', async () => {
     const platform = await openTestStore('postgres')
     const deaths = Promise.withResolvers<void>()
-    const start = (onDeaths?: () => void): Promise<Replica> =>
-      Replica.start({
-        db: platform.db,
-        directUrl: platform.url,
-        version: 'test',
-        onFenced: () => {},
-        onCancels: () => {},
-        onError: () => {},
-        ...(onDeaths && { onDeaths }),
-      })
-    const watcher = await start(deaths.resolve)
-    const [victim, silent] = [await start(), await start()]
+    const watcher = await startLocked(platform, { onDeaths: () => deaths.resolve() })
+    const [victim, silent] = [await startLocked(platform), await startLocked(platform)]
     const lockOf = async ({ bootId }: Replica): Promise<unknown> =>
       (await platform.rows(`SELECT lock_id FROM replicas WHERE boot_id = '${bootId}'`))[0]?.['lock_id']
     const isWatching = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 0
@@ -111,8 +112,7 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     }
     url.host = `127.0.0.1:${(proxy.address() as AddressInfo).port}`
     const errors: unknown[] = []
-    const onError = (error: unknown): void => void errors.push(error)
-    const lock = await ReplicaLock.open({ url: url.href, now: () => performance.now(), onDead: () => {}, onError })
+    const lock = await openLock(url.href, (error) => void errors.push(error))
 
     setAway(true)
     await expect.poll(() => refused, { timeout: 10_000 }).toBeGreaterThan(2)
@@ -136,18 +136,9 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     await nobody.connect()
     await nobody.query(`SELECT pg_advisory_lock(${LOCK_CLASS}, ${WATCHER_LOCK})`)
     let [aheadMs, reports] = [0, 0]
-    const start = (onUnwatched = () => {}): Promise<Replica> =>
-      Replica.start({
-        db: platform.db,
-        directUrl: platform.url,
-        version: 'test',
-        onFenced: () => {},
-        onCancels: () => {},
-        onUnwatched,
-        onError: () => {},
-        now: () => performance.now() + aheadMs,
-      })
-    const [observer, stopped] = [await start(() => reports++), await start()]
+    const ahead = { now: () => performance.now() + aheadMs }
+    const observer = await startLocked(platform, { ...ahead, onUnwatched: () => reports++ })
+    const stopped = await startLocked(platform, ahead)
 
     for (let poll = 0; poll < 4; poll++) {
       await observer.watch()
@@ -162,8 +153,6 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     await platform.drop()
   })
 
-  const openAt = (url: string): Promise<ReplicaLock> =>
-    ReplicaLock.open({ url, now: () => performance.now(), onDead: () => {}, onError: () => {} })
   const noConnection = (reason: string): StartError =>
     new StartError(
       `DATABASE_DIRECT_URL (default: DATABASE_URL): no connection to the database itself, past any pooler: ${reason}.`,
@@ -172,7 +161,7 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
   test('an address of its own that leads nowhere is named when the process starts', async () => {
     const refused = noConnection('connect ECONNREFUSED 127.0.0.1:1')
 
-    await expect(openAt('postgres://127.0.0.1:1/bureau')).rejects.toThrow(refused)
+    await expect(openLock('postgres://127.0.0.1:1/bureau')).rejects.toThrow(refused)
   })
 
   test('an address that leads to a pooler, which would hand the session with the lock on, is refused', async () => {
@@ -186,7 +175,7 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     )
     await once(pooler.listen(0, '127.0.0.1'), 'listening')
 
-    const opening = openAt(`postgres://127.0.0.1:${(pooler.address() as AddressInfo).port}/bureau`)
+    const opening = openLock(`postgres://127.0.0.1:${(pooler.address() as AddressInfo).port}/bureau`)
 
     await expect(opening).rejects.toThrow(noConnection('unsupported startup parameter: options'))
     pooler.close()
@@ -198,12 +187,7 @@ describe.runIf(ENGINES.includes('postgres'))('ReplicaLock', () => {
     const options = url.searchParams.get('options')!
     url.searchParams.set('options', `${options} -c default_transaction_read_only=on`)
     const errors = Promise.withResolvers<unknown>()
-    const lock = await ReplicaLock.open({
-      url: url.href,
-      now: () => performance.now(),
-      onDead: () => {},
-      onError: errors.resolve,
-    })
+    const lock = await openLock(url.href, errors.resolve)
 
     expect(await errors.promise).toMatchObject({ message: 'the server of the lock is read-only' })
 
