@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, testRecords } from './support/test-platform.ts'
 
 const PNG =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
@@ -358,7 +358,5 @@ describe.each(ENGINES)('the fields of a completion on %s', (engine) => {
     })
   })
 
-  test('what the records promise holds', async () => {
-    expect(await platform.violations()).toEqual([])
-  })
+  testRecords(platform)
 })

@@ -2,7 +2,7 @@ import { textOf } from '@bureau/protocol'
 import { describe, expect, test } from 'vitest'
 import { cut, failed, hold, refusal, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { Json } from './support/test-client.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, testRecords } from './support/test-platform.ts'
 
 describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
   const platform = servePlatform(engine)
@@ -205,7 +205,5 @@ describe.each(ENGINES)('POST /get_completion_v2 on %s', (engine) => {
     expect((await client.get(`/v1/runs/${stream.runId}`)).body.error).toEqual(stream.result.error)
   })
 
-  test('what the records promise holds', async () => {
-    expect(await platform.violations()).toEqual([])
-  })
+  testRecords(platform)
 })

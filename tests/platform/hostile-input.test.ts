@@ -6,7 +6,7 @@ import { writeBeforeReading } from '../support/broken-connections.ts'
 import { text, toolCall } from '../support/fake-provider.ts'
 import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
 import type { Answer, TestClient } from './support/test-client.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, testRecords } from './support/test-platform.ts'
 
 /** Leads wherever its path says. */
 const files = await startFileServer((request, response) => {
@@ -409,7 +409,5 @@ describe.each(ENGINES)('hostile input on %s', (engine) => {
     })
   })
 
-  test('what the records promise holds', async () => {
-    expect(await platform.violations()).toEqual([])
-  })
+  testRecords(platform)
 })

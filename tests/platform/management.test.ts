@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { text, toolCall } from '../support/fake-provider.ts'
 import type { TestClient } from './support/test-client.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, testRecords } from './support/test-platform.ts'
 
 const KEY = { 'idempotency-key': 'goodwill-118' }
 
@@ -349,7 +349,5 @@ describe.each(ENGINES)('management on %s', (engine) => {
     expect([refused.status, refused.body.code, ended.status]).toEqual([403, 'insufficient_scope', 200])
   })
 
-  test('what the records promise holds', async () => {
-    expect(await platform.violations()).toEqual([])
-  })
+  testRecords(platform)
 })

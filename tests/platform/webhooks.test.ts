@@ -4,7 +4,7 @@ import { deliverWebhooks } from '@bureau/platform/testing'
 import { describe, expect, test, vi } from 'vitest'
 import { hold, status, text, textDeltas } from '../support/fake-provider.ts'
 import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
-import { ENGINES, servePlatform } from './support/test-platform.ts'
+import { ENGINES, servePlatform, testRecords } from './support/test-platform.ts'
 
 type Received = { path: string; headers: Record<string, string>; body: string }
 const received: Received[] = []
@@ -266,7 +266,5 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     expect(refused.body.fields).toMatchObject([{ path: '/url', code: 'invalid_webhook_url' }])
   })
 
-  test('what the records promise holds', async () => {
-    expect(await platform.violations()).toEqual([])
-  })
+  testRecords(platform)
 })

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { Agency, Agent, McpConnections, type RunEnvironment } from '@bureau/framework'
 import { type Engine, openTestPlatform, type TestPlatform, type TestPlatformOptions } from '@bureau/platform/testing'
 import { Agent as HttpAgent } from 'undici'
-import { afterAll, beforeAll, beforeEach } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type FakeProvider, startFakeProvider } from '../../support/fake-provider.ts'
 import { closeAfterTest } from '../../support/test-server.ts'
 import { TestClient } from './test-client.ts'
@@ -32,6 +32,13 @@ export function servePlatform(engine: Engine, options: Partial<TestPlatformOptio
   beforeEach(() => served.provider.respond(() => undefined))
   afterAll(() => served.close())
   return served
+}
+
+/** The last test of a block. */
+export function testRecords(platform: Served): void {
+  test('what the records promise holds', async () => {
+    expect(await platform.violations()).toEqual([])
+  })
 }
 
 /** Two processes of one installation on PostgreSQL, until the end of the test; each has a port and a model provider of its own. */
