@@ -27,11 +27,7 @@ export function GuideHome() {
             <ul className="flex flex-col gap-1.5 text-[13px]">
               {pages.map((page) => (
                 <li key={page.name}>
-                  <Link
-                    to="/guide/$"
-                    params={{ _splat: page.name }}
-                    className="font-medium underline underline-offset-2"
-                  >
+                  <Link to="/guide/$" params={{ _splat: page.name }} className="font-medium link">
                     {page.title}
                   </Link>{' '}
                   <span className="text-soft">{page.about.replaceAll('`', '')}</span>
@@ -55,7 +51,7 @@ export function GuidePage() {
     if (page) document.getElementById(at ?? '')?.scrollIntoView()
   }, [page?.title, at])
   const home = (
-    <Link to="/guide" className="underline underline-offset-2">
+    <Link to="/guide" className="link">
       Guide
     </Link>
   )

@@ -121,12 +121,12 @@ function SignInHints({ isLocked }: { readonly isLocked: boolean }) {
   return (
     <p className="mt-4 flex flex-col gap-1 text-center text-[13px] text-soft">
       {isLocked && (
-        <Link to="/play" className="underline underline-offset-2">
+        <Link to="/play" className="link">
           Sign in to the server to see the runs that wait there
         </Link>
       )}
       {facts?.platform && platform === undefined && (
-        <Link to="/platform" className="underline underline-offset-2">
+        <Link to="/platform" className="link">
           Sign in to the platform to see the runs that wait there
         </Link>
       )}

@@ -67,7 +67,7 @@ function Calls({ run }: { readonly run: PlatformRun }) {
             <ApprovalCard key={each.callId} approval={requestOf(each)} {...(about && { about })} />
           ))}
       </DecideContext>
-      <Link to="/platform/runs/$run" params={{ run: run.runId }} className="text-[13px] underline underline-offset-2">
+      <Link to="/platform/runs/$run" params={{ run: run.runId }} className="text-[13px] link">
         What led to it
       </Link>
     </div>

@@ -68,7 +68,7 @@ function Waits({ run }: { readonly run: string }) {
     >
       <Icon name="clock" className="text-warn" />
       This chat waits until somebody has decided on a call.
-      <span className="underline underline-offset-2">Decide</span>
+      <span className="link">Decide</span>
     </Link>
   )
 }
@@ -89,7 +89,7 @@ async function allMessages(chat: string): Promise<readonly ChatMessage[]> {
 function About({ chat }: { readonly chat: PlatformChat }) {
   return (
     <>
-      <Link to="/platform/chats" className="underline underline-offset-2">
+      <Link to="/platform/chats" className="link">
         Chats
       </Link>{' '}
       / <IntegrationName id={chat.apiIntegrationId} />
@@ -190,7 +190,7 @@ function End({ messages }: { readonly messages: readonly ChatMessage[] }) {
       <p className="flex items-center gap-2 text-xs text-soft">
         {unusual && <Status of={unusual.status} />}
         {moment(createdAt)}
-        <Link to="/platform/runs/$run" params={{ run }} className="underline underline-offset-2">
+        <Link to="/platform/runs/$run" params={{ run }} className="link">
           Run
         </Link>
       </p>

@@ -117,11 +117,11 @@ function More({ integration, edit }: { readonly integration: Integration; readon
   return (
     <span className="flex items-center justify-end">
       {isActive && (
-        <Link {...play} className="mr-2 hidden text-xs underline underline-offset-2 md:inline">
+        <Link {...play} className="mr-2 hidden text-xs link md:inline">
           Try it
         </Link>
       )}
-      <Link {...members} className="hidden text-xs underline underline-offset-2 md:inline">
+      <Link {...members} className="hidden text-xs link md:inline">
         Members
       </Link>
       <Menu

@@ -67,16 +67,16 @@ function Cards({ member }: { readonly member: Member }) {
           {member.activeRuns} active runs
         </p>
         <p className="mt-2 flex gap-3">
-          <Link to="/platform/chats" search={{ consumer: member.consumerId }} className="underline underline-offset-2">
+          <Link to="/platform/chats" search={{ consumer: member.consumerId }} className="link">
             Chats
           </Link>
-          <Link to="/platform/runs" search={{ consumer: member.consumerId }} className="underline underline-offset-2">
+          <Link to="/platform/runs" search={{ consumer: member.consumerId }} className="link">
             Runs
           </Link>
           <Link
             to="/platform/tokens"
             search={{ integration: member.apiIntegrationId, consumer: member.consumerId }}
-            className="underline underline-offset-2"
+            className="link"
           >
             Tokens
           </Link>
@@ -89,11 +89,7 @@ function Cards({ member }: { readonly member: Member }) {
 function About({ member }: { readonly member: Member }) {
   return (
     <>
-      <Link
-        to="/platform/members"
-        search={{ integration: member.apiIntegrationId }}
-        className="underline underline-offset-2"
-      >
+      <Link to="/platform/members" search={{ integration: member.apiIntegrationId }} className="link">
         Members
       </Link>{' '}
       / <IntegrationName id={member.apiIntegrationId} /> / {member.consumerId}
@@ -181,11 +177,7 @@ const COLUMNS: readonly Column<LedgerEntry>[] = [
       runId === null ? (
         note
       ) : (
-        <Link
-          to="/platform/runs/$run"
-          params={{ run: runId }}
-          className="block truncate font-mono text-xs underline underline-offset-2"
-        >
+        <Link to="/platform/runs/$run" params={{ run: runId }} className="block truncate font-mono text-xs link">
           {runId}
         </Link>
       ),

@@ -108,11 +108,11 @@ function Decisions({ approvals }: { readonly approvals: readonly RunApproval[] }
 function About({ run }: { readonly run: PlatformRun }) {
   return (
     <>
-      <Link to="/platform/runs" className="underline underline-offset-2">
+      <Link to="/platform/runs" className="link">
         Runs
       </Link>{' '}
       / <IntegrationName id={run.apiIntegrationId} /> /{' '}
-      <Link to="/platform/chats/$chat" params={{ chat: run.chatId }} className="underline underline-offset-2">
+      <Link to="/platform/chats/$chat" params={{ chat: run.chatId }} className="link">
         Chat
       </Link>{' '}
       / <code className="text-xs">{run.runId}</code>

@@ -175,12 +175,12 @@ function Footer({ turn, session, busy }: Props) {
         </>
       )}
       {run !== null && isOnPlatform && (
-        <Link to="/platform/runs/$run" params={{ run }} className="underline underline-offset-2 hover:text-ink">
+        <Link to="/platform/runs/$run" params={{ run }} className="link hover:text-ink">
           Run
         </Link>
       )}
       {run !== null && !isOnPlatform && routes?.hasRuns && (
-        <Link to="/runs/$run" params={{ run }} className="underline underline-offset-2 hover:text-ink">
+        <Link to="/runs/$run" params={{ run }} className="link hover:text-ink">
           Timeline
         </Link>
       )}

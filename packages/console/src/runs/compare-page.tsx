@@ -22,7 +22,7 @@ export function ComparePage() {
     <Page
       title="Two runs"
       about={
-        <Link to="/runs" className="underline underline-offset-2">
+        <Link to="/runs" className="link">
           Runs
         </Link>
       }
@@ -48,7 +48,7 @@ const FACTS: readonly Fact[] = [
     name: 'Run',
     of: ({ run_id: id }) => id,
     show: ({ run_id: run }) => (
-      <Link to="/runs/$run" params={{ run }} className="font-mono text-xs underline underline-offset-2">
+      <Link to="/runs/$run" params={{ run }} className="font-mono text-xs link">
         {run}
       </Link>
     ),

@@ -57,7 +57,7 @@ export function RunPage() {
 function Breadcrumb({ run }: { readonly run: RecentRunDetail }) {
   return (
     <>
-      <Link to="/runs" className="underline underline-offset-2">
+      <Link to="/runs" className="link">
         Runs
       </Link>{' '}
       / {run.agency} / {run.agent} / <code className="text-xs">{run.run_id}</code>

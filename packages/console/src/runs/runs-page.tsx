@@ -40,7 +40,7 @@ export function RunsPage() {
       {shown?.length === 0 && (
         <Empty icon="runs" title="No runs yet">
           Send a message in the{' '}
-          <Link to="/play" className="underline">
+          <Link to="/play" className="link">
             playground
           </Link>
           , or from a program of yours: it appears here at once.

@@ -44,7 +44,7 @@ function SignedIn({ door, name }: { readonly door: Door; readonly name: string }
         {secret === undefined ? 'not signed in' : `…${secret.slice(-4)}`}
       </span>
       {door === 'operator' && (
-        <Link to="/owners" className="underline underline-offset-2">
+        <Link to="/owners" className="link">
           Owners
         </Link>
       )}

@@ -11,7 +11,7 @@ export function BrokenPage({ error, reset }: ErrorComponentProps) {
   return (
     <Page title="This page cannot be shown">
       <Failure error={error} retry={reset} />
-      <Link to="/" className="mt-3 self-start text-[13px] underline underline-offset-2">
+      <Link to="/" className="mt-3 self-start text-[13px] link">
         To the first page
       </Link>
     </Page>

@@ -6,7 +6,7 @@ export function NoSuchPage() {
   return (
     <Page title="There is no such page">
       <Empty icon="search" title="The address leads nowhere.">
-        <Link to="/" className="underline underline-offset-2">
+        <Link to="/" className="link">
           To the first page
         </Link>
       </Empty>

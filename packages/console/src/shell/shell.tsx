@@ -211,7 +211,7 @@ function LostServer() {
     >
       <Icon name="alert" className="shrink-0" />
       <p>The server cannot be reached. It is asked again every two seconds; what you have written stays here.</p>
-      <button type="button" className="font-medium underline underline-offset-2" onClick={() => void isServerThere()}>
+      <button type="button" className="font-medium link" onClick={() => void isServerThere()}>
         Try again now
       </button>
     </div>

@@ -103,7 +103,7 @@ export function Failure({ error, retry }: { readonly error: unknown; readonly re
         ))}
       </div>
       {retry && (
-        <button type="button" className="font-medium underline" onClick={retry}>
+        <button type="button" className="link font-medium" onClick={retry}>
           Try again
         </button>
       )}
