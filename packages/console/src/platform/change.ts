@@ -1,18 +1,19 @@
 import { randomId } from '@bureau/client'
-import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useRef } from 'react'
 import type { Door } from '../server/credentials.ts'
 import { ask, RequestFailed } from '../server/request.ts'
 import { failedToast, showToast } from '../ui/toasts.tsx'
 
-/** Everything that was read of the platform is read again. */
-const refresh = (queries: QueryClient): Promise<void> => queries.invalidateQueries({ queryKey: ['platform'] })
-
 /** A change of the platform: says what was done, or why it was not. */
 export const useChange = <Input, Answer>(change: (input: Input) => Promise<Answer>, done: string) =>
   useMutation({ ...useSubmit(change, done), onError: failedToast })
 
-/** The same for a form, which itself shows why it was refused. */
+/** What takes something away from the platform. */
+export const useRemove = (path: string, done: string, door: Door = 'platform') =>
+  useChange<void, unknown>(() => ask(door, path, { method: 'DELETE' }), done)
+
+/** A change by a form, which itself shows why it was refused. */
 export const useSave = <Input, Answer>(change: (input: Input) => Promise<Answer>, done: string) =>
   useMutation(useSubmit(change, done))
 
@@ -22,7 +23,8 @@ function useSubmit<Input, Answer>(change: (input: Input) => Promise<Answer>, don
     mutationFn: change,
     onSuccess: async () => {
       showToast(done)
-      await refresh(queries)
+      // Everything that was read of the platform is read again.
+      await queries.invalidateQueries({ queryKey: ['platform'] })
     },
   }
 }

@@ -13,7 +13,7 @@ import { Icon } from '../ui/icons.tsx'
 import { LongList } from '../ui/long-list.tsx'
 import { Page, UnreadPage } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
-import { useChange } from './change.ts'
+import { useRemove } from './change.ts'
 import { IntegrationName } from '../parts/integrations.tsx'
 
 const route = getRouteApi('/platform/chats/$chat')
@@ -101,8 +101,8 @@ function About({ chat }: { readonly chat: PlatformChat }) {
 
 function Actions({ chat, messages }: { readonly chat: PlatformChat; readonly messages: readonly ChatMessage[] }) {
   const navigate = useNavigate()
-  const remove = useChange(
-    () => ask('platform', `v1/chats/${encodeURIComponent(chat.chatId)}`, { method: 'DELETE' }),
+  const remove = useRemove(
+    `v1/chats/${encodeURIComponent(chat.chatId)}`,
     'The chat is deleted; its content is erased within a day',
   )
   const confirmRemoval = (): void => {

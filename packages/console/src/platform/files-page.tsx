@@ -10,7 +10,7 @@ import { Menu } from '../ui/menu.tsx'
 import { Empty } from '../ui/page.tsx'
 import { saveBlob } from '../ui/save-file.ts'
 import { failedToast } from '../ui/toasts.tsx'
-import { once, useChange } from './change.ts'
+import { once, useChange, useRemove } from './change.ts'
 import { IntegrationPage } from './integration-page.tsx'
 import { PagedTable } from './paged-table.tsx'
 
@@ -84,7 +84,7 @@ function columns(path: string): readonly Column<MountFile>[] {
 
 function More({ file, path }: { readonly file: MountFile; readonly path: string }) {
   const query = `?path=${encodeURIComponent(file.path)}`
-  const remove = useChange(() => ask('platform', path + query, { method: 'DELETE' }), 'The file is deleted')
+  const remove = useRemove(path + query, 'The file is deleted')
   const download = async (): Promise<void> =>
     saveBlob(file.name, await (await send('platform', `${path}/content${query}`)).blob())
   return (
@@ -96,7 +96,7 @@ function More({ file, path }: { readonly file: MountFile; readonly path: string 
           label: 'Delete',
           icon: 'trash',
           question: `Delete ${file.name}? Agents cannot read it any more.`,
-          act: () => remove.mutate(undefined),
+          act: () => remove.mutate(),
         },
       ]}
     />

@@ -11,7 +11,7 @@ import { bytes } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { Empty, Failure, Page } from '../ui/page.tsx'
 import { copy } from '../ui/toasts.tsx'
-import { useChange } from './change.ts'
+import { useChange, useRemove } from './change.ts'
 import { type AgencyChoice, IntegrationForm } from './integration-form.tsx'
 import { PagedTable } from './paged-table.tsx'
 
@@ -110,7 +110,7 @@ function More({ integration, edit }: { readonly integration: Integration; readon
       }),
     isActive ? 'The integration is switched off' : 'The integration is switched on',
   )
-  const remove = useChange(() => ask('platform', path, { method: 'DELETE' }), 'The integration is gone')
+  const remove = useRemove(path, 'The integration is gone')
   const navigate = useNavigate()
   const play = { to: '/play/$agency', params: { agency: id }, search: { on: 'platform' } } as const
   const members = { to: '/platform/members', search: { integration: id } } as const
@@ -136,7 +136,7 @@ function More({ integration, edit }: { readonly integration: Integration; readon
             label: 'Delete',
             icon: 'trash',
             question: `Delete ${name} with its chats?`,
-            act: () => remove.mutate(undefined),
+            act: () => remove.mutate(),
           },
         ]}
       />

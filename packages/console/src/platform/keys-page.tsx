@@ -1,11 +1,10 @@
 import type { ApiKey, IssuedApiKey } from '@bureau/protocol'
 import { useState } from 'react'
-import { ask } from '../server/request.ts'
 import { DialogButton } from '../ui/dialog.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { Page } from '../ui/page.tsx'
 import { failedToast } from '../ui/toasts.tsx'
-import { useChange, useCreate } from './change.ts'
+import { useCreate, useRemove } from './change.ts'
 import { IssuedKey, KeysTable, NewKey } from './keys-table.tsx'
 
 const PATH = 'v1/api_keys'
@@ -34,7 +33,7 @@ const OVERLAP_SECONDS = 86_400
 function KeyMenu({ apiKey, onIssued }: { readonly apiKey: ApiKey; readonly onIssued: (key: IssuedApiKey) => void }) {
   const path = `${PATH}/${encodeURIComponent(apiKey.id)}`
   const rotate = useCreate<IssuedApiKey>(`${path}/rotate`, 'The old key works for another day')
-  const revoke = useChange(() => ask('platform', path, { method: 'DELETE' }), 'The key is revoked')
+  const revoke = useRemove(path, 'The key is revoked')
   return (
     <Menu
       label={`More about ${apiKey.name}`}
@@ -48,7 +47,7 @@ function KeyMenu({ apiKey, onIssued }: { readonly apiKey: ApiKey; readonly onIss
           label: 'Revoke it',
           icon: 'trash',
           question: `Revoke ${apiKey.name}? Programs that use it are refused at once.`,
-          act: () => revoke.mutate(undefined),
+          act: () => revoke.mutate(),
         },
       ]}
     />

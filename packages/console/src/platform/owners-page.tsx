@@ -9,7 +9,7 @@ import { Dialog, DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { CheckList } from '../ui/field.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { Empty, Page } from '../ui/page.tsx'
-import { useChange, useCreate } from './change.ts'
+import { useChange, useCreate, useRemove } from './change.ts'
 import { KeysTable, NameField, NewKey } from './keys-table.tsx'
 import { PagedTable } from './paged-table.tsx'
 
@@ -162,13 +162,10 @@ function OwnerKeys({ owner, onClose }: { readonly owner: Owner; readonly onClose
 }
 
 function Revoke({ apiKey: { id, name }, path }: { readonly apiKey: ApiKey; readonly path: string }) {
-  const revoke = useChange(
-    () => ask('operator', `${path}/${encodeURIComponent(id)}`, { method: 'DELETE' }),
-    'The key is revoked',
-  )
+  const revoke = useRemove(`${path}/${encodeURIComponent(id)}`, 'The key is revoked', 'operator')
   const question = `Revoke ${name}? Programs that use it are refused at once.`
   return (
-    <Button icon="trash" disabled={revoke.isPending} onClick={() => confirm(question) && revoke.mutate(undefined)}>
+    <Button icon="trash" disabled={revoke.isPending} onClick={() => confirm(question) && revoke.mutate()}>
       Revoke
     </Button>
   )

@@ -10,7 +10,7 @@ import { moment } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { failedToast, showToast } from '../ui/toasts.tsx'
-import { useChange, useCreate } from './change.ts'
+import { useChange, useCreate, useRemove } from './change.ts'
 import { PagedTable } from './paged-table.tsx'
 import { Secret } from './secret.tsx'
 
@@ -86,7 +86,7 @@ function More({ endpoint, show }: { readonly endpoint: WebhookEndpoint; readonly
     () => ask('platform', pathOf(endpoint), { method: 'PATCH', body: { status: isEnabled ? 'disabled' : 'enabled' } }),
     isEnabled ? 'Nothing is delivered there any more' : 'Events are delivered there again',
   )
-  const remove = useChange(() => ask('platform', pathOf(endpoint), { method: 'DELETE' }), 'The endpoint is gone')
+  const remove = useRemove(pathOf(endpoint), 'The endpoint is gone')
   const test = async (): Promise<void> => {
     const sent = await ask<WebhookTest>('platform', `${pathOf(endpoint)}/test`, { method: 'POST' })
     if (sent.problem !== null) throw new Error(sent.problem)
@@ -103,7 +103,7 @@ function More({ endpoint, show }: { readonly endpoint: WebhookEndpoint; readonly
           label: 'Delete',
           icon: 'trash',
           question: `Delete ${endpoint.url}? What was not delivered yet is dropped.`,
-          act: () => remove.mutate(undefined),
+          act: () => remove.mutate(),
         },
       ]}
     />
