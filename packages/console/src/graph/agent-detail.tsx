@@ -1,6 +1,6 @@
 import { Fragment } from 'react'
 import type { AgentNode } from '../server/queries.ts'
-import { Badge } from '../ui/badge.tsx'
+import { Badge, Badges } from '../ui/badge.tsx'
 import { IconButton } from '../ui/button.tsx'
 import { JsonView } from '../ui/json-view.tsx'
 import type { reachedFrom } from './connections.ts'
@@ -30,10 +30,8 @@ export function AgentDetail({ agent, reached, onClose }: Props) {
         {data.capabilities.length > 0 && (
           <>
             <dt className="text-soft">Can</dt>
-            <dd className="flex flex-wrap gap-1">
-              {data.capabilities.map((each) => (
-                <Badge key={each}>{each}</Badge>
-              ))}
+            <dd>
+              <Badges of={data.capabilities} />
             </dd>
           </>
         )}

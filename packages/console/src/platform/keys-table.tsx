@@ -2,7 +2,7 @@ import type { ApiKey, IssuedApiKey } from '@bureau/protocol'
 import { API_KEY_SCOPES } from '@bureau/protocol/platform-names'
 import { type ReactNode, useState } from 'react'
 import type { Door } from '../server/credentials.ts'
-import { Badge, Status } from '../ui/badge.tsx'
+import { Badges, Status } from '../ui/badge.tsx'
 import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { FormDialog } from '../ui/dialog.tsx'
 import { CheckList, SelectField, TextField } from '../ui/field.tsx'
@@ -50,13 +50,7 @@ function columns(actionsOf: ActionsOf): readonly Column<ApiKey>[] {
     { name: 'State', cell: (key) => <Status of={stateOf(key)} />, wideOnly: true },
     {
       name: 'May',
-      cell: ({ scopes }) => (
-        <span className="flex flex-wrap gap-1">
-          {scopes.map((scope) => (
-            <Badge key={scope}>{scope === '*' ? 'everything' : scope}</Badge>
-          ))}
-        </span>
-      ),
+      cell: ({ scopes }) => <Badges of={scopes.map((scope) => (scope === '*' ? 'everything' : scope))} />,
       wideOnly: true,
     },
     timeColumn('Last used', ({ lastUsedAt }) => lastUsedAt, 'never'),

@@ -2,7 +2,7 @@ import type { NewWebhookEndpoint, WebhookDelivery, WebhookEndpoint, WebhookTest 
 import { WEBHOOK_EVENTS } from '@bureau/protocol/platform-names'
 import { useState } from 'react'
 import { ask } from '../server/request.ts'
-import { Badge, Status } from '../ui/badge.tsx'
+import { Badge, Badges, Status } from '../ui/badge.tsx'
 import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { Dialog, DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { CheckList, TextField } from '../ui/field.tsx'
@@ -65,17 +65,7 @@ function columns(show: (endpoint: WebhookEndpoint) => void): readonly Column<Web
       ),
       wideOnly: true,
     },
-    {
-      name: 'Events',
-      cell: ({ events }) => (
-        <span className="flex flex-wrap gap-1">
-          {events.map((event) => (
-            <Badge key={event}>{event}</Badge>
-          ))}
-        </span>
-      ),
-      wideOnly: true,
-    },
+    { name: 'Events', cell: ({ events }) => <Badges of={events} />, wideOnly: true },
     { name: 'More', cell: (endpoint) => <More endpoint={endpoint} show={() => show(endpoint)} />, right: true },
   ]
 }

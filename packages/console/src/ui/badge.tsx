@@ -21,6 +21,15 @@ export function Badge({ tone = 'plain', children }: { readonly tone?: Tone; read
   )
 }
 
+/** Several words, as many in a row as there is room for. */
+export const Badges = ({ of }: { readonly of: readonly string[] }) => (
+  <span className="flex flex-wrap gap-1">
+    {of.map((each) => (
+      <Badge key={each}>{each}</Badge>
+    ))}
+  </span>
+)
+
 const STATUS_TONES: Readonly<Record<string, Tone>> = {
   queued: 'plain',
   running: 'live',
