@@ -13,23 +13,21 @@ type Props = {
 
 /** Something that is shown this once. */
 export function Secret({ title, about = '', secret, onClose }: Props) {
-  if (secret === null) {
-    return (
-      <Dialog open onClose={onClose} title={title}>
+  const note = secret === null ? undefined : `${about} Store it now. It is not shown again.`.trim()
+  return (
+    <Dialog open onClose={onClose} title={title} about={note}>
+      {secret === null ? (
         <p>
           It was made, but the answer with its secret was lost on the way. Remove it from the list, and make another.
         </p>
-      </Dialog>
-    )
-  }
-  return (
-    <Dialog open onClose={onClose} title={title} about={`${about} Store it now. It is not shown again.`.trim()}>
-      <div className="flex flex-col gap-3">
-        <code className="rounded-lg bg-raised p-3 text-xs [overflow-wrap:anywhere]">{secret}</code>
-        <Button look="primary" icon="copy" onClick={() => void copy(secret, 'Secret')}>
-          Copy
-        </Button>
-      </div>
+      ) : (
+        <div className="flex flex-col gap-3">
+          <code className="rounded-lg bg-raised p-3 text-xs [overflow-wrap:anywhere]">{secret}</code>
+          <Button look="primary" icon="copy" onClick={() => void copy(secret, 'Secret')}>
+            Copy
+          </Button>
+        </div>
+      )}
     </Dialog>
   )
 }
