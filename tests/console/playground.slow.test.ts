@@ -340,9 +340,11 @@ describe.skipIf(!canBrowse)('the playground', () => {
   test('a chat that is deleted in another tab while its run goes on stays deleted, until somebody goes on with it', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
-    server.provider.script([textDeltas(['Half', hold(gate), ' and whole.']), text('Yes.')])
+    server.provider.script([text('Good day.'), textDeltas(['Half', hold(gate), ' and whole.']), text('Yes.')])
     const { page } = await open(server.url)
     await say(page, 'Hello')
+    await idle(page)
+    await say(page, 'Tell me')
     await page.getByText('Half').waitFor()
     const other = await page.context().newPage()
     other.on('dialog', (dialog) => void dialog.accept())
@@ -359,7 +361,11 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await say(page, 'Still here?')
     await answered(page, 'Yes.')
     await listed.waitFor()
+    await idle(page)
+    await page.reload()
+    await answered(page, 'Yes.')
 
+    expect(await page.getByText('Good day.', { exact: true }).count()).toBe(1)
     expect(JSON.stringify(lastBody(server).body)).toContain('Half and whole.')
   })
 

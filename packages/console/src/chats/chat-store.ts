@@ -23,11 +23,15 @@ export class ChatStore {
   readonly #opening = openDatabase(`bureau:${SERVER}`).catch(() => undefined)
   readonly #unkept = new Map<string, Chat>()
   /** Where turns are kept as they are: a turn never changes, another one takes its place. */
-  readonly #kept = new WeakMap<Turn, KeptTurn>()
+  #kept = new WeakMap<Turn, KeptTurn>()
   readonly #others = new BroadcastChannel(`bureau:chats:${SERVER}`)
 
   constructor() {
-    this.onChangedElsewhere(() => this.#count())
+    this.onChangedElsewhere(({ isDeleted }) => {
+      // Whoever goes on with a chat that is gone keeps all of it again.
+      if (isDeleted) this.#kept = new WeakMap()
+      this.#count()
+    })
   }
 
   /** Calls `changed` when another tab has saved or deleted a chat. */
