@@ -55,20 +55,19 @@ export function agentsOf(metadata: AgencyMetadata | undefined): readonly AgentNo
   return metadata?.nodes.filter((node): node is AgentNode => node.type === 'agent') ?? []
 }
 
-/** Whether a self-hosted server is here, and whether it lets us in. */
-type Access = 'loading' | 'none' | 'locked' | 'open' | 'unreachable'
+/** Whether a self-hosted server is here, and whether it lets us in; `unread`: that is not known yet, or cannot be. */
+type Access = 'unread' | 'none' | 'locked' | 'open'
 
 export function useServerAccess(): Access {
-  const { data: facts, error } = useQuery(factsQuery)
+  const { data: facts } = useQuery(factsQuery)
   const { server } = useCredentials()
   const isOpen = facts?.agencies === 'open' || (facts?.agencies === 'token' && server !== undefined)
   const routes = useQuery({ ...routesQuery, enabled: isOpen })
-  if (!facts) return error ? 'unreachable' : 'loading'
+  if (!facts) return 'unread'
   if (facts.agencies === 'none') return 'none'
   if (!isOpen) return 'locked'
   // What was read before stays: a page with something written in it must not go away.
-  if (routes.data) return 'open'
-  return routes.error ? 'unreachable' : 'loading'
+  return routes.data ? 'open' : 'unread'
 }
 
 /** The routes of the self-hosted server, where there is one that lets us in. */

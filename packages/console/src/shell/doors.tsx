@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import { PlaygroundPage } from '../playground/playground-page.tsx'
 import { useCredentials } from '../server/credentials.ts'
 import { factsQuery, useServerAccess, useServerRoutes } from '../server/queries.ts'
-import { Empty, Loading, Unread } from '../ui/page.tsx'
+import { Empty, Unread } from '../ui/page.tsx'
 import { FirstPartner } from './first-partner.tsx'
 import { SignIn } from './sign-in.tsx'
 
@@ -16,13 +16,11 @@ export function ServerDoor({ children = <Outlet /> }: Props) {
   const facts = useQuery(factsQuery)
   const routes = useServerRoutes()
   switch (access) {
-    case 'loading':
-      return <Loading />
     case 'locked':
       return <SignIn door="server" />
     case 'none':
       return <Empty icon="chat" title="There are no agencies here: this is the hosted platform alone." />
-    case 'unreachable':
+    case 'unread':
       return (
         <div className="p-6">
           <Unread of={facts.data ? routes : facts} />
