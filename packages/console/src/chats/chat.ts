@@ -230,7 +230,7 @@ export function begun(part: Extract<Part, { type: 'tool' }>): Part {
 }
 
 /** Why a run failed, as a turn shows it. */
-export function failureOf(error: unknown): Turn['error'] {
+export function failureOf(error: unknown): NonNullable<Turn['error']> {
   if (error instanceof BureauError) return { code: error.code, message: error.message }
   return { code: 'internal_error', message: error instanceof Error ? error.message : String(error) }
 }

@@ -68,14 +68,11 @@ export class Sessions {
   }
 }
 
+export const platformClient = (integration: string): Client =>
+  createClient({ url: SERVER, integration, token: () => credentials.value.platform ?? '', fetch: watchedFetch })
+
 function clientOf({ agency, platform }: Partner, history: () => ChatSession['history']): Client {
-  if (platform)
-    return createClient({
-      url: SERVER,
-      integration: agency,
-      token: () => credentials.value.platform ?? '',
-      fetch: watchedFetch,
-    })
+  if (platform) return platformClient(agency)
   return createClient({
     url: addressOf(encodeURIComponent(agency)),
     headers: () => authorization(),

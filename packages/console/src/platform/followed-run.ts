@@ -1,7 +1,7 @@
-import { BureauError, createClient, type Part, type Run } from '@bureau/client'
+import type { Part, Run } from '@bureau/client'
 import { useEffect, useState } from 'react'
-import { SERVER } from '../server/address.ts'
-import { credentials } from '../server/credentials.ts'
+import { failureOf } from '../chats/chat.ts'
+import { platformClient } from '../chats/sessions.ts'
 
 const COMMIT_MS = 100
 
@@ -15,17 +15,11 @@ type Followed = { readonly parts: readonly Part[]; readonly failure: string | nu
 export function useFollowedParts(integration: string, run: string, pause: string): Followed {
   const [followed, setFollowed] = useState<Followed>({ parts: [], failure: null })
   useEffect(() => {
-    const client = createClient({
-      url: SERVER,
-      integration,
-      token: () => credentials.value.platform ?? '',
-      storage: false,
-    })
     let attached: Run | null = null
     let left = false
     const timer = setInterval(() => attached && setFollowed({ parts: attached.parts, failure: null }), COMMIT_MS)
     const follow = async (): Promise<void> => {
-      attached = await client.attach({ run })
+      attached = await platformClient(integration).attach({ run })
       if (left) return attached?.detach()
       if (!attached) return setFollowed({ parts: [], failure: 'The events of this run are not kept any more.' })
       const { result } = attached
@@ -33,7 +27,7 @@ export function useFollowedParts(integration: string, run: string, pause: string
       setFollowed({ parts: attached.parts, failure: null })
     }
     const fail = (error: unknown): void => {
-      if (!left) setFollowed({ parts: [], failure: error instanceof BureauError ? error.message : String(error) })
+      if (!left) setFollowed({ parts: [], failure: failureOf(error).message })
     }
     void follow()
       .catch(fail)
