@@ -38,36 +38,26 @@ export async function* readStream(response: Response, heard: () => void): AsyncG
 const EXPECTED_WITHIN_MS = 20_000
 
 /** Calls `dead` once nothing was heard for `limitMs`, or for long enough when the page wakes up from its sleep. */
-export class Silence {
-  readonly #dead: () => void
-  readonly #limitMs: number
-  #heardAt = 0
-  #timer: ReturnType<typeof setTimeout> | undefined
-  readonly #off: () => void
-
-  constructor(limitMs: number, dead: () => void) {
-    this.#limitMs = limitMs
-    this.#dead = dead
-    this.#off = onWake(() => {
-      if (Date.now() - this.#heardAt > EXPECTED_WITHIN_MS) dead()
-    })
-    this.heard()
-  }
-
-  heard(): void {
-    this.#heardAt = Date.now()
-    this.#timer ??= setTimeout(() => this.#check(), this.#limitMs)
-  }
-
-  end(): void {
-    clearTimeout(this.#timer)
-    this.#off()
-  }
-
+export function watchSilence(
+  limitMs: number,
+  dead: () => void,
+): { readonly heard: () => void; readonly end: () => void } {
+  let heardAt = Date.now()
   /** One timer for many frames: it asks again for as long as was heard since. */
-  #check(): void {
-    const leftMs = this.#heardAt + this.#limitMs - Date.now()
-    if (leftMs <= 0) return this.#dead()
-    this.#timer = setTimeout(() => this.#check(), leftMs)
+  const check = (): void => {
+    const leftMs = heardAt + limitMs - Date.now()
+    if (leftMs <= 0) dead()
+    else timer = setTimeout(check, leftMs)
+  }
+  let timer = setTimeout(check, limitMs)
+  const off = onWake(() => {
+    if (Date.now() - heardAt > EXPECTED_WITHIN_MS) dead()
+  })
+  return {
+    heard: () => void (heardAt = Date.now()),
+    end: () => {
+      clearTimeout(timer)
+      off()
+    },
   }
 }

@@ -1,7 +1,7 @@
 import type { CancelMode } from '@bureau/protocol'
 import { BureauError } from './error.ts'
 import { type Part, Parts } from './parts.ts'
-import { readStream, Silence } from './read-stream.ts'
+import { readStream, watchSilence } from './read-stream.ts'
 import { type MessagesFrame, messagesOf, type MetaFrame, type Result, resultOf } from './result.ts'
 import { ask, LASTING_MS, retrying } from './retry.ts'
 import type { Begin, Decided, Started, Ways } from './run-begin.ts'
@@ -197,7 +197,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const call = run === undefined && 'call' in from ? from.call : server.follow(run ?? '', this.#lastNumber)
     const attempt = new AbortController()
     const stop = (): void => attempt.abort()
-    const silence = new Silence(silenceMs, stop)
+    const silence = watchSilence(silenceMs, stop)
     // It listens as long as the attempt goes on.
     signal.addEventListener('abort', stop, attempt)
     try {
