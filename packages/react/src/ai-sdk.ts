@@ -89,26 +89,23 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
  * goes on.
  */
 class Stops {
-  readonly #resumes = new Map<string, number>()
+  /** Another one for each time that a chat is resumed. */
+  readonly #resumes = new Map<string, object>()
 
   resumed(chat: string): void {
-    this.#resumes.set(chat, this.#resumesOf(chat) + 1)
+    this.#resumes.set(chat, {})
   }
 
   /** Resolves when what has this signal is stopped. */
   of(chat: string, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const stop = (): void => {
-        const before = this.#resumesOf(chat)
-        queueMicrotask(() => this.#resumesOf(chat) === before && resolve())
+        const before = this.#resumes.get(chat)
+        queueMicrotask(() => this.#resumes.get(chat) === before && resolve())
       }
       if (signal?.aborted) stop()
       signal?.addEventListener('abort', stop)
     })
-  }
-
-  #resumesOf(chat: string): number {
-    return this.#resumes.get(chat) ?? 0
   }
 }
 
