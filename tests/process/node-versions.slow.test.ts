@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test, type TestContext } from 'vitest'
+import { expect, test, type TestContext } from 'vitest'
 import { compileAndPack } from '../../scripts/pack.ts'
 import { startBureau } from '../support/bureau-process.ts'
 import { LONG_TERM, nodeBinary, OLDEST } from '../support/node-binary.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const run = promisify(execFile)
 
@@ -30,12 +30,6 @@ console.log(JSON.stringify({ node: process.versions.node, output, code }))
 
 const DEMO = path.resolve(import.meta.dirname, '../../examples/demo-agency.ts')
 
-function temporaryFolder(): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'bureau-node-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
-
 /** Skips the test of somebody who works without a network. */
 const orSkip = (context: TestContext) => (error: Error) => {
   if (process.env['CI'] || !/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT/.test(error.message)) throw error
@@ -43,7 +37,7 @@ const orSkip = (context: TestContext) => (error: Error) => {
 }
 
 test('the library, which needs no server, runs on Node 22', async (context) => {
-  const folder = temporaryFolder()
+  const folder = await temporaryFolder()
   const tarballs = compileAndPack(path.join(folder, 'tarballs'), {
     packages: ['protocol', 'framework', 'client'],
   }).map(({ filename }) => filename)
@@ -63,7 +57,7 @@ test('the library, which needs no server, runs on Node 22', async (context) => {
 })
 
 test.for([OLDEST, LONG_TERM])('both servers run on Node %s', async (release, context) => {
-  const BUREAU_DATA = temporaryFolder()
+  const BUREAU_DATA = await temporaryFolder()
   const node = await nodeBinary(release).catch(orSkip(context))
   const { url, child, exited } = await startBureau(['start', DEMO], { BUREAU_DATA }, node)
   const { stdout: version } = await run(`/proc/${child.pid}/exe`, ['--version'])
