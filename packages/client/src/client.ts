@@ -71,8 +71,8 @@ export type Client<Body = GetCompletionV2Request | RunRequest, A extends AnyAgen
   readonly histories?: Histories
 }
 
-/** What goes on after approvals: with these parts, behind this history. */
-type Before = { readonly parts: readonly Part[]; readonly history: readonly Message[] }
+/** What a run comes behind: this history and, when it goes on after approvals, these parts. */
+type Before = { readonly parts?: readonly Part[]; readonly history: readonly Message[] }
 
 /**
  * A client of an integration of the platform, or of an agency of a self-hosted server. `createClient<typeof agency>(…)`
@@ -108,10 +108,7 @@ class AgencyClient implements Client {
     const input: Input = typeof message === 'string' ? { message } : message
     const { request = randomId(), chat } = input
     const history = this.#historyOf(chat)
-    return this.#open({ call: this.#ways.server.start(input, request, history), request }, input, {
-      parts: [],
-      history,
-    })
+    return this.#open({ call: this.#ways.server.start(input, request, history), request }, input, { history })
   }
 
   async attach(at: Parameters<Client['attach']>[0]): Promise<Run | null> {
@@ -124,7 +121,7 @@ class AgencyClient implements Client {
       const id = known.run ?? (await this.#ways.server.find(request, chat ?? '', this.#ask))
       if (id === null) return null
       const input = { message, ...(chat !== undefined && { chat }) } as Partial<Input>
-      const run = this.#open({ run: id }, input, { parts: [], history: this.#historyOf(chat).slice(0, before) })
+      const run = this.#open({ run: id }, input, { history: this.#historyOf(chat).slice(0, before) })
       await run.started
       return run
     } catch (error) {

@@ -66,7 +66,7 @@ type Source = Pick<Message, 'agent' | 'parent_run_id'>
 
 /** What there is to show of messages that are kept: what a run has produced, or a part of a history. */
 export function partsOf(messages: readonly Message[]): readonly Part[] {
-  const parts = new Parts([])
+  const parts = new Parts()
   parts.add({ type: 'reset', new_messages: messages })
   parts.end(null)
   return parts.all
@@ -83,7 +83,7 @@ export class Parts {
   #snapshot: readonly Part[] | undefined
 
   /** @param before Those of the run so far, when it goes on after an approval. */
-  constructor(before: readonly Part[]) {
+  constructor(before: readonly Part[] = []) {
     this.#replace([...before])
     this.#unnamed = before.length
   }

@@ -28,7 +28,7 @@ export type Begin<Run> = {
   readonly from: RunOrigin
   readonly message: unknown
   /** What there was to show of a run that goes on after approvals. */
-  readonly before: readonly Part[]
+  readonly before: readonly Part[] | undefined
   readonly signal?: AbortSignal | undefined
   readonly onStarted: (started: Started) => void
   /** The run is over, with these messages, or never began, or it `waits`. */

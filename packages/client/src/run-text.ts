@@ -3,7 +3,7 @@ import type { StreamEvent } from './stream-event.ts'
 
 /** What the agents say to the user, as it comes: piece by piece, or a whole message that nobody has streamed. */
 export async function* textOfRun(events: AsyncIterable<StreamEvent>): AsyncGenerator<string, void> {
-  const parts = new Parts([])
+  const parts = new Parts()
   /** How many characters of each message the reader has. */
   const said = new Map<string, number>()
   let last: string | undefined
