@@ -18,7 +18,10 @@ const Metadata = z.object({
 
 const PATH = '/.well-known/oauth-protected-resource'
 
-/** Who gives the tokens that `/mcp` takes (RFC 9728): there where an issuer does; a fixed token has none. */
+/**
+ * Who gives the tokens that `/mcp` takes (RFC 9728): there where an issuer does; a fixed token has none. No scope is demanded, so
+ * `scopes_supported` is left out, as the RFC wants it of empty lists (section 3.2), and MCP clients ask for none.
+ */
 export function metadataRoutes(options: MetadataOptions): Route<object, { readonly open?: true }>[] {
   const { authorizationServers = [] } = options
   if (authorizationServers.length === 0) return []
