@@ -61,7 +61,7 @@ export const HTTP_ROWS: readonly {
     summary: 'Get a task, or with `:subscribe` behind its id follow it',
     query: GetTask.omit({ id: true }),
     isStream: true,
-    answer: (call) => onTask(call),
+    answer: onTask,
   },
   {
     method: 'POST',
@@ -69,7 +69,7 @@ export const HTTP_ROWS: readonly {
     summary: 'With `:cancel` behind its id, cancel a task; with `:subscribe`, follow it',
     isStream: true,
     ignoresBody: true,
-    answer: (call) => onTask(call),
+    answer: onTask,
   },
   {
     method: 'GET',
@@ -159,19 +159,16 @@ export const sendHttpError: ErrorHandler = errorGate((error, request) => {
 })
 
 function httpErrorOf({ status, grpc, message, details }: A2aError): object {
-  return { error: { code: status, status: grpcOf(status) ?? grpc, message, details } }
+  return { error: { code: status, status: GRPC_NAMES[status] ?? grpc, message, details } }
 }
 
 /** What our own refusals are called there. */
-function grpcOf(status: number): string | undefined {
-  const names: Readonly<Record<number, string>> = {
-    401: 'UNAUTHENTICATED',
-    403: 'PERMISSION_DENIED',
-    404: 'NOT_FOUND',
-    405: 'UNIMPLEMENTED',
-    409: 'ABORTED',
-    429: 'RESOURCE_EXHAUSTED',
-    503: 'UNAVAILABLE',
-  }
-  return names[status]
+const GRPC_NAMES: Readonly<Record<number, string>> = {
+  401: 'UNAUTHENTICATED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  405: 'UNIMPLEMENTED',
+  409: 'ABORTED',
+  429: 'RESOURCE_EXHAUSTED',
+  503: 'UNAVAILABLE',
 }
