@@ -27,6 +27,7 @@ export type {
   RunEnded,
   RunError,
   RunEvent,
+  RunEventOf,
   RunItemName,
 } from './run-event.ts'
 export {

@@ -89,6 +89,9 @@ export type RunEvent =
   | { readonly type: 'run.error'; readonly source: EventSource | null; readonly error: RunError }
   | RunEnded
 
+/** The events of one type. */
+export type RunEventOf<Type extends RunEvent['type']> = RunEvent & { readonly type: Type }
+
 /**
  * One streaming event of the model provider, as the JSON text in which it arrived.
  *

@@ -1,6 +1,6 @@
 import { aggregateTokenUsage, EventType, type Interrupt, PROTOCOL_VERSION, type TokenUsage } from '@ag-ui/core'
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
-import { eventEnvelope, type RunEnded, type RunEvent, sseFrame, type UsageByModel } from '@bureau/protocol'
+import { eventEnvelope, type RunEnded, type RunEventOf, sseFrame, type UsageByModel } from '@bureau/protocol'
 import { type AguiRun, knowsAll } from './read-request.ts'
 import { frame, rawFrame } from './frame.ts'
 import { ItemEvents } from './item-events.ts'
@@ -90,7 +90,7 @@ const NO_FRAME = {
 } as const
 
 /** An event of the agency's own under its type, with its value, or with all of it. What is not JSON is left out. */
-function ownFrame(event: RunEvent & { readonly type: 'custom' }): string {
+function ownFrame(event: RunEventOf<'custom'>): string {
   const { type: name, value = event.data } = event.data
   if (typeof name !== 'string' || name === 'error' || eventEnvelope(event) === undefined) return ''
   return frame({ type: EventType.CUSTOM, name, value })

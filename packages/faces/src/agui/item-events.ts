@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Interrupt } from '@ag-ui/core'
-import type { EventSource, Message, ModelEvent, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import type { EventSource, Message, ModelEvent, RunEnded, RunEventOf, WireItem } from '@bureau/protocol'
 import { type ParsedEvent, parsedEvent } from '../openai/model-event.ts'
 import { type AguiMessage, type AguiRun, knowsAll } from './read-request.ts'
 import { CallEvents } from './call-events.ts'
@@ -13,9 +13,6 @@ import { Subagents } from './subagents.ts'
 import { TextEvents } from './text-events.ts'
 import { type Tag, Transcript } from './transcript.ts'
 import { UniqueIds } from './unique-ids.ts'
-
-type ItemCreated = Extract<RunEvent, { type: 'item.created' }>
-type ApprovalRequested = Extract<RunEvent, { type: 'approval.requested' }>
 
 /**
  * The items of one run as AG-UI events. A method returns frames, `''` where the event is taken in without one, or
@@ -74,7 +71,7 @@ export class ItemEvents {
     }
   }
 
-  onItemCreated(event: ItemCreated): string | undefined {
+  onItemCreated(event: RunEventOf<'item.created'>): string | undefined {
     const item = event.item.raw_item as WireItem
     const key = this.#keyOf(event.source, { item })
     switch (event.name) {
@@ -93,7 +90,7 @@ export class ItemEvents {
   }
 
   /** A call waits: the run will end with this interrupt. */
-  onApprovalRequested(event: ApprovalRequested): Interrupt {
+  onApprovalRequested(event: RunEventOf<'approval.requested'>): Interrupt {
     const tag = this.#tag(event.source)
     const toolCallId = this.#calls.idOf(event.call_id, tag)
     const { runId = '', approvalsUrl } = this.#run ?? {}

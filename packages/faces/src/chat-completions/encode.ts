@@ -1,4 +1,4 @@
-import type { ModelEvent, RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import type { ModelEvent, RunEnded, RunEventOf, WireItem } from '@bureau/protocol'
 import type { EncodeEvent, LogEvent } from '@bureau/runtime'
 import { DONE, failedRun } from '../openai/api-error.ts'
 import { approvalText } from '../openai/approval-text.ts'
@@ -156,7 +156,7 @@ class ChatChunks {
     return item && this.#isCallers(item, event.source.agent) ? this.#endCall(item) : ''
   }
 
-  #onItemCreated(event: RunEvent & { readonly type: 'item.created' }): string {
+  #onItemCreated(event: RunEventOf<'item.created'>): string {
     const item = createdItem(event)
     if (item.type === 'message') return this.#messages.created() ? this.#whole(item) : ''
     return this.#isCallers(item, event.source.agent) ? this.#endCall(item) : ''

@@ -1,4 +1,4 @@
-import type { ModelEvent, RunEnded, RunEvent, ServiceError, WireItem } from '@bureau/protocol'
+import type { ModelEvent, RunEnded, RunEventOf, ServiceError, WireItem } from '@bureau/protocol'
 import type { LogEvent } from '@bureau/runtime'
 import { DONE } from '../openai/api-error.ts'
 import { createdItem, incompleteReason, isWithUser, itemOf, parsedEvent } from '../openai/model-event.ts'
@@ -113,14 +113,14 @@ export class ResponseEvents {
   }
 
   /** Whoever is not shown the steps must still learn where to go. */
-  #signIn(event: RunEvent & { readonly type: 'oauth.redirect' }): string {
+  #signIn(event: RunEventOf<'oauth.redirect'>): string {
     return this.#steps?.signIn(event) ?? this.#whole(messageItem(`Sign in to ${event.server}: ${event.auth_url}`))
   }
 
   /**
    * Clients that know no items of ours find nothing in such a response, and some ask again and again: they get a message too.
    */
-  #approval(event: RunEvent & { readonly type: 'approval.requested' }): string {
+  #approval(event: RunEventOf<'approval.requested'>): string {
     const { approvalsUrl } = this.stream
     const message = this.#steps ? '' : this.#whole(approvalMessage(event, approvalsUrl))
     return message + this.#whole(approvalItem(event, approvalsUrl))
@@ -220,7 +220,7 @@ export class ResponseEvents {
     return entry ? this.#close(entry, item) : this.#whole(item)
   }
 
-  #onItemCreated(event: RunEvent & { readonly type: 'item.created' }): string {
+  #onItemCreated(event: RunEventOf<'item.created'>): string {
     const item = createdItem(event)
     if (item.type === 'message') {
       if (this.#finishedMessages === 0) return this.#whole(item)

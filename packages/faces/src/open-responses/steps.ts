@@ -1,4 +1,4 @@
-import { fieldsOf, type RunEvent, type WireItem } from '@bureau/protocol'
+import { fieldsOf, type RunEventOf, type WireItem } from '@bureau/protocol'
 import { jsonOrText } from '../answer.ts'
 import type { OutputItem } from './output-items.ts'
 
@@ -8,7 +8,7 @@ export type KindOfCall = (agent: string, name: string) => 'tool' | 'handoff' | '
 type Open = (item: WireItem) => { readonly entry: OutputItem; readonly text: string }
 type Close = (entry: OutputItem, item: WireItem) => string
 
-type ItemCreated = RunEvent & { readonly type: 'item.created' }
+type ItemCreated = RunEventOf<'item.created'>
 
 /**
  * What the agents of a run do, as items of the output: types of our own, as the specification wants it (`bureau:…`). Never a
@@ -41,12 +41,12 @@ export class Steps {
   }
 
   /** What a tool has told its client itself. */
-  custom({ source, data }: RunEvent & { readonly type: 'custom' }): string {
+  custom({ source, data }: RunEventOf<'custom'>): string {
     return this.#whole({ type: 'bureau:event', agent: source.agent, data })
   }
 
   /** A user must sign in to a tool server, or the run does not go on. */
-  signIn({ server, auth_url, state }: RunEvent & { readonly type: 'oauth.redirect' }): string {
+  signIn({ server, auth_url, state }: RunEventOf<'oauth.redirect'>): string {
     return this.#whole({ type: 'bureau:event', data: { type: 'oauth_redirect', server, auth_url, state } })
   }
 

@@ -1,4 +1,4 @@
-import type { RunEnded, RunEvent, WireItem } from '@bureau/protocol'
+import type { ApprovalRequest, RunEnded, WireItem } from '@bureau/protocol'
 import { approvalText } from '../openai/approval-text.ts'
 import { textOf } from '../openai/model-event.ts'
 
@@ -45,15 +45,7 @@ function messageEvents({ content }: WireItem, at: object): ItemEvent[] {
 
 /** A call that waits until a person has decided about it: the response ends with it. */
 export function approvalItem(
-  {
-    call_id,
-    tool,
-    arguments: args,
-    agent,
-    expires_at,
-    edit,
-    token,
-  }: RunEvent & { readonly type: 'approval.requested' },
+  { call_id, tool, arguments: args, agent, expires_at, edit, token }: ApprovalRequest,
   url: string | undefined,
 ): WireItem {
   const item = { type: 'bureau:approval_request', call_id, name: tool, arguments: args, agent, expires_at, edit }
@@ -63,10 +55,7 @@ export function approvalItem(
 const APPROVAL_MESSAGE = 'msg_approval_'
 
 /** The same in words. */
-export function approvalMessage(
-  event: RunEvent & { readonly type: 'approval.requested' },
-  url: string | undefined,
-): WireItem {
+export function approvalMessage(event: ApprovalRequest, url: string | undefined): WireItem {
   return messageItem(approvalText(event, url), { id: APPROVAL_MESSAGE + event.call_id })
 }
 

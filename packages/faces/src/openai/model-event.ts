@@ -1,4 +1,4 @@
-import { type EventSource, fieldsOf, type ModelEvent, type RunEvent, type WireItem } from '@bureau/protocol'
+import { type EventSource, fieldsOf, type ModelEvent, type RunEventOf, type WireItem } from '@bureau/protocol'
 
 /** Whether this is part of the conversation with the user, and not of one between agents. */
 export function isWithUser({ callerAgent }: EventSource): boolean {
@@ -58,7 +58,7 @@ export function itemOf(event: ModelEvent): WireItem | undefined {
 }
 
 /** The finished item of an event of the run itself. */
-export function createdItem(event: RunEvent & { readonly type: 'item.created' }): WireItem {
+export function createdItem(event: RunEventOf<'item.created'>): WireItem {
   return event.item.raw_item
 }
 

@@ -1,5 +1,5 @@
 import type { RunSink } from '@bureau/framework'
-import type { Message, RunEvent } from '@bureau/protocol'
+import type { Message, RunEvent, RunEventOf } from '@bureau/protocol'
 import type { FlushTimer } from './flush-timer.ts'
 import { type RunLog, type RunSnapshot, sizeOf } from './run-log.ts'
 import { TextDelta } from './text-delta.ts'
@@ -139,7 +139,7 @@ function recordable(event: RunEvent): RunEvent | undefined {
 }
 
 /** Tools make these, and may change or even break them later. */
-function snapshotOf(event: Extract<RunEvent, { type: 'custom' }>): RunEvent | undefined {
+function snapshotOf(event: RunEventOf<'custom'>): RunEvent | undefined {
   try {
     return { ...event, data: JSON.parse(JSON.stringify(event.data)) as typeof event.data }
   } catch {
