@@ -12,20 +12,14 @@ export function aguiFace(route: string): Face {
   return (served) => {
     const body = AguiRequest.meta({ id: 'RunAgentInput' })
     const spec = streamSpec(served, { route, body, description: 'The events of the AG-UI protocol.' })
-    const host = new ServerHost([served])
-    const options = optionsOf(served, host)
-    return [
-      rawRoute(spec, async ({ request }, reply) => {
-        const [agency] = await host.agencies()
-        return answerAgui(options, { served: agency!, request }, reply)
-      }),
-    ]
+    const options = optionsOf(served)
+    return [rawRoute(spec, ({ request }, reply) => answerAgui(options, { served, request }, reply))]
   }
 }
 
-function optionsOf(served: ServedAgency, host: ServerHost): AguiOptions {
+function optionsOf(served: ServedAgency): AguiOptions {
   return {
-    host,
+    host: new ServerHost([served]),
     keepsThreads: false,
     reasoning: served.context.aguiReasoning,
     parse: (body) => {
