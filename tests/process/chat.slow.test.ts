@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
-import { tool } from '@bureau/framework'
+import { Agency, Agent, tool } from '@bureau/framework'
 import { BIN, runBureau } from '../support/bureau-process.ts'
 import { hold, refusal, text, textDeltas, toolCall, wholeText } from '../support/fake-provider.ts'
 import { startOnTerminal } from '../support/on-terminal.ts'
@@ -24,6 +24,23 @@ test('talks over many turns and sends the whole conversation each time', async (
   expect(out.trim().split('\n')).toEqual(turns.map((turn, n) => `heard ${turn}, ${n * 2 + 1} items`))
   expect(code).toBe(0)
   expect(server.provider.rejected).toEqual([])
+})
+
+test('goes on with the agent that the conversation was handed over to', async () => {
+  const guide = new Agent({ name: 'Guide', model: 'gpt-test' })
+  const entryPoint = new Agent({ name: 'Desk', model: 'gpt-test', handoffs: [guide] })
+  const server = await startTestServer({ agencies: { desk: new Agency({ entryPoint }) } })
+  server.provider.script([
+    toolCall('transfer_to_Guide', {}),
+    text('Here I am.'),
+    text('Still here.'),
+    text('And here.'),
+  ])
+
+  const { out, err } = await chat(['--url', server.url], 'Show me the way.\nThank you.\nGoodbye.\n')
+
+  expect(out).toBe('Here I am.\nStill here.\nAnd here.\n')
+  expect(err.match(/.* has the conversation\./g)).toEqual(['Guide has the conversation.'])
 })
 
 test('says what is wrong when the token is, and when nothing listens', async () => {

@@ -40,7 +40,7 @@ async function chooseAgency(named: string | undefined, url: string, token: strin
 }
 
 async function chat(client: Client): Promise<void> {
-  const terminal = { lines: new TypedLines(process.env['TERM']), view: new AnswerView() }
+  const terminal: Terminal = { lines: new TypedLines(process.env['TERM']), view: new AnswerView(), agent: undefined }
   const next = (): Promise<string | undefined> => terminal.lines.read(coloured('cyan', 'you> '))
   for (let line = await next(); line !== undefined; line = await next()) {
     const message = await wholeMessage(line, terminal)
@@ -57,14 +57,21 @@ async function wholeMessage(first: string, { lines }: Terminal): Promise<string>
   return message
 }
 
-type Terminal = { readonly lines: TypedLines; readonly view: AnswerView }
+type Terminal = {
+  readonly lines: TypedLines
+  readonly view: AnswerView
+  /** Who has answered last, so that a handoff lasts; undefined: the entry point. */
+  agent: string | undefined
+}
 
 /** One message and its answer, with whatever the user has to decide in between. False when the input ends before that is decided. */
-async function turn(client: Client, message: string, { lines, view }: Terminal): Promise<boolean> {
-  let run = client.stream({ message, chat: 'terminal' })
+async function turn(client: Client, message: string, terminal: Terminal): Promise<boolean> {
+  const { lines, view, agent } = terminal
+  let run = client.stream({ message, chat: 'terminal', ...(agent !== undefined && { agent }) })
   try {
     for (;;) {
-      const result = await answer(run, { lines, view })
+      const result = await answer(run, terminal)
+      if (result.status === 'completed') terminal.agent = result.messages.at(-1)?.agent ?? undefined
       if (result.status !== 'waiting') return true
       const next = await decideCalls(run, result.approvals, lines)
       if (!next) {
