@@ -32,6 +32,19 @@ test('without a key the built-in demo model answers', async () => {
   expect(usage?.request_count).toBe(2)
 })
 
+test('the demo model gives a tool the numbers of a message in their order', async () => {
+  const refund = tool({
+    name: 'refund_order',
+    description: 'Refunds money.',
+    parameters: z.object({ order: z.number().int(), euros: z.number(), cents: z.number() }),
+    execute: ({ order, euros, cents }) => `${order}: ${euros} and ${cents}`,
+  })
+  const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', tools: [refund] }) })
+
+  expect((await ask(agency, 'Refund order 7, 250 euros')).output).toBe('7: 250 and 250')
+  expect((await ask(agency, 'Refund the order')).output).toBe('1: 1 and 1')
+})
+
 test('the demo model fills a structured output with values that fit', async () => {
   const outputType = z.object({
     kind: z.literal('ticket'),

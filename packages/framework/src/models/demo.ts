@@ -90,18 +90,20 @@ type Asked = { readonly message: string; readonly tool: FunctionTool; readonly t
 function argumentsFor(asked: Asked): Record<string, unknown> {
   const properties = (asked.tool.parameters['properties'] ?? {}) as Record<string, Schema>
   const values: Record<string, unknown> = {}
-  for (const [name, schema] of Object.entries(properties)) values[name] = valueFor(name, schema, asked)
+  const numbers = asked.message.match(/-?\d+(?:\.\d+)?/g) ?? ['1']
+  for (const [name, schema] of Object.entries(properties)) values[name] = valueFor(name, schema, asked, numbers)
   return values
 }
 
-function valueFor(name: string, schema: Schema, asked: Asked): unknown {
+/** @param numbers - Those of the message that no argument has been given yet; the last one is for all that are left. */
+function valueFor(name: string, schema: Schema, asked: Asked, numbers: string[]): unknown {
   if (Array.isArray(schema['enum'])) return bestOption(schema['enum'], asked)
   if (name === 'additional_instructions') return ''
   if (name === 'path') return /\/[\w.-]+(?:\/[\w.-]+)+/.exec(`${asked.message} ${asked.told}`)?.[0] ?? '/'
   switch (schema['type']) {
     case 'number':
     case 'integer':
-      return Number(/-?\d+(?:\.\d+)?/.exec(asked.message)?.[0] ?? 1)
+      return Number(numbers.length > 1 ? numbers.shift() : numbers[0])
     case 'boolean':
       return true
     case 'array':
