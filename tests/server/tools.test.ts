@@ -572,6 +572,13 @@ describe('a server of tools alone', () => {
   test.each([
     ['two tools of one name', [add, add], 'two tools are named "add"'],
     ['a tool that runs at the model provider', [webSearchTool()], '"web_search" runs at the model provider'],
+    ['what is no tool', [add, null as never, {} as never], 'tools.1 is null, not a tool'],
+    ['an object that is no tool', [{} as never], 'tools: the tool "undefined" is of the unknown type "undefined".'],
+    [
+      'a tool that cannot be called',
+      [{ type: 'function', name: 'f' } as never],
+      'tools: the tool "f" has no invoke().',
+    ],
   ])('does not start with %s', async (_, tools, problem) => {
     await expect(createApp({ tools, logLevel: 'silent' }, loadConfig({}))).rejects.toThrow(problem)
   })

@@ -9,7 +9,7 @@ const LOCAL_WORK: Readonly<Record<string, string>> = {
   local_shell: 'a shell',
 }
 
-/** What is wrong with a tool as an agent lists it. */
+/** What is wrong with a tool as it is listed. */
 export function problemOfTool(tool: unknown): string | undefined {
   if (typeof tool === 'function') {
     if (/^class\b/.test(String(tool))) return undefined
@@ -54,14 +54,15 @@ export function requireUsableTools(agent: {
   readonly model: string | object
 }): void {
   const { name, tools, model } = agent
-  const problems = [...tools.map(problemOf), problemOfModel(model)].filter((problem) => problem !== undefined)
+  const problems = [...tools.map(problemOfUse), problemOfModel(model)].filter((problem) => problem !== undefined)
   if (problems.length > 0) throw new ConfigError(problems.map((problem) => `Agent "${name}": ${problem}.`).join('\n'))
 }
 
 const UNUSABLE_MODEL =
   'the model object cannot be used. Give the name of a model, a language model of the AI SDK, or an object with name and request()'
 
-function problemOf(tool: object): string | undefined {
+/** Why a tool cannot be called, classes being functions by now. */
+export function problemOfUse(tool: object): string | undefined {
   const { type, name, deferLoading, providerData, invoke, on } = tool as Readonly<Record<string, unknown>>
   const called = `the tool "${String(name)}"`
   if (type === 'function') {
