@@ -1,5 +1,5 @@
 import type { AgencyMetadata } from '@bureau/protocol'
-import { colorOf } from '../parts/part-view.tsx'
+import { Initial } from '../parts/part-view.tsx'
 import type { AgentNode } from '../server/queries.ts'
 import type { Activity } from './activity.ts'
 import { reachedFrom } from './connections.ts'
@@ -14,13 +14,7 @@ export function AgentFace({ agent: { id, data }, activity }: FaceProps) {
   return (
     <>
       <div className="flex items-center gap-2">
-        <span
-          aria-hidden="true"
-          className="flex size-6 items-center justify-center rounded-full text-[11px] font-bold text-white"
-          style={{ background: colorOf(id) }}
-        >
-          {data.label.slice(0, 1).toUpperCase()}
-        </span>
+        <Initial of={id} />
         <span className="min-w-0 flex-1 truncate text-[13px] font-semibold">{data.label}</span>
         {data.isEntryPoint && (
           <span className="rounded bg-accent-soft px-1.5 text-[11px] font-medium text-accent">entry</span>

@@ -72,20 +72,25 @@ export function textOfPart(part: Part, parts: readonly Part[]): string {
 function Speaker({ name }: { readonly name: string }) {
   return (
     <p className="flex items-center gap-2 text-[13px] font-semibold">
-      <span
-        aria-hidden="true"
-        className="flex size-6 items-center justify-center rounded-full text-[11px] font-bold text-white"
-        style={{ background: colorOf(name) }}
-      >
-        {name.slice(0, 1).toUpperCase()}
-      </span>
+      <Initial of={name} />
       {name}
     </p>
   )
 }
 
+/** The first letter of an agent, in its colour. */
+export const Initial = ({ of }: { readonly of: string }) => (
+  <span
+    aria-hidden="true"
+    className="flex size-6 items-center justify-center rounded-full text-[11px] font-bold text-white"
+    style={{ background: colorOf(of) }}
+  >
+    {of.slice(0, 1).toUpperCase()}
+  </span>
+)
+
 /** The same for the same name, dark enough for white letters. */
-export function colorOf(name: string): string {
+function colorOf(name: string): string {
   let hash = 7
   for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)!) % 360
   return `hsl(${hash} 55% 38%)`
