@@ -1,5 +1,6 @@
 import { BureauError, type Input, type Part, type Run, type StreamEvent } from '@bureau/client'
 import type { Message, Usage } from '@bureau/protocol'
+import { reasonOf } from '../server/request.ts'
 
 /** What goes to the agency with every message of a chat. */
 export type ChatOptions = {
@@ -232,5 +233,5 @@ export function begun(part: Extract<Part, { type: 'tool' }>): Part {
 /** Why a run failed, as a turn shows it. */
 export function failureOf(error: unknown): NonNullable<Turn['error']> {
   if (error instanceof BureauError) return { code: error.code, message: error.message }
-  return { code: 'internal_error', message: error instanceof Error ? error.message : String(error) }
+  return { code: 'internal_error', message: reasonOf(error) }
 }

@@ -1,5 +1,5 @@
 import { addressOf } from '../server/address.ts'
-import { ask } from '../server/request.ts'
+import { ask, reasonOf } from '../server/request.ts'
 import { openMicrophone, Speaker } from './voice-audio.ts'
 import type { SpokenItem } from './spoken-turns.ts'
 
@@ -59,7 +59,7 @@ export function startVoice(agency: string, listener: Listener): VoiceSession {
       receive(JSON.parse(String(data)) as ServerMessage, { speaker, listener }),
     )
   }
-  begin().catch((error: unknown) => end(error instanceof Error ? error.message : String(error)))
+  begin().catch((error: unknown) => end(reasonOf(error)))
   return {
     decide: (callId, approve) => send({ type: 'tool_approval', call_id: callId, approve }),
     stop: () => end(null),

@@ -1,7 +1,7 @@
 import type { AgencyMetadata, RecentRun } from '@bureau/protocol'
 import { HINTS } from '../server/hints.ts'
 import type { Routes, ServerFacts } from '../server/queries.ts'
-import { ask, RequestFailed } from '../server/request.ts'
+import { ask, reasonOf } from '../server/request.ts'
 
 type Finding = { readonly state: 'good' | 'warn' | 'bad'; readonly what: string; readonly fix?: string }
 
@@ -58,7 +58,7 @@ async function examineAgency(name: string): Promise<Finding[]> {
     }
     return findings
   } catch (error) {
-    return [{ state: 'bad', what: `Agency ${name} cannot be read: ${(error as Error).message}` }]
+    return [{ state: 'bad', what: `Agency ${name} cannot be read: ${reasonOf(error)}` }]
   }
 }
 
@@ -79,11 +79,10 @@ async function examinePlatform(): Promise<Finding[]> {
     await ask('platform', 'readyz')
     return [{ state: 'good', what: 'The platform is ready for requests.' }]
   } catch (error) {
-    const why = error instanceof RequestFailed ? error.message : String(error)
     return [
       {
         state: 'bad',
-        what: `The platform is not ready: ${why}`,
+        what: `The platform is not ready: ${reasonOf(error)}`,
         fix: 'Its log says more. Often the database cannot be reached.',
       },
     ]

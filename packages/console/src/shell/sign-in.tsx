@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { type Door, refused, signIn } from '../server/credentials.ts'
 import { forgetEverything } from '../server/queries.ts'
-import { ask, isRefusal } from '../server/request.ts'
+import { ask, isRefusal, reasonOf } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { Checkbox, TextField } from '../ui/field.tsx'
 import { Heading } from '../ui/page.tsx'
@@ -57,7 +57,7 @@ export function SignIn({ door }: { readonly door: Door }) {
       await ask(door, probe, { headers: { authorization: `Bearer ${secret.trim()}` } })
     } catch (error) {
       // A key that may do something else only is a key.
-      if (!isRefusal(error, 403)) return setProblem(error instanceof Error ? error.message : String(error))
+      if (!isRefusal(error, 403)) return setProblem(reasonOf(error))
     }
     signIn(door, secret.trim(), { remember })
     forgetEverything(queries)

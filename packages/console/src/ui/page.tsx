@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect } from 'react'
-import { RequestFailed } from '../server/request.ts'
+import { reasonOf, RequestFailed } from '../server/request.ts'
 import { Icon, type IconName } from './icons.tsx'
 
 type PageProps = {
@@ -95,7 +95,7 @@ export function Failure({ error, retry }: { readonly error: unknown; readonly re
     <div role="alert" className="flex items-start gap-2 rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">
       <Icon name="alert" className="mt-0.5 shrink-0" />
       <div className="min-w-0 flex-1">
-        <p>{error instanceof Error ? error.message : String(error)}</p>
+        <p>{reasonOf(error)}</p>
         {fields.map(({ path, error: problem }) => (
           <p key={path}>
             <code>{path}</code> {problem}

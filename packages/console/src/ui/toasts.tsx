@@ -1,3 +1,4 @@
+import { reasonOf } from '../server/request.ts'
 import { Icon } from './icons.tsx'
 import { Observable, useValue } from '../observable.ts'
 
@@ -17,7 +18,7 @@ function show(text: string, tone: Toast['tone']): void {
 
 export const showToast = (text: string): void => show(text, 'good')
 
-export const failedToast = (error: unknown): void => show(error instanceof Error ? error.message : String(error), 'bad')
+export const failedToast = (error: unknown): void => show(reasonOf(error), 'bad')
 
 /** Copies, and says so. */
 export async function copy(text: string, what: string): Promise<void> {
