@@ -4,26 +4,27 @@ import type { ResponsesResponse } from '../agency/model-object.ts'
 import { estimateTokens } from '../models/estimate-tokens.ts'
 import { usageOfResponse } from '../models/pricing.ts'
 import { requestHeaders } from '../models/request-body.ts'
-import type { ResolvedModel } from '../models/resolve-model.ts'
-import type { ModelStep } from '../trace/trace-step.ts'
+import { resolveModel } from '../models/resolve-model.ts'
+import { FINAL_EVENTS, type ModelStep } from '../trace/trace-step.ts'
 import type { Run } from './run.ts'
 import { errorCodeOf } from './run-failure.ts'
 
 type Question = {
   readonly run: Run
   readonly agent: Agent
-  readonly model: ResolvedModel
   readonly signal: AbortSignal
   readonly instructions: string
   readonly text: string
 }
 
 /**
- * Asks an agent's model something beside the conversation. Its tokens count as the agent's; its events do not appear in the stream.
+ * Asks an agent's model, where this run's requests go, something beside the conversation. Its tokens count as the agent's;
+ * its events do not appear in the stream.
  *
- * @throws ModelError
+ * @throws ModelError, ConfigError
  */
-export async function askAside({ run, agent, model, signal, instructions, text }: Question): Promise<string> {
+export async function askAside({ run, agent, signal, instructions, text }: Question): Promise<string> {
+  const model = resolveModel(agent, run.input.clientConfig ?? {}, run.environment.models)
   const source = { agent: agent.name, callerAgent: null, agent_run_id: '' }
   const input: WireItem[] = [{ role: 'user', content: text }]
   const content = (): unknown => ({ instructions, input })
@@ -75,7 +76,7 @@ class AnswerText {
     this.#step?.take({ kind, json })
     if (kind === 'response.output_item.done') {
       this.text += textOf((JSON.parse(json) as { item?: WireItem }).item)
-    } else if (FINAL.has(kind)) {
+    } else if (FINAL_EVENTS.has(kind)) {
       const { response } = JSON.parse(json) as { response?: ResponsesResponse }
       this.model = response?.model
       this.usage = response?.usage
@@ -86,8 +87,6 @@ class AnswerText {
     return undefined
   }
 }
-
-const FINAL = new Set(['response.completed', 'response.incomplete', 'response.failed'])
 
 /** What the user and the agents said to each other, without the framework's own notes. */
 export function transcriptOf(messages: readonly Message[]): string {

@@ -1,6 +1,5 @@
 import type { Message } from '@bureau/protocol'
 import type { LeftOutHistory } from '../agency/agency.ts'
-import { resolveModel } from '../models/resolve-model.ts'
 import { untilAborted } from '../models/retries.ts'
 import { askAside, transcriptOf } from './ask-aside.ts'
 import type { Run } from './run.ts'
@@ -46,13 +45,14 @@ export function summaryMessage(text: string): Message {
 }
 
 async function newSummary(run: Run, agentName: string, overflow: Overflow): Promise<string> {
-  const { summarizeHistory: hook = true } = run.agency
+  const { summarizeHistory: hook = true, agents, entryPoint } = run.agency
+  const agent = agents.get(agentName) ?? entryPoint
   const signal = AbortSignal.any([run.control.signal, AbortSignal.timeout(TIME_LIMIT_MS)])
   const leftOut: LeftOutHistory = {
     summary: overflow.summary,
     messages: overflow.messages,
     signal,
-    ask: (instructions, text) => ask(run, agentName, { instructions, text, signal }),
+    ask: (instructions, text) => askAside({ run, agent, signal, instructions, text }),
   }
   const making = Promise.resolve(leftOut).then(hook === true ? ownSummary : hook)
   const made = await untilAborted(making, signal)
@@ -63,12 +63,4 @@ async function newSummary(run: Run, agentName: string, overflow: Overflow): Prom
 function ownSummary({ summary, messages, ask: askModel }: LeftOutHistory): Promise<string> {
   const before = summary === null ? '' : `The summary so far:\n${summary}\n\n`
   return askModel(INSTRUCTIONS, `${before}What was said after it:\n${transcriptOf(messages)}`)
-}
-
-type Question = { readonly instructions: string; readonly text: string; readonly signal: AbortSignal }
-
-async function ask(run: Run, agentName: string, question: Question): Promise<string> {
-  const agent = run.agency.agents.get(agentName) ?? run.agency.entryPoint
-  const model = resolveModel(agent, run.input.clientConfig ?? {}, run.environment.models)
-  return askAside({ run, agent, model, ...question })
 }

@@ -71,7 +71,8 @@ export class OpenStep {
   }
 }
 
-const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed'])
+/** They carry the finished response. */
+export const FINAL_EVENTS = new Set(['response.completed', 'response.incomplete', 'response.failed'])
 
 /** One request to a model. */
 export class ModelStep extends OpenStep {
@@ -83,7 +84,7 @@ export class ModelStep extends OpenStep {
       this.#spoken = true
       this.span.firstOutput()
     }
-    if (TERMINAL.has(kind)) this.#response = readFacts(json)
+    if (FINAL_EVENTS.has(kind)) this.#response = readFacts(json)
   }
 
   answered(content: Content): void {
