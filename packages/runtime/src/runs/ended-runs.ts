@@ -26,28 +26,25 @@ type EndedRun = OwnedRun & { readonly json: Buffer }
 export class EndedRuns {
   readonly #runs = new Map<string, EndedRun>()
   readonly #lingering = new Lingering(KEPT_MS)
-  readonly #onForgotten: (runId: string) => void
-  readonly #maxRuns: number
-  readonly #maxBytes: number
+  readonly #options: Required<EndedRunsOptions>
   #bytes = 0
 
-  constructor({ onForgotten = () => {}, maxRuns = MAX_RUNS, maxBytes = MAX_BYTES }: EndedRunsOptions = {}) {
-    this.#onForgotten = onForgotten
-    this.#maxRuns = maxRuns
-    this.#maxBytes = maxBytes
+  constructor(options: EndedRunsOptions = {}) {
+    this.#options = { onForgotten: () => {}, maxRuns: MAX_RUNS, maxBytes: MAX_BYTES, ...options }
   }
 
   /** Keeps the end of a run, once. An end that is larger than all of them together may be is forgotten at once. */
   keep({ runId, agency, userId }: OwnedRun, ended: RunEnded): void {
+    const { onForgotten, maxRuns, maxBytes } = this.#options
     if (this.has(runId)) return
     // As text, because objects would hold on to what the run was made of, and their size is not known.
     const json = Buffer.from(JSON.stringify(ended))
-    if (json.length > this.#maxBytes) return this.#onForgotten(runId)
+    if (json.length > maxBytes) return onForgotten(runId)
     this.#runs.set(runId, { runId, agency, userId, json })
     this.#lingering.add(() => this.#forget(runId))
     this.#bytes += json.length
     for (const oldest of this.#runs.keys()) {
-      if (this.#runs.size <= this.#maxRuns && this.#bytes <= this.#maxBytes) break
+      if (this.#runs.size <= maxRuns && this.#bytes <= maxBytes) break
       this.#forget(oldest)
     }
   }
@@ -78,6 +75,6 @@ export class EndedRuns {
     if (!run) return
     this.#runs.delete(runId)
     this.#bytes -= run.json.length
-    this.#onForgotten(runId)
+    this.#options.onForgotten(runId)
   }
 }
