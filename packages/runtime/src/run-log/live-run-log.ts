@@ -20,7 +20,7 @@ type LiveRunLogOptions = {
   /** Events after `after` that have left memory, in order; not necessarily all. Nothing when they are lost. */
   readonly older: (after: number) => AsyncIterable<EventBatch>
   /** Default 4 MiB. */
-  readonly windowBytes?: number
+  readonly windowBytes?: number | undefined
   readonly resume?: LogResume | undefined
 }
 

@@ -29,7 +29,7 @@ type RedisRunLogOptions = Pick<NewRunLog, 'snapshot' | 'chunks' | 'resume'> & {
   readonly timer: FlushTimer
   readonly onEnd: () => void
   readonly onAbandoned: () => void
-  readonly windowBytes?: number
+  readonly windowBytes: number | undefined
 }
 
 /** The log of a run of this process: in its memory, in Redis for others, and in durable storage while Redis is away. */
@@ -52,7 +52,7 @@ export class RedisRunLog implements RunLog {
       const batch = await stream.read(after).catch(() => undefined)
       if (batch) yield batch
     }
-    this.#live = new LiveRunLog({ snapshot, older, resume, ...(windowBytes !== undefined && { windowBytes }) })
+    this.#live = new LiveRunLog({ snapshot, older, resume, windowBytes })
     this.#writer = chunks && new ChunkWriter(this.#live, chunks)
     this.#options = options
     this.#writtenSeq = this.#live.head

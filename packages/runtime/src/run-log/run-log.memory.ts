@@ -40,7 +40,7 @@ export class MemoryRunLogs implements RunLogs {
     const { windowBytes } = this.#options
     const onEnd = (): void => this.#ended.add(() => this.forget(run.runId))
     const onAbandoned = (): void => this.forget(run.runId)
-    const log = new MemoryRunLog(run, { onEnd, onAbandoned, ...(windowBytes !== undefined && { windowBytes }) })
+    const log = new MemoryRunLog(run, { onEnd, onAbandoned, windowBytes })
     this.#logs.set(run.runId, log)
     return log
   }
@@ -70,7 +70,7 @@ export class MemoryRunLogs implements RunLogs {
 type MemoryRunLogOptions = {
   readonly onEnd: () => void
   readonly onAbandoned: () => void
-  readonly windowBytes?: number
+  readonly windowBytes: number | undefined
 }
 
 class MemoryRunLog implements RunLog {
@@ -79,11 +79,11 @@ class MemoryRunLog implements RunLog {
   readonly #onEnd: () => void
   readonly #onAbandoned: () => void
 
-  constructor({ chunks, snapshot, resume }: NewRunLog, { onEnd, onAbandoned, ...window }: MemoryRunLogOptions) {
+  constructor({ chunks, snapshot, resume }: NewRunLog, { onEnd, onAbandoned, windowBytes }: MemoryRunLogOptions) {
     const older = async function* (after: number): AsyncGenerator<EventBatch, void> {
       for (const chunk of (await chunks?.read(after)) ?? []) yield decodeChunk(chunk)
     }
-    this.#live = new LiveRunLog({ snapshot, older, resume, ...window })
+    this.#live = new LiveRunLog({ snapshot, older, resume, windowBytes })
     this.#writer = chunks && new ChunkWriter(this.#live, chunks)
     this.#onEnd = onEnd
     this.#onAbandoned = onAbandoned

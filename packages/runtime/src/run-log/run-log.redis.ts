@@ -87,7 +87,7 @@ export class RedisRunLogs implements RunLogs {
       ...(chunks && { chunks }),
       // Whoever goes on with the run writes to the same stream, where readers find it.
       onAbandoned: () => this.forget(runId),
-      ...(windowBytes !== undefined && { windowBytes }),
+      windowBytes,
     })
     this.#logs.set(runId, log)
     return log
