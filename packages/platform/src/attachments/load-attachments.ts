@@ -124,7 +124,7 @@ async function download(
   { access, budget, signal }: Loading,
 ): Promise<Uint8Array | AttachmentFailure> {
   try {
-    const { bytes } = await safeFetch(url, {
+    return await safeFetch(url, {
       dispatcher: access.dispatcher,
       ports: access.ports,
       schemes: ['https'],
@@ -133,7 +133,6 @@ async function download(
       budget,
       signal,
     })
-    return bytes
   } catch (error) {
     signal.throwIfAborted()
     return downloadFailure({ id: attachment.id, name: nameOf(attachment) }, error)

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { errors, request, type Dispatcher } from 'undici'
 import type { ByteBudget } from './byte-budget.ts'
 import { checkUrl, type UrlRules } from './check-url.ts'
@@ -24,17 +23,6 @@ export type SafeFetchOptions = {
   readonly signal?: AbortSignal
 }
 
-type Fetched = {
-  /** Where the body came from, after redirects. */
-  readonly url: string
-  /** As the peer claims. */
-  readonly contentType: string | undefined
-  readonly bytes: Uint8Array
-  readonly sizeBytes: number
-  /** Hexadecimal. */
-  readonly sha256: string
-}
-
 const HEADERS = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'Bureau' }
 const MIN_BYTES_PER_SECOND = 10 * 1024
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
@@ -49,15 +37,13 @@ const TIMEOUTS = [errors.ConnectTimeoutError, errors.HeadersTimeoutError, errors
  * @throws EgressError with one of its reasons.
  * @throws The reason of `signal` when it aborts.
  */
-export async function safeFetch(url: string, options: SafeFetchOptions): Promise<Fetched> {
+export async function safeFetch(url: string, options: SafeFetchOptions): Promise<Uint8Array> {
   const expired = new AbortController()
   const expire = (message: string): void => expired.abort(new EgressError('timeout', message))
   const total = setTimeout(expire, options.totalTimeoutMs ?? 60_000, 'The download took too long.')
   const signal = AbortSignal.any([expired.signal, ...(options.signal ? [options.signal] : [])])
   try {
-    const { response, finalUrl } = await followRedirects(url, options, signal)
-    const received = await receive(response, options, expire)
-    return { url: finalUrl.href, contentType: headerOf(response, 'content-type'), ...received }
+    return await receive(await followRedirects(url, options, signal), options, expire)
   } catch (error) {
     options.signal?.throwIfAborted()
     throw asEgressError(error)
@@ -66,9 +52,11 @@ export async function safeFetch(url: string, options: SafeFetchOptions): Promise
   }
 }
 
-type Answer = { readonly response: Dispatcher.ResponseData; readonly finalUrl: URL }
-
-async function followRedirects(start: string, options: SafeFetchOptions, signal: AbortSignal): Promise<Answer> {
+async function followRedirects(
+  start: string,
+  options: SafeFetchOptions,
+  signal: AbortSignal,
+): Promise<Dispatcher.ResponseData> {
   const { dispatcher, maxRedirects = 3 } = options
   const rules: UrlRules = { ...options, policy: dispatcher.policy }
   let url = checkUrl(start, rules)
@@ -83,7 +71,7 @@ async function followRedirects(start: string, options: SafeFetchOptions, signal:
       continue
     }
     requirePlainSuccess(response)
-    return { response, finalUrl: url }
+    return response
   }
 }
 
@@ -117,9 +105,8 @@ async function receive(
   { body, headers }: Dispatcher.ResponseData,
   options: SafeFetchOptions,
   expire: (message: string) => void,
-): Promise<Pick<Fetched, 'bytes' | 'sizeBytes' | 'sha256'>> {
+): Promise<Uint8Array> {
   const { maxBytes, budget, minRateAfterMs = 10_000 } = options
-  const hash = createHash('sha256')
   const startedAt = performance.now()
   const chunks: Uint8Array[] = []
   let sizeBytes = 0
@@ -134,10 +121,9 @@ async function receive(
     for await (const chunk of body as AsyncIterable<Uint8Array>) {
       sizeBytes += chunk.byteLength
       if (sizeBytes > maxBytes || budget?.take(chunk.byteLength) === false) throw tooLarge()
-      hash.update(chunk)
       chunks.push(chunk)
     }
-    return { bytes: Buffer.concat(chunks), sizeBytes, sha256: hash.digest('hex') }
+    return Buffer.concat(chunks)
   } catch (error) {
     discard({ body })
     throw error

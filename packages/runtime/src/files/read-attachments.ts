@@ -149,7 +149,7 @@ async function download(
   const { timeoutMs = 30_000, maxRedirects = 0 } = options
   const limits = { maxBytes, maxRedirects, headersTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs, ...transfer }
   try {
-    return (await safeFetch(url.href, { dispatcher: options.dispatcher, ...urlRules(options), ...limits })).bytes
+    return await safeFetch(url.href, { dispatcher: options.dispatcher, ...urlRules(options), ...limits })
   } catch (error) {
     throw asAttachmentError(error, source)
   }
