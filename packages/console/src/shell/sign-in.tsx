@@ -26,7 +26,7 @@ const DOORS: Readonly<Record<Door, DoorText>> = {
     about: (
       <>
         With an API key of an owner. The first one is in <code>credentials.json</code> of the data folder (
-        <code>.bureau</code>).
+        <code>.bureau</code>); <code>bureau keys create</code> makes others.
       </>
     ),
     label: 'API key',
