@@ -76,6 +76,18 @@ test('the demo model fills a structured output with values that fit', async () =
   })
 })
 
+test('the demo model fills nothing without end, whatever a schema demands', async () => {
+  let schema: object = { type: 'string', minLength: 1e12 }
+  for (let depth = 0; depth < 30; depth++) schema = { type: 'array', items: schema, minItems: 1e9 }
+  const properties = { deep: schema, any: true, kind: { type: 'string', format: '__proto__' } }
+  const outputType = { type: 'json_schema', name: 'huge', strict: false, schema: { type: 'object', properties } }
+  const entryPoint = new Agent({ name: 'Solo', outputType: outputType as never })
+
+  const { new_messages: messages } = await ask(new Agency({ entryPoint }), 'Hello')
+
+  expect(JSON.stringify(messages).length).toBeLessThan(100_000)
+})
+
 test('a scripted model gets the conversation, the tools and what they returned', async () => {
   const model = new ScriptedModel([
     [functionCall('greet', { name: 'Ada' }, { callId: 'c1' })],

@@ -152,12 +152,14 @@ function formatOf(request: ResponsesRequest): string | undefined {
   return format?.type === 'json_schema' && format.schema ? JSON.stringify(smallest(format.schema)) : undefined
 }
 
+/** A schema may come from a caller, so no list and no text is filled with more characters than this. */
+const MAX_FILLED = 10_000
+
 function smallest(schema: Schema): unknown {
-  if ('const' in schema) return schema['const']
-  const [first] = (schema['enum'] ?? []) as unknown[]
-  if (first !== undefined) return first
-  const [kind] = (schema['anyOf'] ?? schema['oneOf'] ?? []) as Schema[]
-  if (kind) return smallest(kind)
+  if (schema['const'] !== undefined) return schema['const']
+  if (Array.isArray(schema['enum'])) return schema['enum'][0] ?? null
+  const kinds = schema['anyOf'] ?? schema['oneOf']
+  if (Array.isArray(kinds)) return smallest(kinds[0] as Schema)
   switch ([schema['type']].flat()[0]) {
     case 'object': {
       const properties = Object.entries((schema['properties'] ?? {}) as Record<string, Schema>)
@@ -165,7 +167,9 @@ function smallest(schema: Schema): unknown {
     }
     case 'array': {
       const { items = {}, minItems = 0 } = schema as { items?: Schema; minItems?: number }
-      return Array.from({ length: minItems }, () => smallest(items))
+      const entry = smallest(items)
+      const most = Math.ceil(MAX_FILLED / JSON.stringify(entry).length)
+      return Array.from({ length: Math.min(minItems, most) }, () => entry)
     }
     case 'number':
     case 'integer':
@@ -182,22 +186,18 @@ function numberIn(schema: Schema): number {
   return Math.min(Math.max(0, minimum, exclusiveMinimum + 1), maximum)
 }
 
-const TEXTS: Readonly<Record<string, string>> = {
-  email: 'demo@example.com',
-  uri: 'https://example.com',
-  uuid: '00000000-0000-0000-0000-000000000000',
-  date: '2000-01-01',
-  time: '00:00:00',
-  'date-time': '2000-01-01T00:00:00Z',
-}
+const TEXTS = new Map<unknown, string>([
+  ['email', 'demo@example.com'],
+  ['uri', 'https://example.com'],
+  ['uuid', '00000000-0000-0000-0000-000000000000'],
+  ['date', '2000-01-01'],
+  ['time', '00:00:00'],
+  ['date-time', '2000-01-01T00:00:00Z'],
+])
 
 function textIn(schema: Schema): string {
-  const {
-    format = '',
-    minLength = 0,
-    maxLength,
-  } = schema as { format?: string; minLength?: number; maxLength?: number }
-  return TEXTS[format] ?? 'demo'.padEnd(minLength, '.').slice(0, maxLength)
+  const { minLength = 0, maxLength } = schema as { minLength?: number; maxLength?: number }
+  return TEXTS.get(schema['format']) ?? 'demo'.padEnd(Math.min(minLength, MAX_FILLED), '.').slice(0, maxLength)
 }
 
 /** Estimated at four characters a token, so that usage and allowances can be tried offline too. */
