@@ -1,6 +1,6 @@
 import { BureauError, type Input, type Part, type Run, type StreamEvent } from '@bureau/client'
 import type { Message, Usage } from '@bureau/protocol'
-import { reasonOf } from '../server/request.ts'
+import { reasonOf } from '../server/reason.ts'
 
 /** What goes to the agency with every message of a chat. */
 export type ChatOptions = {

@@ -1,5 +1,6 @@
 import { addressOf } from '../server/address.ts'
-import { ask, reasonOf } from '../server/request.ts'
+import { reasonOf } from '../server/reason.ts'
+import { ask } from '../server/request.ts'
 import { openMicrophone, Speaker } from './voice-audio.ts'
 import type { SpokenItem } from './spoken-turns.ts'
 

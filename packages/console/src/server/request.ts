@@ -117,8 +117,5 @@ export function queryOf(values: Readonly<Record<string, string | number | undefi
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
 }
 
-/** What an error says. */
-export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
 export const isRefusal = (error: unknown, status: number): boolean =>
   error instanceof RequestFailed && error.status === status

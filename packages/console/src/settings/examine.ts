@@ -1,7 +1,8 @@
 import type { AgencyMetadata, RecentRun } from '@bureau/protocol'
 import { HINTS } from '../server/hints.ts'
 import type { Routes, ServerFacts } from '../server/queries.ts'
-import { ask, reasonOf } from '../server/request.ts'
+import { reasonOf } from '../server/reason.ts'
+import { ask } from '../server/request.ts'
 
 type Finding = { readonly state: 'good' | 'warn' | 'bad'; readonly what: string; readonly fix?: string }
 

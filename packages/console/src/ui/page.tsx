@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect } from 'react'
-import { reasonOf, RequestFailed } from '../server/request.ts'
+import { reasonOf } from '../server/reason.ts'
+import { RequestFailed } from '../server/request.ts'
 import { Icon, type IconName } from './icons.tsx'
 
 type PageProps = {

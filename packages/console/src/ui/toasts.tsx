@@ -1,4 +1,4 @@
-import { reasonOf } from '../server/request.ts'
+import { reasonOf } from '../server/reason.ts'
 import { Icon } from './icons.tsx'
 import { Observable, useValue } from '../observable.ts'
 
