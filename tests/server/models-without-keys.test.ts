@@ -1,10 +1,11 @@
 import { Writable } from 'node:stream'
+import { Agency, Agent } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { desk } from '../support/claude-agency.ts'
 import { startTestServer } from '../support/test-server.ts'
 
 /** What a server with these variables says of models when it starts. */
-async function saidOfModels(env: Record<string, string>): Promise<readonly string[]> {
+async function saidOfModels(env: Record<string, string>, agencies = { desk }): Promise<readonly string[]> {
   const lines: string[] = []
   const logDestination = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -12,7 +13,7 @@ async function saidOfModels(env: Record<string, string>): Promise<readonly strin
       done()
     },
   })
-  await startTestServer({ agencies: { desk }, logLevel: 'warn', logDestination, env })
+  await startTestServer({ agencies, logLevel: 'warn', logDestination, env })
   return lines.map((line) => JSON.parse(line).msg as string).filter((said) => said.startsWith('no model'))
 }
 
@@ -21,4 +22,15 @@ test('a server whose agents lack a key starts, and says which agents and which v
     'no model for Writer: The server has no API key for anthropic: set ANTHROPIC_API_KEY, or send thirdparty_keys.anthropic.',
   ])
   expect(await saidOfModels({ ANTHROPIC_API_KEY: 'sk-ant' })).toEqual([])
+})
+
+test('a model that is named as gateways do is told how the vendor itself is named', async () => {
+  const entryPoint = new Agent({ name: 'Writer', model: 'anthropic/claude-opus-5' })
+  const agencies = { desk: new Agency({ entryPoint }) }
+  const env = { OPENAI_BASE_URL: 'https://api.openai.com/v1', OPENAI_API_KEY: '' }
+
+  expect(await saidOfModels(env, agencies)).toEqual([
+    'no model for Writer: The server has no API key for the model: set OPENAI_API_KEY. ' +
+      'For the vendor itself, name the model thirdparty/anthropic/claude-opus-5.',
+  ])
 })

@@ -144,7 +144,7 @@ export function isOfOtherVendor(name: string): boolean {
 }
 
 function openAiModel(name: string, config: ClientConfig, access: ModelAccess): ResolvedModel {
-  const endpoint = endpointOf(config, access)
+  const endpoint = endpointOf(config, access, name)
   const isResponses = access.api === 'responses'
   const transport = isResponses ? responsesTransport(endpoint) : chatCompletionsTransport(endpoint)
   const isCallers = config.base_url != null
@@ -160,7 +160,7 @@ function openAiModel(name: string, config: ClientConfig, access: ModelAccess): R
 }
 
 /** Where a request of this run goes and with which key: the operator's key stays with the operator's URL. */
-function endpointOf(config: ClientConfig, access: ModelAccess): ModelEndpoint {
+function endpointOf(config: ClientConfig, access: ModelAccess, name = ''): ModelEndpoint {
   const added = extraHeaders(config.model_settings_extra_args ?? {})
   const headers = { ...readHeaders(config.default_headers ?? {}), ...readHeaders(added) }
   if (config.base_url != null) {
@@ -174,9 +174,9 @@ function endpointOf(config: ClientConfig, access: ModelAccess): ModelEndpoint {
   }
   const apiKey = config.api_key ?? access.apiKey
   if (apiKey === undefined && isVendor(access.baseUrl)) {
-    throw new ModelError('upstream_auth_failed', {
-      message: 'The server has no API key for the model: set OPENAI_API_KEY.',
-    })
+    const vendors = isOfOtherVendor(name) ? ` For the vendor itself, name the model thirdparty/${name}.` : ''
+    const message = `The server has no API key for the model: set OPENAI_API_KEY.${vendors}`
+    throw new ModelError('upstream_auth_failed', { message })
   }
   return {
     baseUrl: access.baseUrl,
