@@ -48,7 +48,7 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
 
     await page.getByLabel('API key').fill('wrong')
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByText('The API key is missing or not valid.').waitFor()
+    await page.getByText('It is not valid.').waitFor()
     await page.getByLabel('API key').fill(client.token)
     await page.getByRole('button', { name: 'Sign in' }).click()
 

@@ -307,7 +307,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     const opacity = `getComputedStyle(document.querySelector('[role=dialog] [aria-label="Delete Hello"]')).opacity`
     expect(await page.evaluate<string>(opacity)).toBe('1')
     await button.click()
-    expect(questions).toEqual(['Delete Hello? It is in this browser alone.'])
+    expect(questions).toEqual(['Delete "Hello"? It is in this browser alone.'])
     expect(await button.count()).toBe(1)
     await button.click()
 
@@ -546,7 +546,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
 
     await page.getByLabel('Server token').fill('wrong-token')
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByText('The token in the Authorization header is not valid.').waitFor()
+    await page.getByText('It is not valid.').waitFor()
     expect(await barriers()).toEqual([])
     await page.getByLabel('Server token').fill('right-token')
     await page.getByRole('button', { name: 'Sign in' }).click()

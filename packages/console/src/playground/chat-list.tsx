@@ -48,7 +48,7 @@ function Chats({ side, change, onPicked }: Props & { readonly onPicked: () => vo
     change(to)
   }
   const remove = async ({ id, platform, title }: ChatHead): Promise<void> => {
-    if (!platform && !confirm(`Delete ${title}? It is in this browser alone.`)) return
+    if (!platform && !confirm(`Delete "${title}"? It is in this browser alone.`)) return
     await sessions.remove(id)
     if (id === side.chat) go(renewed(side))
   }

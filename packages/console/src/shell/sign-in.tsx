@@ -57,6 +57,8 @@ export function SignIn({ door }: { readonly door: Door }) {
     try {
       await ask(door, probe, { headers: { authorization: `Bearer ${secret.trim()}` } })
     } catch (error) {
+      // What the server says of it is meant for programs.
+      if (isRefusal(error, 401)) return setProblem('It is not valid.')
       // A key that may do something else only is a key.
       if (!isRefusal(error, 403)) return setProblem(reasonOf(error))
     }
