@@ -87,7 +87,7 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     expect(await page.getByRole('heading', { name: 'This page cannot be shown' }).count()).toBe(0)
   })
 
-  test('or one that is at its limit is quoted, and what it refused is asked for again', async () => {
+  test('a server that answers 503 is quoted, and "Try again" repeats what it refused', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const { page } = await open(server.url, { at: '/settings' })
     await page.route('**/openapi.json', (route) =>

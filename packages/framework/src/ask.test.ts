@@ -135,7 +135,7 @@ test('a failed run is an answer with an error, and its cause is told', async () 
   expect(causes).toHaveLength(1)
 })
 
-test('a run that has failed ends also when whoever is told of it throws', async () => {
+test('a failed run ends even when its onFailure callback throws', async () => {
   const fails = (): Agency => solo(new ScriptedModel([modelError(new Error('out of paper'))]))
   const onFailure = (): never => {
     throw new Error('nobody listens')

@@ -39,7 +39,7 @@ type Piece = {
   readonly filename?: string
 }
 
-/** What a message consists of: one that is sent, or the content of one that is kept. */
+/** The pieces of a user's message, whether it is about to be sent or comes from a stored history. */
 export function piecesOf(message: unknown): readonly Piece[] {
   const items: readonly { readonly content?: unknown }[] = Array.isArray(message) ? message : [{ content: message }]
   return items.flatMap(({ content }): readonly Piece[] => {
