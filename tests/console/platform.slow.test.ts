@@ -5,7 +5,7 @@ import { failed, hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import type { TestClient } from '../platform/support/test-client.ts'
 import { type Served, startPlatform } from '../platform/support/test-platform.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, loseFirstAnswer } from './support/console-page.ts'
 
 async function startWithClient(): Promise<{ platform: Served; client: TestClient; signedIn: Record<string, string> }> {
   const platform = await startPlatform('pglite')
@@ -135,12 +135,7 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
   test('a key that expires is made once, also when it is asked for again because no answer came', async () => {
     const { platform, client, signedIn } = await startWithClient()
     const { page } = await open(platform.url, { signedIn, at: '/platform/keys' })
-    let lost = 0
-    await page.route('**/v1/api_keys', async (route) => {
-      if (route.request().method() !== 'POST' || lost++ > 0) return route.continue()
-      await route.fetch()
-      await route.abort()
-    })
+    await loseFirstAnswer(page, '**/v1/api_keys')
 
     await page.getByRole('button', { name: 'New key' }).click()
     await page.getByRole('textbox', { name: 'Name' }).fill('Back end')
@@ -157,12 +152,7 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
   test('an integration is made once, also when it is asked for again because no answer came', async () => {
     const { platform, client, signedIn } = await startWithClient()
     const { page } = await open(platform.url, { signedIn, at: '/platform/integrations' })
-    let lost = 0
-    await page.route('**/v1/integrations', async (route) => {
-      if (route.request().method() !== 'POST' || lost++ > 0) return route.continue()
-      await route.fetch()
-      await route.abort()
-    })
+    await loseFirstAnswer(page, '**/v1/integrations')
 
     await page.getByRole('button', { name: 'New integration' }).click()
     await page.getByLabel('Name').fill('Shop for partners')

@@ -103,3 +103,13 @@ const described = (violations: readonly Violation[]): string[] =>
 /** The bytes of a file of the repository. */
 export const repositoryFile = (name: string): Promise<Buffer> =>
   readFile(path.resolve(import.meta.dirname, '../../..', name))
+
+/** Carries the first POST to `address` out, but loses its answer; all later ones get theirs. */
+export async function loseFirstAnswer(page: Page, address: string): Promise<void> {
+  let posted = 0
+  await page.route(address, async (route) => {
+    if (route.request().method() !== 'POST' || posted++ > 0) return route.continue()
+    await route.fetch()
+    await route.abort()
+  })
+}
