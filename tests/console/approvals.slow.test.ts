@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { tool } from '@bureau/framework'
 import type { ServerOptions } from '@bureau/server'
 import type { Page } from 'playwright-core'
@@ -47,6 +48,25 @@ describe.skipIf(!canBrowse)('a call that waits for an approval', () => {
     expect(outputs(server)).toEqual(['50 euros are paid back.'])
     expect(await page.getByRole('region', { name: 'Approval of refund' }).count()).toBe(0)
     expect(complaints).toEqual([])
+  })
+
+  test('waits quietly in two tabs, and is decided on in either', async () => {
+    const server = await startWithRefund()
+    const { page } = await open(server.url)
+    await askForRefund(page)
+    const second = await page.context().newPage()
+    await second.goto(page.url())
+    await second.getByRole('region', { name: 'Approval of refund' }).waitFor()
+
+    let asked = 0
+    page.context().on('request', () => asked++)
+    await setTimeout(3000)
+    expect(asked).toBeLessThan(20)
+    await second.getByRole('button', { name: 'Approve' }).click()
+    await second.getByText('All is settled.').waitFor()
+    await page.getByText('All is settled.').waitFor()
+
+    expect(outputs(server)).toEqual(['50 euros are paid back.'])
   })
 
   test('is not made when it is rejected, and the model reads why', async () => {

@@ -1,4 +1,5 @@
 import { Agency, Agent, tool } from '@bureau/framework'
+import { setTimeout } from 'node:timers/promises'
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -476,6 +477,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await idle(page)
 
     const items = page.getByRole('log').getByRole('listitem')
+    await items.first().waitFor()
     expect(await items.allInnerTexts()).toEqual(['wash <b>\u00A0& &lt;', 'dry', '© a', 'two'])
     const boxes = page.getByRole('log').getByRole('checkbox')
     expect(await boxes.evaluateAll((all) => all.map((box) => (box as { checked?: boolean }).checked))).toEqual([
@@ -757,6 +759,8 @@ describe.skipIf(!canBrowse)('the playground', () => {
       await say(tab, words)
       await tab.getByText('is sent when the run has ended', { exact: true }).waitFor()
     }
+    // The other tab learns of a message sooner than the server.
+    await page.context().route('**/get_response_stream', (route) => setTimeout(1000).then(() => route.continue()))
     gate.release()
     await answered(page, 'Three.')
     await answered(second, 'Three.')

@@ -26,6 +26,10 @@ import type { ChatStore } from './chat-store.ts'
 /** Text is shown at most this often: a page that renders every token is slower than a fast model. */
 const COMMIT_MS = 100
 
+/** A turn is kept before its message is sent: so long after its start the server may not have its run yet. */
+const ARRIVES_MS = 10_000
+const ARRIVAL_CHECK_MS = 250
+
 /** A chat that is open in this page. It goes on whatever page is shown. */
 export class ChatSession {
   readonly #client: Client
@@ -90,7 +94,7 @@ export class ChatSession {
     const chat = (await this.#store.find(before.id)) ?? before
     this.#change({ chat, queued: together(draft, this.view.queued ?? NO_DRAFT), busy: false })
     await this.comeBack()
-    if (!this.view.busy) this.#next()
+    this.#sendQueued()
   }
 
   /** Takes the message that waits out of the queue. */
@@ -181,7 +185,10 @@ export class ChatSession {
     const { busy, chat: own } = this.view
     if (busy || (chat.updatedAt <= own.updatedAt && chat.turns.length <= own.turns.length)) return
     this.#change({ chat })
-    void this.comeBack()
+    const [turn, known] = [chat.turns.at(-1), own.turns.at(-1)]
+    // Of a run that waits, each tab keeps what it has replayed: each would take over what the other keeps, for ever.
+    if (turn?.status === 'waiting' && known?.status === 'waiting' && turn.id === known.id) return
+    void this.comeBack().then(() => this.#sendQueued())
   }
 
   /** The chat is deleted: what comes of its run is not kept, unless somebody goes on with it where it is still shown. */
@@ -200,18 +207,33 @@ export class ChatSession {
     if (turn?.status !== 'running' && turn?.status !== 'waiting') return
     this.#change({ busy: true })
     try {
-      const isKnown = chat.platform && turn.run !== null
-      const run = await this.#client.attach(isKnown ? { run: turn.run } : { chat: chat.id })
+      const run = await this.#find(turn)
       // It is replayed from its start.
       if (run) this.#changeTurn(turn.id, { status: 'running', messages: [], usage: null })
       if (run) return await this.#follow(run, turn.id, { live: false })
       // What a call that waits needs is kept in the chat.
-      if (turn.status === 'running') this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
+      if (this.view.chat.turns.at(-1)?.status === 'running')
+        this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
     } catch (error) {
       this.#changeTurn(turn.id, { status: 'failed', error: failureOf(error), endedAt: Date.now() })
     }
     this.#change({ busy: false })
     this.#save()
+  }
+
+  /** The run of a turn, as soon as it has arrived at the server; null when there is none, or another tab has seen its end. */
+  async #find(turn: Turn): Promise<Run | null> {
+    const { id, platform } = this.view.chat
+    const at = platform && turn.run !== null ? { run: turn.run } : { chat: id }
+    for (;;) {
+      const run = await this.#client.attach(at)
+      if (run || turn.status !== 'running' || Date.now() - turn.startedAt > ARRIVES_MS) return run
+      await new Promise((resolve) => setTimeout(resolve, ARRIVAL_CHECK_MS))
+      const chat = await this.#store.find(id)
+      if (chat?.turns.at(-1)?.status === 'running') continue
+      if (chat) this.#change({ chat })
+      return null
+    }
   }
 
   /** @param following - `live`: no event of before comes again. `before`: what there was to show of the run that this one continues. */
@@ -248,10 +270,14 @@ export class ChatSession {
 
   /** Nothing goes on any more: a message that has waited is sent, unless the run was stopped, failed or waits itself. */
   #next(): void {
-    const { queued, chat } = this.view
     this.#change({ busy: false, connection: null })
     this.#save()
-    if (queued && chat.turns.at(-1)?.status === 'completed') this.send(this.unqueue())
+    this.#sendQueued()
+  }
+
+  #sendQueued(): void {
+    const { busy, queued, chat } = this.view
+    if (!busy && queued && chat.turns.at(-1)?.status === 'completed') this.send(this.unqueue())
   }
 
   /** Keeps the events. When calls began and ended is known of runs alone that are seen while they happen. */
