@@ -22,13 +22,10 @@ import {
   withTurn,
 } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
+import { findRun } from './find-run.ts'
 
 /** Text is shown at most this often: a page that renders every token is slower than a fast model. */
 const COMMIT_MS = 100
-
-/** A turn is kept before its message is sent: so long after its start the server may not have its run yet. */
-const ARRIVES_MS = 10_000
-const ARRIVAL_CHECK_MS = 250
 
 /** A chat that is open in this page. It goes on whatever page is shown. */
 export class ChatSession {
@@ -207,33 +204,19 @@ export class ChatSession {
     if (turn?.status !== 'running' && turn?.status !== 'waiting') return
     this.#change({ busy: true })
     try {
-      const run = await this.#find(turn)
+      const run = await findRun(this.#client, this.#store, chat)
       // It is replayed from its start.
       if (run) this.#changeTurn(turn.id, { status: 'running', messages: [], usage: null })
       if (run) return await this.#follow(run, turn.id, { live: false })
-      // What a call that waits needs is kept in the chat.
-      if (this.view.chat.turns.at(-1)?.status === 'running')
-        this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
+      // Another tab may have seen its end; what a call that waits needs is kept in the chat.
+      const kept = (await this.#store.find(chat.id)) ?? chat
+      if (kept.turns.at(-1)?.status !== 'running') this.#change({ chat: kept })
+      else this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
     } catch (error) {
       this.#changeTurn(turn.id, { status: 'failed', error: failureOf(error), endedAt: Date.now() })
     }
     this.#change({ busy: false })
     this.#save()
-  }
-
-  /** The run of a turn, as soon as it has arrived at the server; null when there is none, or another tab has seen its end. */
-  async #find(turn: Turn): Promise<Run | null> {
-    const { id, platform } = this.view.chat
-    const at = platform && turn.run !== null ? { run: turn.run } : { chat: id }
-    for (;;) {
-      const run = await this.#client.attach(at)
-      if (run || turn.status !== 'running' || Date.now() - turn.startedAt > ARRIVES_MS) return run
-      await new Promise((resolve) => setTimeout(resolve, ARRIVAL_CHECK_MS))
-      const chat = await this.#store.find(id)
-      if (chat?.turns.at(-1)?.status === 'running') continue
-      if (chat) this.#change({ chat })
-      return null
-    }
   }
 
   /** @param following - `live`: no event of before comes again. `before`: what there was to show of the run that this one continues. */
