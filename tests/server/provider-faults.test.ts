@@ -2,6 +2,7 @@ import { type ModelSettings, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import {
+  completed,
   cut,
   errorEvent,
   failed,
@@ -32,6 +33,8 @@ const framesOf = (...data: string[]): Turn =>
   status(200, data.map((each) => `data: ${each}\n\n`).join(''), { 'content-type': 'text/event-stream' })
 const frames = (...data: unknown[]): Turn => framesOf(...data.map((each) => JSON.stringify(each)))
 const response = (more: object): object => ({ type: 'response.completed', response: { id: 'resp_1', ...more } })
+
+const event = (more: object): Turn => raw(`data: ${JSON.stringify(more)}\n\n`)
 
 /** Deeper than anything that JSON is made of can be written. */
 const NESTED = '['.repeat(20_000) + ']'.repeat(20_000)
@@ -272,6 +275,26 @@ describe('odd but valid answers', () => {
     const { status: code, body } = await server.post('/solo/get_response', { message: 'hi' })
 
     expect([code, body.usage.request_count, body.usage.input_tokens]).toEqual([200, 1, 7])
+  })
+
+  describe.each(['responses', 'chat_completions'])('what follows on the last event changes nothing, at %s', (api) => {
+    test.each<[string, Turn]>([
+      ['a reset', cut({ how: 'reset' })],
+      ['silence', stall()],
+      ['another answer', event(response({ status: 'completed', output: [], usage: { input_tokens: 7_000 } }))],
+      ['more of the answer', event({ type: 'response.output_text.delta', item_id: 'msg_1', delta: 'late' })],
+      ['an error', event({ type: 'error', code: 'server_error', message: SECRET })],
+      ['data that is no JSON', malformed()],
+    ])('%s', async (_, turn) => {
+      const server = await startTestServer({ agencies: soloAgency(), env: { OPENAI_API: api } })
+      server.provider.script([[text('Hello.'), completed(), turn]])
+
+      const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+
+      expect(stream.outline.slice(-4)).toEqual(['completed', 'message_output_created', 'messages', 'end'])
+      expect(stream.result.new_messages.at(-1).content[0].text).toBe('Hello.')
+      expect(stream.result.usage).toMatchObject({ request_count: 1, input_tokens: 20, output_tokens: 10 })
+    })
   })
 
   test('a tool that does not exist is answered by an error text, and the run goes on', async () => {

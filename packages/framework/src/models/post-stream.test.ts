@@ -166,7 +166,7 @@ test('what came before a broken connection is handed on before the error', async
   const { url } = await startProvider(HEAD + chunk('one'), { cut: true })
   const texts: string[] = []
 
-  const failure = await post(url, (text) => void texts.push(text)).catch((error: unknown) => error)
+  const failure = await post(url, (text) => void texts.push(text), { ended: false }).catch((error: unknown) => error)
 
   expect(texts).toEqual(['one'])
   expect(failure).toBeInstanceOf(ModelError)
@@ -186,6 +186,25 @@ test.each([
 
   expect(failure).toMatchObject({ code, status: Number.parseInt(status), detail: '{"error":' })
   expect(asked()).toBe(times)
+})
+
+test('no more is read of a refusal than tells what it means', async () => {
+  let written = 0
+  const server = createHttpServer((_request, response) => {
+    response.writeHead(400)
+    const pour = (): void => {
+      while (!response.destroyed && response.write('x'.repeat(1_024))) written++
+    }
+    response.on('drain', pour)
+    pour()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closing.push(() => server.close())
+
+  const failure = post(new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), () => undefined)
+
+  await expect(failure).rejects.toMatchObject({ code: 'upstream_invalid_request', status: 400 })
+  expect(written).toBeLessThan(10_000)
 })
 
 test('an abort rejects with the reason of the signal, while the reader is behind too', async () => {

@@ -17,7 +17,7 @@ export type StreamingPost = {
 }
 
 export interface AnswerReader {
-  /** True once the last event has been read. */
+  /** True once the last event has been read. The answer is whole then, however its connection ends. */
   readonly ended: boolean
   /** Receives decoded text as it arrives. A promise pauses the socket until it resolves. */
   push(text: string): Promise<void> | undefined
@@ -25,7 +25,10 @@ export interface AnswerReader {
   end(): void
 }
 
-const MAX_ERROR_BODY_BYTES = 16_384
+const MAX_ERROR_BODY_CHARACTERS = 16_384
+
+/** So long an answer whose last event has come may take to end: then its connection serves the next request. */
+const END_MS = 1_000
 
 /**
  * POSTs JSON to a model provider and hands on the answer's text while it arrives.
@@ -92,7 +95,10 @@ function postOnce(post: StreamingPost): Promise<string | undefined> {
     },
     answer,
   )
-  return answer.ended.finally(() => signal.removeEventListener('abort', abort))
+  return answer.ended.finally(() => {
+    signal.removeEventListener('abort', abort)
+    answer.close()
+  })
 }
 
 /** One answer, over undici's callback interface: no web stream and no async iterator between socket and reader. */
@@ -113,6 +119,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
   #readerIsBehind = false
   /** How the answer has ended, once everything that came before is handed on. */
   #end: (() => void) | undefined
+  #endTimer: NodeJS.Timeout | undefined
 
   constructor(post: StreamingPost) {
     this.#post = post
@@ -122,6 +129,10 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
   abort(): void {
     const { reason } = this.#post.signal
     this.#controller?.abort(reason instanceof Error ? reason : new Error('aborted'))
+  }
+
+  close(): void {
+    clearTimeout(this.#endTimer)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -138,10 +149,10 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     this.#retryAfterMs = parseRetryAfter(headers['retry-after'])
   }
 
-  onResponseData(_: unknown, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#status !== 200) {
-      if (this.#errorBody.length < MAX_ERROR_BODY_BYTES)
-        this.#errorBody += this.#decoder.decode(chunk, { stream: true })
+      this.#errorBody += this.#decoder.decode(chunk, { stream: true })
+      if (this.#errorBody.length > MAX_ERROR_BODY_CHARACTERS) controller.abort(new Error('the refusal is too long'))
       return
     }
     this.#started = true
@@ -160,7 +171,10 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     if (signal.aborted) return this.#settle.reject(signal.reason)
     if (this.#status > 200) return this.#refuse()
     const failure = modelErrorOfNetwork(error, this.#started)
-    this.#endWith(() => this.#settle.reject(this.#started ? failure : new RetryableError(failure)))
+    this.#endWith(() => {
+      if (this.#post.reader.ended) this.#settle.resolve(this.#contentType)
+      else this.#settle.reject(this.#started ? failure : new RetryableError(failure))
+    })
   }
 
   /** The status says what the refusal means, also when its body breaks off. */
@@ -186,7 +200,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     const bytes = others.length === 0 ? first! : Buffer.concat([first!, ...others])
     try {
       const waiting = this.#post.reader.push(this.#decoder.decode(bytes, { stream: true }))
-      if (!waiting) return
+      if (!waiting) return this.#limitEnd()
       this.#readerIsBehind = true
       this.#controller?.pause()
       waiting.then(
@@ -204,6 +218,13 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     if (this.#readerIsBehind) return
     this.#end?.()
     this.#controller?.resume()
+    this.#limitEnd()
+  }
+
+  /** Some servers keep the connection open behind the last event. */
+  #limitEnd(): void {
+    if (!this.#post.reader.ended || this.#end) return
+    this.#endTimer ??= setTimeout(() => this.#controller?.abort(new Error('the answer has no end')), END_MS)
   }
 
   #stop(error: unknown): void {

@@ -66,7 +66,7 @@ export function authorization(endpoint: ModelEndpoint): Record<string, string> {
 /** How the JSON text of an event begins, up to its name. */
 const TYPE = '{"type":"'
 
-const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed', 'error'])
+const LAST = new Set(['response.completed', 'response.incomplete', 'response.failed'])
 
 /**
  * Cuts events out of the stream by searching for line ends, because this is the path of every token: the common frame
@@ -75,6 +75,7 @@ const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response
 export class ResponsesEventCutter implements AnswerReader {
   ended = false
   readonly #observer: ModelCallObserver
+  #isOver = false
   #rest = ''
   #endsLine = false
   #general: SseParser | undefined
@@ -131,7 +132,9 @@ export class ResponsesEventCutter implements AnswerReader {
     }
   }
 
+  /** A last event ends the response. An error may be followed by that of the response that has failed. */
   #deliver(named: string, json: string): void {
+    if (this.#isOver) return
     const isPlain =
       json.startsWith(TYPE) &&
       json.startsWith(named, TYPE.length) &&
@@ -139,7 +142,8 @@ export class ResponsesEventCutter implements AnswerReader {
       json.endsWith('}')
     const kind = isPlain ? named : kindOf(json, named)
     if (kind === undefined) return
-    if (TERMINAL.has(kind)) this.ended = true
+    this.#isOver = LAST.has(kind)
+    this.ended ||= this.#isOver || kind === 'error'
     this.#observer.onEvent(kind, json)
   }
 }
