@@ -129,6 +129,33 @@ describe.each(BOTH)('a client that goes away: POST /<agency>/%s', (route) => {
     expect(server.provider.modelRequests).toHaveLength(1)
   })
 
+  test.each(['needsApproval', 'a guardrail of the tool'])('while %s looks at a call: it is not made', async (which) => {
+    const looking = Promise.withResolvers<void>()
+    const seen = Promise.withResolvers<void>()
+    const look = async (): Promise<void> => {
+      looking.resolve()
+      await seen.promise
+    }
+    let calls = 0
+    const described = { name: 'pay', description: 'Pays.', parameters: z.object({}), execute: () => `paid ${++calls}` }
+    const pay =
+      which === 'needsApproval'
+        ? tool({ ...described, needsApproval: () => look().then(() => false) })
+        : { ...tool(described), inputGuardrails: [{ name: 'slow', run: () => look().then(() => ({})) }] }
+    const { solo } = soloAgency({ tools: [pay] })
+    const server = await startTestServer({ agencies: { firm: solo } })
+    server.provider.script([toolCall('pay'), text('fine')])
+    const client = ask(server, route)
+    await looking.promise
+
+    await client.hangUp()
+    expect((await server.get('/firm/get_metadata')).status).toBe(200)
+    seen.resolve()
+
+    expect((await server.post('/firm/get_response', { message: 'another' })).body.response).toBe('fine')
+    expect(calls).toBe(0)
+  })
+
   test('while the tools of a turn run: their signals abort, also of those in nested agents', async () => {
     const aborted: string[] = []
     const all = Promise.withResolvers<void>()

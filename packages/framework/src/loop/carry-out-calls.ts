@@ -54,6 +54,7 @@ export async function carryOutCalls(
   const own = left.length > 0 ? calls.filter((call) => !left.includes(call)) : calls
   const bindings = own.map((call) => ({ call, tool: functionNamed(turn, String(call['name'])) }))
   await holdCalls(conversation, turn, [...bindings, ...hosted.map((call) => ({ call, tool: 'hosted' as const }))])
+  conversation.signal.throwIfAborted()
   const isHeld = conversation.state.calls.some(({ status }) => status === 'waiting')
   const handedOver = left.length > 0 || isHeld ? [] : handoffs.slice(0, 1)
   await start(conversation, [...own, ...handedOver.map(({ call }) => call)])
@@ -188,6 +189,7 @@ async function invoke(
     }
     const refused = await checked(tool.inputGuardrails, data)
     if (refused !== undefined) return refused
+    signal.throwIfAborted()
     const output = await tool.invoke(context, argumentsText, { toolCall, signal, idempotencyKey })
     return (await checked(tool.outputGuardrails, { ...data, output })) ?? output
   } catch (cause) {
