@@ -329,20 +329,32 @@ describe('odd but valid answers', () => {
     expect(answer.body.new_messages[2].output).toMatch(/error.*boom/is)
   })
 
-  test('arguments that come as an object and not as text are those of the call', async () => {
+  test('arguments that come as an object are those of the call, as text to everybody', async () => {
     const echo = tool({
       name: 'echo',
       description: 'x',
       parameters: z.object({ x: z.string() }),
+      needsApproval: true,
       execute: ({ x }) => x,
     })
     const server = await startTestServer({ agencies: soloAgency({ tools: [echo] }), provider: { validate: false } })
     const call = { type: 'function_call', id: 'fc_1', call_id: 'c', name: 'echo', arguments: { x: 'said' } }
-    server.provider.script([frames(response({ output: [call] })), text('ok')])
+    const asking = frames(
+      { type: 'response.output_item.done', output_index: 0, item: call },
+      response({ output: [call] }),
+    )
+    server.provider.script([asking, text('ok')])
 
-    const answer = await server.post('/solo/get_response', { message: 'hi' })
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'hi' })).all()
+    const { new_messages: chat_history, approvals } = stream.result
+    const answer = await server.post('/solo/get_response', {
+      chat_history,
+      approvals: [{ call_id: 'c', token: approvals[0].token, approve: true }],
+    })
 
-    expect(answer.body.new_messages[2].output).toBe('said')
+    expect(stream.events.flatMap(({ data }) => data?.item?.arguments ?? [])).toEqual(['{"x":"said"}'])
+    expect(chat_history[1].arguments).toBe('{"x":"said"}')
+    expect(answer.body.new_messages[0].output).toBe('said')
   })
 
   test('a structured answer that was cut at the token limit says so', async () => {

@@ -36,8 +36,12 @@ export class AnswerItems {
     return this.#finished.map(({ item }) => item)
   }
 
-  /** The item as it is kept: a call gets another id when an earlier one has it, which some servers let happen. */
-  named(item: WireItem, place: number = this.#finished.length): WireItem {
+  /**
+   * The item as it is kept: a call gets another id when an earlier one has it, which some servers let happen, and its
+   * arguments as text.
+   */
+  named(given: WireItem, place: number = this.#finished.length): WireItem {
+    const item = withArgumentsAsText(given)
     const { call_id: callId } = item
     if (typeof callId !== 'string' || item.type?.endsWith('_output')) return item
     const key = `${place} ${callId}`
@@ -74,4 +78,11 @@ export class AnswerItems {
     }
     return output.map((item, place) => found.get(place) ?? this.named(item, place))
   }
+}
+
+/** Some servers send an object; to everybody else the arguments of a call are its text. */
+function withArgumentsAsText(item: WireItem): WireItem {
+  const { arguments: args } = item
+  if (item.type !== 'function_call' || typeof args !== 'object' || args === null) return item
+  return { ...item, arguments: JSON.stringify(args) }
 }

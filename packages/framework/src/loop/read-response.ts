@@ -83,7 +83,7 @@ function joined({ content }: WireItem, type: string, member: string): string {
     .join('')
 }
 
-/** The arguments of a function call, as text: some servers send them as an object. */
+/** The arguments of a function call: some servers leave them out when there are none. */
 export function argumentsOf({ arguments: args }: WireItem): string {
-  return typeof args === 'string' ? args : JSON.stringify(args ?? {})
+  return typeof args === 'string' ? args : '{}'
 }
