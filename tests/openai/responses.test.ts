@@ -9,6 +9,7 @@ import {
   hold,
   incomplete,
   reasoning,
+  status,
   text,
   textDeltas,
   toolCall,
@@ -193,6 +194,34 @@ describe('POST /openai/v1/responses', () => {
     expect(raw.frames.slice(-3).map(({ event }) => event)).toEqual(['error', 'response.failed', null])
     expect(JSON.parse(raw.frames.at(-2)!.data).response).toMatchObject({ status: 'failed', error: { code } })
     expect(raw.frames.at(-1)!.data).toBe('[DONE]')
+  })
+
+  test('items whose ends come with the whole response only are there once, and finished', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const id = 'msg_1'
+    const begun = { id, type: 'message', role: 'assistant', status: 'in_progress', content: [] }
+    const part = { type: 'output_text', text: 'Hello.', annotations: [] }
+    const call = { id: 'fc_1', type: 'function_call', call_id: 'call_1', name: 'get_weather', arguments: '{}' }
+    const output = [{ ...begun, status: 'completed', content: [part] }, call]
+    const events = [
+      { type: 'response.output_item.added', output_index: 0, item: begun },
+      { type: 'response.output_text.delta', output_index: 0, item_id: id, content_index: 0, delta: 'Hello.' },
+      { type: 'response.output_item.added', output_index: 1, item: { ...call, arguments: '' } },
+      { type: 'response.completed', response: { id: 'resp_1', status: 'completed', output } },
+    ].map((event, sequence_number) => `data: ${JSON.stringify({ ...event, sequence_number })}\n\n`)
+    server.provider.script([status(200, events.join(''), { 'content-type': 'text/event-stream' })])
+
+    const seen = await eventsOf(server, { tools: [weather] })
+
+    expect(typesOf(seen).slice(2)).toEqual([
+      'output_item.added',
+      'output_text.delta',
+      'output_item.added',
+      'output_item.done',
+      'output_item.done',
+      'completed',
+    ])
+    expect(finalOf(seen).output).toMatchObject([{ id, content: [{ text: 'Hello.' }] }, { call_id: 'call_1' }])
   })
 
   test('a client that hangs up ends its run', async () => {

@@ -29,6 +29,10 @@ export class OutputItems {
     return this.#items.filter((_, index) => this.#finished.has(index))
   }
 
+  isFinished({ index }: OutputItem): boolean {
+    return this.#finished.has(index)
+  }
+
   /** The item gets the next place. */
   add(item: WireItem): OutputItem {
     const index = this.#items.length

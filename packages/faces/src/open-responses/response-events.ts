@@ -222,6 +222,8 @@ export class ResponseEvents {
 
   #onItemCreated(event: RunEventOf<'item.created'>): string {
     const item = createdItem(event)
+    const begun = this.#begunAs(item)
+    if (begun) return this.#close(begun, item)
     if (item.type === 'message') {
       if (this.#finishedMessages === 0) return this.#whole(item)
       this.#finishedMessages--
@@ -229,6 +231,12 @@ export class ResponseEvents {
     }
     if (!this.#isCallers(item, event.source.agent)) return this.#steps?.onItem(event, item) ?? ''
     return this.#calls.has(item.call_id ?? '') ? '' : this.#whole(item)
+  }
+
+  /** An item that has begun and whose end no event of the model has told: some servers send it with the whole response only. */
+  #begunAs({ id }: WireItem): OutputItem | undefined {
+    const isIt = (entry: OutputItem): boolean => (entry.renamed ?? entry.id) === id && !this.#items.isFinished(entry)
+    return [...this.#places.values()].find((entry) => entry && isIt(entry)) ?? undefined
   }
 
   #open(item: WireItem): { readonly entry: OutputItem; readonly text: string } {
