@@ -354,6 +354,21 @@ describe.each(BINDINGS)('a call that a person must approve, over %s', (binding) 
     await expect(send(client, decide(), { taskId: id })).rejects.toThrow(/has ended/)
     expect(paid).toEqual([])
   })
+
+  test('is cancelled, or was decided about before: a task does not go on once it was cancelled', async () => {
+    const { server, client } = await open()
+    const { id } = await send(client, 'Pay.')
+
+    const received = server.handled(binding === 'JSONRPC' ? '/a2a/solo' : '/a2a/solo/message:send')
+    const deciding = send(client, decide(), { taskId: id })
+    await received
+    const cancelling = client.cancelTask(CancelTaskRequest.fromJSON({ id }))
+    const [cancelled, decided] = await Promise.allSettled([cancelling, deciding])
+
+    expect(decided.status).toBe('fulfilled')
+    const { status } = shown(await client.getTask(GetTaskRequest.fromJSON({ id })))
+    expect(status.state).toBe(cancelled.status === 'fulfilled' ? 'TASK_STATE_CANCELED' : 'TASK_STATE_COMPLETED')
+  })
 })
 
 describe('the card', () => {

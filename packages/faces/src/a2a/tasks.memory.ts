@@ -26,6 +26,8 @@ type KeptTask = { -readonly [member in keyof Task]: Task[member] } & {
   readonly owner: string
   /** The calls that wait, with the tokens that their decisions need. */
   approvals: readonly ApprovalRequest[]
+  /** Present while a decision about a task that waits is being carried out: resolves when its run goes on, or does not. */
+  deciding?: Promise<void> | undefined
   /** Resolves when the state has changed next. */
   changed: PromiseWithResolvers<void>
   /** Who is notified, by the ids of their configurations. */
@@ -93,13 +95,20 @@ export class MemoryTasks implements TaskStore, PushConfigs {
       const token = task.approvals.find(({ call_id: callId }) => callId === decision.callId)?.token
       return { ...decision, ...(token !== undefined && { token }) }
     })
-    task.run = await this.#start(asked, thread, { input: [], decisions: sealed })
-    task.seq = 0
-    task.progress.goOn()
-    notify(task)
-    this.#wake(id)
-    void this.#watch(task, thread)
-    return task
+    const { promise, resolve } = Promise.withResolvers<void>()
+    task.deciding = promise
+    try {
+      task.run = await this.#start(asked, thread, { input: [], decisions: sealed })
+      task.seq = 0
+      task.progress.goOn()
+      notify(task)
+      this.#wake(id)
+      void this.#watch(task, thread)
+      return task
+    } finally {
+      task.deciding = undefined
+      resolve()
+    }
   }
 
   async find(asked: Asked, id: string): Promise<Task | undefined> {
@@ -115,12 +124,16 @@ export class MemoryTasks implements TaskStore, PushConfigs {
 
   async cancel({ request, served }: Asked, { id }: Task, signal: AbortSignal): Promise<Task> {
     const task = this.#tasks.get(id)!
-    await this.#options.host.cancel(request, { served, runId: task.run.runId })
-    await until((stopped) => isOver(stopped) || isWaiting(stopped), task, signal)
-    // Nobody works on a task that waits.
-    if (isWaiting(task)) {
-      task.progress.cancel()
-      notify(task)
+    while (!isOver(task) && !signal.aborted) {
+      if (task.deciding) await task.deciding
+      else if (isWaiting(task)) {
+        // Nobody works on it.
+        task.progress.cancel()
+        notify(task)
+      } else {
+        await this.#options.host.cancel(request, { served, runId: task.run.runId })
+        await until((stopped) => isOver(stopped) || isWaiting(stopped), task, signal)
+      }
     }
     return task
   }
