@@ -3,8 +3,9 @@ import type { Caller } from '../../caller.ts'
 import { CommitUnknownError } from '../../db/database.ts'
 import type { PlatformStore } from '../../platform-store.ts'
 import { getRun } from '../../run-records/read-runs.ts'
-import { type Admission, type AdmitRun, admitRun } from './admit-run.ts'
+import { type Admission, admitRun } from './admit-run.ts'
 import { completionFingerprint, type CompletionRequest } from './completion-request.ts'
+import type { AdmitRun } from './require-admissible.ts'
 
 type AdmitOptions = Pick<AdmitRun, 'bootId' | 'agencies' | 'missingSandboxFiles'> & {
   /** Aborts when the client has left: then no run is reserved. */

@@ -1,43 +1,22 @@
 import { type Message, ServiceError } from '@bureau/protocol'
 import { and, eq, sql } from 'drizzle-orm'
 import { insertAttachments, refreshAttachments } from '../../chats/store-attachments.ts'
-import { type ServedAgency, unknownEntryAgent } from '../../agencies.ts'
-import { type EarlierAttachment, readChatUse } from '../../chats/attachments.repo.ts'
-import { type ChatRow, findActiveRunId } from '../../chats/chats.repo.ts'
-import { openChat } from '../../chats/open-chat.ts'
-import { planAttachmentRefresh } from '../../chats/plan-attachment-refresh.ts'
+import { findActiveRunId } from '../../chats/chats.repo.ts'
 import type { RunSettings } from '../../db/column-types.ts'
 import { RollbackWith, tenantOperation, type Tx } from '../../db/operation.ts'
 import { prepared } from '../../db/prepared.ts'
 import { chats, integrations, runs } from '../../db/schema.ts'
-import type { IntegrationRow } from '../../integrations/integrations.repo.ts'
 import { newId } from '../../ids.ts'
 import { remainingOf } from '../../members/allowance-policy.ts'
 import { debitRun } from '../../members/debit-and-refund.ts'
 import { seal } from '../../security/seal.ts'
-import { admitConsumer, type Asked, type HeldAllowance, requireAttribution } from './admit-consumer.ts'
-import type { CompletionRequest } from './completion-request.ts'
+import type { HeldAllowance } from './admit-consumer.ts'
 import { contextPlace, type RunContext, type SealedContext, toRunContext } from './read-run-context.ts'
+import { type Admissible, type AdmitRun, occupied, type Reached, requireAdmissible } from './require-admissible.ts'
 import { type Reservation, reserveInChat, reserveWithChat } from './reservation.repo.ts'
-import type { ReplicaRow } from '../recover/replicas.repo.ts'
-import { findRun, type RunRow } from '../../run-records/runs.repo.ts'
+import type { RunRow } from '../../run-records/runs.repo.ts'
 import { runView, type RunView } from '../../run-records/run-view.ts'
 import { runViews } from '../../run-records/run-views.ts'
-
-export type AdmitRun = {
-  readonly ownerId: string
-  /** The process that will execute the run. */
-  readonly bootId: string
-  /** What the API key is restricted to; null: nothing. */
-  readonly integrationIds: readonly string[] | null
-  readonly request: CompletionRequest
-  readonly fingerprint: Uint8Array
-  readonly dataKey: Uint8Array
-  /** What this deployment serves, by the ids of the agencies. */
-  readonly agencies: Readonly<Record<string, ServedAgency>>
-  /** The sandbox files that were looked for in the mount and not found. */
-  readonly missingSandboxFiles: readonly string[]
-}
 
 /** The run of a request: a new one, which begins now, or the one that this very request got before. */
 export type Admission = Admitted | ({ readonly outcome: 'replayed' } & AnyAdmission)
@@ -81,14 +60,6 @@ export const admitRun = tenantOperation(
     }
   },
 )
-
-/** What a run is reserved for, and who will execute it. */
-type Reached = Asked & {
-  /** Of the process that is to execute the run; null: nobody knows it. */
-  readonly replicaState: ReplicaRow['state'] | null
-  /** Whether the usageRequestId has a run. */
-  readonly isKnown: boolean
-}
 
 type Reaching = Pick<RunRow, 'ownerId' | 'integrationId' | 'usageRequestId' | 'consumerId' | 'bootId'>
 
@@ -147,20 +118,10 @@ async function findReplay(tx: Tx, args: AdmitRun): Promise<Admission | undefined
 }
 
 async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admission> {
-  const { integration, replicaState } = reached
   const { ownerId, request } = args
-  const { settings } = integration
-  if (integration.deletedAt) throw new ServiceError('integration_not_found')
-  if (settings.disabled) throw new ServiceError('integration_disabled')
-  requireAttribution(request, integration)
-  const agent = chooseAgent(args, integration)
-  const allowance = await admitConsumer(tx, request, reached)
-  const chat = await namedChat(tx, args, settings)
-  const refreshes = planAttachmentRefresh(await listAttachments(tx, chat), request.attachmentUrlRefreshes, Date.now())
-  if (args.missingSandboxFiles.length > 0) throw missingFiles(args.missingSandboxFiles)
-  if (replicaState !== 'live') throw new ServiceError('server_draining', { headers: { 'Retry-After': '1' } })
-
-  const { run, messageSeq, context } = await insertRun(tx, args, { integration, agent, allowance, chat })
+  const admissible = await requireAdmissible(tx, args, reached)
+  const { allowance, chat, refreshes } = admissible
+  const { run, messageSeq, context } = await insertRun(tx, args, { ...admissible, integration: reached.integration })
   await refreshAttachments(tx, args, refreshes)
   const target = { ownerId, chatId: run.chatId, runId: run.id, messageSeq, dataKey: args.dataKey }
   await insertAttachments(tx, target, request.attachments)
@@ -173,64 +134,11 @@ async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admiss
   }
 }
 
-/** The chat that the request names, locked; null when the run is to have one of its own. */
-async function namedChat(
-  tx: Tx,
-  { ownerId, request }: AdmitRun,
-  { chatBinding }: IntegrationRow['settings'],
-): Promise<ChatRow | null> {
-  const { apiIntegrationId: integrationId, consumerId, chatId, aliasChatId } = request
-  const boundToConsumer = chatBinding === 'consumer'
-  return openChat(tx, { ownerId, integrationId, consumerId, chatId, aliasChatId, boundToConsumer })
-}
-
-/** @throws ServiceError `unknown_agency`, `invalid_agent` */
-function chooseAgent({ request, agencies }: AdmitRun, integration: IntegrationRow): ChosenAgent {
-  const name = request.agent ?? integration.defaultAgent
-  const agency = agencies[integration.agencyId]
-  if (!agency) throw new ServiceError('unknown_agency')
-  if (!agency.entryAgents.includes(name)) throw unknownEntryAgent(name, agency.entryAgents)
-  return { name, agencyVersion: agency.version }
-}
-
-function missingFiles(paths: readonly string[]): ServiceError {
-  return new ServiceError('sandbox_file_not_found', {
-    message: `There is no such file in the agency mount: ${paths.join(', ')}`,
-  })
-}
-
-/** What the messages of a chat have attached. @throws ServiceError `run_active` */
-async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<readonly EarlierAttachment[]> {
-  if (!chat || chat.nextSeq === 1) return [] // nothing was said in it
-  const key = { ownerId: chat.ownerId, chatId: chat.id }
-  const { activeRunId, attachments } = await readChatUse(tx, key)
-  if (activeRunId !== null) throw await occupied(tx, key.ownerId, activeRunId)
-  return attachments
-}
-
-/** The chat is another run's, which works or waits. */
-async function occupied(tx: Tx, ownerId: string, runId: string | undefined): Promise<ServiceError> {
-  const run = runId === undefined ? undefined : await findRun(tx, { ownerId, runId })
-  const headers = { 'X-Agent-Active-Run-Id': runId ?? '' }
-  if (run?.state === 'waiting') return new ServiceError('run_waiting', { headers })
-  return new ServiceError('run_active', { headers: { 'Retry-After': '2', ...(runId && headers) } })
-}
-
-type ChosenAgent = { readonly name: string; readonly agencyVersion: string }
-
-type Reserving = {
-  readonly integration: IntegrationRow
-  readonly agent: ChosenAgent
-  readonly allowance: HeldAllowance | null
-  /** Null: the chat is created with the run. */
-  readonly chat: ChatRow | null
-}
-
 /** The reservation itself: of all that want this chat or this usageRequestId, one row gets in. */
 async function insertRun(
   tx: Tx,
   { ownerId, bootId, request, fingerprint, dataKey }: AdmitRun,
-  { integration, agent, allowance, chat }: Reserving,
+  { integration, agent, allowance, chat }: Admissible & Pick<Reached, 'integration'>,
 ): Promise<Reservation> {
   const id = newId('run')
   const { agencyId } = integration
