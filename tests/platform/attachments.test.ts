@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { status, text } from '../support/fake-provider.ts'
 import { FILE_ACCESS, startFileServer } from './support/file-server.ts'
@@ -77,6 +79,18 @@ describe.each(ENGINES)('attachments on %s', (engine) => {
     expect((await client.completeWhole(attributed())).status).toBe(200)
     expect((await client.completeWhole(attributed())).body.code).toBe('consumer_allowance_exhausted')
     expect(await platform.violations()).toEqual([])
+  })
+
+  test('an image of a request that is refused is not stored', async () => {
+    const client = await platform.client({ memberAllowancesEnabled: true })
+    const member = { consumerId: 'u', allowance: { messages: 0 } }
+    await client.post(`/v1/integrations/${client.integrationId}/members`, member)
+    const attachments = [{ type: 'input_image', image_url: `data:image/png;base64,${PNG}` }]
+
+    const refused = await client.completeWhole({ consumerId: 'u', usageRequestId: randomUUID(), attachments })
+
+    expect([refused.status, refused.body.code]).toEqual([429, 'consumer_allowance_exhausted'])
+    expect(await readdir(path.join(platform.dataFolder, 'blobs'))).not.toContain(client.ownerId)
   })
 
   test('a message may consist of attachments alone', async () => {

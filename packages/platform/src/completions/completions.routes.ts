@@ -12,7 +12,7 @@ import type { Admission } from '../runs/admit/admit-run.ts'
 import { rejectWaiting } from '../runs/approve/reject-waiting.ts'
 import type { RunStream } from '../runs/follow-run.ts'
 import { readCompletion } from './read-completion.ts'
-import { ADMISSION_ERRORS, admitWhileOpen, streamOf } from './start-completion.ts'
+import { ADMISSION_ERRORS, admitWhileOpen, requireAdmission, streamOf } from './start-completion.ts'
 import { followed, sendEvents, sendText } from './stream-run.ts'
 
 const MIB = 1_048_576
@@ -84,8 +84,13 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   const body = asConsumer(call.body, caller)
   const resumeFrom = readResumePoint({ header: request.headers['last-event-id'], query: undefined }) ?? 0
   await requireOwnChat(call)
-  const completion = await readCompletion(platform, caller, body)
-  const admit = (): ReturnType<typeof admitWhileOpen> => admitWhileOpen(platform, request, completion)
+  const { inline, ...completion } = await readCompletion(platform, caller, body)
+  const admit = async (): ReturnType<typeof admitWhileOpen> => {
+    // Whoever is refused fills no disk.
+    if (inline.length > 0) await requireAdmission(platform, request, completion)
+    for (const image of inline) await platform.blobs.put(caller.ownerId, image)
+    return admitWhileOpen(platform, request, completion)
+  }
   const admitInstead = async (error: unknown): ReturnType<typeof admitWhileOpen> => {
     const waiting = body.rejectPending === true ? waitingRunOf(error) : undefined
     if (waiting === undefined) throw error

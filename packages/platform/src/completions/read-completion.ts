@@ -12,10 +12,12 @@ export type ReadCompletion = {
   readonly completion: CompletionRequest
   /** Sandbox files that are not in the mount. */
   readonly missingSandboxFiles: readonly string[]
+  /** Images that the run will look for in the blob store. */
+  readonly inline: readonly Uint8Array[]
 }
 
 /**
- * Checks what a schema cannot say, and keeps inline images where the run will look for them.
+ * Checks what a schema cannot say.
  *
  * @throws ServiceError `invalid_attachment`, `attachment_too_large`, `invalid_attachment_refresh`, `invalid_sandbox_file`
  */
@@ -24,12 +26,11 @@ export async function readCompletion(
   caller: Caller,
   body: GetCompletionV2Request,
 ): Promise<ReadCompletion> {
-  const { attachmentAccess, blobs } = platform
+  const { attachmentAccess } = platform
   const attachments = checkAttachments(body.attachments ?? [], attachmentAccess)
   const sandboxFiles = body.sandboxFiles ?? []
   checkSandboxFiles(sandboxFiles)
   checkRefreshes(body.attachmentUrlRefreshes ?? {}, attachmentAccess)
-  for (const { inline } of attachments) if (inline) await blobs.put(caller.ownerId, inline)
   const completion: CompletionRequest = {
     apiIntegrationId: body.apiIntegrationId,
     message: body.message,
@@ -43,7 +44,8 @@ export async function readCompletion(
     usageRequestId: body.usageRequestId ?? null,
     attachmentUrlRefreshes: body.attachmentUrlRefreshes ?? {},
   }
-  return { completion, missingSandboxFiles: await findMissing(platform, caller, completion) }
+  const inline = attachments.flatMap((each) => each.inline ?? [])
+  return { completion, missingSandboxFiles: await findMissing(platform, caller, completion), inline }
 }
 
 /** Of an integration that is not the caller's nothing is looked for: the admission refuses it. */

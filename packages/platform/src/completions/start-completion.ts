@@ -4,7 +4,7 @@ import { servedAgencies } from '../agencies.ts'
 import { reachOf } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import { callerOf } from '../http/callers.ts'
-import { admitCompletion } from '../runs/admit/admit-completion.ts'
+import { admitCompletion, checkCompletion } from '../runs/admit/admit-completion.ts'
 import type { Admission } from '../runs/admit/admit-run.ts'
 import { beginRun, findRunStream, type RunStream } from '../runs/follow-run.ts'
 import type { ReadCompletion } from './read-completion.ts'
@@ -32,21 +32,34 @@ export const ADMISSION_ERRORS = [
 export async function admitWhileOpen(
   platform: Platform,
   request: FastifyRequest,
-  { completion, missingSandboxFiles }: ReadCompletion,
+  { completion, ...read }: ToAdmit,
 ): ReturnType<typeof admitCompletion> {
-  const { bootId } = platform.replica
-  const agencies = servedAgencies(platform)
   const client = request.raw.socket
   const left = new AbortController()
   const leave = (): void => left.abort(new Error('the client has left'))
   if (client.destroyed) leave()
   client.once('close', leave)
   try {
-    const options = { bootId, agencies, missingSandboxFiles, signal: left.signal }
+    const options = { ...optionsOf(platform, read), signal: left.signal }
     return await admitCompletion(platform.store, callerOf(request, true), completion, options)
   } finally {
     client.off('close', leave)
   }
+}
+
+/** Refuses what would not be admitted now, before anything is done for it. @throws ServiceError what `admitCompletion` throws */
+export function requireAdmission(
+  platform: Platform,
+  request: FastifyRequest,
+  { completion, ...read }: ToAdmit,
+): Promise<void> {
+  return checkCompletion(platform.store, callerOf(request, true), completion, optionsOf(platform, read))
+}
+
+type ToAdmit = Omit<ReadCompletion, 'inline'>
+
+function optionsOf(platform: Platform, { missingSandboxFiles }: Pick<ReadCompletion, 'missingSandboxFiles'>) {
+  return { bootId: platform.replica.bootId, agencies: servedAgencies(platform), missingSandboxFiles }
 }
 
 /** The stream of an admitted run, which begins now or was begun by an earlier request. @throws ServiceError what `findRunStream` throws */

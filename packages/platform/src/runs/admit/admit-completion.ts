@@ -3,7 +3,7 @@ import type { Caller } from '../../caller.ts'
 import { CommitUnknownError } from '../../db/database.ts'
 import type { PlatformStore } from '../../platform-store.ts'
 import { getRun } from '../../run-records/read-runs.ts'
-import { type Admission, admitRun } from './admit-run.ts'
+import { type Admission, admitRun, checkAdmission } from './admit-run.ts'
 import { completionFingerprint, type CompletionRequest } from './completion-request.ts'
 import type { AdmitRun } from './require-admissible.ts'
 
@@ -30,15 +30,7 @@ export async function admitCompletion(
   request: CompletionRequest,
   { signal, ...options }: AdmitOptions,
 ): Promise<Admission | { readonly outcome: 'unknown' }> {
-  const { ownerId, integrationIds } = caller
-  const args: AdmitRun = {
-    ownerId,
-    integrationIds,
-    request,
-    ...options,
-    fingerprint: completionFingerprint(store.serverKey, request),
-    dataKey: await store.dataKeys.of(ownerId),
-  }
+  const args = await argsOf(store, caller, request, options)
   signal.throwIfAborted()
   const wanted = new AbortController() // AbortSignal.any and .timeout cost more than everything else here
   const leave = (): void => wanted.abort(signal.reason)
@@ -53,6 +45,26 @@ export async function admitCompletion(
     clearTimeout(late)
     signal.removeEventListener('abort', leave)
   }
+}
+
+/** Refuses what `admitCompletion` would refuse now, and reserves nothing. @throws ServiceError what that throws */
+export async function checkCompletion(
+  store: PlatformStore,
+  caller: Caller,
+  request: CompletionRequest,
+  options: Omit<AdmitOptions, 'signal'>,
+): Promise<void> {
+  await store.db.run(checkAdmission, await argsOf(store, caller, request, options))
+}
+
+async function argsOf(
+  store: PlatformStore,
+  { ownerId, integrationIds }: Caller,
+  request: CompletionRequest,
+  options: Omit<AdmitOptions, 'signal'>,
+): Promise<AdmitRun> {
+  const fingerprint = completionFingerprint(store.serverKey, request)
+  return { ownerId, integrationIds, request, ...options, fingerprint, dataKey: await store.dataKeys.of(ownerId) }
 }
 
 /** Looks for the run of an admission whose COMMIT met a crash of the database. */

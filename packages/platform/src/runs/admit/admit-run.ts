@@ -47,19 +47,36 @@ type AnyAdmission = {
  */
 export const admitRun = tenantOperation(
   { source: import.meta.url, name: 'admitRun', lane: 'admission' },
-  async (tx, args: AdmitRun): Promise<Admission> => {
-    const reached = await requireOwnership(tx, args)
-    const known = reached.isKnown ? await findReplay(tx, args) : undefined
-    if (known) return known
-    try {
-      return await reserve(tx, args, reached)
-    } catch (error) {
-      if (!(error instanceof ServiceError)) throw error
-      const replay = await findReplay(tx, args)
-      throw replay ? new RollbackWith(replay) : error
-    }
+  (tx, args: AdmitRun): Promise<Admission> => unlessKnown(tx, args, (reached) => reserve(tx, args, reached)),
+)
+
+/** Whether a completion would be refused now: for what is to be done before its admission. @throws ServiceError what `admitRun` throws */
+export const checkAdmission = tenantOperation(
+  { source: import.meta.url, name: 'checkAdmission', lane: 'admission' },
+  async (tx, args: AdmitRun): Promise<void> => {
+    await tx.execute(sql`SAVEPOINT check_admission`)
+    await unlessKnown(tx, args, (reached) => requireAdmissible(tx, args, reached))
+    await tx.execute(sql`ROLLBACK TO SAVEPOINT check_admission`)
   },
 )
+
+/** Does the work for a request, or answers what it has got before. */
+async function unlessKnown<Result>(
+  tx: Tx,
+  args: AdmitRun,
+  work: (reached: Reached) => Promise<Result>,
+): Promise<Result | Admission> {
+  const reached = await requireOwnership(tx, args)
+  const known = reached.isKnown ? await findReplay(tx, args) : undefined
+  if (known) return known
+  try {
+    return await work(reached)
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const replay = await findReplay(tx, args)
+    throw replay ? new RollbackWith(replay) : error
+  }
+}
 
 type Reaching = Pick<RunRow, 'ownerId' | 'integrationId' | 'usageRequestId' | 'consumerId' | 'bootId'>
 
