@@ -392,6 +392,16 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect(served.provider.rejected).toEqual([])
   })
 
+  test('rejectPending: for a message that is refused itself, the run waits on', async () => {
+    const { client, runId, chatId } = await waiting([call(250)])
+    const sandboxFiles = [{ name: 'gone.txt', path: '/app/mnt/uploads/gone.txt' }]
+
+    const refused = await client.completeWhole({ chatId, rejectPending: true, sandboxFiles })
+
+    expect([refused.status, refused.body.code]).toEqual([400, 'sandbox_file_not_found'])
+    expect((await client.get(`/v1/runs/${runId}`)).body.status).toBe('waiting')
+  })
+
   test('rejectPending: of two messages at once, one is answered, and the other gets the address of that run', async () => {
     const { client, chatId } = await waiting([call(250)])
     const gate = served.provider.gate()

@@ -85,17 +85,18 @@ async function complete(call: CompletionCall, reply: FastifyReply): Promise<void
   const resumeFrom = readResumePoint({ header: request.headers['last-event-id'], query: undefined }) ?? 0
   await requireOwnChat(call)
   const { inline, ...completion } = await readCompletion(platform, caller, body)
-  const admit = async (): ReturnType<typeof admitWhileOpen> => {
-    // Whoever is refused fills no disk.
-    if (inline.length > 0) await requireAdmission(platform, request, completion)
-    for (const image of inline) await platform.blobs.put(caller.ownerId, image)
+  /** Whoever is refused fills no disk, and ends no run. */
+  const admit = async (waitingRunId?: string): ReturnType<typeof admitWhileOpen> => {
+    const { ownerId, keyId: decidedBy } = caller
+    if (inline.length > 0 || waitingRunId) await requireAdmission(platform, request, completion, waitingRunId)
+    for (const image of inline) await platform.blobs.put(ownerId, image)
+    if (waitingRunId) await platform.store.db.run(rejectWaiting, { ownerId, runId: waitingRunId, decidedBy })
     return admitWhileOpen(platform, request, completion)
   }
-  const admitInstead = async (error: unknown): ReturnType<typeof admitWhileOpen> => {
+  const admitInstead = (error: unknown): ReturnType<typeof admitWhileOpen> => {
     const waiting = body.rejectPending === true ? waitingRunOf(error) : undefined
     if (waiting === undefined) throw error
-    await platform.store.db.run(rejectWaiting, { ownerId: caller.ownerId, runId: waiting, decidedBy: caller.keyId })
-    return admit()
+    return admit(waiting)
   }
   const admission = await admit()
     .catch(admitInstead)

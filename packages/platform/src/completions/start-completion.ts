@@ -47,13 +47,20 @@ export async function admitWhileOpen(
   }
 }
 
-/** Refuses what would not be admitted now, before anything is done for it. @throws ServiceError what `admitCompletion` throws */
+/**
+ * Refuses what would not be admitted now, before anything is done for it.
+ *
+ * @param waitingRunId - A run that waits in the chat and would end for this one.
+ * @throws ServiceError what `admitCompletion` throws
+ */
 export function requireAdmission(
   platform: Platform,
   request: FastifyRequest,
   { completion, ...read }: ToAdmit,
+  waitingRunId: string | undefined,
 ): Promise<void> {
-  return checkCompletion(platform.store, callerOf(request, true), completion, optionsOf(platform, read))
+  const options = { ...optionsOf(platform, read), waitingRunId }
+  return checkCompletion(platform.store, callerOf(request, true), completion, options)
 }
 
 type ToAdmit = Omit<ReadCompletion, 'inline'>

@@ -7,7 +7,9 @@ import { type Admission, admitRun, checkAdmission } from './admit-run.ts'
 import { completionFingerprint, type CompletionRequest } from './completion-request.ts'
 import type { AdmitRun } from './require-admissible.ts'
 
-type AdmitOptions = Pick<AdmitRun, 'bootId' | 'agencies' | 'missingSandboxFiles'> & {
+type CheckOptions = Pick<AdmitRun, 'bootId' | 'agencies' | 'missingSandboxFiles' | 'waitingRunId'>
+
+type AdmitOptions = Omit<CheckOptions, 'waitingRunId'> & {
   /** Aborts when the client has left: then no run is reserved. */
   readonly signal: AbortSignal
 }
@@ -52,7 +54,7 @@ export async function checkCompletion(
   store: PlatformStore,
   caller: Caller,
   request: CompletionRequest,
-  options: Omit<AdmitOptions, 'signal'>,
+  options: CheckOptions,
 ): Promise<void> {
   await store.db.run(checkAdmission, await argsOf(store, caller, request, options))
 }
@@ -61,7 +63,7 @@ async function argsOf(
   store: PlatformStore,
   { ownerId, integrationIds }: Caller,
   request: CompletionRequest,
-  options: Omit<AdmitOptions, 'signal'>,
+  options: CheckOptions,
 ): Promise<AdmitRun> {
   const fingerprint = completionFingerprint(store.serverKey, request)
   return { ownerId, integrationIds, request, ...options, fingerprint, dataKey: await store.dataKeys.of(ownerId) }

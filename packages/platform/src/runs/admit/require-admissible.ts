@@ -24,6 +24,8 @@ export type AdmitRun = {
   readonly agencies: Readonly<Record<string, ServedAgency>>
   /** The sandbox files that were looked for in the mount and not found. */
   readonly missingSandboxFiles: readonly string[]
+  /** A run that waits in the chat and is to end for this one, when that is checked. Of an admission it has ended. */
+  readonly waitingRunId?: string | undefined
 }
 
 /** What a run is reserved for, and who will execute it. */
@@ -56,7 +58,8 @@ export async function requireAdmissible(tx: Tx, args: AdmitRun, reached: Reached
   const agent = chooseAgent(args, integration)
   const allowance = await admitConsumer(tx, request, reached)
   const chat = await namedChat(tx, args, settings)
-  const refreshes = planAttachmentRefresh(await listAttachments(tx, chat), request.attachmentUrlRefreshes, Date.now())
+  const attachments = await listAttachments(tx, chat, args.waitingRunId)
+  const refreshes = planAttachmentRefresh(attachments, request.attachmentUrlRefreshes, Date.now())
   if (args.missingSandboxFiles.length > 0) throw missingFiles(args.missingSandboxFiles)
   if (replicaState !== 'live') throw new ServiceError('server_draining', { headers: { 'Retry-After': '1' } })
   return { agent, allowance, chat, refreshes }
@@ -88,12 +91,16 @@ function missingFiles(paths: readonly string[]): ServiceError {
   })
 }
 
-/** What the messages of a chat have attached. @throws ServiceError `run_active` */
-async function listAttachments(tx: Tx, chat: ChatRow | null): Promise<readonly EarlierAttachment[]> {
+/** What the messages of a chat have attached. @throws ServiceError `run_active`, `run_waiting` for another run than this */
+async function listAttachments(
+  tx: Tx,
+  chat: ChatRow | null,
+  waitingRunId: string | undefined,
+): Promise<readonly EarlierAttachment[]> {
   if (!chat || chat.nextSeq === 1) return [] // nothing was said in it
   const key = { ownerId: chat.ownerId, chatId: chat.id }
   const { activeRunId, attachments } = await readChatUse(tx, key)
-  if (activeRunId !== null) throw await occupied(tx, key.ownerId, activeRunId)
+  if (activeRunId !== null && activeRunId !== waitingRunId) throw await occupied(tx, key.ownerId, activeRunId)
   return attachments
 }
 
