@@ -99,7 +99,9 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('a platform that is full, for an A2A cli
 })
 
 describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that speaks %s', (binding) => {
-  const platform = servePlatform('pglite', { agencies: { shop } })
+  const asked: string[] = []
+  const intercept = (operation: string): undefined => void asked.push(operation)
+  const platform = servePlatform('pglite', { agencies: { shop }, intercept })
 
   test('each integration has a card, for those with a key', async () => {
     const owner = await platform.client()
@@ -190,6 +192,23 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that spe
     expect(ids(await list(client, { contextId: one.contextId }))).toEqual([three.id, one.id])
     expect(ids(await list(client, { statusTimestampAfter: two.status.timestamp }))).toEqual([three.id])
     await expect(list(client, { pageToken: 'x' })).rejects.toThrow(/pageToken/)
+  })
+
+  test('of many tasks with their artifacts the database is asked no more often than of one', async () => {
+    const owner = await platform.client()
+    platform.provider.respond(() => text('One.'))
+    const client = await connect(owner, binding)
+    const listed = async (): Promise<string[]> => {
+      asked.length = 0
+      const { tasks } = await list(client, { includeArtifacts: true })
+      expect(tasks.every(({ artifacts }: Json) => artifacts[0].parts[0].text === 'One.')).toBe(true)
+      return asked.filter((operation) => /^(get|list|read|count)/.test(operation))
+    }
+    const { contextId } = await send(client, 'One?')
+    const ofOne = await listed()
+    for (let count = 0; count < 4; count++) await send(client, 'Again?', { contextId })
+
+    expect(await listed()).toEqual(ofOne)
   })
 
   test('a task that goes on is listed before those that have ended meanwhile', async () => {

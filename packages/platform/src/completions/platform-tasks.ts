@@ -44,12 +44,10 @@ export class PlatformTasks implements TaskRecords {
     const binding: CursorBinding = { ownerId: reach.ownerId, route: 'a2a', filters }
     const after = pageToken ? decodeCursor(store.serverKey, binding, pageToken) : null
     const limit = pageSize ?? DEFAULT_SIZE
-    const { items, next } = await store.db.run(listRuns, { ...filter, by: 'change', after, limit })
-    const whole = query.includeArtifacts
-      ? await Promise.all(items.map(({ runId }) => store.db.run(getRun, { ...reach, runId, output: true })))
-      : items
+    const output = query.includeArtifacts
+    const { items, next } = await store.db.run(listRuns, { ...filter, by: 'change', after, limit, output })
     return {
-      tasks: await this.#tasksOf(reach.ownerId, whole),
+      tasks: await this.#tasksOf(reach.ownerId, items),
       nextPageToken: next ? encodeCursor(store.serverKey, binding, next) : '',
       totalSize: await store.db.run(countRuns, filter),
     }

@@ -35,11 +35,9 @@ export const getRun = tenantOperation(
   async (tx, args: RunKey & Reach & { output: boolean }): Promise<RunView> => {
     const run = await findRun(tx, args)
     if (!run || !isSeen(run, args)) throw new ServiceError('run_not_found')
-    const [view] = await withMessages(tx, args.ownerId, await runViews(tx, args.ownerId, [run]))
+    const [view] = await viewsOf(tx, args, [run])
     if (!view) throw new Error('a run has a view')
-    if (!args.output) return view
-    const waiting = run.state === 'waiting' ? await readState(tx, args) : undefined
-    return { ...view, ...runOutput(await listRunItems(tx, args), { status: view.status, waiting }) }
+    return view
   },
 )
 
@@ -58,20 +56,35 @@ export const isFollowed = tenantOperation(
   },
 )
 
-/** With the beginning of what the user said. */
-async function withMessages(tx: Tx, ownerId: string, views: readonly RunView[]): Promise<RunView[]> {
-  const runIds = views.map(({ runId }) => runId)
+type Shown = { readonly ownerId: string; readonly output: boolean }
+
+/** With the beginning of what the user said and, with `output`, what the run produced so far. */
+async function viewsOf(tx: Tx, { ownerId, output }: Shown, rows: readonly RunFacts[]): Promise<RunView[]> {
+  const views = await runViews(tx, ownerId, rows)
+  const runIds = rows.map(({ id }) => id)
   const texts = await listAskedTexts(tx, { ownerId, runIds, length: EXCERPT_LENGTH })
-  return views.map((view) => ({ ...view, message: texts.get(view.runId) ?? null }))
+  const asked = views.map((view) => ({ ...view, message: texts.get(view.runId) ?? null }))
+  if (!output) return asked
+  const items = await listRunItems(tx, { ownerId, runIds })
+  const states = await readStates(tx, { ownerId, runIds: rows.filter(isWaiting).map(({ id }) => id) })
+  return asked.map((view) => {
+    const { runId, status } = view
+    return { ...view, ...runOutput(items.get(runId) ?? [], { status, waiting: states.get(runId) }) }
+  })
 }
 
-/** Undefined too for a state of another version of the server. */
-async function readState(tx: Tx, { ownerId, runId }: RunKey): Promise<RunState | undefined> {
-  const [kept] = await tx
-    .select({ state: runStates.state })
+const isWaiting = ({ state }: RunFacts): boolean => state === 'waiting'
+
+type Runs = { readonly ownerId: string; readonly runIds: readonly string[] }
+
+/** How far runs have come; those whose state is of another version of the server are left out. */
+async function readStates(tx: Tx, { ownerId, runIds }: Runs): Promise<Map<string, RunState | undefined>> {
+  if (runIds.length === 0) return new Map()
+  const kept = await tx
+    .select({ runId: runStates.runId, state: runStates.state })
     .from(runStates)
-    .where(and(eq(runStates.runId, runId), eq(runStates.ownerId, ownerId)))
-  return kept && RunState.safeParse(JSON.parse(kept.state)).data
+    .where(and(inArray(runStates.runId, [...runIds]), eq(runStates.ownerId, ownerId)))
+  return new Map(kept.map(({ runId, state }) => [runId, RunState.safeParse(JSON.parse(state)).data]))
 }
 
 type RunFilter = {
@@ -122,13 +135,13 @@ export const countRuns = tenantOperation(
     tx.$count(tx.select({ id: runs.id }).from(runs).where(isListed(args)).limit(MOST_COUNTED).as('counted')),
 )
 
-/** Those first that began last, or that changed last. */
-type ListedBy = { readonly by?: 'beginning' | 'change' }
+/** Those first that began last, or that changed last; with `output`, also what they produced so far. */
+type ListedBy = { readonly by?: 'beginning' | 'change'; readonly output?: boolean }
 
 export const listRuns = tenantOperation(
   { source: import.meta.url, name: 'listRuns', lane: 'interactive' },
   async (tx, args: PageRequest & RunsOfOwner & ListedBy): Promise<Page<RunView>> => {
-    const { ownerId, limit, after, by = 'beginning' } = args
+    const { ownerId, limit, after, by = 'beginning', output = false } = args
     const time = by === 'change' ? changedAt : runs.createdAt
     const rows = await tx
       .select(RUN_FACTS)
@@ -138,7 +151,7 @@ export const listRuns = tenantOperation(
       .limit(limit + 1)
     const timeOf = by === 'change' ? changeOf : (row: RunFacts) => row.createdAt
     const page = cutPage(rows, limit, (row) => [timeOf(row).toISOString(), row.id])
-    return { items: await withMessages(tx, ownerId, await runViews(tx, ownerId, page.items)), next: page.next }
+    return { items: await viewsOf(tx, { ownerId, output }, page.items), next: page.next }
   },
 )
 

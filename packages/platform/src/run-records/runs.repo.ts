@@ -133,13 +133,18 @@ export async function listFirstTexts(
   return new Map(rows.map(({ chatId, text }) => [chatId, text]))
 }
 
-/** What the run added to its chat after the user's message, in order. */
-export async function listRunItems(tx: Tx, { ownerId, runId }: RunKey): Promise<Message[]> {
+/** What runs added to their chats after the user's messages, in order, by run. */
+export async function listRunItems(
+  tx: Tx,
+  { ownerId, runIds }: { ownerId: string; runIds: readonly string[] },
+): Promise<Map<string, Message[]>> {
+  if (runIds.length === 0) return new Map()
   const rows = await tx
-    .select({ item: messages.item })
+    .select({ runId: messages.runId, item: messages.item })
     .from(messages)
     .innerJoin(runs, isInItsChat)
-    .where(and(eq(messages.runId, runId), eq(messages.ownerId, ownerId), isNotFromUser))
+    .where(and(inArray(messages.runId, [...runIds]), eq(messages.ownerId, ownerId), isNotFromUser))
     .orderBy(asc(messages.seq))
-  return rows.map((row) => row.item)
+  const byRun = Map.groupBy(rows, ({ runId }) => runId)
+  return new Map([...byRun].map(([runId, items]) => [runId, items.map(({ item }) => item)]))
 }
