@@ -32,6 +32,15 @@ test('without a key the built-in demo model answers', async () => {
   expect(usage?.request_count).toBe(2)
 })
 
+test('a variable that is set to nothing, as in the .env of a new project, brings no key, address or model', async () => {
+  const { output } = await ask(solo(), 'Greet Ada.', { apiKey: '', baseUrl: '', model: '' })
+  const elsewhere = new Agency({ entryPoint: new Agent({ name: 'Solo', model: 'thirdparty/mistral/small' }) })
+  const { error } = await ask(elsewhere, 'Greet Ada.', { readKey: () => '' })
+
+  expect(output).toBe('Good day, Ada.')
+  expect(error?.message).toContain('set MISTRAL_API_KEY')
+})
+
 test('the demo model gives a tool the numbers of a message in their order', async () => {
   const refund = tool({
     name: 'refund_order',

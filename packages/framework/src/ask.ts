@@ -157,7 +157,10 @@ async function execute(
 
 /** What one run needs of its process; disposing it closes every connection. */
 function openEnvironment(options: AskOptions): RunEnvironment & AsyncDisposable {
-  const { apiKey, baseUrl, api = 'responses', model, readKey = () => undefined } = options
+  const { api = 'responses', readKey } = options
+  // A variable that is set to nothing counts as absent, as it does for servers.
+  const apiKey = options.apiKey || undefined
+  const baseUrl = options.baseUrl || undefined
   const isOffline = apiKey === undefined && baseUrl === undefined
   const dispatcher = new HttpAgent()
   const mcp = new McpConnections()
@@ -166,8 +169,8 @@ function openEnvironment(options: AskOptions): RunEnvironment & AsyncDisposable 
       api,
       baseUrl: baseUrl ?? VENDOR_BASE_URL,
       apiKey,
-      defaultModel: model ?? (isOffline ? DEMO_MODEL : DEFAULT_MODEL),
-      readKey,
+      defaultModel: options.model || (isOffline ? DEMO_MODEL : DEFAULT_MODEL),
+      readKey: (name) => readKey?.(name) || undefined,
       dispatcher,
       callerDispatcher: dispatcher,
       checkCallerUrl: () => {}, // There is no caller: whoever writes the script chooses the addresses.
