@@ -8,6 +8,7 @@ import type { AgentOptions } from './agency/agent-options.ts'
 import { handoff } from './agency/handoff.ts'
 import { ask, askStreamed } from './ask.ts'
 import { assistantMessage, functionCall, modelError, modelResponder, ScriptedModel } from './testing.ts'
+import type { ToolContext } from './agency/run-context.ts'
 import { tool } from './agency/tool.ts'
 import { MCPServerStdio } from './mcp/mcp-servers.ts'
 
@@ -305,6 +306,12 @@ test('a signal cancels the run, before it begins as well, and is let go afterwar
 
   expect([during.status, before.status]).toEqual(['cancelled', 'cancelled'])
   expect(getEventListeners(stop.signal, 'abort')).toEqual([])
+})
+
+test('a tool can hand its signal on to what it asks, also outside a run, where it has none', async () => {
+  const { signal }: Pick<ToolContext, 'signal'> = { signal: null }
+
+  expect((await ask(solo(), 'Greet Ada.', { signal })).output).toBe('Good day, Ada.')
 })
 
 test('a reader far behind holds the model back and still gets everything', async () => {

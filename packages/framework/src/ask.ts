@@ -28,8 +28,8 @@ export type AskOptions = Pick<RunInput, 'agent' | 'additionalInstructions' | 'us
   readonly model?: string | ModelObject | undefined
   /** Reads the key of a `thirdparty/...` provider, e.g. `ANTHROPIC_API_KEY`. */
   readonly readKey?: (name: string) => string | undefined
-  /** Cancels the run when it aborts. */
-  readonly signal?: AbortSignal
+  /** Cancels the run when it aborts. Null, as tools get it outside a run: nothing does. */
+  readonly signal?: AbortSignal | null
   /** Told of every failure with its cause, which the answer does not carry. */
   readonly onFailure?: (error: unknown) => void
   /** Told why a tool has thrown; the run goes on. */
@@ -50,7 +50,7 @@ const AskChecks = z.strictObject({
     .custom((model) => problemOfModel(model) === undefined, { error: ({ input }) => problemOfModel(input) })
     .optional(),
   readKey: AnyFunction.optional(),
-  signal: z.instanceof(AbortSignal).optional(),
+  signal: z.instanceof(AbortSignal).nullish(),
   onFailure: AnyFunction.optional(),
   onToolFailure: AnyFunction.optional(),
 } satisfies OptionChecks<AskOptions>)
