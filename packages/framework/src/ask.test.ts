@@ -115,6 +115,19 @@ test('a scripted model gets the conversation, the tools and what they returned',
   model.assertComplete()
 })
 
+test('calls of a script have ids of their own, where it names none', async () => {
+  const model = new ScriptedModel([
+    [functionCall('greet', { name: 'Ada' }), functionCall('greet', { name: 'Eve' })],
+    [assistantMessage('Done.')],
+  ])
+
+  const { new_messages: messages } = await ask(solo(model), 'Greet them.')
+
+  const outputs = messages.filter(({ type }) => type === 'function_call_output')
+  expect(outputs.map(({ output }) => output)).toEqual(['Good day, Ada.', 'Good day, Eve.'])
+  expect(new Set(outputs.map(({ call_id: id }) => id)).size).toBe(2)
+})
+
 test('a model object is the model of all agents that name none', async () => {
   const guide = new Agent({ name: 'Guide', description: 'Knows places.' })
   const clerk = new Agent({ name: 'Clerk', tools: [greet] })

@@ -1,5 +1,6 @@
 // oxlint-disable max-classes-per-file -- a model and the two ways in which a test of it fails
 import type { WireItem } from '@bureau/protocol'
+import { randomHex } from '../random-hex.ts'
 import { responseUsage } from './answer-values.ts'
 import { ResponseEventWriter } from './response-events.ts'
 import type { ModelCallOptions, ModelTransport, ResponsesRequest } from '../agency/model-object.ts'
@@ -35,11 +36,11 @@ export function assistantMessage(text: string): WireItem {
   }
 }
 
-/** An item by which the model calls a function. */
+/** An item by which the model calls a function. Without `callId` the call gets an id of its own. */
 export function functionCall(
   name: string,
   args: string | Readonly<Record<string, unknown>>,
-  { callId }: { readonly callId: string },
+  { callId = `call_${randomHex()}` }: { readonly callId?: string } = {},
 ): WireItem {
   const text = typeof args === 'string' ? args : JSON.stringify(args)
   return { type: 'function_call', call_id: callId, name, arguments: text, status: 'completed' }
