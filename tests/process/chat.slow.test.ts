@@ -43,6 +43,34 @@ test('goes on with the agent that the conversation was handed over to', async ()
   expect(err.match(/.* has the conversation\./g)).toEqual(['Guide has the conversation.'])
 })
 
+test('begins with the agent of --agent, and gives tools the context of --context, also after an approval', async () => {
+  const refund = tool({
+    name: 'refund',
+    description: 'Refunds an order.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: (_input, { userContext }) => `Refunded to ${String(userContext['customer'])}.`,
+  })
+  const cashier = new Agent({ name: 'Cashier', model: 'gpt-test', tools: [refund] })
+  const shop = new Agency({ entryPoint: new Agent({ name: 'Desk', model: 'gpt-test' }), agents: [cashier] })
+  const server = await startTestServer({ agencies: { shop } })
+  server.provider.script([toolCall('refund', {}), text('Done.')])
+  const context = ['--context', '{"customer":"Ada"}']
+
+  const { out, err, code } = await chat(['--url', server.url, '--agent', 'Cashier', ...context], 'Refund it.\ny\n')
+  const wrong = await chat(['--url', server.url, '--context', 'customer=Ada'], '')
+  const unknown = await chat(['--url', server.url, '--agent', 'Cook'], 'Hello\n')
+
+  expect([out.trim(), code]).toEqual(['Done.', 0])
+  expect(err).toContain('Cashier wants to use refund')
+  expect(server.provider.requests.at(-1)?.toolOutputs).toMatchObject([{ output: 'Refunded to Ada.' }])
+  expect(wrong).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('Must be a JSON object, such as {"customer":"ada"}.'),
+  })
+  expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('Cashier') })
+})
+
 test('says what is wrong when the token is, and when nothing listens', async () => {
   const server = await startTestServer({ agencies: soloAgency(), env: { APP_TOKEN: 'right' } })
 

@@ -38,7 +38,7 @@ async function decisionOn(
     }
     if (edit && /^e(dit)?$/i.test(answer)) {
       const changed = await ask('arguments> ', written)
-      if (changed !== undefined && isObject(changed)) return (run) => run.approve(id, { arguments: changed })
+      if (changed !== undefined && isJsonObject(changed)) return (run) => run.approve(id, { arguments: changed })
       console.error('The arguments must be a JSON object.')
       continue
     }
@@ -46,7 +46,7 @@ async function decisionOn(
   }
 }
 
-function isObject(text: string): boolean {
+export function isJsonObject(text: string): boolean {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,33 +1,46 @@
-import { Command } from 'commander'
+import { Command, InvalidArgumentError } from 'commander'
 import { type Client, createClient, type Result, type Run } from '@bureau/client'
 import { ConfigError } from '@bureau/protocol'
 import { AnswerView } from '../chat/answer-view.ts'
-import { decideCalls } from '../chat/decide-calls.ts'
+import { decideCalls, isJsonObject } from '../chat/decide-calls.ts'
 import { listAgencies } from '../chat/list-agencies.ts'
 import { TypedLines } from '../chat/typed-lines.ts'
 import { CommandError } from '../command-error.ts'
 import { readListenOptions } from '../listen-options.ts'
 import { coloured, plain } from '../terminal-text.ts'
 
-type ChatFlags = { readonly url?: string; readonly agency?: string; readonly token?: string }
+type ChatFlags = {
+  readonly url?: string
+  readonly agency?: string
+  readonly agent?: string
+  readonly context?: Readonly<Record<string, unknown>>
+  readonly token?: string
+}
 
 /** `bureau chat`: talk to an agency in the terminal. Ctrl-C stops an answer; Ctrl-D ends the chat. */
 export const chatCommand = new Command('chat')
   .description('Talk to an agency. Ctrl-C stops an answer, Ctrl-D ends the chat.')
   .option('--url <address>', 'where the server is (default: this machine, at PORT, else 8000)')
   .option('--agency <name>', 'the agency to talk to (default: the first one)')
+  .option('--agent <name>', 'the agent to begin with (default: the entry point)')
+  .option('--context <json>', 'the user_context of each message, which tools can read', contextObject)
   .option('--token <token>', 'the server token (default: the first in APP_TOKEN)')
   .addHelpText(
     'after',
-    '\nA line that ends with a backslash goes on in the next one.\n\nExample:\n  $ bureau chat --agency support',
+    '\nA line that ends with a backslash goes on in the next one.\n\nExample:\n  $ bureau chat --agency support --context \'{"customer":"ada"}\'',
   )
   .action(async (flags: ChatFlags) => {
     const url = flags.url?.replace(/\/$/, '') ?? `http://127.0.0.1:${readListenOptions({}, process.env).port}`
     const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
     const agency = await chooseAgency(flags.agency, url, token)
     console.error(`Talking to ${agency}.`)
-    await chat(createClient({ url: `${url}/${agency}`, ...(token !== undefined && { token }) }))
+    await chat(createClient({ url: `${url}/${agency}`, ...(token !== undefined && { token }) }), flags)
   })
+
+function contextObject(text: string): Readonly<Record<string, unknown>> {
+  if (isJsonObject(text)) return JSON.parse(text) as Readonly<Record<string, unknown>>
+  throw new InvalidArgumentError('Must be a JSON object, such as {"customer":"ada"}.')
+}
 
 /** @throws CommandError the server cannot be reached, refuses, or does not serve that agency. */
 async function chooseAgency(named: string | undefined, url: string, token: string | undefined): Promise<string> {
@@ -39,8 +52,8 @@ async function chooseAgency(named: string | undefined, url: string, token: strin
   throw new CommandError(`${url} serves no agency "${agency}". Agencies: ${served.join(', ') || 'none'}.`)
 }
 
-async function chat(client: Client): Promise<void> {
-  const terminal: Terminal = { lines: new TypedLines(process.env['TERM']), view: new AnswerView(), agent: undefined }
+async function chat(client: Client, { agent, context }: ChatFlags): Promise<void> {
+  const terminal: Terminal = { lines: new TypedLines(process.env['TERM']), view: new AnswerView(), agent, context }
   const next = (): Promise<string | undefined> => terminal.lines.read(coloured('cyan', 'you> '))
   for (let line = await next(); line !== undefined; line = await next()) {
     const message = await wholeMessage(line, terminal)
@@ -62,12 +75,18 @@ type Terminal = {
   readonly view: AnswerView
   /** Who has answered last, so that a handoff lasts; undefined: the entry point. */
   agent: string | undefined
+  readonly context: Readonly<Record<string, unknown>> | undefined
 }
 
 /** One message and its answer, with whatever the user has to decide in between. False when the input ends before that is decided. */
 async function turn(client: Client, message: string, terminal: Terminal): Promise<boolean> {
-  const { lines, view, agent } = terminal
-  let run = client.stream({ message, chat: 'terminal', ...(agent !== undefined && { agent }) })
+  const { lines, view, agent, context } = terminal
+  let run = client.stream({
+    message,
+    chat: 'terminal',
+    ...(agent !== undefined && { agent }),
+    ...(context && { context }),
+  })
   try {
     for (;;) {
       const result = await answer(run, terminal)
