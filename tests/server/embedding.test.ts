@@ -128,7 +128,7 @@ describe.each(Object.entries(FRAMEWORKS))('inside %s', (frameworkName, framework
     const mount = frameworkName === 'mount of Hono' ? '' : '/agents' // which says nothing of it
     expect([unknown.status, ((await unknown.json()) as Json).error]).toEqual([
       404,
-      `There is no route GET ${mount}/nobody/get_metadata. GET ${mount}/openapi.json lists all routes.`,
+      `There is no route GET ${mount}/nobody/get_metadata. Did you mean ${mount}/solo/get_metadata? GET ${mount}/openapi.json lists all routes.`,
     ])
   })
 

@@ -181,7 +181,7 @@ describe('unknown paths and methods', () => {
 
     const code = status === 404 ? 'route_not_found' : 'method_not_allowed'
     expect(answer.status).toBe(status)
-    const help = status === 404 ? `There is no route ${method} ${path}. GET /openapi.json` : `, not ${method}.`
+    const help = status === 404 ? `There is no route ${method} ${path}. ` : `, not ${method}.`
     expect(await answer.json()).toEqual({ detail, error: expect.stringContaining(help), code })
   })
 

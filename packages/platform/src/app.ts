@@ -5,11 +5,11 @@ import {
   guideRoutes,
   consoleRoutes,
   logRequests,
-  methodsAt,
   NO_SNIFFING,
   notFoundGate,
   REQUEST_ID_LABEL,
   requestIdOf,
+  servedPaths,
   serveRoutes,
 } from '@bureau/runtime'
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
@@ -97,7 +97,7 @@ export async function createApp(platform: Platform): Promise<FastifyInstance> {
   refuseWhenFull(app, platform)
   authenticateCallers(app, platform)
   readStrictBodies(app)
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderUnrouted, '/v1/openapi.json'))
+  app.setNotFoundHandler(notFoundGate(servedPaths(app), renderUnrouted, '/v1/openapi.json'))
   const protocols = protocolRoutes(platform, VERSION)
   serveRoutes(app, [...ROUTES, ...operatorRoutes, metricsRoute, ...protocols], routeSettings(platform))
   serveDocs(app, platform, [...ROUTES, ...protocols])

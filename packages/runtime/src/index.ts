@@ -44,7 +44,7 @@ export {
   type Route,
   routesOf,
 } from './http/route.ts'
-export { methodsAt, type RouteSettings, serveRoutes } from './http/serve-routes.ts'
+export { type RouteSettings, servedPaths, serveRoutes } from './http/serve-routes.ts'
 export { answerCompletely, NO_SNIFFING } from './http/answers.ts'
 export { apiDocsRoutes } from './http/api-docs.ts'
 export { guideRoutes } from './http/guide.ts'

@@ -8,7 +8,6 @@ import {
   KeptRuns,
   type Logger,
   logRequests,
-  methodsAt,
   NO_SNIFFING,
   notFoundGate,
   Observability,
@@ -18,6 +17,7 @@ import {
   REQUEST_ID_LABEL,
   requestIdOf,
   RunHost,
+  servedPaths,
   usableDirectories,
 } from '@bureau/runtime'
 import { openApprovals } from './approvals/approvals.ts'
@@ -56,7 +56,7 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const observability = await openObservability(options, config, { metrics: metrics !== undefined, agencies, log })
   const app = newFastify(options, config, log)
   answerCompletely(app)
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), renderUnrouted, '/openapi.json'))
+  app.setNotFoundHandler(notFoundGate(servedPaths(app), renderUnrouted, '/openapi.json'))
   const models = modelAccess(config, options.egress)
   warnOfModels(agencies, models, log)
   const resumeMs = resumeMsOf(options)

@@ -4,6 +4,7 @@ import { type ErrorCode, ERRORS, ServiceError } from '@bureau/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { NO_SNIFFING } from './answers.ts'
 import { InvalidJson } from './invalid-json.ts'
+import type { ServedPaths } from './serve-routes.ts'
 
 /** What an app answers when something went wrong. */
 export type Refused = {
@@ -79,16 +80,18 @@ function closeGently(socket: Socket): void {
 
 const MAX_SHOWN_PATH = 200
 
-/** Answers unknown paths, naming the document that lists the routes, and wrong methods, naming those that there are. */
-export function notFoundGate(methodsAt: (path: string) => readonly string[], handle: ErrorHandler, document: string) {
+/** Answers unknown paths, naming those that end alike and the document that lists all, and wrong methods, naming those that there are. */
+export function notFoundGate(served: ServedPaths, handle: ErrorHandler, document: string) {
   return (request: FastifyRequest, reply: FastifyReply): void => {
     const [path = ''] = request.url.split('?')
-    const methods = methodsAt(path)
+    const methods = served.methodsAt(path)
     const mount = mountOf(request)
     const full = mount + path
     const shown = full.length > MAX_SHOWN_PATH ? `${full.slice(0, MAX_SHOWN_PATH)}…` : full
     if (methods.length === 0) {
-      const message = `There is no route ${request.method} ${shown}. GET ${mount}${document} lists all routes.`
+      const others = served.endingAs(path).map((each) => mount + each)
+      const meant = others.length > 0 ? ` Did you mean ${others.join(' or ')}?` : ''
+      const message = `There is no route ${request.method} ${shown}.${meant} GET ${mount}${document} lists all routes.`
       return handle(new ServiceError('route_not_found', { message }), request, reply)
     }
     reply.header('allow', methods.join(', '))

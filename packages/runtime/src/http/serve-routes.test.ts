@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { errorGate, notFoundGate } from './error-gate.ts'
 import { parseJson } from './json-body.ts'
 import { ok, patternOf, routesOf } from './route.ts'
-import { methodsAt, serveRoutes } from './serve-routes.ts'
+import { servedPaths, serveRoutes } from './serve-routes.ts'
 
 const { jsonRoute, rawRoute } = routesOf<{ readonly who: string }>()
 const COMMON = { tag: 'Things', summary: '', errors: [] }
@@ -27,7 +27,7 @@ const routes = [
 function serve(): FastifyInstance {
   const app = fastify({ exposeHeadRoutes: false })
   const gate = errorGate((error) => ({ status: 400, headers: {}, body: { error: error.message } }))
-  app.setNotFoundHandler(notFoundGate(methodsAt(app), gate, '/openapi.json'))
+  app.setNotFoundHandler(notFoundGate(servedPaths(app), gate, '/openapi.json'))
   serveRoutes(app, routes, {
     configOf: () => ({}),
     admit: () => ({ who: 'ada' }),
@@ -35,6 +35,7 @@ function serve(): FastifyInstance {
     answer: (_route, _call, work) => work(),
   })
   app.get('/added/:later', async () => 'yes')
+  for (const url of ['/added/things/all', '/more/things/all']) app.get(url, async () => 'yes')
   return app
 }
 
@@ -61,6 +62,17 @@ test.each([
 
   expect(answer.headers['allow']).toBe(allow)
   expect(answer.json().error).toContain(allow ? `${url} accepts ` : `There is no route DELETE ${url}.`)
+})
+
+test.each([
+  ['/all', 'There is no route GET /all. Did you mean /added/things/all or /more/things/all? GET /openapi.json'],
+  ['/a/b/all', 'There is no route GET /a/b/all. Did you mean /added/things/all or /more/things/all? GET /openapi.json'],
+  ['/things', 'There is no route GET /things. GET /openapi.json'],
+  ['/', 'There is no route GET /. GET /openapi.json'],
+])('GET %s is answered with the paths that end as it does', async (url, error) => {
+  const answer = await serve().inject(url)
+
+  expect(answer.json().error).toContain(error)
 })
 
 test('an answer that its row does not describe does not compile', () => {

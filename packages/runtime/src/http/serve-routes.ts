@@ -84,11 +84,28 @@ function versionTag(body: unknown): Record<string, string> {
   return typeof version === 'number' ? { ETag: `"${version}"` } : {}
 }
 
-/** Which methods the routes of an app have for a path, those included that are added later. Call it before any is added. */
-export function methodsAt(app: FastifyInstance): (path: string) => string[] {
-  const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = []
+/** What the routes of an app know of a path. */
+export type ServedPaths = {
+  /** The methods that it takes; none: there is no such path. */
+  readonly methodsAt: (path: string) => readonly string[]
+  /** Paths that end as it does, a few of them: one with a mistake in front is mostly one of these. */
+  readonly endingAs: (path: string) => readonly string[]
+}
+
+const MAX_PATHS = 3
+
+/** Routes that are added later are included. Call it before any is added. */
+export function servedPaths(app: FastifyInstance): ServedPaths {
+  const routes: { readonly url: string; readonly pattern: RegExp; readonly methods: readonly string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
-    routes.push({ pattern: patternOf(url), methods: [method].flat() })
+    routes.push({ url, pattern: patternOf(url), methods: [method].flat() })
   })
-  return (path) => [...new Set(routes.flatMap(({ pattern, methods }) => (pattern.test(path) ? methods : [])))]
+  return {
+    methodsAt: (path) => [...new Set(routes.flatMap(({ pattern, methods }) => (pattern.test(path) ? methods : [])))],
+    endingAs: (path) => {
+      const end = path.slice(path.lastIndexOf('/'))
+      const urls = routes.flatMap(({ url }) => (end !== '/' && url.endsWith(end) && !/[:*]/.test(url) ? [url] : []))
+      return [...new Set(urls)].slice(0, MAX_PATHS)
+    },
+  }
 }
