@@ -96,6 +96,32 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
   beforeAll(async () => void (browser = await launchChromium()))
   afterAll(() => browser.close())
 
+  test.each([
+    ['of the page', FRONT_END],
+    ['of the template', TEMPLATE.source],
+  ])(
+    'the front end %s shows what an agent tells the user, and not what others tell that agent',
+    async (_name, source) => {
+      const clerk = new Agent({ name: 'Clerk', description: 'Knows orders.', model: 'gpt-test', tools: [refund] })
+      const desk = new Agent({ name: 'Desk', model: 'gpt-test' })
+      const support = new Agency({ entryPoint: desk, flows: [[desk, clerk]] })
+      const { url, provider } = await startTestServer({ agencies: { support } })
+      const { page, complaints } = await open(await serveFrontEnd(url, { source, client: CLIENTS[0]! }))
+      provider.script([
+        toolCall('send_message', { recipient_agent: 'Clerk', message: 'Order 7?', additional_instructions: '' }),
+        toolCall('refund', { order: 7 }),
+        text('Tell them it is paid back.'),
+        text('It is paid back.'),
+      ])
+
+      await ask(page, 'Where is order 7?')
+
+      await page.getByText('It is paid back.', { exact: true }).waitFor()
+      expect((await messages(page))[1]).toMatch(/^refund: done\s+It is paid back\.$/)
+      expect(complaints).toEqual([])
+    },
+  )
+
   test.each(Object.entries(BACKENDS))(
     'on a %s: streams, shows tools, goes on after a reload, and stops',
     async (_name, start) => {

@@ -16,7 +16,8 @@ export function Chat() {
       {messages.map(({ id, role, parts }) => (
         <article key={id} aria-label={role}>
           {parts.map((part) => {
-            if (part.type === 'text') return <p key={part.id}>{part.text}</p>
+            // A part with a parent is what another agent has said to the one that asked it.
+            if (part.type === 'text' && part.parent === null) return <p key={part.id}>{part.text}</p>
             if (part.type === 'tool')
               return (
                 <code key={part.id}>
