@@ -166,9 +166,10 @@ class AgencyClient implements Client {
       onEnded: (ended, messages, waits) => {
         if (chat === undefined) return
         if (!waits) this.#store.remove(chat, ended)
-        // Another message of the chat may have been answered meanwhile; a run that is replayed was in there, as far as it had come.
-        const said = 'run' in from ? before.history : this.#historyOf(chat)
-        this.histories?.set(chat, [...said, ...messages])
+        // The chat may have other messages meanwhile, and another page may have kept those of this run.
+        const said = this.#historyOf(chat)
+        const known = new Set(said.map((each) => JSON.stringify(each)))
+        this.histories?.set(chat, [...said, ...messages.filter((each) => !known.has(JSON.stringify(each)))])
       },
       goOn: (run, result, after, decisions) => {
         const history = [...before.history, ...result.messages]

@@ -5,6 +5,7 @@ import {
   clientOf,
   EXPECTED,
   FRAMES,
+  framesOf,
   heard,
   KINDS,
   META,
@@ -262,6 +263,7 @@ test('two messages at once in a chat of a self-hosted server: both answers are k
   const server = await startScriptedServer(FRAMES)
   const histories = new Map()
   const client = createClient({ url: server.url, histories })
+  server.next({ frames: framesOf(['1']) }, { frames: framesOf(['2']) })
 
   await Promise.all(['One', 'Two'].map((message) => client.stream({ message, chat: 'c' }).result))
 
