@@ -64,7 +64,7 @@ export class RunStore {
   /** Unless another run has begun in the chat meanwhile. */
   remove(chat: string, { request, run }: StoredRun): void {
     const stored = this.get(chat)
-    if (stored.request !== request && stored.run !== run) return
+    if (run && stored.run ? stored.run !== run : stored.request !== request) return
     this.#try((storage) => storage.removeItem(this.#prefix + chat))
   }
 

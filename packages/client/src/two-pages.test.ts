@@ -58,3 +58,16 @@ test.each(['sent', 'attached'])('the page that %s sleeps, and the chat is as the
   expect(before).toEqual(['A', 'One.', 'B', 'Two.'])
   expect(said()).toEqual(before)
 })
+
+test('a message that is refused in one page leaves what another page is sending', async () => {
+  const storage = memoryStorage()
+  const open = (fetchIt: typeof fetch) =>
+    createClient({ url: 'http://agency.test', resume: true, storage, fetch: fetchIt })
+  const refused = open(async () => Response.json({ error: 'No.' }, { status: 422 }))
+  const sending = open(() => new Promise(() => {}))
+  const first = refused.stream({ message: 'A', chat: 'c' })
+  sending.stream({ message: 'B', chat: 'c' })
+  await expect(first.result).rejects.toMatchObject({ status: 422 })
+
+  expect(sending.unanswered('c')).toMatchObject({ message: 'B' })
+})
