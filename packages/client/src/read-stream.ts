@@ -1,6 +1,6 @@
 import { type SseFrame, SseParser } from '@bureau/protocol/sse'
 import { BureauError } from './error.ts'
-import { connectionLost } from './send.ts'
+import { lost, notWanted } from './send.ts'
 import { onWake } from './wake.ts'
 
 /** Characters of a single frame: far more than a server sends. */
@@ -14,17 +14,13 @@ const MAX_FRAME_LENGTH = 2 ** 26
  */
 export async function* readStream(response: Response, heard: () => void): AsyncGenerator<SseFrame, void> {
   if (!response.headers.get('content-type')?.startsWith('text/event-stream') || !response.body) {
-    throw new BureauError('not_a_stream', 'The server did not answer with a stream of events.', {
-      status: response.status,
-    })
+    throw notWanted(response, 'a stream of events')
   }
   const parser = new SseParser()
   const reader = response.body.getReader()
   const decoder = new TextDecoder()
   for (;;) {
-    const { done, value } = await reader.read().catch((cause: unknown) => {
-      throw connectionLost(cause)
-    })
+    const { done, value } = await reader.read().catch(lost)
     if (done) return
     heard()
     yield* parser.push(decoder.decode(value, { stream: true }))

@@ -1,5 +1,5 @@
 import { BureauError } from './error.ts'
-import { addressOf, type Call, type Connection, send } from './send.ts'
+import { addressOf, type Call, type Connection, lost, notWanted, send } from './send.ts'
 import { onWake } from './wake.ts'
 
 type Retrying = {
@@ -73,7 +73,12 @@ export function askingOf(options: Options): Asking {
 export function ask<Answer>({ connection, retryDelaysMs, silenceMs }: Asking, call: Call): Promise<Answer> {
   const attempt = async (): Promise<Answer> => {
     const response = await send(connection, call, AbortSignal.timeout(silenceMs))
-    return response.json() as Promise<Answer>
+    const text = await response.text().catch(lost)
+    try {
+      return JSON.parse(text) as Answer
+    } catch (cause) {
+      throw notWanted(response, 'JSON', cause)
+    }
   }
   return retrying(attempt, { delaysMs: retryDelaysMs, mayRetry: ({ retryable }) => retryable })
 }

@@ -264,7 +264,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
       const cause: unknown = this.#begin.signal?.reason
       return new BureauError('detached', 'Nobody listens to the run any more.', { run, cause })
     }
-    if (!(error instanceof BureauError)) return error instanceof Error ? error : new Error(String(error))
+    if (!(error instanceof BureauError)) return error as Error
     const { status = 0 } = error
     const isRefused = run === undefined && status >= 400 && status < 500 && status !== 429
     if (isRefused) this.#begin.onEnded(this.#ids, [], false)

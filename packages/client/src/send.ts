@@ -39,14 +39,13 @@ export async function send(
   refused?: string,
 ): Promise<Response> {
   const { url, token, headers, fetch: fetchIt = fetch } = connection
-  const bearer = typeof token === 'function' ? await given(() => token(refused)) : token
-  const own = typeof headers === 'function' ? await given(headers) : headers
+  const bearer = await given(token, refused)
   const request: RequestInit = {
     method: call.method,
     headers: {
       ...(typeof call.body === 'string' && { 'content-type': 'application/json' }),
       ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
-      ...own,
+      ...(await given(headers)),
       ...call.headers,
     },
     body: call.body ?? null,
@@ -56,18 +55,19 @@ export async function send(
     throw connectionLost(cause, `${addressOf(url).host} cannot be reached.`)
   })
   if (response.ok) return response
-  const text = await response.text().catch((cause) => {
-    throw connectionLost(cause)
-  })
+  const text = await response.text().catch(lost)
   const isStale = response.status === 401 && typeof token === 'function' && refused === undefined
   if (isStale) return send(connection, call, signal, bearer ?? '')
   throw refusal(call, response, text)
 }
 
-/** What a function of the page gives. It often asks a server for it, over the same network. */
-async function given<Value>(give: () => Value | Promise<Value>): Promise<Value> {
+/** An option, or what the function in its place gives, which often asks a server for it, over the same network. */
+async function given<Value extends string | HeadersLike | undefined>(
+  option: Value | ((refused?: string) => Value | Promise<Value>),
+  refused?: string,
+): Promise<Value> {
   try {
-    return await give()
+    return typeof option === 'function' ? await option(refused) : option
   } catch (cause) {
     throw connectionLost(cause, (cause as Error | undefined)?.message)
   }
@@ -75,6 +75,16 @@ async function given<Value>(give: () => Value | Promise<Value>): Promise<Value> 
 
 export function connectionLost(cause?: unknown, message = 'The connection was lost.'): BureauError {
   return new BureauError('connection_lost', message, { cause, retryable: true })
+}
+
+/** An answer that breaks off. @throws BureauError */
+export function lost(cause: unknown): never {
+  throw connectionLost(cause)
+}
+
+/** Something else answers at the address, with success. */
+export function notWanted({ status }: Response, wanted: string, cause?: unknown): BureauError {
+  return new BureauError('not_a_stream', `The server did not answer with ${wanted}.`, { status, cause })
 }
 
 /** Codes for refusals that name none: those of the self-hosted server, and of proxies. */

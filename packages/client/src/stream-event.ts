@@ -67,33 +67,33 @@ export type StreamEvent =
       readonly partial?: { readonly item_id: string; readonly text: string }
     }
 
-const OWN_TYPES: ReadonlySet<unknown> = new Set<StreamEvent['type']>([
+const OWN_TYPES: readonly string[] = [
   'agent_updated_stream_event',
   'raw_response_event',
   'run_item_stream_event',
   'error',
-])
+] satisfies StreamEvent['type'][]
 
 /** Frames whose name is the type of their event. */
-const NAMED: ReadonlySet<string> = new Set<StreamEvent['type']>([
+const NAMED: readonly string[] = [
   'oauth_redirect',
   'oauth_status',
   'approval_requested',
   'run_resumed',
   'reset',
-])
+] satisfies StreamEvent['type'][]
 
 /** The event of a frame; undefined for frames of no event, and for those that this version does not know. */
 export function readEvent(name: string | null, data: string): StreamEvent | undefined {
   const payload = JSON.parse(data) as Readonly<Record<string, unknown>>
-  if (name !== null) return NAMED.has(name) ? ({ ...payload, type: name } as StreamEvent) : undefined
+  if (name !== null) return NAMED.includes(name) ? ({ ...payload, type: name } as StreamEvent) : undefined
   const { error, code, data: content } = payload
   if (typeof error === 'string')
     return { type: 'error', content: error, ...(code !== undefined && { code }) } as StreamEvent
   // Events that other frames tell have a number and nothing else.
   if (typeof content !== 'object' || content === null) return undefined
   const event = content as EventSource & { readonly type: string; readonly [member: string]: unknown }
-  if (OWN_TYPES.has(event.type)) return event as StreamEvent
+  if (OWN_TYPES.includes(event.type)) return event as StreamEvent
   const { type: custom, agent, callerAgent, agent_run_id, parent_run_id } = event
   const source = { agent, callerAgent, agent_run_id, ...(parent_run_id !== undefined && { parent_run_id }) }
   return { type: 'custom', name: custom, data: event, ...source }

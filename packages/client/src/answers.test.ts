@@ -1,0 +1,40 @@
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { createClient } from './client.ts'
+import { SOON } from './scripted-server.test-support.ts'
+
+const HISTORY = JSON.stringify({ data: [{ chatId: 'chat_1' }], nextCursor: null })
+
+/** A server that answers as it is written down, in turn, and then with a list of chats. */
+async function openClient(...answers: ((response: ServerResponse) => void)[]) {
+  const server = createServer((_request, response) => {
+    const answer = answers.shift() ?? (() => response.end(HISTORY))
+    answer(response)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return createClient({ url, integration: 'int-1', retryDelaysMs: SOON })
+}
+
+test('an answer that breaks off is asked for again', async () => {
+  const cut = (response: ServerResponse): void => {
+    response.writeHead(200, { 'content-length': HISTORY.length })
+    response.write(HISTORY.slice(0, 9), () => response.destroy())
+  }
+  const client = await openClient(cut, cut)
+
+  expect((await client.history('mine')).entries).toHaveLength(1)
+})
+
+test('an answer of something else at the address is an error of the client', async () => {
+  const client = await openClient((response) => void response.end('<html>Welcome to our network</html>'))
+
+  await expect(client.history('mine')).rejects.toMatchObject({ name: 'BureauError', code: 'not_a_stream', status: 200 })
+})
