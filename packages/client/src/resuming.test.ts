@@ -62,6 +62,13 @@ test.each(KINDS)('%s: the same request comes again when its answer was lost', as
   expect(server.requests.map(({ body }) => body[member])).toEqual(Array(5).fill('mine'))
 })
 
+test.each([520, 522, 524, 530])('a %i of a proxy that does not reach its server is tried again', async (status) => {
+  const server = await startScriptedServer(FRAMES)
+  server.next({ status }, { cutAfter: META.length + 20 }, { status })
+
+  expect(await heard(clientOf('platform', server.url).stream('Hi'))).toEqual(EXPECTED)
+})
+
 test.each([{}, { 'x-agent-run-admitted': 'true', 'x-agent-run-id': 'run-1' }])(
   'a 500 of the platform that may have begun a run is sent again, under the same id: %j',
   async (headers) => {

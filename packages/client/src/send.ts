@@ -109,7 +109,8 @@ function refusal({ path }: Call, { status, headers }: Response, text: string): B
     status,
     body,
     run: headers.get('x-agent-run-id') ?? headers.get('x-agent-active-run-id') ?? undefined,
-    retryable: mayHaveBegun || known === 'rate_limited' || (status >= 502 && status <= 504),
+    // With all but 507 of these, a proxy says that it does not reach its server: Cloudflare's begin with 520.
+    retryable: mayHaveBegun || known === 'rate_limited' || (status > 501 && status !== 507),
     retryAfterMs: Number(headers.get('retry-after')) * 1_000 || undefined,
   })
 }
