@@ -51,6 +51,19 @@ test('a page whose network is back tries at once', async () => {
   expect(await heard(run)).toEqual(EXPECTED)
 })
 
+test('however often a page wakes up without a network, it has its attempts afterwards', async () => {
+  const server = await startScriptedServer(FRAMES)
+  const page = new EventTarget()
+  vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
+  onTestFinished(() => void vi.unstubAllGlobals())
+  server.next({ cutAfter: META.length + 20 }, 'lost', 'lost', 'lost')
+  const run = createClient({ url: server.url, integration: 'int-1', retryDelaysMs: [60_000] }).stream('Hi')
+  const waking = setInterval(() => page.dispatchEvent(new Event('online')), 20)
+  onTestFinished(() => clearInterval(waking))
+
+  expect(await heard(run)).toEqual(EXPECTED)
+})
+
 test.each(KINDS)('%s: the same request comes again when its answer was lost', async (kind) => {
   const server = await startScriptedServer(FRAMES)
   server.next('lost', { status: 503 }, { status: 502 }, { status: 429, headers: { 'retry-after': '0' } })

@@ -33,7 +33,8 @@ export async function retrying<Result>(
       if (!(error instanceof BureauError) || delayMs === undefined || !mayRetry(error)) throw error
       const askedMs = error.retryAfterMs ?? 0
       if (askedMs > MAX_RETRY_AFTER_MS) throw error
-      await pause(Math.max(askedMs, delayMs * (0.5 + Math.random() / 2)), signal)
+      // What a page without a network has attempted does not count once it wakes up.
+      await pause(Math.max(askedMs, delayMs * (0.5 + Math.random() / 2)), () => (failures = -1), signal)
       if (signal?.aborted) throw error
     }
   }
@@ -83,12 +84,15 @@ export function ask<Answer>({ connection, retryDelaysMs, silenceMs }: Asking, ca
   return retrying(attempt, { delaysMs: retryDelaysMs, mayRetry: ({ retryable }) => retryable })
 }
 
-/** Ends early when the page wakes up or the signal aborts. */
-async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+/** Ends early when the page wakes up, which is `woken`, or the signal aborts. */
+async function pause(ms: number, woken: () => void, signal?: AbortSignal): Promise<void> {
   let end = (): void => {}
   const ended = new Promise<void>((resolve) => (end = resolve))
   const timer = setTimeout(end, ms)
-  const off = onWake(end)
+  const off = onWake(() => {
+    woken()
+    end()
+  })
   signal?.addEventListener('abort', end)
   if (!signal?.aborted) await ended
   clearTimeout(timer)
