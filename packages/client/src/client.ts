@@ -101,7 +101,7 @@ class AgencyClient implements Client {
     if (integration === undefined) this.histories = options.histories ?? new Map<string, readonly Message[]>()
     const server = integration === undefined ? agencyServer(options.resume ?? false) : platformServer(integration)
     this.#ways = { ...askingOf(options), server }
-    this.#store = new RunStore(server.resumes && options.storage, `${this.#ways.connection.url}:${server.name}`)
+    this.#store = new RunStore(`${this.#ways.connection.url}:${server.name}`, server.resumes && options.storage)
   }
 
   stream(message: string | Input): Run {

@@ -1,5 +1,4 @@
 import { type SseFrame, SseParser } from '@bureau/protocol/sse'
-import { BureauError } from './error.ts'
 import { lost, notWanted } from './send.ts'
 import { onWake } from './wake.ts'
 
@@ -24,9 +23,7 @@ export async function* readStream(response: Response, heard: () => void): AsyncG
     if (done) return
     heard()
     yield* parser.push(decoder.decode(value, { stream: true }))
-    if (parser.pending > MAX_FRAME_LENGTH) {
-      throw new BureauError('not_a_stream', 'A single event of the stream is too large.')
-    }
+    if (parser.pending > MAX_FRAME_LENGTH) throw notWanted(response, 'events of any known size')
   }
 }
 

@@ -43,18 +43,17 @@ export function historiesIn(storage: RunStorage): Histories {
 
 /** The unfinished run of each chat. A storage that is full or forbidden keeps nothing, and no run fails for it. */
 export class RunStore {
-  readonly #storage: RunStorage | undefined
+  readonly #storage: RunStorage | false | undefined
   readonly #prefix: string
 
-  /** @param prefix The server's own, because pages of several servers may share a storage. */
-  constructor(storage: RunStorage | false | undefined, prefix: string) {
-    this.#storage = storage === undefined ? storageOfPage() : storage || undefined
-    this.#prefix = `bureau:${prefix}:`
+  /** @param server Pages of several servers may share a storage. */
+  constructor(server: string, storage: RunStorage | false | undefined = storageOfPage()) {
+    this.#storage = storage
+    this.#prefix = `bureau:${server}:`
   }
 
   get(chat: string): StoredRun {
-    const text = this.#try((storage) => storage.getItem(this.#prefix + chat))
-    return this.#try(() => JSON.parse(text ?? '{}') as StoredRun) ?? {}
+    return this.#try((storage) => JSON.parse(storage.getItem(this.#prefix + chat) ?? '{}') as StoredRun) ?? {}
   }
 
   set(chat: string, run: StoredRun): void {
@@ -70,7 +69,7 @@ export class RunStore {
 
   #try<Result>(work: (storage: RunStorage) => Result): Result | undefined {
     try {
-      return this.#storage && work(this.#storage)
+      return this.#storage ? work(this.#storage) : undefined
     } catch {
       return undefined
     }
@@ -79,9 +78,9 @@ export class RunStore {
 
 /** Node has a storage of that name too, which is no page's and warns when it is looked at. */
 function storageOfPage(): RunStorage | undefined {
-  const page = globalThis as { readonly document?: unknown; readonly localStorage?: RunStorage }
+  const page = globalThis as { readonly document?: object; readonly localStorage?: RunStorage }
   try {
-    return page.document === undefined ? undefined : page.localStorage
+    return page.document && page.localStorage
   } catch {
     return undefined
   }

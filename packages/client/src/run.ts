@@ -49,8 +49,8 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const started = new Promise<Started>((resolve) => (this.#resolveStarted = resolve))
     this.result = this.#follow() as Promise<Result<Output>>
     this.started = Promise.race([started, this.result.then(() => started)])
-    // Who needs only one of them must not be told of the others' rejections as unhandled.
-    for (const each of [this.result, this.started]) each.catch(() => {})
+    // Who does not need it must not get its rejection as unhandled; that of the result is handled here.
+    this.started.catch(() => {})
   }
 
   /** The id of the request, known at once; of a run that was attached to once it has started. */
@@ -147,7 +147,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const next = (this.#next ??= this.#begin.goOn(this, result, this.#lastNumber, decided) as Run<Output>)
     // A self-hosted server learns of the decisions now. What it does not understand is not decided, and can be put right.
     const heard: unknown = call ? null : await next.started.catch((error: unknown) => error)
-    if (!(heard instanceof BureauError && /^4(?:00|22)$/.test(String(heard.status)))) return next
+    if (!(heard instanceof BureauError && (heard.status === 400 || heard.status === 422))) return next
     this.#next = null
     this.#decided.clear()
     for (const each of approvals) this.#parts.askFor(each)
