@@ -69,6 +69,42 @@ describe.skipIf(!canBrowse)('a call that waits for an approval', () => {
     expect(outputs(server)).toEqual(['50 euros are paid back.'])
   })
 
+  test('what was said before it is there when the page is loaded again, while its run goes on or the next call waits', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }) })
+    const gate = server.provider.gate()
+    server.provider.script([
+      [text('I look.'), toolCall('refund', { euros: 50 })],
+      toolCall('refund', { euros: 60 }),
+      textDeltas(['All is', hold(gate), ' settled.']),
+      text('You are welcome.'),
+    ])
+    const { page } = await open(server.url)
+
+    await askForRefund(page)
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByRole('region', { name: /Approval of refund.*60/ }).waitFor()
+    await page.getByRole('button', { name: 'Send again', exact: true }).waitFor()
+    await page.reload()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByText('All is', { exact: true }).waitFor()
+    await page.reload()
+    await page.getByText('All is', { exact: true }).waitFor()
+    gate.release()
+    await page.getByText('All is settled.').waitFor()
+    await page.getByRole('button', { name: 'Send again', exact: true }).waitFor()
+    await page.reload()
+    await page.getByText('All is settled.').waitFor()
+    expect(await page.getByText('I look.').count()).toBe(1)
+    expect(await page.getByText('refund', { exact: true }).count()).toBe(2)
+    await page.getByRole('textbox', { name: 'Message' }).fill('Thanks')
+    await page.keyboard.press('Enter')
+    await page.getByText('You are welcome.').waitFor()
+
+    const input = JSON.stringify(server.provider.modelRequests.at(-1)!.body)
+    for (const said of ['I want my money back', 'I look.', '50 euros are paid back.', '60 euros are paid back.'])
+      expect(input.split(said).length).toBe(2)
+  })
+
   test('is not made when it is rejected, and the model reads why', async () => {
     const server = await startWithRefund()
     const { page } = await open(server.url)

@@ -1,4 +1,4 @@
-import { type Client, type Part, partsOf, type Run } from '@bureau/client'
+import { type Client, type Part, type Run } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
 import { Observable } from '../observable.ts'
@@ -11,6 +11,7 @@ import {
   failureOf,
   historyOf,
   inputOf,
+  joined,
   type LoggedEvent,
   newTurn,
   NO_DRAFT,
@@ -146,7 +147,7 @@ export class ChatSession {
     const next = approve
       ? await run.approve(callId, { ...(reason && { reason }), ...(edited && { arguments: edited }) })
       : await run.reject(callId, reason)
-    this.#changeTurn(turn.id, { parts: run.parts })
+    this.#changeTurn(turn.id, { parts: joined(turn.parts, run.parts) })
     if (next) this.#goOn(next, turn.id)
   }
 
@@ -155,7 +156,7 @@ export class ChatSession {
     const part = turn.parts.find(({ id }) => id === callId)
     const token = part?.type === 'tool' ? part.approval?.token : undefined
     this.#decided = [...this.#decided, { call_id: callId, approve, reason, arguments: edited, token }]
-    const parts = turn.parts.map((each) => (each === part && each.type === 'tool' ? begun(each) : each))
+    const parts = turn.parts.map((each) => (each === part ? begun(each) : each))
     this.#changeTurn(turn.id, { parts })
     if (parts.some((each) => each.type === 'tool' && each.approval)) return
     const { id, options, agent } = this.view.chat
@@ -163,13 +164,13 @@ export class ChatSession {
     this.#decided = []
     // A run that goes on after an approval has no message of its own.
     const message = undefined as unknown as string
-    this.#goOn(this.#client.stream({ chat: id, message, body }), turn.id, parts)
+    this.#goOn(this.#client.stream({ chat: id, message, body }), turn.id)
   }
 
-  #goOn(run: Run, turnId: string, before?: readonly Part[]): void {
+  #goOn(run: Run, turnId: string): void {
     this.#changeTurn(turnId, { status: 'running', endedAt: null })
     this.#change({ busy: true })
-    void this.#follow(run, turnId, { live: true, before })
+    void this.#follow(run, turnId, { live: true })
   }
 
   configure(changes: Partial<Pick<Chat, 'agent' | 'options' | 'title'>>): void {
@@ -205,13 +206,14 @@ export class ChatSession {
     this.#change({ busy: true })
     try {
       const run = await findRun(this.#client, this.#store, chat)
-      // It is replayed from its start.
-      if (run) this.#changeTurn(turn.id, { status: 'running', messages: [], usage: null })
+      // The platform replays it from its start; elsewhere what comes of an approval is a run of its own.
+      const before = chat.platform ? { messages: [], usage: null } : { parts: turn.parts.map(begun) }
+      if (run) this.#changeTurn(turn.id, { status: 'running', ...before })
       if (run) return await this.#follow(run, turn.id, { live: false })
       // Another tab may have seen its end; what a call that waits needs is kept in the chat.
       const kept = (await this.#store.find(chat.id)) ?? chat
       if (kept.turns.at(-1)?.status !== 'running') this.#change({ chat: kept })
-      else this.#changeTurn(turn.id, { status: 'lost', endedAt: Date.now() })
+      else this.#changeTurn(turn.id, { status: 'lost', messages: [], endedAt: Date.now() })
     } catch (error) {
       this.#changeTurn(turn.id, { status: 'failed', error: failureOf(error), endedAt: Date.now() })
     }
@@ -219,14 +221,13 @@ export class ChatSession {
     this.#save()
   }
 
-  /** @param following - `live`: no event of before comes again. `before`: what there was to show of the run that this one continues. */
-  async #follow(
-    run: Run,
-    turnId: string,
-    { live, before = [] }: { live: boolean; before?: readonly Part[] | undefined },
-  ): Promise<void> {
+  /** @param following - `live`: no event of before comes again. */
+  async #follow(run: Run, turnId: string, { live }: { live: boolean }): Promise<void> {
     this.#run = run
     this.#times = {}
+    const { messages, parts } = this.view.chat.turns.find(({ id }) => id === turnId)!
+    // What a run has said is there when it has ended: then this one continues it.
+    const before = messages.length === 0 ? [] : parts
     const commit = (): void => this.#commit(run, turnId, before)
     const off = run.subscribe(() => {
       this.#timer ??= setTimeout(commit, COMMIT_MS)
@@ -243,10 +244,9 @@ export class ChatSession {
     off()
     commit()
     const turn = this.view.chat.turns.find(({ id }) => id === turnId)
-    // The outputs of calls that began in another run are in the messages alone.
     const all = added(turn, ended)
-    const whole = before.length > 0 && ended.status !== 'failed' && { parts: partsOf(all.messages) }
-    this.#changeTurn(turnId, { ...ended, ...all, endedAt: Date.now(), ...whole })
+    const shown = joined(before, run.parts, all.messages)
+    this.#changeTurn(turnId, { ...ended, ...all, endedAt: Date.now(), parts: shown })
     if (ended.status !== 'waiting') this.#run = undefined
     this.#next()
   }
@@ -279,8 +279,7 @@ export class ChatSession {
   #commit(run: Run, turnId: string, before: readonly Part[]): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const parts = before.length === 0 ? run.parts : [...before, ...run.parts]
-    const chat = withTurn(this.view.chat, turnId, { parts, times: this.#times })
+    const chat = withTurn(this.view.chat, turnId, { parts: joined(before, run.parts), times: this.#times })
     this.#change({ chat, connection: run.connection, eventCount: this.#events.length })
   }
 

@@ -1,4 +1,4 @@
-import { BureauError, type Input, type Part, type Run, type StreamEvent } from '@bureau/client'
+import { BureauError, type Input, type Part, partsOf, type Run, type StreamEvent } from '@bureau/client'
 import type { Message, Usage } from '@bureau/protocol'
 import { reasonOf } from '../server/reason.ts'
 
@@ -225,9 +225,26 @@ export const withTurn = (chat: Chat, turnId: string, changes: Partial<Turn>): Ch
 })
 
 /** A call that waited, once it is decided on. */
-export function begun(part: Extract<Part, { type: 'tool' }>): Part {
+export function begun(part: Part): Part {
+  if (part.type !== 'tool' || !part.approval) return part
   const { approval: _, ...rest } = part
   return { ...rest, state: 'running' }
+}
+
+/** What there is to show of a run and of what it continues. The outputs of calls that began there are in the messages alone. */
+export function joined(
+  before: readonly Part[],
+  parts: readonly Part[],
+  messages: readonly Message[] = [],
+): readonly Part[] {
+  if (before.length === 0) return parts
+  const now = new Map(parts.map((part) => [part.id, part]))
+  const said = new Map(partsOf(messages).map((part) => [part.id, part]))
+  const earlier = before.map((part) => {
+    return now.get(part.id) ?? ((part.type === 'tool' && part.state === 'running' && said.get(part.id)) || part)
+  })
+  const known = new Set(before.map(({ id }) => id))
+  return [...earlier, ...parts.filter(({ id }) => !known.has(id))]
 }
 
 /** Why a run failed, as a turn shows it. */
