@@ -62,6 +62,16 @@ const LINES_BEHIND_CARDS = `(() => {
   }).map((line) => line.id)
 })()`
 
+/** Writes `Hello` and presses Enter as soon as there is a field, before React has done all that follows. */
+const WRITE_AT_ONCE = `new MutationObserver((_changes, watch) => {
+  const field = document.querySelector('textarea')
+  if (!field) return
+  watch.disconnect()
+  field.focus()
+  document.execCommand('insertText', false, 'Hello')
+  field.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }))
+}).observe(document, { childList: true, subtree: true })`
+
 const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
 
 /** Nothing is going on any more. */
@@ -95,6 +105,20 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(await page.getByRole('button', { name: 'And doubled?' }).isVisible()).toBe(true)
     expect(await barriers()).toEqual([])
     expect(complaints).toEqual([])
+  })
+
+  test('Enter sends what is written, however soon after the field is there', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('Welcome.')])
+    const { page } = await open(server.url, { at: '/runs' })
+    await page.getByRole('heading', { name: 'Runs', level: 1 }).waitFor()
+
+    await page.evaluate(WRITE_AT_ONCE)
+    await page.getByRole('link', { name: 'Playground', exact: true }).click()
+    await answered(page, 'Welcome.')
+
+    expect(lastBody(server).lastUserText).toBe('Hello')
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('')
   })
 
   test('streams, stops at the server, and sends the message again after it was edited', async () => {

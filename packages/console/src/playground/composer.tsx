@@ -31,12 +31,14 @@ const NO_FILES = 'The platform takes pictures with a message. Upload other files
 /** Where messages are written. Enter sends, Shift+Enter begins a new line, Escape stops the run. */
 export function Composer(props: Props) {
   const { session, busy, stop, showOptions, talk, picturesOnly = false, label = 'Message' } = props
-  const { text, files } = useDraft(session)
-  const isEmpty = text.trim() === '' && files.length === 0
+  const draft = useDraft(session)
+  const { text, files } = draft
 
   const send = (): void => {
-    if (isEmpty) return
-    props.send({ text, files })
+    // Enter may come before what is written is drawn.
+    const written = session.draft.value
+    if (isEmpty(written)) return
+    props.send(written)
     session.write(() => NO_DRAFT)
   }
   const add = (list: Iterable<File>): void => {
@@ -79,13 +81,15 @@ export function Composer(props: Props) {
         {talk && <IconButton icon="microphone" label="Talk" disabled={busy} onClick={talk} />}
         <span className="flex-1" />
         {busy && <StopButtons stop={stop} />}
-        <Button look="primary" icon="send" disabled={isEmpty} onClick={send}>
+        <Button look="primary" icon="send" disabled={isEmpty(draft)} onClick={send}>
           {busy ? 'Queue' : 'Send'}
         </Button>
       </div>
     </DropZone>
   )
 }
+
+const isEmpty = ({ text, files }: Draft): boolean => text.trim() === '' && files.length === 0
 
 const LONG = 10_000
 
