@@ -54,9 +54,8 @@ export const admitRun = tenantOperation(
 export const checkAdmission = tenantOperation(
   { source: import.meta.url, name: 'checkAdmission', lane: 'admission' },
   async (tx, args: AdmitRun): Promise<void> => {
-    await tx.execute(sql`SAVEPOINT check_admission`)
     await unlessKnown(tx, args, (reached) => requireAdmissible(tx, args, reached))
-    await tx.execute(sql`ROLLBACK TO SAVEPOINT check_admission`)
+    throw new RollbackWith(undefined)
   },
 )
 
