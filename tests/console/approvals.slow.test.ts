@@ -25,7 +25,7 @@ async function startWithRefund(options: Partial<ServerOptions> = {}): Promise<Te
 async function askForRefund(page: Page): Promise<void> {
   await page.getByRole('textbox', { name: 'Message' }).fill('I want my money back')
   await page.keyboard.press('Enter')
-  await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
+  await page.getByRole('region', { name: 'Approval of refund' }).first().waitFor()
 }
 
 const outputs = ({ provider }: TestServer): unknown[] =>
@@ -67,6 +67,91 @@ describe.skipIf(!canBrowse)('a call that waits for an approval', () => {
     await page.getByText('All is settled.').waitFor()
 
     expect(outputs(server)).toEqual(['50 euros are paid back.'])
+  })
+
+  test('of one chat in two tabs are decided on in either, and both show at once that the run goes on', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }) })
+    const gate = server.provider.gate()
+    server.provider.script([
+      toolCall('refund', { euros: 50 }),
+      [textDeltas(['One moment', hold(gate), '.']), toolCall('refund', { euros: 60 })],
+      text('All is settled.'),
+    ])
+    const { page } = await open(server.url)
+    await askForRefund(page)
+    const second = await page.context().newPage()
+    await second.goto(page.url())
+    await second.getByRole('region', { name: /Approval of refund.*50/ }).waitFor()
+
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await second.getByText('One moment', { exact: true }).waitFor()
+    expect(await second.getByRole('region', { name: 'Approval of refund' }).count()).toBe(0)
+    gate.release()
+    for (const tab of [page, second]) {
+      await tab.getByRole('region', { name: /Approval of refund.*60/ }).waitFor()
+      await tab.getByRole('button', { name: 'Send again', exact: true }).waitFor()
+    }
+    await second.getByRole('button', { name: 'Approve' }).click()
+
+    for (const tab of [page, second]) {
+      await tab.getByText('All is settled.').waitFor()
+      expect(await tab.getByText('One moment.', { exact: true }).count()).toBe(1)
+      expect(await tab.getByText('refund', { exact: true }).count()).toBe(2)
+    }
+    expect(outputs(server)).toEqual(['50 euros are paid back.', '60 euros are paid back.'])
+  })
+
+  test('stays, with what was said, when a server that has forgotten the run refuses the decision', async () => {
+    const server = await startWithRefund({ resumeMs: 1 })
+    const { page } = await open(server.url)
+    await askForRefund(page)
+    await page.getByRole('button', { name: 'Send again', exact: true }).waitFor()
+    await page.reload()
+    await page.getByRole('button', { name: 'Approve' }).waitFor()
+    await page.route('**/get_response_stream', (route) =>
+      route.fulfill({ status: 422, json: { error: 'The token has expired.', code: 'validation_error' } }),
+    )
+
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await page.getByRole('status').getByText('The token has expired.').waitFor()
+    await page.unrouteAll()
+    await page.getByRole('button', { name: 'Approve' }).click()
+
+    await page.getByText('All is settled.').waitFor()
+    expect(outputs(server)).toEqual(['50 euros are paid back.'])
+  })
+
+  test('and another one are both asked for again when the server refuses what was decided on the last of them', async () => {
+    const editable = tool({
+      name: 'refund',
+      description: 'Pays money back.',
+      parameters: z.object({ euros: z.number() }),
+      needsApproval: { when: () => true, edit: true },
+      execute: ({ euros }) => `${euros} euros are paid back.`,
+    })
+    const server = await startTestServer({ agencies: soloAgency({ tools: [editable] }) })
+    server.provider.script([
+      [toolCall('refund', { euros: 50 }), toolCall('refund', { euros: 60 })],
+      text('All is settled.'),
+    ])
+    const { page } = await open(server.url)
+    await askForRefund(page)
+    const card = (euros: number) => page.getByRole('region', { name: `"euros":${euros}` })
+
+    await card(50).getByRole('button', { name: 'Approve' }).click()
+    await card(50).waitFor({ state: 'detached' })
+    await card(60).getByRole('button', { name: 'Edit' }).click()
+    await card(60).getByLabel('Other arguments').fill('{"euros": "all"}')
+    await card(60).getByRole('button', { name: 'Approve these' }).click()
+    await page.getByRole('status').getByText('The request is not valid.').waitFor()
+    await card(50).getByRole('button', { name: 'Approve' }).click()
+    await card(60).getByLabel('Other arguments').fill('{"euros": 7}')
+    await card(60).getByRole('button', { name: 'Approve these' }).click()
+    await page.getByText('All is settled.').waitFor()
+
+    const [first, second] = outputs(server)
+    expect(first).toBe('50 euros are paid back.')
+    expect(second).toContain('7 euros are paid back.')
   })
 
   test('what was said before it is there when the page is loaded again, while its run goes on or the next call waits', async () => {

@@ -5,7 +5,6 @@ import { Observable } from '../observable.ts'
 import {
   added,
   begun,
-  bodyOf,
   type Chat,
   type Draft,
   failureOf,
@@ -20,9 +19,11 @@ import {
   titleOf,
   together,
   type Turn,
+  waitsFor,
   withTurn,
 } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
+import { decideOn, Decisions } from './decisions.ts'
 import { findRun } from './find-run.ts'
 
 /** Text is shown at most this often: a page that renders every token is slower than a fast model. */
@@ -38,13 +39,13 @@ export class ChatSession {
   #run: Run | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   readonly #events: LoggedEvent[] = []
-  /** On calls of a run that the server has forgotten, until all are decided on. */
-  #decided: readonly object[] = []
+  readonly #decisions: Decisions
   #times: Turn['times'] = {}
   #isForgotten = false
 
   constructor(chat: Chat, client: Client, store: ChatStore) {
     this.#client = client
+    this.#decisions = new Decisions(client)
     this.#store = store
     this.shown = new Observable<SessionView>({ chat, busy: false, connection: null, queued: null, eventCount: 0 })
     this.draft = new Observable(chat.unsent ?? NO_DRAFT)
@@ -142,35 +143,17 @@ export class ChatSession {
     const turn = this.view.chat.turns.at(-1)
     if (turn?.status !== 'waiting') throw new Error('This call does not wait any more.')
     const run = this.#run
-    if (!run) return this.#decideAgain(turn, callId, decision)
-    const { approve, reason, edited } = decision
-    const next = approve
-      ? await run.approve(callId, { ...(reason && { reason }), ...(edited && { arguments: edited }) })
-      : await run.reject(callId, reason)
-    this.#changeTurn(turn.id, { parts: joined(turn.parts, run.parts) })
-    if (next) this.#goOn(next, turn.id)
-  }
-
-  /** The server has forgotten the run; what its calls need to go on is in the chat. */
-  #decideAgain(turn: Turn, callId: string, { approve, reason, edited }: CallDecision): void {
-    const part = turn.parts.find(({ id }) => id === callId)
-    const token = part?.type === 'tool' ? part.approval?.token : undefined
-    this.#decided = [...this.#decided, { call_id: callId, approve, reason, arguments: edited, token }]
-    const parts = turn.parts.map((each) => (each === part ? begun(each) : each))
-    this.#changeTurn(turn.id, { parts })
-    if (parts.some((each) => each.type === 'tool' && each.approval)) return
-    const { id, options, agent } = this.view.chat
-    const body: object = { ...bodyOf(options), recipient_agent: agent, approvals: this.#decided }
-    this.#decided = []
-    // A run that goes on after an approval has no message of its own.
-    const message = undefined as unknown as string
-    this.#goOn(this.#client.stream({ chat: id, message, body }), turn.id)
-  }
-
-  #goOn(run: Run, turnId: string): void {
-    this.#changeTurn(turnId, { status: 'running', endedAt: null })
+    const show = (change: (parts: Turn['parts']) => Turn['parts']): void =>
+      this.#changeTurn(turn.id, { parts: change(this.#turn(turn.id).parts) })
+    const next = run
+      ? // When the last decision is refused, those before it are not made either.
+        await decideOn(run, callId, decision).finally(() => show((parts) => joined(parts, run.parts)))
+      : await this.#decisions.decide(this.view.chat, callId, decision)
+    show((parts) => parts.map((part) => (part.id === callId ? begun(part) : part)))
+    if (!next) return
+    this.#changeTurn(turn.id, { status: 'running', endedAt: null })
     this.#change({ busy: true })
-    void this.#follow(run, turnId, { live: true })
+    void this.#follow(next, turn.id, { live: true })
   }
 
   configure(changes: Partial<Pick<Chat, 'agent' | 'options' | 'title'>>): void {
@@ -183,9 +166,9 @@ export class ChatSession {
     const { busy, chat: own } = this.view
     if (busy || (chat.updatedAt <= own.updatedAt && chat.turns.length <= own.turns.length)) return
     this.#change({ chat })
-    const [turn, known] = [chat.turns.at(-1), own.turns.at(-1)]
     // Of a run that waits, each tab keeps what it has replayed: each would take over what the other keeps, for ever.
-    if (turn?.status === 'waiting' && known?.status === 'waiting' && turn.id === known.id) return
+    const calls = waitsFor(chat.turns.at(-1))
+    if (calls !== '' && calls === waitsFor(own.turns.at(-1))) return
     void this.comeBack().then(() => this.#sendQueued())
   }
 
@@ -202,6 +185,8 @@ export class ChatSession {
   async comeBack(): Promise<void> {
     const { chat } = this.view
     const turn = chat.turns.at(-1)
+    this.#run = undefined
+    this.#decisions.clear()
     if (turn?.status !== 'running' && turn?.status !== 'waiting') return
     this.#change({ busy: true })
     try {
@@ -225,7 +210,7 @@ export class ChatSession {
   async #follow(run: Run, turnId: string, { live }: { live: boolean }): Promise<void> {
     this.#run = run
     this.#times = {}
-    const { messages, parts } = this.view.chat.turns.find(({ id }) => id === turnId)!
+    const { messages, parts } = this.#turn(turnId)
     // What a run has said is there when it has ended: then this one continues it.
     const before = messages.length === 0 ? [] : parts
     const commit = (): void => this.#commit(run, turnId, before)
@@ -234,7 +219,11 @@ export class ChatSession {
     })
     void this.#log(run, turnId, live)
     void run.started.then(
-      ({ run: id }) => this.#changeTurn(turnId, { run: id }),
+      ({ run: id }) => {
+        this.#changeTurn(turnId, { run: id })
+        // Other tabs follow it too, also one that shows the calls that it goes on with.
+        if (live) this.#save()
+      },
       () => {},
     )
     const ended = await run.result.then(
@@ -243,8 +232,7 @@ export class ChatSession {
     )
     off()
     commit()
-    const turn = this.view.chat.turns.find(({ id }) => id === turnId)
-    const all = added(turn, ended)
+    const all = added(this.#turn(turnId), ended)
     const shown = joined(before, run.parts, all.messages)
     this.#changeTurn(turnId, { ...ended, ...all, endedAt: Date.now(), parts: shown })
     if (ended.status !== 'waiting') this.#run = undefined
@@ -281,6 +269,10 @@ export class ChatSession {
     this.#timer = undefined
     const chat = withTurn(this.view.chat, turnId, { parts: joined(before, run.parts), times: this.#times })
     this.#change({ chat, connection: run.connection, eventCount: this.#events.length })
+  }
+
+  #turn(turnId: string): Turn {
+    return this.view.chat.turns.find(({ id }) => id === turnId)!
   }
 
   #changeTurn(turnId: string, changes: Partial<Turn>): void {

@@ -175,9 +175,9 @@ export function bodyOf({ context, instructions, model }: ChatOptions) {
 type Ended = Pick<Turn, 'status' | 'messages' | 'usage'>
 
 /** What a run does after an approval is added to what it did before. */
-export const added = (before: Ended | undefined, { status, messages, usage }: Ended): Omit<Ended, 'status'> => ({
-  messages: status === 'failed' ? [] : [...(before?.messages ?? []), ...messages],
-  usage: addUsage(before?.usage ?? null, usage),
+export const added = (before: Ended, { status, messages, usage }: Ended): Omit<Ended, 'status'> => ({
+  messages: status === 'failed' ? [] : [...before.messages, ...messages],
+  usage: addUsage(before.usage, usage),
 })
 
 /** What two parts of a run have spent together: each reports its own. */
@@ -223,6 +223,10 @@ export const withTurn = (chat: Chat, turnId: string, changes: Partial<Turn>): Ch
   ...chat,
   turns: chat.turns.map((turn) => (turn.id === turnId ? { ...turn, ...changes } : turn)),
 })
+
+/** The ids of the calls on which a person has to decide before the run goes on, as one text. */
+export const waitsFor = (turn: Pick<Turn, 'parts'> | undefined): string =>
+  (turn?.parts ?? []).flatMap((part) => (part.type === 'tool' && part.approval ? [part.id] : [])).join()
 
 /** A call that waited, once it is decided on. */
 export function begun(part: Part): Part {
