@@ -313,6 +313,26 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(await field.inputValue()).toBe('')
   })
 
+  test('a message is sent and its chat kept also after the browser has closed what it keeps chats in', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('One.'), text('Two.')])
+    const { page, complaints } = await open(server.url)
+    await say(page, 'First')
+    await answered(page, 'One.')
+    await idle(page)
+
+    const browser = await page.context().newCDPSession(page)
+    await browser.send('Storage.clearDataForOrigin', { origin: server.url, storageTypes: 'indexeddb' })
+    await say(page, 'Second')
+    await answered(page, 'Two.')
+    await idle(page)
+    await page.reload()
+    await answered(page, 'Two.')
+
+    expect(await page.getByText('One.', { exact: true }).count()).toBe(1)
+    expect(complaints).toEqual([])
+  })
+
   test('a chat is deleted by whoever confirms it; where nothing hovers, the button for it is seen', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([text('One.')])

@@ -20,7 +20,7 @@ export type ChatHead = Pick<Chat, 'id' | 'agency' | 'platform' | 'title' | 'upda
 export class ChatStore {
   /** Counts how often a chat was saved or deleted, in any tab. */
   readonly changes = new Observable(0)
-  readonly #opening = openDatabase(`bureau:${SERVER}`).catch(() => undefined)
+  #opening = openDatabase()
   readonly #unkept = new Map<string, Chat>()
   /** Where turns are kept as they are: a turn never changes, another one takes its place. */
   #kept = new WeakMap<Turn, KeptTurn>()
@@ -41,9 +41,9 @@ export class ChatStore {
 
   /** Those of an agency, or of all, latest first. */
   async list(agency?: string): Promise<ChatHead[]> {
-    const database = await this.#opening
-    const heads = database
-      ? await settled<KeptChat[]>(database.transaction(CHATS).objectStore(CHATS).getAll())
+    const transaction = await this.#begin('readonly')
+    const heads = transaction
+      ? await settled<KeptChat[]>(transaction.objectStore(CHATS).getAll())
       : [...this.#unkept.values()].map(keptOf)
     return heads
       .filter((chat) => (agency ?? chat.agency) === chat.agency)
@@ -54,9 +54,8 @@ export class ChatStore {
   }
 
   async find(id: string): Promise<Chat | undefined> {
-    const database = await this.#opening
-    if (!database || this.#unkept.has(id)) return this.#unkept.get(id)
-    const transaction = database.transaction([CHATS, TURNS])
+    const transaction = await this.#begin('readonly')
+    if (!transaction || this.#unkept.has(id)) return this.#unkept.get(id)
     const [chat, turns] = await Promise.all([
       settled<KeptChat | undefined>(transaction.objectStore(CHATS).get(id)),
       settled<KeptTurn[]>(transaction.objectStore(TURNS).getAll(turnsFrom(id, 0))),
@@ -68,7 +67,7 @@ export class ChatStore {
   }
 
   async save(chat: Chat): Promise<void> {
-    await this.#write(chat, await this.#writing())
+    await this.#write(chat, await this.#begin('readwrite'))
   }
 
   /**
@@ -77,7 +76,7 @@ export class ChatStore {
    * @returns False: another tab has begun one in its place, and nothing was written.
    */
   async begin(chat: Chat): Promise<boolean> {
-    const transaction = await this.#writing()
+    const transaction = await this.#begin('readwrite')
     const place = [chat.id, chat.turns.length - 1]
     const isTaken = transaction && (await settled(transaction.objectStore(TURNS).getKey(place))) !== undefined
     if (isTaken) return false
@@ -87,21 +86,28 @@ export class ChatStore {
 
   /** Takes out the turns from one on. */
   async cut(id: string, at: number): Promise<void> {
-    const transaction = await this.#writing()
+    const transaction = await this.#begin('readwrite')
     transaction?.objectStore(TURNS).delete(turnsFrom(id, at))
   }
 
   async remove(id: string): Promise<void> {
     this.#unkept.delete(id)
-    const transaction = await this.#writing()
+    const transaction = await this.#begin('readwrite')
     transaction?.objectStore(CHATS).delete(id)
     transaction?.objectStore(TURNS).delete(turnsFrom(id, 0))
     if (transaction) await completed(transaction)
     this.#changed({ id, isDeleted: true })
   }
 
-  async #writing(): Promise<IDBTransaction | undefined> {
-    return (await this.#opening)?.transaction([CHATS, TURNS], 'readwrite')
+  async #begin(mode: 'readonly' | 'readwrite'): Promise<IDBTransaction | undefined> {
+    const begin = async (): Promise<IDBTransaction | undefined> =>
+      (await this.#opening)?.transaction([CHATS, TURNS], mode)
+    return begin().catch(() => {
+      // A browser may close the database at any time, for example because what it keeps is cleared.
+      this.#kept = new WeakMap()
+      this.#opening = openDatabase()
+      return begin().catch(() => undefined)
+    })
   }
 
   /** Writes the turns that have changed: copying a chat of thousands would hold the page up. */
@@ -140,15 +146,20 @@ function keptOf({ turns, ...chat }: Chat): KeptChat {
 
 const turnsFrom = (chat: string, at: number): IDBKeyRange => IDBKeyRange.bound([chat, at], [chat, Infinity])
 
-function openDatabase(name: string): Promise<IDBDatabase> {
-  const opening = indexedDB.open(name, 2)
-  opening.addEventListener('upgradeneeded', () => {
-    const { result: database } = opening
-    if (database.objectStoreNames.contains(CHATS)) database.deleteObjectStore(CHATS)
-    database.createObjectStore(CHATS, { keyPath: 'id' })
-    database.createObjectStore(TURNS, { keyPath: ['chat', 'at'] })
-  })
-  return settled(opening)
+/** Undefined where that is forbidden. */
+async function openDatabase(): Promise<IDBDatabase | undefined> {
+  try {
+    const opening = indexedDB.open(`bureau:${SERVER}`, 2)
+    opening.addEventListener('upgradeneeded', () => {
+      const { result: database } = opening
+      if (database.objectStoreNames.contains(CHATS)) database.deleteObjectStore(CHATS)
+      database.createObjectStore(CHATS, { keyPath: 'id' })
+      database.createObjectStore(TURNS, { keyPath: ['chat', 'at'] })
+    })
+    return await settled(opening)
+  } catch {
+    return undefined
+  }
 }
 
 function completed(transaction: IDBTransaction): Promise<void> {
