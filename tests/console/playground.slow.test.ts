@@ -313,6 +313,27 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(await field.inputValue()).toBe('')
   })
 
+  test('works in a browser that forbids pages to keep anything, as long as the page lasts', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    server.provider.script([text('One.'), text('Two.')])
+    const { page, complaints } = await open(server.url)
+    await page.context().addInitScript(`for (const name of ['localStorage', 'sessionStorage', 'indexedDB'])
+      Object.defineProperty(window, name, { get: () => { throw new DOMException('No.', 'SecurityError') } })`)
+    await page.reload()
+
+    await say(page, 'First')
+    await answered(page, 'One.')
+    await idle(page)
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('heading', { name: 'Settings', level: 1 }).waitFor()
+    await page.goBack()
+    await say(page, 'Second')
+    await answered(page, 'Two.')
+
+    expect(JSON.stringify(lastBody(server).body)).toContain('One.')
+    expect(complaints).toEqual([])
+  })
+
   test('a message is sent and its chat kept also after the browser has closed what it keeps chats in', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.script([text('One.'), text('Two.')])

@@ -9,15 +9,15 @@ type Credentials = { readonly [At in Door]?: string }
 const KEY = `bureau:credentials:${SERVER}`
 
 /** What somebody has signed in with: in this tab, or in this browser when they asked for that. */
-export const credentials = new Observable<Credentials>({ ...read(localStorage), ...read(sessionStorage) })
+export const credentials = new Observable<Credentials>({ ...read('localStorage'), ...read('sessionStorage') })
 
 export const useCredentials = (): Credentials => useValue(credentials)
 
 export function signIn(door: Door, secret: string, { remember }: { readonly remember: boolean }): void {
   refused.delete(door)
   credentials.set({ ...credentials.value, [door]: secret })
-  write(sessionStorage, { ...read(sessionStorage), [door]: secret })
-  if (remember) write(localStorage, { ...read(localStorage), [door]: secret })
+  write('sessionStorage', { ...read('sessionStorage'), [door]: secret })
+  if (remember) write('localStorage', { ...read('localStorage'), [door]: secret })
 }
 
 /** The doors at which what somebody had signed in with is not good any more. */
@@ -31,7 +31,7 @@ export function refuse(door: Door): void {
 
 export function signOut(door: Door): void {
   credentials.set(without(door, credentials.value))
-  for (const storage of [localStorage, sessionStorage]) write(storage, without(door, read(storage)))
+  for (const storage of ['localStorage', 'sessionStorage'] as const) write(storage, without(door, read(storage)))
 }
 
 function without(door: Door, given: Credentials): Credentials {
@@ -39,18 +39,20 @@ function without(door: Door, given: Credentials): Credentials {
   return others
 }
 
-function read(storage: Storage): Credentials {
+type Kept = 'localStorage' | 'sessionStorage'
+
+function read(storage: Kept): Credentials {
   try {
-    return JSON.parse(storage.getItem(KEY) ?? '{}') as Credentials
+    return JSON.parse(window[storage].getItem(KEY) ?? '{}') as Credentials
   } catch {
     return {}
   }
 }
 
-/** A storage that is full or forbidden keeps nothing: one signs in again then. */
-function write(storage: Storage, value: Credentials): void {
+/** A storage that is full keeps nothing, and to name one that is forbidden is an error: one signs in again then. */
+function write(storage: Kept, value: Credentials): void {
   try {
-    storage.setItem(KEY, JSON.stringify(value))
+    window[storage].setItem(KEY, JSON.stringify(value))
   } catch {
     // As said above.
   }
