@@ -806,6 +806,37 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(server.provider.modelRequests).toHaveLength(1)
   })
 
+  test('options that are changed in one tab while a run goes on are those of the other tab too, and stay', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['Half', hold(gate), ' and whole.']), text('Two.')])
+    const { page } = await open(server.url)
+    await say(page, 'Hello')
+    await page.getByText('Half').waitFor()
+    const second = await page.context().newPage()
+    await second.goto(page.url())
+    await second.getByText('Half').waitFor()
+    const instructions = second.getByRole('textbox', { name: 'Additional instructions' })
+
+    await page.getByRole('button', { name: 'Options of this chat' }).click()
+    await page.getByRole('textbox', { name: 'Additional instructions' }).fill('Answer in French.')
+    await page.getByRole('button', { name: 'Use these' }).click()
+    await expect
+      .poll(async () => {
+        await second.getByRole('button', { name: 'Options of this chat' }).click()
+        const text = await instructions.inputValue()
+        await second.keyboard.press('Escape')
+        return text
+      })
+      .toBe('Answer in French.')
+    gate.release()
+    for (const tab of [page, second]) await idle(tab)
+    await say(second, 'And now?')
+    await answered(second, 'Two.')
+
+    expect(lastBody(server).instructions).toContain('Answer in French.')
+  })
+
   test('messages that wait in two tabs of the same chat are sent one after the other, and neither is lost', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()

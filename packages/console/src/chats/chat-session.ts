@@ -161,11 +161,13 @@ export class ChatSession {
     if (this.view.chat.turns.length > 0) this.#save()
   }
 
-  /** Goes on from what another tab has saved, unless this one is at work itself. */
+  /** Goes on from what another tab has saved. While this one is at work itself, it has its own turns. */
   takeOver(chat: Chat): void {
     const { busy, chat: own } = this.view
-    if (busy || (chat.updatedAt <= own.updatedAt && chat.turns.length <= own.turns.length)) return
-    this.#change({ chat })
+    if (chat.updatedAt <= own.updatedAt && chat.turns.length <= own.turns.length) return
+    const { turns: _, unsent: __, ...head } = chat
+    this.#change({ chat: busy ? { ...own, ...head } : chat })
+    if (busy) return
     // Of a run that waits, each tab keeps what it has replayed: each would take over what the other keeps, for ever.
     const calls = waitsFor(chat.turns.at(-1))
     if (calls !== '' && calls === waitsFor(own.turns.at(-1))) return
