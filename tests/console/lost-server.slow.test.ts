@@ -1,12 +1,22 @@
+import { tool } from '@bureau/framework'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { startPlatform } from '../platform/support/test-platform.ts'
 import { startCable } from '../support/cable.ts'
-import { hold, text, textDeltas } from '../support/fake-provider.ts'
+import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
 import { canBrowse, consoleBrowser } from './support/console-page.ts'
 
 const banner = (page: Page) => page.getByRole('alert').filter({ hasText: 'It is asked again every two seconds' })
+
+const refund = tool({
+  name: 'refund',
+  description: 'Pays money back.',
+  parameters: z.object({ euros: z.number() }),
+  needsApproval: true,
+  execute: ({ euros }) => `${euros} euros are paid back.`,
+})
 
 describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
   const open = consoleBrowser()
@@ -68,6 +78,45 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     await page.getByText('So far and on.', { exact: true }).waitFor()
     await banner(page).waitFor({ state: 'detached' })
     expect(server.provider.modelRequests).toHaveLength(1)
+  })
+
+  test('for longer than the client asks again loses no answer, and no call that waits', async () => {
+    const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }) })
+    const gate = server.provider.gate()
+    server.provider.script([toolCall('refund', { euros: 50 }), textDeltas(['So far', hold(gate), ' and on.'])])
+    const cable = await startCable(server.url)
+    const { page } = await open(cable.url)
+    const say = async (words: string): Promise<void> => {
+      await page.getByRole('textbox', { name: 'Message' }).fill(words)
+      await page.keyboard.press('Enter')
+    }
+    await say('Refund')
+    await page.getByRole('button', { name: 'Approve' }).waitFor()
+    await page.getByRole('button', { name: 'Send again', exact: true }).waitFor()
+    await page.getByRole('button', { name: 'New chat' }).click()
+    await say('Tell me')
+    await page.getByText('So far').waitFor()
+    const chats = page.getByRole('navigation', { name: 'Chats' })
+    await page.reload()
+    await page.getByText('So far').waitFor()
+
+    cable.cut()
+    await banner(page).waitFor()
+    await chats.getByRole('button', { name: /^Refund/ }).click()
+    // Each attempt waits for the network to be back; ten of them are made.
+    await page.evaluate(`new Promise((resolve) => {
+      let left = 60
+      const timer = setInterval(() => left-- > 0 ? dispatchEvent(new Event('online')) : resolve(clearInterval(timer)), 50)
+    })`)
+    cable.mend()
+    gate.release()
+    await banner(page).waitFor({ state: 'detached' })
+
+    await page.getByRole('button', { name: 'Approve' }).waitFor()
+    await chats.getByRole('button', { name: /^Tell me/ }).click()
+    await page.getByText('So far and on.', { exact: true }).waitFor()
+    await page.reload()
+    await page.getByText('So far and on.', { exact: true }).waitFor()
   })
 
   test('or one that answers with what the page cannot show leaves the navigation, and the page can be tried again', async () => {

@@ -16,7 +16,8 @@ import { readPlace } from './playground/place.ts'
 import { readSearch } from './platform/search.ts'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
-import { loadPart, RequestFailed } from './server/request.ts'
+import { whenReached } from './server/reachability.ts'
+import { RequestFailed } from './server/request.ts'
 import { BrokenPage } from './shell/broken-page.tsx'
 import { FirstDoor, GuideDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
 import { FirstPartner } from './shell/first-partner.tsx'
@@ -39,7 +40,7 @@ const queries = new QueryClient({
 
 /** A page whose code is read when somebody goes there. */
 const lazyPage = (load: () => Promise<Record<string, unknown>>, name: string) =>
-  lazyRouteComponent(() => loadPart(load) as Promise<Record<string, ComponentType>>, name)
+  lazyRouteComponent(() => whenReached(load) as Promise<Record<string, ComponentType>>, name)
 
 const root = createRootRoute({
   component: Shell,

@@ -1,6 +1,7 @@
 import { type Client, type Part, type Run } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
+import { isServerThere } from '../server/reachability.ts'
 import { Observable } from '../observable.ts'
 import {
   added,
@@ -199,13 +200,15 @@ export class ChatSession {
       if (run) return await this.#follow(run, turn.id, { live: false })
       // Another tab may have seen its end; what a call that waits needs is kept in the chat.
       const kept = (await this.#store.find(chat.id)) ?? chat
-      if (kept.turns.at(-1)?.status !== 'running') this.#change({ chat: kept })
+      const isLost = kept.turns.at(-1)?.status === 'running'
+      if (!isLost) this.#change({ chat: kept })
       else this.#changeTurn(turn.id, { status: 'lost', messages: [], endedAt: Date.now() })
+      if (isLost) this.#save()
     } catch (error) {
+      // It is kept as it was: a page that may ask for it finds it again.
       this.#changeTurn(turn.id, { status: 'failed', error: failureOf(error), endedAt: Date.now() })
     }
     this.#change({ busy: false })
-    this.#save()
   }
 
   /** @param following - `live`: no event of before comes again. */
@@ -230,10 +233,14 @@ export class ChatSession {
     )
     const ended = await run.result.then(
       ({ status, messages, usage }) => ({ status, messages, usage, error: null }),
-      (error: unknown) => ({ status: 'failed' as const, messages: [], usage: null, error: failureOf(error) }),
+      async (error: unknown) => {
+        const failure = { status: 'failed' as const, messages: [], usage: null, error: failureOf(error) }
+        return failure.error.code === 'connection_lost' && !(await isServerThere()) ? null : failure
+      },
     )
     off()
     commit()
+    if (!ended) return this.comeBack()
     const all = added(this.#turn(turnId), ended)
     const shown = joined(before, run.parts, all.messages)
     this.#changeTurn(turnId, { ...ended, ...all, endedAt: Date.now(), parts: shown })

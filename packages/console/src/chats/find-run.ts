@@ -1,4 +1,5 @@
 import type { Client, Run } from '@bureau/client'
+import { whenReached } from '../server/reachability.ts'
 import type { Chat, Turn } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 
@@ -7,7 +8,7 @@ const ARRIVES_MS = 10_000
 const CHECKS_EACH_MS = 250
 
 /**
- * The run of the last turn of a chat, which this page or another tab has begun, as soon as it is at the server. Null when
+ * The run of the last turn of a chat, which this page or another tab has begun, as soon as it is at the server and that can be reached. Null when
  * there is none, when another tab has seen its end, or when it waits on a self-hosted server: the chat has all that it said.
  *
  * @throws BureauError
@@ -15,7 +16,8 @@ const CHECKS_EACH_MS = 250
 export async function findRun(client: Client, store: ChatStore, chat: Chat): Promise<Run | null> {
   let turn = chat.turns.at(-1)
   while (turn) {
-    const run = await attach(client, chat, turn)
+    const last = turn
+    const run = await whenReached(() => attach(client, chat, last))
     if (run || turn.status !== 'running' || Date.now() - turn.startedAt > ARRIVES_MS) return run
     await new Promise((resolve) => setTimeout(resolve, CHECKS_EACH_MS))
     turn = (await store.find(chat.id))?.turns.at(-1)

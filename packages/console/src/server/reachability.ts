@@ -6,8 +6,19 @@ const isLost = new Observable(false)
 
 export const useIsServerLost = (): boolean => useValue(isLost)
 
+/** Reads something from the server, such as code of this page that is needed now. While the server cannot be reached, that waits. */
+export async function whenReached<Part>(read: () => Promise<Part>): Promise<Part> {
+  try {
+    return await read()
+  } catch (error) {
+    if (await isServerThere()) throw error
+    await serverReached()
+    return whenReached(read)
+  }
+}
+
 /** Resolves when the server has been reached again. */
-export function serverReached(): Promise<void> {
+function serverReached(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const off = isLost.subscribe(() => {
     off()

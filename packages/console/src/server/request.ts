@@ -1,7 +1,7 @@
 import { type ComponentType, lazy } from 'react'
 import { addressOf } from './address.ts'
 import { credentials, type Door, refuse } from './credentials.ts'
-import { isServerThere, serverReached, watchedFetch } from './reachability.ts'
+import { watchedFetch, whenReached } from './reachability.ts'
 
 type FieldProblem = { readonly path: string; readonly error: string }
 
@@ -71,22 +71,11 @@ export async function request(path: string, init: RequestInit): Promise<Response
   throw refusalOf(response.status, await response.text())
 }
 
-/** Reads code of this page that is needed now. While the server cannot be reached, that waits. */
-export async function loadPart<Part>(load: () => Promise<Part>): Promise<Part> {
-  try {
-    return await load()
-  } catch (error) {
-    if (await isServerThere()) throw error
-    await serverReached()
-    return loadPart(load)
-  }
-}
-
 /** A component whose code is read once it is shown. */
 export const lazyPart = <Name extends string, Props>(
   load: () => Promise<{ readonly [At in Name]: ComponentType<Props> }>,
   name: Name,
-) => lazy(async () => ({ default: (await loadPart(load))[name] }))
+) => lazy(async () => ({ default: (await whenReached(load))[name] }))
 
 type ErrorBody = {
   readonly error?: string
