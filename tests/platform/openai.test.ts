@@ -1,3 +1,5 @@
+import { CommitUnknownError } from '@bureau/platform/testing'
+import { ServiceError } from '@bureau/protocol'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { hold, status, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
@@ -222,4 +224,48 @@ describe.each(ENGINES)('OpenAI’s APIs on %s', (engine) => {
     expect(second.id).toBe(first.id)
     expect(second.choices[0]!.message.content).toBe('Once.')
   })
+})
+
+describe('a client of OpenAI’s APIs that sends again what ends with a 5xx', () => {
+  /** What the database is to fail with, by the name of the operation. */
+  const faults = new Map<string, Error>()
+  const platform = servePlatform('pglite', {
+    intercept: (operation) => {
+      const fault = faults.get(operation)
+      faults.delete(operation)
+      return fault
+    },
+  })
+  const repeating = (client: TestClient): OpenAI =>
+    new OpenAI({ apiKey: client.token, baseURL: `${client.url}/openai/v1`, maxRetries: 1 })
+
+  test.each([
+    ['nobody knows whether its run was reserved', 'admitRun', new CommitUnknownError('lost'), 0],
+    ['its response cannot be kept', 'putResponse', new ServiceError('database_unavailable'), 1],
+    ['its response may not be kept', 'putResponse', new CommitUnknownError('lost'), 1],
+  ])('begins no second run when %s', async (_, operation, fault, begun) => {
+    const client = await platform.client()
+    platform.provider.respond(() => text('Hi.'))
+    faults.set(operation, fault)
+
+    const answer = repeating(client).responses.create({ model: client.integrationId, input: 'Hello' })
+
+    await expect(answer).rejects.toBeInstanceOf(OpenAI.InternalServerError)
+    expect((await client.get('/v1/runs')).body.data).toHaveLength(begun)
+  })
+
+  test.each(['admitRun', 'putResponse'])(
+    'gets its answer by an Idempotency-Key after a fault of %s',
+    async (operation) => {
+      const client = await platform.client()
+      platform.provider.respond(() => text('Hi.'))
+      faults.set(operation, new CommitUnknownError('lost'))
+      const options = { headers: { 'Idempotency-Key': 'request-1' } }
+
+      const answer = await repeating(client).responses.create({ model: client.integrationId, input: 'Hello' }, options)
+
+      expect(answer.output_text).toBe('Hi.')
+      expect((await client.get('/v1/runs')).body.data).toHaveLength(1)
+    },
+  )
 })

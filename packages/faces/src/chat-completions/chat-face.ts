@@ -3,9 +3,9 @@ import { type Call, type Route, routesOf } from '@bureau/runtime'
 import { ServiceError } from '@bureau/protocol'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import type { FaceHost } from '../face-host.ts'
+import type { FaceHost, FaceRun } from '../face-host.ts'
 import { beginRun } from '../begin.ts'
-import { API_ROW, ApiError, ApiErrorBody, failedRun, refusedStream, REMEDIES } from '../openai/api-error.ts'
+import { afterBegin, API_ROW, ApiError, ApiErrorBody, failedRun, refusedStream, REMEDIES } from '../openai/api-error.ts'
 import { callerOptionsOf } from '../openai/caller-functions.ts'
 import { readConversation } from '../openai/conversation.ts'
 import { sendEvents, waitForEnd } from '../follow.ts'
@@ -60,16 +60,21 @@ async function complete({ request }: Call, reply: FastifyReply, { host, options 
   const body = readChatRequest(request.body)
   const target = await selectAgent(host, request, body.model ?? null)
   const input = runInput(body, target, options.sideRequests)
-  const isStreamed = body.stream === true
-  if (!isStreamed && target.served.signsIn) throw new ServiceError('oauth_needs_streaming')
+  if (!body.stream && target.served.signsIn) throw new ServiceError('oauth_needs_streaming')
   const run = await beginRun({ host, remedies: REMEDIES }, request, {
     served: target.served,
     input,
     kept: false,
     ...(body.user && { onBehalfOf: body.user }),
   })
+  return afterBegin({ request, run }, () => answer(reply, run, { body, input, target }))
+}
+
+type Answering = { readonly body: ChatRequest; readonly input: RunInput; readonly target: Target }
+
+async function answer(reply: FastifyReply, run: FaceRun, { body, input, target }: Answering): Promise<unknown> {
   const { agent, model } = target
-  if (isStreamed) {
+  if (body.stream) {
     const functions = new Set(input.callerOptions?.functions?.map(({ name }) => name))
     const includeUsage = body.stream_options?.include_usage ?? false
     const { runId, approvalsUrl } = run

@@ -6,6 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FaceAgency, FaceHost, FaceRun } from '../face-host.ts'
 import { beginRun } from '../begin.ts'
 import {
+  afterBegin,
   API_ROW,
   ApiError,
   ApiErrorBody,
@@ -92,9 +93,10 @@ async function create({ request }: Call, reply: FastifyReply, { host, options }:
   const record = recordOf(body, { run, target, isKept, input, inputItems: items.map(withId) })
   const events = new ResponseEvents(streamOf(record, { served, run, isStrict }))
   const begun = { record, served, run, earlier: input.history, events }
-  const encode = await encoderOf(request, begun, store)
-  if (isBackground && !body.stream) return events.resource
-  return answer(reply, run, { body, events, encode })
+  return afterBegin({ request, run }, async () => {
+    const encode = await encoderOf(request, begun, store)
+    return isBackground && !body.stream ? events.resource : answer(reply, run, { body, events, encode })
+  })
 }
 
 async function encoderOf(

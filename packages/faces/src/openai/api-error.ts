@@ -1,7 +1,9 @@
 import { RUN_ERRORS, type RunError, type ServiceError } from '@bureau/protocol'
 import { type ErrorHandler, errorGate, publicError } from '@bureau/runtime'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Remedies } from '../begin.ts'
+import type { FaceRun } from '../face-host.ts'
 
 /** The error object of OpenAI's API. Our own code is in `code`. */
 export const ApiErrorBody = z
@@ -56,7 +58,29 @@ export function unsupportedParam(param: string, message: string): ApiError {
 export function failedRun(error: RunError | null): ApiError {
   const { code, message } = error ?? { code: 'run_failed', message: 'The run was cancelled.' }
   const remedy = code === 'approval_required' ? ' The Responses API has a way to bring one.' : ''
-  return new ApiError(message + remedy, { status: statusOf(code), code, headers: { 'x-should-retry': 'false' } })
+  return new ApiError(message + remedy, { status: statusOf(code), code, headers: NOT_AGAIN })
+}
+
+const NOT_AGAIN = { 'x-should-retry': 'false' }
+
+/**
+ * Does what follows on the beginning of a run. What fails there is not sent again either: without an `Idempotency-Key` that would
+ * begin another run.
+ */
+export async function afterBegin<Result>(
+  { request, run }: { readonly request: FastifyRequest; readonly run: FaceRun },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work()
+  } catch (error) {
+    run.leave()
+    if (error instanceof ApiError) throw error
+    const { message, status, code, headers } = publicError(error as Error, request)
+    // A server that keeps no conversations knows no such key again.
+    const isRepeatable = run.conversation !== undefined && request.headers['idempotency-key'] !== undefined
+    throw new ApiError(message, { status, code, headers: { ...headers, ...(!isRepeatable && NOT_AGAIN) } })
+  }
 }
 
 const STATUSES: Partial<Record<string, number>> = {

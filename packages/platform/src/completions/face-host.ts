@@ -61,7 +61,7 @@ export class PlatformHost implements FaceHost {
     requireRoom(this.#platform)
     const completion = await this.#completion(request, asked)
     const admission = await admitWhileOpen(this.#platform, request, { completion, missingSandboxFiles: [] })
-    if (admission.outcome === 'unknown') throw new ServiceError('database_unavailable')
+    if (admission.outcome === 'unknown') throw notKnown(request)
     return this.#run(request, await streamOf(this.#platform, request, admission), asked.kept)
   }
 
@@ -213,6 +213,17 @@ export class PlatformHost implements FaceHost {
       leave,
     }
   }
+}
+
+/** Clients of OpenAI's APIs send again by themselves what ends with a 5xx. */
+function notKnown({ headers }: FastifyRequest): ServiceError {
+  const isRepeatable = headers['idempotency-key'] !== undefined
+  const message =
+    'It is not known whether the run has begun. With an Idempotency-Key, the same request can be sent again.'
+  return new ServiceError('database_unavailable', {
+    message,
+    headers: isRepeatable ? {} : { 'x-should-retry': 'false' },
+  })
 }
 
 type Conversation = { readonly chatId?: string; readonly aliasChatId?: string }
