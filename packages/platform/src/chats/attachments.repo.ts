@@ -31,7 +31,7 @@ export type EarlierAttachment = {
 }
 
 /** What of a chat is asked about before it may have another run. */
-type ChatUse = {
+export type ChatUse = {
   /** The run that occupies it. Exact while the chat's row is locked. */
   readonly activeRunId: string | null
   /** Those with an address. */

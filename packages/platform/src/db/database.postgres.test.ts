@@ -19,6 +19,8 @@ class BreakingProxy {
   fault: Fault = 'none'
   /** How long everything takes on its way, in each direction. */
   delayMs = 0
+  /** How often the client has waited for an answer. */
+  trips = 0
   readonly #server: Server
   readonly #target: URL
   readonly #sockets = new Set<Socket>()
@@ -58,17 +60,21 @@ class BreakingProxy {
       socket.on('close', () => this.#sockets.delete(socket))
     }
     let muted = false
+    let isAnswered = true
     const cut = (): void => {
       client.destroy()
       server.destroy()
     }
     client.on('data', (bytes) => {
+      if (isAnswered) this.trips++
+      isAnswered = false
       const commits = bytes.includes('COMMIT\0')
       if (commits && this.fault === 'lose COMMIT') return cut()
       muted = commits && this.fault !== 'none'
       this.#away = commits && this.fault === 'lose its answer and stay away'
       this.#later(() => server.write(bytes))
     })
+    server.on('data', () => (isAnswered = true))
     server.on('data', (bytes) => (muted ? cut() : this.#later(() => client.write(bytes))))
     client.on('end', () => this.#later(() => server.end()))
     server.on('end', () => this.#later(() => client.end()))
@@ -97,6 +103,31 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL over a wire that breaks
     await db.close()
     await proxy.close()
     await platform.drop()
+  })
+
+  test('an admission waits for three answers, for four in a chat that there is', async () => {
+    const counted = new BreakingProxy(platform.url)
+    const near = new PostgresDatabase({ url: await counted.listen(), poolSize: 1 })
+    const { caller, integrationId: apiIntegrationId } = tenant
+    await near.run(pingDatabase, undefined)
+    const tripsOf = async (chatId: string | null): Promise<[number, string]> => {
+      const before = counted.trips
+      const { signal } = new AbortController()
+      const options = { bootId: platform.bootId, agencies: AGENCIES, missingSandboxFiles: [], signal }
+      const store = { ...platform.store, db: near }
+      const admission = await admitCompletion(store, caller, completion({ apiIntegrationId, chatId }), options)
+      const trips = counted.trips - before
+      if (admission.outcome !== 'admitted') throw new Error(admission.outcome)
+      await tenant.finish(admission)
+      return [trips, admission.run.chatId]
+    }
+
+    const [first, chatId] = await tripsOf(null)
+    const [later] = await tripsOf(chatId)
+
+    expect({ first, later }).toEqual({ first: 3, later: 4 })
+    await near.close()
+    await counted.close()
   })
 
   test('a crowd of admissions over a database that is 100 ms away is admitted, on the few connections behind a pooler', async () => {

@@ -1,10 +1,11 @@
 import { ServiceError } from '@bureau/protocol'
 import { type ServedAgency, unknownEntryAgent } from '../../agencies.ts'
-import { type EarlierAttachment, readChatUse } from '../../chats/attachments.repo.ts'
+import { type ChatUse, readChatUse } from '../../chats/attachments.repo.ts'
 import type { ChatRow } from '../../chats/chats.repo.ts'
 import { openChat } from '../../chats/open-chat.ts'
 import { planAttachmentRefresh, type PlannedRefresh } from '../../chats/plan-attachment-refresh.ts'
 import type { Tx } from '../../db/operation.ts'
+import { together } from '../../db/together.ts'
 import type { IntegrationRow } from '../../integrations/integrations.repo.ts'
 import { findRun } from '../../run-records/runs.repo.ts'
 import type { ReplicaRow } from '../recover/replicas.repo.ts'
@@ -57,23 +58,31 @@ export async function requireAdmissible(tx: Tx, args: AdmitRun, reached: Reached
   requireAttribution(request, integration)
   const agent = chooseAgent(args, integration)
   const allowance = await admitConsumer(tx, request, reached)
-  const chat = await namedChat(tx, args, settings)
-  const attachments = await listAttachments(tx, chat, args.waitingRunId)
+  const { chat, activeRunId, attachments } = await namedChat(tx, args, settings)
+  if (activeRunId !== null && activeRunId !== args.waitingRunId) throw await occupied(tx, args.ownerId, activeRunId)
   const refreshes = planAttachmentRefresh(attachments, request.attachmentUrlRefreshes, Date.now())
   if (args.missingSandboxFiles.length > 0) throw missingFiles(args.missingSandboxFiles)
   if (replicaState !== 'live') throw new ServiceError('server_draining', { headers: { 'Retry-After': '1' } })
   return { agent, allowance, chat, refreshes }
 }
 
-/** The chat that the request names, locked; null when the run is to have one of its own. */
+/** The chat that the request names, locked, and its use; null when the run is to have one of its own. */
 async function namedChat(
   tx: Tx,
   { ownerId, request }: AdmitRun,
   { chatBinding }: IntegrationRow['settings'],
-): Promise<ChatRow | null> {
+): Promise<{ readonly chat: ChatRow | null } & ChatUse> {
   const { apiIntegrationId: integrationId, consumerId, chatId, aliasChatId } = request
   const boundToConsumer = chatBinding === 'consumer'
-  return openChat(tx, { ownerId, integrationId, consumerId, chatId, aliasChatId, boundToConsumer })
+  const opening = openChat(tx, { ownerId, integrationId, consumerId, chatId, aliasChatId, boundToConsumer })
+  if (chatId !== null) {
+    // The second is read when the first is locked, as that of members is.
+    const [chat, use] = await together(opening, readChatUse(tx, { ownerId, chatId }))
+    return { chat, ...use }
+  }
+  const chat = await opening
+  if (!chat || chat.nextSeq === 1) return { chat, activeRunId: null, attachments: [] } // nothing was said in it
+  return { chat, ...(await readChatUse(tx, { ownerId, chatId: chat.id })) }
 }
 
 /** @throws ServiceError `unknown_agency`, `invalid_agent` */
@@ -89,19 +98,6 @@ function missingFiles(paths: readonly string[]): ServiceError {
   return new ServiceError('sandbox_file_not_found', {
     message: `There is no such file in the agency mount: ${paths.join(', ')}`,
   })
-}
-
-/** What the messages of a chat have attached. @throws ServiceError `run_active`, `run_waiting` for another run than this */
-async function listAttachments(
-  tx: Tx,
-  chat: ChatRow | null,
-  waitingRunId: string | undefined,
-): Promise<readonly EarlierAttachment[]> {
-  if (!chat || chat.nextSeq === 1) return [] // nothing was said in it
-  const key = { ownerId: chat.ownerId, chatId: chat.id }
-  const { activeRunId, attachments } = await readChatUse(tx, key)
-  if (activeRunId !== null && activeRunId !== waitingRunId) throw await occupied(tx, key.ownerId, activeRunId)
-  return attachments
 }
 
 /** The chat is another run's, which works or waits. */
