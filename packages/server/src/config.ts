@@ -25,6 +25,13 @@ export const ServerEnvironment = z.object({
     .string()
     .optional()
     .describe(`Model of agents that name none. Default: ${DEFAULT_MODEL}; without any key or base URL the demo model.`),
+  NODE_USE_ENV_PROXY: z
+    .string()
+    .optional()
+    .describe(
+      '1: the model providers of the operator are asked through HTTPS_PROXY and HTTP_PROXY, but for NO_PROXY. Node.js itself ' +
+        'reads it, too.',
+    ),
   ...PeerEnvironment,
   REDIS_URL: addressSetting(/^rediss?:\/\//, 'redis://127.0.0.1:6379')
     .optional()
@@ -80,6 +87,7 @@ export type ServerConfig = {
     readonly apiKey: string | undefined
     readonly defaultModel: string
   }
+  readonly usesProxy: boolean
   readonly allowedHosts: readonly string[]
   readonly trustedProxies: readonly string[]
   readonly wrongKeysPerMinute: number
@@ -117,6 +125,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
       apiKey: env.OPENAI_API_KEY,
       defaultModel: env.BUREAU_MODEL ?? (offline ? DEMO_MODEL : DEFAULT_MODEL),
     },
+    usesProxy: env.NODE_USE_ENV_PROXY === '1',
     allowedHosts: env.BUREAU_ALLOWED_HOSTS,
     trustedProxies: env.BUREAU_TRUSTED_PROXIES,
     wrongKeysPerMinute: env.BUREAU_WRONG_KEYS_PER_MINUTE,

@@ -1,4 +1,4 @@
-import { Agent as HttpAgent } from 'undici'
+import { type Dispatcher, EnvHttpProxyAgent, Agent as HttpAgent } from 'undici'
 import { type ModelAccess, readOptions } from '@bureau/framework'
 import { checkUrl, createEgressPolicy, type EgressPolicyOptions, GuardedDispatcher } from '@bureau/runtime'
 import { EgressChecks } from './check-options.ts'
@@ -23,7 +23,7 @@ export function modelAccess(config: ServerConfig, egress: EgressPolicyOptions = 
   const allow = [...config.allowedHosts, ...(egress.allow ?? [])]
   const policy = createEgressPolicy({ allow, ...(egress.deny && { deny: egress.deny }) })
   const timeouts = { headersTimeout: MODEL_SILENCE_MS, bodyTimeout: MODEL_SILENCE_MS, connectTimeout: 10_000 }
-  const dispatcher = new HttpAgent({ ...timeouts, keepAliveTimeout: 60_000 })
+  const dispatcher = ownDispatcher(config, { ...timeouts, keepAliveTimeout: 60_000 })
   const callerDispatcher = new GuardedDispatcher({
     policy,
     connectTimeoutMs: timeouts.connectTimeout,
@@ -40,4 +40,15 @@ export function modelAccess(config: ServerConfig, egress: EgressPolicyOptions = 
       await Promise.all([dispatcher.close(), callerDispatcher.close()])
     },
   }
+}
+
+/**
+ * Through the proxies that the environment names, where it says so as it does for Node.js itself. What callers name never goes there: a
+ * proxy resolves names itself, so nobody could check the address.
+ */
+function ownDispatcher({ usesProxy, read }: ServerConfig, options: HttpAgent.Options): Dispatcher {
+  if (!usesProxy) return new HttpAgent(options)
+  const named = (name: string): string => read(name.toLowerCase()) ?? read(name) ?? ''
+  const [httpProxy, httpsProxy, noProxy] = [named('HTTP_PROXY'), named('HTTPS_PROXY'), named('NO_PROXY')]
+  return new EnvHttpProxyAgent({ ...options, httpProxy, httpsProxy, noProxy })
 }
