@@ -9,6 +9,10 @@ export type PushConfig = Required<Pick<NewPush, 'url'>> & {
   readonly authentication?: { readonly scheme: string }
 }
 
+export function pushView(taskId: string, id: string, { url, authentication }: NewPush): PushConfig {
+  return { taskId, id, url, ...(authentication && { authentication: { scheme: authentication.scheme } }) }
+}
+
 /** Who is notified of which task. Tasks are the caller's: whoever asks has found them. */
 export interface PushConfigs {
   /**

@@ -12,6 +12,7 @@ import {
   type Notification,
   type PushConfig,
   type PushConfigs,
+  pushView,
   sendNotification,
   TOO_MANY_PUSHES,
 } from './push.ts'
@@ -27,7 +28,7 @@ type KeptTask = { -readonly [member in keyof Task]: Task[member] } & {
   /** The calls that wait, with the tokens that their decisions need. */
   approvals: readonly ApprovalRequest[]
   /** Present while a decision about a task that waits is being carried out: resolves when its run goes on, or does not. */
-  deciding?: Promise<void> | undefined
+  deciding?: Promise<unknown> | undefined
   /** Resolves when the state has changed next. */
   changed: PromiseWithResolvers<void>
   /** Who is notified, by the ids of their configurations. */
@@ -95,20 +96,16 @@ export class MemoryTasks implements TaskStore, PushConfigs {
       const token = task.approvals.find(({ call_id: callId }) => callId === decision.callId)?.token
       return { ...decision, ...(token !== undefined && { token }) }
     })
-    const { promise, resolve } = Promise.withResolvers<void>()
-    task.deciding = promise
-    try {
-      task.run = await this.#start(asked, thread, { input: [], decisions: sealed })
-      task.seq = 0
+    const goingOn = this.#start(asked, thread, { input: [], decisions: sealed }).then((run) => {
+      Object.assign(task, { run, seq: 0 })
       task.progress.goOn()
       notify(task)
       this.#wake(id)
       void this.#watch(task, thread)
-      return task
-    } finally {
-      task.deciding = undefined
-      resolve()
-    }
+    })
+    task.deciding = Promise.allSettled([goingOn]).then(() => (task.deciding = undefined))
+    await goingOn
+    return task
   }
 
   async find(asked: Asked, id: string): Promise<Task | undefined> {
@@ -291,10 +288,6 @@ async function until(isSo: (task: Task) => boolean, task: KeptTask, signal: Abor
 function dueOf({ id: taskId, contextId, progress }: Task): Notification | undefined {
   const { state, timestamp } = progress.status
   return isSettled(state) ? { taskId, contextId, state, timestamp } : undefined
-}
-
-function pushView(taskId: string, id: string, { url, authentication }: NewPush): PushConfig {
-  return { taskId, id, url, ...(authentication && { authentication: { scheme: authentication.scheme } }) }
 }
 
 const NEVER = new AbortController().signal
