@@ -1,4 +1,4 @@
-import type { WireItem } from '@bureau/protocol'
+import { type Fields, isFields, type WireItem } from '@bureau/protocol'
 import { toText } from './tool-output.ts'
 
 /** Longest text that a tool's output may have: it goes to the model, to the client and into every later request. */
@@ -27,15 +27,17 @@ export function limitedOutput(item: WireItem): WireItem {
   return limitedMembers(item)
 }
 
-function limitedMembers<Fields extends object>(fields: Fields): Fields {
+function limitedMembers<Item extends Fields>(item: Item): Item {
   const changed: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(fields)) {
-    if (typeof value === 'string' && value.length > MAX_OUTPUT_CHARACTERS && TEXTS.includes(name)) {
-      changed[name] = limitedText(value)
-    } else if (Array.isArray(value) && LISTS.includes(name)) {
-      const members = value.map((each: unknown) => (typeof each === 'object' && each ? limitedMembers(each) : each))
-      if (members.some((each, at) => each !== value[at])) changed[name] = members
-    }
+  for (const name of TEXTS) {
+    const text = item[name]
+    if (typeof text === 'string' && text.length > MAX_OUTPUT_CHARACTERS) changed[name] = limitedText(text)
   }
-  return Object.keys(changed).length === 0 ? fields : { ...fields, ...changed }
+  for (const name of LISTS) {
+    const list = item[name]
+    if (!Array.isArray(list)) continue
+    const members = list.map((each: unknown) => (isFields(each) ? limitedMembers(each) : each))
+    if (members.some((each, at) => each !== list[at])) changed[name] = members
+  }
+  return Object.keys(changed).length === 0 ? item : { ...item, ...changed }
 }

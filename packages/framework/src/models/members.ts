@@ -3,7 +3,7 @@ import { type Fields, fieldsOf } from '@bureau/protocol'
 /** A copy without what is null or absent. Objects from which members are deleted are slow to write as JSON. */
 export function withoutNulls(members: Fields): Record<string, unknown> {
   const given: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(members)) if (value !== undefined && value !== null) given[name] = value
+  for (const name of Object.keys(members)) if (members[name] != null) given[name] = members[name]
   return given
 }
 
