@@ -162,6 +162,14 @@ test.each([
     'agency.ts exports no Agency and no "tools". "make" is a function. Export what it returns: export const support = await make()',
   ],
   [
+    "import { Tool } from '@bureau/framework'\nexport class Count extends Tool {}",
+    'agency.ts exports no Agency and no "tools". "Count" is a tool. Write: export const tools = [Count]',
+  ],
+  [
+    "export const count = { type: 'function', name: 'count' }",
+    'agency.ts exports no Agency and no "tools". "count" is a tool. Write: export const tools = [count]',
+  ],
+  [
     'export const support = Promise.resolve()',
     'agency.ts exports no Agency and no "tools". "support" is a Promise. Write: export const support = await …',
   ],

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
-import { Agency, Agent, otherCopy } from '@bureau/framework'
+import { Agency, Agent, otherCopy, Tool } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import type { ServerOptions } from '@bureau/server'
 
@@ -54,11 +54,17 @@ function adviceOn([name, value]: [string, unknown]): string | undefined {
   const known = name === 'default' ? { it: 'The default export', its: '…' } : { it: `"${name}"`, its: name }
   if (value instanceof Agent)
     return `${known.it} is an Agent. Write: export const support = new Agency({ entryPoint: ${known.its} })`
+  if (isTool(value)) return `${known.it} is a tool. Write: export const tools = [${known.its}]`
   if (value instanceof Promise) return `${known.it} is a Promise. Write: export const ${known.its} = await …`
   if (typeof value === 'function')
     return `${known.it} is a function. Export what it returns: export const support = await ${known.its}()`
   return undefined
 }
+
+const isTool = (value: unknown): boolean =>
+  typeof value === 'function'
+    ? value.prototype instanceof Tool
+    : typeof value === 'object' && value !== null && 'type' in value && value.type === 'function'
 
 const importModule = (file: string): Promise<Record<string, unknown>> => {
   // Node says then that our own import has not ended.
