@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
+import { Agency, Agent } from '@bureau/framework'
 import { loadConfig } from '@bureau/server'
-import { readyRecord } from './first-screen.ts'
+import { announce, readyRecord } from './first-screen.ts'
+import type { Terminal } from './terminal.ts'
 
 test.each([
   [{}, 'the built-in demo model (OPENAI_API_KEY brings a real one)'],
@@ -22,4 +24,24 @@ test.each([
   const config = loadConfig(environment)
 
   expect(readyRecord({ url: 'http://127.0.0.1:8000', config, module: {} })).toMatchObject({ model })
+})
+
+test.each([
+  [[], `-d '{"message":"What is the weather in Paris?"}'`],
+  [["Where's my order?", 'Hello'], `-d '{"message":"Where'\\''s my order?"}'`],
+])('the command to try begins as the agency suggests: %j', (conversationStarters, sent) => {
+  const printed: string[] = []
+  const terminal: Terminal = {
+    format: 'pretty',
+    isPerson: true,
+    log: { write: () => {} },
+    print: (text) => void printed.push(text),
+    waitFor: () => () => {},
+  }
+  const shop = new Agency({ entryPoint: new Agent({ name: 'Desk', conversationStarters }) })
+  const served = { url: 'http://127.0.0.1:8000', config: loadConfig({}), module: { agencies: { shop } } }
+
+  announce(terminal, { log: { info: () => {} } }, served)
+
+  expect(printed.join('')).toContain(sent)
 })

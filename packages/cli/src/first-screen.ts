@@ -20,6 +20,7 @@ type Served = {
   }
 }
 
+/** To an agency that suggests nothing itself. */
 const MESSAGE = 'What is the weather in Paris?'
 
 type App = { readonly log: { info(fields: object, message: string): void } }
@@ -73,9 +74,12 @@ function table(rows: Readonly<Record<string, string | false | undefined>>): stri
 }
 
 function attemptOf({ url, config, module, platform }: Served): string {
-  const [agency] = Object.keys(module?.agencies ?? {})
-  if (agency !== undefined)
-    return attempt(`${url}/${agency}/get_response_stream`, { message: MESSAGE }, tokenOf(config))
+  const [served] = Object.entries(module?.agencies ?? {})
+  if (served !== undefined) {
+    const [name, { entryPoint }] = served
+    const [message = MESSAGE] = entryPoint.conversationStarters
+    return attempt(`${url}/${name}/get_response_stream`, { message }, tokenOf(config))
+  }
   const file = platform && credentialsFile(platform)
   if (file === undefined) return ''
   const { apiIntegrationId } = JSON.parse(readFileSync(file, 'utf8')) as FirstCredentials
@@ -95,7 +99,7 @@ function attempt(url: string, body: object, key?: string): string {
     `curl -N ${url}`,
     ...(key === undefined ? [] : [`-H "Authorization: Bearer ${key}"`]),
     "-H 'content-type: application/json'",
-    `-d '${JSON.stringify(body)}'`,
+    `-d '${JSON.stringify(body).replaceAll("'", String.raw`'\''`)}'`,
   ]
   return `  Try it:\n\n  ${lines.join(' \\\n    ')}\n\n`
 }
