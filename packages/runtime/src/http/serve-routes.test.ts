@@ -67,6 +67,10 @@ test.each([
 test.each([
   ['/all', 'There is no route GET /all. Did you mean /added/things/all or /more/things/all? GET /openapi.json'],
   ['/a/b/all', 'There is no route GET /a/b/all. Did you mean /added/things/all or /more/things/all? GET /openapi.json'],
+  [
+    '/api/more/things/all/',
+    'There is no route GET /api/more/things/all/. Did you mean /more/things/all? GET /openapi.json',
+  ],
   ['/things', 'There is no route GET /things. GET /openapi.json'],
   ['/', 'There is no route GET /. GET /openapi.json'],
 ])('GET %s is answered with the paths that end as it does', async (url, error) => {

@@ -88,7 +88,7 @@ function versionTag(body: unknown): Record<string, string> {
 export type ServedPaths = {
   /** The methods that it takes; none: there is no such path. */
   readonly methodsAt: (path: string) => readonly string[]
-  /** Paths that end as it does, a few of them: one with a mistake in front is mostly one of these. */
+  /** A few paths that share the most segments at their end with it: one with a mistake in front is mostly one of these. */
   readonly endingAs: (path: string) => readonly string[]
 }
 
@@ -103,9 +103,19 @@ export function servedPaths(app: FastifyInstance): ServedPaths {
   return {
     methodsAt: (path) => [...new Set(routes.flatMap(({ pattern, methods }) => (pattern.test(path) ? methods : [])))],
     endingAs: (path) => {
-      const end = path.slice(path.lastIndexOf('/'))
-      const urls = routes.flatMap(({ url }) => (end !== '/' && url.endsWith(end) && !/[:*]/.test(url) ? [url] : []))
-      return [...new Set(urls)].slice(0, MAX_PATHS)
+      const asked = segmentsOf(path)
+      const urls = new Set(routes.flatMap(({ url }) => (/[:*]/.test(url) ? [] : [url])))
+      const ends = [...urls].map((url) => ({ url, shared: sharedEnd(segmentsOf(url), asked) }))
+      const most = Math.max(1, ...ends.map(({ shared }) => shared))
+      return ends.flatMap(({ url, shared }) => (shared === most ? [url] : [])).slice(0, MAX_PATHS)
     },
   }
+}
+
+const segmentsOf = (path: string): string[] => path.split('/').filter((segment) => segment !== '')
+
+/** How many segments at the end of a path are those at the end of another one. */
+function sharedEnd(path: readonly string[], other: readonly string[]): number {
+  const different = path.toReversed().findIndex((segment, at) => segment !== other.at(-1 - at))
+  return different < 0 ? path.length : different
 }
