@@ -16,7 +16,7 @@ import {
 test.each(KINDS)('%s: a silent connection is taken for lost', async (kind) => {
   const server = await startScriptedServer(FRAMES)
   server.next({ cutAfter: META.length + 40 }, 'silent')
-  const run = clientOf(kind, server.url, { silenceMs: 300 }).stream('Hi')
+  const run = clientOf(kind, server.url, { silenceMs: 1_500 }).stream('Hi')
 
   expect(await heard(run)).toEqual(EXPECTED)
   expect(server.requests.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET'])
