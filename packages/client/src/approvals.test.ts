@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { memoryStorage } from '../../../tests/support/broken-connections.ts'
 import { createClient } from './client.ts'
-import { framesOf, SOON, startScriptedServer } from './scripted-server.test-support.ts'
+import { framesOf, META, SOON, startScriptedServer } from './scripted-server.test-support.ts'
 
 const approvalOf = (call_id: string) => ({
   call_id,
@@ -142,6 +142,22 @@ describe('on a self-hosted server', () => {
     expect(histories.get('c')).toHaveLength(2)
     expect(storage.kept.size).toBe(0)
   })
+})
+
+test('a run that goes on after approvals has its first parts again when it is attached to', async () => {
+  const storage = memoryStorage()
+  const open = () => createClient({ url: server.url, histories, storage, resume: true, retryDelaysMs: [] })
+  const histories = new Map()
+  const server = await startScriptedServer(framesOf(['Done.']))
+  server.next({ frames: waitingFrames('a') }, { cutAfter: META.length + 20 })
+  const run = open().stream({ message: 'Refund 7', chat: 'c' })
+  await expect((await run.approve('a'))!.result).rejects.toMatchObject({ code: 'connection_lost' })
+
+  const again = (await open().attach({ chat: 'c' }))!
+  expect((await open().history('c')).entries).toMatchObject([{ run: 'run-1' }])
+  await again.result
+  expect(again.parts).toMatchObject([{ id: 'a', name: 'refund' }, { text: 'Done.' }])
+  expect(histories.get('c')).toHaveLength(2)
 })
 
 test('what does not wait cannot be decided on', async () => {

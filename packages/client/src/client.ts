@@ -1,6 +1,6 @@
 import type { GetCompletionV2Request, Message, RunRequest } from '@bureau/protocol'
 import { BureauError } from './error.ts'
-import type { Part } from './parts.ts'
+import { type Part, Parts } from './parts.ts'
 import { ask, askingOf } from './retry.ts'
 import { Run } from './run.ts'
 import type { RunOrigin, Ways } from './run-begin.ts'
@@ -71,8 +71,12 @@ export type Client<Body = GetCompletionV2Request | RunRequest, A extends AnyAgen
   readonly histories?: Histories
 }
 
-/** What a run comes behind: this history and, when it goes on after approvals, these parts. */
-type Before = { readonly parts?: readonly Part[]; readonly history: readonly Message[] }
+/** What a run comes behind: this history and, when it goes on after approvals, its parts so far, `asked` behind so many messages. */
+type Before = {
+  readonly parts?: readonly Part[]
+  readonly history: readonly Message[]
+  readonly asked?: number | undefined
+}
 
 /**
  * A client of an integration of the platform, or of an agency of a self-hosted server. `createClient<typeof agency>(…)`
@@ -116,12 +120,15 @@ class AgencyClient implements Client {
     const { chat } = named
     const stored = chat === undefined ? named : this.#store.get(chat)
     const known = (named.run ?? stored.run) === stored.run ? stored : named
-    const { request, message, before } = known
+    const { request, message, before, asked } = known
     try {
       const id = known.run ?? (await this.#ways.server.find(request, chat ?? '', this.#ask))
       if (id === null) return null
-      const input = { message, ...(chat !== undefined && { chat }) } as Partial<Input>
-      const run = this.#open({ run: id }, input, { history: this.#historyOf(chat).slice(0, before) })
+      const input = { message, chat } as Partial<Input>
+      const history = this.#historyOf(chat).slice(0, before)
+      const said = new Parts()
+      said.add({ type: 'reset', new_messages: history.slice(asked ?? Infinity) })
+      const run = this.#open({ run: id }, input, { parts: said.all, history, asked })
       await run.started
       return run
     } catch (error) {
@@ -144,15 +151,15 @@ class AgencyClient implements Client {
     const { server } = this.#ways
     if (server.history) return server.history(chat, cursor, this.#ask)
     // What a run that waits has said is in the history already, and comes again when the run is attached to.
-    const { run = null, before = Infinity } = this.#store.get(chat)
-    const entries = this.#historyOf(chat).map((item, at) => ({ item, run: at < before ? null : run, error: null }))
+    const { run = null, before = 0, asked = before } = this.#store.get(chat)
+    const entries = this.#historyOf(chat).map((item, at) => ({ item, run: at < asked ? null : run, error: null }))
     return { entries, cursor: null }
   }
 
   /** Remembers the run of a chat before its first byte is sent, until it is over. */
   #open(from: RunOrigin, input: Partial<Input>, before: Before): Run {
     const { chat, signal, message } = input
-    const sent = this.histories && { message, before: before.history.length }
+    const sent = this.histories && { message, before: before.history.length, asked: before.asked }
     const remember = ({ request, run }: StoredRun): void => {
       if (chat !== undefined) this.#store.set(chat, { request, run, ...sent })
     }
@@ -168,15 +175,16 @@ class AgencyClient implements Client {
         if (!waits) this.#store.remove(chat, ended)
         // The chat may have other messages meanwhile, and another page may have kept those of this run.
         const said = this.#historyOf(chat)
-        const known = new Set(said.map((each) => JSON.stringify(each)))
-        this.histories?.set(chat, [...said, ...messages.filter((each) => !known.has(JSON.stringify(each)))])
+        const known = said.map((each) => JSON.stringify(each))
+        this.histories?.set(chat, [...said, ...messages.filter((each) => !known.includes(JSON.stringify(each)))])
       },
       goOn: (run, result, after, decisions) => {
         const history = [...before.history, ...result.messages]
         const request = randomId()
         const { message: _answered, ...rest } = input
         const next = this.#ways.server.goOn({ run: result.run, after, input: rest, history }, decisions, request)
-        return this.#open({ request, ...next }, rest, { parts: run.parts, history })
+        const { asked = before.history.length } = before
+        return this.#open({ request, ...next }, rest, { parts: run.parts, history, asked })
       },
     })
   }

@@ -9,9 +9,10 @@ export type RunStorage = {
 
 /**
  * What a page needs to find its run again after a reload. Positions are not kept: the run is replayed. For a server that
- * keeps no history also what was sent, and how many messages the chat had `before`.
+ * keeps no history also what was sent, and how many messages the chat had `before`; of a run that goes on after approvals, and
+ * has said something already, also how many it had when it was `asked`.
  */
-export type StoredRun = Unanswered & { readonly before?: number | undefined }
+export type StoredRun = Unanswered & { readonly before?: number | undefined; readonly asked?: number | undefined }
 
 /** A message, the request that it was sent with, and the run that had begun. */
 export type Unanswered = {

@@ -136,7 +136,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const approvals = result.status === 'waiting' ? result.approvals : []
     const { callId } = decision
     const approval = approvals.find(({ call_id: id }) => id === callId)
-    if (!approval) throw new BureauError('approval_not_found', `No call ${callId} of this run waits for an approval.`)
+    if (!approval) throw new BureauError('approval_not_found', `No call ${callId} waits for an approval.`)
     const call = this.#ways.server.decide?.(result.run, decision)
     if (call) await ask(this.#ways, call)
     this.#decided.set(callId, { ...decision, token: approval.token })
@@ -262,7 +262,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const { run } = this.#ids
     if (this.#leaving.signal.aborted) {
       const cause: unknown = this.#begin.signal?.reason
-      return new BureauError('detached', 'Nobody listens to the run any more.', { run, cause })
+      return new BureauError('detached', 'Nobody listens any more.', { run, cause })
     }
     if (!(error instanceof BureauError)) return error as Error
     const { status = 0 } = error

@@ -322,6 +322,36 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     expect(said(chat.messages)).toEqual(['user: Where is order 7?', 'assistant: It is done.'])
   })
 
+  test('an answer that is resumed after an approval and a lost connection is shown once, and whole', async () => {
+    const ship = tool({
+      name: 'ship',
+      description: 'Sends an order.',
+      parameters: z.object({ order: z.number() }),
+      needsApproval: true,
+      execute: () => 'Sent.',
+    })
+    const { provider, open } = await start(soloAgency({ tools: [ship] }).solo)
+    const gate = provider.gate()
+    provider.script([
+      [text('Let me see.'), toolCall('ship', { order: 7 })],
+      textDeltas(['It is', hold(gate), ' done.']),
+    ])
+    const { cut, fetch } = cuttableFetch()
+    const chat = new PlainChat(open(memoryStorage(), fetch, []))
+    await chat.sendMessage({ text: 'Send order 7' })
+    const call = chat.messages.at(-1)!.parts.find(isToolUIPart)!
+    const decided = chat.addToolApprovalResponse({ id: call.toolCallId, approved: true })
+    await expect.poll(() => said(chat.messages).at(-1)).toContain('It is')
+    cut()
+    await decided
+    await expect.poll(() => chat.error?.message).toBe('The connection was lost.')
+    gate.release()
+    await chat.resumeStream()
+
+    expect(said(chat.messages)).toEqual(['user: Send order 7', 'assistant: Let me see.It is done.'])
+    expect(chat.messages.at(-1)!.parts.filter(isToolUIPart)).toMatchObject([{ output: 'Sent.' }])
+  })
+
   test.each(['sendMessage', 'regenerate'] as const)('%s right after a stop goes on behind it', async (next) => {
     const { provider, open } = await start()
     provider.script([text('Hello.'), textDeltas(['It is', hold(provider.gate())]), text('Again.')])

@@ -1,9 +1,9 @@
-import { BureauError, type Client, type Input, type Part, type Run } from '@bureau/client'
+import { BureauError, type Client, type Input, type Run } from '@bureau/client'
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai'
 import { HistoryPlaces } from './history-places.ts'
 import { pastMessages, piecesOf } from './messages.ts'
 import { isDecidedElsewhere } from './turn.ts'
-import { chunksOf, uiPartOf } from './ui-chunks.ts'
+import { type Begun, chunksOf, uiPartOf } from './ui-chunks.ts'
 
 /**
  * Lets the AI SDK's `useChat` talk to an agency of either server. The id of the chat is the client's `chat`; the last
@@ -22,13 +22,10 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
   const places = new HistoryPlaces(client)
   /** By chat: when the reader of its last answer knows that it has ended. */
   const answers = new Map<string, Promise<void>>()
+  /** The messages that have the beginnings of runs that went on after approvals, by run. */
+  const begun = new Map<string, string>()
   let messagesSent = 0
-  const stream = (
-    chat: string,
-    run: Run,
-    stop: Promise<void>,
-    onto: readonly Part[] | null,
-  ): ReadableStream<UIMessageChunk> => {
+  const stream = (chat: string, run: Run, stop: Promise<void>, onto: Begun | null): ReadableStream<UIMessageChunk> => {
     waiting.delete(chat)
     let isStopped = false
     const over = run.result.then(
@@ -44,7 +41,7 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
     const before = answers.get(chat) ?? Promise.resolve()
     // What a run that was stopped has said until its end belongs to the history.
     const leave = (): unknown => setTimeout(() => isStopped || run.detach())
-    const { chunks, ended } = chunksOf(run, { onto, before, leave })
+    const { chunks, ended } = chunksOf(run, { onto, begun, before, leave })
     answers.set(chat, ended)
     return chunks
   }
@@ -64,12 +61,13 @@ export function bureauTransport(client: Client): ChatTransport<UIMessage> {
           if (isDecidedElsewhere(error)) waiting.delete(chat)
           throw error
         }))
-      if (next) return stream(chat, next, stop, run.parts)
+      const last = messages.at(-1)
+      if (next) return stream(chat, next, stop, { id: last?.id ?? '', parts: run.parts })
       messagesSent++
       const asked = messages.findLast(({ role }) => role === 'user')
       const input = inputOf(client, asked?.parts ?? [], body)
       if (asked) places.take(chat, { id: asked.id, input, isRegenerated: trigger === 'regenerate-message' })
-      const onto = messages.at(-1)?.role === 'assistant' ? [] : null
+      const onto = last?.role === 'assistant' ? { id: last.id, parts: [] } : null
       return stream(chat, client.stream({ ...input, chat }), stop, onto)
     },
 

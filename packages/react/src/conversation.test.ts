@@ -342,6 +342,28 @@ describe('a conversation with a self-hosted agency', () => {
     },
   )
 
+  test('tried again after an approval and a lost connection, the answer is shown whole', async () => {
+    const { cut, fetch } = cuttableFetch()
+    const { server, open } = await openSolo({ tools: [refund], fetch, retryDelaysMs: [], storage: memoryStorage() })
+    const gate = server.provider.gate()
+    server.provider.script([
+      [text('Let me see.'), toolCall('refund', { cents: 5 })],
+      textDeltas(['It is', hold(gate), ' paid.']),
+    ])
+    const conversation = open('mine')
+    await conversation.send('Pay back', true)
+    const [{ call_id: id } = { call_id: '' }] = conversation.state().approvals
+    const decided = conversation.decide(id, (run) => run.approve(id))
+    await until(conversation, (state) => shown(state).at(-1)!.includes('It is'))
+    cut()
+    await decided
+    expect(conversation.state()).toMatchObject({ status: 'error', error: { code: 'connection_lost' } })
+    gate.release()
+    await conversation.retry()
+
+    expect(shown(conversation.state())).toEqual(['user: Pay back', 'assistant: Let me see. (refund) It is paid.'])
+  })
+
   test('with another text for a message, what waits behind it is not sent, and what was said before it stays', async () => {
     const { server, open } = await openSolo()
     const gate = server.provider.gate()

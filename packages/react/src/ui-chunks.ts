@@ -17,9 +17,14 @@ export function uiPartOf(part: Part): UIMessage['parts'][number] {
   return changes(undefined, part)[0] as UIMessage['parts'][number]
 }
 
+/** A message that is there already, and the parts in it of the run that goes on. */
+export type Begun = { readonly id: string; readonly parts: readonly Part[] }
+
 type Reading = {
-  /** The parts of the message with which the run goes on; null: it begins one of its own. */
-  readonly onto: readonly Part[] | null
+  /** The message with which the run goes on; null: it begins one of its own. */
+  readonly onto: Begun | null
+  /** The messages that have the first parts of runs, by run: also when these are resumed. */
+  readonly begun: Map<string, string>
   /** Resolves when an answer that is read at the same time has ended. */
   readonly before: Promise<void>
   /** Nobody reads any more. */
@@ -29,9 +34,9 @@ type Reading = {
 /** A run as the AI SDK reads it: what has changed of its parts, again and again. */
 export function chunksOf(
   run: Run,
-  { onto, before, leave }: Reading,
+  { onto, begun, before, leave }: Reading,
 ): { readonly chunks: ReadableStream<UIMessageChunk>; readonly ended: Promise<void> } {
-  const partsBefore = (onto ?? []).map((part) => [part.id, part] as const)
+  const partsBefore = (onto?.parts ?? []).map((part) => [part.id, part] as const)
   let shown = new Map<string, Part>(partsBefore)
   let end = (): void => {}
   const ended = new Promise<void>((resolve) => (end = resolve))
@@ -54,8 +59,7 @@ export function chunksOf(
           if (last === part) continue
           send(...changes(last, part))
           shown.set(part.id, part)
-          if (part.parent !== null) continue
-          if (part.type === 'tool') calls.add(part.id)
+          if (part.type === 'tool' && part.parent === null) calls.add(part.id)
           if (part.type === 'agent' && calls.has(part.id)) {
             const call = { ...part, type: 'tool' } as const
             send(...toolChanges({ ...call, state: 'running' }, call))
@@ -64,7 +68,8 @@ export function chunksOf(
       }
       try {
         const { run: id } = await run.started
-        if (onto === null) messageId = { messageId: `${id}-answer` }
+        if (onto?.parts.length) begun.set(id, onto.id)
+        if (onto === null) messageId = { messageId: begun.get(id) ?? `${id}-answer` }
         for await (const { type } of run) {
           if (type === 'run_resumed' || type === 'reset') {
             // What is withdrawn can be taken away only with all else of the run, which then comes again.
