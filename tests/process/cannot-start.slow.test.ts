@@ -269,6 +269,9 @@ test.each([
     1,
     "error: command-argument value ' ' is invalid for argument 'name'. Must have 1 to 100 characters.",
   ],
+  [['chat', '--url', 'http://'], 1, '--url: http:// names no server.'],
+  [['chat', '--url', 'http:///support'], 1, '--url: http:///support names no server.'],
+  [['keys', 'list', 'own_1', '--url', 'http://a host'], 1, '--url: http://a host names no server.'],
   [['owners', 'list', '--url', 'host:8000'], 1, '--url: host:8000 must begin with http:// or https://.'],
 ])('bureau %j ends with %i: %s', (args, code, line) => {
   const { status, lines } = runToEnd(args, { BUREAU_DATA: newFolder(), PLATFORM_OPERATOR_KEY: 'k'.repeat(32) })

@@ -45,7 +45,7 @@ export async function operate<Result>(
   { url, key, makesRecords = false }: Place,
   work: (operator: Operating) => Promise<Result>,
 ): Promise<Result> {
-  if (url !== undefined) return work(remoteOperator(url.replace(/\/+$/, ''), key))
+  if (url !== undefined) return work(remoteOperator(url, key))
   const { operator, close } = await withPlatform(async () =>
     (await import('@bureau/platform')).openOperator({ mustExist: !makesRecords }),
   ).catch((error: unknown) => {
@@ -69,7 +69,6 @@ function isRefusal(error: unknown): error is Error {
 
 function remoteOperator(url: string, key: string | undefined): Operating {
   if (key === undefined) throw new CommandError('PLATFORM_OPERATOR_KEY: set the key that the server has.')
-  if (!/^https?:\/\//.test(url)) throw new CommandError(`--url: ${url} must begin with http:// or https://.`)
   const call = async <Answer>(method: string, path: string, body?: object): Promise<Answer> => {
     const response = await fetch(`${url}/v1/admin/owners${path}`, {
       method,

@@ -7,6 +7,7 @@ import { listAgencies } from '../chat/list-agencies.ts'
 import { TypedLines } from '../chat/typed-lines.ts'
 import { CommandError } from '../command-error.ts'
 import { readListenOptions } from '../listen-options.ts'
+import { serverAddress } from '../server-address.ts'
 import { coloured, plain } from '../terminal-text.ts'
 
 type ChatFlags = {
@@ -20,7 +21,7 @@ type ChatFlags = {
 /** `bureau chat`: talk to an agency in the terminal. Ctrl-C stops an answer; Ctrl-D ends the chat. */
 export const chatCommand = new Command('chat')
   .description('Talk to an agency. Ctrl-C stops an answer, Ctrl-D ends the chat.')
-  .option('--url <address>', 'where the server is (default: this machine, at PORT, else 8000)')
+  .option('--url <address>', 'where the server is (default: this machine, at PORT, else 8000)', serverAddress)
   .option('--agency <name>', 'the agency to talk to (default: the first one)')
   .option('--agent <name>', 'the agent to begin with (default: the entry point)')
   .option('--context <json>', 'the user_context of each message, which tools can read', contextObject)
@@ -30,7 +31,7 @@ export const chatCommand = new Command('chat')
     '\nA line that ends with a backslash goes on in the next one.\n\nExample:\n  $ bureau chat --agency support --context \'{"customer":"ada"}\'',
   )
   .action(async (flags: ChatFlags) => {
-    const url = flags.url?.replace(/\/$/, '') ?? `http://127.0.0.1:${readListenOptions({}, process.env).port}`
+    const url = flags.url ?? `http://127.0.0.1:${readListenOptions({}, process.env).port}`
     const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
     const agency = await chooseAgency(flags.agency, url, token)
     console.error(`Talking to ${agency}.`)
@@ -44,7 +45,6 @@ function contextObject(text: string): Readonly<Record<string, unknown>> {
 
 /** @throws CommandError the server cannot be reached, refuses, or does not serve that agency. */
 async function chooseAgency(named: string | undefined, url: string, token: string | undefined): Promise<string> {
-  if (!/^https?:\/\//.test(url)) throw new CommandError(`--url: ${url} must begin with http:// or https://.`)
   const served = await listAgencies(url, token)
   const agency = named ?? served[0]
   if (agency === undefined) throw new ConfigError(`${url} serves no agency.`)
@@ -73,7 +73,7 @@ async function wholeMessage(first: string, { lines }: Terminal): Promise<string>
 type Terminal = {
   readonly lines: TypedLines
   readonly view: AnswerView
-  /** Who has answered last, so that a handoff lasts; undefined: the entry point. */
+  /** Who is asked next: who has answered last, so that a handoff lasts; undefined: the entry point. */
   agent: string | undefined
   readonly context: Readonly<Record<string, unknown>> | undefined
 }

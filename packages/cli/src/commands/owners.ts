@@ -1,6 +1,7 @@
 import { ApiKeyScope } from '@bureau/protocol'
 import { Command, InvalidArgumentError } from 'commander'
 import { listAll, operate, type Operating } from '../operator.ts'
+import { serverAddress } from '../server-address.ts'
 import { plain } from '../terminal-text.ts'
 
 const MAX_NAME = 100
@@ -8,7 +9,11 @@ const MAX_NAME = 100
 type Flags = { readonly url?: string }
 
 const withUrl = (command: Command): Command =>
-  command.option('--url <address>', 'a running platform, with PLATFORM_OPERATOR_KEY (default: the records here)')
+  command.option(
+    '--url <address>',
+    'a running platform, with PLATFORM_OPERATOR_KEY (default: the records here)',
+    serverAddress,
+  )
 
 const placeOf = ({ url }: Flags) => ({ url, key: process.env['PLATFORM_OPERATOR_KEY'] || undefined })
 
