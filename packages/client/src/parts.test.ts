@@ -135,6 +135,18 @@ test('what is withdrawn is not shown, and what is written anew is', () => {
   expect(parts.all).toMatchObject([{ id: 'msg-2', text: 'Hello' }])
 })
 
+test('what a tool sends after something was withdrawn is shown beside what it had sent before', () => {
+  const sent = (name: string): StreamEvent => ({ type: 'custom', name, data: {}, ...speaker })
+  const parts = partsOf(
+    delta('response.output_text.delta', 'msg-1', 'Hel'),
+    sent('first'),
+    { type: 'run_resumed', attempt: 2, withdrawn: ['msg-1'] },
+    sent('second'),
+  )
+
+  expect(parts.all).toMatchObject([{ name: 'first' }, { name: 'second' }])
+})
+
 test('a history is shown as its runs were', () => {
   const source = { agent: 'CEO', callerAgent: null }
   const parts = partsOfMessages([

@@ -80,12 +80,14 @@ export class Parts {
   readonly #calls = new Map<string, string>()
   /** How many items have come without an id: the next one is streamed under this number. */
   #unnamed: number
+  /** The next `custom` part has this number. */
+  #sent: number
   #snapshot: readonly Part[] | undefined
 
   /** @param before Those of the run so far, when it goes on after an approval. */
   constructor(before: readonly Part[] = []) {
     this.#replace([...before])
-    this.#unnamed = before.length
+    this.#unnamed = this.#sent = before.length
   }
 
   /** In the order in which they began. The same array as long as nothing changes. */
@@ -118,7 +120,7 @@ export class Parts {
         return event.withdrawn.forEach((id) => this.#withdraw(id))
       case 'custom': {
         const { name, data } = event
-        return this.#put({ ...baseOf(`custom-${this.#parts.length}`, event), type: 'custom', name, data })
+        return this.#put({ ...baseOf(`custom-${this.#sent++}`, event), type: 'custom', name, data })
       }
       case 'reset':
         return this.#reset(event)
@@ -184,13 +186,10 @@ export class Parts {
   /** A complete item says all that was streamed of it. */
   #addItem(item: Item, source: Source): void {
     const { type = 'message', id = `item-${this.#unnamed++}`, call_id: callId = id } = item
-    if (type === 'message') {
-      const text = textOf(item['content'])
-      if (item['role'] === 'assistant' && text !== '')
-        this.#put({ ...baseOf(id, source), type: 'text', text, state: 'done' })
-    } else if (type === 'reasoning') {
+    if (type === 'reasoning' || (type === 'message' && item['role'] === 'assistant')) {
       const text = textOf(item['summary']) || textOf(item['content'])
-      if (text !== '') this.#put({ ...baseOf(id, source), type, text, state: 'done' })
+      const written = type === 'message' ? 'text' : type
+      if (text !== '') this.#put({ ...baseOf(id, source), type: written, text, state: 'done' })
     } else if (type.endsWith('_call_output')) {
       const output = item['output']
       this.#change(callId, (part) => {

@@ -23,7 +23,7 @@ export async function* readStream(response: Response, heard: () => void): AsyncG
     if (done) return
     heard()
     yield* parser.push(decoder.decode(value, { stream: true }))
-    if (parser.pending > MAX_FRAME_LENGTH) throw notWanted(response, 'events of any known size')
+    if (parser.pending > MAX_FRAME_LENGTH) throw notWanted(response, 'a stream of events')
   }
 }
 
