@@ -72,9 +72,10 @@ const BACKENDS: Readonly<Record<string, () => Promise<Backend>>> = {
 let browser: Browser
 
 /** A page, and what it complained about. */
-async function open(url: string): Promise<{ page: Page; complaints: string[] }> {
+async function open(url: string, { storesNothing = false } = {}): Promise<{ page: Page; complaints: string[] }> {
   const context = await browser.newContext()
   closeAfterTest(() => context.close())
+  if (storesNothing) await context.addInitScript(forbidStorage)
   const page = await context.newPage()
   const complaints: string[] = []
   page.on('console', (message) => {
@@ -83,6 +84,14 @@ async function open(url: string): Promise<{ page: Page; complaints: string[] }> 
   page.on('pageerror', (error) => complaints.push(String(error)))
   await page.goto(url)
   return { page, complaints }
+}
+
+/** As a browser does in a frame of another site, where its user blocks cookies of others. */
+function forbidStorage(): void {
+  const get = (): never => {
+    throw new DOMException('Access is denied for this document.', 'SecurityError')
+  }
+  Object.defineProperty(globalThis, 'localStorage', { get })
 }
 
 const ask = async (page: Page, message: string): Promise<void> => {
@@ -227,6 +236,18 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page
       expect(complaints).toEqual([])
     },
   )
+
+  test('a page that may store nothing answers, with what was said before', async () => {
+    const { provider, url, ...front } = await BACKENDS['self-hosted server']!()
+    const { page, complaints } = await open(await serveFrontEnd(url, front), { storesNothing: true })
+    provider.respond(({ items }) => text(`Message ${items.length}.`))
+    await ask(page, 'Hello')
+    await page.getByText('Message 1.').waitFor()
+    await ask(page, 'And now?')
+    await page.getByText('Message 3.').waitFor()
+
+    expect(complaints).toEqual([])
+  })
 
   test('the page of the Next.js template answers, asks for an approval, and has its messages after a reload', async () => {
     const { provider, url, ...front } = await BACKENDS['self-hosted server']!()

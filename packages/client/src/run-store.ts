@@ -27,8 +27,12 @@ export type Histories = {
   set(chat: string, messages: readonly Message[]): unknown
 }
 
-/** Histories that outlive a reload: `historiesIn(localStorage)`. What a full storage cannot keep is forgotten. */
-export function historiesIn(storage: RunStorage): Histories {
+/**
+ * Histories that outlive a reload, in the page's `localStorage` or another storage. What a full one cannot keep is forgotten; a page
+ * that may have none, and a program, keeps them as long as it runs.
+ */
+export function historiesIn(storage: RunStorage | undefined = storageOfPage()): Histories {
+  if (!storage) return new Map<string, readonly Message[]>()
   const keyOf = (chat: string): string => `bureau-history:${chat}`
   return {
     get: (chat) => JSON.parse(storage.getItem(keyOf(chat)) ?? '[]') as Message[],

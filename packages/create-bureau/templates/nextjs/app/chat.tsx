@@ -6,7 +6,7 @@ const isPage = typeof window !== 'undefined'
 const client = createClient({
   url: isPage ? new URL('/agents/support', location.origin) : 'http://127.0.0.1/agents/support',
   resume: true,
-  ...(isPage && { histories: historiesIn(localStorage) }),
+  histories: historiesIn(),
 })
 
 export function Chat() {
