@@ -96,26 +96,29 @@ const MAX_PATHS = 3
 
 /** Routes that are added later are included. Call it before any is added. */
 export function servedPaths(app: FastifyInstance): ServedPaths {
-  const routes: { readonly url: string; readonly pattern: RegExp; readonly methods: readonly string[] }[] = []
+  const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = []
+  /** The segments of each path that has no parameters. */
+  const plain = new Map<string, readonly string[]>()
   app.addHook('onRoute', ({ url, method }) => {
-    routes.push({ url, pattern: patternOf(url), methods: [method].flat() })
+    routes.push({ pattern: patternOf(url), methods: [method].flat() })
+    if (!/[:*]/.test(url)) plain.set(url, segmentsOf(url))
   })
   return {
     methodsAt: (path) => [...new Set(routes.flatMap(({ pattern, methods }) => (pattern.test(path) ? methods : [])))],
     endingAs: (path) => {
       const asked = segmentsOf(path)
-      const urls = new Set(routes.flatMap(({ url }) => (/[:*]/.test(url) ? [] : [url])))
-      const ends = [...urls].map((url) => ({ url, shared: sharedEnd(segmentsOf(url), asked) }))
+      const ends = [...plain].map(([url, segments]) => ({ url, shared: sharedEnd(segments, asked) }))
       const most = Math.max(1, ...ends.map(({ shared }) => shared))
       return ends.flatMap(({ url, shared }) => (shared === most ? [url] : [])).slice(0, MAX_PATHS)
     },
   }
 }
 
-const segmentsOf = (path: string): string[] => path.split('/').filter((segment) => segment !== '')
+const segmentsOf = (path: string): readonly string[] => path.split('/').filter((segment) => segment !== '')
 
 /** How many segments at the end of a path are those at the end of another one. */
 function sharedEnd(path: readonly string[], other: readonly string[]): number {
-  const different = path.toReversed().findIndex((segment, at) => segment !== other.at(-1 - at))
-  return different < 0 ? path.length : different
+  let shared = 0
+  while (shared < path.length && path.at(-1 - shared) === other.at(-1 - shared)) shared++
+  return shared
 }
