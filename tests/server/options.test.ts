@@ -214,6 +214,15 @@ describe('an option that is not known is refused, with the one that is meant', (
       'tools.0 is undefined, not a tool. Make one by tool({ … }).\nAgent "A": tools.1 is "web_search", not a tool.',
     ],
     [
+      'a tool of another SDK',
+      () =>
+        new Agent({
+          ...options,
+          tools: [{ description: 'x', inputSchema: z.object({}), execute: () => 'x' }] as never,
+        }),
+      'Agent "A": tools.0 is an object that tool() has not made. Write tool({ name: "…", description: "…", parameters: z.object({ … }), execute: … }).',
+    ],
+    [
       'an agent for a tool',
       () => new Agent({ ...options, tools: [entryPoint] as never }),
       'Connect agents by the flows of their agency',

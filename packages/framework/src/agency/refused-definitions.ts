@@ -13,12 +13,16 @@ const LOCAL_WORK: Readonly<Record<string, string>> = {
 export function problemOfTool(tool: unknown): string | undefined {
   if (typeof tool === 'function') {
     if (/^class\b/.test(String(tool))) return undefined
-    return 'is a function. Make it a tool: tool({ name: "…", description: "…", parameters: z.object({ … }), execute: … })'
+    return `is a function. Make it a tool: ${A_TOOL}`
   }
   if (!isObject(tool)) return `is ${shown(tool)}, not a tool. Make one by tool({ … })`
-  if (!isAgent(tool)) return undefined
-  return `is the agent "${String(tool['name'])}". Connect agents by the flows of their agency: flows: [[sender, recipient]]`
+  if (isAgent(tool))
+    return `is the agent "${String(tool['name'])}". Connect agents by the flows of their agency: flows: [[sender, recipient]]`
+  // Other SDKs make such objects, which have no name.
+  return typeof tool['type'] === 'string' ? undefined : `is an object that tool() has not made. Write ${A_TOOL}`
 }
+
+const A_TOOL = 'tool({ name: "…", description: "…", parameters: z.object({ … }), execute: … })'
 
 /** What is wrong with whom an agent hands over to. */
 export function problemOfHandoff(target: unknown): string | undefined {
