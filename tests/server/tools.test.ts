@@ -573,7 +573,7 @@ describe('a server of tools alone', () => {
     ['two tools of one name', [add, add], 'two tools are named "add"'],
     ['a tool that runs at the model provider', [webSearchTool()], '"web_search" runs at the model provider'],
     ['what is no tool', [add, null as never, {} as never], 'tools.1 is null, not a tool'],
-    ['an object that is no tool', [{} as never], 'tools: the tool "undefined" is of the unknown type "undefined".'],
+    ['an object that is no tool', [{} as never], 'tools.0 is an object that tool() has not made. Write tool({'],
     [
       'a tool that cannot be called',
       [{ type: 'function', name: 'f' } as never],
