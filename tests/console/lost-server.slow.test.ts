@@ -119,7 +119,34 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     await page.getByText('So far and on.', { exact: true }).waitFor()
     await page.reload()
     await page.getByText('So far and on.', { exact: true }).waitFor()
+
     expect(server.provider.modelRequests).toHaveLength(2)
+  })
+
+  test('and has forgotten the run when it is back is no error: the message can be sent again, and what waits behind it', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['So far', hold(gate), ' and on.']), text('Anew.')])
+    const cable = await startCable(server.url)
+    const { page } = await open(cable.url)
+    await page.getByRole('textbox', { name: 'Message' }).fill('Tell me')
+    await page.keyboard.press('Enter')
+    await page.getByText('So far').waitFor()
+    await page.getByRole('textbox', { name: 'Message' }).fill('And then?')
+    await page.keyboard.press('Enter')
+
+    await page.route('**/runs/*/events?*', (route) =>
+      route.fulfill({ status: 404, json: { error: 'There is no such run.', code: 'run_not_found' } }),
+    )
+    cable.cut()
+    cable.mend()
+    await page.getByText('The server does not know this run any more').waitFor()
+    await page.getByText('was not sent, because the run did not complete').waitFor()
+    await page.getByRole('button', { name: 'Send now' }).click()
+    await page.getByText('Anew.').waitFor()
+    gate.release()
+
+    expect(server.provider.modelRequests.at(-1)!.lastUserText).toBe('And then?')
   })
 
   test('or one that answers with what the page cannot show leaves the navigation, and the page can be tried again', async () => {

@@ -1,7 +1,6 @@
 import { type Client, type Part, type Run } from '@bureau/client'
 import type { CancelMode, Message } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
-import { isServerThere } from '../server/reachability.ts'
 import { Observable } from '../observable.ts'
 import {
   added,
@@ -25,7 +24,7 @@ import {
 } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 import { decideOn, Decisions } from './decisions.ts'
-import { findRun } from './find-run.ts'
+import { findRun, mayBeFound } from './find-run.ts'
 
 /** Text is shown at most this often: a page that renders every token is slower than a fast model. */
 const COMMIT_MS = 100
@@ -235,7 +234,7 @@ export class ChatSession {
       ({ status, messages, usage }) => ({ status, messages, usage, error: null }),
       async (error: unknown) => {
         const failure = { status: 'failed' as const, messages: [], usage: null, error: failureOf(error) }
-        return failure.error.code === 'connection_lost' && !(await isServerThere()) ? null : failure
+        return (await mayBeFound(failure.error.code)) ? null : failure
       },
     )
     off()

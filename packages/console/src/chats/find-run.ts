@@ -1,5 +1,5 @@
 import type { Client, Run } from '@bureau/client'
-import { whenReached } from '../server/reachability.ts'
+import { isServerThere, whenReached } from '../server/reachability.ts'
 import type { Chat, Turn } from './chat.ts'
 import type { ChatStore } from './chat-store.ts'
 
@@ -25,6 +25,10 @@ export async function findRun(client: Client, store: ChatStore, chat: Chat): Pro
   }
   return null
 }
+
+/** Whether a run that this page has lost for this reason is looked for: when the server is back, it may have it still. */
+export const mayBeFound = async (code: string): Promise<boolean> =>
+  code === 'run_not_found' || (code === 'connection_lost' && !(await isServerThere()))
 
 async function attach(client: Client, { id, platform }: Chat, { run: known, status }: Turn): Promise<Run | null> {
   const waits = status === 'waiting' && !platform
