@@ -147,6 +147,8 @@ describe.skipIf(!canBrowse)('the playground with an integration of the platform'
     await page.reload()
     await page.getByRole('button', { name: 'Approve' }).click()
     await answered(page, 'All is settled.')
+    // 30 of each of the two requests.
+    await page.getByText('60 tokens', { exact: true }).waitFor()
 
     expect(platform.provider.modelRequests.at(-1)!.toolOutputs.map(({ output }) => output)).toEqual([
       '50 euros are paid back.',

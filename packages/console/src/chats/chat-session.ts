@@ -240,7 +240,8 @@ export class ChatSession {
     off()
     commit()
     if (!ended) return this.comeBack()
-    const all = added(this.#turn(turnId), ended)
+    // The platform reports all of a run, also after an approval.
+    const all = this.view.chat.platform ? ended : added(this.#turn(turnId), ended)
     const shown = joined(before, run.parts, all.messages)
     this.#changeTurn(turnId, { ...ended, ...all, endedAt: Date.now(), parts: shown })
     if (ended.status !== 'waiting') this.#run = undefined
